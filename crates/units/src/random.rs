@@ -1,0 +1,118 @@
+//! Seeded random streams.
+//!
+//! One scenario seed feeds many independent streams, one a purpose (`"arrivals"`, `"loss"`, `"accept"`, ...) and one an
+//! index within it, so that adding a flow or a link does not change what the others draw. `rand_distr` is built without
+//! the platform's mathematics library, so that a draw has the same bits everywhere.
+
+use rand::{RngCore, SeedableRng};
+use rand_distr::{Distribution, Exp1, Pareto, StandardNormal};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// One stream of random numbers: xoshiro256++, which is named (not "the standard generator") so that its draws never
+/// change between library versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stream(Xoshiro256PlusPlus);
+
+impl Stream {
+    /// A stream from a seed of its own, for tests and examples.
+    pub fn from_seed(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// A number in [0, 1), from the top 53 bits of a draw.
+    pub fn uniform(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// A whole number in [0, n), without bias to speak of (multiply-shift; n is far below 2^32 here). Zero if n is zero.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// True with probability `p`.
+    pub fn chance(&mut self, p: f64) -> bool {
+        self.uniform() < p
+    }
+
+    /// An exponential draw with the given mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        let draw: f64 = Exp1.sample(self);
+        mean * draw
+    }
+
+    /// A Pareto draw with the given mean and shape (above 1): `P(X > x) = (scale/x)^shape`, `scale = mean (shape-1)/shape`.
+    pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
+        let scale = mean * (shape - 1.0) / shape;
+        Pareto::new(scale, shape).map_or(scale, |pareto| pareto.sample(self))
+    }
+
+    /// A standard normal draw.
+    pub fn normal(&mut self) -> f64 {
+        StandardNormal.sample(self)
+    }
+}
+
+impl RngCore for Stream {
+    fn next_u32(&mut self) -> u32 {
+        self.0.next_u32()
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    fn fill_bytes(&mut self, out: &mut [u8]) {
+        self.0.fill_bytes(out);
+    }
+}
+
+/// The source of all streams of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Streams {
+    seed: u64,
+}
+
+impl Streams {
+    /// The streams of the run with this seed.
+    pub const fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    /// The `index`-th stream for `purpose`.
+    pub fn stream(&self, purpose: &str, index: u64) -> Stream {
+        // FNV-1a over seed, purpose and index; xoshiro's own seeding (splitmix64) then spreads it over 256 bits.
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let bytes = self.seed.to_le_bytes().into_iter().chain(purpose.bytes()).chain(index.to_le_bytes());
+        for byte in bytes {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        Stream::from_seed(hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_never_change_between_versions() {
+        let mut stream = Streams::new(1).stream("arrivals", 0);
+        let first: Vec<u64> = (0..3).map(|_| stream.next_u64()).collect();
+        let mut again = Streams::new(1).stream("arrivals", 0);
+        assert_eq!(first, (0..3).map(|_| again.next_u64()).collect::<Vec<_>>());
+        assert_ne!(first[0], Streams::new(2).stream("arrivals", 0).next_u64());
+        assert_ne!(first[0], Streams::new(1).stream("arrivals", 1).next_u64());
+        assert_ne!(first[0], Streams::new(1).stream("loss", 0).next_u64());
+    }
+
+    #[test]
+    fn distributions_have_their_means() {
+        let mut stream = Stream::from_seed(7);
+        let n = 200_000;
+        let mean = |draw: &mut dyn FnMut() -> f64| (0..n).map(|_| draw()).sum::<f64>() / f64::from(n);
+        assert!((mean(&mut || stream.exponential(3.0)) - 3.0).abs() < 0.05);
+        assert!((mean(&mut || stream.pareto(3.0, 2.5)) - 3.0).abs() < 0.1);
+        assert!(mean(&mut || stream.normal()).abs() < 0.02);
+        assert!((mean(&mut || stream.below(10) as f64) - 4.5).abs() < 0.05);
+    }
+}

@@ -1,0 +1,162 @@
+//! Rates, in bits per second.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, Sub};
+use std::str::FromStr;
+
+use crate::quantity::{self, BadQuantity};
+use crate::{Bytes, Duration};
+
+/// A rate in whole bits per second, counting every byte of the IP packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// Nothing moves.
+    pub const ZERO: Self = Self(0);
+    /// Unlimited: sending takes no time.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// A rate of `bps` bits per second.
+    pub const fn from_bps(bps: u64) -> Self {
+        Self(bps)
+    }
+
+    /// A rate of `bps` bits per second, rounded; negative and NaN become zero.
+    pub fn from_bps_f64(bps: f64) -> Self {
+        Self(bps.round() as u64)
+    }
+
+    /// The rate that sends `bytes` in `span`; unlimited if `span` is zero.
+    pub fn of(bytes: Bytes, span: Duration) -> Self {
+        if span == Duration::ZERO {
+            return Self::MAX;
+        }
+        Self::from_bps_f64(bytes.as_u64() as f64 * 8e9 / span.as_nanos() as f64)
+    }
+
+    /// Bits per second.
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+
+    /// Bits per second.
+    pub fn as_bps_f64(self) -> f64 {
+        self.0 as f64
+    }
+
+    /// The rate scaled by a factor that is not negative.
+    #[must_use]
+    pub fn scale(self, factor: f64) -> Self {
+        Self::from_bps_f64(self.0 as f64 * factor)
+    }
+
+    /// `self - other`, zero if `other` is higher.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// How long `bytes` take at this rate, to the next nanosecond; forever if the rate is zero.
+    pub const fn time_to_send(self, bytes: Bytes) -> Duration {
+        match (self.0, bytes.as_u64().checked_mul(8_000_000_000)) {
+            (u64::MAX, _) => Duration::ZERO,
+            (0, _) => Duration::MAX,
+            (bps, Some(bit_nanos)) => Duration::from_nanos(bit_nanos.div_ceil(bps)),
+            (bps, None) => {
+                let nanos = (bytes.as_u64() as u128 * 8_000_000_000).div_ceil(bps as u128);
+                Duration::from_nanos(if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 })
+            }
+        }
+    }
+
+    /// How many whole bytes pass in `span`.
+    pub const fn bytes_in(self, span: Duration) -> Bytes {
+        let bytes = self.0 as u128 * span.as_nanos() as u128 / 8_000_000_000;
+        Bytes::new(if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 })
+    }
+}
+
+impl Add for Rate {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Rate {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl Sum for Rate {
+    fn sum<I: Iterator<Item = Self>>(rates: I) -> Self {
+        rates.fold(Self::ZERO, Add::add)
+    }
+}
+
+const UNITS: [(&str, u64); 4] = [("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000), ("b/s", 1)];
+
+impl FromStr for Rate {
+    type Err = BadQuantity;
+
+    fn from_str(text: &str) -> Result<Self, BadQuantity> {
+        if text.trim() == "unlimited" {
+            return Ok(Self::MAX);
+        }
+        let units = UNITS.map(|(name, scale)| (name, scale as f64));
+        let bps = quantity::parse(text, &units).ok_or_else(|| BadQuantity {
+            text: text.into(),
+            what: "rate",
+            units: "b/s, kb/s, Mb/s, Gb/s",
+            example: "40 Mb/s",
+        })?;
+        Ok(Self::from_bps_f64(bps))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::MAX { f.write_str("unlimited") } else { quantity::write(f, self.0, &UNITS) }
+    }
+}
+
+quantity::serde_as_text!(Rate);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_1250_byte_packet_takes_250_us_at_40_megabits() {
+        let rate: Rate = "40 Mb/s".parse().unwrap();
+        assert_eq!(rate.time_to_send(Bytes::new(1250)), Duration::from_micros(250));
+        assert_eq!(rate.bytes_in(Duration::from_micros(250)), Bytes::new(1250));
+        assert_eq!(Rate::of(Bytes::new(1250), Duration::from_micros(250)), rate);
+    }
+
+    #[test]
+    fn unlimited_takes_no_time_and_zero_takes_forever() {
+        assert_eq!(Rate::MAX.time_to_send(Bytes::new(1)), Duration::ZERO);
+        assert_eq!(Rate::ZERO.time_to_send(Bytes::new(1)), Duration::MAX);
+        assert_eq!("unlimited".parse::<Rate>().unwrap(), Rate::MAX);
+    }
+
+    #[test]
+    fn huge_amounts_saturate() {
+        assert_eq!(Rate::from_bps(1).time_to_send(Bytes::MAX), Duration::MAX);
+        assert_eq!(Rate::from_bps(8_000_000_000).time_to_send(Bytes::new(3_000_000_000)), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn text_goes_both_ways() {
+        for text in ["40 Mb/s", "1.5 Gb/s", "500 kb/s", "17 b/s", "unlimited"] {
+            let rate: Rate = text.parse().unwrap();
+            assert_eq!(rate.to_string(), text);
+        }
+        assert!("40 MB/s".parse::<Rate>().is_err());
+    }
+}

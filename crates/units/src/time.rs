@@ -1,0 +1,220 @@
+//! Instants and spans, in integer nanoseconds.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use std::str::FromStr;
+
+use crate::quantity::{self, BadQuantity};
+
+/// An instant: nanoseconds since the world began. Each world says what its beginning is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(u64);
+
+/// A span of time, in nanoseconds; never negative.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Duration(u64);
+
+impl Time {
+    /// The world's beginning.
+    pub const ZERO: Self = Self(0);
+    /// Later than any instant a world reaches: about 584 years.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `nanos` nanoseconds after the beginning.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the beginning.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the beginning.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The span since `earlier`, zero if `earlier` is in fact later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Duration {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// The longest span.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// A span of `nanos` nanoseconds.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// A span of `micros` microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros * 1_000)
+    }
+
+    /// A span of `millis` milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// A span of `secs` seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs * 1_000_000_000)
+    }
+
+    /// A span of `secs` seconds, rounded to a nanosecond; negative and NaN become zero.
+    pub fn from_secs_f64(secs: f64) -> Self {
+        Self((secs * 1e9).round() as u64)
+    }
+
+    /// Nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The span scaled by a factor that is not negative.
+    #[must_use]
+    pub fn scale(self, factor: f64) -> Self {
+        Self((self.0 as f64 * factor).round() as u64)
+    }
+
+    /// `self - other`, zero if `other` is longer.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// The distance between two spans.
+    #[must_use]
+    pub const fn abs_diff(self, other: Self) -> Self {
+        Self(self.0.abs_diff(other.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+    fn add(self, span: Duration) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, span: Duration) {
+        *self = *self + span;
+    }
+}
+
+impl Sub<Duration> for Time {
+    type Output = Time;
+    fn sub(self, span: Duration) -> Time {
+        Time(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Add for Duration {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Duration {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Duration {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Duration {
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl Mul<u64> for Duration {
+    type Output = Self;
+    fn mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
+    }
+}
+
+impl Div<u64> for Duration {
+    type Output = Self;
+    fn div(self, parts: u64) -> Self {
+        Self(self.0 / parts)
+    }
+}
+
+const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+impl FromStr for Duration {
+    type Err = BadQuantity;
+
+    fn from_str(text: &str) -> Result<Self, BadQuantity> {
+        let units = UNITS.map(|(name, scale)| (name, scale as f64));
+        let nanos = quantity::parse(text, &units).ok_or_else(|| BadQuantity {
+            text: text.into(),
+            what: "length of time",
+            units: "ns, us, ms, s",
+            example: "12.5 ms",
+        })?;
+        Ok(Self(nanos.round() as u64))
+    }
+}
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        quantity::write(f, self.0, &UNITS)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.9} s", self.as_secs_f64())
+    }
+}
+
+quantity::serde_as_text!(Duration);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_goes_both_ways() {
+        for (text, nanos) in [("12.5 ms", 12_500_000), ("3s", 3_000_000_000), ("250 us", 250_000), ("7 ns", 7)] {
+            let span: Duration = text.parse().unwrap();
+            assert_eq!(span.as_nanos(), nanos);
+            assert_eq!(span.to_string().parse::<Duration>().unwrap(), span);
+        }
+    }
+
+    #[test]
+    fn a_bad_length_says_what_would_be_right() {
+        let error = "12 parsecs".parse::<Duration>().unwrap_err().to_string();
+        assert!(error.contains("12 parsecs") && error.contains("ms"), "{error}");
+        assert!("-3 ms".parse::<Duration>().is_err());
+        assert!("ms".parse::<Duration>().is_err());
+    }
+
+    #[test]
+    fn since_never_goes_below_zero() {
+        assert_eq!(Time::ZERO.since(Time::from_nanos(5)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,279 @@
+//! A packet's bytes.
+//!
+//! ```text
+//!  0               1               2               3
+//! +-------+-------+---------------+---------------+---------------+
+//! |version| kind  |     flags     |   receipts    |     sacks     |
+//! +-------+-------+---------------+---------------+---------------+
+//! |                          connection                           |
+//! |                            number                             |
+//! |                           sequence                            |
+//! |                        acknowledgement                        |
+//! |                            window                             |
+//! +---------------+---------------+-------------------------------+
+//! |   payload length (2 bytes)    |  receipts, 12 bytes each;     |
+//! +-------------------------------+  sacks, 8; feedback, 16 each  |
+//! ```
+//!
+//! Numbers are big-endian. With the 28 bytes of IPv4 and UDP, a packet that only carries data has 54 bytes of headers,
+//! which is what TCP with timestamps has over a point-to-point link.
+
+use rampmeter_units::{Bytes, Ecn, Rate, Time};
+use thiserror::Error;
+
+use crate::packet::{Kind, Packet, Receipt, RouterFeedback, Sack};
+
+/// The version of the format that this code speaks.
+pub const VERSION: u8 = 1;
+
+/// Bytes of the fixed header.
+pub const HEADER_BYTES: usize = 26;
+
+/// Bytes of IPv4 and UDP headers before ours.
+pub const UDP_BYTES: usize = 28;
+
+const RECEIPT_BYTES: usize = 12;
+const SACK_BYTES: usize = 8;
+const FEEDBACK_BYTES: usize = 16;
+
+const FIN: u8 = 1;
+const PING: u8 = 2;
+const FEEDBACK: u8 = 4;
+const ECHOED_FEEDBACK: u8 = 8;
+
+/// Why bytes are not a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum DecodeError {
+    /// The datagram ends before what its header announces, or goes on after it.
+    #[error("{got} bytes where the header announces {announced}")]
+    Length {
+        /// Bytes the header announces (or the least a header has).
+        announced: usize,
+        /// Bytes that came.
+        got: usize,
+    },
+    /// Another version of the protocol, or something else altogether.
+    #[error("version {0} of the protocol; this end speaks version {VERSION}")]
+    Version(u8),
+    /// A kind, a flag or a count that does not exist.
+    #[error("a {0} that does not exist")]
+    Field(&'static str),
+}
+
+/// Bytes of the header that [`encode`] makes of `packet`, without its payload.
+pub fn encoded_len(packet: &Packet) -> usize {
+    let feedback = |f: &RouterFeedback| if *f == RouterFeedback::None { 0 } else { FEEDBACK_BYTES };
+    HEADER_BYTES
+        + packet.receipts.len() * RECEIPT_BYTES
+        + packet.sacks.len() * SACK_BYTES
+        + feedback(&packet.feedback)
+        + feedback(&packet.echoed_feedback)
+}
+
+/// Appends the header of `packet` to `out`. The caller appends the payload.
+pub fn encode(packet: &Packet, out: &mut Vec<u8>) {
+    let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+    out.push(VERSION << 4 | packet.kind as u8);
+    out.push(
+        flag(packet.fin, FIN)
+            | flag(packet.ping, PING)
+            | flag(packet.feedback != RouterFeedback::None, FEEDBACK)
+            | flag(packet.echoed_feedback != RouterFeedback::None, ECHOED_FEEDBACK),
+    );
+    out.push(packet.receipts.len() as u8);
+    out.push(packet.sacks.len() as u8);
+    for field in [packet.connection, packet.number, packet.sequence, packet.acknowledgement, packet.window] {
+        out.extend(field.to_be_bytes());
+    }
+    out.extend(packet.payload.to_be_bytes());
+    for receipt in packet.receipts.iter() {
+        out.extend(receipt.number.to_be_bytes());
+        out.extend((receipt.received_at.as_nanos() << 2 | u64::from(receipt.ecn.bits())).to_be_bytes());
+    }
+    for sack in packet.sacks.iter() {
+        out.extend(sack.start.to_be_bytes());
+        out.extend(sack.end.to_be_bytes());
+    }
+    for feedback in [packet.feedback, packet.echoed_feedback] {
+        if let RouterFeedback::FairShare { share, queue } = feedback {
+            out.extend(share.as_bps().to_be_bytes());
+            out.extend(queue.as_u64().to_be_bytes());
+        }
+    }
+}
+
+/// Reads a datagram: its header and its payload.
+pub fn decode(datagram: &[u8]) -> Result<(Packet, &[u8]), DecodeError> {
+    let too_short = DecodeError::Length { announced: HEADER_BYTES, got: datagram.len() };
+    let Some((fixed, rest)) = datagram.split_first_chunk::<HEADER_BYTES>() else { return Err(too_short) };
+    if fixed[0] >> 4 != VERSION {
+        return Err(DecodeError::Version(fixed[0] >> 4));
+    }
+    let flags = fixed[1];
+    if flags & !(FIN | PING | FEEDBACK | ECHOED_FEEDBACK) != 0 {
+        return Err(DecodeError::Field("flag"));
+    }
+    let mut words = fixed[4..24].chunks_exact(4).map(|w| u32::from_be_bytes([w[0], w[1], w[2], w[3]]));
+    let mut word = || words.next().unwrap_or_default();
+    let mut packet = Packet {
+        kind: match fixed[0] & 0xf {
+            1 => Kind::Syn,
+            2 => Kind::SynAck,
+            3 => Kind::Data,
+            4 => Kind::Reset,
+            _ => return Err(DecodeError::Field("kind")),
+        },
+        fin: flags & FIN != 0,
+        ping: flags & PING != 0,
+        connection: word(),
+        number: word(),
+        sequence: word(),
+        acknowledgement: word(),
+        window: word(),
+        payload: u16::from_be_bytes([fixed[24], fixed[25]]),
+        ..Packet::default()
+    };
+
+    let (receipts, sacks) = (usize::from(fixed[2]), usize::from(fixed[3]));
+    let feedbacks = usize::from(flags & FEEDBACK != 0) + usize::from(flags & ECHOED_FEEDBACK != 0);
+    let options = receipts * RECEIPT_BYTES + sacks * SACK_BYTES + feedbacks * FEEDBACK_BYTES;
+    let announced = HEADER_BYTES + options + usize::from(packet.payload);
+    if announced != datagram.len() {
+        return Err(DecodeError::Length { announced, got: datagram.len() });
+    }
+    let (options, payload) = rest.split_at(options);
+    let (receipt_bytes, options) = options.split_at(receipts * RECEIPT_BYTES);
+    let (sack_bytes, mut options) = options.split_at(sacks * SACK_BYTES);
+    for bytes in receipt_bytes.chunks_exact(RECEIPT_BYTES) {
+        let stamp = be_u64(&bytes[4..]);
+        let receipt = Receipt {
+            number: be_u32(bytes),
+            ecn: Ecn::from_bits(stamp as u8),
+            received_at: Time::from_nanos(stamp >> 2),
+        };
+        if !packet.receipts.push(receipt) {
+            return Err(DecodeError::Field("number of receipts"));
+        }
+    }
+    for bytes in sack_bytes.chunks_exact(SACK_BYTES) {
+        if !packet.sacks.push(Sack { start: be_u32(bytes), end: be_u32(&bytes[4..]) }) {
+            return Err(DecodeError::Field("number of sacks"));
+        }
+    }
+    for (bit, slot) in [(FEEDBACK, &mut packet.feedback), (ECHOED_FEEDBACK, &mut packet.echoed_feedback)] {
+        if flags & bit != 0 {
+            let (bytes, later) = options.split_at(FEEDBACK_BYTES);
+            *slot = RouterFeedback::FairShare {
+                share: Rate::from_bps(be_u64(bytes)),
+                queue: Bytes::new(be_u64(&bytes[8..])),
+            };
+            options = later;
+        }
+    }
+    Ok((packet, payload))
+}
+
+fn be_u32(bytes: &[u8]) -> u32 {
+    bytes.iter().take(4).fold(0, |n, &b| n << 8 | u32::from(b))
+}
+
+fn be_u64(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).fold(0, |n, &b| n << 8 | u64::from(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_packet() -> impl Strategy<Value = Packet> {
+        let kind = prop_oneof![Just(Kind::Syn), Just(Kind::SynAck), Just(Kind::Data), Just(Kind::Reset)];
+        let receipt = (any::<u32>(), 0u8..4, 0u64..1 << 62).prop_map(|(number, ecn, at)| Receipt {
+            number,
+            ecn: Ecn::from_bits(ecn),
+            received_at: Time::from_nanos(at),
+        });
+        let sack = any::<(u32, u32)>().prop_map(|(start, end)| Sack { start, end });
+        let feedback = prop_oneof![
+            Just(RouterFeedback::None),
+            any::<(u64, u64)>().prop_map(|(share, queue)| RouterFeedback::FairShare {
+                share: Rate::from_bps(share),
+                queue: Bytes::new(queue),
+            }),
+        ];
+        (
+            kind,
+            any::<[u32; 5]>(),
+            0u16..2000,
+            any::<(bool, bool)>(),
+            prop::collection::vec(receipt, 0..=2),
+            prop::collection::vec(sack, 0..=3),
+            (feedback.clone(), feedback),
+        )
+            .prop_map(|(kind, words, payload, (fin, ping), receipts, sacks, (feedback, echoed_feedback))| {
+                let [connection, number, sequence, acknowledgement, window] = words;
+                let mut packet = Packet {
+                    connection,
+                    number,
+                    sequence,
+                    acknowledgement,
+                    window,
+                    payload,
+                    kind,
+                    fin,
+                    ping,
+                    feedback,
+                    echoed_feedback,
+                    ..Packet::default()
+                };
+                for receipt in receipts {
+                    assert!(packet.receipts.push(receipt));
+                }
+                for sack in sacks {
+                    assert!(packet.sacks.push(sack));
+                }
+                packet
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_is_decoded(packet in any_packet()) {
+            let mut bytes = Vec::new();
+            encode(&packet, &mut bytes);
+            prop_assert_eq!(bytes.len(), encoded_len(&packet));
+            bytes.resize(bytes.len() + usize::from(packet.payload), 0xab);
+            let (read, payload) = decode(&bytes).unwrap();
+            prop_assert_eq!(read, packet);
+            prop_assert_eq!(payload.len(), usize::from(packet.payload));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            let _ = decode(&bytes);
+        }
+
+        #[test]
+        fn a_damaged_packet_never_makes_it_panic(packet in any_packet(), at in any::<prop::sample::Index>(), with: u8) {
+            let mut bytes = Vec::new();
+            encode(&packet, &mut bytes);
+            let at = at.index(bytes.len());
+            bytes[at] = with;
+            let _ = decode(&bytes);
+        }
+    }
+
+    #[test]
+    fn a_data_packet_has_54_bytes_of_headers() {
+        assert_eq!(encoded_len(&Packet::default()) + UDP_BYTES, 54);
+    }
+
+    #[test]
+    fn trailing_bytes_are_refused() {
+        let mut bytes = Vec::new();
+        encode(&Packet::default(), &mut bytes);
+        bytes.push(0);
+        assert_eq!(decode(&bytes).unwrap_err(), DecodeError::Length { announced: 26, got: 27 });
+    }
+}
