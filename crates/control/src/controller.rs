@@ -1,0 +1,175 @@
+//! The seam: what a controller sees and what it says.
+
+use std::fmt::Debug;
+
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+use serde::de::DeserializeOwned;
+
+use crate::History;
+
+/// What is known of a path when the first packet may leave on it.
+#[derive(Debug, Clone)]
+pub struct Path {
+    /// The largest packet, headers included.
+    pub packet: Bytes,
+    /// Round-trip time of the handshake.
+    pub rtt: Duration,
+    /// What earlier macroflows to the same destination learnt.
+    pub history: Option<History>,
+}
+
+/// A packet that left.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// Its number, rising by one with every packet of the macroflow.
+    pub number: u64,
+    /// Its size, headers included.
+    pub bytes: Bytes,
+    /// Bytes outstanding, this packet included.
+    pub outstanding: Bytes,
+}
+
+/// What is known of one packet that arrived and was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    /// The packet's number.
+    pub number: u64,
+    /// Its size, headers included.
+    pub bytes: Bytes,
+    /// When it left, on the sender's clock.
+    pub sent_at: Time,
+    /// When it arrived, on the receiver's clock.
+    pub received_at: Time,
+    /// The ECN code it arrived with.
+    pub ecn: Ecn,
+}
+
+impl Arrival {
+    /// One-way delay in nanoseconds plus the unknown offset between the two clocks: only differences of it mean
+    /// anything.
+    pub fn one_way_delay(&self) -> i64 {
+        self.received_at.as_nanos().wrapping_sub(self.sent_at.as_nanos()) as i64
+    }
+}
+
+/// An acknowledgement.
+#[derive(Debug, Clone, Copy)]
+pub struct Ack<'a> {
+    /// Bytes it newly reports as delivered, cumulatively or selectively.
+    pub acked: Bytes,
+    /// Bytes still outstanding after it.
+    pub outstanding: Bytes,
+    /// The round-trip time it measures.
+    pub rtt: Option<Duration>,
+    /// Smoothed round-trip time (RFC 6298).
+    pub smoothed_rtt: Duration,
+    /// Least round-trip time seen on the path.
+    pub min_rtt: Duration,
+    /// The packets it answers one by one, in the order of their arrival.
+    pub arrivals: &'a [Arrival],
+    /// What routers wrote into those packets.
+    pub feedback: RouterFeedback,
+    /// The connection is still repairing losses it reported earlier.
+    pub recovering: bool,
+    /// The application, not the controller, bounded what was outstanding.
+    pub app_limited: bool,
+}
+
+/// How a loss showed (CM section 3.1, `lossmode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LossKind {
+    /// The retransmission timer ran out: nothing comes back.
+    Persistent,
+    /// Later packets arrived, this one did not.
+    Transient,
+    /// A router marked a packet instead of dropping it.
+    Ecn,
+}
+
+/// Packets found lost, or marked.
+#[derive(Debug, Clone, Copy)]
+pub struct Loss {
+    /// How it showed.
+    pub kind: LossKind,
+    /// Bytes lost; zero for a mark.
+    pub bytes: Bytes,
+    /// Bytes sent and not yet cumulatively acknowledged when the loss was found (RFC 5681, `FlightSize`).
+    pub flight: Bytes,
+    /// Highest number among the lost packets.
+    pub number: u64,
+    /// Highest number sent so far.
+    pub last_sent: u64,
+    /// The connection was already repairing an earlier loss.
+    pub recovering: bool,
+    /// `Persistent` only: the timer has run out before without anything having arrived since.
+    pub repeated: bool,
+}
+
+/// Leave for one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Departure {
+    /// The earliest time it may leave; [`Time::ZERO`] means at any time, [`Time::MAX`] not until something happens.
+    pub at: Time,
+    /// The largest it may be, headers included.
+    pub bytes: Bytes,
+}
+
+/// A congestion controller. All times are the sender's clock.
+pub trait Controller: Debug {
+    /// The handshake is done: packets may leave from now on.
+    fn on_path(&mut self, now: Time, path: &Path);
+
+    /// A packet left.
+    fn on_sent(&mut self, now: Time, sent: &Sent);
+
+    /// An acknowledgement arrived.
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
+
+    /// Packets were lost or marked.
+    fn on_loss(&mut self, now: Time, loss: &Loss);
+
+    /// Nothing was outstanding for `idle` and now there is something to send again; `timeout` is the retransmission
+    /// timer, the usual measure of a long silence.
+    fn on_idle(&mut self, _now: Time, _idle: Duration, _timeout: Duration) {}
+
+    /// A packet could have left, but no flow had anything to send.
+    fn on_app_limited(&mut self, _now: Time) {}
+
+    /// The time given by [`Controller::deadline`] has come.
+    fn on_deadline(&mut self, _now: Time) {}
+
+    /// When [`Controller::on_deadline`] wants to be called; [`Time::MAX`] for never.
+    fn deadline(&self) -> Time {
+        Time::MAX
+    }
+
+    /// How much may be outstanding; [`Bytes::MAX`] leaves it open.
+    fn window(&self) -> Bytes;
+
+    /// The next packet's leave.
+    fn departure(&self) -> Departure;
+
+    /// The rate packets leave at; `None` where the window alone decides.
+    fn rate(&self) -> Option<Rate>;
+
+    /// Writes what the next macroflow to the same destination should know.
+    fn remember(&self, _now: Time, _history: &mut Option<History>) {}
+}
+
+/// A controller's tunables, as they stand in a scenario file.
+pub trait Settings: DeserializeOwned + Default + Debug + Clone + Send + Sync + 'static {
+    /// Refuses values that make no sense, saying which and what would be right.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A controller that can be made from its settings.
+pub trait Algorithm: Controller + Sized + Send + 'static {
+    /// Its tunables; their `Default` is the paper's table.
+    type Config: Settings;
+
+    /// A controller before its first path, with a random stream of its own.
+    fn new(config: &Self::Config, random: Stream) -> Self;
+}

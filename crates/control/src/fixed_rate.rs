@@ -1,0 +1,92 @@
+//! A constant rate, whatever happens: cross traffic, audio and video as they are without adaptation.
+
+use rampmeter_units::{Bytes, Rate, Stream, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
+
+/// Tunables of the fixed-rate sender.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The rate, headers included.
+    pub rate: Rate,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { rate: Rate::from_bps(1_000_000) }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        if self.rate == Rate::ZERO {
+            return Err("rate is 0 b/s: nothing could ever leave; use for example \"1 Mb/s\"".into());
+        }
+        Ok(())
+    }
+}
+
+/// Sends at a constant rate.
+#[derive(Debug, Clone)]
+pub struct FixedRate {
+    rate: Rate,
+    packet: Bytes,
+    pacer: Pacer,
+}
+
+impl Algorithm for FixedRate {
+    type Config = Config;
+
+    fn new(config: &Config, _random: Stream) -> Self {
+        Self { rate: config.rate, packet: Bytes::ZERO, pacer: Pacer::default() }
+    }
+}
+
+impl Controller for FixedRate {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        self.packet = path.packet;
+        self.pacer.reset(now);
+    }
+
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.pacer.sent(now, sent.bytes, self.rate);
+    }
+
+    fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}
+
+    fn on_loss(&mut self, _now: Time, _loss: &Loss) {}
+
+    fn window(&self) -> Bytes {
+        Bytes::MAX
+    }
+
+    fn departure(&self) -> Departure {
+        Departure { at: self.pacer.next(), bytes: self.packet }
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        Some(self.rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Duration;
+
+    use super::*;
+
+    #[test]
+    fn packets_leave_evenly() {
+        let config = Config { rate: "8 Mb/s".parse().unwrap() };
+        let mut sender = FixedRate::new(&config, Stream::from_seed(1));
+        let packet = Bytes::new(1000);
+        sender.on_path(Time::ZERO, &Path { packet, rtt: Duration::from_millis(20), history: None });
+        for number in 0..5 {
+            let now = sender.departure().at;
+            assert_eq!(now, Time::ZERO + Duration::from_millis(number));
+            sender.on_sent(now, &Sent { number, bytes: packet, outstanding: packet });
+        }
+    }
+}

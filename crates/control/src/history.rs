@@ -1,0 +1,17 @@
+//! What a destination is remembered for.
+
+use rampmeter_units::{Duration, Rate};
+
+/// What earlier macroflows learnt of the path to one destination (PCP section 3.4).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct History {
+    /// Base rate that earlier transfers reached: a running mean.
+    pub base_rate: Rate,
+    /// Mean deviation of that rate.
+    pub deviation: Rate,
+    /// Share of a third of `base_rate` to try first, in (0, 1]: halved after an inaccurate prediction, doubled after an
+    /// accurate one.
+    pub trust: f64,
+    /// Least round-trip time seen.
+    pub min_rtt: Duration,
+}

@@ -1,0 +1,195 @@
+//! The controllers by name, and one type that holds any of them.
+//!
+//! [`AnyController`] is an enum, so that the packet path calls a built-in controller without dynamic dispatch. A
+//! controller from another crate rides in its `External` variant; [`Registry::add`] gives it a name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use thiserror::Error;
+
+use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Path, Sent, Settings};
+
+/// Makes a fresh controller with the random stream it is given.
+pub type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
+
+type Builder = Arc<dyn Fn(&toml::Table) -> Result<Factory, String> + Send + Sync>;
+
+/// Why a controller could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RegistryError {
+    /// No controller goes by that name.
+    #[error("no controller is called `{name}`; there are {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The controller does not take these settings.
+    #[error("controller `{name}`: {reason}")]
+    Settings {
+        /// The controller.
+        name: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+}
+
+/// The controllers that can be named in a scenario file or on the command line.
+#[derive(Clone)]
+pub struct Registry {
+    entries: BTreeMap<String, (String, Builder)>,
+}
+
+impl Registry {
+    /// Adds a controller of another crate under `name`; `about` is one line for listings.
+    #[must_use]
+    pub fn add<A: Algorithm>(self, name: &str, about: &str) -> Self {
+        self.insert::<A>(name, about, |controller| AnyController::External(Box::new(controller)))
+    }
+
+    fn insert<A: Algorithm>(mut self, name: &str, about: &str, wrap: fn(A) -> AnyController) -> Self {
+        let builder: Builder = Arc::new(move |table| {
+            let config: A::Config = table.clone().try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+            config.check()?;
+            Ok(Arc::new(move |random| wrap(A::new(&config, random))))
+        });
+        self.entries.insert(name.to_owned(), (about.to_owned(), builder));
+        self
+    }
+
+    /// A factory for the controller called `name` with `settings`.
+    pub fn factory(&self, name: &str, settings: &toml::Table) -> Result<Factory, RegistryError> {
+        let Some((_, builder)) = self.entries.get(name) else {
+            let known = self.entries.keys().cloned().collect::<Vec<_>>().join(", ");
+            return Err(RegistryError::Unknown { name: name.to_owned(), known });
+        };
+        builder(settings).map_err(|reason| RegistryError::Settings { name: name.to_owned(), reason })
+    }
+
+    /// Every name with its one line, in alphabetical order.
+    pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries.iter().map(|(name, (about, _))| (name.as_str(), about.as_str()))
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.entries.keys()).finish()
+    }
+}
+
+/// Writes the enum, the registry's first content and the dispatch from one list: a line a controller.
+macro_rules! controllers {
+    ($($variant:ident: $type:ty, $name:literal, $about:literal;)*) => {
+        /// Any controller.
+        #[derive(Debug)]
+        pub enum AnyController {
+            $(#[doc = $about] $variant($type),)*
+            /// A controller of another crate.
+            External(Box<dyn Controller + Send>),
+        }
+
+        impl Default for Registry {
+            /// The built-in controllers.
+            fn default() -> Self {
+                Self { entries: BTreeMap::new() }
+                    $(.insert::<$type>($name, $about, AnyController::$variant))*
+            }
+        }
+
+        macro_rules! each {
+            ($any:expr, $controller:ident => $call:expr) => {
+                match $any {
+                    $(AnyController::$variant($controller) => $call,)*
+                    AnyController::External($controller) => $call,
+                }
+            };
+        }
+    };
+}
+
+controllers! {
+    Reno: crate::reno::Reno, "reno", "TCP Reno: a window, halved by every fast retransmit (RFC 5681)";
+    NewReno: crate::newreno::NewReno, "newreno", "TCP NewReno: a window, halved once per window of data (RFC 6582)";
+    FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
+}
+
+impl Controller for AnyController {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        each!(self, c => c.on_path(now, path));
+    }
+
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        each!(self, c => c.on_sent(now, sent));
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        each!(self, c => c.on_ack(now, ack));
+    }
+
+    fn on_loss(&mut self, now: Time, loss: &Loss) {
+        each!(self, c => c.on_loss(now, loss));
+    }
+
+    fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
+        each!(self, c => c.on_idle(now, idle, timeout));
+    }
+
+    fn on_app_limited(&mut self, now: Time) {
+        each!(self, c => c.on_app_limited(now));
+    }
+
+    fn on_deadline(&mut self, now: Time) {
+        each!(self, c => c.on_deadline(now));
+    }
+
+    fn deadline(&self) -> Time {
+        each!(self, c => c.deadline())
+    }
+
+    fn window(&self) -> Bytes {
+        each!(self, c => c.window())
+    }
+
+    fn departure(&self) -> Departure {
+        each!(self, c => c.departure())
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        each!(self, c => c.rate())
+    }
+
+    fn remember(&self, now: Time, history: &mut Option<History>) {
+        each!(self, c => c.remember(now, history));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = Registry::default().factory("renno", &toml::Table::new()).err().unwrap().to_string();
+        assert!(error.contains("renno") && error.contains("newreno"), "{error}");
+    }
+
+    #[test]
+    fn a_bad_setting_is_named() {
+        let table = |text: &str| text.parse::<toml::Table>().unwrap();
+        let registry = Registry::default();
+        for (text, word) in [
+            ("initial_windw = 3", "initial_windw"),
+            ("initial_window = 0", "1 or more"),
+            ("initial_window = 'x'", "string"),
+        ] {
+            let error = registry.factory("newreno", &table(text)).err().unwrap().to_string();
+            assert!(error.contains(word) && error.contains("newreno"), "{error}");
+        }
+        assert!(registry.factory("newreno", &table("initial_window = 1")).is_ok());
+    }
+}
