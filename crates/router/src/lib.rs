@@ -1,1 +1,20 @@
-//! placeholder
+//! What happens to packets inside the network: queue disciplines behind one trait, [`Router`], and the [`Link`] that a
+//! router feeds.
+//!
+//! A router decides what happens to packets that wait for a link: which is next, which is dropped, what is written into
+//! them. A [`Link`] adds what is physical: rate, delay, random loss. Both are told the time and own no clock, so the same
+//! objects stand in the simulator and behind real network devices.
+//!
+//! To add a router: a file with a type that implements [`Router`], a line in [`registry`], a row in `docs/routers.md`.
+
+mod link;
+mod meter;
+pub mod registry;
+mod router;
+
+pub mod drop_tail;
+
+pub use link::{Counts, Link, LinkConfig, Loss};
+pub use meter::{QueueMeter, QueueSummary};
+pub use registry::{AnyRouter, Registry};
+pub use router::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};

@@ -1,0 +1,104 @@
+//! First in, first out; full means dropped. What most of the Internet's routers do, and what PCP asks for.
+
+use std::collections::VecDeque;
+
+use rampmeter_units::{Bytes, Stream, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict};
+
+/// Tunables of drop-tail. Without either limit nothing is ever dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Most packets that may wait.
+    pub packets: Option<u64>,
+    /// Most bytes that may wait.
+    pub bytes: Option<Bytes>,
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        if self.packets == Some(0) || self.bytes == Some(Bytes::ZERO) {
+            return Err("the buffer holds nothing: give packets = 1 or more, or bytes = \"1500 B\" or more".into());
+        }
+        Ok(())
+    }
+}
+
+/// A drop-tail queue.
+#[derive(Debug)]
+pub struct DropTail<P> {
+    queue: VecDeque<P>,
+    bytes: Bytes,
+    most_packets: u64,
+    most_bytes: Bytes,
+}
+
+impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
+    type Config = Config;
+
+    fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            bytes: Bytes::ZERO,
+            most_packets: config.packets.unwrap_or(u64::MAX),
+            most_bytes: config.bytes.unwrap_or(Bytes::MAX),
+        }
+    }
+}
+
+impl<P: Parcel> Router<P> for DropTail<P> {
+    fn enqueue(&mut self, _now: Time, packet: P) -> Verdict<P> {
+        let bytes = self.bytes + packet.bytes();
+        if self.queue.len() as u64 >= self.most_packets || bytes > self.most_bytes {
+            return Verdict::Dropped(packet);
+        }
+        self.bytes = bytes;
+        self.queue.push_back(packet);
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, _now: Time) -> Option<P> {
+        let packet = self.queue.pop_front()?;
+        self.bytes -= packet.bytes();
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.queue.len() as u64, bytes: self.bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::tests::{ENVIRONMENT, TestParcel};
+
+    fn queue(config: &Config) -> DropTail<TestParcel> {
+        DropTail::new(config, ENVIRONMENT, Stream::from_seed(1))
+    }
+
+    #[test]
+    fn packets_leave_in_the_order_they_came_and_the_last_is_dropped() {
+        let mut queue = queue(&Config { packets: Some(2), bytes: None });
+        let packets = [1, 2, 3].map(|flow| TestParcel::new(flow, 100));
+        assert_eq!(queue.enqueue(Time::ZERO, packets[0]), Verdict::Queued);
+        assert_eq!(queue.enqueue(Time::ZERO, packets[1]), Verdict::Queued);
+        assert_eq!(queue.enqueue(Time::ZERO, packets[2]), Verdict::Dropped(packets[2]));
+        assert_eq!(queue.backlog(), Backlog { packets: 2, bytes: Bytes::new(200) });
+        assert_eq!(queue.dequeue(Time::ZERO), Some(packets[0]));
+        assert_eq!(queue.dequeue(Time::ZERO), Some(packets[1]));
+        assert_eq!(queue.dequeue(Time::ZERO), None);
+    }
+
+    #[test]
+    fn a_limit_in_bytes_counts_bytes() {
+        let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(250)) });
+        for _ in 0..2 {
+            assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 100)), Verdict::Queued);
+        }
+        assert!(matches!(queue.enqueue(Time::ZERO, TestParcel::new(1, 100)), Verdict::Dropped(_)));
+        assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 50)), Verdict::Queued);
+    }
+}

@@ -1,0 +1,311 @@
+//! One direction of a wire: a router's queue, a transmitter of some rate, a propagation delay, perhaps random loss.
+//!
+//! ```text
+//!  offer ──► router (queue) ──► transmitter (rate) ──► in flight (delay) ──► arrive
+//! ```
+//!
+//! The link needs attention at [`Link::next_event`]: then call [`Link::advance`] and take what has arrived with
+//! [`Link::arrive`]. A packet that finds link and queue empty costs one such event, one that waits costs two.
+
+use std::collections::VecDeque;
+
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::{Parcel, QueueMeter, Router, Tally, Verdict};
+
+/// Losses that have nothing to do with queues.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Loss {
+    /// Probability that a packet is lost.
+    pub per_packet: f64,
+    /// Probability that a bit is damaged; one damaged bit loses the packet.
+    pub per_bit: f64,
+}
+
+impl Loss {
+    fn of_packet(self, bytes: Bytes) -> f64 {
+        if self.per_bit == 0.0 {
+            return self.per_packet;
+        }
+        // P(lost) = 1 - (1 - p) (1 - b)^bits
+        1.0 - (1.0 - self.per_packet) * (bytes.as_f64() * 8.0 * (-self.per_bit).ln_1p()).exp()
+    }
+}
+
+/// What is physical about a link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkConfig {
+    /// How fast it transmits.
+    pub rate: Rate,
+    /// How long a packet travels after its last bit has left.
+    pub delay: Duration,
+    /// Random loss, at the far end.
+    pub loss: Loss,
+}
+
+/// Counts over the time a link was watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets the router refused, displaced or threw away later.
+    pub dropped: u64,
+    /// Packets marked.
+    pub marked: u64,
+    /// Packets lost at random after transmission.
+    pub lost: u64,
+    /// Packets transmitted.
+    pub transmitted: u64,
+    /// Bytes transmitted.
+    pub transmitted_bytes: Bytes,
+}
+
+/// One direction of a wire.
+#[derive(Debug)]
+pub struct Link<P, R> {
+    rate: Rate,
+    delay: Duration,
+    loss: Loss,
+    random: Stream,
+    router: R,
+    /// When the transmitter is next free.
+    free_at: Time,
+    /// Packets wait for the transmitter.
+    waiting: bool,
+    /// Packets on their way with the times they arrive, in that order.
+    in_flight: VecDeque<(Time, P)>,
+    counts: Counts,
+    counts_before: Counts,
+    tally_before: Tally,
+    meter: Option<QueueMeter>,
+}
+
+impl<P: Parcel, R: Router<P>> Link<P, R> {
+    /// A link fed by `router`; `random` decides on random losses.
+    pub fn new(config: LinkConfig, router: R, random: Stream) -> Self {
+        Self {
+            rate: config.rate,
+            delay: config.delay,
+            loss: config.loss,
+            random,
+            router,
+            free_at: Time::ZERO,
+            waiting: false,
+            in_flight: VecDeque::new(),
+            counts: Counts::default(),
+            counts_before: Counts::default(),
+            tally_before: Tally::default(),
+            meter: None,
+        }
+    }
+
+    /// A packet reaches the link's near end. Returns the packet that was dropped for want of room, if one was.
+    pub fn offer(&mut self, now: Time, packet: P) -> Option<P> {
+        self.counts.offered += 1;
+        let dropped = match self.router.enqueue(now, packet) {
+            Verdict::Queued => None,
+            Verdict::Dropped(packet) | Verdict::Displaced(packet) => Some(packet),
+        };
+        self.counts.dropped += u64::from(dropped.is_some());
+        if self.free_at <= now {
+            self.transmit(now);
+        } else {
+            self.waiting = true;
+        }
+        self.measure(now);
+        dropped
+    }
+
+    /// When the link next needs attention; [`Time::MAX`] for never.
+    pub fn next_event(&self) -> Time {
+        let arrival = self.in_flight.front().map_or(Time::MAX, |(at, _)| *at);
+        let free = if self.waiting { self.free_at } else { Time::MAX };
+        arrival.min(free).min(self.router.next_tick())
+    }
+
+    /// Does what is due at `now`, except handing out arrivals.
+    pub fn advance(&mut self, now: Time) {
+        if self.router.next_tick() <= now {
+            self.router.tick(now);
+        }
+        if self.waiting && self.free_at <= now {
+            self.transmit(now);
+            self.measure(now);
+        }
+    }
+
+    /// A packet that has reached the far end by `now`.
+    pub fn arrive(&mut self, now: Time) -> Option<P> {
+        loop {
+            if self.in_flight.front()?.0 > now {
+                return None;
+            }
+            let (_, packet) = self.in_flight.pop_front()?;
+            let lost = self.loss != Loss::default() && self.random.chance(self.loss.of_packet(packet.bytes()));
+            if !lost {
+                return Some(packet);
+            }
+            self.counts.lost += 1;
+        }
+    }
+
+    fn transmit(&mut self, now: Time) {
+        let Some(packet) = self.router.dequeue(now) else {
+            self.waiting = false;
+            return;
+        };
+        let bytes = packet.bytes();
+        // A world whose clock is real calls late: the next packet follows the last without a gap all the same.
+        let start = if self.waiting { self.free_at } else { now };
+        self.free_at = start + self.rate.time_to_send(bytes);
+        self.waiting = self.router.backlog().packets > 0;
+        self.counts.transmitted += 1;
+        self.counts.transmitted_bytes += bytes;
+        let at = self.free_at + self.delay;
+        // Arrivals stay in order of time even if the delay has just shrunk.
+        let place = self.in_flight.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
+        self.in_flight.insert(place, (at, packet));
+    }
+
+    fn measure(&mut self, now: Time) {
+        if let Some(meter) = &mut self.meter {
+            meter.on_change(now, self.router.backlog());
+        }
+    }
+
+    /// Changes the rate from the next packet on.
+    pub fn set_rate(&mut self, now: Time, rate: Rate) {
+        self.rate = rate;
+        self.router.on_rate(now, rate);
+    }
+
+    /// Changes the propagation delay from the next packet on (a route change).
+    pub fn set_delay(&mut self, delay: Duration) {
+        self.delay = delay;
+    }
+
+    /// The rate it transmits at.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The router that feeds it.
+    pub fn router(&self) -> &R {
+        &self.router
+    }
+
+    /// Forgets what was counted and, if `queue` is asked for, watches the queue from now on.
+    pub fn start_measuring(&mut self, now: Time, queue: bool) {
+        self.counts_before = self.counts;
+        self.tally_before = self.router.tally();
+        self.meter = queue.then(|| QueueMeter::new(now, self.router.backlog()));
+    }
+
+    /// What was counted since [`Link::start_measuring`].
+    pub fn counts(&self) -> Counts {
+        let (now, before) = (&self.counts, &self.counts_before);
+        let (tally, tally_before) = (self.router.tally(), &self.tally_before);
+        Counts {
+            offered: now.offered - before.offered,
+            dropped: now.dropped - before.dropped + tally.dropped_later - tally_before.dropped_later,
+            marked: tally.marked - tally_before.marked,
+            lost: now.lost - before.lost,
+            transmitted: now.transmitted - before.transmitted,
+            transmitted_bytes: now.transmitted_bytes - before.transmitted_bytes,
+        }
+    }
+
+    /// The queue's meter, if it is watched.
+    pub fn queue(&self) -> Option<&QueueMeter> {
+        self.meter.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drop_tail::{Config, DropTail};
+    use crate::router::Discipline;
+    use crate::router::tests::{ENVIRONMENT, TestParcel};
+
+    // 8 Mb/s: 1000 bytes a millisecond; 10 ms of delay.
+    fn link(loss: Loss) -> Link<TestParcel, DropTail<TestParcel>> {
+        let router = DropTail::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1));
+        let config = LinkConfig { rate: ENVIRONMENT.rate, delay: ENVIRONMENT.delay, loss };
+        Link::new(config, router, Stream::from_seed(2))
+    }
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Duration::from_millis(n)
+    }
+
+    fn drain(link: &mut Link<TestParcel, DropTail<TestParcel>>) -> Vec<(Time, u64)> {
+        let mut arrivals = Vec::new();
+        while link.next_event() < Time::MAX {
+            let now = link.next_event();
+            link.advance(now);
+            while let Some(packet) = link.arrive(now) {
+                arrivals.push((now, packet.flow));
+            }
+        }
+        arrivals
+    }
+
+    #[test]
+    fn packets_are_spaced_by_the_rate_and_shifted_by_the_delay() {
+        let mut link = link(Loss::default());
+        for flow in 0..3 {
+            assert_eq!(link.offer(ms(0), TestParcel::new(flow, 1000)), None);
+        }
+        assert_eq!(link.router().backlog().packets, 2);
+        assert_eq!(drain(&mut link), vec![(ms(11), 0), (ms(12), 1), (ms(13), 2)]);
+        assert_eq!(link.counts().transmitted_bytes, Bytes::new(3000));
+    }
+
+    #[test]
+    fn an_idle_link_costs_one_event_a_packet() {
+        let mut link = link(Loss::default());
+        link.offer(ms(5), TestParcel::new(1, 1000));
+        assert_eq!(link.next_event(), ms(16));
+    }
+
+    #[test]
+    fn a_late_caller_does_not_slow_the_link() {
+        let mut link = link(Loss::default());
+        for flow in 0..3 {
+            link.offer(ms(0), TestParcel::new(flow, 1000));
+        }
+        let late = ms(1) + Duration::from_micros(300);
+        link.advance(late);
+        link.advance(ms(2));
+        let mut times = Vec::new();
+        for now in [11, 12, 13].map(ms) {
+            assert!(link.arrive(now).is_some());
+            times.push(now);
+        }
+        assert!(link.arrive(ms(99)).is_none());
+    }
+
+    #[test]
+    fn a_shorter_route_lets_packets_overtake() {
+        let mut link = link(Loss::default());
+        link.offer(ms(0), TestParcel::new(1, 1000));
+        link.set_delay(Duration::from_millis(2));
+        link.offer(ms(1), TestParcel::new(2, 1000));
+        assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
+    }
+
+    #[test]
+    fn random_loss_has_its_rate() {
+        for loss in [Loss { per_packet: 0.1, per_bit: 0.0 }, Loss { per_packet: 0.0, per_bit: 1.317e-5 }] {
+            let mut link = link(loss);
+            for n in 0..20_000 {
+                link.offer(ms(n), TestParcel::new(1, 1000));
+            }
+            let arrived = drain(&mut link).len();
+            assert!((17_700..18_300).contains(&arrived), "{arrived}");
+            assert_eq!(link.counts().lost + arrived as u64, 20_000);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a queue was like over time: mean, percentiles and maximum, weighted by how long each length lasted.
+
+use rampmeter_units::Time;
+
+use crate::Backlog;
+
+/// Watches one queue. Exact: it is told of every change.
+#[derive(Debug, Clone)]
+pub struct QueueMeter {
+    since: Time,
+    last: Time,
+    now: Backlog,
+    /// Nanoseconds spent at each length in packets; the last entry holds all longer ones.
+    at_length: Vec<u64>,
+    byte_nanos: u128,
+    packet_nanos: u128,
+    max_packets: u64,
+}
+
+/// Lengths told apart; longer queues count as this long in percentiles (not in mean and maximum).
+const LENGTHS: usize = 1 << 16;
+
+/// A queue's summary over the time it was watched.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct QueueSummary {
+    /// Mean packets waiting.
+    pub mean_packets: f64,
+    /// Mean bytes waiting.
+    pub mean_bytes: f64,
+    /// The length it stayed at or below for 50% of the time, in packets.
+    pub p50_packets: u64,
+    /// The same for 90%.
+    pub p90_packets: u64,
+    /// The same for 99%.
+    pub p99_packets: u64,
+    /// The most packets that ever waited.
+    pub max_packets: u64,
+}
+
+impl QueueMeter {
+    /// Starts watching a queue at `now`.
+    pub fn new(now: Time, backlog: Backlog) -> Self {
+        Self {
+            since: now,
+            last: now,
+            now: backlog,
+            at_length: Vec::new(),
+            byte_nanos: 0,
+            packet_nanos: 0,
+            max_packets: backlog.packets,
+        }
+    }
+
+    /// The queue is now this long.
+    pub fn on_change(&mut self, now: Time, backlog: Backlog) {
+        let nanos = now.since(self.last).as_nanos();
+        if nanos > 0 {
+            let length = (self.now.packets as usize).min(LENGTHS - 1);
+            if self.at_length.len() <= length {
+                self.at_length.resize(length + 1, 0);
+            }
+            self.at_length[length] += nanos;
+            self.packet_nanos += u128::from(nanos) * u128::from(self.now.packets);
+            self.byte_nanos += u128::from(nanos) * u128::from(self.now.bytes.as_u64());
+            self.last = now;
+        }
+        self.now = backlog;
+        self.max_packets = self.max_packets.max(backlog.packets);
+    }
+
+    /// The summary up to `now`.
+    pub fn summary(&self, now: Time) -> QueueSummary {
+        let mut done = self.clone();
+        done.on_change(now, self.now);
+        let total = done.last.since(done.since).as_nanos();
+        if total == 0 {
+            return QueueSummary { max_packets: done.max_packets, ..QueueSummary::default() };
+        }
+        let quantile = |q: f64| {
+            let target = q * total as f64;
+            let mut sum = 0.0;
+            let reached = done.at_length.iter().position(|&nanos| {
+                sum += nanos as f64;
+                sum >= target
+            });
+            reached.unwrap_or(done.at_length.len().saturating_sub(1)) as u64
+        };
+        QueueSummary {
+            mean_packets: done.packet_nanos as f64 / total as f64,
+            mean_bytes: done.byte_nanos as f64 / total as f64,
+            p50_packets: quantile(0.5),
+            p90_packets: quantile(0.9),
+            p99_packets: quantile(0.99),
+            max_packets: done.max_packets,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Bytes;
+
+    use super::*;
+
+    fn backlog(packets: u64, bytes: u64) -> Backlog {
+        Backlog { packets, bytes: Bytes::new(bytes) }
+    }
+
+    #[test]
+    fn lengths_are_weighted_by_time() {
+        let at = Time::from_nanos;
+        let mut meter = QueueMeter::new(at(0), backlog(0, 0));
+        meter.on_change(at(60), backlog(10, 1000)); // 60 at 0
+        meter.on_change(at(90), backlog(2, 200)); // 30 at 10
+        let summary = meter.summary(at(100)); // 10 at 2
+        assert_eq!(summary.mean_packets, 3.2);
+        assert_eq!(summary.mean_bytes, 320.0);
+        assert_eq!((summary.p50_packets, summary.p90_packets, summary.max_packets), (0, 10, 10));
+    }
+}

@@ -1,0 +1,129 @@
+//! The routers by name, and one type that holds any of them without dynamic dispatch.
+
+use rampmeter_units::{Rate, Stream, Time};
+use thiserror::Error;
+
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
+
+/// Why a router could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RegistryError {
+    /// No router goes by that name.
+    #[error("no router is called `{name}`; there are {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The router does not take these settings.
+    #[error("router `{name}`: {reason}")]
+    Settings {
+        /// The router.
+        name: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+}
+
+fn settings<C: Settings>(name: &str, table: &toml::Table) -> Result<C, RegistryError> {
+    let refuse = |reason| RegistryError::Settings { name: name.to_owned(), reason };
+    let config: C = table.clone().try_into().map_err(|e: toml::de::Error| refuse(e.message().to_owned()))?;
+    config.check().map_err(refuse)?;
+    Ok(config)
+}
+
+/// Writes the enum, the list of names and the dispatch from one list: a line a router.
+macro_rules! routers {
+    ($($variant:ident: $module:ident, $name:literal, $about:literal;)*) => {
+        /// Any router.
+        #[derive(Debug)]
+        pub enum AnyRouter<P> {
+            $(#[doc = $about] $variant(crate::$module::$variant<P>),)*
+        }
+
+        /// The settings of any router, read and checked; makes as many routers as a topology has links.
+        #[derive(Debug, Clone)]
+        pub enum Registry {
+            $(#[doc = $about] $variant(crate::$module::Config),)*
+        }
+
+        impl Registry {
+            /// Every name with its one line.
+            pub const NAMES: &[(&str, &str)] = &[$(($name, $about)),*];
+
+            /// Reads and checks the settings of the router called `name`.
+            pub fn read(name: &str, table: &toml::Table) -> Result<Self, RegistryError> {
+                match name {
+                    $($name => Ok(Self::$variant(settings(name, table)?)),)*
+                    _ => Err(RegistryError::Unknown {
+                        name: name.to_owned(),
+                        known: Self::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+                    }),
+                }
+            }
+
+            /// A fresh router that stands at `environment`.
+            pub fn make<P: Parcel + Send>(&self, environment: Environment, random: Stream) -> AnyRouter<P> {
+                match self {
+                    $(Self::$variant(config) => AnyRouter::$variant(Discipline::new(config, environment, random)),)*
+                }
+            }
+        }
+
+        macro_rules! each {
+            ($any:expr, $router:ident => $call:expr) => {
+                match $any {
+                    $(AnyRouter::$variant($router) => $call,)*
+                }
+            };
+        }
+    };
+}
+
+routers! {
+    DropTail: drop_tail, "drop-tail", "First in, first out; full means dropped";
+}
+
+impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
+    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
+        each!(self, r => r.enqueue(now, packet))
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<P> {
+        each!(self, r => r.dequeue(now))
+    }
+
+    fn tick(&mut self, now: Time) {
+        each!(self, r => Router::<P>::tick(r, now));
+    }
+
+    fn next_tick(&self) -> Time {
+        each!(self, r => Router::<P>::next_tick(r))
+    }
+
+    fn backlog(&self) -> Backlog {
+        each!(self, r => Router::<P>::backlog(r))
+    }
+
+    fn tally(&self) -> Tally {
+        each!(self, r => Router::<P>::tally(r))
+    }
+
+    fn on_rate(&mut self, now: Time, rate: Rate) {
+        each!(self, r => Router::<P>::on_rate(r, now, rate));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_names_and_settings_say_what_would_be_right() {
+        let error = Registry::read("droptail", &toml::Table::new()).unwrap_err().to_string();
+        assert!(error.contains("drop-tail"), "{error}");
+        let error = Registry::read("drop-tail", &"packets = 0".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("packets = 1 or more"), "{error}");
+    }
+}

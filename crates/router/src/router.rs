@@ -1,0 +1,150 @@
+//! The seam: what a queue discipline sees and what it does.
+
+use std::fmt::Debug;
+
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+use serde::de::DeserializeOwned;
+
+/// A packet as a router sees it, simulated or real.
+pub trait Parcel: Debug {
+    /// Its size, headers included.
+    fn bytes(&self) -> Bytes;
+    /// What tells its flow from others: the same for all packets of one connection in one direction.
+    fn flow(&self) -> u64;
+    /// Its ECN code.
+    fn ecn(&self) -> Ecn;
+    /// Rewrites its ECN code.
+    fn set_ecn(&mut self, ecn: Ecn);
+    /// What routers have written into it so far.
+    fn feedback(&self) -> RouterFeedback;
+    /// Rewrites that. Ignored where the packet has no room for it.
+    fn set_feedback(&mut self, feedback: RouterFeedback);
+}
+
+/// What became of a packet offered to a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict<P> {
+    /// It waits.
+    Queued,
+    /// It was refused.
+    Dropped(P),
+    /// It waits, and another packet was thrown out for it.
+    Displaced(P),
+}
+
+/// What waits in a router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// Packets waiting, not counting the one being transmitted.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: Bytes,
+}
+
+/// What a router has done since it was made, beyond passing packets on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Packets thrown away after they had been queued (for example by CoDel); refusals are in the [`Verdict`].
+    pub dropped_later: u64,
+    /// Packets whose ECN code was changed to a congestion signal.
+    pub marked: u64,
+}
+
+/// What a router is told of where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Environment {
+    /// The rate of the link it feeds.
+    pub rate: Rate,
+    /// That link's propagation delay.
+    pub delay: Duration,
+}
+
+/// A queue discipline.
+pub trait Router<P: Parcel>: Debug {
+    /// A packet arrives.
+    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
+
+    /// The link is free: the packet to transmit next.
+    fn dequeue(&mut self, now: Time) -> Option<P>;
+
+    /// The time given by [`Router::next_tick`] has come.
+    fn tick(&mut self, _now: Time) {}
+
+    /// When [`Router::tick`] wants to be called; [`Time::MAX`] for never.
+    fn next_tick(&self) -> Time {
+        Time::MAX
+    }
+
+    /// What waits.
+    fn backlog(&self) -> Backlog;
+
+    /// What it has done.
+    fn tally(&self) -> Tally {
+        Tally::default()
+    }
+
+    /// The link's rate has changed.
+    fn on_rate(&mut self, _now: Time, _rate: Rate) {}
+}
+
+/// A router's tunables, as they stand in a scenario file.
+pub trait Settings: DeserializeOwned + Default + Debug + Clone + Send + Sync + 'static {
+    /// Refuses values that make no sense, saying which and what would be right.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A router that can be made from its settings.
+pub trait Discipline<P: Parcel>: Router<P> + Sized + Send {
+    /// Its tunables.
+    type Config: Settings;
+
+    /// An empty router that stands at `environment`, with a random stream of its own.
+    fn new(config: &Self::Config, environment: Environment, random: Stream) -> Self;
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const ENVIRONMENT: Environment =
+        Environment { rate: Rate::from_bps(8_000_000), delay: Duration::from_millis(10) };
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct TestParcel {
+        pub(crate) flow: u64,
+        pub(crate) bytes: Bytes,
+        pub(crate) ecn: Ecn,
+        pub(crate) feedback: RouterFeedback,
+    }
+
+    impl TestParcel {
+        pub(crate) fn new(flow: u64, bytes: u64) -> Self {
+            Self { flow, bytes: Bytes::new(bytes), ecn: Ecn::NotEct, feedback: RouterFeedback::None }
+        }
+    }
+
+    impl Parcel for TestParcel {
+        fn bytes(&self) -> Bytes {
+            self.bytes
+        }
+        fn flow(&self) -> u64 {
+            self.flow
+        }
+        fn ecn(&self) -> Ecn {
+            self.ecn
+        }
+        fn set_ecn(&mut self, ecn: Ecn) {
+            self.ecn = ecn;
+        }
+        fn feedback(&self) -> RouterFeedback {
+            self.feedback
+        }
+        fn set_feedback(&mut self, feedback: RouterFeedback) {
+            self.feedback = feedback;
+        }
+    }
+}
