@@ -1,0 +1,334 @@
+//! The manager: flows in, grants out.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rampmeter_control::{Arrival, Controller, Departure, History, LossKind, Path};
+use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_wire::RouterFeedback;
+
+use crate::macroflow::{Attempt, Macroflow, Status};
+use crate::timers::Timers;
+
+/// Where packets go, as far as congestion is concerned: an address without a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Destination(pub u128);
+
+/// A flow's name at its manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(u32);
+
+impl FlowId {
+    /// A small number for tables; that of a closed flow is used again.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Which flows share a macroflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grouping {
+    /// Each flow is its own.
+    #[default]
+    PerFlow,
+    /// All flows to one destination share one (the CM paper).
+    PerDestination,
+}
+
+/// Leave to send one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    /// The flow whose turn it is.
+    pub flow: FlowId,
+    /// The packet's number.
+    pub number: u64,
+    /// The largest it may be, headers included.
+    pub bytes: Bytes,
+    /// What to write into it for routers to answer.
+    pub feedback: RouterFeedback,
+}
+
+/// How a flow's packets fared (CM section 3.1, `cm_update`).
+#[derive(Debug, Clone, Copy)]
+pub struct Update<'a> {
+    /// Outstanding bytes that have left the network because they arrived.
+    pub acked: Bytes,
+    /// Outstanding bytes that have left the network because they were lost.
+    pub lost: Bytes,
+    /// Bytes newly known to have arrived, among them some that had been given up.
+    pub delivered: Bytes,
+    /// The packets that arrived, one by one.
+    pub arrivals: &'a [Arrival],
+    /// A round-trip time measurement.
+    pub rtt: Option<Duration>,
+    /// How packets were found lost.
+    pub loss: Option<UpdateLoss>,
+    /// Bytes sent and not cumulatively acknowledged before this feedback.
+    pub flight: Bytes,
+    /// The flow is repairing losses.
+    pub recovering: bool,
+    /// What routers wrote into the flow's packets.
+    pub feedback: RouterFeedback,
+}
+
+/// The loss part of an [`Update`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdateLoss {
+    /// How it showed.
+    pub kind: LossKind,
+    /// Highest number among the lost packets.
+    pub number: u64,
+    /// The flow was repairing an earlier loss when it found this one.
+    pub recovering: bool,
+    /// The timer has run out before without anything having arrived since.
+    pub repeated: bool,
+}
+
+#[derive(Debug)]
+struct Flow {
+    macroflow: u32,
+    outstanding: Bytes,
+    asking: bool,
+    urgent: bool,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    history: Option<History>,
+    macroflow: Option<u32>,
+    last_used: Time,
+}
+
+/// Destinations remembered at most; the one unused for longest is forgotten first.
+const MOST_DESTINATIONS: usize = 10_000;
+
+/// The congestion manager of one host.
+#[derive(Debug)]
+pub struct Manager<C> {
+    grouping: Grouping,
+    flows: Vec<Option<Flow>>,
+    free_flows: Vec<u32>,
+    macroflows: Vec<Option<Macroflow<C>>>,
+    free_macroflows: Vec<u32>,
+    known: BTreeMap<Destination, Known>,
+    /// Macroflows that may have something to grant.
+    ready: VecDeque<u32>,
+    /// When a macroflow's next packet may leave, or its controller's deadline comes.
+    timers: Timers,
+}
+
+impl<C: Controller> Manager<C> {
+    /// A manager without flows.
+    pub fn new(grouping: Grouping) -> Self {
+        Self {
+            grouping,
+            flows: Vec::new(),
+            free_flows: Vec::new(),
+            macroflows: Vec::new(),
+            free_macroflows: Vec::new(),
+            known: BTreeMap::new(),
+            ready: VecDeque::new(),
+            timers: Timers::default(),
+        }
+    }
+
+    /// Opens a flow to `destination` (`cm_open`). If it starts a macroflow, `make` makes the controller.
+    pub fn open(&mut self, now: Time, destination: Destination, make: impl FnOnce() -> C) -> FlowId {
+        if self.known.len() >= MOST_DESTINATIONS && !self.known.contains_key(&destination) {
+            let idle = self.known.iter().filter(|(_, k)| k.macroflow.is_none());
+            if let Some(oldest) = idle.min_by_key(|(_, k)| k.last_used).map(|(d, _)| *d) {
+                self.known.remove(&oldest);
+            }
+        }
+        let known = self.known.entry(destination).or_default();
+        known.last_used = now;
+        let shared = known.macroflow.filter(|_| self.grouping == Grouping::PerDestination);
+        let macroflow = shared.unwrap_or_else(|| {
+            let fresh = Macroflow::new(destination, make());
+            insert(&mut self.macroflows, &mut self.free_macroflows, fresh)
+        });
+        known.macroflow = Some(macroflow);
+        if let Some(m) = &mut self.macroflows[macroflow as usize] {
+            m.flows += 1;
+        }
+        let flow = Flow { macroflow, outstanding: Bytes::ZERO, asking: false, urgent: false };
+        FlowId(insert(&mut self.flows, &mut self.free_flows, flow))
+    }
+
+    /// The flow's handshake is done: its path has this round-trip time and takes packets of up to `packet` bytes.
+    pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
+        let Some((macroflow, _)) = self.macroflow(flow) else { return };
+        let destination = macroflow.destination;
+        let history = self.known.get(&destination).and_then(|known| known.history);
+        if let Some((macroflow, index)) = self.macroflow(flow) {
+            macroflow.start(now, &Path { packet, rtt, history, feedback });
+            self.wake(index);
+        }
+    }
+
+    /// The flow has a packet to send (`cm_request`). `urgent` asks to repair a loss at once, although the window is full.
+    pub fn request(&mut self, now: Time, flow: FlowId, urgent: bool) {
+        let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
+        let asked = if urgent { &mut f.urgent } else { &mut f.asking };
+        if std::mem::replace(asked, true) {
+            return;
+        }
+        let index = f.macroflow;
+        if let Some(macroflow) = &mut self.macroflows[index as usize] {
+            macroflow.request(now, flow.0, urgent);
+            self.wake(index);
+        }
+    }
+
+    /// The next leave to send that can be given at `now` (`cmapp_send`). The flow answers it with [`Manager::notify`]
+    /// before the next call.
+    pub fn grant(&mut self, now: Time) -> Option<Grant> {
+        while let Some(&index) = self.ready.front() {
+            let slot = self.macroflows[index as usize].as_mut().filter(|m| m.started);
+            let attempt = slot.map_or(Attempt::NothingToSend, |macroflow| macroflow.attempt(now));
+            if let Attempt::Granted { flow, number } = attempt {
+                // Macroflows take turns.
+                self.ready.rotate_left(1);
+                let Some(f) = &mut self.flows[flow as usize] else { continue };
+                if f.urgent {
+                    f.urgent = false
+                } else {
+                    f.asking = false
+                }
+                let Departure { bytes, feedback, .. } = self.departure(index);
+                return Some(Grant { flow: FlowId(flow), number, bytes, feedback });
+            }
+            self.ready.pop_front();
+            if let Some(macroflow) = &mut self.macroflows[index as usize] {
+                macroflow.ready = false;
+                if let Attempt::TooEarly(at) = attempt {
+                    self.timers.arm(index, at);
+                }
+            }
+        }
+        None
+    }
+
+    fn departure(&self, macroflow: u32) -> Departure {
+        let controller = self.macroflows[macroflow as usize].as_ref().map(|m| &m.controller);
+        controller.map_or(
+            Departure { at: Time::MAX, bytes: Bytes::ZERO, feedback: RouterFeedback::None },
+            Controller::departure,
+        )
+    }
+
+    /// The flow used its grant for a packet of `bytes`, headers included; zero means that it had nothing to send after
+    /// all (`cm_notify`).
+    pub fn notify(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
+        if bytes == Bytes::ZERO {
+            return;
+        }
+        if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
+            f.outstanding += bytes;
+        }
+        if let Some((macroflow, index)) = self.macroflow(flow) {
+            macroflow.sent(now, bytes);
+            let deadline = macroflow.controller.deadline();
+            if deadline < Time::MAX {
+                self.timers.arm(index, deadline);
+            }
+        }
+    }
+
+    /// The flow learnt how its packets fared (`cm_update`).
+    pub fn update(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
+        if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
+            f.outstanding = f.outstanding.saturating_sub(update.acked + update.lost);
+        }
+        if let Some((macroflow, index)) = self.macroflow(flow) {
+            macroflow.update(now, update);
+            let deadline = macroflow.controller.deadline();
+            if deadline < Time::MAX {
+                self.timers.arm(index, deadline);
+            }
+            self.wake(index);
+        }
+    }
+
+    /// What the flow's macroflow is allowed (`cm_query`).
+    pub fn query(&self, flow: FlowId) -> Option<Status> {
+        let macroflow = self.flows.get(flow.0 as usize)?.as_ref()?.macroflow;
+        self.macroflows[macroflow as usize].as_ref().map(Macroflow::status)
+    }
+
+    /// The flow's controller, for meters and tests.
+    pub fn controller(&self, flow: FlowId) -> Option<&C> {
+        let macroflow = self.flows.get(flow.0 as usize)?.as_ref()?.macroflow;
+        self.macroflows[macroflow as usize].as_ref().map(|m| &m.controller)
+    }
+
+    /// The flow ends (`cm_close`). The last flow of a macroflow takes it along; what it learnt stays.
+    pub fn close(&mut self, now: Time, flow: FlowId) {
+        let Some(f) = self.flows.get_mut(flow.0 as usize).and_then(Option::take) else { return };
+        self.free_flows.push(flow.0);
+        let Some(macroflow) = &mut self.macroflows[f.macroflow as usize] else { return };
+        macroflow.close(flow.0, f.outstanding);
+        if macroflow.flows > 0 {
+            self.wake(f.macroflow);
+            return;
+        }
+        if let Some(known) = self.known.get_mut(&macroflow.destination) {
+            macroflow.controller.remember(now, &mut known.history);
+            known.last_used = now;
+            if known.macroflow == Some(f.macroflow) {
+                known.macroflow = None;
+            }
+        }
+        self.macroflows[f.macroflow as usize] = None;
+        self.free_macroflows.push(f.macroflow);
+        self.ready.retain(|&index| index != f.macroflow);
+    }
+
+    /// What is remembered of a destination.
+    pub fn history(&self, destination: Destination) -> Option<History> {
+        self.known.get(&destination).and_then(|known| known.history)
+    }
+
+    /// When [`Manager::on_deadline`] wants to be called; [`Time::MAX`] for never.
+    pub fn deadline(&self) -> Time {
+        self.timers.next()
+    }
+
+    /// Time has passed: a packet may leave now, or a controller wants to be called.
+    pub fn on_deadline(&mut self, now: Time) {
+        while let Some(index) = self.timers.due(now) {
+            let Some(Some(macroflow)) = self.macroflows.get_mut(index as usize) else { continue };
+            if macroflow.controller.deadline() <= now {
+                macroflow.controller.on_deadline(now);
+            }
+            let deadline = macroflow.controller.deadline();
+            if deadline < Time::MAX {
+                // A deadline in the past would wake us forever at the same instant.
+                self.timers.arm(index, deadline.max(now + Duration::from_nanos(1)));
+            }
+            self.wake(index);
+        }
+    }
+
+    fn macroflow(&mut self, flow: FlowId) -> Option<(&mut Macroflow<C>, u32)> {
+        let index = self.flows.get(flow.0 as usize)?.as_ref()?.macroflow;
+        self.macroflows[index as usize].as_mut().map(|macroflow| (macroflow, index))
+    }
+
+    fn wake(&mut self, index: u32) {
+        if let Some(macroflow) = &mut self.macroflows[index as usize] {
+            if !std::mem::replace(&mut macroflow.ready, true) {
+                self.ready.push_back(index);
+            }
+        }
+    }
+}
+
+/// Puts `item` into a free slot.
+fn insert<T>(slots: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T) -> u32 {
+    if let Some(index) = free.pop() {
+        slots[index as usize] = Some(item);
+        return index;
+    }
+    slots.push(Some(item));
+    (slots.len() - 1) as u32
+}

@@ -1,0 +1,105 @@
+//! What a connection can be told.
+
+use rampmeter_units::{Bytes, Duration, Ecn};
+use serde::{Deserialize, Serialize};
+
+/// How losses are found and repaired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recovery {
+    /// Three duplicate acknowledgements; any new acknowledgement ends recovery (RFC 5681).
+    Reno,
+    /// Three duplicate acknowledgements; a partial acknowledgement retransmits the next hole (RFC 6582).
+    NewReno,
+    /// Selective acknowledgements: three packets above a hole (RFC 6675).
+    Sack,
+}
+
+/// Tunables of a connection, both ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The largest packet to send, IP header included.
+    pub packet: Bytes,
+    /// How long an acknowledgement may wait for a second packet; zero answers every packet at once, which PCP needs
+    /// (PCP section 3.5). RFC 5681 allows up to 500 ms.
+    pub delayed_ack: Duration,
+    /// How losses are found and repaired.
+    pub recovery: Recovery,
+    /// Find lost retransmissions by later packets' arrival, too, instead of waiting for the timer.
+    pub detect_lost_retransmissions: bool,
+    /// Least retransmission timeout. RFC 6298 (2.4) says 1 s; Linux uses 200 ms.
+    pub min_rto: Duration,
+    /// First timeout of the handshake, doubled each time (RFC 6298 (2.1)).
+    pub syn_timeout: Duration,
+    /// Timeouts in a row after which the path is given up as dead.
+    pub most_timeouts: u32,
+    /// Bytes this end is ready to hold for its application.
+    pub receive_window: Bytes,
+    /// The ECN code that data packets leave with.
+    #[serde(with = "ecn_name")]
+    pub ecn: Ecn,
+    /// First sequence number of the stream this end sends; any does, tests choose one just below the wrap.
+    pub first_sequence: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            packet: Bytes::new(1250),
+            delayed_ack: Duration::ZERO,
+            recovery: Recovery::Sack,
+            detect_lost_retransmissions: true,
+            min_rto: Duration::from_millis(200),
+            syn_timeout: Duration::from_secs(1),
+            most_timeouts: 10,
+            receive_window: Bytes::new(16_000_000),
+            ecn: Ecn::NotEct,
+            first_sequence: 0,
+        }
+    }
+}
+
+impl Config {
+    /// Largest timeout (RFC 6298 (2.5) allows any bound from 60 s).
+    pub(crate) const MAX_RTO: Duration = Duration::from_secs(60);
+
+    /// Refuses values that make no sense, saying which and what would be right.
+    pub fn check(&self) -> Result<(), String> {
+        if !(Bytes::new(256)..=Bytes::new(65_000)).contains(&self.packet) {
+            return Err(format!("packet is {}: a packet has 256 B to 65 kB", self.packet));
+        }
+        if self.delayed_ack > Duration::from_millis(500) {
+            return Err(format!("delayed_ack is {}: at most 500 ms (RFC 5681 section 4.2)", self.delayed_ack));
+        }
+        if self.syn_timeout == Duration::ZERO || self.min_rto == Duration::ZERO {
+            return Err("a timeout of zero would retransmit without end: give for example \"1 s\"".into());
+        }
+        if self.receive_window < self.packet || self.receive_window > Bytes::new(1 << 30) {
+            return Err(format!("receive_window is {}: one packet to 1 GB", self.receive_window));
+        }
+        if self.most_timeouts == 0 {
+            return Err("most_timeouts is 0: 1 or more".into());
+        }
+        Ok(())
+    }
+}
+
+mod ecn_name {
+    use rampmeter_units::Ecn;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const NAMES: [(&str, Ecn); 3] = [("not-ect", Ecn::NotEct), ("ect0", Ecn::Ect0), ("ect1", Ecn::Ect1)];
+
+    pub(super) fn serialize<S: Serializer>(ecn: &Ecn, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(NAMES.iter().find(|(_, code)| code == ecn).map_or("ce", |(name, _)| name))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Ecn, D::Error> {
+        let text = String::deserialize(d)?;
+        let found = NAMES.iter().find(|(name, _)| *name == text);
+        found
+            .map(|(_, code)| *code)
+            .ok_or_else(|| serde::de::Error::custom(format!("ecn is `{text}`: a sender uses not-ect, ect0 or ect1")))
+    }
+}

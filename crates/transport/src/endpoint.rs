@@ -1,0 +1,432 @@
+//! All of one host: its connections, its congestion manager, their timers.
+//!
+//! A world's loop around it:
+//!
+//! ```text
+//! packet in   ──► receive ──► the payload's place in the stream, for the world to store
+//! time passes ──► on_deadline, at the time that `deadline` names
+//! then        ──► poll_transmit until it has no more; poll_event until it has no more
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+use std::net::{IpAddr, SocketAddr};
+
+use rampmeter_control::Controller;
+use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Timers, Update};
+use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_wire::{Kind, Packet, RouterFeedback};
+
+use crate::config::Config;
+use crate::connection::{CloseReason, Connection, State, Statistics};
+use crate::sender::Learnt;
+
+/// Where packets go and come from.
+pub trait Address: Copy + Ord + Debug {
+    /// What congestion control keeps in common.
+    fn destination(&self) -> Destination;
+}
+
+impl Address for SocketAddr {
+    fn destination(&self) -> Destination {
+        match self.ip() {
+            IpAddr::V4(ip) => Destination(ip.to_ipv6_mapped().to_bits()),
+            IpAddr::V6(ip) => Destination(ip.to_bits()),
+        }
+    }
+}
+
+impl Address for u32 {
+    fn destination(&self) -> Destination {
+        Destination(u128::from(*self))
+    }
+}
+
+/// A connection's name at its endpoint. Never used twice in a row for the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u32);
+
+const INDEX_BITS: u32 = 20;
+
+impl ConnectionId {
+    fn index(self) -> usize {
+        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+}
+
+/// What an endpoint can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointConfig {
+    /// Which flows share a macroflow.
+    pub grouping: Grouping,
+    /// How to treat connections that others open; `None` refuses them.
+    pub accept: Option<Config>,
+    /// Connections at most, both ways.
+    pub most_connections: usize,
+    /// Accepted connections at most whose opener has not yet shown that it gets our packets.
+    pub most_half_open: usize,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self { grouping: Grouping::PerFlow, accept: None, most_connections: 4096, most_half_open: 256 }
+    }
+}
+
+/// Something the application should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is done; it took this long.
+    Opened(ConnectionId, Duration),
+    /// The same, for a connection that a peer opened.
+    Accepted(ConnectionId, Duration),
+    /// It is over; its name means nothing any more.
+    Closed(ConnectionId, CloseReason, Statistics),
+}
+
+/// A packet to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Transmit<A> {
+    /// Where to.
+    pub to: A,
+    /// Its header.
+    pub packet: Packet,
+    /// The ECN code to send it with.
+    pub ecn: Ecn,
+    /// Whose packet it is.
+    pub connection: ConnectionId,
+    /// Where its payload starts in the connection's stream.
+    pub offset: u64,
+}
+
+/// Payload that is news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Whose.
+    pub connection: ConnectionId,
+    /// Its place in the peer's stream.
+    pub offset: u64,
+    /// Where it starts in the packet's payload.
+    pub skip: usize,
+    /// How much.
+    pub len: usize,
+}
+
+#[derive(Debug)]
+struct Slot<A> {
+    id: ConnectionId,
+    peer: A,
+    connection: Connection,
+    /// Stands in the control queue.
+    queued: bool,
+}
+
+/// One host.
+pub struct Endpoint<C, A> {
+    config: EndpointConfig,
+    make: Box<dyn FnMut() -> C + Send>,
+    random: Stream,
+    manager: Manager<C>,
+    slots: Vec<Option<Slot<A>>>,
+    free: Vec<u32>,
+    /// The connection behind each of the manager's flows.
+    by_flow: Vec<u32>,
+    /// Accepted connections by their opener's address and id, to recognise a repeated `Syn`.
+    accepted: BTreeMap<(A, u32), ConnectionId>,
+    half_open: usize,
+    timers: Timers,
+    control: VecDeque<u32>,
+    events: VecDeque<Event>,
+    /// Resets to send.
+    resets: VecDeque<(A, Packet, ConnectionId)>,
+}
+
+impl<C: Debug, A: Debug> Debug for Endpoint<C, A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("manager", &self.manager).field("slots", &self.slots).finish_non_exhaustive()
+    }
+}
+
+impl<C: Controller, A: Address> Endpoint<C, A> {
+    /// An endpoint without connections. `make` makes a controller for each macroflow; `random` picks connection ids.
+    pub fn new(config: EndpointConfig, make: impl FnMut() -> C + Send + 'static, random: Stream) -> Self {
+        Self {
+            manager: Manager::new(config.grouping),
+            config,
+            make: Box::new(make),
+            random,
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_flow: Vec::new(),
+            accepted: BTreeMap::new(),
+            half_open: 0,
+            timers: Timers::default(),
+            control: VecDeque::new(),
+            events: VecDeque::new(),
+            resets: VecDeque::new(),
+        }
+    }
+
+    /// Opens a connection; `None` if there are too many.
+    pub fn open(&mut self, now: Time, peer: A, config: &Config) -> Option<ConnectionId> {
+        let id = self.free_id()?;
+        let flow = self.manager.open(now, peer.destination(), &mut self.make);
+        let asks = self.manager.controller(flow).is_some_and(Controller::asks_routers);
+        let feedback = if asks { question() } else { RouterFeedback::None };
+        let connection = Connection::open(config, flow, id.0, feedback);
+        self.insert(now, id, peer, flow, connection);
+        Some(id)
+    }
+
+    fn free_id(&mut self) -> Option<ConnectionId> {
+        if self.slots.len() - self.free.len() >= self.config.most_connections.min(1 << INDEX_BITS) {
+            return None;
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        });
+        let salt = self.random.below(1 << (32 - INDEX_BITS)) as u32;
+        Some(ConnectionId(salt << INDEX_BITS | index))
+    }
+
+    fn insert(&mut self, now: Time, id: ConnectionId, peer: A, flow: FlowId, connection: Connection) {
+        let index = id.index();
+        if self.by_flow.len() <= flow.index() {
+            self.by_flow.resize(flow.index() + 1, 0);
+        }
+        self.by_flow[flow.index()] = index as u32;
+        self.slots[index] = Some(Slot { id, peer, connection, queued: false });
+        self.touch(now, index);
+    }
+
+    /// A packet arrives from `from`. `arrived_at` is when it reached this host, by this host's clock: `now`, or the
+    /// system's receive timestamp.
+    pub fn receive(&mut self, now: Time, from: A, packet: &Packet, ecn: Ecn, arrived_at: Time) -> Option<Received> {
+        if packet.kind == Kind::Syn {
+            self.on_syn(now, from, packet);
+            return None;
+        }
+        let index = ConnectionId(packet.connection).index();
+        let slot = self.slots.get_mut(index)?.as_mut()?;
+        if slot.id.0 != packet.connection || slot.peer != from {
+            return None;
+        }
+        let id = slot.id;
+        let connection = &mut slot.connection;
+        let half_open = connection.state() == State::HalfOpen;
+        let outcome = connection.on_packet(now, packet, ecn, arrived_at);
+        let flow = connection.flow;
+        if let Some((rtt, feedback)) = outcome.opened {
+            self.half_open -= usize::from(half_open);
+            self.events.push_back(if half_open { Event::Accepted(id, rtt) } else { Event::Opened(id, rtt) });
+            let largest = connection.largest_packet();
+            self.manager.on_path(now, flow, largest, rtt, feedback);
+        }
+        if let Some(learnt) = &outcome.learnt {
+            self.report(now, index, flow, learnt, packet.echoed_feedback);
+        }
+        self.touch(now, index);
+        outcome.fresh.map(|f| Received { connection: id, offset: f.offset, skip: f.skip, len: f.len })
+    }
+
+    fn on_syn(&mut self, now: Time, from: A, syn: &Packet) {
+        if let Some(id) = self.accepted.get(&(from, syn.number)) {
+            let index = id.index();
+            if let Some(slot) = &mut self.slots[index] {
+                slot.connection.on_packet(now, syn, Ecn::NotEct, now);
+                self.touch(now, index);
+            }
+            return;
+        }
+        let Some(config) = self.config.accept.clone() else { return };
+        if self.half_open >= self.config.most_half_open {
+            return;
+        }
+        let Some(id) = self.free_id() else { return };
+        let flow = self.manager.open(now, from.destination(), &mut self.make);
+        let connection = Connection::accept(&config, flow, id.0, syn);
+        self.accepted.insert((from, syn.number), id);
+        self.half_open += 1;
+        self.insert(now, id, from, flow, connection);
+    }
+
+    fn report(&mut self, now: Time, index: usize, flow: FlowId, learnt: &Learnt, feedback: RouterFeedback) {
+        if !learnt.is_news() {
+            return;
+        }
+        let update = Update {
+            acked: learnt.change.acked,
+            lost: learnt.change.lost,
+            delivered: learnt.change.delivered,
+            arrivals: &learnt.change.arrivals,
+            rtt: learnt.rtt,
+            loss: learnt.loss,
+            flight: learnt.flight,
+            recovering: learnt.recovering,
+            feedback,
+        };
+        self.manager.update(now, flow, &update);
+        if learnt.urgent && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
+            self.manager.request(now, flow, true);
+        }
+    }
+
+    /// Brings queues and timers up to date with a connection that something happened to.
+    fn touch(&mut self, now: Time, index: usize) {
+        let Some(slot) = &mut self.slots[index] else { return };
+        if let State::Closed(reason) = slot.connection.state() {
+            self.remove(now, index, reason);
+            return;
+        }
+        if !slot.queued && slot.connection.wants_control(now) {
+            slot.queued = true;
+            self.control.push_back(index as u32);
+        }
+        if slot.connection.wants_to_send() {
+            self.manager.request(now, slot.connection.flow, false);
+        }
+        let deadline = slot.connection.deadline();
+        if deadline < Time::MAX {
+            self.timers.arm(index as u32, deadline);
+        }
+    }
+
+    fn remove(&mut self, now: Time, index: usize, reason: CloseReason) {
+        let Some(slot) = self.slots[index].take() else { return };
+        if slot.connection.was_accepted() {
+            self.accepted.remove(&(slot.peer, slot.connection.remote));
+            self.half_open -= usize::from(!slot.connection.was_opened());
+        }
+        if slot.queued {
+            self.control.retain(|&queued| queued as usize != index);
+        }
+        self.manager.close(now, slot.connection.flow);
+        self.events.push_back(Event::Closed(slot.id, reason, slot.connection.statistics()));
+        self.free.push(index as u32);
+    }
+
+    /// The next packet to send at `now`, if there is one.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<A>> {
+        if let Some((to, packet, connection)) = self.resets.pop_front() {
+            return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0 });
+        }
+        while let Some(&index) = self.control.front() {
+            let slot = self.slots[index as usize].as_mut();
+            if let Some((slot, packet)) = slot.and_then(|s| s.connection.transmit_control(now).map(|p| (s, p))) {
+                let (to, connection, deadline) = (slot.peer, slot.id, slot.connection.deadline());
+                if deadline < Time::MAX {
+                    self.timers.arm(index, deadline);
+                }
+                return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0 });
+            }
+            self.control.pop_front();
+            if let Some(slot) = &mut self.slots[index as usize] {
+                slot.queued = false;
+            }
+        }
+        while let Some(grant) = self.manager.grant(now) {
+            let index = self.by_flow[grant.flow.index()];
+            let Some(slot) = &mut self.slots[index as usize] else { continue };
+            let Some((packet, offset, bytes)) = slot.connection.transmit(now, &grant) else {
+                self.manager.notify(now, grant.flow, Bytes::ZERO);
+                continue;
+            };
+            self.manager.notify(now, grant.flow, bytes);
+            if slot.connection.wants_to_send() {
+                self.manager.request(now, grant.flow, false);
+            }
+            let deadline = slot.connection.deadline();
+            self.timers.arm(index, deadline);
+            let ecn = slot.connection.ecn();
+            return Some(Transmit { to: slot.peer, packet, ecn, connection: slot.id, offset });
+        }
+        None
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Endpoint::on_deadline`] wants to be called; [`Time::MAX`] for never.
+    pub fn deadline(&self) -> Time {
+        self.timers.next().min(self.manager.deadline())
+    }
+
+    /// Does what is due at `now`.
+    pub fn on_deadline(&mut self, now: Time) {
+        self.manager.on_deadline(now);
+        while let Some(index) = self.timers.due(now) {
+            let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_mut) else { continue };
+            let flow = slot.connection.flow;
+            if let Some(learnt) = slot.connection.on_deadline(now) {
+                self.report(now, index as usize, flow, &learnt, RouterFeedback::None);
+            }
+            self.touch(now, index as usize);
+        }
+    }
+
+    /// A connection, to look at.
+    pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slots.get(id.index())?.as_ref().filter(|slot| slot.id == id).map(|slot| &slot.connection)
+    }
+
+    /// The peer's address.
+    pub fn peer(&self, id: ConnectionId) -> Option<A> {
+        self.slots.get(id.index())?.as_ref().filter(|slot| slot.id == id).map(|slot| slot.peer)
+    }
+
+    fn with(&mut self, now: Time, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
+        let slot = self.slots.get_mut(id.index()).and_then(Option::as_mut).filter(|slot| slot.id == id);
+        if let Some(slot) = slot {
+            act(&mut slot.connection);
+            self.touch(now, id.index());
+        }
+    }
+
+    /// The application adds `bytes` to the stream.
+    pub fn write(&mut self, now: Time, id: ConnectionId, bytes: u64) {
+        self.with(now, id, |connection| connection.write(bytes));
+    }
+
+    /// The application will write no more.
+    pub fn finish(&mut self, now: Time, id: ConnectionId) {
+        self.with(now, id, Connection::finish);
+    }
+
+    /// The application has taken `bytes` more of what arrived.
+    pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
+        self.with(now, id, |connection| connection.consume(bytes));
+    }
+
+    /// Ends a connection at once and tells the peer.
+    pub fn abort(&mut self, now: Time, id: ConnectionId) {
+        let slot = self.slots.get_mut(id.index()).and_then(Option::as_mut).filter(|slot| slot.id == id);
+        let Some(slot) = slot else { return };
+        if slot.connection.was_opened() {
+            self.resets.push_back((slot.peer, slot.connection.reset(), id));
+        }
+        self.remove(now, id.index(), CloseReason::Aborted);
+    }
+
+    /// The manager, to query.
+    pub fn manager(&self) -> &Manager<C> {
+        &self.manager
+    }
+
+    /// The connection's flow at the manager.
+    pub fn flow(&self, id: ConnectionId) -> Option<FlowId> {
+        self.connection(id).map(|connection| connection.flow)
+    }
+
+    /// Connections there are.
+    pub fn connections(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+/// What a `Syn` carries to ask routers for a share.
+fn question() -> RouterFeedback {
+    RouterFeedback::FairShare { share: rampmeter_units::Rate::MAX, queue: Bytes::ZERO }
+}

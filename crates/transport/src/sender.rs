@@ -1,0 +1,308 @@
+//! The sending half of a connection: which bytes go next, what the peer has, when the timer runs out.
+
+use rampmeter_control::LossKind;
+use rampmeter_manager::{RttEstimator, UpdateLoss};
+use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_wire::{Packet, unwrap};
+
+use crate::config::{Config, Recovery};
+use crate::scoreboard::{Change, DUP_THRESHOLD, Scoreboard};
+
+/// What the sending half learnt from a packet, or from silence; the connection reports it to the manager.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Learnt {
+    pub(crate) change: Change,
+    pub(crate) rtt: Option<Duration>,
+    pub(crate) loss: Option<UpdateLoss>,
+    pub(crate) flight: Bytes,
+    pub(crate) recovering: bool,
+    /// A loss wants repair at once, whatever the window says.
+    pub(crate) urgent: bool,
+}
+
+impl Learnt {
+    pub(crate) fn is_news(&self) -> bool {
+        self.change.acked > Bytes::ZERO || self.change.delivered > Bytes::ZERO || self.loss.is_some()
+    }
+}
+
+/// A piece of the stream to put into a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) start: u64,
+    pub(crate) payload: u16,
+    pub(crate) fin: bool,
+    pub(crate) repair: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sender {
+    recovery: Recovery,
+    detect_lost_retransmissions: bool,
+    min_rto: Duration,
+    first_sequence: u32,
+    board: Scoreboard,
+    /// Everything before has arrived.
+    una: u64,
+    /// Everything from here on has never been sent.
+    next: u64,
+    /// The application has written up to here.
+    written: u64,
+    /// The application will write no more.
+    finished: bool,
+    fin_sent: bool,
+    /// The peer takes bytes before this.
+    window_end: u64,
+    rtt: RttEstimator,
+    /// When the timer runs out; [`Time::MAX`] while it is stopped.
+    timer: Time,
+    /// Times it has run out since anything new arrived.
+    timeouts: u32,
+    /// In recovery until everything before this has arrived.
+    recover: Option<u64>,
+    /// Duplicate acknowledgements count for nothing before this has arrived (RFC 6582 section 3.2).
+    no_recovery_before: u64,
+    duplicates: u64,
+    pub(crate) retransmitted: u64,
+}
+
+impl Sender {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            recovery: config.recovery,
+            detect_lost_retransmissions: config.detect_lost_retransmissions,
+            min_rto: config.min_rto,
+            first_sequence: config.first_sequence,
+            board: Scoreboard::default(),
+            una: 0,
+            next: 0,
+            written: 0,
+            finished: false,
+            fin_sent: false,
+            window_end: 0,
+            rtt: RttEstimator::default(),
+            timer: Time::MAX,
+            timeouts: 0,
+            recover: None,
+            no_recovery_before: 0,
+            duplicates: 0,
+            retransmitted: 0,
+        }
+    }
+
+    pub(crate) fn on_handshake(&mut self, rtt: Duration, window: u32) {
+        self.rtt.sample(rtt);
+        self.window_end = u64::from(window);
+    }
+
+    pub(crate) fn write(&mut self, bytes: u64) {
+        if !self.finished {
+            self.written += bytes;
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.una.min(self.written)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.finished && self.fin_sent && self.una > self.written
+    }
+
+    pub(crate) fn wants_to_send(&mut self) -> bool {
+        self.board.has_repairs() || self.has_new()
+    }
+
+    fn has_new(&self) -> bool {
+        let data = self.next < self.written.min(self.window_end);
+        let fin = self.finished && !self.fin_sent && self.next == self.written;
+        data || fin
+    }
+
+    /// Unsent bytes wait, the peer's window is closed, and nothing is on its way that would make the peer answer.
+    fn is_blocked(&self) -> bool {
+        self.next < self.written && self.next >= self.window_end && self.board.is_empty()
+    }
+
+    /// The piece to send next in a packet with room for `room` bytes of payload.
+    pub(crate) fn next_piece(&mut self, room: u16) -> Option<Piece> {
+        if let Some(segment) = self.board.next_repair() {
+            let payload = segment.len - u32::from(segment.fin);
+            let part = payload.min(u32::from(room));
+            let fin = segment.fin && part == payload;
+            return Some(Piece { start: segment.start, payload: part as u16, fin, repair: true });
+        }
+        if !self.has_new() || (room == 0 && self.next < self.written) {
+            return None;
+        }
+        let sendable = self.written.min(self.window_end).saturating_sub(self.next);
+        let payload = sendable.min(u64::from(room));
+        let fin = self.finished && self.next + payload == self.written;
+        Some(Piece { start: self.next, payload: payload as u16, fin, repair: false })
+    }
+
+    /// The piece left in a packet of `bytes`.
+    pub(crate) fn sent(&mut self, now: Time, piece: Piece, bytes: u32, number: u64) {
+        let len = u32::from(piece.payload) + u32::from(piece.fin);
+        if piece.repair {
+            self.board.repaired(piece.start, len, bytes, number, now);
+            self.retransmitted += 1;
+        } else {
+            self.board.push(piece.start, len, piece.fin, bytes, number, now);
+            self.next += u64::from(len);
+            self.fin_sent |= piece.fin;
+        }
+        if self.timer == Time::MAX {
+            self.timer = now + self.timeout(); // RFC 6298 (5.1)
+        }
+    }
+
+    pub(crate) fn sequence(&self, offset: u64) -> u32 {
+        self.first_sequence.wrapping_add(offset as u32)
+    }
+
+    fn offset(&self, sequence: u32) -> u64 {
+        unwrap(self.una, sequence.wrapping_sub(self.first_sequence))
+    }
+
+    /// An acknowledgement arrives. `None` if it speaks of bytes never sent.
+    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet) -> Option<Learnt> {
+        let ack = self.offset(packet.acknowledgement);
+        if ack > self.next {
+            return None;
+        }
+        let mut learnt = Learnt { flight: self.board.flight(self.una, self.next), ..Learnt::default() };
+        let advanced = ack > self.una;
+        let window_end = ack + u64::from(packet.window);
+        let duplicate = ack == self.una
+            && packet.payload == 0
+            && !packet.fin
+            && window_end == self.window_end
+            && !self.board.is_empty();
+        if ack >= self.una {
+            self.window_end = self.window_end.max(window_end);
+        }
+
+        let change = &mut learnt.change;
+        if advanced {
+            self.una = ack;
+            self.board.on_cumulative(ack, &packet.receipts, change);
+        }
+        if self.recovery == Recovery::Sack {
+            for sack in packet.sacks.iter() {
+                let (start, end) = (self.offset(sack.start), self.offset(sack.end));
+                if self.una <= start && start < end && end <= self.next {
+                    self.board.on_sack(start, end, &packet.receipts, change);
+                }
+            }
+        }
+        learnt.rtt = change.arrivals.iter().map(|a| now.since(a.sent_at)).last();
+        if let Some(rtt) = learnt.rtt {
+            self.rtt.sample(rtt);
+        }
+        if advanced || change.delivered > Bytes::ZERO {
+            self.timeouts = 0;
+            self.timer = if self.board.is_empty() { Time::MAX } else { now + self.timeout() }; // RFC 6298 (5.2), (5.3)
+        }
+        self.find_losses(advanced, duplicate, &mut learnt);
+        if self.is_blocked() && self.timer == Time::MAX {
+            self.timer = now + self.timeout(); // probes the window
+        }
+        Some(learnt)
+    }
+
+    fn find_losses(&mut self, advanced: bool, duplicate: bool, learnt: &mut Learnt) {
+        let was_recovering = self.recover.is_some();
+        let change = &mut learnt.change;
+        if advanced {
+            self.duplicates = 0;
+        }
+        match self.recovery {
+            Recovery::Sack => self.board.detect_losses(self.detect_lost_retransmissions, change),
+            Recovery::Reno | Recovery::NewReno => {
+                if duplicate {
+                    self.duplicates += 1;
+                    self.board.credit_one(change);
+                    let allowed = self.una >= self.no_recovery_before || self.recovery == Recovery::Reno;
+                    if self.duplicates == DUP_THRESHOLD && !was_recovering && allowed {
+                        self.board.lose_first(change);
+                    }
+                }
+                let partial = advanced && self.recover.is_some_and(|recover| self.una < recover);
+                if partial && self.recovery == Recovery::NewReno {
+                    self.board.lose_first(change); // RFC 6582 section 3.2, step 3
+                }
+            }
+        }
+        let over = self.recover.is_some_and(|recover| self.una >= recover);
+        if over || (advanced && self.recovery == Recovery::Reno) {
+            self.recover = None;
+        }
+        if let Some(number) = change.lost_number {
+            learnt.loss = Some(UpdateLoss {
+                kind: LossKind::Transient,
+                number,
+                recovering: was_recovering && self.recover.is_some(),
+                repeated: false,
+            });
+            if self.recover.is_none() {
+                self.recover = Some(self.next);
+                self.no_recovery_before = self.next;
+                learnt.urgent = true;
+            } else if self.recovery == Recovery::NewReno {
+                learnt.urgent = true;
+            }
+        }
+        learnt.recovering = self.recover.is_some();
+    }
+
+    pub(crate) fn timer(&self) -> Time {
+        self.timer
+    }
+
+    pub(crate) fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    fn timeout(&self) -> Duration {
+        let base = self.rtt.timeout(Duration::from_secs(1), self.min_rto);
+        (base * (1 << self.timeouts.min(16))).min(Config::MAX_RTO) // RFC 6298 (5.5)
+    }
+
+    /// The timer has run out. True with what was lost; false if only the peer's window needs a question.
+    pub(crate) fn on_timer(&mut self, now: Time) -> (Learnt, bool) {
+        let mut learnt = Learnt { flight: self.board.flight(self.una, self.next), ..Learnt::default() };
+        let repeated = self.timeouts > 0;
+        self.timeouts += 1;
+        self.timer = now + self.timeout();
+        if self.board.is_empty() {
+            if !self.is_blocked() {
+                self.timer = Time::MAX;
+            }
+            return (learnt, false);
+        }
+        self.board.lose_all(&mut learnt.change);
+        self.recover = None;
+        self.no_recovery_before = self.next;
+        self.duplicates = 0;
+        learnt.loss = learnt.change.lost_number.map(|number| UpdateLoss {
+            kind: LossKind::Persistent,
+            number,
+            recovering: false,
+            repeated,
+        });
+        (learnt, true)
+    }
+
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    pub(crate) fn in_flight(&self) -> Bytes {
+        self.board.in_flight()
+    }
+}
