@@ -1,4 +1,5 @@
-//! From a file at one point of its sweep to a plan.
+//! From a file at one point of its sweep to a plan: names become places, groups become hosts, arrivals become flows.
+//! What only a registry or the whole network can refuse is refused here.
 
 mod arrivals;
 

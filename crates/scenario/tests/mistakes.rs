@@ -207,7 +207,7 @@ fn values_from_outside_are_checked_like_those_in_the_file() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
     fn no_mutation_panics(
