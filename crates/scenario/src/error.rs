@@ -160,7 +160,7 @@ impl Known {
         let known: Vec<&str> = known.into_iter().collect();
         let nearest = known.iter().map(|other| (distance(name, other), *other)).min();
         match nearest {
-            Some((steps, other)) if steps <= 1 + name.len() / 4 => Self::Near(other.to_owned()),
+            Some((steps, other)) if steps <= name.len().div_ceil(2).min(2) => Self::Near(other.to_owned()),
             _ => Self::All(known.into_iter().map(str::to_owned).collect()),
         }
     }
@@ -171,7 +171,8 @@ impl fmt::Display for Known {
         match self {
             Self::Near(name) => write!(f, "did you mean `{name}`?"),
             Self::All(names) if names.is_empty() => f.write_str("there is none"),
-            Self::All(names) => write!(f, "there is {}", names.join(", ")),
+            Self::All(names) if names.len() == 1 => write!(f, "there is {}", names[0]),
+            Self::All(names) => write!(f, "there are {}", names.join(", ")),
         }
     }
 }
@@ -200,7 +201,7 @@ mod tests {
     fn the_nearest_name_is_offered_if_it_is_near() {
         let known = ["bottleneck", "access"];
         assert_eq!(Known::near("botleneck", known), Known::Near("bottleneck".into()));
-        assert_eq!(Known::near("uplink", known).to_string(), "there is bottleneck, access");
+        assert_eq!(Known::near("uplink", known).to_string(), "there are bottleneck, access");
         assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

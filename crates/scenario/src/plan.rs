@@ -68,6 +68,11 @@ impl Plan {
         self.duration.saturating_sub(self.warmup)
     }
 
+    /// The first scheme that needs the operating system's TCP, for worlds that have none.
+    pub fn kernel_scheme(&self) -> Option<&SchemePlan> {
+        self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))
+    }
+
     /// Stream bytes in a full packet.
     pub fn payload(&self) -> Bytes {
         payload(self.packet)

@@ -1,10 +1,13 @@
-//! From a file at one point of its sweep to a plan.
+//! From a file at one point of its sweep to a plan: names become places, groups become hosts, arrivals become flows.
+//! What only a registry or the whole network can refuse is refused here.
 
 mod arrivals;
 
 use std::collections::HashMap;
 
 use rampmeter_control::Registry as Controllers;
+use rampmeter_control::registry::RegistryError as ControllerError;
+use rampmeter_router::registry::RegistryError as RouterError;
 use rampmeter_router::{LinkConfig, Loss, Registry as Routers};
 use rampmeter_units::{Bytes, Duration, Rate, Streams};
 use toml::Value;
@@ -53,10 +56,11 @@ pub(crate) fn plan(
 fn scheme(source: Source<'_>, spec: &SchemeSpec, controllers: &Controllers) -> Result<SchemePlan, ScenarioError> {
     let sender = match &spec.sender {
         SenderSpec::Kernel { algorithm } => Sender::Kernel { algorithm: algorithm.clone() },
-        SenderSpec::Ours { controller, settings, transport } => {
-            controllers
-                .factory(controller, &settings.table)
-                .map_err(|error| source.error(settings.line_of(&error.to_string()), error))?;
+        SenderSpec::Ours { controller, line, settings, transport } => {
+            controllers.factory(controller, &settings.table).map_err(|error| match error {
+                ControllerError::Unknown { .. } => source.error(*line, error),
+                ControllerError::Settings { .. } => source.error(settings.line_of(&error.to_string()), error),
+            })?;
             let (settings, transport) = (settings.table.clone(), transport.table.clone());
             Sender::Ours { controller: controller.clone(), settings, transport }
         }
@@ -154,7 +158,10 @@ fn read_router(source: Source<'_>, spec: &RouterSpec, rate: Rate, packet: Bytes)
             }
         }
     }
-    Routers::read(&spec.kind, &table).map_err(|error| fail(error.to_string(), error.into()))
+    Routers::read(&spec.kind, &table).map_err(|error| match error {
+        RouterError::Unknown { .. } => fail("`kind`".into(), error.into()),
+        RouterError::Settings { .. } => fail(error.to_string(), error.into()),
+    })
 }
 
 /// A buffer as the time the link takes to send it: `{ worth = "80 ms" }`, in packets of the largest size or `of` another.
@@ -167,7 +174,7 @@ fn worth_of(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result
     let known = table.keys().all(|name| name == "worth" || (name == "of" && key == "packets"));
     if !known || of == Bytes::ZERO || rate == Rate::MAX {
         let why = if rate == Rate::MAX { " of an unlimited rate" } else { "" };
-        return Err(Problem::impossible(format!("`{key}` cannot be {table}{why}"), ADVICE));
+        return Err(Problem::impossible(format!("`{key}` cannot be {}{why}", Value::Table(table.clone())), ADVICE));
     }
     let bytes = rate.bytes_in(span);
     match key {

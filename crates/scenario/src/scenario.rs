@@ -97,15 +97,13 @@ impl Scenario {
     pub fn points(&self) -> Vec<Point> {
         let mut points = vec![Point::default()];
         for axis in &self.axes {
-            let with = |point: &Point, value: &Value| {
-                let mut values = point.0.clone();
-                values.push((axis.name.clone(), value.clone()));
-                Point(values)
-            };
-            points = points
-                .iter()
-                .flat_map(|point| axis.values.iter().map(|value| with(point, value)).collect::<Vec<_>>())
-                .collect();
+            let mut longer = Vec::with_capacity(points.len() * axis.values.len());
+            for (point, value) in points.iter().flat_map(|point| axis.values.iter().map(move |value| (point, value))) {
+                let mut point = point.clone();
+                point.0.push((axis.name.clone(), value.clone()));
+                longer.push(point);
+            }
+            points = longer;
         }
         points
     }

@@ -98,14 +98,17 @@ impl LinkSpec {
 impl DirectionSpec {
     /// Reads a direction; what it leaves open is as in `other`, except that it is not measured.
     fn read(section: &Section<'_>, other: Option<&Self>) -> Result<Self, ScenarioError> {
-        let or = |key, read: &dyn Fn(Item<'_>) -> Result<LinkConfig, ScenarioError>, config| {
-            section.get(key).map_or(Ok(config), read)
-        };
         let unset = LinkConfig { rate: Rate::ZERO, delay: Duration::ZERO, loss: Loss::default() };
-        let config = other.map_or(unset, |other| other.config);
-        let config = or("rate", &|item| Ok(LinkConfig { rate: item.positive()?, ..config }), config)?;
-        let config = or("delay", &|item| Ok(LinkConfig { delay: item.quantity()?, ..config }), config)?;
-        let config = or("loss", &|item| Ok(LinkConfig { loss: loss(&item)?, ..config }), config)?;
+        let mut config = other.map_or(unset, |other| other.config);
+        if let Some(item) = section.get("rate") {
+            config.rate = item.positive()?;
+        }
+        if let Some(item) = section.get("delay") {
+            config.delay = item.quantity()?;
+        }
+        if let Some(item) = section.get("loss") {
+            config.loss = loss(&item)?;
+        }
         let router = match (section.get("router"), other) {
             (Some(item), _) => RouterSpec::read(&item)?,
             (None, Some(other)) => other.router.clone(),

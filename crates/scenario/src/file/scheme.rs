@@ -16,8 +16,16 @@ pub(crate) struct SchemeSpec {
 /// Who sends.
 #[derive(Debug, Clone)]
 pub(crate) enum SenderSpec {
-    Ours { controller: String, settings: Settings, transport: Settings },
-    Kernel { algorithm: String },
+    /// With the line that names the controller.
+    Ours {
+        controller: String,
+        line: usize,
+        settings: Settings,
+        transport: Settings,
+    },
+    Kernel {
+        algorithm: String,
+    },
 }
 
 impl SchemeSpec {
@@ -43,6 +51,7 @@ impl SchemeSpec {
                 };
                 SenderSpec::Ours {
                     controller: controller.text()?.to_owned(),
+                    line: controller.line(),
                     settings: settings("settings")?,
                     transport: settings("transport")?,
                 }

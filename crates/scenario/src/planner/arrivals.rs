@@ -140,9 +140,9 @@ impl<'n> Pairing<'n> {
         if self.pairs == Pairs::Same {
             return (from, self.to[place]);
         }
-        let mut others = self.to.iter().filter(|to| **to != from);
-        let others_count = self.to.len() - usize::from(self.to.contains(&from));
-        let to = others.nth(self.random.below(others_count as u64) as usize);
-        (from, to.copied().unwrap_or(from))
+        // Within one group, any of the others: a draw at or beyond this host's place means the next one.
+        let within = self.from == self.to;
+        let draw = self.random.below((self.to.len() - usize::from(within)) as u64) as usize;
+        (from, self.to[draw + usize::from(within && draw >= place)])
     }
 }
