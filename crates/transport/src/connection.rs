@@ -274,12 +274,16 @@ impl Connection {
 
     /// When [`Connection::on_deadline`] wants to be called.
     pub(crate) fn deadline(&self) -> Time {
-        self.sender.timer().min(self.receiver.deadline()).min(self.handshake_timer)
+        let timer = if self.state == State::Open { self.sender.timer() } else { Time::MAX };
+        timer.min(self.receiver.deadline()).min(self.handshake_timer)
     }
 
     pub(crate) fn on_deadline(&mut self, now: Time) -> Option<Learnt> {
         if self.handshake_timer <= now {
             self.on_handshake_timer(now);
+        }
+        if self.receiver.deadline() <= now {
+            self.receiver.answer_now();
         }
         if self.sender.timer() > now || self.state != State::Open {
             return None;
@@ -308,7 +312,7 @@ impl Connection {
         let wait = self.config.syn_timeout * (1 << self.handshake_timeouts.min(16));
         self.handshake_timer = now + wait.min(Config::MAX_RTO);
         // An accepter only waits: it sends nothing that it was not asked for.
-        self.handshake_due = self.state == State::Opening;
+        self.handshake_due |= self.state == State::Opening;
         self.ping_due |= self.state == State::Open;
     }
 
