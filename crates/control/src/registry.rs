@@ -115,6 +115,7 @@ macro_rules! controllers {
 controllers! {
     Reno: crate::reno::Reno, "reno", "TCP Reno: a window, halved by every fast retransmit (RFC 5681)";
     NewReno: crate::newreno::NewReno, "newreno", "TCP NewReno: a window, halved once per window of data (RFC 6582)";
+    Pcp: crate::pcp::Pcp, "pcp", "PCP: probes for a rate with short trains, then takes it whole (NSDI 2006)";
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
 }
 
