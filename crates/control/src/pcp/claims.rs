@@ -1,7 +1,6 @@
-//! What the paper says of whole flows, on the [`Model`]; `cargo test -p rampmeter-control --release pcp::claims::table
-//! -- --ignored --nocapture` prints the figures that chose the defaults.
+//! What the paper says of whole flows, on the [`Model`].
 
-use rampmeter_units::{Duration, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::Config;
 use super::model::Model;
@@ -52,20 +51,89 @@ fn transfers(config: &Config, load: f64, seconds: f64, seed: u64) -> (f64, f64, 
 }
 
 #[test]
-#[ignore = "prints a table"]
+fn a_flow_alone_fills_the_link_within_twenty_round_trips_and_with_history_within_four() {
+    // Theory: without history the rate grows by 2, 4, 8, ... packets a round trip until it is near the link's 100:
+    // 6 probes up, a few down, each a round trip and its own length. With history: a third, then two thirds.
+    let reach = |history| {
+        let mut model = Model::figure_4(&Config::default(), 1);
+        model.add(Time::ZERO, RTT, FOREVER, history);
+        let opened = Time::ZERO + RTT;
+        (1..100).find(|n| {
+            model.run(opened + RTT * *n);
+            model.base(0).is_some_and(|base| base >= Rate::from_bps(36_000_000))
+        })
+    };
+    let (cold, warm) = (reach(None).unwrap(), reach(Some(warm())).unwrap());
+    println!("0.9 of the link after {cold} round trips, {warm} with history");
+    assert!(cold <= 20 && warm <= 4, "{cold} {warm}");
+}
+
+#[test]
+fn a_warm_transfer_on_an_idle_link_costs_two_round_trips_over_fair_queueing() {
+    // Fair queueing: handshake 25 ms, 200 packets of 250 us, path 25 ms: about 100 ms. PCP adds about two round trips.
+    let mut model = Model::figure_4(&Config::default(), 1);
+    let id = model.add(Time::ZERO, RTT, 250_000, Some(warm()));
+    model.run(secs(5.0));
+    let response = model.flows[id].response.unwrap();
+    println!("250 kB in {response}");
+    assert!(response < Duration::from_millis(160), "{response}");
+    assert_eq!(model.drops, 0);
+}
+
+#[test]
+fn ten_long_flows_keep_the_link_busy_and_the_queue_short() {
+    let (used, jain, queue, loss) = long_flows(&Config::default(), 10, 1);
+    println!("utilisation {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
+    assert!(used >= 0.9 && queue <= 25.0 && loss < 0.005, "{used} {queue} {loss}");
+}
+
+#[test]
+fn a_lone_flow_finds_its_rate_from_ten_kilobits_to_ten_gigabits_and_from_100_us_to_a_second() {
+    let ms = Duration::from_millis;
+    let paths = [
+        ("10 kb/s", ms(50), 600.0),
+        ("100 kb/s", ms(1000), 300.0),
+        ("40 Mb/s", Duration::from_micros(100), 2.0),
+        ("100 Mb/s", ms(1000), 60.0),
+        ("10 Gb/s", Duration::from_micros(100), 0.05),
+        ("10 Gb/s", ms(20), 0.6),
+    ];
+    for (link, rtt, seconds) in paths {
+        let link: Rate = link.parse().unwrap();
+        let buffer = (link.bytes_in(rtt)).max(Bytes::new(12_500));
+        let mut model = Model::new(&Config::default(), link, buffer, 1);
+        model.add(Time::ZERO, rtt, FOREVER, None);
+        model.run(secs(seconds / 2.0));
+        let before = model.delivered();
+        model.run(secs(seconds));
+        let used = model.utilisation(before, Duration::from_secs_f64(seconds / 2.0));
+        println!("{link:9} {rtt:7} utilisation {used:.3}, queue {:.1}, loss {}", model.mean_queue(), model.loss());
+        assert!(used > 0.8, "{link} {rtt}: {used}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || long_flows(&Config::default(), 3, 7);
+    assert_eq!(run(), run());
+}
+
+fn warm() -> History {
+    History { base_rate: Rate::from_bps(40_000_000), deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT }
+}
+
+/// The settings of each row come from `PCP_TABLE`: rows by `;`, settings by `,`.
+#[test]
+#[ignore = "prints the table that chose the defaults"]
 fn table() {
-    let base = Config::default;
-    let overrides = std::env::var("PCP").unwrap_or_default();
-    let config = |text: &str| toml::from_str::<Config>(&format!("{overrides}\n{text}")).unwrap();
-    let variants: Vec<(String, Config)> = std::env::var("VARIANTS")
-        .map(|list| list.split(';').map(|text| (text.to_owned(), config(&text.replace(',', "\n")))).collect())
-        .unwrap_or_else(|_| vec![("default".to_owned(), base())]);
-    for (name, config) in variants {
+    let rows = std::env::var("PCP_TABLE").unwrap_or_default();
+    for row in rows.split(';') {
+        let config: Config = toml::from_str(&row.replace(',', "\n")).unwrap();
         let (used, jain, queue, loss) = long_flows(&config, 10, 1);
-        print!("{name:40} 10 long: {used:.3} jain {jain:.2} q {queue:5.1} loss {:.3}%  ", loss * 100.0);
+        print!("{row:40} | 10 long {used:.3} Jain {jain:.2} queue {queue:4.1} loss {:.3}%", loss * 100.0);
         for load in [0.15, 0.6, 0.9] {
             let (response, queue, loss) = transfers(&config, load, 60.0, 1);
-            print!("| {load}: {response:6.0} ms q {queue:4.1} loss {:.3}% ", loss * 100.0);
+            print!(" | {load}: {response:4.0} ms queue {queue:4.1} loss {:6.3}%", loss * 100.0);
         }
         println!();
     }

@@ -70,7 +70,7 @@ impl Default for Config {
         Self {
             chunks: 5,
             train: 5,
-            noise: 0.5,
+            noise: 0.25,
             resolution: Duration::from_nanos(100),
             missing_receipts: 0,
             patience: 2.0,

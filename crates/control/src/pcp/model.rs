@@ -91,8 +91,9 @@ impl Model {
     /// A flow of `bytes` that starts its handshake at `at`.
     pub(super) fn add(&mut self, at: Time, rtt: Duration, bytes: u64, history: Option<History>) -> usize {
         let id = self.flows.len();
+        let handshake = rtt + self.busy_until.since(at);
         let mut pcp = Pcp::new(&self.config, self.streams.stream("pcp", id as u64));
-        pcp.on_path(at + rtt, &Path { packet: PACKET, rtt, history });
+        pcp.on_path(at + handshake, &Path { packet: PACKET, rtt: handshake, history });
         self.flows.push(Flow {
             pcp,
             rtt,
@@ -100,15 +101,19 @@ impl Model {
             left: bytes,
             outstanding: BTreeMap::new(),
             next: 0,
-            smoothed: rtt,
-            min_rtt: rtt,
-            heard: at + rtt,
+            smoothed: handshake,
+            min_rtt: handshake,
+            heard: at + handshake,
             wake: Time::MAX,
             delivered: 0,
             response: None,
         });
-        self.at(at + rtt, Event::Open(id));
+        self.at(at + handshake, Event::Open(id));
         id
+    }
+
+    pub(super) fn base(&self, id: usize) -> Option<Rate> {
+        self.flows[id].pcp.base
     }
 
     pub(super) fn remember(&self, id: usize, history: &mut Option<History>) {
