@@ -147,6 +147,7 @@ impl Pcp {
                 let test = self.search.test(&self.config, self.base, self.least());
                 let packets = if self.base.is_some() { self.config.train } else { self.config.chunks };
                 self.probe.start(now, self.base, test, packets);
+                self.spacing.resume(now, self.probe.rate());
                 self.phase = Phase::Sending;
             }
             Phase::Listening(until) if now >= until => self.conclude(now),

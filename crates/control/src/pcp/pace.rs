@@ -25,6 +25,11 @@ impl Spacing {
         self.left + rate.time_to_send(self.bytes).min(self.longest)
     }
 
+    /// Nothing was meant to leave until `now`: what comes next isn't late.
+    pub(super) fn resume(&mut self, now: Time, rate: Rate) {
+        self.left = self.left.max(now - rate.time_to_send(self.bytes));
+    }
+
     /// A packet left.
     pub(super) fn sent(&mut self, now: Time, bytes: Bytes, rate: Rate) {
         self.left = self.next(rate).max(now - rate.time_to_send(bytes)).min(now);
@@ -59,6 +64,17 @@ mod tests {
         spacing.sent(us(5300), PACKET, RATE);
         assert_eq!(spacing.next(RATE), us(6000));
         spacing.sent(us(60_000), PACKET, RATE);
+        spacing.sent(us(60_000), PACKET, RATE);
+        assert_eq!(spacing.next(RATE), us(61_000));
+    }
+
+    #[test]
+    fn a_pause_that_was_meant_earns_no_second_packet() {
+        let mut spacing = Spacing::default();
+        spacing.reset(us(5000), Duration::from_secs(1));
+        spacing.sent(us(5000), PACKET, RATE);
+        spacing.resume(us(60_000), RATE);
+        assert_eq!(spacing.next(RATE), us(60_000));
         spacing.sent(us(60_000), PACKET, RATE);
         assert_eq!(spacing.next(RATE), us(61_000));
     }
