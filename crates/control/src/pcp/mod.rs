@@ -325,3 +325,6 @@ impl Controller for Pcp {
         self.memory.remember(&self.config, history);
     }
 }
+
+#[cfg(test)]
+mod tests;
