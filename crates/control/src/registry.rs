@@ -87,6 +87,7 @@ macro_rules! controllers {
     ($($variant:ident: $type:ty, $name:literal, $about:literal;)*) => {
         /// Any controller.
         #[derive(Debug)]
+        #[allow(clippy::large_enum_variant)] // one a macroflow, not one a packet: size is no cost, a pointer would be
         pub enum AnyController {
             $(#[doc = $about] $variant($type),)*
             /// A controller of another crate.

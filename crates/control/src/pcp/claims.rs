@@ -122,19 +122,39 @@ fn warm() -> History {
     History { base_rate: Rate::from_bps(40_000_000), deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT }
 }
 
-/// The settings of each row come from `PCP_TABLE`: rows by `;`, settings by `,`.
+/// The settings of each row come from `PCP_TABLE`: rows by `;`, settings by `,`. Means over five seeds, with the
+/// standard error of the mean: two rows differ when they do by several of these.
 #[test]
 #[ignore = "prints the table that chose the defaults"]
 fn table() {
     let rows = std::env::var("PCP_TABLE").unwrap_or_default();
     for row in rows.split(';') {
         let config: Config = toml::from_str(&row.replace(',', "\n")).unwrap();
-        let (used, jain, queue, loss) = long_flows(&config, 10, 1);
-        print!("{row:40} | 10 long {used:.3} Jain {jain:.2} queue {queue:4.1} loss {:.3}%", loss * 100.0);
+        let figure = |values: &[f64], places: usize| {
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            format!("{mean:.places$} ({:.places$})", (variance / n).sqrt())
+        };
+        let long: Vec<_> = (1..=5).map(|seed| long_flows(&config, 10, seed)).collect();
+        let of = |pick: fn(&(f64, f64, f64, f64)) -> f64| long.iter().map(pick).collect::<Vec<_>>();
+        println!("{row}");
+        println!(
+            "  ten long flows: utilisation {}, Jain {}, queue {}, loss {} %",
+            figure(&of(|r| r.0), 3),
+            figure(&of(|r| r.1), 2),
+            figure(&of(|r| r.2), 1),
+            figure(&of(|r| r.3 * 100.0), 3),
+        );
         for load in [0.15, 0.6, 0.9] {
-            let (response, queue, loss) = transfers(&config, load, 60.0, 1);
-            print!(" | {load}: {response:4.0} ms queue {queue:4.1} loss {:6.3}%", loss * 100.0);
+            let runs: Vec<_> = (1..=5).map(|seed| transfers(&config, load, 60.0, seed)).collect();
+            let of = |pick: fn(&(f64, f64, f64)) -> f64| runs.iter().map(pick).collect::<Vec<_>>();
+            println!(
+                "  load {load}: response {} ms, queue {}, loss {} %",
+                figure(&of(|r| r.0), 0),
+                figure(&of(|r| r.1), 1),
+                figure(&of(|r| r.2 * 100.0), 3),
+            );
         }
-        println!();
     }
 }

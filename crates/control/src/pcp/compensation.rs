@@ -87,7 +87,7 @@ impl Compensation {
             return false;
         }
         let recent = self.samples.back().is_some_and(|last| now.since(last.at) < smoothed / SAMPLES as u64);
-        if recent && now > Time::ZERO {
+        if recent {
             return false;
         }
         while self.samples.len() == SAMPLES || self.samples.front().is_some_and(|s| now.since(s.at) > smoothed) {
@@ -155,7 +155,7 @@ impl Compensation {
         let points =
             kept.map(|s| (s.left.as_nanos().wrapping_sub(origin) as i64 as f64, s.delay.wrapping_sub(low) as f64));
         match Line::fit(points) {
-            Some(line) if line.slope > line.error => line.slope / (1.0 + line.slope), // (out - in) / out
+            Some(line) if line.slope > 0.0 => line.slope / (1.0 + line.slope), // (out - in) / out
             _ => 0.0,
         }
     }

@@ -179,9 +179,9 @@ impl Model {
             }
             let silence = flow.heard + Duration::from_secs(1).max(flow.smoothed * 3);
             if !flow.outstanding.is_empty() && now >= silence {
-                let last = flow.next - 1;
-                let lost = std::mem::take(&mut flow.outstanding);
-                flow.lose(now, LossKind::Persistent, lost.values().map(|(_, bytes)| *bytes).sum(), last);
+                let silent = std::mem::take(&mut flow.outstanding);
+                let bytes = silent.values().map(|(_, bytes)| *bytes).sum();
+                flow.lose(now, LossKind::Persistent, bytes, flow.next - 1);
                 flow.heard = now;
             }
             let departure = flow.pcp.departure();
