@@ -1,0 +1,257 @@
+//! TOML with the places of everything: what the readers of the file's parts are written in.
+
+use std::str::FromStr;
+
+use rampmeter_units::BadQuantity;
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::{Spanned, Value};
+
+use crate::error::{Known, Problem, ScenarioError};
+
+/// The text of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn parse(self) -> Result<Spanned<DeTable<'a>>, ScenarioError> {
+        DeTable::parse(self.text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            self.error(self.line(offset), Problem::Syntax(error.message().replace('\n', "; ")))
+        })
+    }
+
+    pub(crate) fn line(self, offset: usize) -> usize {
+        1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+    }
+
+    pub(crate) fn error(self, line: usize, problem: impl Into<Problem>) -> ScenarioError {
+        ScenarioError::Wrong { file: self.file.to_owned(), line, problem: Box::new(problem.into()) }
+    }
+}
+
+/// A table with its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Section<'a> {
+    source: Source<'a>,
+    /// What it is, for messages: "link `bottleneck`".
+    pub(crate) what: String,
+    pub(crate) line: usize,
+    table: &'a DeTable<'a>,
+}
+
+impl<'a> Section<'a> {
+    pub(crate) fn whole(source: Source<'a>, table: &'a DeTable<'a>) -> Self {
+        Self { source, what: "a scenario".into(), line: 1, table }
+    }
+
+    /// The same with another name for messages.
+    pub(crate) fn called(&self, what: String) -> Self {
+        Self { what, ..self.clone() }
+    }
+
+    /// Refuses every key that is not among `known`.
+    pub(crate) fn keys(&self, known: &[&str]) -> Result<(), ScenarioError> {
+        match self.items().find(|item| !known.contains(&item.key)) {
+            None => Ok(()),
+            Some(item) => {
+                let place = self.what.clone();
+                let known = Known::near(item.key, known.iter().copied());
+                Err(item.error(Problem::UnknownKey { place, key: item.key.to_owned(), known }))
+            }
+        }
+    }
+
+    /// Everything in it, in the order of the file.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
+        let source = self.source;
+        let mut entries: Vec<_> = self.table.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries.into_iter().map(move |(key, value)| Item { source, key: key.get_ref(), at: key.span().start, value })
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
+        let (key, value) = self.table.get_key_value(key)?;
+        Some(Item { source: self.source, key: key.get_ref(), at: key.span().start, value })
+    }
+
+    pub(crate) fn need(&self, key: &'static str, example: &'static str) -> Result<Item<'a>, ScenarioError> {
+        let place = self.what.clone();
+        self.get(key).ok_or_else(|| self.error(Problem::MissingKey { place, key, example }))
+    }
+
+    /// The elements of the array of tables called `key`, each read by `read`.
+    pub(crate) fn tables<T>(
+        &self,
+        key: &str,
+        read: impl Fn(Section<'a>) -> Result<T, ScenarioError>,
+    ) -> Result<Vec<T>, ScenarioError> {
+        let Some(array) = self.get(key) else { return Ok(Vec::new()) };
+        array.list()?.into_iter().map(|item| read(item.section(&format!("[[{key}]]"))?)).collect()
+    }
+
+    pub(crate) fn error(&self, problem: impl Into<Problem>) -> ScenarioError {
+        self.source.error(self.line, problem)
+    }
+}
+
+/// A value with its key and its place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item<'a> {
+    source: Source<'a>,
+    pub(crate) key: &'a str,
+    at: usize,
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+impl<'a> Item<'a> {
+    pub(crate) fn line(&self) -> usize {
+        self.source.line(self.at)
+    }
+
+    pub(crate) fn error(&self, problem: impl Into<Problem>) -> ScenarioError {
+        self.source.error(self.line(), problem)
+    }
+
+    fn wrong(&self, expected: impl Into<String>) -> ScenarioError {
+        let found = match self.value.get_ref() {
+            DeValue::String(text) => format!("the text \"{}\"", text.escape_debug()),
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            DeValue::Boolean(value) => value.to_string(),
+            DeValue::Datetime(_) => "a date".into(),
+            DeValue::Array(_) => "a list".into(),
+            DeValue::Table(_) => "a table".into(),
+        };
+        self.error(Problem::WrongType { key: self.key.to_owned(), found, expected: expected.into() })
+    }
+
+    pub(crate) fn as_text(&self) -> Option<&'a str> {
+        self.value.get_ref().as_str()
+    }
+
+    pub(crate) fn is_table(&self) -> bool {
+        self.value.get_ref().is_table()
+    }
+
+    pub(crate) fn text(&self) -> Result<&'a str, ScenarioError> {
+        self.as_text().ok_or_else(|| self.wrong("a text in quotes"))
+    }
+
+    /// A name: letters, digits, `-` and `_`.
+    pub(crate) fn name(&self) -> Result<&'a str, ScenarioError> {
+        let name = self.text()?;
+        if is_name(name) { Ok(name) } else { Err(self.wrong(NAME)) }
+    }
+
+    /// A quantity with its unit: "40 Mb/s".
+    pub(crate) fn quantity<T: FromStr<Err = BadQuantity>>(&self) -> Result<T, ScenarioError> {
+        // A bare number is refused with the same words as a bad text.
+        let text = self.as_text().unwrap_or_else(|| self.source.text.get(self.value.span()).unwrap_or_default());
+        text.parse().map_err(|error| self.error(Problem::Quantity { key: self.key.to_owned(), error }))
+    }
+
+    /// A quantity that is not zero.
+    pub(crate) fn positive<T: FromStr<Err = BadQuantity> + Default + PartialEq>(&self) -> Result<T, ScenarioError> {
+        let quantity: T = self.quantity()?;
+        if quantity == T::default() { Err(self.wrong("more than zero")) } else { Ok(quantity) }
+    }
+
+    /// A number from `least` up to, but not at, `most`; `expected` says so in words.
+    pub(crate) fn number(&self, least: f64, most: f64, expected: &str) -> Result<f64, ScenarioError> {
+        let number = match self.value.get_ref() {
+            DeValue::Float(number) => number.as_str().parse().ok(),
+            DeValue::Integer(_) => self.whole().ok().map(|whole| whole as f64),
+            _ => None,
+        };
+        number.filter(|number| (least..most).contains(number)).ok_or_else(|| self.wrong(expected))
+    }
+
+    /// A whole number from 0.
+    pub(crate) fn whole(&self) -> Result<u64, ScenarioError> {
+        let number = self.value.get_ref().as_integer();
+        let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
+        number.ok_or_else(|| self.wrong("a whole number, 0 or more"))
+    }
+
+    /// A whole number from 1 up to `most`.
+    pub(crate) fn count(&self, most: u64) -> Result<u64, ScenarioError> {
+        let expected = || self.wrong(format!("a whole number from 1 to {most}"));
+        self.whole().ok().filter(|number| (1..=most).contains(number)).ok_or_else(expected)
+    }
+
+    pub(crate) fn boolean(&self) -> Result<bool, ScenarioError> {
+        self.value.get_ref().as_bool().ok_or_else(|| self.wrong("true or false"))
+    }
+
+    pub(crate) fn list(&self) -> Result<Vec<Item<'a>>, ScenarioError> {
+        let array = self.value.get_ref().as_array().ok_or_else(|| self.wrong("a list in brackets"))?;
+        let item = |value: &'a Spanned<DeValue<'a>>| Item { at: value.span().start, value, ..*self };
+        Ok(array.iter().map(item).collect())
+    }
+
+    pub(crate) fn section(&self, what: &str) -> Result<Section<'a>, ScenarioError> {
+        let table = self.value.get_ref().as_table().ok_or_else(|| self.wrong("a table in braces"))?;
+        Ok(Section { source: self.source, what: what.to_owned(), line: self.line(), table })
+    }
+
+    /// The value without places.
+    pub(crate) fn value(&self) -> Result<Value, ScenarioError> {
+        Value::deserialize(ValueDeserializer::from(self.value.clone()))
+            .map_err(|error| self.error(Problem::Syntax(error.message().replace('\n', "; "))))
+    }
+
+    /// Every text within it and where it stands, quotes included.
+    pub(crate) fn texts(&self, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
+        texts(self.value, found);
+    }
+}
+
+fn texts<'a>(value: &'a Spanned<DeValue<'a>>, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
+    match value.get_ref() {
+        DeValue::String(text) => found.push((text, value.span())),
+        DeValue::Array(array) => array.iter().for_each(|value| texts(value, found)),
+        DeValue::Table(table) => table.iter().for_each(|(_, value)| texts(value, found)),
+        _ => {}
+    }
+}
+
+pub(crate) const NAME: &str = "a name of letters, digits, - and _";
+
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// A table that someone else reads, with the line of each of its keys.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    pub(crate) table: toml::Table,
+    line: usize,
+    lines: Vec<(String, usize)>,
+}
+
+impl Settings {
+    pub(crate) fn read(item: &Item<'_>) -> Result<Self, ScenarioError> {
+        let mut settings = Self { line: item.line(), ..Self::default() };
+        for entry in item.section("")?.items() {
+            settings.table.insert(entry.key.to_owned(), entry.value()?);
+            settings.lines.push((entry.key.to_owned(), entry.line()));
+        }
+        Ok(settings)
+    }
+
+    /// Settings that were left out, for a complaint about which this is the line.
+    pub(crate) fn at(self, line: usize) -> Self {
+        Self { line, ..self }
+    }
+
+    /// The line that a complaint about these settings is about: that of the first key it names in backquotes or at its
+    /// start.
+    pub(crate) fn line_of(&self, complaint: &str) -> usize {
+        let names = |key: &str| complaint.contains(&format!("`{key}`")) || complaint.contains(&format!(": {key} "));
+        self.lines.iter().find(|(key, _)| names(key)).map_or(self.line, |(_, line)| *line)
+    }
+}

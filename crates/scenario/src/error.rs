@@ -1,0 +1,207 @@
+//! What can be wrong with a scenario: one line each, with the place and what would be right.
+
+use std::fmt;
+
+use rampmeter_control::registry::RegistryError as ControllerError;
+use rampmeter_router::registry::RegistryError as RouterError;
+use rampmeter_units::BadQuantity;
+use thiserror::Error;
+
+use crate::NoPath;
+
+/// Why a scenario cannot be used.
+#[derive(Debug, Error)]
+pub enum ScenarioError {
+    /// The file could not be read.
+    #[error("{file}: cannot be read: {error}")]
+    Unreadable {
+        /// Its path.
+        file: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// Something in the file is wrong.
+    #[error("{file}:{line}: {problem}")]
+    Wrong {
+        /// The file's name.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        problem: Box<Problem>,
+    },
+    /// An axis was given values from outside that it cannot take.
+    #[error("{file}: {problem}")]
+    Set {
+        /// The file's name.
+        file: String,
+        /// What is wrong and what would be right.
+        problem: Box<Problem>,
+    },
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The text is not TOML.
+    #[error("not TOML: {0}")]
+    Syntax(String),
+    /// A key that means nothing here.
+    #[error("{place} has no key `{key}`; {known}")]
+    UnknownKey {
+        /// What the key stands in.
+        place: String,
+        /// The key.
+        key: String,
+        /// What would be right.
+        known: Known,
+    },
+    /// A key that must be there is not.
+    #[error("{place} needs `{key}`, for example {example}")]
+    MissingKey {
+        /// What lacks it.
+        place: String,
+        /// The key.
+        key: &'static str,
+        /// How it could look.
+        example: &'static str,
+    },
+    /// A value of the wrong kind.
+    #[error("`{key}` is {found}; it should be {expected}")]
+    WrongType {
+        /// The key.
+        key: String,
+        /// What it is.
+        found: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// A quantity that cannot be read.
+    #[error("`{key}`: {error}")]
+    Quantity {
+        /// The key.
+        key: String,
+        /// What is wrong and what would be right.
+        error: BadQuantity,
+    },
+    /// A value that can be read but makes no sense.
+    #[error("{what}; {advice}")]
+    Impossible {
+        /// What makes no sense.
+        what: String,
+        /// What would.
+        advice: String,
+    },
+    /// A name that nothing goes by.
+    #[error("no {kind} is called `{name}`; {known}")]
+    UnknownName {
+        /// What it should name.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// What would be right.
+        known: Known,
+    },
+    /// A name given twice.
+    #[error("there are two {kind}s called `{name}`; rename one")]
+    Duplicate {
+        /// What it names.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// `"$name"` without an axis of that name.
+    #[error("no axis is called `{name}`, which `\"${name}\"` stands for; {known}")]
+    UndefinedAxis {
+        /// The name.
+        name: String,
+        /// What would be right.
+        known: Known,
+    },
+    /// An axis that changes nothing.
+    #[error("axis `{name}` changes nothing; write \"${name}\" where its value belongs, or remove it")]
+    UnusedAxis {
+        /// The axis.
+        name: String,
+    },
+    /// Two hosts that exchange packets and cannot.
+    #[error("{0}; packets and their acknowledgements need a way each: add a link, or drop `one_way`")]
+    NoPath(#[from] NoPath),
+    /// A controller's name or settings are wrong.
+    #[error(transparent)]
+    Controller(#[from] ControllerError),
+    /// A router's name or settings are wrong.
+    #[error(transparent)]
+    Router(#[from] RouterError),
+}
+
+impl Problem {
+    pub(crate) fn impossible(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self::Impossible { what: what.into(), advice: advice.into() }
+    }
+
+    pub(crate) fn unknown<'n>(kind: &'static str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
+        Self::UnknownName { kind, name: name.to_owned(), known: Known::near(name, known) }
+    }
+}
+
+/// The names that would have been right: the nearest if one is near, or all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// This one was probably meant.
+    Near(String),
+    /// These are there.
+    All(Vec<String>),
+}
+
+impl Known {
+    pub(crate) fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        let nearest = known.iter().map(|other| (distance(name, other), *other)).min();
+        match nearest {
+            Some((steps, other)) if steps <= name.len().div_ceil(2).min(2) => Self::Near(other.to_owned()),
+            _ => Self::All(known.into_iter().map(str::to_owned).collect()),
+        }
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Near(name) => write!(f, "did you mean `{name}`?"),
+            Self::All(names) if names.is_empty() => f.write_str("there is none"),
+            Self::All(names) if names.len() == 1 => write!(f, "there is {}", names[0]),
+            Self::All(names) => write!(f, "there are {}", names.join(", ")),
+        }
+    }
+}
+
+/// Levenshtein's distance: insertions, deletions and substitutions between two words.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_offered_if_it_is_near() {
+        let known = ["bottleneck", "access"];
+        assert_eq!(Known::near("botleneck", known), Known::Near("bottleneck".into()));
+        assert_eq!(Known::near("uplink", known).to_string(), "there are bottleneck, access");
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,247 @@
+//! `[[link]]` and `[[hosts]]`: routers, the links between them and the hosts at their edge.
+
+use rampmeter_router::{LinkConfig, Loss};
+use rampmeter_units::{Duration, Rate, Time};
+
+use super::{File, no_duplicates};
+use crate::Change;
+use crate::document::{Item, Section, Settings, Source};
+use crate::error::{Problem, ScenarioError};
+
+/// Most hosts of one group.
+const MOST_HOSTS: u64 = 100_000;
+
+/// A link between two routers.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkSpec {
+    pub(crate) line: usize,
+    pub(crate) name: String,
+    pub(crate) ends: [String; 2],
+    pub(crate) forward: DirectionSpec,
+    /// The way back; `None` if the link is one-way.
+    pub(crate) reverse: Option<DirectionSpec>,
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone)]
+pub(crate) struct DirectionSpec {
+    pub(crate) config: LinkConfig,
+    pub(crate) router: RouterSpec,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) measured: bool,
+}
+
+/// A router as the file names it.
+#[derive(Debug, Clone)]
+pub(crate) struct RouterSpec {
+    pub(crate) kind: String,
+    pub(crate) settings: Settings,
+}
+
+/// A group of hosts, each with an access link of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct HostsSpec {
+    pub(crate) line: usize,
+    pub(crate) name: String,
+    pub(crate) count: u64,
+    pub(crate) at: String,
+    pub(crate) rate: Rate,
+    /// The first and the last delay of the group.
+    pub(crate) delay: (Duration, Duration),
+    pub(crate) router: Option<RouterSpec>,
+}
+
+impl LinkSpec {
+    pub(crate) fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
+        section.keys(&[
+            "name", "between", "one_way", "rate", "delay", "router", "loss", "changes", "measure", "reverse",
+        ])?;
+        let name = section.need("name", "name = \"bottleneck\"")?.name()?.to_owned();
+        let section = &section.called(format!("link `{name}`"));
+        let between = section.need("between", "between = [\"left\", \"right\"]")?;
+        let ends = between.list()?.iter().map(Item::name).collect::<Result<Vec<_>, _>>()?;
+        let &[a, b] = ends.as_slice() else {
+            let what = format!("`between` names {} routers", ends.len());
+            return Err(between.error(Problem::impossible(what, "a link has two ends: [\"left\", \"right\"]")));
+        };
+        if a == b {
+            let what = format!("`between` names `{a}` twice");
+            return Err(between.error(Problem::impossible(what, "a link joins two different routers")));
+        }
+        section.need("rate", "rate = \"40 Mb/s\"")?;
+        section.need("delay", "delay = \"10 ms\"")?;
+        section.need("router", "router = { kind = \"drop-tail\", packets = 100 }")?;
+        let one_way = section.get("one_way").map_or(Ok(false), |item| item.boolean())?;
+        let forward = DirectionSpec::read(section, None)?;
+        let reverse = match section.get("reverse") {
+            None => (!one_way).then(|| DirectionSpec { measured: false, ..forward.clone() }),
+            Some(item) if one_way => {
+                let problem = Problem::impossible("`reverse` on a link with one_way = true", "remove one of the two");
+                return Err(item.error(problem));
+            }
+            Some(item) => {
+                let section = item.section(&format!("`reverse` of link `{name}`"))?;
+                section.keys(&["rate", "delay", "router", "loss", "changes", "measure"])?;
+                Some(DirectionSpec::read(&section, Some(&forward))?)
+            }
+        };
+        Ok(Self { line: section.line, ends: [a.to_owned(), b.to_owned()], name, forward, reverse })
+    }
+
+    /// Both directions with their names.
+    pub(crate) fn directions(&self) -> impl Iterator<Item = (String, &DirectionSpec)> {
+        let reverse = self.reverse.as_ref().map(|direction| (format!("{}.reverse", self.name), direction));
+        std::iter::once((self.name.clone(), &self.forward)).chain(reverse)
+    }
+}
+
+impl DirectionSpec {
+    /// Reads a direction; what it leaves open is as in `other`, except that it is not measured.
+    fn read(section: &Section<'_>, other: Option<&Self>) -> Result<Self, ScenarioError> {
+        let unset = LinkConfig { rate: Rate::ZERO, delay: Duration::ZERO, loss: Loss::default() };
+        let mut config = other.map_or(unset, |other| other.config);
+        if let Some(item) = section.get("rate") {
+            config.rate = item.positive()?;
+        }
+        if let Some(item) = section.get("delay") {
+            config.delay = item.quantity()?;
+        }
+        if let Some(item) = section.get("loss") {
+            config.loss = loss(&item)?;
+        }
+        let router = match (section.get("router"), other) {
+            (Some(item), _) => RouterSpec::read(&item)?,
+            (None, Some(other)) => other.router.clone(),
+            (None, None) => RouterSpec::endless(),
+        };
+        let changes = match (section.get("changes"), other) {
+            (Some(item), _) => changes(&item)?,
+            (None, Some(other)) => other.changes.clone(),
+            (None, None) => Vec::new(),
+        };
+        let measured = section.get("measure").map_or(Ok(false), |item| item.boolean())?;
+        Ok(Self { config, router, changes, measured })
+    }
+}
+
+fn loss(item: &Item<'_>) -> Result<Loss, ScenarioError> {
+    let section = item.section("`loss`")?;
+    section.keys(&["per_packet", "per_bit"])?;
+    let probability = |key| {
+        section
+            .get(key)
+            .map_or(Ok(0.0), |item| item.number(0.0, 1.0, "a probability from 0 to below 1, for example 0.01"))
+    };
+    Ok(Loss { per_packet: probability("per_packet")?, per_bit: probability("per_bit")? })
+}
+
+fn changes(item: &Item<'_>) -> Result<Vec<Change>, ScenarioError> {
+    let read = |item: &Item<'_>| {
+        let section = item.section("an entry of `changes`")?;
+        section.keys(&["at", "rate", "delay"])?;
+        let at: Duration = section.need("at", "at = \"4 s\"")?.quantity()?;
+        let rate = section.get("rate").map(|item| item.positive()).transpose()?;
+        let delay = section.get("delay").map(|item| item.quantity()).transpose()?;
+        if rate.is_none() && delay.is_none() {
+            let problem = Problem::impossible("this entry of `changes` changes nothing", "give it a rate or a delay");
+            return Err(item.error(problem));
+        }
+        Ok(Change { at: Time::ZERO + at, rate, delay })
+    };
+    let mut changes = item.list()?.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    changes.sort_by_key(|change| change.at);
+    Ok(changes)
+}
+
+impl RouterSpec {
+    pub(crate) fn read(item: &Item<'_>) -> Result<Self, ScenarioError> {
+        let kind = item.section(&format!("`{}`", item.key))?.need("kind", "kind = \"drop-tail\"")?.text()?.to_owned();
+        let mut settings = Settings::read(item)?;
+        settings.table.remove("kind");
+        Ok(Self { kind, settings })
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.settings.table == other.settings.table
+    }
+
+    /// Room for everything: what an access link has unless the file says otherwise.
+    pub(crate) fn endless() -> Self {
+        Self { kind: "drop-tail".into(), settings: Settings::default() }
+    }
+}
+
+impl HostsSpec {
+    pub(crate) fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
+        section.keys(&["name", "count", "at", "rate", "delay", "router"])?;
+        let name = section.need("name", "name = \"source\"")?.name()?.to_owned();
+        let section = &section.called(format!("hosts `{name}`"));
+        Ok(Self {
+            line: section.line,
+            name,
+            count: section.get("count").map_or(Ok(1), |item| item.count(MOST_HOSTS))?,
+            at: section.need("at", "at = \"left\"")?.name()?.to_owned(),
+            rate: section.need("rate", "rate = \"1 Gb/s\"")?.positive()?,
+            delay: delays(&section.need("delay", "delay = \"1 ms\"")?)?,
+            router: section.get("router").map(|item| RouterSpec::read(&item)).transpose()?,
+        })
+    }
+
+    /// The delay of the group's host `i`: the middle of the `i`-th of `count` equal parts of the range.
+    pub(crate) fn delay_of(&self, i: u64) -> Duration {
+        let (first, last) = self.delay;
+        first + last.saturating_sub(first).scale((i as f64 + 0.5) / self.count as f64)
+    }
+}
+
+fn delays(item: &Item<'_>) -> Result<(Duration, Duration), ScenarioError> {
+    if !item.is_table() {
+        let delay = item.quantity()?;
+        return Ok((delay, delay));
+    }
+    let section = item.section("`delay`")?;
+    section.keys(&["from", "to"])?;
+    let from: Duration = section.need("from", "from = \"4 ms\"")?.quantity()?;
+    let to: Duration = section.need("to", "to = \"14 ms\"")?.quantity()?;
+    if from > to {
+        return Err(item.error(Problem::impossible(format!("`delay` goes from {from} down to {to}"), "swap them")));
+    }
+    Ok((from, to))
+}
+
+impl File {
+    pub(super) fn check_network(&self, source: Source<'_>) -> Result<(), ScenarioError> {
+        if self.links.is_empty() {
+            let (place, key) = ("a scenario".into(), "[[link]]");
+            let example = "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]";
+            return Err(source.error(1, Problem::MissingKey { place, key, example }));
+        }
+        no_duplicates(source, "link", self.links.iter().map(|link| (link.name.as_str(), link.line)))?;
+        no_duplicates(source, "group of host", self.hosts.iter().map(|hosts| (hosts.name.as_str(), hosts.line)))?;
+        let routers = || self.links.iter().flat_map(|link| link.ends.iter().map(String::as_str));
+        for link in &self.links {
+            if let Some(end) = link.ends.iter().find(|end| self.hosts.iter().any(|hosts| hosts.name == **end)) {
+                let what = format!("link `{}` ends at the hosts `{end}`", link.name);
+                let advice = "a link joins two routers; hosts have their own access links, `at` a router";
+                return Err(source.error(link.line, Problem::impossible(what, advice)));
+            }
+        }
+        for hosts in &self.hosts {
+            if !routers().any(|router| router == hosts.at) {
+                let mut known: Vec<&str> = routers().collect();
+                known.sort_unstable();
+                known.dedup();
+                return Err(source.error(hosts.line, Problem::unknown("router", &hosts.at, known)));
+            }
+        }
+        let names: Vec<String> = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name)).collect();
+        for scheme in &self.schemes {
+            for (link, line, _) in &scheme.routers {
+                if !names.contains(link) {
+                    return Err(source.error(*line, Problem::unknown("link", link, names.iter().map(String::as_str))));
+                }
+            }
+        }
+        Ok(())
+    }
+}

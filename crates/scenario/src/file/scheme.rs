@@ -1,0 +1,83 @@
+//! `[scheme.NAME]`: who sends, and the routers it needs.
+
+use super::RouterSpec;
+use crate::document::{NAME, Section, Settings, is_name};
+use crate::error::{Problem, ScenarioError};
+
+/// A way to send.
+#[derive(Debug, Clone)]
+pub(crate) struct SchemeSpec {
+    pub(crate) name: String,
+    pub(crate) sender: SenderSpec,
+    /// Links, the lines that name them, and the routers that this scheme puts there.
+    pub(crate) routers: Vec<(String, usize, RouterSpec)>,
+}
+
+/// Who sends.
+#[derive(Debug, Clone)]
+pub(crate) enum SenderSpec {
+    /// With the line that names the controller.
+    Ours {
+        controller: String,
+        line: usize,
+        settings: Settings,
+        transport: Settings,
+    },
+    Kernel {
+        algorithm: String,
+    },
+}
+
+impl SchemeSpec {
+    pub(crate) fn read_all(file: &Section<'_>) -> Result<Vec<Self>, ScenarioError> {
+        let Some(schemes) = file.get("scheme") else { return Ok(Vec::new()) };
+        let read = |item: crate::document::Item<'_>| {
+            if !is_name(item.key) {
+                let what = format!("`{}` cannot be a scheme's name", item.key);
+                return Err(item.error(Problem::impossible(what, format!("use {NAME}"))));
+            }
+            Self::read(&item.section(&format!("scheme `{}`", item.key))?, item.key)
+        };
+        schemes.section("[scheme]")?.items().map(read).collect()
+    }
+
+    fn read(section: &Section<'_>, name: &str) -> Result<Self, ScenarioError> {
+        section.keys(&["controller", "settings", "transport", "kernel", "routers"])?;
+        let sender = match (section.get("controller"), section.get("kernel")) {
+            (Some(controller), None) => {
+                let settings = |key| {
+                    let nothing = Settings::default().at(section.line);
+                    section.get(key).map_or(Ok(nothing), |item| Settings::read(&item))
+                };
+                SenderSpec::Ours {
+                    controller: controller.text()?.to_owned(),
+                    line: controller.line(),
+                    settings: settings("settings")?,
+                    transport: settings("transport")?,
+                }
+            }
+            (None, Some(kernel)) => {
+                if let Some(item) = ["settings", "transport"].into_iter().find_map(|key| section.get(key)) {
+                    let what = format!("`{}` in a scheme whose sender is the kernel", item.key);
+                    return Err(item.error(Problem::impossible(what, "remove it: the kernel takes no settings here")));
+                }
+                SenderSpec::Kernel { algorithm: kernel.name()?.to_owned() }
+            }
+            (None, None) => {
+                let (place, key) = (section.what.clone(), "controller");
+                return Err(section.error(Problem::MissingKey { place, key, example: "controller = \"newreno\"" }));
+            }
+            (Some(_), Some(kernel)) => {
+                let what = format!("{} has a `controller` and a `kernel`", section.what);
+                return Err(kernel.error(Problem::impossible(what, "keep the one that is to send")));
+            }
+        };
+        let mut routers = Vec::new();
+        if let Some(item) = section.get("routers") {
+            for router in item.section("`routers`")?.items() {
+                routers.push((router.key.to_owned(), router.line(), RouterSpec::read(&router)?));
+            }
+        }
+        Ok(Self { name: name.to_owned(), sender, routers })
+    }
+}

@@ -1,0 +1,258 @@
+//! `[[traffic]]`: which hosts send to which, how much and when.
+
+use rampmeter_units::{Bytes, Duration, Time};
+
+use super::{File, no_duplicates};
+use crate::document::{Item, Section, Source};
+use crate::error::{Problem, ScenarioError};
+
+/// Most flows of one run; what would start more is taken for a slip.
+pub(crate) const MOST_FLOWS: u64 = 1_000_000;
+
+/// A kind of traffic.
+#[derive(Debug, Clone)]
+pub(crate) struct TrafficSpec {
+    pub(crate) line: usize,
+    pub(crate) name: String,
+    pub(crate) scheme: String,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) pairs: Pairs,
+    /// `None` for long-lived flows.
+    pub(crate) size: Option<Size>,
+    pub(crate) arrivals: Arrivals,
+    /// How long a long-lived flow lives; `None` for as long as the run.
+    pub(crate) lasts: Option<Duration>,
+    pub(crate) measured: bool,
+}
+
+/// Which hosts of the two groups exchange data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pairs {
+    /// The i-th with the i-th.
+    Same,
+    /// Any with any.
+    Any,
+}
+
+/// How much a transfer moves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Size {
+    Bytes(Bytes),
+    /// This many full packets.
+    Packets(u64),
+    /// Pareto distributed: mean and shape.
+    Pareto(Bytes, f64),
+}
+
+/// When flows start.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Arrivals {
+    /// One by one at random, from `from` until `until`.
+    Random { pace: Pace, gaps: Gaps, from: Time, until: Time },
+    /// `count` flows from `from` on, evenly at random over `spread`; again every `every`.
+    Group { count: u64, from: Time, spread: Duration, every: Option<Duration> },
+}
+
+/// How many arrive.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Pace {
+    /// This many a second.
+    PerSecond(f64),
+    /// As many as offer this share of the rate of the link of this name.
+    Load(f64, String),
+}
+
+/// The distribution of the time between two arrivals.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Gaps {
+    Poisson,
+    /// Pareto with this shape.
+    Pareto(f64),
+}
+
+impl TrafficSpec {
+    pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self, ScenarioError> {
+        section.keys(&["name", "scheme", "from", "to", "pairs", "size", "arrivals", "lasts", "measure"])?;
+        let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
+        let section = &section.called(format!("traffic `{name}`"));
+        let scheme = section.need("scheme", "scheme = \"tcp\"")?.text()?.to_owned();
+        let from = section.need("from", "from = \"source\"")?.name()?.to_owned();
+        let to = section.need("to", "to = \"sink\"")?.name()?.to_owned();
+        let pairs = match section.get("pairs") {
+            None => Pairs::Same,
+            Some(item) => match item.text()? {
+                "same" => Pairs::Same,
+                "any" => Pairs::Any,
+                other => {
+                    let what = format!("`pairs` is \"{other}\"");
+                    return Err(item.error(Problem::impossible(what, "use \"same\" (i-th with i-th) or \"any\"")));
+                }
+            },
+        };
+        let size = section.get("size").map(|item| size(&item)).transpose()?;
+        let arrivals = section.need("arrivals", "arrivals = { count = 1 }")?;
+        let lasts = match section.get("lasts") {
+            Some(item) if size.is_some() => {
+                let problem = Problem::impossible("`lasts` with a `size`", "a transfer ends by itself: remove one");
+                return Err(item.error(problem));
+            }
+            item => item.map(|item| item.positive()).transpose()?,
+        };
+        Ok(Self {
+            line: section.line,
+            name,
+            scheme,
+            from,
+            to,
+            pairs,
+            arrivals: read_arrivals(&arrivals, size.is_some(), duration)?,
+            size,
+            lasts,
+            measured: section.get("measure").map_or(Ok(true), |item| item.boolean())?,
+        })
+    }
+}
+
+fn size(item: &Item<'_>) -> Result<Size, ScenarioError> {
+    if !item.is_table() {
+        return Ok(Size::Bytes(item.positive()?));
+    }
+    let section = item.section("`size`")?;
+    if let Some(packets) = section.get("packets") {
+        section.keys(&["packets"])?;
+        return Ok(Size::Packets(packets.count(1_000_000_000)?));
+    }
+    section.keys(&["packets", "mean", "pareto"])?;
+    let mean = section.need("mean", "mean = \"250 kB\"")?.positive()?;
+    Ok(Size::Pareto(mean, shape(&section.need("pareto", "pareto = 1.25")?)?))
+}
+
+/// A Pareto distribution's shape.
+fn shape(item: &Item<'_>) -> Result<f64, ScenarioError> {
+    item.number(1.0 + f64::EPSILON, 1e6, "a shape above 1 (at 1 the mean is infinite), for example 1.25")
+}
+
+const ARRIVALS: &str = "arrivals need one of `per_second`, `load` and `count`";
+
+fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arrivals, ScenarioError> {
+    let section = item.section("`arrivals`")?;
+    section.keys(&["per_second", "load", "of", "gaps", "at", "until", "count", "spread", "every"])?;
+    let end = Time::ZERO + duration;
+    let instant = |key, default| match section.get(key) {
+        None => Ok(default),
+        Some(item) => {
+            let at = Time::ZERO + item.quantity()?;
+            if at > end {
+                let what = format!("`{key}` is {}, after the end at {duration}", at.since(Time::ZERO));
+                return Err(item.error(Problem::impossible(what, "nothing would start: make it earlier")));
+            }
+            Ok(at)
+        }
+    };
+    let from = instant("at", Time::ZERO)?;
+    let found = ["per_second", "load", "count"].into_iter().filter_map(|key| section.get(key)).collect::<Vec<_>>();
+    let &[kind] = found.as_slice() else {
+        let advice = "per_second = 12, or load = 0.6 and of = \"bottleneck\", or count = 30";
+        return Err(item.error(Problem::impossible(ARRIVALS, advice)));
+    };
+    let only = |allowed: &[&str]| match section.items().find(|item| !allowed.contains(&item.key)) {
+        None => Ok(()),
+        Some(item) => {
+            let what = format!("`{}` does not go with `{}`", item.key, kind.key);
+            let known = allowed.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+            Err(item.error(Problem::impossible(what, format!("what does: {known}"))))
+        }
+    };
+    if kind.key == "count" {
+        only(&["count", "at", "spread", "every"])?;
+        let spread = section.get("spread").map_or(Ok(Duration::ZERO), |item| item.quantity())?;
+        if from + spread > end {
+            let what = format!("`spread` of {spread} lets flows start after the end at {duration}");
+            return Err(item.error(Problem::impossible(what, "make it shorter")));
+        }
+        return Ok(Arrivals::Group {
+            count: kind.count(MOST_FLOWS)?,
+            from,
+            spread,
+            every: section.get("every").map(|item| item.positive()).transpose()?,
+        });
+    }
+    let pace = if kind.key == "per_second" {
+        only(&["per_second", "gaps", "at", "until"])?;
+        Pace::PerSecond(kind.number(f64::MIN_POSITIVE, 1e9, "flows per second, more than 0")?)
+    } else {
+        only(&["load", "of", "gaps", "at", "until"])?;
+        if !sized {
+            let advice = "give the traffic a `size`, or use `per_second` or `count`";
+            return Err(kind.error(Problem::impossible("`load` of flows without a size", advice)));
+        }
+        let share = kind.number(f64::MIN_POSITIVE, 100.0, "a share of the link's rate, more than 0: 0.6")?;
+        Pace::Load(share, section.need("of", "of = \"bottleneck\"")?.text()?.to_owned())
+    };
+    let gaps = section.get("gaps").map_or(Ok(Gaps::Poisson), |item| gaps(&item))?;
+    Ok(Arrivals::Random { pace, gaps, from, until: instant("until", end)? })
+}
+
+fn gaps(item: &Item<'_>) -> Result<Gaps, ScenarioError> {
+    if item.is_table() {
+        let section = item.section("`gaps`")?;
+        section.keys(&["pareto"])?;
+        return Ok(Gaps::Pareto(shape(&section.need("pareto", "pareto = 1.2")?)?));
+    }
+    match item.text()? {
+        "poisson" => Ok(Gaps::Poisson),
+        other => {
+            let what = format!("`gaps` is \"{other}\"");
+            Err(item.error(Problem::impossible(what, "use \"poisson\" or { pareto = 1.2 }")))
+        }
+    }
+}
+
+impl File {
+    pub(super) fn check_traffic(&self, source: Source<'_>) -> Result<(), ScenarioError> {
+        if self.traffic.is_empty() {
+            let (place, key) = ("a scenario".into(), "[[traffic]]");
+            let example = "[[traffic]] name = \"transfers\", scheme = \"tcp\"";
+            return Err(source.error(1, Problem::MissingKey { place, key, example }));
+        }
+        no_duplicates(source, "traffic", self.traffic.iter().map(|traffic| (traffic.name.as_str(), traffic.line)))?;
+        for traffic in &self.traffic {
+            let wrong = |problem| Err(source.error(traffic.line, problem));
+            let known = || self.schemes.iter().map(|scheme| scheme.name.as_str());
+            if !known().any(|name| name == traffic.scheme) {
+                return wrong(Problem::unknown("scheme", &traffic.scheme, known()));
+            }
+            let mut counts = [0; 2];
+            for (count, name) in counts.iter_mut().zip([&traffic.from, &traffic.to]) {
+                let Some(hosts) = self.hosts.iter().find(|hosts| hosts.name == *name) else {
+                    let known = self.hosts.iter().map(|hosts| hosts.name.as_str());
+                    return wrong(Problem::unknown("group of hosts", name, known));
+                };
+                *count = hosts.count;
+            }
+            let (from, to) = (&traffic.from, &traffic.to);
+            if traffic.pairs == Pairs::Same && from == to {
+                let what = format!("traffic `{}` goes from `{from}` to itself", traffic.name);
+                return wrong(Problem::impossible(what, "name two groups, or use pairs = \"any\""));
+            }
+            if from == to && counts[0] < 2 {
+                let what =
+                    format!("traffic `{}` goes between the hosts of `{from}`, of which there is one", traffic.name);
+                return wrong(Problem::impossible(what, "give the group a count of 2 or more"));
+            }
+            if traffic.pairs == Pairs::Same && counts[0] != counts[1] {
+                let what = format!("there are {} hosts `{from}` and {} hosts `{to}` to pair", counts[0], counts[1]);
+                return wrong(Problem::impossible(what, "give both groups the same count, or use pairs = \"any\""));
+            }
+            if let Arrivals::Random { pace: Pace::Load(_, of), .. } = &traffic.arrivals {
+                let names = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name));
+                let names: Vec<String> = names.collect();
+                if !names.contains(of) {
+                    return wrong(Problem::unknown("link", of, names.iter().map(String::as_str)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! What a run yields.
+
+use rampmeter_router::{Backlog, Counts, QueueSummary};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+
+use crate::LinkId;
+
+/// What a run yields.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// One entry per flow of the plan, in its order.
+    pub flows: Vec<FlowOutcome>,
+    /// One entry per measured link, in the plan's order.
+    pub links: Vec<LinkOutcome>,
+    /// Samples over time, if the plan asks for them.
+    pub series: Series,
+    /// Packets with payload that reached their receivers, over the whole run.
+    pub data_packets: u64,
+}
+
+/// What became of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowOutcome {
+    /// Its place in [`crate::Plan::flows`].
+    pub flow: usize,
+    /// Its kind, in [`crate::Plan::traffic`].
+    pub traffic: usize,
+    /// How it sent, in [`crate::Plan::schemes`].
+    pub scheme: usize,
+    /// When its connection opened.
+    pub start: Time,
+    /// From there until the receiver's application had the last byte; `None` if it never did.
+    pub response: Option<Duration>,
+    /// Stream bytes the receiver's application got.
+    pub delivered: Bytes,
+    /// Of these, what it got between `warmup` and `duration`.
+    pub delivered_measured: Bytes,
+    /// Packets with payload sent, repetitions included.
+    pub sent_packets: u64,
+    /// Packets that repeated stream bytes.
+    pub retransmitted_packets: u64,
+}
+
+/// What became of a measured link between `warmup` and `duration`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkOutcome {
+    /// Its place in [`crate::Plan::links`].
+    pub link: LinkId,
+    /// Its name.
+    pub name: String,
+    /// Bytes transmitted over what its rate allowed.
+    pub utilization: f64,
+    /// Its queue.
+    pub queue: QueueSummary,
+    /// Its packets.
+    pub counts: Counts,
+}
+
+/// Samples over time, each list in the order of time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Series {
+    /// Measured links.
+    pub links: Vec<LinkSample>,
+    /// Measured flows, while they last.
+    pub flows: Vec<FlowSample>,
+}
+
+/// A queue at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkSample {
+    /// When.
+    pub at: Time,
+    /// Which link.
+    pub link: LinkId,
+    /// What waited.
+    pub queue: Backlog,
+    /// Bytes transmitted since the run began.
+    pub transmitted: Bytes,
+}
+
+/// A sender at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowSample {
+    /// When.
+    pub at: Time,
+    /// Which flow.
+    pub flow: usize,
+    /// Its controller's window; `None` where the rate alone decides.
+    pub window: Option<Bytes>,
+    /// Its controller's rate; `None` where the window alone decides.
+    pub rate: Option<Rate>,
+    /// Stream bytes delivered since the flow began.
+    pub delivered: Bytes,
+}

@@ -1,0 +1,188 @@
+//! A plan: everything one run needs, with nothing left to choose.
+
+use rampmeter_router::{LinkConfig, Registry};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+
+use crate::{NoPath, Point, Routes};
+
+/// A node's place in [`Plan::nodes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// A link's place in [`Plan::links`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub usize);
+
+/// One run.
+///
+/// ```text
+/// 0 ────── warmup ───────────────── duration ───────── duration + drain
+///   flows start, none counts   flows start and count   transfers may end
+///                              links are measured
+/// ```
+///
+/// A run ends when it has reached `duration` and every transfer has ended, at the latest at `duration + drain`.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The values of the sweep's axes that it stands for.
+    pub point: Point,
+    /// What all its random streams come from.
+    pub seed: u64,
+    /// Flows start, and links and long-lived flows are measured, up to here.
+    pub duration: Duration,
+    /// Flows count if they start from here on; links and long-lived flows are measured from here.
+    pub warmup: Duration,
+    /// How much longer transfers may take.
+    pub drain: Duration,
+    /// The largest IP packet, headers included.
+    pub packet: Bytes,
+    /// Hosts and routers.
+    pub nodes: Vec<Node>,
+    /// Links, each one direction.
+    pub links: Vec<LinkPlan>,
+    /// The ways between the nodes.
+    pub routes: Routes,
+    /// The schemes that [`Plan::traffic`] uses.
+    pub schemes: Vec<SchemePlan>,
+    /// The kinds of traffic.
+    pub traffic: Vec<TrafficPlan>,
+    /// Every flow, in the order of their starts.
+    pub flows: Vec<FlowPlan>,
+    /// What to record beyond the summary.
+    pub meters: Meters,
+}
+
+impl Plan {
+    /// The links from one node to another: fewest hops, and of equals the one whose links stand first in the file.
+    pub fn path(&self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>, NoPath> {
+        self.routes.path(from, to)
+    }
+
+    /// When the run ends even if transfers have not.
+    pub fn end(&self) -> Time {
+        Time::ZERO + self.duration + self.drain
+    }
+
+    /// The span over which links and long-lived flows are measured.
+    pub fn measured(&self) -> Duration {
+        self.duration.saturating_sub(self.warmup)
+    }
+
+    /// The first scheme that needs the operating system's TCP, for worlds that have none.
+    pub fn kernel_scheme(&self) -> Option<&SchemePlan> {
+        self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))
+    }
+
+    /// Stream bytes in a full packet.
+    pub fn payload(&self) -> Bytes {
+        payload(self.packet)
+    }
+}
+
+/// Stream bytes in a packet of `packet` bytes.
+pub fn payload(packet: Bytes) -> Bytes {
+    packet.saturating_sub(Bytes::new((rampmeter_wire::HEADER_BYTES + rampmeter_wire::UDP_BYTES) as u64))
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// A router's name as in the file; a host's is its group's name and number: `source.0`.
+    pub name: String,
+    /// Whether flows may start and end here.
+    pub is_host: bool,
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone)]
+pub struct LinkPlan {
+    /// Its name; `NAME.reverse` for the way back of a two-way link. An access link is named after its host and leads
+    /// from it.
+    pub name: String,
+    /// Where packets enter.
+    pub from: NodeId,
+    /// Where they leave.
+    pub to: NodeId,
+    /// Rate, delay and random loss.
+    pub config: LinkConfig,
+    /// The settings of its queue.
+    pub router: Registry,
+    /// What changes on the way, in the order of time.
+    pub changes: Vec<Change>,
+    /// Whether its queue is watched and the outcome has a row for it.
+    pub measured: bool,
+}
+
+/// A change of a link while the run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// When.
+    pub at: Time,
+    /// The rate from then on.
+    pub rate: Option<Rate>,
+    /// The propagation delay from then on.
+    pub delay: Option<Duration>,
+}
+
+/// A way to send.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SchemePlan {
+    /// Its name in the file.
+    pub name: String,
+    /// Who sends.
+    pub sender: Sender,
+}
+
+/// Who sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sender {
+    /// Rampmeter's own transport under one of its controllers.
+    Ours {
+        /// The controller's name in the registry.
+        controller: String,
+        /// Its settings, already accepted by the registry.
+        settings: toml::Table,
+        /// The transport's settings, as they stand in the file.
+        transport: toml::Table,
+    },
+    /// The operating system's TCP, in worlds that have one.
+    Kernel {
+        /// Its congestion control, as the system calls it: `cubic`.
+        algorithm: String,
+    },
+}
+
+/// A kind of traffic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrafficPlan {
+    /// Its name in the file.
+    pub name: String,
+    /// Whether its flows count in the summary.
+    pub measured: bool,
+}
+
+/// A flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowPlan {
+    /// Its kind, in [`Plan::traffic`].
+    pub traffic: usize,
+    /// How it sends, in [`Plan::schemes`].
+    pub scheme: usize,
+    /// When its connection opens.
+    pub start: Time,
+    /// When its application stops sending; `None` for when it has sent `bytes`, or when the run ends.
+    pub stop: Option<Time>,
+    /// The sending host.
+    pub from: NodeId,
+    /// The receiving host.
+    pub to: NodeId,
+    /// Stream bytes to transfer; `None` for a long-lived flow, which always has more.
+    pub bytes: Option<Bytes>,
+}
+
+/// What to record beyond the summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meters {
+    /// Sample measured queues, and windows and rates of measured flows, this often; `None` for never.
+    pub series_every: Option<Duration>,
+}

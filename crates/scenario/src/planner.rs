@@ -1,0 +1,189 @@
+//! From a file at one point of its sweep to a plan: names become places, groups become hosts, arrivals become flows.
+//! What only a registry or the whole network can refuse is refused here.
+
+mod arrivals;
+
+use std::collections::HashMap;
+
+use rampmeter_control::Registry as Controllers;
+use rampmeter_control::registry::RegistryError as ControllerError;
+use rampmeter_router::registry::RegistryError as RouterError;
+use rampmeter_router::{LinkConfig, Loss, Registry as Routers};
+use rampmeter_units::{Bytes, Duration, Rate, Streams};
+use toml::Value;
+
+use crate::document::Source;
+use crate::error::{Problem, ScenarioError};
+use crate::file::{File, RouterSpec, SchemeSpec, SenderSpec};
+use crate::{LinkPlan, Node, NodeId, Plan, Point, Routes, SchemePlan, Sender, TrafficPlan};
+
+pub(crate) fn plan(
+    source: Source<'_>,
+    file: &File,
+    point: &Point,
+    controllers: &Controllers,
+) -> Result<Plan, ScenarioError> {
+    let used: Vec<&SchemeSpec> =
+        file.schemes.iter().filter(|scheme| file.traffic.iter().any(|traffic| traffic.scheme == scheme.name)).collect();
+    let network = Network::of(source, file, &used)?;
+    let routes = Routes::new(&network.nodes, &network.links);
+    let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
+    let flows = arrivals::flows(source, file, &used, &network, Streams::new(seed))?;
+    for (index, traffic) in file.traffic.iter().enumerate() {
+        // One pair speaks for all: the hosts of a group stand at one router.
+        let Some(flow) = flows.iter().find(|flow| flow.traffic == index) else { continue };
+        for (from, to) in [(flow.from, flow.to), (flow.to, flow.from)] {
+            routes.path(from, to).map_err(|no_path| source.error(traffic.line, no_path))?;
+        }
+    }
+    Ok(Plan {
+        point: point.clone(),
+        seed,
+        duration: file.duration,
+        warmup: file.warmup,
+        drain: file.drain,
+        packet: file.packet,
+        routes,
+        nodes: network.nodes,
+        links: network.links,
+        schemes: used.iter().map(|spec| scheme(source, spec, controllers)).collect::<Result<_, _>>()?,
+        traffic: file.traffic.iter().map(|t| TrafficPlan { name: t.name.clone(), measured: t.measured }).collect(),
+        flows,
+        meters: file.meters,
+    })
+}
+
+fn scheme(source: Source<'_>, spec: &SchemeSpec, controllers: &Controllers) -> Result<SchemePlan, ScenarioError> {
+    let sender = match &spec.sender {
+        SenderSpec::Kernel { algorithm } => Sender::Kernel { algorithm: algorithm.clone() },
+        SenderSpec::Ours { controller, line, settings, transport } => {
+            controllers.factory(controller, &settings.table).map_err(|error| match error {
+                ControllerError::Unknown { .. } => source.error(*line, error),
+                ControllerError::Settings { .. } => source.error(settings.line_of(&error.to_string()), error),
+            })?;
+            let (settings, transport) = (settings.table.clone(), transport.table.clone());
+            Sender::Ours { controller: controller.clone(), settings, transport }
+        }
+    };
+    Ok(SchemePlan { name: spec.name.clone(), sender })
+}
+
+/// Nodes and links.
+struct Network {
+    nodes: Vec<Node>,
+    links: Vec<LinkPlan>,
+    /// The hosts of each group, by its name.
+    groups: HashMap<String, Vec<NodeId>>,
+}
+
+impl Network {
+    fn of(source: Source<'_>, file: &File, schemes: &[&SchemeSpec]) -> Result<Self, ScenarioError> {
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut routers: HashMap<&str, NodeId> = HashMap::new();
+        for end in file.links.iter().flat_map(|link| &link.ends) {
+            routers.entry(end).or_insert_with(|| {
+                nodes.push(Node { name: end.clone(), is_host: false });
+                NodeId(nodes.len() - 1)
+            });
+        }
+        let mut links = Vec::new();
+        for link in &file.links {
+            let [a, b] = link.ends.each_ref().map(|end| routers[end.as_str()]);
+            for ((name, direction), (from, to)) in link.directions().zip([(a, b), (b, a)]) {
+                let router = scheme_router(source, &name, &link.name, schemes)?.unwrap_or(&direction.router);
+                links.push(LinkPlan {
+                    router: read_router(source, router, direction.config.rate, file.packet)?,
+                    name,
+                    from,
+                    to,
+                    config: direction.config,
+                    changes: direction.changes.clone(),
+                    measured: direction.measured,
+                });
+            }
+        }
+        let mut groups = HashMap::new();
+        for hosts in &file.hosts {
+            let at = routers[hosts.at.as_str()];
+            let endless = RouterSpec::endless();
+            let router = read_router(source, hosts.router.as_ref().unwrap_or(&endless), hosts.rate, file.packet)?;
+            let mut group = Vec::new();
+            for i in 0..hosts.count {
+                let host = NodeId(nodes.len());
+                let name = format!("{}.{i}", hosts.name);
+                nodes.push(Node { name: name.clone(), is_host: true });
+                group.push(host);
+                for (name, from, to) in [(name.clone(), host, at), (format!("{name}.reverse"), at, host)] {
+                    let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };
+                    let (router, changes) = (router.clone(), Vec::new());
+                    links.push(LinkPlan { name, from, to, config, router, changes, measured: false });
+                }
+            }
+            groups.insert(hosts.name.clone(), group);
+        }
+        Ok(Self { nodes, links, groups })
+    }
+}
+
+/// The router that the schemes of this run bring for the link direction `name` of `link`.
+fn scheme_router<'s>(
+    source: Source<'_>,
+    name: &str,
+    link: &str,
+    schemes: &[&'s SchemeSpec],
+) -> Result<Option<&'s RouterSpec>, ScenarioError> {
+    let mut chosen: Option<(&SchemeSpec, &RouterSpec)> = None;
+    for scheme in schemes {
+        let brought = |wanted: &str| scheme.routers.iter().find(|(place, ..)| place == wanted);
+        let Some((_, at, router)) = brought(name).or_else(|| brought(link)) else { continue };
+        if let Some((other, _)) = chosen.filter(|(_, other)| !other.same(router)) {
+            let what =
+                format!("schemes `{}` and `{}` bring different routers for link `{name}`", other.name, scheme.name);
+            let problem = Problem::impossible(what, "run them one at a time, or give both the same router");
+            return Err(source.error(*at, problem));
+        }
+        chosen = Some((scheme, router));
+    }
+    Ok(chosen.map(|(_, router)| router))
+}
+
+fn read_router(source: Source<'_>, spec: &RouterSpec, rate: Rate, packet: Bytes) -> Result<Routers, ScenarioError> {
+    let settings = &spec.settings;
+    let fail = |error: String, problem: Problem| source.error(settings.line_of(&error), problem);
+    let mut table = settings.table.clone();
+    for (key, value) in &mut table {
+        if let Value::Table(worth) = value {
+            if worth.contains_key("worth") {
+                *value = worth_of(key, worth, rate, packet).map_err(|problem| fail(format!("`{key}`"), problem))?;
+            }
+        }
+    }
+    Routers::read(&spec.kind, &table).map_err(|error| match error {
+        RouterError::Unknown { .. } => fail("`kind`".into(), error.into()),
+        RouterError::Settings { .. } => fail(error.to_string(), error.into()),
+    })
+}
+
+/// A buffer as the time the link takes to send it: `{ worth = "80 ms" }`, in packets of the largest size or `of` another.
+fn worth_of(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result<Value, Problem> {
+    const ADVICE: &str =
+        "write packets = { worth = \"80 ms\" }, with `of` = \"1000 B\" for other than the largest packets";
+    let read = |name: &str| table.get(name).map(|value| value.as_str().unwrap_or_default());
+    let span: Duration = read("worth").unwrap_or_default().parse().map_err(|error| quantity("worth", error))?;
+    let of = read("of").map_or(Ok(packet), str::parse).map_err(|error| quantity("of", error))?;
+    let known = table.keys().all(|name| name == "worth" || (name == "of" && key == "packets"));
+    if !known || of == Bytes::ZERO || rate == Rate::MAX {
+        let why = if rate == Rate::MAX { " of an unlimited rate" } else { "" };
+        return Err(Problem::impossible(format!("`{key}` cannot be {}{why}", Value::Table(table.clone())), ADVICE));
+    }
+    let bytes = rate.bytes_in(span);
+    match key {
+        "packets" => Ok(Value::Integer((bytes.as_u64() / of.as_u64()).max(1) as i64)),
+        "bytes" => Ok(Value::String(bytes.to_string())),
+        _ => Err(Problem::impossible(format!("`{key}` cannot be worth a time"), ADVICE)),
+    }
+}
+
+fn quantity(key: &str, error: rampmeter_units::BadQuantity) -> Problem {
+    Problem::Quantity { key: key.to_owned(), error }
+}

@@ -1,0 +1,148 @@
+//! Every flow of a run: when it starts, between whom, how much it moves.
+//!
+//! Arrivals, sizes and pairs are drawn from streams of their own, one per kind of traffic: another scheme meets the same
+//! flows, and traffic added at the end of a file does not change what stands before it.
+
+use rampmeter_units::{Bytes, Duration, Stream, Streams, Time};
+
+use super::Network;
+use crate::document::Source;
+use crate::error::{Problem, ScenarioError};
+use crate::file::{Arrivals, File, Gaps, MOST_FLOWS, Pace, Pairs, SchemeSpec, Size, TrafficSpec};
+use crate::{FlowPlan, NodeId, payload};
+
+/// The flows of all traffic in the order of their starts; of equals, in the order of the file.
+pub(super) fn flows(
+    source: Source<'_>,
+    file: &File,
+    schemes: &[&SchemeSpec],
+    network: &Network,
+    streams: Streams,
+) -> Result<Vec<FlowPlan>, ScenarioError> {
+    let mut flows = Vec::new();
+    for (index, traffic) in file.traffic.iter().enumerate() {
+        let stream = |purpose| streams.stream(purpose, index as u64);
+        let mut sizes = stream("sizes");
+        let mut pairs = Pairing::new(traffic, network, stream("pairs"));
+        let starts = starts(file, traffic, network, stream("arrivals")).ok_or_else(|| {
+            let what = format!("traffic `{}` would start more than {MOST_FLOWS} flows", traffic.name);
+            source.error(traffic.line, Problem::impossible(what, "make its arrivals rarer or the run shorter"))
+        })?;
+        let scheme = schemes.iter().position(|scheme| scheme.name == traffic.scheme).unwrap_or_default();
+        for start in starts {
+            let (from, to) = pairs.next();
+            flows.push(FlowPlan {
+                traffic: index,
+                scheme,
+                start,
+                stop: traffic.lasts.map(|lasts| start + lasts),
+                from,
+                to,
+                bytes: traffic.size.map(|size| size.draw(payload(file.packet), &mut sizes)),
+            });
+        }
+    }
+    flows.sort_by_key(|flow| flow.start);
+    Ok(flows)
+}
+
+/// When the flows of `traffic` start; `None` for too many.
+fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Stream) -> Option<Vec<Time>> {
+    let end = Time::ZERO + file.duration;
+    let mut starts = Vec::new();
+    match &traffic.arrivals {
+        Arrivals::Random { pace, gaps, from, until } => {
+            let mean = 1.0 / pace.per_second(file, traffic, network);
+            let mut gap = || match gaps {
+                Gaps::Poisson => random.exponential(mean),
+                Gaps::Pareto(shape) => random.pareto(mean, *shape),
+            };
+            let mut at = *from + Duration::from_secs_f64(gap());
+            while at < *until {
+                starts.push(at);
+                at += Duration::from_secs_f64(gap());
+                if starts.len() as u64 > MOST_FLOWS {
+                    return None;
+                }
+            }
+        }
+        Arrivals::Group { count, from, spread, every } => {
+            let mut first = *from;
+            while first < end {
+                if starts.len() as u64 + count > MOST_FLOWS {
+                    return None;
+                }
+                starts.extend((0..*count).map(|_| first + spread.scale(random.uniform())));
+                first = every.map_or(Time::MAX, |every| first + every);
+            }
+            starts.retain(|start| *start < end);
+        }
+    }
+    Some(starts)
+}
+
+impl Pace {
+    fn per_second(&self, file: &File, traffic: &TrafficSpec, network: &Network) -> f64 {
+        match self {
+            Self::PerSecond(pace) => *pace,
+            Self::Load(share, of) => {
+                let rate =
+                    network.links.iter().find(|link| link.name == *of).map_or(0.0, |l| l.config.rate.as_bps_f64());
+                let packets = traffic.size.map_or(1.0, |size| size.mean_packets(payload(file.packet)));
+                // load = flows/s * packets * packet * 8 / rate
+                share * rate / (packets * file.packet.as_f64() * 8.0)
+            }
+        }
+    }
+}
+
+impl Size {
+    fn draw(self, payload: Bytes, random: &mut Stream) -> Bytes {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Packets(packets) => payload * packets,
+            Self::Pareto(mean, shape) => Bytes::new((random.pareto(mean.as_f64(), shape).round() as u64).max(1)),
+        }
+    }
+
+    /// Whole packets of a flow of mean size.
+    fn mean_packets(self, payload: Bytes) -> f64 {
+        match self {
+            Self::Bytes(mean) | Self::Pareto(mean, _) => mean.as_u64().div_ceil(payload.as_u64()) as f64,
+            Self::Packets(packets) => packets as f64,
+        }
+    }
+}
+
+/// Chooses the ends of one flow after the other.
+struct Pairing<'n> {
+    from: &'n [NodeId],
+    to: &'n [NodeId],
+    pairs: Pairs,
+    /// Take the pairs in turn; at random otherwise.
+    in_turn: bool,
+    count: usize,
+    random: Stream,
+}
+
+impl<'n> Pairing<'n> {
+    fn new(traffic: &TrafficSpec, network: &'n Network, random: Stream) -> Self {
+        let in_turn = matches!(traffic.arrivals, Arrivals::Group { .. });
+        let (from, to) = (&network.groups[&traffic.from], &network.groups[&traffic.to]);
+        Self { from, to, pairs: traffic.pairs, in_turn, count: 0, random }
+    }
+
+    fn next(&mut self) -> (NodeId, NodeId) {
+        let n = self.from.len();
+        let place = if self.in_turn { self.count % n } else { self.random.below(n as u64) as usize };
+        self.count += 1;
+        let from = self.from[place];
+        if self.pairs == Pairs::Same {
+            return (from, self.to[place]);
+        }
+        // Within one group, any of the others: a draw at or beyond this host's place means the next one.
+        let within = self.from == self.to;
+        let draw = self.random.below((self.to.len() - usize::from(within)) as u64) as usize;
+        (from, self.to[draw + usize::from(within && draw >= place)])
+    }
+}

@@ -1,0 +1,42 @@
+//! One point of a sweep.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use toml::Value;
+
+/// A value for every axis of a sweep, in the order of the file. Displayed as `scheme = "pcp", seed = 1`; serialised as a
+/// map.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Point(pub(crate) Vec<(String, Value)>);
+
+impl Point {
+    /// The value of `axis`.
+    pub fn get(&self, axis: &str) -> Option<&Value> {
+        self.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
+    }
+
+    /// Axes and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+impl Serialize for Point {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (name, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{name} = {value}", if n == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Ways through the network: fewest hops; among equals the link that stands first in the file.
+
+use std::collections::VecDeque;
+
+use thiserror::Error;
+
+use crate::{LinkId, LinkPlan, Node, NodeId};
+
+/// There is no way from one node to another.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("no path leads from `{from}` to `{to}`")]
+pub struct NoPath {
+    /// The first node's name.
+    pub from: String,
+    /// The other's.
+    pub to: String,
+}
+
+/// For every pair of routers the next link. A host has one access link, so its routes are its router's.
+#[derive(Debug, Clone)]
+pub struct Routes {
+    names: Vec<String>,
+    ends: Vec<(NodeId, NodeId)>,
+    /// Per node: the links out of a host and into it, and the router they lead to; `None` for a router.
+    access: Vec<Option<(LinkId, LinkId, NodeId)>>,
+    /// Per node: its place among the routers; hosts have none.
+    router: Vec<Option<usize>>,
+    /// `next[destination][here]`, both places among the routers.
+    next: Vec<Vec<Option<LinkId>>>,
+}
+
+impl Routes {
+    /// The routes of a network in which every host has one link out and one link in, both to the same router.
+    pub fn new(nodes: &[Node], links: &[LinkPlan]) -> Self {
+        let mut count = 0;
+        let router: Vec<Option<usize>> = nodes
+            .iter()
+            .map(|node| {
+                (!node.is_host).then(|| {
+                    count += 1;
+                    count - 1
+                })
+            })
+            .collect();
+        let mut out = vec![None; nodes.len()];
+        let mut back = vec![None; nodes.len()];
+        for (id, link) in links.iter().enumerate() {
+            out[link.from.0].get_or_insert((LinkId(id), link.to));
+            back[link.to.0].get_or_insert(LinkId(id));
+        }
+        let access = (0..nodes.len()).map(|node| match (nodes[node].is_host, out[node], back[node]) {
+            (true, Some((out, router)), Some(back)) => Some((out, back, router)),
+            _ => None,
+        });
+        let mut into: Vec<Vec<(usize, LinkId)>> = vec![Vec::new(); count];
+        for (id, link) in links.iter().enumerate() {
+            if let (Some(from), Some(to)) = (router[link.from.0], router[link.to.0]) {
+                into[to].push((from, LinkId(id)));
+            }
+        }
+        Self {
+            names: nodes.iter().map(|node| node.name.clone()).collect(),
+            ends: links.iter().map(|link| (link.from, link.to)).collect(),
+            access: access.collect(),
+            next: (0..count).map(|destination| towards(destination, &into)).collect(),
+            router,
+        }
+    }
+
+    /// The links from one node to another.
+    pub fn path(&self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>, NoPath> {
+        let no_path = || NoPath { from: self.names[from.0].clone(), to: self.names[to.0].clone() };
+        let mut path = Vec::new();
+        if from == to {
+            return Ok(path);
+        }
+        let mut here = from;
+        if let Some((out, _, router)) = self.access[from.0] {
+            path.push(out);
+            here = router;
+        }
+        let (last, goal) = self.access[to.0].map_or((None, to), |(_, back, router)| (Some(back), router));
+        while here != goal {
+            let (Some(place), Some(destination)) = (self.router[here.0], self.router[goal.0]) else {
+                return Err(no_path());
+            };
+            let link = self.next[destination][place].ok_or_else(no_path)?;
+            path.push(link);
+            here = self.ends[link.0].1;
+        }
+        path.extend(last);
+        Ok(path)
+    }
+}
+
+/// The next link towards `destination` from every router: breadth first, against the direction of the links.
+fn towards(destination: usize, into: &[Vec<(usize, LinkId)>]) -> Vec<Option<LinkId>> {
+    let mut hops = vec![usize::MAX; into.len()];
+    let mut next: Vec<Option<LinkId>> = vec![None; into.len()];
+    hops[destination] = 0;
+    let mut queue = VecDeque::from([destination]);
+    while let Some(here) = queue.pop_front() {
+        for &(before, link) in &into[here] {
+            if hops[before] == usize::MAX {
+                hops[before] = hops[here] + 1;
+                next[before] = Some(link);
+                queue.push_back(before);
+            } else if hops[before] == hops[here] + 1 && next[before].is_some_and(|known| link < known) {
+                next[before] = Some(link);
+            }
+        }
+    }
+    next
+}

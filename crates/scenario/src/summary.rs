@@ -1,0 +1,157 @@
+//! An outcome in one JSON object.
+
+use rampmeter_units::Duration;
+use serde::ser::{Serialize, Serializer};
+
+use crate::{Outcome, Plan, Point};
+
+/// One run in figures.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Summary {
+    /// The values of the sweep's axes.
+    pub point: Point,
+    /// The world it ran in.
+    pub world: String,
+    /// Its flows.
+    pub flows: FlowSummary,
+    /// Its measured links by name, in the plan's order.
+    #[serde(serialize_with = "as_map")]
+    pub links: Vec<(String, LinkSummary)>,
+    /// Packets with payload that reached their receivers, over the whole run.
+    pub data_packets: u64,
+    /// Seconds of real time the run took.
+    pub wall_s: f64,
+}
+
+/// The measured flows. A transfer counts if it started between `warmup` and `duration`; a figure of no flows is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
+pub struct FlowSummary {
+    /// Transfers that ended.
+    pub completed: u64,
+    /// Transfers that did not end before the run did.
+    pub unfinished: u64,
+    /// Mean response of completed transfers.
+    pub response_mean_s: Option<f64>,
+    /// Its standard deviation (of a sample: n - 1).
+    pub response_sd_s: Option<f64>,
+    /// The least response that half of them did not exceed.
+    pub response_p50_s: Option<f64>,
+    /// The least response that 99% of them did not exceed.
+    pub response_p99_s: Option<f64>,
+    /// Mean goodput: of long-lived flows between `warmup` and `duration` if there are any, or else of completed
+    /// transfers, bytes over response.
+    pub goodput_mean_bps: Option<f64>,
+    /// Jain's index of the same goodputs: 1 if all are equal, 1/n if one has everything.
+    pub goodput_jain: Option<f64>,
+}
+
+/// A measured link between `warmup` and `duration`.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
+pub struct LinkSummary {
+    /// Bytes transmitted over what its rate allowed.
+    pub utilization: f64,
+    /// Mean packets waiting.
+    pub queue_mean_packets: f64,
+    /// The length it stayed at or below for 90% of the time.
+    pub queue_p90_packets: u64,
+    /// The most packets that ever waited.
+    pub queue_max_packets: u64,
+    /// Packets dropped over packets offered; random losses are not among them.
+    pub drop_rate: f64,
+    /// Packets marked over packets offered.
+    pub mark_rate: f64,
+}
+
+impl Summary {
+    /// The summary of `outcome`, which came from running `plan` in the world called `world` for `wall_s` seconds.
+    pub fn of(plan: &Plan, outcome: &Outcome, world: &str, wall_s: f64) -> Self {
+        let links = outcome.links.iter().map(|link| {
+            let share = |part: u64| if part == 0 { 0.0 } else { part as f64 / link.counts.offered as f64 };
+            let summary = LinkSummary {
+                utilization: link.utilization,
+                queue_mean_packets: link.queue.mean_packets,
+                queue_p90_packets: link.queue.p90_packets,
+                queue_max_packets: link.queue.max_packets,
+                drop_rate: share(link.counts.dropped),
+                mark_rate: share(link.counts.marked),
+            };
+            (link.name.clone(), summary)
+        });
+        Self {
+            point: plan.point.clone(),
+            world: world.to_owned(),
+            flows: FlowSummary::of(plan, outcome),
+            links: links.collect(),
+            data_packets: outcome.data_packets,
+            wall_s,
+        }
+    }
+}
+
+impl FlowSummary {
+    fn of(plan: &Plan, outcome: &Outcome) -> Self {
+        let (warmup, end) = (rampmeter_units::Time::ZERO + plan.warmup, rampmeter_units::Time::ZERO + plan.duration);
+        let mut responses = Vec::new();
+        let mut unfinished = 0;
+        let mut of_transfers = Vec::new();
+        let mut of_long_lived = Vec::new();
+        for result in &outcome.flows {
+            let flow = &plan.flows[result.flow];
+            if !plan.traffic[flow.traffic].measured {
+                continue;
+            }
+            match (flow.bytes, result.response) {
+                (None, _) => {
+                    let lived = flow.stop.unwrap_or(end).min(end).since(flow.start.max(warmup));
+                    if lived > Duration::ZERO {
+                        of_long_lived.push(result.delivered_measured.as_f64() * 8.0 / lived.as_secs_f64());
+                    }
+                }
+                (Some(_), _) if flow.start < warmup => {}
+                (Some(_), None) => unfinished += 1,
+                (Some(bytes), Some(response)) => {
+                    responses.push(response.as_secs_f64());
+                    of_transfers.push(bytes.as_f64() * 8.0 / response.as_secs_f64().max(1e-9));
+                }
+            }
+        }
+        responses.sort_by(f64::total_cmp);
+        let goodputs = if of_long_lived.is_empty() { &of_transfers } else { &of_long_lived };
+        Self {
+            completed: responses.len() as u64,
+            unfinished,
+            response_mean_s: mean(&responses),
+            response_sd_s: deviation(&responses),
+            response_p50_s: quantile(&responses, 0.50),
+            response_p99_s: quantile(&responses, 0.99),
+            goodput_mean_bps: mean(goodputs),
+            goodput_jain: jain(goodputs),
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Nearest rank: the least of `sorted` that at least `share` of them do not exceed.
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// (Σx)² / (n Σx²)
+fn jain(values: &[f64]) -> Option<f64> {
+    let (sum, squares) = values.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+fn as_map<S: Serializer>(links: &[(String, impl Serialize)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(links.iter().map(|(name, link)| (name, link)))
+}

@@ -1,0 +1,55 @@
+//! The seam between a plan and whoever runs it.
+
+use rampmeter_control::{Registry, registry::RegistryError};
+use thiserror::Error;
+
+use crate::{NoPath, Outcome, Plan};
+
+/// Why a world could not run a plan.
+#[derive(Debug, Error)]
+pub enum WorldError {
+    /// The plan asks for what this world does not have.
+    #[error("the {world} world has no {what}; {advice}")]
+    Lacks {
+        /// The world's name.
+        world: &'static str,
+        /// What is missing: "kernel TCP (scheme `linux-cubic`)".
+        what: String,
+        /// What would be right: "run it with --world emulated".
+        advice: String,
+    },
+    /// A scheme's transport settings are wrong.
+    #[error("scheme `{scheme}`: transport: {reason}")]
+    Transport {
+        /// The scheme.
+        scheme: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// A controller could not be made.
+    #[error(transparent)]
+    Controller(#[from] RegistryError),
+    /// A flow has no way to go.
+    #[error(transparent)]
+    NoPath(#[from] NoPath),
+    /// The operating system refused.
+    #[error("{what}: {error}")]
+    System {
+        /// What was being done: "cannot create a network namespace".
+        what: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The user stopped it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Something that can run a plan: a simulator, an emulated network.
+pub trait World: Send + Sync {
+    /// Its name, as in the results: `simulated`.
+    fn name(&self) -> &'static str;
+
+    /// Runs `plan` with the controllers of `registry`.
+    fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError>;
+}

@@ -1,0 +1,236 @@
+//! Every mistake gives one line that says where it is and what would be right; none panics.
+
+use proptest::prelude::*;
+use rampmeter_control::Registry;
+use rampmeter_scenario::{Scenario, ScenarioError, values};
+
+/// A file that is right. Its lines are numbered by the tests below.
+const GOOD: &str = r#"title = "T"
+duration = "10 s"
+warmup = "1 s"
+drain = "5 s"
+packet = "1250 B"
+[axes]
+scheme = ["tcp", "fixed"]
+load = [0.3, 0.6]
+[meters]
+series = "100 ms"
+[[link]]
+name = "bottleneck"
+between = ["left", "right"]
+rate = "40 Mb/s"
+delay = "2.5 ms"
+router = { kind = "drop-tail", packets = 100 }
+loss = { per_packet = 0.01 }
+changes = [{ at = "4 s", rate = "20 Mb/s" }]
+reverse = { rate = "20 Mb/s", measure = true }
+[[hosts]]
+name = "source"
+count = 3
+at = "left"
+rate = "1 Gb/s"
+delay = { from = "4 ms", to = "14 ms" }
+[[hosts]]
+name = "sink"
+count = 3
+at = "right"
+rate = "1 Gb/s"
+delay = "1 ms"
+[scheme.tcp]
+controller = "newreno"
+settings = { initial_window = 1 }
+transport = { min_rto = "1 s" }
+[scheme.fixed]
+controller = "fixed-rate"
+settings = { rate = "2 Mb/s" }
+routers = { bottleneck = { kind = "drop-tail", packets = 7 } }
+[[traffic]]
+name = "transfers"
+scheme = "$scheme"
+from = "source"
+to = "sink"
+size = { packets = 20 }
+arrivals = { load = "$load", of = "bottleneck" }
+[[traffic]]
+name = "background"
+scheme = "$scheme"
+from = "sink"
+to = "source"
+lasts = "3 s"
+pairs = "any"
+arrivals = { count = 2, at = "1 s", spread = "1 s" }
+"#;
+
+fn check(text: &str) -> Result<(), ScenarioError> {
+    Scenario::parse("x.toml", text)?.check(&Registry::default())
+}
+
+/// The message for `GOOD` with `find` replaced.
+fn message(find: &str, replace: &str) -> String {
+    assert!(GOOD.contains(find), "{find}");
+    check(&GOOD.replacen(find, replace, 1)).expect_err(replace).to_string()
+}
+
+#[test]
+fn the_good_file_is_good() {
+    check(GOOD).unwrap();
+}
+
+#[test]
+fn every_mistake_names_its_line_and_what_would_be_right() {
+    for (find, replace, line, advice) in [
+        // Not TOML, or not a scenario.
+        ("duration = \"10 s\"", "duration = 10 s", 2, "not TOML"),
+        ("packet = \"1250 B\"", "packet = \"1250 B\"\npacket = \"1500 B\"", 6, "duplicate key"),
+        ("drain", "drian", 4, "did you mean `drain`?"),
+        ("duration = \"10 s\"\n", "", 1, "needs `duration`"),
+        ("title = \"T\"", "title = 7", 1, "a text in quotes"),
+        // Quantities.
+        ("duration = \"10 s\"", "duration = 10", 2, "a number and one of ns, us, ms, s"),
+        ("duration = \"10 s\"", "duration = \"0 s\"", 2, "more than zero"),
+        ("warmup = \"1 s\"", "warmup = \"10 s\"", 3, "make it shorter"),
+        ("1250 B", "12 B", 5, "64 B to 65535 B"),
+        ("series = \"100 ms\"", "series = \"0 ms\"", 10, "more than zero"),
+        ("series", "every", 10, "there is series"),
+        // Axes.
+        ("load = [0.3, 0.6]", "lod = [0.3, 0.6]", 46, "did you mean `lod`?"),
+        ("load = [0.3, 0.6]", "load = [0.3, 0.6]\nrtt = [1]", 9, "write \"$rtt\""),
+        ("load = [0.3, 0.6]", "load = []", 8, "give it one or more"),
+        ("load = [0.3, 0.6]", "load = 0.3", 8, "a list in brackets"),
+        ("load = [0.3, 0.6]", "load = [0.3, [0.6]]", 8, "list values like"),
+        ("load = [0.3, 0.6]", "load = [0.3, 0.3]", 8, "remove one"),
+        ("load = [0.3, 0.6]", "load = [0.3, 0.6]\nseed = [\"a\"]", 9, "whole numbers"),
+        ("load = [0.3, 0.6]", "load = [0.3, \"much\"]", 46, "a share of the link's rate"),
+        ("[\"tcp\", \"fixed\"]", "[\"tcp\", \"fixd\"]", 40, "did you mean `fixed`?"),
+        // Links.
+        ("name = \"bottleneck\"", "name = \"bottle neck\"", 12, "letters, digits"),
+        ("name = \"bottleneck\"\n", "", 11, "[[link]] needs `name`"),
+        ("[\"left\", \"right\"]", "[\"left\"]", 13, "two ends"),
+        ("[\"left\", \"right\"]", "[\"left\", \"left\"]", 13, "two different routers"),
+        ("[\"left\", \"right\"]", "[\"left\", \"sink\"]", 11, "a link joins two routers"),
+        ("rate = \"40 Mb/s\"", "rate = \"40 Mbps\"", 14, "Mb/s"),
+        ("rate = \"40 Mb/s\"", "rate = \"0 b/s\"", 14, "more than zero"),
+        ("rate = \"40 Mb/s\"\n", "", 11, "link `bottleneck` needs `rate`"),
+        ("delay = \"2.5 ms\"", "dealy = \"2.5 ms\"", 15, "did you mean `delay`?"),
+        ("kind = \"drop-tail\", packets = 100", "packets = 100", 16, "needs `kind`"),
+        ("kind = \"drop-tail\", packets = 100", "kind = \"droptail\"", 16, "there are"),
+        ("packets = 100", "pakets = 100", 16, "expected `packets` or `bytes`"),
+        ("packets = 100", "packets = 0", 16, "packets = 1 or more"),
+        ("packets = 100", "packets = { worth = \"80\" }", 16, "ns, us, ms, s"),
+        ("packets = 100", "packets = { worth = \"8 ms\", off = 1 }", 16, "worth = \"80 ms\""),
+        ("per_packet = 0.01", "per_packet = 1.5", 17, "a probability"),
+        ("per_packet", "per_paket", 17, "did you mean `per_packet`?"),
+        ("{ at = \"4 s\", rate = \"20 Mb/s\" }", "{ at = \"4 s\" }", 18, "give it a rate or a delay"),
+        ("{ at = \"4 s\", rate", "{ rate", 18, "needs `at`"),
+        ("reverse = {", "one_way = true\nreverse = {", 20, "remove one of the two"),
+        ("reverse = { rate = \"20 Mb/s\", measure = true }", "one_way = true", 40, "drop `one_way`"),
+        ("reverse = { rate", "reverse = { name", 19, "no key `name`"),
+        // Hosts.
+        ("count = 3", "count = 0", 22, "from 1 to 100000"),
+        ("count = 3", "count = 4", 40, "same count"),
+        ("at = \"left\"", "at = \"lefft\"", 20, "did you mean `left`?"),
+        ("from = \"4 ms\"", "from = \"40 ms\"", 25, "swap them"),
+        ("name = \"sink\"", "name = \"source\"", 26, "rename one"),
+        // Schemes.
+        ("controller = \"newreno\"", "controller = \"newreeno\"", 33, "newreno"),
+        ("controller = \"newreno\"", "", 32, "needs `controller`"),
+        ("controller = \"newreno\"", "kernel = \"reno\"", 34, "takes no settings"),
+        ("controller = \"newreno\"", "controller = \"newreno\"\nkernel = \"reno\"", 34, "keep the one"),
+        ("initial_window = 1", "initial_windw = 1", 34, "initial_window"),
+        ("initial_window = 1", "initial_window = 0", 34, "1 or more"),
+        ("{ bottleneck = {", "{ botleneck = {", 39, "did you mean `bottleneck`?"),
+        ("packets = 7", "pakets = 7", 39, "expected `packets`"),
+        // Traffic.
+        ("to = \"sink\"", "to = \"skin\"", 40, "did you mean"),
+        ("to = \"sink\"", "to = \"source\"", 40, "name two groups"),
+        ("name = \"background\"", "name = \"transfers\"", 47, "rename one"),
+        ("size = { packets = 20 }", "size = { packets = 0 }", 45, "a whole number from 1"),
+        ("size = { packets = 20 }", "size = \"20\"", 45, "amount of data"),
+        ("size = { packets = 20 }", "size = { mean = \"9 kB\" }", 45, "needs `pareto`"),
+        ("size = { packets = 20 }", "size = { mean = \"9 kB\", pareto = 1 }", 45, "a shape above 1"),
+        ("size = { packets = 20 }\n", "", 45, "give the traffic a `size`"),
+        ("of = \"bottleneck\"", "of = \"bottle\"", 40, "there are bottleneck, bottleneck.reverse"),
+        ("of = \"bottleneck\"", "every = \"1 s\"", 46, "`every` does not go with `load`"),
+        ("load = \"$load\", of = \"bottleneck\"", "per_second = \"$load\", count = 3", 46, "need one of"),
+        ("load = \"$load\", of = \"bottleneck\"", "per_second = \"$load\", gaps = \"even\"", 46, "pareto = 1.2"),
+        ("load = \"$load\", of = \"bottleneck\"", "per_second = 12, until = \"$load\"", 46, "a number and one of"),
+        ("lasts = \"3 s\"", "lasts = \"3 s\"\nsize = \"1 MB\"", 52, "remove one"),
+        ("pairs = \"any\"", "pairs = \"all\"", 53, "(i-th with i-th) or \"any\""),
+        ("at = \"1 s\", spread", "at = \"11 s\", spread", 54, "make it earlier"),
+        ("spread = \"1 s\"", "spread = \"20 s\"", 54, "make it shorter"),
+        ("count = 2, at = \"1 s\", spread = \"1 s\"", "count = 900000, every = \"1 s\"", 47, "more than 1000000 flows"),
+    ] {
+        let message = message(find, replace);
+        assert!(message.starts_with(&format!("x.toml:{line}: ")), "{replace}: {message}");
+        assert!(message.contains(advice), "{replace}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn two_schemes_cannot_bring_different_routers_for_one_link() {
+    let text = GOOD.replacen(
+        "transport = ",
+        "routers = { bottleneck = { kind = \"drop-tail\", packets = 8 } }\ntransport = ",
+        1,
+    );
+    let at_once = text.replacen("scheme = \"$scheme\"", "scheme = \"tcp\"", 1);
+    assert!(check(&text).is_ok());
+    let message = check(&at_once).unwrap_err().to_string();
+    assert!(message.starts_with("x.toml:40: schemes `tcp` and `fixed`"), "{message}");
+}
+
+#[test]
+fn a_missing_file_and_a_missing_part_are_said_to_be_missing() {
+    let message = Scenario::read("no/such.toml").unwrap_err().to_string();
+    assert!(message.starts_with("no/such.toml: cannot be read"), "{message}");
+    let message = check("duration = \"1 s\"").unwrap_err().to_string();
+    assert!(message.starts_with("x.toml:1: a scenario needs `[[link]]`"), "{message}");
+}
+
+#[test]
+fn values_from_outside_are_checked_like_those_in_the_file() {
+    let mut scenario = Scenario::parse("x.toml", GOOD).unwrap();
+    for (axis, list, start) in [
+        ("lode", "1", "x.toml: no axis is called `lode`; did you mean `load`?"),
+        ("load", "", "x.toml: axis `load` has no values"),
+        ("load", "0.6,lots", "x.toml:46: `load` is the text \"lots\""),
+        ("scheme", "tpc", "x.toml:40: no scheme is called `tpc`; did you mean `tcp`?"),
+        ("seed", "1.5", "x.toml: axis `seed`"),
+    ] {
+        let message = scenario.set(axis, values(list)).unwrap_err().to_string();
+        assert!(message.starts_with(start), "{message}");
+    }
+    scenario.set("load", values("0.9")).unwrap();
+    scenario.set("seed", values("3,4")).unwrap();
+    assert_eq!(scenario.points().len(), 4);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_mutation_panics(
+        edits in prop::collection::vec((0..GOOD.len(), 0..12usize, prop_oneof![
+            "[ -~]{0,6}",
+            "[\\PC\n]{0,4}",
+            Just("\"$load\"".to_owned()),
+            Just("9999999999999999999".to_owned()),
+            Just("-1".to_owned()),
+            Just("nan".to_owned()),
+            Just("1e308".to_owned()),
+            Just("[[hosts]]".to_owned()),
+        ]), 1..4),
+    ) {
+        let mut text: Vec<char> = GOOD.chars().collect();
+        for (at, cut, insert) in edits {
+            let start = at.min(text.len());
+            let end = (start + cut).min(text.len());
+            text.splice(start..end, insert.chars());
+        }
+        let text: String = text.into_iter().collect();
+        if let Err(error) = check(&text) {
+            prop_assert_eq!(error.to_string().lines().count(), 1, "{}", error);
+        }
+    }
+}

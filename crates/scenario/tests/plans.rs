@@ -1,0 +1,290 @@
+//! What a plan is made of, checked on the scenarios that ship and on small ones.
+
+use rampmeter_control::Registry;
+use rampmeter_scenario::{
+    FlowOutcome, LinkId, LinkOutcome, NodeId, Outcome, Plan, Scenario, ScenarioError, Sender, Summary, values,
+};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+
+fn study(path: &str) -> Scenario {
+    Scenario::read(format!("{}/../../studies/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+fn first_plan(scenario: &Scenario) -> Result<Plan, ScenarioError> {
+    scenario.plan(&scenario.points()[0], &Registry::default())
+}
+
+fn plan(text: &str) -> Plan {
+    first_plan(&Scenario::parse("x.toml", text).unwrap()).unwrap()
+}
+
+fn names(plan: &Plan, from: usize, to: usize) -> Vec<&str> {
+    let path = plan.path(NodeId(from), NodeId(to)).unwrap();
+    path.iter().map(|link| plan.links[link.0].name.as_str()).collect()
+}
+
+fn node(plan: &Plan, name: &str) -> usize {
+    plan.nodes.iter().position(|node| node.name == name).unwrap()
+}
+
+const SMALL: &str = r#"
+duration = "100 s"
+warmup = "10 s"
+packet = "1054 B"
+[[link]]
+name = "wire"
+between = ["a", "b"]
+rate = "8 Mb/s"
+delay = "10 ms"
+router = { kind = "drop-tail", packets = 10 }
+measure = true
+[[hosts]]
+name = "s"
+count = 4
+at = "a"
+rate = "unlimited"
+delay = "1 ms"
+[[hosts]]
+name = "d"
+count = 4
+at = "b"
+rate = "1 Gb/s"
+delay = "1 ms"
+[scheme.tcp]
+controller = "newreno"
+[[traffic]]
+name = "t"
+scheme = "tcp"
+from = "s"
+to = "d"
+"#;
+
+#[test]
+fn figure_4_is_set_up_as_in_the_paper() {
+    let mut scenario = study("pcp/offered_load.toml");
+    assert_eq!(scenario.points().len(), 3 * 6 * 5);
+    scenario.set("scheme", values("tcp")).unwrap();
+    scenario.set("load", values("0.6")).unwrap();
+    let plan = first_plan(&scenario).unwrap();
+
+    let (first, last) = (node(&plan, "source.0"), node(&plan, "source.99"));
+    assert_eq!(names(&plan, last, node(&plan, "sink.99")), ["source.99", "bottleneck", "sink.99.reverse"]);
+    let round_trip = |from: usize, to: usize| {
+        let delay = |link: &LinkId| plan.links[link.0].config.delay.as_secs_f64();
+        let there: f64 = plan.path(NodeId(from), NodeId(to)).unwrap().iter().map(delay).sum();
+        let back: f64 = plan.path(NodeId(to), NodeId(from)).unwrap().iter().map(delay).sum();
+        there + back
+    };
+    assert!((round_trip(first, node(&plan, "sink.0")) - 0.0151).abs() < 1e-9);
+    assert!((round_trip(last, node(&plan, "sink.99")) - 0.0349).abs() < 1e-9);
+
+    // 12 transfers of 200 packets of 1250 B a second are 24 of 40 Mb/s; over 200 s, 2400 with a deviation of 49.
+    assert!((2250..2550).contains(&plan.flows.len()), "{}", plan.flows.len());
+    assert!(plan.flows.iter().all(|flow| flow.bytes == Some(Bytes::new(200 * 1196))));
+    assert!(plan.flows.is_sorted_by_key(|flow| flow.start));
+    assert!(plan.flows.iter().all(|flow| flow.start < Time::ZERO + plan.duration));
+    assert_eq!(plan.links.iter().filter(|link| link.measured).count(), 1);
+}
+
+#[test]
+fn what_ships_is_right() {
+    for path in ["pcp/offered_load.toml", "pcp/first_light.toml", "bench/dumbbell.toml"] {
+        let result = study(path).check(&Registry::default()).map_err(|error| error.to_string());
+        // A build that lacks a paper's controller or router says so and nothing else.
+        let lacking =
+            |error: &String| ["`pcp`", "`fair-share`"].iter().any(|name| error.contains(&format!("is called {name}")));
+        assert!(result.as_ref().err().is_none_or(lacking), "{result:?}");
+    }
+}
+
+#[test]
+fn the_example_in_the_reference_is_right() {
+    let page = std::fs::read_to_string(format!("{}/../../docs/scenario.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let scenario = Scenario::parse("docs/scenario.md", example).unwrap();
+    scenario.check(&Registry::default()).unwrap();
+    assert_eq!(scenario.points().len(), 12);
+}
+
+#[test]
+fn the_dumbbell_scales_with_its_buffer() {
+    let mut scenario = study("bench/dumbbell.toml");
+    let buffer = |plan: &Plan| format!("{:?}", plan.links[0].router);
+    let plan = first_plan(&scenario).unwrap();
+    assert!(buffer(&plan).contains("packets: Some(1500)"), "{}", buffer(&plan));
+    assert_eq!(plan.flows.len(), 60);
+    assert!(plan.flows.iter().all(|flow| flow.bytes.is_none() && flow.start < Time::ZERO + Duration::from_secs(1)));
+    assert_eq!(plan.payload(), Bytes::new(1000));
+
+    scenario.set("flows", values("1000")).unwrap();
+    scenario.set("rate", values("5 Gb/s")).unwrap();
+    let plan = first_plan(&scenario).unwrap();
+    assert!(buffer(&plan).contains("packets: Some(50000)"), "{}", buffer(&plan));
+    assert_eq!(plan.flows.len(), 2000);
+    let senders: std::collections::HashSet<_> = plan.flows.iter().map(|flow| flow.from).collect();
+    assert_eq!(senders.len(), 2000);
+}
+
+#[test]
+fn another_scheme_meets_the_same_flows_and_another_seed_others() {
+    let scenario = study("pcp/first_light.toml");
+    let flows = |scheme: &str, seed: &str| {
+        let mut scenario = scenario.clone();
+        scenario.set("scheme", values(scheme)).unwrap();
+        scenario.set("seed", values(seed)).unwrap();
+        first_plan(&scenario).unwrap().flows
+    };
+    assert_eq!(flows("tcp", "1"), flows("linux-cubic", "1"));
+    assert_ne!(flows("tcp", "1"), flows("tcp", "2"));
+}
+
+#[test]
+fn a_scheme_brings_its_router_only_when_it_runs() {
+    let text = SMALL.replace(
+        "[[traffic]]",
+        "[scheme.big]\nkernel = \"cubic\"\nrouters = { wire = { kind = \"drop-tail\", packets = 99 }, \
+         \"wire.reverse\" = { kind = \"drop-tail\", packets = 98 } }\n[[traffic]]",
+    ) + "arrivals = { count = 1 }";
+    let routers = |plan: &Plan| [0, 1].map(|link| format!("{:?}", plan.links[link].router));
+    let [there, back] = routers(&plan(&text));
+    assert!(there.contains("Some(10)") && back.contains("Some(10)"), "{there} {back}");
+    let plan = plan(&text.replace("scheme = \"tcp\"", "scheme = \"big\""));
+    let [there, back] = routers(&plan);
+    assert!(there.contains("Some(99)") && back.contains("Some(98)"), "{there} {back}");
+    assert_eq!(plan.schemes.len(), 1);
+    assert_eq!(plan.schemes[0].sender, Sender::Kernel { algorithm: "cubic".into() });
+}
+
+#[test]
+fn the_way_back_is_like_the_way_there_except_where_the_file_says_otherwise() {
+    let text =
+        SMALL.replace("measure = true", "measure = true\nreverse = { rate = \"1 Mb/s\" }") + "arrivals = { count = 1 }";
+    let plan = plan(&text);
+    let [there, back] = [&plan.links[0], &plan.links[1]];
+    assert_eq!((there.name.as_str(), back.name.as_str()), ("wire", "wire.reverse"));
+    assert_eq!((there.from, there.to), (back.to, back.from));
+    assert_eq!((there.config.rate, back.config.rate), (Rate::from_bps(8_000_000), Rate::from_bps(1_000_000)));
+    assert_eq!(there.config.delay, back.config.delay);
+    assert_eq!((there.measured, back.measured), (true, false));
+}
+
+#[test]
+fn the_shortest_way_is_taken_and_of_equals_the_first() {
+    let link = |name: &str, a: &str, b: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nrate = \"8 Mb/s\"\ndelay = \"1 ms\"\nrouter = {{ kind = \"drop-tail\" }}\n"
+        )
+    };
+    //   a ── wire ── b          and  a ── x ── c ── y ── b,  twice a ── c
+    let links = link("x", "a", "c") + &link("second", "a", "c") + &link("y", "c", "b");
+    let text = SMALL.replacen("[[hosts]]", &(links + "[[hosts]]"), 1) + "arrivals = { count = 1 }";
+    let plan = plan(&text);
+    assert_eq!(names(&plan, node(&plan, "s.0"), node(&plan, "d.3")), ["s.0", "wire", "d.3.reverse"]);
+    assert_eq!(names(&plan, node(&plan, "s.0"), node(&plan, "c")), ["s.0", "x"]);
+    assert_eq!(names(&plan, node(&plan, "s.0"), node(&plan, "s.1")), ["s.0", "s.1.reverse"]);
+    assert!(names(&plan, 0, 0).is_empty());
+}
+
+#[test]
+fn arrivals_have_their_rate_and_sizes_their_mean() {
+    let text = format!("{SMALL}size = {{ mean = \"50 kB\", pareto = 2.5 }}\narrivals = {{ per_second = 50 }}");
+    for text in [text.clone(), text.replace("per_second = 50", "per_second = 50, gaps = { pareto = 2.5 }")] {
+        let plan = plan(&text);
+        assert!((4700..5300).contains(&plan.flows.len()), "{}", plan.flows.len());
+        let bytes: Bytes = plan.flows.iter().filter_map(|flow| flow.bytes).sum();
+        let mean = bytes.as_f64() / plan.flows.len() as f64;
+        assert!((46_000.0..54_000.0).contains(&mean), "{mean}");
+    }
+}
+
+#[test]
+fn groups_start_together_again_and_again() {
+    let plan = plan(&format!("{SMALL}lasts = \"5 s\"\narrivals = {{ count = 6, at = \"1 s\", every = \"40 s\" }}"));
+    let starts: Vec<u64> = plan.flows.iter().map(|flow| flow.start.as_nanos() / 1_000_000_000).collect();
+    assert_eq!(starts, [[1; 6], [41; 6], [81; 6]].concat());
+    assert!(plan.flows.iter().all(|flow| flow.stop == Some(flow.start + Duration::from_secs(5))));
+    assert_eq!(plan.flows[0].from, plan.flows[4].from);
+    assert_ne!(plan.flows[0].from, plan.flows[1].from);
+}
+
+#[test]
+fn any_pair_is_never_a_host_with_itself() {
+    let text =
+        SMALL.replace("to = \"d\"", "to = \"s\"") + "pairs = \"any\"\nsize = \"9 kB\"\narrivals = { per_second = 20 }";
+    let plan = plan(&text);
+    assert!(plan.flows.iter().all(|flow| flow.from != flow.to));
+    let pairs: std::collections::HashSet<_> = plan.flows.iter().map(|flow| (flow.from, flow.to)).collect();
+    assert_eq!(pairs.len(), 12);
+}
+
+#[test]
+fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
+    let text = SMALL.replace("[[traffic]]", "[axes]\nload = [0.5]\n[[traffic]]")
+        + "size = \"1 kB\"\narrivals = { load = \"$load\", of = \"wire\", until = \"11 s\" }";
+    let plan = plan(&text);
+    let early = plan.flows.iter().filter(|flow| flow.start < Time::ZERO + plan.warmup).count();
+    let outcome = |(flow, planned): (usize, &rampmeter_scenario::FlowPlan)| FlowOutcome {
+        flow,
+        traffic: 0,
+        scheme: 0,
+        start: planned.start,
+        response: (flow != early).then(|| Duration::from_millis(if flow % 2 == 0 { 10 } else { 30 })),
+        delivered: Bytes::new(1000),
+        delivered_measured: Bytes::ZERO,
+        sent_packets: 1,
+        retransmitted_packets: 0,
+    };
+    let counts = rampmeter_router::Counts { offered: 200, dropped: 2, marked: 1, ..Default::default() };
+    let queue =
+        rampmeter_router::QueueSummary { mean_packets: 2.5, p90_packets: 7, max_packets: 10, ..Default::default() };
+    let link = LinkOutcome { link: LinkId(0), name: "wire".into(), utilization: 0.5, queue, counts };
+    let outcome = Outcome {
+        flows: plan.flows.iter().enumerate().map(outcome).collect(),
+        links: vec![link],
+        data_packets: 12,
+        ..Outcome::default()
+    };
+    let summary = Summary::of(&plan, &outcome, "simulated", 0.25);
+    assert_eq!(summary.flows.completed as usize, plan.flows.len() - early - 1);
+    assert_eq!(summary.flows.unfinished, 1);
+    assert!((summary.flows.response_mean_s.unwrap() - 0.020).abs() < 1e-3);
+    assert_eq!(summary.flows.response_p99_s, Some(0.030));
+    // Goodputs of x and 3x in equal numbers: (4x)² / (2 · 10x²).
+    assert!((summary.flows.goodput_jain.unwrap() - 0.8).abs() < 1e-3);
+
+    let json = serde_json::to_string(&summary).unwrap();
+    assert!(json.starts_with(r#"{"point":{"load":0.5,"seed":1},"world":"simulated","flows":{"completed":"#), "{json}");
+    let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_p90_packets":7,"queue_max_packets":10,"drop_rate":0.01,"mark_rate":0.005}},"data_packets":12,"wall_s":0.25}"#;
+    assert!(json.ends_with(links), "{json}");
+}
+
+#[test]
+fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
+    let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
+    let outcome = |flow: usize, megabytes: u64| FlowOutcome {
+        flow,
+        traffic: 0,
+        scheme: 0,
+        start: Time::ZERO,
+        response: None,
+        delivered: Bytes::new(999_000_000),
+        delivered_measured: Bytes::new(megabytes * 1_000_000),
+        sent_packets: 1,
+        retransmitted_packets: 0,
+    };
+    let outcome = Outcome { flows: vec![outcome(0, 9), outcome(1, 27)], ..Outcome::default() };
+    let flows = Summary::of(&plan, &outcome, "simulated", 0.0).flows;
+    // 9 and 27 MB in 90 s are 0.8 and 2.4 Mb/s.
+    assert_eq!((flows.completed, flows.unfinished, flows.response_mean_s), (0, 0, None));
+    assert!((flows.goodput_mean_bps.unwrap() - 1.6e6).abs() < 1.0);
+    assert!((flows.goodput_jain.unwrap() - 0.8).abs() < 1e-9);
+}
+
+#[test]
+fn the_hash_is_of_the_text() {
+    let hash = |text: &str| Scenario::parse("x.toml", text).unwrap().hash();
+    let text = format!("{SMALL}arrivals = {{ count = 2 }}");
+    assert_eq!(hash(&text), hash(&text));
+    assert_ne!(hash(&text), hash(&text.replace("100 s", "101 s")));
+    assert_eq!(hash(&text).len(), 64);
+}
