@@ -17,6 +17,8 @@ pub struct Path {
     pub rtt: Duration,
     /// What earlier macroflows to the same destination learnt.
     pub history: Option<History>,
+    /// What routers wrote into the handshake; `None` unless [`Controller::asks_routers`].
+    pub feedback: RouterFeedback,
 }
 
 /// A packet that left.
@@ -113,6 +115,8 @@ pub struct Departure {
     pub at: Time,
     /// The largest it may be, headers included.
     pub bytes: Bytes,
+    /// What to write into it for routers to answer; `None` asks nothing.
+    pub feedback: RouterFeedback,
 }
 
 /// A congestion controller. All times are the sender's clock.
@@ -152,6 +156,11 @@ pub trait Controller: Debug {
 
     /// The rate packets leave at; `None` where the window alone decides.
     fn rate(&self) -> Option<Rate>;
+
+    /// Whether the handshake should ask routers for feedback; their answer comes with [`Path::feedback`].
+    fn asks_routers(&self) -> bool {
+        false
+    }
 
     /// Writes what the next macroflow to the same destination should know.
     fn remember(&self, _now: Time, _history: &mut Option<History>) {}

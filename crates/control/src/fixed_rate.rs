@@ -1,6 +1,7 @@
 //! A constant rate, whatever happens: cross traffic, audio and video as they are without adaptation.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
 use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
@@ -63,7 +64,7 @@ impl Controller for FixedRate {
     }
 
     fn departure(&self) -> Departure {
-        Departure { at: self.pacer.next(), bytes: self.packet }
+        Departure { at: self.pacer.next(), bytes: self.packet, feedback: RouterFeedback::None }
     }
 
     fn rate(&self) -> Option<Rate> {
@@ -82,7 +83,10 @@ mod tests {
         let config = Config { rate: "8 Mb/s".parse().unwrap() };
         let mut sender = FixedRate::new(&config, Stream::from_seed(1));
         let packet = Bytes::new(1000);
-        sender.on_path(Time::ZERO, &Path { packet, rtt: Duration::from_millis(20), history: None });
+        sender.on_path(
+            Time::ZERO,
+            &Path { packet, rtt: Duration::from_millis(20), history: None, feedback: RouterFeedback::None },
+        );
         for number in 0..5 {
             let now = sender.departure().at;
             assert_eq!(now, Time::ZERO + Duration::from_millis(number));

@@ -163,6 +163,10 @@ impl Controller for AnyController {
         each!(self, c => c.rate())
     }
 
+    fn asks_routers(&self) -> bool {
+        each!(self, c => c.asks_routers())
+    }
+
     fn remember(&self, now: Time, history: &mut Option<History>) {
         each!(self, c => c.remember(now, history));
     }

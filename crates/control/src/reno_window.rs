@@ -15,6 +15,7 @@
 //! the connection's and the caller's.
 
 use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
 use crate::{Ack, Departure, Settings};
@@ -120,7 +121,7 @@ impl RenoWindow {
     }
 
     pub(crate) fn departure(&self) -> Departure {
-        Departure { at: Time::ZERO, bytes: self.packet }
+        Departure { at: Time::ZERO, bytes: self.packet, feedback: RouterFeedback::None }
     }
 }
 
@@ -139,7 +140,7 @@ pub(crate) mod tests {
             smoothed_rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(20),
             arrivals: &[],
-            feedback: rampmeter_wire::RouterFeedback::None,
+            feedback: RouterFeedback::None,
             recovering: false,
             app_limited: false,
         }
