@@ -91,6 +91,7 @@ mod ecn_name {
 
     const NAMES: [(&str, Ecn); 3] = [("not-ect", Ecn::NotEct), ("ect0", Ecn::Ect0), ("ect1", Ecn::Ect1)];
 
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
     pub(super) fn serialize<S: Serializer>(ecn: &Ecn, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(NAMES.iter().find(|(_, code)| code == ecn).map_or("ce", |(name, _)| name))
     }

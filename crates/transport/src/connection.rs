@@ -138,12 +138,12 @@ impl Connection {
     pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn, arrived_at: Time) -> Outcome {
         let mut outcome = Outcome::default();
         match (packet.kind, self.state) {
-            (_, State::Closed(_)) => {}
             (Kind::Syn, State::HalfOpen) => {
                 self.handshake_due = true;
                 self.attempt = packet.acknowledgement;
             }
-            (Kind::Syn, _) | (Kind::SynAck, State::HalfOpen) => {}
+            (_, State::Closed(_)) | (Kind::Syn, _) | (Kind::SynAck, State::HalfOpen) | (Kind::Data, State::Opening) => {
+            }
             (Kind::SynAck, State::Opening) => {
                 self.remote = packet.number;
                 self.receiver = Receiver::new(&self.config, packet.sequence);
@@ -156,7 +156,6 @@ impl Connection {
             }
             (Kind::SynAck, _) => self.receiver.answer_now(),
             (Kind::Reset, _) => self.state = State::Closed(CloseReason::Reset),
-            (Kind::Data, State::Opening) => {}
             (Kind::Data, State::HalfOpen | State::Open | State::Lingering) => {
                 if self.state == State::HalfOpen {
                     let sent = self.handshake_sent.last().copied().unwrap_or(now);

@@ -200,7 +200,7 @@ impl Sender {
                 }
             }
         }
-        learnt.rtt = change.arrivals.iter().map(|a| now.since(a.sent_at)).last();
+        learnt.rtt = change.arrivals.iter().map(|a| now.since(a.sent_at)).next_back();
         if let Some(rtt) = learnt.rtt {
             self.rtt.sample(rtt);
         }

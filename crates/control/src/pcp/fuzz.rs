@@ -49,7 +49,7 @@ fn apply(pcp: &mut Pcp, now: Time, number: &mut u64, event: &Event) {
                 trust,
                 min_rtt: Duration::ZERO,
             });
-            pcp.on_path(now, &Path { packet: Bytes::new(packet), rtt: Duration::from_nanos(rtt), history });
+            pcp.on_path(now, &Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history));
         }
         Event::Sent { bytes, skip } => {
             *number = number.wrapping_add(skip);
@@ -110,7 +110,7 @@ proptest! {
         let config = Config::default();
         let mut pcp = Pcp::new(&config, Stream::from_seed(seed));
         let (mut now, mut number) = (Time::ZERO, 0);
-        pcp.on_path(now, &Path { packet: Bytes::new(1250), rtt: Duration::from_millis(20), history: None });
+        pcp.on_path(now, &Path::new(Bytes::new(1250), Duration::from_millis(20), None));
         let mut history = None;
         for (event, step) in &events {
             now += Duration::from_nanos(*step % 1_000_000_000);

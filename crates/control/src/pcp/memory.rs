@@ -94,7 +94,7 @@ mod tests {
 
     fn transfer(history: &mut Option<History>, predicted: bool, best: f64) -> Rate {
         let mut memory = Memory::default();
-        let path = Path { packet: Bytes::new(1250), rtt: RTT, history: *history };
+        let path = Path::new(Bytes::new(1250), RTT, *history);
         let first = memory.start(&Config::default(), &path);
         memory.on_rtt(RTT);
         memory.on_verdict(predicted, None);
@@ -139,7 +139,7 @@ mod tests {
     fn a_transfer_that_reached_nothing_leaves_no_rate() {
         let mut history = None;
         let mut memory = Memory::default();
-        memory.start(&Config::default(), &Path { packet: Bytes::new(1250), rtt: RTT, history });
+        memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
         memory.on_rtt(RTT);
         memory.on_verdict(false, None);
         memory.remember(&Config::default(), &mut history);

@@ -63,6 +63,7 @@ mod model;
 mod tests;
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
 
 use self::compensation::Compensation;
 pub use self::config::Config;
@@ -327,7 +328,8 @@ impl Controller for Pcp {
     }
 
     fn departure(&self) -> Departure {
-        Departure { at: self.pace().map_or(Time::MAX, |pace| self.spacing.next(pace)), bytes: self.chunk() }
+        let at = self.pace().map_or(Time::MAX, |pace| self.spacing.next(pace));
+        Departure { at, bytes: self.chunk(), feedback: RouterFeedback::None }
     }
 
     fn rate(&self) -> Option<Rate> {

@@ -93,7 +93,7 @@ impl Model {
         let id = self.flows.len();
         let handshake = rtt + self.busy_until.since(at);
         let mut pcp = Pcp::new(&self.config, self.streams.stream("pcp", id as u64));
-        pcp.on_path(at + handshake, &Path { packet: PACKET, rtt: handshake, history });
+        pcp.on_path(at + handshake, &Path::new(PACKET, handshake, history));
         self.flows.push(Flow {
             pcp,
             rtt,

@@ -23,7 +23,7 @@ impl World {
 
     fn with(config: &Config, history: Option<History>) -> Self {
         let mut pcp = Pcp::new(config, Stream::from_seed(1));
-        pcp.on_path(Time::ZERO, &Path { packet: PACKET, rtt: RTT, history });
+        pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
         Self { pcp, now: Time::ZERO, next: 0 }
     }
 
@@ -31,7 +31,7 @@ impl World {
     fn send(&mut self, most: usize) -> Vec<(Time, u64, Bytes)> {
         let mut left = Vec::new();
         while left.len() < most && self.pcp.departure().at < Time::MAX {
-            let Departure { at, bytes } = self.pcp.departure();
+            let Departure { at, bytes, .. } = self.pcp.departure();
             self.now = self.now.max(at);
             left.push((self.now, self.next, bytes));
             self.pcp.on_sent(self.now, &Sent { number: self.next, bytes, outstanding: bytes });

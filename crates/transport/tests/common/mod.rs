@@ -40,6 +40,8 @@ pub struct End {
     finished: bool,
 }
 
+pub type Filter = Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>;
+
 pub struct Pair {
     pub now: Time,
     pub ends: [End; 2],
@@ -52,7 +54,7 @@ pub struct Pair {
     in_flight: BTreeMap<(Time, u64), (usize, Vec<u8>, Ecn)>,
     sequence: u64,
     /// Called for each packet that leaves, with its sender; false loses it.
-    pub filter: Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>,
+    pub filter: Filter,
 }
 
 impl Pair {
