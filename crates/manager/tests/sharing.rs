@@ -24,7 +24,9 @@ fn open(manager: &mut Manager<NewReno>, destination: Destination) -> FlowId {
 /// Every flow always has a packet to send; takes grants until there are none.
 fn send_all(manager: &mut Manager<NewReno>, now: Time, flows: &[FlowId]) -> Vec<Grant> {
     let mut grants = Vec::new();
-    flows.iter().for_each(|&flow| manager.request(now, flow, false));
+    for &flow in flows {
+        manager.request(now, flow, false);
+    }
     while let Some(grant) = manager.grant(now) {
         manager.notify(now, grant.flow, PACKET);
         manager.request(now, grant.flow, false);
