@@ -190,6 +190,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.rate
     }
 
+    /// Bytes it has transmitted since it was made.
+    pub fn transmitted_bytes(&self) -> Bytes {
+        self.counts.transmitted_bytes
+    }
+
     /// The router that feeds it.
     pub fn router(&self) -> &R {
         &self.router
