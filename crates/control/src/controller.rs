@@ -21,6 +21,13 @@ pub struct Path {
     pub feedback: RouterFeedback,
 }
 
+impl Path {
+    /// A path whose handshake took `rtt`, without router feedback.
+    pub fn new(packet: Bytes, rtt: Duration, history: Option<History>) -> Self {
+        Self { packet, rtt, history, feedback: RouterFeedback::None }
+    }
+}
+
 /// A packet that left.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {

@@ -83,10 +83,7 @@ mod tests {
         let config = Config { rate: "8 Mb/s".parse().unwrap() };
         let mut sender = FixedRate::new(&config, Stream::from_seed(1));
         let packet = Bytes::new(1000);
-        sender.on_path(
-            Time::ZERO,
-            &Path { packet, rtt: Duration::from_millis(20), history: None, feedback: RouterFeedback::None },
-        );
+        sender.on_path(Time::ZERO, &Path::new(packet, Duration::from_millis(20), None));
         for number in 0..5 {
             let now = sender.departure().at;
             assert_eq!(now, Time::ZERO + Duration::from_millis(number));

@@ -17,6 +17,7 @@ mod reno_window;
 
 pub mod fixed_rate;
 pub mod newreno;
+pub mod pcp;
 pub mod reno;
 
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent, Settings};

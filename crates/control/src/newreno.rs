@@ -67,18 +67,13 @@ impl Controller for NewReno {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_wire::RouterFeedback;
-
     use super::*;
     use crate::reno_window::tests::PACKET;
 
     #[test]
     fn many_losses_of_one_window_halve_it_once() {
-        let mut newreno = NewReno::new(&Config::default(), Stream::from_seed(1));
-        newreno.on_path(
-            Time::ZERO,
-            &Path { packet: PACKET, rtt: Duration::from_millis(20), history: None, feedback: RouterFeedback::None },
-        );
+        let mut newreno = NewReno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
+        newreno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
         let loss = Loss {
             kind: LossKind::Transient,
             bytes: PACKET,

@@ -87,6 +87,7 @@ macro_rules! controllers {
     ($($variant:ident: $type:ty, $name:literal, $about:literal;)*) => {
         /// Any controller.
         #[derive(Debug)]
+        #[allow(clippy::large_enum_variant)] // one a macroflow, not one a packet: size is no cost, a pointer would be
         pub enum AnyController {
             $(#[doc = $about] $variant($type),)*
             /// A controller of another crate.
@@ -115,6 +116,7 @@ macro_rules! controllers {
 controllers! {
     Reno: crate::reno::Reno, "reno", "TCP Reno: a window, halved by every fast retransmit (RFC 5681)";
     NewReno: crate::newreno::NewReno, "newreno", "TCP NewReno: a window, halved once per window of data (RFC 6582)";
+    Pcp: crate::pcp::Pcp, "pcp", "PCP: probes for a rate with short trains, then takes it whole (NSDI 2006)";
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
 }
 

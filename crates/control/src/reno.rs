@@ -61,18 +61,13 @@ impl Controller for Reno {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_wire::RouterFeedback;
-
     use super::*;
     use crate::reno_window::tests::{PACKET, ack};
 
     #[test]
     fn each_fast_retransmit_halves_again() {
-        let mut reno = Reno::new(&Config::default(), Stream::from_seed(1));
-        reno.on_path(
-            Time::ZERO,
-            &Path { packet: PACKET, rtt: Duration::from_millis(20), history: None, feedback: RouterFeedback::None },
-        );
+        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
+        reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
         let loss = Loss {
             kind: LossKind::Transient,
             bytes: PACKET,

@@ -190,9 +190,9 @@ impl<C: Controller> Manager<C> {
                 self.ready.rotate_left(1);
                 let Some(f) = &mut self.flows[flow as usize] else { continue };
                 if f.urgent {
-                    f.urgent = false
+                    f.urgent = false;
                 } else {
-                    f.asking = false
+                    f.asking = false;
                 }
                 let Departure { bytes, feedback, .. } = self.departure(index);
                 return Some(Grant { flow: FlowId(flow), number, bytes, feedback });

@@ -60,6 +60,9 @@ impl ReceiveBuffer {
     pub fn store(&mut self, offset: u64, bytes: &[u8]) {
         let skip = usize::try_from(self.start.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
         let bytes = &bytes[skip..];
+        if bytes.is_empty() {
+            return;
+        }
         let at = (offset + skip as u64 - self.start) as usize;
         if self.bytes.len() < at + bytes.len() {
             self.bytes.resize(at + bytes.len(), 0);

@@ -11,6 +11,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, List, Packet, RouterFeedback, UDP_BYTES, encoded_len};
 
 use crate::config::Config;
+use crate::endpoint::ConnectionId;
 use crate::receiver::{Fresh, Receiver};
 use crate::sender::{Learnt, Sender};
 
@@ -138,12 +139,12 @@ impl Connection {
     pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn, arrived_at: Time) -> Outcome {
         let mut outcome = Outcome::default();
         match (packet.kind, self.state) {
-            (_, State::Closed(_)) => {}
             (Kind::Syn, State::HalfOpen) => {
                 self.handshake_due = true;
                 self.attempt = packet.acknowledgement;
             }
-            (Kind::Syn, _) | (Kind::SynAck, State::HalfOpen) => {}
+            (_, State::Closed(_)) | (Kind::Syn, _) | (Kind::SynAck, State::HalfOpen) | (Kind::Data, State::Opening) => {
+            }
             (Kind::SynAck, State::Opening) => {
                 self.remote = packet.number;
                 self.receiver = Receiver::new(&self.config, packet.sequence);
@@ -156,7 +157,6 @@ impl Connection {
             }
             (Kind::SynAck, _) => self.receiver.answer_now(),
             (Kind::Reset, _) => self.state = State::Closed(CloseReason::Reset),
-            (Kind::Data, State::Opening) => {}
             (Kind::Data, State::HalfOpen | State::Open | State::Lingering) => {
                 if self.state == State::HalfOpen {
                     let sent = self.handshake_sent.last().copied().unwrap_or(now);
@@ -274,12 +274,16 @@ impl Connection {
 
     /// When [`Connection::on_deadline`] wants to be called.
     pub(crate) fn deadline(&self) -> Time {
-        self.sender.timer().min(self.receiver.deadline()).min(self.handshake_timer)
+        let timer = if self.state == State::Open { self.sender.timer() } else { Time::MAX };
+        timer.min(self.receiver.deadline()).min(self.handshake_timer)
     }
 
     pub(crate) fn on_deadline(&mut self, now: Time) -> Option<Learnt> {
         if self.handshake_timer <= now {
             self.on_handshake_timer(now);
+        }
+        if self.receiver.deadline() <= now {
+            self.receiver.answer_now();
         }
         if self.sender.timer() > now || self.state != State::Open {
             return None;
@@ -308,7 +312,7 @@ impl Connection {
         let wait = self.config.syn_timeout * (1 << self.handshake_timeouts.min(16));
         self.handshake_timer = now + wait.min(Config::MAX_RTO);
         // An accepter only waits: it sends nothing that it was not asked for.
-        self.handshake_due = self.state == State::Opening;
+        self.handshake_due |= self.state == State::Opening;
         self.ping_due |= self.state == State::Open;
     }
 
@@ -345,6 +349,11 @@ impl Connection {
         self.sender.finish();
     }
 
+    /// The application takes back what has not left yet and will write no more: the stream ends there.
+    pub fn finish_early(&mut self) {
+        self.sender.finish_early();
+    }
+
     /// The application has taken `bytes` more of what arrived: room for as many.
     pub fn consume(&mut self, bytes: u64) {
         self.receiver.consume(bytes);
@@ -368,6 +377,11 @@ impl Connection {
     /// Our stream has been delivered whole.
     pub fn is_delivered(&self) -> bool {
         self.sender.is_done()
+    }
+
+    /// What the peer calls this connection; meaningful once it is open.
+    pub fn peer(&self) -> ConnectionId {
+        ConnectionId::from_number(self.remote)
     }
 
     /// Where it stands.

@@ -49,8 +49,18 @@ pub struct ConnectionId(u32);
 const INDEX_BITS: u32 = 20;
 
 impl ConnectionId {
-    fn index(self) -> usize {
+    /// A small number for tables; that of a closed connection is used again.
+    pub fn index(self) -> usize {
         (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+
+    /// The id as it travels.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn from_number(number: u32) -> Self {
+        Self(number)
     }
 }
 
@@ -393,6 +403,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// The application will write no more.
     pub fn finish(&mut self, now: Time, id: ConnectionId) {
         self.with(now, id, Connection::finish);
+    }
+
+    /// The application takes back what has not left yet and will write no more.
+    pub fn finish_early(&mut self, now: Time, id: ConnectionId) {
+        self.with(now, id, Connection::finish_early);
     }
 
     /// The application has taken `bytes` more of what arrived.

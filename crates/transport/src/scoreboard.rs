@@ -244,8 +244,10 @@ impl Scoreboard {
             }
             self.frontier += 1;
         }
-        while lost_retransmissions {
-            let Some(&(order, start)) = self.retransmissions.front() else { break };
+        if !lost_retransmissions {
+            self.retransmissions.clear();
+        }
+        while let Some(&(order, start)) = self.retransmissions.front() {
             if order + DUP_THRESHOLD >= self.arrived_order {
                 break;
             }
@@ -256,9 +258,6 @@ impl Scoreboard {
                     self.lose(index, change);
                 }
             }
-        }
-        if !lost_retransmissions {
-            self.retransmissions.clear();
         }
     }
 

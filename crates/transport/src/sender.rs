@@ -105,6 +105,13 @@ impl Sender {
         self.finished = true;
     }
 
+    pub(crate) fn finish_early(&mut self) {
+        if !self.fin_sent {
+            self.written = self.next;
+            self.finished = true;
+        }
+    }
+
     pub(crate) fn acknowledged(&self) -> u64 {
         self.una.min(self.written)
     }
@@ -200,7 +207,7 @@ impl Sender {
                 }
             }
         }
-        learnt.rtt = change.arrivals.iter().map(|a| now.since(a.sent_at)).last();
+        learnt.rtt = change.arrivals.iter().map(|a| now.since(a.sent_at)).next_back();
         if let Some(rtt) = learnt.rtt {
             self.rtt.sample(rtt);
         }

@@ -1,0 +1,170 @@
+//! Every number in PCP, with its section of the paper or the reason for its value.
+
+use rampmeter_units::{Duration, Rate};
+use serde::{Deserialize, Serialize};
+
+use crate::Settings;
+
+/// Tunables of PCP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// First probes: packets that one maximum-size packet is divided into (section 3.1, `k`).
+    pub chunks: usize,
+    /// Later probes: maximum-size packets (section 3.1, `k` again).
+    pub train: usize,
+    /// Growth of delay over a train that passes as flat, in packet times at the best rate known; 0 is the paper.
+    pub noise: f64,
+    /// Growth of delay over a train that the clocks can't resolve.
+    pub resolution: Duration,
+    /// Receipts of a train that may be missing, without a loss having been reported, for it still to be judged.
+    pub missing_receipts: usize,
+    /// Round trips after its last packet until a train counts as lost; doubled every time nothing at all came back.
+    pub patience: f64,
+    /// The same, at least: a handshake's round trip says little of a full packet's on a slow link (section 3.3).
+    pub least_patience: Duration,
+    /// Compensate for gaps that grow on the way (section 3.2, first mechanism).
+    pub gap: bool,
+    /// Compensate for delay above its minimum (section 3.2, second mechanism).
+    pub delay: bool,
+    /// Share of a cut by delay that stays after the queue is drained, in \[0, 1\]; 1 is the paper.
+    pub permanent: f64,
+    /// Largest cut in one round trip (section 3.2: TCP's).
+    pub most_cut: f64,
+    /// Share of the measured delays dropped at either end (section 3.2).
+    pub outliers: f64,
+    /// Queue that is let be, in packet times at the best rate known; 0 is the paper.
+    pub tolerated_queue: f64,
+    /// Round trips for which a cut counts as already made (section 3.2).
+    pub settle: f64,
+    /// Age at which the least delay is forgotten, for routes that grew longer (section 3.2 names no number).
+    pub min_delay_expiry: Duration,
+    /// Share of the least round-trip time that stands in for the least one-way delay; 0.5 is a symmetric path.
+    pub forward_share: f64,
+    /// Compensate less while compensation does not help (section 3.5).
+    pub tit_for_tat: bool,
+    /// Round trips without effect until then (section 3.5: "several").
+    pub tit_for_tat_after: u32,
+    /// What compensation is divided by from then on (section 3.5).
+    pub tit_for_tat_divisor: f64,
+    /// Least rate a probe asks for, as a share of the base rate (section 3.3).
+    pub least_step: f64,
+    /// Greatest rate a probe asks for, as a multiple of the base rate; none is the paper.
+    pub largest_step: Option<f64>,
+    /// Longest interval between probes, in round trips (section 3.3).
+    pub longest_backoff: f64,
+    /// Share of the remembered rate to try first (section 3.4).
+    pub first_share: f64,
+    /// Least trust in the remembered rate, so that it can recover.
+    pub least_trust: f64,
+    /// Weight of a new rate in the remembered mean and deviation.
+    pub history_gain: f64,
+    /// Longest time between two packets: the base rate's floor.
+    pub slowest: Duration,
+    /// Highest rate ever tried.
+    pub fastest: Rate,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            chunks: 5,
+            train: 5,
+            noise: 0.25,
+            resolution: Duration::from_nanos(100),
+            missing_receipts: 0,
+            patience: 2.0,
+            least_patience: Duration::from_millis(200),
+            gap: true,
+            delay: true,
+            permanent: 0.2,
+            most_cut: 0.5,
+            outliers: 0.1,
+            tolerated_queue: 0.0,
+            settle: 1.0,
+            min_delay_expiry: Duration::from_secs(10),
+            forward_share: 0.5,
+            tit_for_tat: true,
+            tit_for_tat_after: 4,
+            tit_for_tat_divisor: 10.0,
+            least_step: 0.01,
+            largest_step: None,
+            longest_backoff: 100.0,
+            first_share: 1.0 / 3.0,
+            least_trust: 1.0 / 64.0,
+            history_gain: 0.25,
+            slowest: Duration::from_secs(5),
+            fastest: Rate::from_bps(100_000_000_000),
+        }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        let count = |name: &str, value: usize| match value {
+            3..=64 => Ok(()),
+            _ => Err(format!("{name} is {value} packets: a line's slope and error take 3, and 64 are enough")),
+        };
+        let within = |name: &str, value: f64, least: f64, most: f64| {
+            let fits = (least..=most).contains(&value);
+            if fits { Ok(()) } else { Err(format!("{name} is {value}; it must be in [{least}, {most}]")) }
+        };
+        let some = |name: &str, span: Duration| match span {
+            Duration::ZERO => Err(format!("{name} is zero; use for example \"1 s\"")),
+            _ => Ok(()),
+        };
+        count("chunks", self.chunks)?;
+        count("train", self.train)?;
+        if self.missing_receipts + 3 > self.chunks.min(self.train) {
+            return Err(format!("missing_receipts is {}: 3 must remain of a train", self.missing_receipts));
+        }
+        within("noise", self.noise, 0.0, 100.0)?;
+        within("patience", self.patience, 1.0, 1e3)?;
+        within("permanent", self.permanent, 0.0, 1.0)?;
+        within("most_cut", self.most_cut, 0.0, 0.9)?;
+        within("outliers", self.outliers, 0.0, 0.45)?;
+        within("tolerated_queue", self.tolerated_queue, 0.0, 1e3)?;
+        within("settle", self.settle, 0.1, 10.0)?;
+        within("forward_share", self.forward_share, 0.01, 1.0)?;
+        within("tit_for_tat_divisor", self.tit_for_tat_divisor, 1.0, 1e6)?;
+        within("least_step", self.least_step, 1e-6, 1.0)?;
+        within("largest_step", self.largest_step.unwrap_or(1.0), self.least_step, 1e6)?;
+        within("longest_backoff", self.longest_backoff, 1.0, 1e6)?;
+        within("first_share", self.first_share, 1e-6, 1.0)?;
+        within("least_trust", self.least_trust, 1e-9, 1.0)?;
+        within("history_gain", self.history_gain, 1e-6, 1.0)?;
+        some("least_patience", self.least_patience)?;
+        some("min_delay_expiry", self.min_delay_expiry)?;
+        some("slowest", self.slowest)?;
+        if self.slowest > Duration::from_secs(3600) {
+            return Err("slowest is over an hour: nothing would seem to move; use for example \"5 s\"".into());
+        }
+        if self.fastest == Rate::ZERO || self.fastest > Rate::from_bps(1_000_000_000_000) {
+            return Err(format!("fastest is {}; use for example \"100 Gb/s\", at most 1000 Gb/s", self.fastest));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        assert_eq!(Config::default().check(), Ok(()));
+        for (text, word) in [
+            ("train = 2", "train"),
+            ("noise = nan", "noise"),
+            ("permanent = 1.5", "permanent"),
+            ("missing_receipts = 3", "missing_receipts"),
+            ("largest_step = 0.001", "largest_step"),
+            ("slowest = '0 s'", "slowest"),
+            ("fastest = 'unlimited'", "fastest"),
+        ] {
+            let config: Config = toml::from_str(text).unwrap();
+            let error = config.check().unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

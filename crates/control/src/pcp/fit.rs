@@ -1,0 +1,97 @@
+//! A least-squares line through delays, with what is known of its slope.
+//!
+//! For `n` points with mean `(x, y)`, `Sxx = sum (xi - x)^2` and `Sxy = sum (xi - x)(yi - y)`:
+//!
+//! ```text
+//! slope = Sxy / Sxx
+//! error = sqrt( sum (yi - line(xi))^2 / (n - 2) / Sxx )
+//! ```
+//!
+//! and `(slope - true slope) / error` follows Student's distribution with `n - 2` degrees of freedom. A draw from it
+//! needs no table of probabilities and has the same bits on every machine.
+
+use rampmeter_units::Stream;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Line {
+    /// Growth of `y` per unit of `x`.
+    pub(super) slope: f64,
+    /// Standard error of the slope; zero for a perfect fit.
+    pub(super) error: f64,
+    /// Degrees of freedom: points less two.
+    freedom: u32,
+}
+
+impl Line {
+    /// The line through at least three points that don't all share one `x`.
+    pub(super) fn fit(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Self> {
+        let (mut n, mut x, mut y) = (0_u32, 0.0, 0.0);
+        for (xi, yi) in points.clone() {
+            n += 1;
+            x += xi;
+            y += yi;
+        }
+        if n < 3 {
+            return None;
+        }
+        (x, y) = (x / f64::from(n), y / f64::from(n));
+        let (mut sxx, mut sxy) = (0.0, 0.0);
+        for (xi, yi) in points.clone() {
+            sxx += (xi - x) * (xi - x);
+            sxy += (xi - x) * (yi - y);
+        }
+        let slope = sxy / sxx;
+        let residual: f64 = points.map(|(xi, yi)| (yi - y - slope * (xi - x)).powi(2)).sum();
+        let error = (residual / f64::from(n - 2) / sxx).sqrt();
+        (slope.is_finite() && error.is_finite()).then_some(Self { slope, error, freedom: n - 2 })
+    }
+
+    /// One draw from what the true slope may be.
+    pub(super) fn draw(&self, random: &mut Stream) -> f64 {
+        let normal = random.normal();
+        let spread: f64 = (0..self.freedom).map(|_| random.normal().powi(2)).sum();
+        let draw = self.slope + self.error * normal / (spread / f64::from(self.freedom)).sqrt();
+        if draw.is_finite() { draw } else { self.slope }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(delays: &[f64]) -> Line {
+        Line::fit(delays.iter().enumerate().map(|(i, y)| (i as f64, *y))).unwrap()
+    }
+
+    #[test]
+    fn a_perfect_fit_has_no_error_and_always_draws_its_slope() {
+        let line = fit(&[1.0, 3.0, 5.0, 7.0]);
+        assert_eq!((line.slope, line.error), (2.0, 0.0));
+        assert_eq!(line.draw(&mut Stream::from_seed(1)), 2.0);
+    }
+
+    #[test]
+    fn the_error_is_the_textbook_s() {
+        let line = fit(&[0.0, 1.0, 1.0, 2.0, 2.0]); // Sxx 10, Sxy 5, residuals 0.3
+        assert!((line.slope - 0.5).abs() < 1e-12);
+        assert!((line.error - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn draws_follow_student_s_distribution() {
+        let line = fit(&[0.0, 1.0, 1.0, 2.0, 2.0]);
+        let mut random = Stream::from_seed(3);
+        let n = 100_000;
+        // P(t > 1.6377) = 0.10 and P(t > 3.1824) = 0.025 with three degrees of freedom.
+        for (t, tail) in [(0.0, 0.5), (1.6377, 0.1), (3.1824, 0.025)] {
+            let above = (0..n).filter(|_| line.draw(&mut random) > 0.5 + 0.1 * t).count();
+            assert!((above as f64 / f64::from(n) - tail).abs() < 0.005, "{above} above t = {t}");
+        }
+    }
+
+    #[test]
+    fn too_few_points_or_one_instant_give_no_line() {
+        assert_eq!(Line::fit([(0.0, 1.0), (1.0, 1.0)].into_iter()), None);
+        assert_eq!(Line::fit([(0.0, 1.0), (0.0, 2.0), (0.0, 3.0)].into_iter()), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! What a destination is remembered for, and what is made of it (section 3.4).
+//!
+//! ```text
+//! first test rate      = base rate / 3 * trust
+//! trust                = trust / 2 if the first probe fails, trust * 2 up to 1 if it succeeds
+//! base rate, deviation = running means of the best base rate reached and of its distance from the mean
+//! ```
+//!
+//! The paper says "the previous base rate". A transfer's last base rate says how crowded the path was at that moment;
+//! its best, averaged over transfers, says what the path can carry.
+
+use rampmeter_units::{Duration, Rate};
+
+use super::Config;
+use crate::{History, Path};
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    past: Option<History>,
+    /// Highest base rate reached.
+    best: Rate,
+    /// What came of the first probe.
+    predicted: Option<bool>,
+    min_rtt: Option<Duration>,
+}
+
+impl Memory {
+    /// A new path; says what to ask for first.
+    pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
+        let past = path.history.filter(|past| past.base_rate > Rate::ZERO);
+        *self = Self { past, best: Rate::ZERO, predicted: None, min_rtt: None };
+        match past {
+            Some(past) => past.base_rate.scale(config.first_share * trust(past.trust, config)),
+            None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
+        }
+    }
+
+    /// A probe was judged; `base` is the rate reached with it.
+    pub(super) fn on_verdict(&mut self, accepted: bool, base: Option<Rate>) {
+        self.predicted.get_or_insert(accepted);
+        self.best = self.best.max(base.unwrap_or(Rate::ZERO));
+    }
+
+    pub(super) fn on_rtt(&mut self, rtt: Duration) {
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    /// The highest rate known to have been carried, here or by earlier transfers.
+    pub(super) fn best(&self) -> Option<Rate> {
+        let past = self.past.map_or(Rate::ZERO, |past| past.base_rate);
+        Some(self.best.max(past)).filter(|best| *best > Rate::ZERO)
+    }
+
+    /// Adds this transfer to what is known; to be called once, at its end.
+    pub(super) fn remember(&self, config: &Config, history: &mut Option<History>) {
+        let Some(min_rtt) = self.min_rtt else { return };
+        let Some(past) = history else {
+            if self.best > Rate::ZERO {
+                *history = Some(History { base_rate: self.best, deviation: Rate::ZERO, trust: 1.0, min_rtt });
+            }
+            return;
+        };
+        past.min_rtt = past.min_rtt.min(min_rtt);
+        if let (Some(accurate), Some(_)) = (self.predicted, self.past) {
+            past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 }, config);
+        }
+        if self.best > Rate::ZERO {
+            let toward = |mean: Rate, value: f64| {
+                let mean = mean.as_bps_f64();
+                Rate::from_bps_f64(mean + config.history_gain * (value - mean))
+            };
+            let off = self.best.as_bps().abs_diff(past.base_rate.as_bps());
+            past.deviation = toward(past.deviation, off as f64);
+            past.base_rate = toward(past.base_rate, self.best.as_bps_f64());
+        }
+    }
+}
+
+fn trust(trust: f64, config: &Config) -> f64 {
+    if trust.is_nan() { config.least_trust } else { trust.clamp(config.least_trust, 1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Bytes;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    fn mbps(n: f64) -> Rate {
+        Rate::from_bps_f64(n * 1e6)
+    }
+
+    fn transfer(history: &mut Option<History>, predicted: bool, best: f64) -> Rate {
+        let mut memory = Memory::default();
+        let path = Path::new(Bytes::new(1250), RTT, *history);
+        let first = memory.start(&Config::default(), &path);
+        memory.on_rtt(RTT);
+        memory.on_verdict(predicted, None);
+        memory.on_verdict(true, Some(mbps(best)));
+        memory.remember(&Config::default(), history);
+        first
+    }
+
+    #[test]
+    fn without_history_the_first_test_is_a_packet_in_half_a_round_trip() {
+        assert_eq!(transfer(&mut None, true, 30.0), mbps(1.0));
+    }
+
+    #[test]
+    fn the_first_test_is_a_third_of_the_remembered_rate() {
+        let mut history = None;
+        transfer(&mut history, false, 30.0);
+        assert_eq!(transfer(&mut history, true, 30.0), mbps(10.0));
+    }
+
+    #[test]
+    fn wrong_predictions_halve_the_first_test_and_right_ones_double_it_up_to_a_third() {
+        let mut history = None;
+        transfer(&mut history, true, 30.0);
+        let firsts: Vec<Rate> = [false, false, true, true, true, true]
+            .into_iter()
+            .map(|predicted| transfer(&mut history, predicted, 30.0))
+            .collect();
+        assert_eq!(firsts, [10.0, 5.0, 2.5, 5.0, 10.0, 10.0].map(mbps));
+    }
+
+    #[test]
+    fn the_remembered_rate_is_a_running_mean_with_its_deviation() {
+        let mut history = None;
+        transfer(&mut history, true, 40.0);
+        transfer(&mut history, true, 20.0);
+        let past = history.unwrap();
+        assert_eq!((past.base_rate, past.deviation), (mbps(35.0), mbps(5.0)));
+    }
+
+    #[test]
+    fn a_transfer_that_reached_nothing_leaves_no_rate() {
+        let mut history = None;
+        let mut memory = Memory::default();
+        memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+        memory.on_rtt(RTT);
+        memory.on_verdict(false, None);
+        memory.remember(&Config::default(), &mut history);
+        assert_eq!(history, None);
+    }
+}

@@ -1,0 +1,276 @@
+//! Many PCP senders over one FIFO bottleneck, in virtual time; for tests.
+//!
+//! ```text
+//! sender 1 --- rtt/4 ---.                       .--- rtt/4 ---> receiver 1
+//! sender 2 --- rtt/4 --- FIFO, `buffer`, `link` --- rtt/4 ---> receiver 2     acknowledgements: rtt/2 back, no queue
+//! ```
+//!
+//! Exact arithmetic: timers are punctual, every packet is acknowledged at once. A packet is lost when one that left
+//! three later has arrived, or when nothing has come back for a second.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Streams, Time};
+use rampmeter_wire::RouterFeedback;
+
+use super::{Config, Pcp};
+use crate::{Ack, Algorithm, Arrival, Controller, History, Loss, LossKind, Path, Sent};
+
+pub(super) const PACKET: Bytes = Bytes::new(1250);
+
+/// A sender and what becomes of it.
+pub(super) struct Flow {
+    pcp: Pcp,
+    rtt: Duration,
+    started: Time,
+    /// Bytes not sent yet, or to be sent again.
+    left: u64,
+    outstanding: BTreeMap<u64, (Time, Bytes)>,
+    next: u64,
+    smoothed: Duration,
+    min_rtt: Duration,
+    heard: Time,
+    wake: Time,
+    pub(super) delivered: u64,
+    /// From the start of its handshake to the last acknowledgement.
+    pub(super) response: Option<Duration>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Open(usize),
+    Wake(usize),
+    Enqueue(usize, u64),
+    Ack(usize, u64, Time),
+}
+
+pub(super) struct Model {
+    config: Config,
+    link: Rate,
+    buffer: Bytes,
+    busy_until: Time,
+    streams: Streams,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    count: u64,
+    pub(super) now: Time,
+    pub(super) flows: Vec<Flow>,
+    pub(super) packets: u64,
+    pub(super) drops: u64,
+    /// Sum of the queue, in packets, that arriving packets found.
+    queue: f64,
+}
+
+impl Model {
+    pub(super) fn new(config: &Config, link: Rate, buffer: Bytes, seed: u64) -> Self {
+        Self {
+            config: config.clone(),
+            link,
+            buffer,
+            busy_until: Time::ZERO,
+            streams: Streams::new(seed),
+            events: BinaryHeap::new(),
+            count: 0,
+            now: Time::ZERO,
+            flows: Vec::new(),
+            packets: 0,
+            drops: 0,
+            queue: 0.0,
+        }
+    }
+
+    /// The network of the paper's Figure 4: 40 Mb/s, buffer of a bandwidth-delay product at 25 ms.
+    pub(super) fn figure_4(config: &Config, seed: u64) -> Self {
+        Self::new(config, Rate::from_bps(40_000_000), Bytes::new(125_000), seed)
+    }
+
+    pub(super) fn random(&self, purpose: &str) -> Stream {
+        self.streams.stream(purpose, 0)
+    }
+
+    /// A flow of `bytes` that starts its handshake at `at`.
+    pub(super) fn add(&mut self, at: Time, rtt: Duration, bytes: u64, history: Option<History>) -> usize {
+        let id = self.flows.len();
+        let handshake = rtt + self.busy_until.since(at);
+        let mut pcp = Pcp::new(&self.config, self.streams.stream("pcp", id as u64));
+        pcp.on_path(at + handshake, &Path::new(PACKET, handshake, history));
+        self.flows.push(Flow {
+            pcp,
+            rtt,
+            started: at,
+            left: bytes,
+            outstanding: BTreeMap::new(),
+            next: 0,
+            smoothed: handshake,
+            min_rtt: handshake,
+            heard: at + handshake,
+            wake: Time::MAX,
+            delivered: 0,
+            response: None,
+        });
+        self.at(at + handshake, Event::Open(id));
+        id
+    }
+
+    pub(super) fn base(&self, id: usize) -> Option<Rate> {
+        self.flows[id].pcp.base
+    }
+
+    pub(super) fn remember(&self, id: usize, history: &mut Option<History>) {
+        self.flows[id].pcp.remember(self.now, history);
+    }
+
+    /// Runs until `end`, or until a transfer is complete, and says which.
+    pub(super) fn run(&mut self, end: Time) -> Option<usize> {
+        while let Some(Reverse((at, _, _))) = self.events.peek() {
+            if *at > end {
+                break;
+            }
+            let Reverse((at, _, event)) = self.events.pop().unwrap();
+            self.now = at;
+            match event {
+                Event::Open(id) => self.serve(id),
+                Event::Wake(id) if self.flows[id].wake <= at => self.serve(id),
+                Event::Wake(_) => {}
+                Event::Enqueue(id, number) => self.enqueue(id, number),
+                Event::Ack(id, number, received) => {
+                    if self.ack(id, number, received) {
+                        return Some(id);
+                    }
+                }
+            }
+        }
+        self.now = end;
+        None
+    }
+
+    /// Share of the link that was used for new data, in `span` with `before` bytes delivered before.
+    pub(super) fn utilisation(&self, before: u64, span: Duration) -> f64 {
+        (self.delivered() - before) as f64 / self.link.bytes_in(span).as_f64()
+    }
+
+    pub(super) fn delivered(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.delivered).sum()
+    }
+
+    pub(super) fn mean_queue(&self) -> f64 {
+        self.queue / self.packets as f64
+    }
+
+    pub(super) fn loss(&self) -> f64 {
+        self.drops as f64 / self.packets as f64
+    }
+
+    fn at(&mut self, at: Time, event: Event) {
+        self.count += 1;
+        self.events.push(Reverse((at, self.count, event)));
+    }
+
+    /// Lets out what may leave now and asks to be woken for what may leave later.
+    fn serve(&mut self, id: usize) {
+        let now = self.now;
+        loop {
+            let flow = &mut self.flows[id];
+            if flow.response.is_some() {
+                return;
+            }
+            if flow.pcp.deadline() <= now {
+                flow.pcp.on_deadline(now);
+            }
+            let silence = flow.heard + Duration::from_secs(1).max(flow.smoothed * 3);
+            if !flow.outstanding.is_empty() && now >= silence {
+                let silent = std::mem::take(&mut flow.outstanding);
+                let bytes = silent.values().map(|(_, bytes)| *bytes).sum();
+                flow.lose(now, LossKind::Persistent, bytes, flow.next - 1);
+                flow.heard = now;
+            }
+            let departure = flow.pcp.departure();
+            if flow.left > 0 && departure.at <= now {
+                let bytes = departure.bytes.min(Bytes::new(flow.left));
+                let number = flow.next;
+                flow.next += 1;
+                flow.left -= bytes.as_u64();
+                if flow.outstanding.is_empty() {
+                    flow.heard = now;
+                }
+                flow.outstanding.insert(number, (now, bytes));
+                flow.pcp.on_sent(now, &Sent { number, bytes, outstanding: bytes });
+                let access = flow.rtt / 4;
+                self.at(now + access, Event::Enqueue(id, number));
+                continue;
+            }
+            if flow.left == 0 {
+                flow.pcp.on_app_limited(now);
+            }
+            let leave = if flow.left > 0 { flow.pcp.departure().at } else { Time::MAX };
+            let silence = if flow.outstanding.is_empty() { Time::MAX } else { silence };
+            flow.wake = leave.min(flow.pcp.deadline()).min(silence);
+            let wake = flow.wake;
+            if wake < Time::MAX {
+                self.at(wake.max(now), Event::Wake(id));
+            }
+            return;
+        }
+    }
+
+    fn enqueue(&mut self, id: usize, number: u64) {
+        let Some(&(_, bytes)) = self.flows[id].outstanding.get(&number) else { return };
+        let waiting = self.link.bytes_in(self.busy_until.since(self.now));
+        self.packets += 1;
+        self.queue += waiting.as_f64() / PACKET.as_f64();
+        if waiting + bytes > self.buffer {
+            self.drops += 1;
+            return;
+        }
+        self.busy_until = self.busy_until.max(self.now) + self.link.time_to_send(bytes);
+        let received = self.busy_until + self.flows[id].rtt / 4;
+        self.at(received + self.flows[id].rtt / 2, Event::Ack(id, number, received));
+    }
+
+    /// True if it was the last of its transfer.
+    fn ack(&mut self, id: usize, number: u64, received_at: Time) -> bool {
+        let now = self.now;
+        let flow = &mut self.flows[id];
+        let Some((sent_at, bytes)) = flow.outstanding.remove(&number) else { return false };
+        let rtt = now.since(sent_at);
+        flow.heard = now;
+        flow.smoothed = flow.smoothed * 7 / 8 + rtt / 8;
+        flow.min_rtt = flow.min_rtt.min(rtt);
+        flow.delivered += bytes.as_u64();
+        let arrival = Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct };
+        let ack = Ack {
+            acked: bytes,
+            outstanding: Bytes::ZERO,
+            rtt: Some(rtt),
+            smoothed_rtt: flow.smoothed,
+            min_rtt: flow.min_rtt,
+            arrivals: &[arrival],
+            feedback: RouterFeedback::None,
+            recovering: false,
+            app_limited: flow.left == 0,
+        };
+        flow.pcp.on_ack(now, &ack);
+        while let Some((&lost, &(_, bytes))) = flow.outstanding.first_key_value() {
+            if lost + 3 > number {
+                break;
+            }
+            flow.outstanding.remove(&lost);
+            flow.lose(now, LossKind::Transient, bytes, lost);
+        }
+        if flow.left == 0 && flow.outstanding.is_empty() {
+            flow.response = Some(now.since(flow.started));
+            return true;
+        }
+        self.serve(id);
+        false
+    }
+}
+
+impl Flow {
+    fn lose(&mut self, now: Time, kind: LossKind, bytes: Bytes, number: u64) {
+        self.left += bytes.as_u64();
+        let last_sent = self.next - 1;
+        self.pcp
+            .on_loss(now, &Loss { kind, bytes, flight: bytes, number, last_sent, recovering: false, repeated: false });
+    }
+}

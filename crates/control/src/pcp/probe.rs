@@ -1,0 +1,273 @@
+//! A probe: a train of packets at base + test rate, and whether the path carried it (section 3.1, Figure 1).
+//!
+//! The train is simply the next `k` packets, evenly spaced at the sum of both rates. A line is fitted to their delays
+//! over the times they left, and the test is accepted with the probability that the true slope is no more than what
+//! passes as flat.
+//!
+//! What a train proves is what it offered. If its packets left later than they might have (nothing to send, a late
+//! timer), the grant is the offered rate less the base rate; if that is not positive, nothing is proved either way.
+//!
+//! A train with a lost packet is rejected: a full queue drops, and the delays through it are flat.
+
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+
+use super::fit::Line;
+use crate::Arrival;
+
+/// Below this share of the intended rate a train counts as not sent as intended.
+const AS_INTENDED: f64 = 0.9;
+
+/// What came of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The path carries this much more.
+    Accepted(Rate),
+    /// It does not carry the test rate.
+    Rejected,
+    /// The train was not sent fast enough to tell.
+    Unproved,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Probe {
+    base: Option<Rate>,
+    test: Rate,
+    packets: usize,
+    started: Time,
+    first: u64,
+    sent: usize,
+    first_left: Time,
+    last_left: Time,
+    /// Bytes that left before the last packet: what the train carried in the time it took.
+    bytes: Bytes,
+    last_bytes: Bytes,
+    /// When each packet left and how long it took, if it is known to have arrived.
+    receipts: Vec<Option<(Time, i64)>>,
+    received: usize,
+    lost: bool,
+}
+
+impl Probe {
+    /// Room for trains of up to `most` packets.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            base: None,
+            test: Rate::ZERO,
+            packets: 0,
+            started: Time::ZERO,
+            first: 0,
+            sent: 0,
+            first_left: Time::ZERO,
+            last_left: Time::ZERO,
+            bytes: Bytes::ZERO,
+            last_bytes: Bytes::ZERO,
+            receipts: vec![None; most],
+            received: 0,
+            lost: false,
+        }
+    }
+
+    /// A fresh train of `packets` from `now` on.
+    pub(super) fn start(&mut self, now: Time, base: Option<Rate>, test: Rate, packets: usize) {
+        self.receipts.fill(None);
+        (self.base, self.test, self.packets, self.started) = (base, test, packets.min(self.receipts.len()), now);
+        (self.sent, self.received, self.lost) = (0, 0, false);
+        (self.bytes, self.last_bytes) = (Bytes::ZERO, Bytes::ZERO);
+    }
+
+    /// When the train began.
+    pub(super) fn started(&self) -> Time {
+        self.started
+    }
+
+    /// The rate it asks for.
+    pub(super) fn test(&self) -> Rate {
+        self.test
+    }
+
+    /// The rate its packets leave at.
+    pub(super) fn rate(&self) -> Rate {
+        self.base() + self.test
+    }
+
+    fn base(&self) -> Rate {
+        self.base.unwrap_or(Rate::ZERO)
+    }
+
+    /// Packet `number` left as part of the train.
+    pub(super) fn on_sent(&mut self, now: Time, number: u64, bytes: Bytes) {
+        if self.sent == 0 {
+            (self.first, self.first_left) = (number, now);
+        }
+        self.sent += 1;
+        self.last_left = now;
+        self.bytes += self.last_bytes;
+        self.last_bytes = bytes;
+    }
+
+    /// The application has no more: the train ends here if what left can be judged.
+    pub(super) fn cut_short(&mut self) -> bool {
+        let enough = self.sent >= 3;
+        if enough {
+            self.packets = self.sent;
+        }
+        enough
+    }
+
+    /// Whether all its packets have left.
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent >= self.packets
+    }
+
+    /// Whether packet `number` belongs to it.
+    pub(super) fn holds(&self, number: u64) -> bool {
+        number.wrapping_sub(self.first) < self.sent as u64
+    }
+
+    /// Whether anything came back at all.
+    pub(super) fn was_heard(&self) -> bool {
+        self.received > 0
+    }
+
+    pub(super) fn on_arrival(&mut self, arrival: &Arrival) {
+        if self.holds(arrival.number) {
+            let receipt = &mut self.receipts[(arrival.number - self.first) as usize];
+            if receipt.is_none() {
+                *receipt = Some((arrival.sent_at, arrival.one_way_delay()));
+                self.received += 1;
+            }
+        }
+    }
+
+    pub(super) fn on_loss(&mut self) {
+        self.lost = true;
+    }
+
+    /// Whether there is nothing left to wait for.
+    pub(super) fn is_complete(&self) -> bool {
+        self.lost || (self.is_sent() && self.received >= self.packets)
+    }
+
+    /// The verdict on what has come back. `flat` is the growth of delay over the train that passes as none.
+    pub(super) fn judge(&self, flat: Duration, missing: usize, random: &mut Stream) -> Verdict {
+        if self.lost || self.received + missing < self.packets {
+            return Verdict::Rejected;
+        }
+        let mut received = self.receipts.iter().flatten();
+        let Some(&(origin, least)) = received.next() else { return Verdict::Rejected };
+        let points = self.receipts.iter().flatten().map(|(left, delay)| {
+            let x = left.as_nanos().wrapping_sub(origin.as_nanos()) as i64;
+            (x as f64, delay.wrapping_sub(least) as f64)
+        });
+        let span = self.last_left.since(self.first_left);
+        let flat = flat.as_nanos() as f64 / (span.as_nanos() as f64).max(1.0);
+        match Line::fit(points) {
+            Some(line) if line.draw(random) <= flat => self.granted(span),
+            _ => Verdict::Rejected,
+        }
+    }
+
+    fn granted(&self, span: Duration) -> Verdict {
+        let offered = Rate::of(self.bytes, span);
+        if offered >= self.rate().scale(AS_INTENDED) {
+            return Verdict::Accepted(self.test);
+        }
+        match offered.saturating_sub(self.base()) {
+            Rate::ZERO => Verdict::Unproved,
+            more => Verdict::Accepted(more),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Ecn;
+
+    use super::*;
+
+    const PACKET: Bytes = Bytes::new(1000);
+    const BASE: Rate = Rate::from_bps(4_000_000);
+    const TEST: Rate = Rate::from_bps(4_000_000); // together a packet a millisecond
+    const FLAT: Duration = Duration::from_micros(10);
+
+    /// A train of one packet a millisecond, times `stretch`, with these one-way delays in microseconds.
+    fn train(stretch: u64, delays: &[i64]) -> Probe {
+        let mut probe = Probe::new(delays.len());
+        probe.start(Time::ZERO, Some(BASE), TEST, delays.len());
+        for (i, delay) in delays.iter().enumerate() {
+            let left = Time::ZERO + Duration::from_millis(1000 + stretch * i as u64);
+            probe.on_sent(left, i as u64, PACKET);
+            probe.on_arrival(&arrival(i as u64, left, *delay));
+        }
+        probe
+    }
+
+    fn arrival(number: u64, left: Time, delay: i64) -> Arrival {
+        let received_at = Time::from_nanos(left.as_nanos().wrapping_add_signed(delay * 1000));
+        Arrival { number, bytes: PACKET, sent_at: left, received_at, ecn: Ecn::NotEct }
+    }
+
+    fn accepted(probe: &Probe) -> usize {
+        let mut random = Stream::from_seed(1);
+        (0..1000).filter(|_| matches!(probe.judge(FLAT, 0, &mut random), Verdict::Accepted(_))).count()
+    }
+
+    #[test]
+    fn flat_or_falling_delays_are_accepted_and_growing_ones_are_not() {
+        assert_eq!(accepted(&train(1, &[50; 5])), 1000);
+        assert_eq!(accepted(&train(1, &[500, 400, 300, 200, 100])), 1000);
+        assert_eq!(accepted(&train(1, &[50, 52, 54, 56, 58])), 1000); // grows by less than FLAT
+        assert_eq!(accepted(&train(1, &[100, 200, 300, 400, 500])), 0);
+    }
+
+    #[test]
+    fn the_noisier_the_fit_the_more_a_verdict_is_a_coin_toss() {
+        let clear = accepted(&train(1, &[100, 110, 135, 145, 160]));
+        let noisy = accepted(&train(1, &[100, 300, 20, 330, 160]));
+        assert!(clear < 60 && (300..500).contains(&noisy), "{clear} {noisy}");
+    }
+
+    #[test]
+    fn an_unknown_clock_offset_changes_nothing() {
+        let offset = -40_000_000_000; // the receiver's clock is 11 hours behind: before the world began
+        assert_eq!(accepted(&train(1, &[offset; 5])), 1000);
+        assert_eq!(accepted(&train(1, &[1, 2, 3, 4, 5].map(|i| offset + 100 * i))), 0);
+    }
+
+    #[test]
+    fn a_lost_packet_rejects_the_train() {
+        let mut probe = train(1, &[50; 5]);
+        probe.on_loss();
+        assert!(probe.is_complete());
+        assert_eq!(accepted(&probe), 0);
+    }
+
+    #[test]
+    fn a_missing_receipt_rejects_the_train_unless_it_is_forgiven() {
+        let mut probe = Probe::new(5);
+        probe.start(Time::ZERO, Some(BASE), TEST, 5);
+        for i in 0..5 {
+            let left = Time::ZERO + Duration::from_millis(i);
+            probe.on_sent(left, i, PACKET);
+            if i != 2 {
+                probe.on_arrival(&arrival(i, left, 50));
+                probe.on_arrival(&arrival(i, left, 50)); // twice is once
+            }
+        }
+        assert!(!probe.is_complete());
+        assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Rejected);
+        assert_eq!(probe.judge(FLAT, 1, &mut Stream::from_seed(1)), Verdict::Accepted(TEST));
+    }
+
+    #[test]
+    fn a_train_grants_no_more_than_it_offered() {
+        let mut random = Stream::from_seed(1);
+        assert_eq!(train(1, &[50; 5]).judge(FLAT, 0, &mut random), Verdict::Accepted(TEST));
+        assert_eq!(train(2, &[50; 5]).judge(FLAT, 0, &mut random), Verdict::Unproved);
+        let mut probe = train(1, &[50; 4]);
+        probe.on_sent(Time::ZERO + Duration::from_millis(1004), 4, PACKET);
+        (probe.packets, probe.received) = (5, 5);
+        probe.last_left = Time::ZERO + Duration::from_millis(1006); // 4 packets in 6 ms: 5.3 Mb/s
+        assert_eq!(probe.judge(FLAT, 0, &mut random), Verdict::Accepted(Rate::from_bps(1_333_333)));
+    }
+}

@@ -1,0 +1,112 @@
+//! What to ask for next, and when (section 3.3).
+//!
+//! ```text
+//! accepted:            test *= 2
+//! rejected:            test /= 2, down to 1% of the base rate
+//! rejected at 1%:      interval *= 2, up to 100 round trips; the next probe comes at random within it
+//! ```
+
+use rampmeter_units::{Duration, Rate, Stream, Time};
+
+use super::Config;
+
+#[derive(Debug, Clone)]
+pub(super) struct Search {
+    test: Rate,
+    /// Round trips in which one probe is placed; 1 while the search goes on.
+    interval: f64,
+}
+
+impl Search {
+    /// A search that begins with `test`.
+    pub(super) fn new(test: Rate) -> Self {
+        Self { test, interval: 1.0 }
+    }
+
+    /// The rate to ask for on top of `base`; `least` is the rate below which nothing would move.
+    pub(super) fn test(&self, config: &Config, base: Option<Rate>, least: Rate) -> Rate {
+        let most = base.zip(config.largest_step).map_or(config.fastest, |(base, step)| base.scale(step));
+        let room = config.fastest.saturating_sub(base.unwrap_or(Rate::ZERO));
+        self.test.min(most).min(room).max(Self::floor(config, base, least))
+    }
+
+    pub(super) fn accepted(&mut self, test: Rate) {
+        self.test = test + test;
+        self.interval = 1.0;
+    }
+
+    pub(super) fn rejected(&mut self, config: &Config, test: Rate, base: Option<Rate>, least: Rate) {
+        let floor = Self::floor(config, base, least);
+        if test <= floor {
+            self.interval = (self.interval * 2.0).min(config.longest_backoff);
+        }
+        self.test = test.scale(0.5).max(floor);
+    }
+
+    /// When the next probe may begin: never two in one round trip.
+    pub(super) fn next(&self, now: Time, started: Time, rtt: Duration, random: &mut Stream) -> Time {
+        let placed = if self.interval > 1.0 { rtt.scale(self.interval * random.uniform()) } else { Duration::ZERO };
+        (now + placed).max(started + rtt)
+    }
+
+    fn floor(config: &Config, base: Option<Rate>, least: Rate) -> Rate {
+        base.map_or(least, |base| base.scale(config.least_step)).max(Rate::from_bps(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAST: Rate = Rate::from_bps(1_000);
+
+    fn mbps(n: f64) -> Rate {
+        Rate::from_bps_f64(n * 1e6)
+    }
+
+    #[test]
+    fn a_success_doubles_and_a_failure_halves_the_next_test_rate() {
+        let config = Config::default();
+        let mut search = Search::new(mbps(4.0));
+        search.accepted(mbps(4.0));
+        assert_eq!(search.test(&config, Some(mbps(4.0)), LEAST), mbps(8.0));
+        search.rejected(&config, mbps(8.0), Some(mbps(4.0)), LEAST);
+        assert_eq!(search.test(&config, Some(mbps(4.0)), LEAST), mbps(4.0));
+    }
+
+    #[test]
+    fn no_probe_asks_for_less_than_a_hundredth_of_the_base_rate() {
+        let config = Config::default();
+        let mut search = Search::new(mbps(1.0));
+        for _ in 0..10 {
+            search.rejected(&config, search.test(&config, Some(mbps(40.0)), LEAST), Some(mbps(40.0)), LEAST);
+        }
+        assert_eq!(search.test(&config, Some(mbps(40.0)), LEAST), mbps(0.4));
+    }
+
+    #[test]
+    fn failures_at_the_floor_space_probes_up_to_a_hundred_round_trips() {
+        let (config, base, rtt) = (Config::default(), Some(mbps(40.0)), Duration::from_millis(20));
+        let mut random = Stream::from_seed(1);
+        let mut search = Search::new(mbps(0.4));
+        let mut intervals = Vec::new();
+        for _ in 0..9 {
+            search.rejected(&config, mbps(0.4), base, LEAST);
+            intervals.push(search.interval);
+            for _ in 0..100 {
+                let next = search.next(Time::ZERO, Time::ZERO, rtt, &mut random);
+                assert!(next >= Time::ZERO + rtt && next <= Time::ZERO + rtt.scale(search.interval));
+            }
+        }
+        assert_eq!(intervals, [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 100.0, 100.0]);
+        search.accepted(mbps(0.4));
+        assert_eq!(search.next(Time::ZERO + rtt * 3, Time::ZERO, rtt, &mut random), Time::ZERO + rtt * 3);
+    }
+
+    #[test]
+    fn a_step_may_be_bounded_by_the_base_rate() {
+        let config = Config { largest_step: Some(1.0), ..Config::default() };
+        assert_eq!(Search::new(mbps(8.0)).test(&config, Some(mbps(2.0)), LEAST), mbps(2.0));
+        assert_eq!(Search::new(mbps(8.0)).test(&config, None, LEAST), mbps(8.0));
+    }
+}

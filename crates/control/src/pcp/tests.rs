@@ -1,0 +1,180 @@
+//! The probe's life as the world sees it: what may leave, when, and what a verdict changes.
+
+use rampmeter_units::Ecn;
+use rampmeter_wire::RouterFeedback;
+
+use super::*;
+use crate::Arrival;
+
+const PACKET: Bytes = Bytes::new(1000);
+const RTT: Duration = Duration::from_millis(20);
+
+/// A sender in a world where nothing is ever late.
+struct World {
+    pcp: Pcp,
+    now: Time,
+    next: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(&Config { slowest: Duration::from_secs(1), ..Config::default() }, None)
+    }
+
+    fn with(config: &Config, history: Option<History>) -> Self {
+        let mut pcp = Pcp::new(config, Stream::from_seed(1));
+        pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
+        Self { pcp, now: Time::ZERO, next: 0 }
+    }
+
+    /// Sends until nothing may leave, or `most` packets; when each left and how big it was.
+    fn send(&mut self, most: usize) -> Vec<(Time, u64, Bytes)> {
+        let mut left = Vec::new();
+        while left.len() < most && self.pcp.departure().at < Time::MAX {
+            let Departure { at, bytes, .. } = self.pcp.departure();
+            self.now = self.now.max(at);
+            left.push((self.now, self.next, bytes));
+            self.pcp.on_sent(self.now, &Sent { number: self.next, bytes, outstanding: bytes });
+            self.next += 1;
+        }
+        left
+    }
+
+    /// All of `left` are acknowledged a round trip after the last; each took `grows` longer than the one before.
+    fn acknowledge(&mut self, left: &[(Time, u64, Bytes)], grows: Duration) {
+        self.now = left.last().unwrap().0 + RTT;
+        for (i, &(sent_at, number, bytes)) in left.iter().enumerate() {
+            let received_at = sent_at + RTT / 2 + grows * i as u64;
+            let arrivals = [Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
+            let ack = Ack {
+                acked: bytes,
+                outstanding: Bytes::ZERO,
+                rtt: Some(RTT),
+                smoothed_rtt: RTT,
+                min_rtt: RTT,
+                arrivals: &arrivals,
+                feedback: RouterFeedback::None,
+                recovering: false,
+                app_limited: false,
+            };
+            self.pcp.on_ack(self.now, &ack);
+        }
+    }
+
+    fn lose(&mut self, kind: LossKind, number: u64) {
+        let last_sent = self.next - 1;
+        let loss = Loss { kind, bytes: PACKET, flight: PACKET, number, last_sent, recovering: false, repeated: false };
+        self.pcp.on_loss(self.now, &loss);
+    }
+
+    /// A sender whose first probe was accepted and whose second train has not begun.
+    fn established() -> Self {
+        let mut world = Self::new();
+        let train = world.send(9);
+        world.acknowledge(&train, Duration::ZERO);
+        world
+    }
+}
+
+#[test]
+fn the_first_probe_is_one_packet_in_five_at_a_packet_per_half_round_trip() {
+    let mut world = World::new();
+    let train = world.send(9);
+    assert_eq!(train.len(), 5);
+    for (i, (at, _, bytes)) in train.iter().enumerate() {
+        assert_eq!((*at, *bytes), (Time::ZERO + Duration::from_millis(2) * i as u64, PACKET / 5));
+    }
+}
+
+#[test]
+fn before_the_first_success_nothing_but_probes_leaves_one_a_round_trip() {
+    let mut world = World::new();
+    let train = world.send(9);
+    assert_eq!(world.pcp.departure().at, Time::MAX);
+    world.acknowledge(&train, Duration::from_millis(1));
+    assert_eq!(world.pcp.base, None);
+    let second = world.send(9);
+    assert_eq!(second.len(), 5);
+    assert!(second[0].0 >= train[0].0 + RTT);
+    assert_eq!(second[1].0.since(second[0].0), Duration::from_millis(4)); // half the rate
+}
+
+#[test]
+fn a_success_is_jumped_to_at_once_and_the_next_train_is_on_top_of_it() {
+    let mut world = World::established();
+    assert_eq!(world.pcp.base, Some(Rate::of(PACKET, RTT / 2)));
+    assert_eq!(world.pcp.phase, Phase::Sending);
+    assert_eq!(world.pcp.rate(), Some(Rate::of(PACKET * 3, RTT / 2)));
+    let train = world.send(5);
+    assert!(train.iter().all(|(_, _, bytes)| *bytes == PACKET));
+    assert_eq!(world.pcp.rate(), Some(Rate::of(PACKET, RTT / 2)));
+}
+
+#[test]
+fn a_train_of_which_nothing_comes_back_is_rejected_and_waited_for_ever_longer() {
+    let mut world = World::new();
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        let train = world.send(9);
+        let until = world.pcp.deadline();
+        waits.push(until.since(train[4].0));
+        world.pcp.on_deadline(until - Duration::from_nanos(1));
+        assert_eq!(world.pcp.departure().at, Time::MAX);
+        world.now = until;
+        world.pcp.on_deadline(until);
+    }
+    assert_eq!(waits, [200, 400, 800].map(Duration::from_millis));
+}
+
+#[test]
+fn a_lost_packet_changes_nothing_but_the_fate_of_its_train() {
+    let mut world = World::established();
+    let (base, train) = (world.pcp.base, world.send(5));
+    world.lose(LossKind::Transient, 0);
+    assert_eq!(
+        (world.pcp.base, world.pcp.search.clone().test(&world.pcp.config, base, Rate::ZERO)),
+        (base, world.pcp.probe.test())
+    );
+    world.lose(LossKind::Transient, train[2].1);
+    assert_eq!(world.pcp.base, base);
+    assert_eq!(world.pcp.search.test(&world.pcp.config, base, Rate::ZERO), world.pcp.probe.test().scale(0.5));
+}
+
+#[test]
+fn when_nothing_comes_back_the_rate_is_halved_down_to_a_floor() {
+    let mut world = World::established();
+    let base = world.pcp.base.unwrap();
+    world.lose(LossKind::Persistent, 0);
+    assert_eq!(world.pcp.base, Some(base.scale(0.5)));
+    for _ in 0..50 {
+        world.lose(LossKind::Persistent, 0);
+    }
+    assert_eq!(world.pcp.base, Some(Rate::of(PACKET, Duration::from_secs(1))));
+}
+
+#[test]
+fn an_application_that_stops_mid_train_gets_a_verdict_on_what_left() {
+    let mut world = World::new();
+    let train = world.send(3);
+    world.pcp.on_app_limited(world.now);
+    assert_eq!(world.pcp.departure().at, Time::MAX);
+    world.acknowledge(&train, Duration::ZERO);
+    assert!(world.pcp.base.is_some());
+}
+
+#[test]
+fn after_a_silence_the_flow_starts_over_from_a_third_of_its_rate() {
+    let mut world = World::established();
+    let base = world.pcp.base.unwrap();
+    world.pcp.on_idle(world.now, Duration::from_millis(50), Duration::from_millis(200));
+    assert_eq!(world.pcp.base, Some(base));
+    world.pcp.on_idle(world.now, Duration::from_millis(300), Duration::from_millis(200));
+    assert_eq!((world.pcp.base, world.pcp.rate()), (None, Some(base.scale(1.0 / 3.0))));
+}
+
+#[test]
+fn with_history_the_first_train_asks_for_a_third_of_it() {
+    let history = History { base_rate: Rate::from_bps(30_000_000), deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT };
+    let world = World::with(&Config::default(), Some(history));
+    assert_eq!(world.pcp.rate(), Some(Rate::from_bps(10_000_000)));
+}

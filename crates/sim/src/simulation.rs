@@ -1,0 +1,226 @@
+//! One thing after another.
+//!
+//! A link that wakes up hands each packet that has arrived to the next hop: another link, or the host at the path's end.
+//! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once.
+
+use rampmeter_router::{AnyRouter, Link};
+use rampmeter_scenario::{Outcome, Plan};
+use rampmeter_transport::Event;
+use rampmeter_units::{Bytes, Time};
+use rampmeter_wire::Kind;
+
+use crate::agenda::{Actor, Agenda};
+use crate::flow::{ENDLESS, Flow};
+use crate::host::Host;
+use crate::meters::Meters;
+use crate::packet::{Boxed, Pool};
+use crate::paths::{Hop, Paths, is_forward, reverse};
+use crate::timetable::{Entry, Timetable};
+
+pub(crate) type SimulatedLink = Link<Boxed, AnyRouter<Boxed>>;
+
+/// A network with everything that is under way in it.
+pub(crate) struct Simulation<'a> {
+    pub(crate) plan: &'a Plan,
+    /// Links are the first actors, hosts follow.
+    pub(crate) agenda: Agenda,
+    pub(crate) timetable: Timetable,
+    pub(crate) meters: Meters,
+    pub(crate) links: Vec<SimulatedLink>,
+    pub(crate) paths: Paths,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) pool: Pool,
+    /// Transfers under way that the run waits for.
+    pub(crate) pending: usize,
+    /// Packets with payload that have reached their hosts.
+    pub(crate) data_packets: u64,
+}
+
+impl Simulation<'_> {
+    pub(crate) fn run(mut self) -> Outcome {
+        let end = self.plan.end();
+        while !(self.meters.over && self.pending == 0) {
+            let planned = self.timetable.next();
+            match self.agenda.next() {
+                Some((now, actor)) if now < planned => {
+                    if now > end {
+                        break;
+                    }
+                    self.wake(now, actor);
+                }
+                _ => match self.timetable.take() {
+                    Some((now, entry)) if now <= end => self.happen(now, entry),
+                    _ => break,
+                },
+            }
+        }
+        self.outcome()
+    }
+
+    fn wake(&mut self, now: Time, actor: Actor) {
+        let next = match (actor as usize).checked_sub(self.links.len()) {
+            None => self.wake_link(now, actor),
+            Some(host) => self.wake_host(now, host as u32),
+        };
+        self.agenda.done(actor, now, next);
+    }
+
+    fn wake_link(&mut self, now: Time, link: u32) -> Time {
+        self.links[link as usize].advance(now);
+        while let Some(mut packet) = self.links[link as usize].arrive(now) {
+            packet.hop += 1;
+            self.hand_on(now, packet);
+        }
+        self.links[link as usize].next_event()
+    }
+
+    fn wake_host(&mut self, now: Time, host: u32) -> Time {
+        let endpoint = &mut self.hosts[host as usize].endpoint;
+        if endpoint.deadline() <= now {
+            endpoint.on_deadline(now);
+            self.attend(now, host, None);
+        }
+        self.hosts[host as usize].endpoint.deadline()
+    }
+
+    fn happen(&mut self, now: Time, entry: Entry) {
+        match entry {
+            Entry::MeasureFrom => self.measure_from(now),
+            Entry::MeasureTo => self.measure_to(now),
+            Entry::Sample => self.sample(now),
+            Entry::Change(link, change) => self.change(now, link as usize, change as usize),
+            Entry::Start(flow) => self.start(now, flow),
+            Entry::Stop(flow) => self.stop(now, flow),
+        }
+    }
+
+    fn change(&mut self, now: Time, link: usize, change: usize) {
+        self.measure_capacity(now);
+        let change = self.plan.links[link].changes[change];
+        let changing = &mut self.links[link];
+        changing.advance(now);
+        if let Some(rate) = change.rate {
+            changing.set_rate(now, rate);
+        }
+        if let Some(delay) = change.delay {
+            changing.set_delay(delay);
+        }
+        let next = changing.next_event();
+        self.agenda.wake(link as Actor, next);
+    }
+
+    fn start(&mut self, now: Time, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let bytes = self.plan.flows[index as usize].bytes;
+        let host = &mut self.hosts[flow.sender as usize];
+        let opened = host.endpoint.open(now, flow.path, &host.config);
+        flow.opened = opened;
+        let Some(connection) = opened else { return };
+        host.set_flow(connection, index);
+        host.endpoint.write(now, connection, bytes.map_or(ENDLESS, Bytes::as_u64));
+        if bytes.is_some() {
+            host.endpoint.finish(now, connection);
+            flow.pending = true;
+            self.pending += 1;
+        }
+        let sender = flow.sender;
+        self.attend(now, sender, None);
+    }
+
+    fn stop(&mut self, now: Time, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let Some(connection) = flow.opened else { return };
+        self.pending -= usize::from(std::mem::take(&mut flow.pending));
+        let sender = flow.sender;
+        self.hosts[sender as usize].endpoint.finish_early(now, connection);
+        self.attend(now, sender, None);
+    }
+
+    /// The packet has reached the hop it names.
+    fn hand_on(&mut self, now: Time, packet: Boxed) {
+        match self.paths.hop(packet.hop) {
+            Hop::Link(link) => self.offer(now, link, packet),
+            Hop::Host(host) => self.deliver(now, host, packet),
+        }
+    }
+
+    fn offer(&mut self, now: Time, link: u32, packet: Boxed) {
+        let offered = &mut self.links[link as usize];
+        if let Some(dropped) = offered.offer(now, packet) {
+            self.pool.take_back(dropped);
+        }
+        self.agenda.wake(link, offered.next_event());
+    }
+
+    fn deliver(&mut self, now: Time, host: u32, packet: Boxed) {
+        let (flow, header) = (packet.flow, &packet.header);
+        let endpoint = &mut self.hosts[host as usize].endpoint;
+        endpoint.receive(now, reverse(packet.path), header, packet.ecn, now);
+        let to_receiver = is_forward(packet.path) && header.sequence_len() > 0;
+        self.data_packets += u64::from(header.payload > 0);
+        self.pool.take_back(packet);
+        self.drain_events(now, host, flow);
+        if to_receiver {
+            self.take_arrived(now, flow);
+        }
+        self.attend(now, host, Some(flow));
+    }
+
+    /// The receiver's application takes what has arrived.
+    fn take_arrived(&mut self, now: Time, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let Some(id) = flow.accepted else { return };
+        let endpoint = &mut self.hosts[flow.receiver as usize].endpoint;
+        let Some(connection) = endpoint.connection(id) else { return };
+        let (arrived, complete) = (Bytes::new(connection.arrived()), connection.is_received());
+        if arrived > flow.delivered {
+            endpoint.consume(now, id, (arrived - flow.delivered).as_u64());
+            flow.delivered = arrived;
+        }
+        if complete && flow.response.is_none() {
+            let plan = &self.plan.flows[index as usize];
+            if plan.bytes == Some(arrived) {
+                flow.response = Some(now.since(plan.start));
+            }
+            self.pending -= usize::from(std::mem::take(&mut flow.pending));
+            endpoint.finish(now, id);
+        }
+    }
+
+    /// Takes from a host what it has to say and to send. `answering` is the flow of the packet it has just got.
+    fn attend(&mut self, now: Time, host: u32, answering: Option<u32>) {
+        self.drain_events(now, host, answering.unwrap_or(u32::MAX));
+        while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
+            let this = &mut self.hosts[host as usize];
+            // An accepter's first packet answers the packet that made it.
+            if let (Kind::SynAck, Some(flow)) = (transmit.packet.kind, answering) {
+                this.set_flow(transmit.connection, flow);
+            }
+            let flow = this.flow(transmit.connection);
+            let hop = self.paths.start(transmit.to);
+            let packet = self.pool.packet(transmit, flow, hop);
+            self.hand_on(now, packet);
+        }
+        let deadline = self.hosts[host as usize].endpoint.deadline();
+        self.agenda.wake(self.links.len() as Actor + host, deadline);
+    }
+
+    fn drain_events(&mut self, now: Time, host: u32, answering: u32) {
+        while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
+            match event {
+                Event::Opened(..) => {}
+                Event::Accepted(connection, _) => self.flows[answering as usize].accepted = Some(connection),
+                Event::Closed(connection, _, statistics) => {
+                    let index = self.hosts[host as usize].flow(connection);
+                    let flow = &mut self.flows[index as usize];
+                    if flow.sender == host && flow.opened == Some(connection) {
+                        flow.statistics = statistics;
+                        self.pending -= usize::from(std::mem::take(&mut flow.pending));
+                    }
+                    let _ = now;
+                }
+            }
+        }
+    }
+}

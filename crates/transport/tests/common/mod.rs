@@ -1,0 +1,212 @@
+//! Two endpoints in virtual time over a channel that loses, duplicates and reorders packets, with real bytes and real
+//! encodings.
+//!
+//! ```text
+//!  opener ──── one-way delay, faults ────► accepter
+//!         ◄─── one-way delay, faults ────
+//! ```
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeMap;
+
+use rampmeter_control::{AnyController, Registry};
+use rampmeter_transport::{
+    CloseReason, Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, SendBuffer, Statistics,
+};
+use rampmeter_units::{Duration, Ecn, Stream, Time};
+use rampmeter_wire::{decode, encode};
+
+/// What the channel does to packets, in each direction.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faults {
+    pub loss: f64,
+    pub duplication: f64,
+    /// Probability that a packet is held back by up to `hold`.
+    pub reordering: f64,
+    pub hold: Duration,
+    /// Probability that a byte is damaged; checksums (UDP's) turn that into a loss.
+    pub corruption: f64,
+}
+
+pub struct End {
+    pub endpoint: Endpoint<AnyController, u32>,
+    pub connection: Option<ConnectionId>,
+    pub to_send: SendBuffer,
+    pub received: ReceiveBuffer,
+    pub read: Vec<u8>,
+    pub closed: Option<(CloseReason, Statistics)>,
+    pub rtt: Option<Duration>,
+    finished: bool,
+}
+
+pub type Filter = Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>;
+
+pub struct Pair {
+    pub now: Time,
+    pub ends: [End; 2],
+    pub delay: Duration,
+    pub faults: Faults,
+    /// Nothing passes from now on.
+    pub dead: bool,
+    pub passed: u64,
+    random: Stream,
+    in_flight: BTreeMap<(Time, u64), (usize, Vec<u8>, Ecn)>,
+    sequence: u64,
+    /// Called for each packet that leaves, with its sender; false loses it.
+    pub filter: Filter,
+}
+
+impl Pair {
+    pub fn new(controller: &str, config: &Config, seed: u64) -> Self {
+        let factory = Registry::default().factory(controller, &toml::Table::new()).unwrap();
+        let end = |accept: Option<Config>, salt: u64| {
+            let factory = factory.clone();
+            let mut made = 0;
+            let make = move || {
+                made += 1;
+                factory(Stream::from_seed(seed ^ salt ^ made))
+            };
+            let config = EndpointConfig { accept, ..EndpointConfig::default() };
+            End {
+                endpoint: Endpoint::new(config, make, Stream::from_seed(seed ^ salt)),
+                connection: None,
+                to_send: SendBuffer::default(),
+                received: ReceiveBuffer::default(),
+                read: Vec::new(),
+                closed: None,
+                rtt: None,
+                finished: false,
+            }
+        };
+        let mut pair = Self {
+            now: Time::ZERO,
+            ends: [end(None, 0x100), end(Some(config.clone()), 0x200)],
+            delay: Duration::from_millis(10),
+            faults: Faults::default(),
+            dead: false,
+            passed: 0,
+            random: Stream::from_seed(seed),
+            in_flight: BTreeMap::new(),
+            sequence: 0,
+            filter: Box::new(|_, _| true),
+        };
+        pair.ends[0].connection = pair.ends[0].endpoint.open(Time::ZERO, 1, config);
+        pair
+    }
+
+    /// `end` writes `bytes` and, once they are delivered to the transport, ends its stream.
+    pub fn send(&mut self, end: usize, bytes: &[u8]) {
+        self.ends[end].to_send.write(bytes);
+        self.try_write(end);
+    }
+
+    fn try_write(&mut self, end: usize) {
+        let e = &mut self.ends[end];
+        let Some(id) = e.connection else { return };
+        if !e.finished {
+            e.finished = true;
+            e.endpoint.write(self.now, id, e.to_send.len() as u64);
+            e.endpoint.finish(self.now, id);
+        }
+    }
+
+    /// Runs until both connections are over or `limit` has passed. True if both are over.
+    pub fn run(&mut self, limit: Duration) -> bool {
+        let until = self.now + limit;
+        for step in 0.. {
+            assert!(
+                step < 300_000,
+                "going round in circles at {}: {:?}",
+                self.now,
+                self.ends.each_ref().map(|e| &e.endpoint)
+            );
+            self.flush();
+            if self.ends.iter().all(|e| e.closed.is_some()) {
+                return true;
+            }
+            let packet = self.in_flight.keys().next().map_or(Time::MAX, |(at, _)| *at);
+            let next = self.ends.iter().map(|e| e.endpoint.deadline()).fold(packet, Time::min);
+            if next > until || next == Time::MAX {
+                self.now = until;
+                return false;
+            }
+            self.now = self.now.max(next);
+            while let Some(entry) = self.in_flight.first_entry().filter(|e| e.key().0 <= self.now) {
+                let (to, bytes, ecn) = entry.remove();
+                self.deliver(to, &bytes, ecn);
+            }
+            for e in &mut self.ends {
+                if e.endpoint.deadline() <= self.now {
+                    e.endpoint.on_deadline(self.now);
+                }
+            }
+        }
+        false
+    }
+
+    fn deliver(&mut self, to: usize, datagram: &[u8], ecn: Ecn) {
+        let (packet, payload) = decode(datagram).expect("the channel only loses whole packets");
+        self.passed += 1;
+        let (now, from) = (self.now, 1 - to as u32);
+        let e = &mut self.ends[to];
+        if let Some(news) = e.endpoint.receive(now, from, &packet, ecn, now) {
+            e.received.store(news.offset, &payload[news.skip..news.skip + news.len]);
+            let arrived = e.endpoint.connection(news.connection).map_or(0, rampmeter_transport::Connection::arrived);
+            let taken = e.received.read(arrived, &mut e.read);
+            e.endpoint.consume(now, news.connection, taken as u64);
+        }
+    }
+
+    fn flush(&mut self) {
+        for from in 0..2 {
+            while let Some(event) = self.ends[from].endpoint.poll_event() {
+                let e = &mut self.ends[from];
+                match event {
+                    Event::Opened(id, rtt) | Event::Accepted(id, rtt) => {
+                        e.rtt = Some(rtt);
+                        e.connection = Some(id);
+                        self.try_write(from);
+                    }
+                    Event::Closed(_, reason, statistics) => e.closed = Some((reason, statistics)),
+                }
+            }
+            while let Some(transmit) = self.ends[from].endpoint.poll_transmit(self.now) {
+                assert_eq!(transmit.to, 1 - from as u32);
+                let mut bytes = Vec::new();
+                encode(&transmit.packet, &mut bytes);
+                let payload = usize::from(transmit.packet.payload);
+                let copied = self.ends[from].to_send.copy(transmit.offset, payload, &mut bytes);
+                assert!(copied || payload == 0, "asked for bytes that were never written");
+                let passes = (self.filter)(from, &transmit.packet);
+                if passes && !self.dead {
+                    self.put(1 - from, bytes, transmit.ecn);
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, to: usize, bytes: Vec<u8>, ecn: Ecn) {
+        let faults = self.faults;
+        let damaged = self.random.chance(1.0 - (1.0 - faults.corruption).powi(bytes.len() as i32));
+        if damaged || self.random.chance(faults.loss) {
+            return;
+        }
+        if self.random.chance(faults.duplication) {
+            self.schedule(to, bytes.clone(), ecn);
+        }
+        self.schedule(to, bytes, ecn);
+    }
+
+    fn schedule(&mut self, to: usize, bytes: Vec<u8>, ecn: Ecn) {
+        let held = self.random.chance(self.faults.reordering);
+        let extra = if held { self.faults.hold.scale(self.random.uniform()) } else { Duration::ZERO };
+        self.sequence += 1;
+        self.in_flight.insert((self.now + self.delay + extra, self.sequence), (to, bytes, ecn));
+    }
+}
+
+/// Bytes that are recognisably out of place anywhere but where they belong.
+pub fn pattern(len: usize, salt: u8) -> Vec<u8> {
+    (0..len).map(|n| (n as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ salt).collect()
+}

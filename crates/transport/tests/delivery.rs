@@ -1,0 +1,153 @@
+//! Bytes in are bytes out, whatever the network does to packets, or the connection says that the path is dead.
+
+mod common;
+
+use common::{Faults, Pair, pattern};
+use proptest::prelude::*;
+use rampmeter_transport::{CloseReason, Config, Recovery};
+use rampmeter_units::{Bytes, Duration};
+use rampmeter_wire::Kind;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn config() -> Config {
+    // Losses of 30% each way need patience: half of all round trips fail.
+    Config { most_timeouts: 40, ..Config::default() }
+}
+
+fn any_recovery() -> impl Strategy<Value = Recovery> {
+    prop_oneof![Just(Recovery::Reno), Just(Recovery::NewReno), Just(Recovery::Sack)]
+}
+
+fn assert_delivered(pair: &Pair, forward: &[u8], backward: &[u8]) -> Result<(), TestCaseError> {
+    for (end, expected) in [(1, forward), (0, backward)] {
+        let got = &pair.ends[end].read;
+        prop_assert_eq!(got.len(), expected.len(), "end {} closed {:?}", end, pair.ends[end].closed);
+        prop_assert!(got == expected, "end {} got other bytes", end);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn exactly_the_bytes_sent_are_delivered_both_ways(
+        seed: u64,
+        controller in prop_oneof![Just("reno"), Just("newreno"), Just("fixed-rate")],
+        recovery in any_recovery(),
+        lens in (0usize..60_000, 0usize..60_000),
+        loss in 0.0..0.3f64,
+        duplication in 0.0..0.3f64,
+        reordering in 0.0..0.3f64,
+        corruption in prop_oneof![Just(0.0), 0.0..1e-4f64],
+        delayed_ack in prop_oneof![Just(0u64), Just(200)],
+        detect_lost_retransmissions: bool,
+        receive_window in prop_oneof![Just(1_000_000u64), 1_250..20_000u64],
+    ) {
+        let config = Config {
+            recovery,
+            delayed_ack: Duration::from_millis(delayed_ack),
+            detect_lost_retransmissions,
+            receive_window: Bytes::new(receive_window),
+            // The stream wraps around 2^32 on its way.
+            first_sequence: u32::MAX - 20_000,
+            ..config()
+        };
+        let mut pair = Pair::new(controller, &config, seed);
+        pair.faults = Faults { loss, duplication, reordering, hold: Duration::from_millis(30), corruption };
+        let (forward, backward) = (pattern(lens.0, 1), pattern(lens.1, 2));
+        pair.send(0, &forward);
+        pair.send(1, &backward);
+        let over = pair.run(HOUR * 20);
+        prop_assert!(over, "not over: {:?} {:?}", pair.ends[0].endpoint, pair.ends[1].endpoint);
+        assert_delivered(&pair, &forward, &backward)?;
+    }
+}
+
+#[test]
+fn any_single_packet_may_be_lost() {
+    // A clean run first, to know how many packets there are; then one run for each of them, without it.
+    let data = pattern(30_000, 3);
+    let run = |lose: u64| {
+        let mut pair = Pair::new("newreno", &config(), 7);
+        pair.send(0, &data);
+        pair.send(1, &data[..5_000]);
+        let mut count = 0;
+        pair.filter = Box::new(move |_, _| {
+            count += 1;
+            count != lose
+        });
+        assert!(pair.run(HOUR), "losing packet {lose}: {:?}", pair.ends[0].endpoint);
+        let closed = pair.ends.each_ref().map(|e| e.closed);
+        assert!(pair.ends[1].read == data, "losing packet {lose}: {closed:?}");
+        assert!(pair.ends[0].read == data[..5_000], "losing packet {lose}: {closed:?}");
+        pair.passed
+    };
+    let packets = run(0);
+    assert!(packets > 30);
+    for lose in 1..=packets {
+        run(lose);
+    }
+}
+
+#[test]
+fn a_server_that_speaks_first_survives_the_loss_of_the_openers_first_answer() {
+    let data = pattern(10_000, 3);
+    let mut pair = Pair::new("newreno", &config(), 7);
+    pair.send(1, &data);
+    let mut lost = 0;
+    pair.filter = Box::new(move |from, packet| {
+        let first = from == 0 && packet.kind == Kind::Data && lost < 2;
+        lost += u32::from(first);
+        !first
+    });
+    pair.run(Duration::from_secs(30));
+    assert_eq!(pair.ends[0].read, data);
+}
+
+#[test]
+fn the_handshake_measures_the_round_trip_also_after_losses() {
+    for lose in 0..4 {
+        let mut pair = Pair::new("newreno", &config(), 7);
+        pair.send(0, b"hello");
+        let mut lost = 0;
+        pair.filter = Box::new(move |_, packet| {
+            let drop = packet.kind != Kind::Data && lost < lose;
+            lost += u32::from(drop);
+            !drop
+        });
+        assert!(pair.run(HOUR));
+        assert_eq!(pair.ends[0].rtt, Some(Duration::from_millis(20)), "{lose} lost");
+    }
+}
+
+#[test]
+fn a_dead_path_is_reported_and_not_waited_for_without_end() {
+    let mut pair = Pair::new("newreno", &Config { most_timeouts: 5, ..Config::default() }, 7);
+    pair.send(0, &pattern(100_000, 1));
+    pair.run(Duration::from_millis(50));
+    pair.dead = true;
+    assert!(!pair.run(Duration::from_secs(60)), "the accepter has nothing to send and may wait");
+    assert_eq!(pair.ends[0].closed.map(|(reason, _)| reason), Some(CloseReason::TimedOut));
+}
+
+#[test]
+fn nobody_there_is_reported() {
+    let mut pair = Pair::new("newreno", &Config { most_timeouts: 3, ..Config::default() }, 7);
+    pair.dead = true;
+    pair.run(HOUR);
+    assert_eq!(pair.ends[0].closed.map(|(reason, _)| reason), Some(CloseReason::TimedOut));
+}
+
+#[test]
+fn an_abort_resets_the_peer() {
+    let mut pair = Pair::new("newreno", &config(), 7);
+    pair.send(0, &pattern(1_000_000, 1));
+    pair.run(Duration::from_millis(100));
+    let (now, id) = (pair.now, pair.ends[0].connection.unwrap());
+    pair.ends[0].endpoint.abort(now, id);
+    assert!(pair.run(HOUR));
+    assert_eq!(pair.ends[0].closed.map(|(reason, _)| reason), Some(CloseReason::Aborted));
+    assert_eq!(pair.ends[1].closed.map(|(reason, _)| reason), Some(CloseReason::Reset));
+}
