@@ -7,6 +7,7 @@
 //!
 //! To add a router: a file with a type that implements [`Router`], a line in [`registry`], a row in `docs/routers.md`.
 
+mod active_flows;
 mod flow_table;
 mod fluid;
 mod indexed_heap;
@@ -17,6 +18,7 @@ mod router;
 
 pub mod drop_tail;
 pub mod fair_queueing;
+pub mod fair_share;
 
 pub use link::{Counts, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};

@@ -85,6 +85,7 @@ macro_rules! routers {
 routers! {
     DropTail: drop_tail, "drop-tail", "First in, first out; full means dropped";
     FairQueueing: fair_queueing, "fair-queueing", "Bit-by-bit round robin over flows (Demers, Keshav, Shenker 1989)";
+    FairShare: fair_share, "fair-share", "Fair queueing that tells flows their share (PCP section 4.2)";
 }
 
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
