@@ -116,6 +116,7 @@ controllers! {
     Reno: crate::reno::Reno, "reno", "TCP Reno: a window, halved by every fast retransmit (RFC 5681)";
     NewReno: crate::newreno::NewReno, "newreno", "TCP NewReno: a window, halved once per window of data (RFC 6582)";
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
+    FairShare: crate::fair_share::FairShare, "fair-share", "The fair share that routers tell (PCP section 4.2)";
 }
 
 impl Controller for AnyController {
