@@ -25,9 +25,7 @@ pub(crate) fn schemes(plan: &Plan, registry: &Registry) -> Result<Vec<Scheme>, W
             unreachable!("plans with kernel schemes are refused");
         };
         let factory = registry.factory(controller, settings)?;
-        let config = Config::read(transport, plan.packet)
-            .map_err(|reason| WorldError::Transport { scheme: scheme.name.clone(), reason })?;
-        Ok(Scheme { config, factory })
+        Ok(Scheme { config: transport.clone(), factory })
     };
     plan.schemes.iter().map(scheme).collect()
 }
