@@ -1,5 +1,5 @@
-//! The fair-share controller against the fair-share router on one link: a closed loop in virtual time, with room
-//! for every packet and an acknowledgement for every packet.
+//! The fair-share controller against the fair-share router on one link: a closed loop in virtual time, with room for
+//! every packet and an acknowledgement for each.
 //!
 //! ```text
 //!  sender 1 ─┐                                   ┌─ answers at once
