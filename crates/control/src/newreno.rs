@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn many_losses_of_one_window_halve_it_once() {
-        let mut newreno = NewReno::new(&Config::default(), Stream::from_seed(1));
+        let mut newreno = NewReno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
         newreno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
         let loss = Loss {
             kind: LossKind::Transient,

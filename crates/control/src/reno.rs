@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn each_fast_retransmit_halves_again() {
-        let mut reno = Reno::new(&Config::default(), Stream::from_seed(1));
+        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
         reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
         let loss = Loss {
             kind: LossKind::Transient,

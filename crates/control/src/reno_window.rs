@@ -11,6 +11,10 @@
 //! the timer runs out:                  S likewise, W = P                 section 3.1
 //! ```
 //!
+//! *Deviation*: `flight` is bounded by `W`. With selective acknowledgements new data goes on leaving while the first hole
+//! is repaired; if the repair is lost too, what is not cumulatively acknowledged grows to many windows, and half of it
+//! would be more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.
+//!
 //! The repair of losses, and with it the question whether a loss belongs to an episode that was already answered, is
 //! the connection's and the caller's.
 
@@ -96,14 +100,18 @@ impl RenoWindow {
     }
 
     pub(crate) fn halve(&mut self, flight: Bytes) {
-        self.threshold = (flight / 2).max(self.packet * 2); // RFC 5681 eq. (4)
+        self.lower_threshold(flight);
         self.window = self.threshold;
         self.counted = Bytes::ZERO;
     }
 
+    fn lower_threshold(&mut self, flight: Bytes) {
+        self.threshold = (flight.min(self.window) / 2).max(self.packet * 2); // RFC 5681 eq. (4)
+    }
+
     pub(crate) fn collapse(&mut self, flight: Bytes, repeated: bool) {
         if !repeated {
-            self.threshold = (flight / 2).max(self.packet * 2); // RFC 5681 eq. (4)
+            self.lower_threshold(flight);
         }
         self.window = self.packet;
         self.counted = Bytes::ZERO;
@@ -173,7 +181,7 @@ pub(crate) mod tests {
     #[test]
     fn congestion_avoidance_adds_one_packet_a_window() {
         for byte_counting in [false, true] {
-            let mut w = window(&Config { byte_counting, ..Config::default() });
+            let mut w = window(&Config { initial_window: 20, byte_counting, ..Config::default() });
             w.halve(PACKET * 20);
             assert_eq!(w.window(), PACKET * 10);
             for _ in 0..10 {
@@ -186,9 +194,10 @@ pub(crate) mod tests {
 
     #[test]
     fn two_packets_are_the_least_a_loss_leaves_and_a_timeout_leaves_one() {
-        let mut w = window(&Config::default());
+        let mut w = window(&Config { initial_window: 32, ..Config::default() });
         w.halve(PACKET);
         assert_eq!(w.window(), PACKET * 2);
+        let mut w = window(&Config { initial_window: 32, ..Config::default() });
         w.collapse(PACKET * 16, false);
         assert_eq!(w.window(), PACKET);
         w.collapse(PACKET * 2, true); // the threshold stays at 8
@@ -198,6 +207,13 @@ pub(crate) mod tests {
         assert_eq!(w.window(), PACKET * 8);
         w.grow(&ack(1));
         assert!(w.window() < PACKET * 9);
+    }
+
+    #[test]
+    fn what_is_outstanding_beyond_the_window_does_not_count() {
+        let mut w = window(&Config::default());
+        w.halve(PACKET * 100);
+        assert_eq!(w.window(), PACKET * 5);
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub(crate) struct Macroflow<C> {
     last_sent: Time,
     packet: Bytes,
     rtt: RttEstimator,
-    /// The application-limited mark has been given since the last packet left.
-    told_app_limited: bool,
+    /// When leave could last be given, nobody asked: the application, not the controller, bounds what is outstanding.
+    app_limited: bool,
 }
 
 impl<C: Controller> Macroflow<C> {
@@ -73,7 +73,7 @@ impl<C: Controller> Macroflow<C> {
             last_sent: Time::ZERO,
             packet: Bytes::ZERO,
             rtt: RttEstimator::default(),
-            told_app_limited: false,
+            app_limited: false,
         }
     }
 
@@ -103,15 +103,16 @@ impl<C: Controller> Macroflow<C> {
             // An empty pipe always takes one packet: a window below one packet must not stop everything.
             let fits = self.outstanding + self.packet <= window || self.outstanding == Bytes::ZERO;
             if asks && !fits {
+                self.app_limited = false;
                 return Attempt::WindowFull;
             }
             let departure = self.controller.departure();
             if departure.at > now {
+                self.app_limited &= !asks;
                 return if asks { Attempt::TooEarly(departure.at) } else { Attempt::NothingToSend };
             }
             if !asks {
-                if fits && !self.told_app_limited {
-                    self.told_app_limited = true;
+                if fits && !std::mem::replace(&mut self.app_limited, true) {
                     self.controller.on_app_limited(now);
                 }
                 return Attempt::NothingToSend;
@@ -131,15 +132,12 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn sent(&mut self, now: Time, bytes: Bytes) {
         self.outstanding += bytes;
         self.last_sent = now;
-        self.told_app_limited = false;
         let sent = Sent { number: self.next_number, bytes, outstanding: self.outstanding };
         self.next_number += 1;
         self.controller.on_sent(now, &sent);
     }
 
     pub(crate) fn update(&mut self, now: Time, update: &Update<'_>) {
-        // Window-limited when not another packet would have fitted before this feedback (RFC 7661's question).
-        let app_limited = self.outstanding + self.packet <= self.controller.window();
         if let Some(rtt) = update.rtt {
             self.rtt.sample(rtt);
         }
@@ -168,7 +166,7 @@ impl<C: Controller> Macroflow<C> {
             arrivals: update.arrivals,
             feedback: update.feedback,
             recovering: update.recovering,
-            app_limited,
+            app_limited: self.app_limited,
         };
         self.controller.on_ack(now, &ack);
     }

@@ -216,6 +216,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
+    /// Bytes transmitted since the link was made.
+    pub fn transmitted(&self) -> Bytes {
+        self.counts.transmitted_bytes
+    }
+
     /// The queue's meter, if it is watched.
     pub fn queue(&self) -> Option<&QueueMeter> {
         self.meter.as_ref()

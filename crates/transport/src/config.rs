@@ -64,6 +64,15 @@ impl Config {
     /// Largest timeout (RFC 6298 (2.5) allows any bound from 60 s).
     pub(crate) const MAX_RTO: Duration = Duration::from_secs(60);
 
+    /// Reads a scenario's table, for packets of up to `packet` bytes unless it says otherwise.
+    pub fn read(table: &toml::Table, packet: Bytes) -> Result<Self, String> {
+        let mut config: Self = table.clone().try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+        if !table.contains_key("packet") {
+            config.packet = packet;
+        }
+        config.check().map(|()| config)
+    }
+
     /// Refuses values that make no sense, saying which and what would be right.
     pub fn check(&self) -> Result<(), String> {
         if !(Bytes::new(256)..=Bytes::new(65_000)).contains(&self.packet) {

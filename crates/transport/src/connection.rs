@@ -11,6 +11,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, List, Packet, RouterFeedback, UDP_BYTES, encoded_len};
 
 use crate::config::Config;
+use crate::endpoint::ConnectionId;
 use crate::receiver::{Fresh, Receiver};
 use crate::sender::{Learnt, Sender};
 
@@ -371,6 +372,11 @@ impl Connection {
     /// Our stream has been delivered whole.
     pub fn is_delivered(&self) -> bool {
         self.sender.is_done()
+    }
+
+    /// What the peer calls this connection; meaningful once it is open.
+    pub fn peer(&self) -> ConnectionId {
+        ConnectionId::from_number(self.remote)
     }
 
     /// Where it stands.

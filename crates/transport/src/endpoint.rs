@@ -49,8 +49,18 @@ pub struct ConnectionId(u32);
 const INDEX_BITS: u32 = 20;
 
 impl ConnectionId {
-    fn index(self) -> usize {
+    /// A small number for tables; that of a closed connection is used again.
+    pub fn index(self) -> usize {
         (self.0 & ((1 << INDEX_BITS) - 1)) as usize
+    }
+
+    /// The id as it travels.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    pub(crate) fn from_number(number: u32) -> Self {
+        Self(number)
     }
 }
 

@@ -158,7 +158,7 @@ impl Receiver {
 
     /// The application has taken `bytes` more.
     pub(crate) fn consume(&mut self, bytes: u64) {
-        self.consumed = (self.consumed + bytes).min(self.arrived());
+        self.consumed = self.consumed.saturating_add(bytes).min(self.arrived());
         // A window that was nearly shut and opens well is worth telling (RFC 9293 section 3.8.6.2.2).
         let opened = (self.consumed + self.capacity).saturating_sub(self.told_window);
         let nearly_shut = self.told_window.saturating_sub(self.next) < self.capacity / 4;

@@ -1,0 +1,167 @@
+//! What flows get from the manager: turns, leave within the window, shared state.
+
+use proptest::prelude::*;
+use rampmeter_control::newreno::{Config, NewReno};
+use rampmeter_control::{Algorithm, Arrival, LossKind};
+use rampmeter_manager::{Destination, FlowId, Grant, Grouping, Manager, Update, UpdateLoss};
+use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+const PACKET: Bytes = Bytes::new(1250);
+const RTT: Duration = Duration::from_millis(20);
+const HERE: Destination = Destination(1);
+
+fn newreno() -> NewReno {
+    NewReno::new(&Config::default(), Stream::from_seed(1))
+}
+
+fn open(manager: &mut Manager<NewReno>, destination: Destination) -> FlowId {
+    let flow = manager.open(Time::ZERO, destination, newreno);
+    manager.on_path(Time::ZERO, flow, PACKET, RTT, RouterFeedback::None);
+    flow
+}
+
+/// Every flow always has a packet to send; takes grants until there are none.
+fn send_all(manager: &mut Manager<NewReno>, now: Time, flows: &[FlowId]) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    for &flow in flows {
+        manager.request(now, flow, false);
+    }
+    while let Some(grant) = manager.grant(now) {
+        manager.notify(now, grant.flow, PACKET);
+        manager.request(now, grant.flow, false);
+        grants.push(grant);
+    }
+    grants
+}
+
+fn update(acked: u64) -> Update<'static> {
+    Update {
+        acked: PACKET * acked,
+        lost: Bytes::ZERO,
+        delivered: PACKET * acked,
+        arrivals: &[],
+        rtt: Some(RTT),
+        loss: None,
+        flight: PACKET * 10,
+        recovering: false,
+        feedback: RouterFeedback::None,
+    }
+}
+
+fn count(grants: &[Grant], flow: FlowId) -> usize {
+    grants.iter().filter(|g| g.flow == flow).count()
+}
+
+#[test]
+fn flows_of_one_macroflow_take_turns_in_one_window() {
+    let mut manager = Manager::new(Grouping::PerDestination);
+    let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
+    let grants = send_all(&mut manager, Time::ZERO, &flows);
+    assert_eq!(grants.len(), 10, "one initial window for both");
+    assert_eq!((count(&grants, flows[0]), count(&grants, flows[1])), (5, 5));
+    let numbers: Vec<u64> = grants.iter().map(|g| g.number).collect();
+    assert_eq!(numbers, (0..10).collect::<Vec<_>>(), "packets are numbered over the macroflow");
+    assert_eq!(manager.query(flows[0]).unwrap().flows, 2);
+}
+
+#[test]
+fn flows_on_their_own_have_a_window_each() {
+    let mut manager = Manager::new(Grouping::PerFlow);
+    let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
+    let grants = send_all(&mut manager, Time::ZERO, &flows);
+    assert_eq!((count(&grants, flows[0]), count(&grants, flows[1])), (10, 10));
+}
+
+#[test]
+fn a_later_flow_to_the_same_destination_starts_with_what_the_first_one_learnt() {
+    let mut manager = Manager::new(Grouping::PerDestination);
+    let first = open(&mut manager, HERE);
+    let mut now = Time::ZERO;
+    for _ in 0..4 {
+        let sent = send_all(&mut manager, now, &[first]).len() as u64;
+        now += RTT;
+        for _ in 0..sent {
+            manager.update(now, first, &update(1));
+        }
+    }
+    let second = open(&mut manager, HERE);
+    assert!(manager.query(second).unwrap().window > PACKET * 100);
+}
+
+#[test]
+fn a_full_window_stops_everything_but_an_urgent_repair() {
+    let mut manager = Manager::new(Grouping::PerFlow);
+    let flow = open(&mut manager, HERE);
+    send_all(&mut manager, Time::ZERO, &[flow]);
+    let loss = UpdateLoss { kind: LossKind::Transient, number: 0, recovering: false, repeated: false };
+    let lost = Update { lost: PACKET, loss: Some(loss), recovering: true, ..update(3) };
+    manager.update(Time::ZERO + RTT, flow, &lost);
+    assert_eq!(manager.query(flow).unwrap().window, PACKET * 5);
+    assert_eq!(manager.query(flow).unwrap().outstanding, PACKET * 6);
+    assert_eq!(manager.grant(Time::ZERO + RTT), None);
+    manager.request(Time::ZERO + RTT, flow, true);
+    assert!(manager.grant(Time::ZERO + RTT).is_some());
+}
+
+#[test]
+fn an_empty_pipe_takes_one_packet_whatever_the_window() {
+    let mut manager = Manager::new(Grouping::PerFlow);
+    let flow = open(&mut manager, HERE);
+    send_all(&mut manager, Time::ZERO, &[flow]);
+    let loss = UpdateLoss { kind: LossKind::Persistent, number: 9, recovering: false, repeated: false };
+    let all_lost = Update { lost: PACKET * 10, loss: Some(loss), ..update(0) };
+    manager.update(Time::ZERO + RTT, flow, &all_lost);
+    assert_eq!(send_all(&mut manager, Time::ZERO + RTT, &[flow]).len(), 1);
+}
+
+#[test]
+fn closing_gives_the_flows_bytes_back_to_the_others() {
+    let mut manager = Manager::new(Grouping::PerDestination);
+    let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
+    send_all(&mut manager, Time::ZERO, &flows);
+    manager.close(Time::ZERO, flows[0]);
+    assert_eq!(send_all(&mut manager, Time::ZERO, &flows[1..]).len(), 5);
+    assert_eq!(manager.query(flows[0]), None);
+}
+
+proptest! {
+    #[test]
+    fn no_sequence_of_calls_panics_or_oversteps_the_window(
+        calls in prop::collection::vec((0u8..7, 0usize..6, 0u64..4, any::<bool>()), 0..400),
+        per_destination: bool,
+    ) {
+        let grouping = if per_destination { Grouping::PerDestination } else { Grouping::PerFlow };
+        let mut manager = Manager::new(grouping);
+        let mut now = Time::ZERO;
+        let mut flows: Vec<FlowId> = Vec::new();
+        for (call, which, n, flag) in calls {
+            now += Duration::from_millis(n);
+            let flow = flows.get(which).copied();
+            match (call, flow) {
+                (0, _) if flows.len() < 6 => flows.push(manager.open(now, Destination(u128::from(n)), newreno)),
+                (1, Some(flow)) => manager.on_path(now, flow, PACKET, RTT, RouterFeedback::None),
+                (2, Some(flow)) => manager.request(now, flow, flag),
+                (3, _) => {
+                    if let Some(grant) = manager.grant(now) {
+                        let before = manager.query(grant.flow).unwrap();
+                        prop_assert!(grant.bytes <= PACKET);
+                        manager.notify(now, grant.flow, if flag { Bytes::ZERO } else { grant.bytes });
+                        prop_assert!(manager.query(grant.flow).unwrap().outstanding <= before.outstanding + PACKET);
+                    }
+                }
+                (4, Some(flow)) => {
+                    let arrivals = [Arrival { number: n, bytes: PACKET, sent_at: now, received_at: now, ecn: Ecn::Ce }];
+                    let loss = UpdateLoss { kind: LossKind::Transient, number: n, recovering: flag, repeated: flag };
+                    let news = Update { arrivals: &arrivals, loss: flag.then_some(loss), ..update(n) };
+                    manager.update(now, flow, &news);
+                }
+                (5, Some(flow)) => {
+                    manager.close(now, flow);
+                    flows.remove(which);
+                }
+                _ => manager.on_deadline(now),
+            }
+        }
+    }
+}
