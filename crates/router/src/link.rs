@@ -5,7 +5,9 @@
 //! ```
 //!
 //! The link needs attention at [`Link::next_event`]: then call [`Link::advance`] and take what has arrived with
-//! [`Link::arrive`]. A packet that finds link and queue empty costs one such event, one that waits costs two.
+//! [`Link::arrive`]. That is one event a packet, whether it waits or not: the transmitter needs none of its own, because
+//! nobody can tell when it took a packet from the queue until the next one is offered or this one arrives. Both replay
+//! first what it has done meanwhile, at the times at which it did it.
 
 use std::collections::VecDeque;
 
@@ -102,6 +104,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// A packet reaches the link's near end. Returns the packet that was dropped for want of room, if one was.
     pub fn offer(&mut self, now: Time, packet: P) -> Option<P> {
+        self.advance(now);
         self.counts.offered += 1;
         let dropped = match self.router.enqueue(now, packet) {
             Verdict::Queued => None,
@@ -120,18 +123,25 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// When the link next needs attention; [`Time::MAX`] for never.
     pub fn next_event(&self) -> Time {
         let arrival = self.in_flight.front().map_or(Time::MAX, |(at, _)| *at);
-        let free = if self.waiting { self.free_at } else { Time::MAX };
-        arrival.min(free).min(self.router.next_tick())
+        // What waits can't arrive before this. Only a delay that has shrunk lets it overtake what is in flight.
+        let overtaking = if self.waiting { self.free_at + self.delay } else { Time::MAX };
+        arrival.min(overtaking).min(self.router.next_tick())
     }
 
-    /// Does what is due at `now`, except handing out arrivals.
+    /// Does everything that was due up to `now`, except handing out arrivals. Before looking at the router or changing
+    /// the link, call this.
     pub fn advance(&mut self, now: Time) {
-        if self.router.next_tick() <= now {
-            self.router.tick(now);
-        }
-        if self.waiting && self.free_at <= now {
-            self.transmit(now);
-            self.measure(now);
+        loop {
+            let tick = self.router.next_tick();
+            if self.waiting && self.free_at <= now.min(tick) {
+                let at = self.free_at;
+                self.transmit(at);
+                self.measure(at);
+            } else if tick <= now {
+                self.router.tick(tick);
+            } else {
+                return;
+            }
         }
     }
 
@@ -163,9 +173,13 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.counts.transmitted += 1;
         self.counts.transmitted_bytes += bytes;
         let at = self.free_at + self.delay;
-        // Arrivals stay in order of time even if the delay has just shrunk.
-        let place = self.in_flight.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
-        self.in_flight.insert(place, (at, packet));
+        if self.in_flight.back().is_none_or(|(last, _)| *last <= at) {
+            self.in_flight.push_back((at, packet));
+        } else {
+            // The delay has shrunk; arrivals stay in the order of time.
+            let place = self.in_flight.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
+            self.in_flight.insert(place, (at, packet));
+        }
     }
 
     fn measure(&mut self, now: Time) {
@@ -188,6 +202,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// The rate it transmits at.
     pub fn rate(&self) -> Rate {
         self.rate
+    }
+
+    /// Bytes it has transmitted since it was made.
+    pub fn transmitted_bytes(&self) -> Bytes {
+        self.counts.transmitted_bytes
     }
 
     /// The router that feeds it.
@@ -269,10 +288,26 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_link_costs_one_event_a_packet() {
+    fn a_packet_costs_one_event_whether_it_waits_or_not() {
         let mut link = link(Loss::default());
-        link.offer(ms(5), TestParcel::new(1, 1000));
-        assert_eq!(link.next_event(), ms(16));
+        for flow in 0..3 {
+            link.offer(ms(5), TestParcel::new(flow, 1000));
+        }
+        for arrival in [16, 17, 18].map(ms) {
+            assert_eq!(link.next_event(), arrival);
+            link.advance(arrival);
+            assert!(link.arrive(arrival).is_some());
+        }
+        assert_eq!(link.next_event(), Time::MAX);
+    }
+
+    #[test]
+    fn the_queue_has_moved_on_when_a_packet_is_offered() {
+        let mut link = link(Loss::default());
+        for (n, waiting) in [(0, 0), (0, 1), (0, 2), (1, 2), (4, 0)] {
+            link.offer(ms(n), TestParcel::new(1, 1000));
+            assert_eq!(link.router().backlog().packets, waiting);
+        }
     }
 
     #[test]

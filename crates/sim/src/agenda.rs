@@ -1,53 +1,74 @@
-//! What happens next: one wake-up per actor, soonest first, ties in the order of their scheduling.
+//! Who wakes up next.
+//!
+//! Actors are small numbers and have one wake-up each. The heap orders them by time and, at the same instant, by number,
+//! packed into one integer that is compared at once. An actor that is to be woken earlier than it had asked for gets a
+//! second entry; the first is recognised as stale when it surfaces.
 
 use std::cmp::Reverse;
 
-use dary_heap::QuaternaryHeap;
+use dary_heap::{PeekMut, QuaternaryHeap};
 use rampmeter_units::Time;
 
-/// A link, an endpoint or the script, by number.
+/// An actor's place in its simulation: links first, then hosts.
 pub(crate) type Actor = u32;
 
-/// Wake-ups. One that moved to an earlier time leaves a stale entry behind, which is skipped.
+type Key = Reverse<u128>;
+
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Time, then order of scheduling, then actor, packed into one number: one comparison.
-    heap: QuaternaryHeap<Reverse<u128>>,
-    armed: Vec<Time>,
-    scheduled: u64,
+    heap: QuaternaryHeap<Key>,
+    /// When each actor is to be woken; [`Time::MAX`] for never.
+    wake_at: Vec<Time>,
 }
 
-const ACTOR_BITS: u32 = 24;
-const ORDER_BITS: u32 = 40;
+fn key(at: Time, actor: Actor) -> Key {
+    Reverse(u128::from(at.as_nanos()) << 32 | u128::from(actor))
+}
+
+fn unpack(Reverse(key): Key) -> (Time, Actor) {
+    (Time::from_nanos((key >> 32) as u64), key as u32)
+}
 
 impl Agenda {
     pub(crate) fn new(actors: usize) -> Self {
-        assert!(actors < 1 << ACTOR_BITS, "too many links and hosts for one simulation");
-        Self { heap: QuaternaryHeap::new(), armed: vec![Time::MAX; actors], scheduled: 0 }
+        Self { heap: QuaternaryHeap::with_capacity(actors), wake_at: vec![Time::MAX; actors] }
     }
 
-    /// Makes sure that `actor` is woken at `at` or earlier.
-    pub(crate) fn arm(&mut self, actor: Actor, at: Time) {
-        let armed = &mut self.armed[actor as usize];
-        if at < *armed {
-            *armed = at;
-            let order = self.scheduled & ((1 << ORDER_BITS) - 1);
-            self.scheduled += 1;
-            let low = order << ACTOR_BITS | u64::from(actor);
-            self.heap.push(Reverse(u128::from(at.as_nanos()) << 64 | u128::from(low)));
+    /// Wakes `actor` at `at`, unless it wakes up earlier anyway.
+    pub(crate) fn wake(&mut self, actor: Actor, at: Time) {
+        let wake_at = &mut self.wake_at[actor as usize];
+        if at < *wake_at {
+            *wake_at = at;
+            self.heap.push(key(at, actor));
         }
     }
 
-    /// The next wake-up. Its actor is armed no longer.
-    pub(crate) fn pop(&mut self) -> Option<(Time, Actor)> {
+    /// The next wake-up.
+    pub(crate) fn next(&mut self) -> Option<(Time, Actor)> {
         loop {
-            let Reverse(key) = self.heap.pop()?;
-            let (at, actor) = (Time::from_nanos((key >> 64) as u64), (key as u32) & ((1 << ACTOR_BITS) - 1));
-            let armed = &mut self.armed[actor as usize];
-            if *armed == at {
-                *armed = Time::MAX;
+            let (at, actor) = unpack(*self.heap.peek()?);
+            if self.wake_at[actor as usize] == at {
                 return Some((at, actor));
             }
+            self.heap.pop();
+        }
+    }
+
+    /// `actor`, woken by [`Agenda::next`] at `woken_at`, has done its work and wants to wake up at `at` next.
+    pub(crate) fn done(&mut self, actor: Actor, woken_at: Time, at: Time) {
+        self.wake_at[actor as usize] = at;
+        if let Some(mut top) = self.heap.peek_mut() {
+            if *top == key(woken_at, actor) {
+                if at == Time::MAX {
+                    PeekMut::pop(top);
+                } else {
+                    *top = key(at, actor); // sinks to its place when `top` goes
+                }
+                return;
+            }
+        }
+        if at < Time::MAX {
+            self.heap.push(key(at, actor));
         }
     }
 }
@@ -57,15 +78,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wake_ups_come_in_order_and_ties_as_scheduled() {
+    fn actors_wake_by_time_then_by_number_and_once_only() {
         let at = Time::from_nanos;
         let mut agenda = Agenda::new(4);
-        agenda.arm(2, at(5));
-        agenda.arm(1, at(5));
-        agenda.arm(3, at(9));
-        agenda.arm(3, at(2)); // earlier: the entry at 9 is stale now
-        agenda.arm(1, at(7)); // later: nothing changes
-        let order: Vec<(Time, Actor)> = std::iter::from_fn(|| agenda.pop()).collect();
-        assert_eq!(order, [(at(2), 3), (at(5), 2), (at(5), 1)]);
+        for (actor, time) in [(3, 5), (1, 5), (2, 9), (2, 7), (0, 20), (0, 30)] {
+            agenda.wake(actor, at(time));
+        }
+        let mut woken = Vec::new();
+        while let Some((now, actor)) = agenda.next() {
+            woken.push((actor, now.as_nanos()));
+            let again = if actor == 1 && now < at(8) { at(8) } else { Time::MAX };
+            agenda.done(actor, now, again);
+        }
+        assert_eq!(woken, [(1, 5), (3, 5), (2, 7), (1, 8), (0, 20)]);
+    }
+
+    #[test]
+    fn work_may_wake_others_at_once() {
+        let at = Time::from_nanos;
+        let mut agenda = Agenda::new(2);
+        agenda.wake(1, at(5));
+        let (now, actor) = agenda.next().unwrap();
+        agenda.wake(0, at(5));
+        agenda.done(actor, now, at(6));
+        let mut woken = Vec::new();
+        while let Some((now, actor)) = agenda.next() {
+            woken.push((actor, now.as_nanos()));
+            agenda.done(actor, now, Time::MAX);
+        }
+        assert_eq!(woken, [(0, 5), (1, 6)]);
     }
 }

@@ -1,41 +1,30 @@
-//! World 1: a discrete-event network.
+//! The simulated world: a discrete-event network that runs a plan.
 //!
-//! Time is an integer, ties are broken by the order in which things were scheduled, random streams are seeded per
-//! purpose: the same plan gives the same outcome, bit for bit. A simulation has no globals; as many run side by side as
-//! there are threads.
+//! ```text
+//!            plan
+//!             │ setup                      timetable: flows start and stop, links change, meters read
+//!             ▼                                │
+//!   host ──► link ──► link ──► host            │
+//!    │         └── agenda: who wakes up next ──┴──► simulation: one thing after another ──► outcome
+//!    └─ endpoint: connections, manager, controllers
+//! ```
 //!
-//! What moves are [`rampmeter_router::Link`]s and [`rampmeter_transport::Endpoint`]s, the objects that also carry real
-//! packets. Each has one wake-up; a packet that crosses an idle link costs one event, one that waits costs two.
+//! Time is whole nanoseconds. What wakes up is a link or a host, an *actor*, and each has one wake-up at a time; what
+//! happens at the same instant happens in the order of the plan. Every random stream comes from the plan's seed. So the
+//! same plan gives the same outcome, to the byte, on every machine and in every build.
+//!
+//! Packets are headers: their payload is counted and never stored. Nothing grows with the number of packets sent, and
+//! nothing is global: many simulations can run side by side.
 
 mod agenda;
-mod flows;
-mod hosts;
-mod network;
+mod flow;
+mod host;
+mod meters;
 mod packet;
-mod script;
+mod paths;
+mod setup;
 mod simulation;
+mod timetable;
+mod world;
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Plan, Sender, World, WorldError};
-
-/// The simulated world.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Simulated;
-
-impl World for Simulated {
-    fn name(&self) -> &'static str {
-        "simulated"
-    }
-
-    fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
-        if let Some(scheme) = plan.kernel_scheme() {
-            let Sender::Kernel { algorithm } = &scheme.sender else { unreachable!("it is the scheme with a kernel") };
-            return Err(WorldError::Lacks {
-                world: "simulated",
-                what: format!("kernel TCP (scheme `{}`: {algorithm})", scheme.name),
-                advice: "run it with --world emulated".into(),
-            });
-        }
-        Ok(simulation::Simulation::new(plan, registry)?.run())
-    }
-}
+pub use world::Simulated;

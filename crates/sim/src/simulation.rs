@@ -1,294 +1,226 @@
-//! The loop: take the next wake-up, do what is due, arm whom it concerns.
+//! One thing after another.
+//!
+//! A link that wakes up hands each packet that has arrived to the next hop: another link, or the host at the path's end.
+//! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once.
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{FlowSample, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series, WorldError};
-use rampmeter_transport::{Event, Transmit};
+use rampmeter_router::{AnyRouter, Link};
+use rampmeter_scenario::{Outcome, Plan};
+use rampmeter_transport::Event;
 use rampmeter_units::{Bytes, Time};
-use rampmeter_wire::{UDP_BYTES, encoded_len};
+use rampmeter_wire::Kind;
 
 use crate::agenda::{Actor, Agenda};
-use crate::flows::Flow;
-use crate::hosts::{Hosts, Scheme, schemes};
-use crate::network::{Capacity, Hop, Paths, SimLink, links};
-use crate::packet::SimPacket;
-use crate::script::{Cue, script};
+use crate::flow::{ENDLESS, Flow};
+use crate::host::Host;
+use crate::meters::Meters;
+use crate::packet::{Boxed, Pool};
+use crate::paths::{Hop, Paths, is_forward, reverse};
+use crate::timetable::{Entry, Timetable};
 
-/// More than any flow sends: what a long-lived one has to send.
-const ENDLESS: u64 = 1 << 60;
+pub(crate) type SimulatedLink = Link<Boxed, AnyRouter<Boxed>>;
 
-/// One run.
+/// A network with everything that is under way in it.
 pub(crate) struct Simulation<'a> {
-    plan: &'a Plan,
-    now: Time,
-    agenda: Agenda,
-    links: Vec<SimLink>,
-    hosts: Hosts,
-    paths: Paths,
-    flows: Vec<Flow>,
-    /// The endpoints of each flow.
-    ends: Vec<(u32, u32)>,
-    schemes: Vec<Scheme>,
-    script: Vec<(Time, Cue)>,
-    /// Cues done.
-    done: usize,
-    /// Transfers not yet complete.
-    unfinished: usize,
-    capacity: Vec<Capacity>,
-    measured: Vec<LinkOutcome>,
-    series: Series,
-    data_packets: u64,
+    pub(crate) plan: &'a Plan,
+    /// Links are the first actors, hosts follow.
+    pub(crate) agenda: Agenda,
+    pub(crate) timetable: Timetable,
+    pub(crate) meters: Meters,
+    pub(crate) links: Vec<SimulatedLink>,
+    pub(crate) paths: Paths,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) pool: Pool,
+    /// Transfers under way that the run waits for.
+    pub(crate) pending: usize,
+    /// Packets with payload that have reached their hosts.
+    pub(crate) data_packets: u64,
 }
 
-impl<'a> Simulation<'a> {
-    pub(crate) fn new(plan: &'a Plan, registry: &Registry) -> Result<Self, WorldError> {
-        let schemes = schemes(plan, registry)?;
-        let (mut hosts, mut paths) = (Hosts::default(), Paths::default());
-        let ends = plan.flows.iter().map(|flow| hosts.ends(plan, &schemes, &mut paths, flow));
-        let ends = ends.collect::<Result<Vec<_>, _>>()?;
-        let links = links(plan);
-        let script = script(plan);
-        let mut agenda = Agenda::new(links.len() + hosts.all.len() + 1);
-        let script_actor = (links.len() + hosts.all.len()) as Actor;
-        agenda.arm(script_actor, script.first().map_or(Time::MAX, |(at, _)| *at));
-        Ok(Self {
-            plan,
-            now: Time::ZERO,
-            agenda,
-            capacity: links.iter().map(|link| Capacity::new(Time::ZERO, link.rate())).collect(),
-            links,
-            hosts,
-            paths,
-            flows: Flow::all(plan),
-            ends,
-            schemes,
-            script,
-            done: 0,
-            unfinished: plan.flows.iter().filter(|flow| flow.bytes.is_some()).count(),
-            measured: Vec::new(),
-            series: Series::default(),
-            data_packets: 0,
-        })
-    }
-
+impl Simulation<'_> {
     pub(crate) fn run(mut self) -> Outcome {
-        let (end, duration) = (self.plan.end(), Time::ZERO + self.plan.duration);
-        while let Some((now, actor)) = self.agenda.pop() {
-            if now > end || (now > duration && self.unfinished == 0) {
-                break;
-            }
-            self.now = now;
-            let actor = actor as usize;
-            if actor < self.links.len() {
-                self.on_link(actor);
-            } else if let Some(host) = actor.checked_sub(self.links.len()).filter(|&h| h < self.hosts.all.len()) {
-                self.hosts.all[host].endpoint.on_deadline(now);
-                self.pump(host);
-            } else {
-                self.on_script();
+        let end = self.plan.end();
+        while !(self.meters.over && self.pending == 0) {
+            let planned = self.timetable.next();
+            match self.agenda.next() {
+                Some((now, actor)) if now < planned => {
+                    if now > end {
+                        break;
+                    }
+                    self.wake(now, actor);
+                }
+                _ => match self.timetable.take() {
+                    Some((now, entry)) if now <= end => self.happen(now, entry),
+                    _ => break,
+                },
             }
         }
-        for flow in &mut self.flows {
-            let open = flow.sender.and_then(|(host, id)| self.hosts.all[host as usize].endpoint.connection(id));
-            flow.count_open(open);
+        self.outcome()
+    }
+
+    fn wake(&mut self, now: Time, actor: Actor) {
+        let next = match (actor as usize).checked_sub(self.links.len()) {
+            None => self.wake_link(now, actor),
+            Some(host) => self.wake_host(now, host as u32),
+        };
+        self.agenda.done(actor, now, next);
+    }
+
+    fn wake_link(&mut self, now: Time, link: u32) -> Time {
+        self.links[link as usize].advance(now);
+        while let Some(mut packet) = self.links[link as usize].arrive(now) {
+            packet.hop += 1;
+            self.hand_on(now, packet);
         }
-        Outcome {
-            flows: self.flows.into_iter().map(|flow| flow.outcome).collect(),
-            links: self.measured,
-            series: self.series,
-            data_packets: self.data_packets,
+        self.links[link as usize].next_event()
+    }
+
+    fn wake_host(&mut self, now: Time, host: u32) -> Time {
+        let endpoint = &mut self.hosts[host as usize].endpoint;
+        if endpoint.deadline() <= now {
+            endpoint.on_deadline(now);
+            self.attend(now, host, None);
+        }
+        self.hosts[host as usize].endpoint.deadline()
+    }
+
+    fn happen(&mut self, now: Time, entry: Entry) {
+        match entry {
+            Entry::MeasureFrom => self.measure_from(now),
+            Entry::MeasureTo => self.measure_to(now),
+            Entry::Sample => self.sample(now),
+            Entry::Change(link, change) => self.change(now, link as usize, change as usize),
+            Entry::Start(flow) => self.start(now, flow),
+            Entry::Stop(flow) => self.stop(now, flow),
         }
     }
 
-    fn on_link(&mut self, index: usize) {
-        self.links[index].advance(self.now);
-        while let Some(packet) = self.links[index].arrive(self.now) {
-            self.forward(packet);
+    fn change(&mut self, now: Time, link: usize, change: usize) {
+        self.measure_capacity(now);
+        let change = self.plan.links[link].changes[change];
+        let changing = &mut self.links[link];
+        changing.advance(now);
+        if let Some(rate) = change.rate {
+            changing.set_rate(now, rate);
         }
-        self.agenda.arm(index as Actor, self.links[index].next_event());
+        if let Some(delay) = change.delay {
+            changing.set_delay(delay);
+        }
+        let next = changing.next_event();
+        self.agenda.wake(link as Actor, next);
     }
 
-    /// Takes a packet to its next hop.
-    fn forward(&mut self, mut packet: SimPacket) {
-        let hop = self.paths.hop(packet.hop);
-        packet.hop += 1;
-        match hop {
-            Hop::Link(link) => {
-                let index = link as usize;
-                self.links[index].offer(self.now, packet);
-                self.agenda.arm(link, self.links[index].next_event());
-            }
-            Hop::Endpoint(host) => self.deliver(host as usize, &packet),
+    fn start(&mut self, now: Time, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let bytes = self.plan.flows[index as usize].bytes;
+        let host = &mut self.hosts[flow.sender as usize];
+        let opened = host.endpoint.open(now, flow.path, &host.config);
+        flow.opened = opened;
+        let Some(connection) = opened else { return };
+        host.set_flow(connection, index);
+        host.endpoint.write(now, connection, bytes.map_or(ENDLESS, Bytes::as_u64));
+        if bytes.is_some() {
+            host.endpoint.finish(now, connection);
+            flow.pending = true;
+            self.pending += 1;
+        }
+        let sender = flow.sender;
+        self.attend(now, sender, None);
+    }
+
+    fn stop(&mut self, now: Time, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let Some(connection) = flow.opened else { return };
+        self.pending -= usize::from(std::mem::take(&mut flow.pending));
+        let sender = flow.sender;
+        self.hosts[sender as usize].endpoint.finish_early(now, connection);
+        self.attend(now, sender, None);
+    }
+
+    /// The packet has reached the hop it names.
+    fn hand_on(&mut self, now: Time, packet: Boxed) {
+        match self.paths.hop(packet.hop) {
+            Hop::Link(link) => self.offer(now, link, packet),
+            Hop::Host(host) => self.deliver(now, host, packet),
         }
     }
 
-    fn deliver(&mut self, place: usize, packet: &SimPacket) {
-        let host = &mut self.hosts.all[place];
-        let header = &packet.header;
-        let news = host.endpoint.receive(self.now, packet.from, header, packet.ecn, self.now);
+    fn offer(&mut self, now: Time, link: u32, packet: Boxed) {
+        let offered = &mut self.links[link as usize];
+        if let Some(dropped) = offered.offer(now, packet) {
+            self.pool.take_back(dropped);
+        }
+        self.agenda.wake(link, offered.next_event());
+    }
+
+    fn deliver(&mut self, now: Time, host: u32, packet: Boxed) {
+        let (flow, header) = (packet.flow, &packet.header);
+        let endpoint = &mut self.hosts[host as usize].endpoint;
+        endpoint.receive(now, reverse(packet.path), header, packet.ecn, now);
+        let to_receiver = is_forward(packet.path) && header.sequence_len() > 0;
         self.data_packets += u64::from(header.payload > 0);
-        if let Some(news) = news {
-            host.endpoint.consume(self.now, news.connection, u64::MAX);
-            let connection = host.endpoint.connection(news.connection);
-            let arrived = connection.map_or(0, rampmeter_transport::Connection::arrived);
-            if let Some(flow) = host.flow(news.connection.index()) {
-                let complete = self.flows[flow].on_arrived(self.now, arrived, self.plan.flows[flow].bytes);
-                self.unfinished -= usize::from(complete);
+        self.pool.take_back(packet);
+        self.drain_events(now, host, flow);
+        if to_receiver {
+            self.take_arrived(now, flow);
+        }
+        self.attend(now, host, Some(flow));
+    }
+
+    /// The receiver's application takes what has arrived.
+    fn take_arrived(&mut self, now: Time, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let Some(id) = flow.accepted else { return };
+        let endpoint = &mut self.hosts[flow.receiver as usize].endpoint;
+        let Some(connection) = endpoint.connection(id) else { return };
+        let (arrived, complete) = (Bytes::new(connection.arrived()), connection.is_received());
+        if arrived > flow.delivered {
+            endpoint.consume(now, id, (arrived - flow.delivered).as_u64());
+            flow.delivered = arrived;
+        }
+        if complete && flow.response.is_none() {
+            let plan = &self.plan.flows[index as usize];
+            if plan.bytes == Some(arrived) {
+                flow.response = Some(now.since(plan.start));
             }
+            self.pending -= usize::from(std::mem::take(&mut flow.pending));
+            endpoint.finish(now, id);
         }
-        self.pump(place);
     }
 
-    /// Sends what an endpoint has to send, hears what it has to say and arms its next deadline.
-    fn pump(&mut self, place: usize) {
-        while let Some(event) = self.hosts.all[place].endpoint.poll_event() {
-            self.on_event(place, event);
-        }
-        while let Some(transmit) = self.hosts.all[place].endpoint.poll_transmit(self.now) {
-            self.send(place, &transmit);
-        }
-        let deadline = self.hosts.all[place].endpoint.deadline();
-        self.agenda.arm((self.links.len() + place) as Actor, deadline);
-    }
-
-    fn send(&mut self, place: usize, transmit: &Transmit<u32>) {
-        let Some(hop) = self.hosts.all[place].way(transmit.to) else { return };
-        let header = transmit.packet;
-        let bytes = encoded_len(&header) + UDP_BYTES + usize::from(header.payload);
-        let connection = transmit.connection.number();
-        self.forward(SimPacket { header, bytes: bytes as u32, hop, from: place as u32, connection, ecn: transmit.ecn });
-    }
-
-    fn on_event(&mut self, place: usize, event: Event) {
-        let now = self.now;
-        match event {
-            Event::Opened(..) => {}
-            Event::Accepted(id, _) => {
-                let endpoint = &self.hosts.all[place].endpoint;
-                let opener = endpoint.peer(id).zip(endpoint.connection(id).map(rampmeter_transport::Connection::peer));
-                let flow = opener.and_then(|(peer, theirs)| self.hosts.all[peer as usize].flow(theirs.index()));
-                let Some(flow) = flow else { return };
-                self.flows[flow].receiver = Some((place as u32, id));
-                let host = &mut self.hosts.all[place];
-                host.set_flow(id.index(), flow);
-                // Nothing goes back: the receiver's own stream is empty.
-                host.endpoint.finish(now, id);
+    /// Takes from a host what it has to say and to send. `answering` is the flow of the packet it has just got.
+    fn attend(&mut self, now: Time, host: u32, answering: Option<u32>) {
+        self.drain_events(now, host, answering.unwrap_or(u32::MAX));
+        while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
+            let this = &mut self.hosts[host as usize];
+            // An accepter's first packet answers the packet that made it.
+            if let (Kind::SynAck, Some(flow)) = (transmit.packet.kind, answering) {
+                this.set_flow(transmit.connection, flow);
             }
-            Event::Closed(id, _, statistics) => {
-                let host = &mut self.hosts.all[place];
-                let Some(flow) = host.flow(id.index()) else { return };
-                host.set_flow(id.index(), usize::MAX);
-                let flow = &mut self.flows[flow];
-                if flow.sender == Some((place as u32, id)) {
-                    flow.count(&statistics);
-                    flow.sender = None;
-                } else {
-                    flow.receiver = None;
+            let flow = this.flow(transmit.connection);
+            let hop = self.paths.start(transmit.to);
+            let packet = self.pool.packet(transmit, flow, hop);
+            self.hand_on(now, packet);
+        }
+        let deadline = self.hosts[host as usize].endpoint.deadline();
+        self.agenda.wake(self.links.len() as Actor + host, deadline);
+    }
+
+    fn drain_events(&mut self, now: Time, host: u32, answering: u32) {
+        while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
+            match event {
+                Event::Opened(..) => {}
+                Event::Accepted(connection, _) => self.flows[answering as usize].accepted = Some(connection),
+                Event::Closed(connection, _, statistics) => {
+                    let index = self.hosts[host as usize].flow(connection);
+                    let flow = &mut self.flows[index as usize];
+                    if flow.sender == host && flow.opened == Some(connection) {
+                        flow.statistics = statistics;
+                        self.pending -= usize::from(std::mem::take(&mut flow.pending));
+                    }
+                    let _ = now;
                 }
             }
-        }
-    }
-
-    fn on_script(&mut self) {
-        while let Some(&(at, cue)) = self.script.get(self.done) {
-            if at > self.now {
-                self.agenda.arm((self.links.len() + self.hosts.all.len()) as Actor, at);
-                return;
-            }
-            self.done += 1;
-            self.on_cue(cue);
-        }
-    }
-
-    fn on_cue(&mut self, cue: Cue) {
-        match cue {
-            Cue::Start { flow } => self.start(flow),
-            Cue::Stop { flow } => self.stop(flow),
-            Cue::ChangeLink { link, change } => {
-                let change = self.plan.links[link].changes[change];
-                if let Some(rate) = change.rate {
-                    self.links[link].set_rate(self.now, rate);
-                    self.capacity[link].on_rate(self.now, rate);
-                }
-                if let Some(delay) = change.delay {
-                    self.links[link].set_delay(delay);
-                }
-            }
-            Cue::StartMeasuring => {
-                for (index, link) in self.links.iter_mut().enumerate() {
-                    link.start_measuring(self.now, self.plan.links[index].measured);
-                    self.capacity[index] = Capacity::new(self.now, link.rate());
-                }
-                self.flows.iter_mut().for_each(Flow::start_measuring);
-            }
-            Cue::StopMeasuring => self.stop_measuring(),
-            Cue::Sample => self.sample(),
-        }
-    }
-
-    fn start(&mut self, flow: usize) {
-        let planned = &self.plan.flows[flow];
-        let (from, to) = self.ends[flow];
-        let host = &mut self.hosts.all[from as usize];
-        let Some(id) = host.endpoint.open(self.now, to, &self.schemes[planned.scheme].config) else { return };
-        host.set_flow(id.index(), flow);
-        host.endpoint.write(self.now, id, planned.bytes.map_or(ENDLESS, Bytes::as_u64));
-        if planned.bytes.is_some() {
-            host.endpoint.finish(self.now, id);
-        }
-        self.flows[flow].sender = Some((from, id));
-        self.pump(from as usize);
-    }
-
-    fn stop(&mut self, flow: usize) {
-        let Some((place, id)) = self.flows[flow].sender else { return };
-        let host = &mut self.hosts.all[place as usize];
-        self.flows[flow].count_open(host.endpoint.connection(id));
-        host.endpoint.abort(self.now, id);
-        self.pump(place as usize);
-    }
-
-    fn stop_measuring(&mut self) {
-        self.flows.iter_mut().for_each(Flow::stop_measuring);
-        let measured = self.plan.links.iter().enumerate().filter(|(_, planned)| planned.measured);
-        for (index, planned) in measured {
-            let link = &self.links[index];
-            let counts = link.counts();
-            self.measured.push(LinkOutcome {
-                link: LinkId(index),
-                name: planned.name.clone(),
-                utilization: self.capacity[index].utilization(self.now, counts.transmitted_bytes),
-                queue: link.queue().map(|queue| queue.summary(self.now)).unwrap_or_default(),
-                counts,
-            });
-        }
-    }
-
-    fn sample(&mut self) {
-        for (index, _) in self.plan.links.iter().enumerate().filter(|(_, planned)| planned.measured) {
-            let link = &self.links[index];
-            self.series.links.push(LinkSample {
-                at: self.now,
-                link: LinkId(index),
-                queue: rampmeter_router::Router::<SimPacket>::backlog(link.router()),
-                transmitted: link.transmitted(),
-            });
-        }
-        for (index, flow) in self.flows.iter().enumerate() {
-            if !self.plan.traffic[flow.outcome.traffic].measured {
-                continue;
-            }
-            let Some((place, id)) = flow.sender else { continue };
-            let endpoint = &self.hosts.all[place as usize].endpoint;
-            let controller = endpoint.flow(id).and_then(|flow| endpoint.manager().controller(flow));
-            let Some(controller) = controller else { continue };
-            let window = rampmeter_control::Controller::window(controller);
-            self.series.flows.push(FlowSample {
-                at: self.now,
-                flow: index,
-                window: (window < Bytes::MAX).then_some(window),
-                rate: rampmeter_control::Controller::rate(controller),
-                delivered: flow.outcome.delivered,
-            });
         }
     }
 }

@@ -349,6 +349,11 @@ impl Connection {
         self.sender.finish();
     }
 
+    /// The application takes back what has not left yet and will write no more: the stream ends there.
+    pub fn finish_early(&mut self) {
+        self.sender.finish_early();
+    }
+
     /// The application has taken `bytes` more of what arrived: room for as many.
     pub fn consume(&mut self, bytes: u64) {
         self.receiver.consume(bytes);

@@ -405,6 +405,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.with(now, id, Connection::finish);
     }
 
+    /// The application takes back what has not left yet and will write no more.
+    pub fn finish_early(&mut self, now: Time, id: ConnectionId) {
+        self.with(now, id, Connection::finish_early);
+    }
+
     /// The application has taken `bytes` more of what arrived.
     pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
         self.with(now, id, |connection| connection.consume(bytes));

@@ -105,6 +105,13 @@ impl Sender {
         self.finished = true;
     }
 
+    pub(crate) fn finish_early(&mut self) {
+        if !self.fin_sent {
+            self.written = self.next;
+            self.finished = true;
+        }
+    }
+
     pub(crate) fn acknowledged(&self) -> u64 {
         self.una.min(self.written)
     }

@@ -1,0 +1,49 @@
+//! How fast the simulator is: `studies/bench/dumbbell.toml`, run once.
+//!
+//! ```text
+//! cargo run --release -p rampmeter-sim --example dumbbell -- [flows=30] [rate='"150 Mb/s"'] [duration='"60 s"']
+//! ```
+//!
+//! Data packets are counted where they leave the bottleneck for good: at their receivers. Set-up is not timed.
+
+use std::time::Instant;
+
+use rampmeter_control::Registry;
+use rampmeter_scenario::{Scenario, Summary, World, values};
+use rampmeter_sim::Simulated;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/bench/dumbbell.toml");
+    let registry = Registry::default();
+    let mut scenario = Scenario::read(file)?;
+    for argument in std::env::args().skip(1) {
+        let (axis, value) = argument.split_once('=').ok_or("give axis=value")?;
+        scenario.set(axis, values(value))?;
+    }
+    for point in scenario.points() {
+        let plan = scenario.plan(&point, &registry)?;
+        let start = Instant::now();
+        let outcome = Simulated.run(&plan, &registry)?;
+        let wall = start.elapsed().as_secs_f64();
+        let summary = Summary::of(&plan, &outcome, Simulated.name(), wall);
+        println!("{point}");
+        for (name, link) in &summary.links {
+            let (busy, queue, drops) = (link.utilization, link.queue_mean_packets, link.drop_rate);
+            println!("  {name}: utilization {busy:.4}, mean queue {queue:.1} packets, drop rate {drops:.5}");
+        }
+        let packets = summary.data_packets as f64;
+        println!(
+            "  {} data packets in {wall:.3} s: {:.3} M/s, {:.0} ns each",
+            packets,
+            packets / wall / 1e6,
+            wall * 1e9 / packets
+        );
+        println!("  peak memory {}", peak_memory());
+    }
+    Ok(())
+}
+
+fn peak_memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("unknown").trim().to_owned()
+}

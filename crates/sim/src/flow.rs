@@ -1,0 +1,51 @@
+//! A flow's application, both ends: the sender writes its bytes and ends its stream, the receiver takes what arrives at
+//! once and ends its own stream when all has come.
+
+use rampmeter_transport::{ConnectionId, Statistics};
+use rampmeter_units::{Bytes, Duration};
+
+use crate::paths::PathId;
+
+/// What a long-lived flow writes: more than any run can send.
+pub(crate) const ENDLESS: u64 = 1 << 62;
+
+#[derive(Debug)]
+pub(crate) struct Flow {
+    /// The host that sends, among the simulation's.
+    pub(crate) sender: u32,
+    /// The host that receives.
+    pub(crate) receiver: u32,
+    /// The path from one to the other.
+    pub(crate) path: PathId,
+    /// The connection's name at the sender.
+    pub(crate) opened: Option<ConnectionId>,
+    /// The same at the receiver.
+    pub(crate) accepted: Option<ConnectionId>,
+    /// Stream bytes the receiver's application has taken.
+    pub(crate) delivered: Bytes,
+    /// Of these, what it had at the end of the warm-up, later what it took while flows were measured.
+    pub(crate) delivered_measured: Bytes,
+    /// How long the whole took.
+    pub(crate) response: Option<Duration>,
+    /// It is one of those that a run waits for, and has not ended.
+    pub(crate) pending: bool,
+    /// What the sender's connection has counted, once it is over.
+    pub(crate) statistics: Statistics,
+}
+
+impl Flow {
+    pub(crate) fn new(sender: u32, receiver: u32, path: PathId) -> Self {
+        Self {
+            sender,
+            receiver,
+            path,
+            opened: None,
+            accepted: None,
+            delivered: Bytes::ZERO,
+            delivered_measured: Bytes::ZERO,
+            response: None,
+            pending: false,
+            statistics: Statistics::default(),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Who is reached how.
+//!
+//! All paths lie one after the other in one table, each ending in the host it leads to: a packet's next hop is the next
+//! entry. A path and its way back are neighbours (`2n` and `2n + 1`), so that either gives the other. To an endpoint an
+//! address *is* the path that leads there.
+
+use std::collections::BTreeMap;
+
+use rampmeter_scenario::{LinkId, NoPath};
+
+/// A path's number.
+pub(crate) type PathId = u32;
+
+/// A place in the table of hops.
+pub(crate) type HopId = u32;
+
+/// A hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hop {
+    /// Over this link.
+    Link(u32),
+    /// Into this host: the path's end.
+    Host(u32),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Paths {
+    hops: Vec<Hop>,
+    starts: Vec<HopId>,
+    known: BTreeMap<(u32, u32), PathId>,
+}
+
+impl Paths {
+    /// The path from host `from` to host `to`. If it is new, `links` gives the links there and the links back.
+    pub(crate) fn between(
+        &mut self,
+        from: u32,
+        to: u32,
+        links: impl FnOnce() -> Result<[Vec<LinkId>; 2], NoPath>,
+    ) -> Result<PathId, NoPath> {
+        if let Some(path) = self.known.get(&(from, to)) {
+            return Ok(*path);
+        }
+        let path = self.starts.len() as PathId;
+        for (links, end) in links()?.into_iter().zip([to, from]) {
+            self.starts.push(self.hops.len() as HopId);
+            self.hops.extend(links.into_iter().map(|link| Hop::Link(link.0 as u32)));
+            self.hops.push(Hop::Host(end));
+        }
+        self.known.insert((from, to), path);
+        Ok(path)
+    }
+
+    pub(crate) fn start(&self, path: PathId) -> HopId {
+        self.starts[path as usize]
+    }
+
+    pub(crate) fn hop(&self, hop: HopId) -> Hop {
+        self.hops[hop as usize]
+    }
+}
+
+/// The way back.
+pub(crate) const fn reverse(path: PathId) -> PathId {
+    path ^ 1
+}
+
+/// Whether `path` leads from the host that opens a flow to the one that accepts it.
+pub(crate) const fn is_forward(path: PathId) -> bool {
+    path & 1 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_walked_by_counting_and_turned_by_a_bit() {
+        let mut paths = Paths::default();
+        let links = || Ok([vec![LinkId(4), LinkId(5)], vec![LinkId(7)]]);
+        let there = paths.between(0, 1, links).unwrap();
+        assert_eq!(paths.between(0, 1, || panic!("known")).unwrap(), there);
+        let walk = |path| -> Vec<Hop> { (paths.start(path)..).map(|hop| paths.hop(hop)).take(2).collect() };
+        assert_eq!(walk(there), [Hop::Link(4), Hop::Link(5)]);
+        assert_eq!(walk(reverse(there)), [Hop::Link(7), Hop::Host(0)]);
+        assert!(is_forward(there) && !is_forward(reverse(there)));
+    }
+}

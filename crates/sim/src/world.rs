@@ -1,0 +1,27 @@
+//! The door: a plan goes in, an outcome comes out.
+
+use rampmeter_control::Registry;
+use rampmeter_scenario::{Outcome, Plan, World, WorldError};
+
+use crate::simulation::Simulation;
+
+/// The simulated world.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Simulated;
+
+impl World for Simulated {
+    fn name(&self) -> &'static str {
+        "simulated"
+    }
+
+    fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
+        if let Some(scheme) = plan.kernel_scheme() {
+            return Err(WorldError::Lacks {
+                world: self.name(),
+                what: format!("kernel TCP (scheme `{}`)", scheme.name),
+                advice: "run it with --world emulated".into(),
+            });
+        }
+        Ok(Simulation::new(plan, registry)?.run())
+    }
+}
