@@ -16,7 +16,12 @@ use rampmeter_scenario::{Plan, Scenario, Summary, World};
 use rampmeter_sim::Simulated;
 use serde_json::json;
 
-pyo3::create_exception!(rampmeter, ScenarioError, PyValueError, "What is wrong with a scenario, and what would be right.");
+pyo3::create_exception!(
+    rampmeter,
+    ScenarioError,
+    PyValueError,
+    "What is wrong with a scenario, and what would be right."
+);
 pyo3::create_exception!(rampmeter, WorldError, PyRuntimeError, "Why a world could not run a scenario.");
 
 /// A value of an axis, as Python has it.
@@ -92,7 +97,7 @@ fn run_all(plans: &[Plan], registry: &Registry, jobs: usize) -> PyResult<Vec<Str
                     Ok(())
                 }
                 Ok((_, Err(message))) => Err(WorldError::new_err(message)),
-                Err(mpsc::RecvTimeoutError::Timeout) => Python::attach(Python::check_signals),
+                Err(mpsc::RecvTimeoutError::Timeout) => Python::attach(interrupted),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
             };
             if outcome.is_err() {
@@ -102,6 +107,10 @@ fn run_all(plans: &[Plan], registry: &Registry, jobs: usize) -> PyResult<Vec<Str
         }
     })?;
     Ok(results)
+}
+
+fn interrupted(python: Python<'_>) -> PyResult<()> {
+    python.check_signals()
 }
 
 fn run_one(plan: &Plan, registry: &Registry) -> Result<String, String> {

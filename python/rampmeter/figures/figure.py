@@ -25,7 +25,7 @@ class Figure:
 
 
 def studies() -> Path:
-    """The folder `studies`: of the working directory or one above it, or of the checkout the package stands in."""
+    """Find the folder `studies`: here, above, or in the checkout that the package stands in."""
     here = Path.cwd()
     for folder in [here, *here.parents, Path(__file__).parents[3]]:
         if (folder / "studies" / "pcp").is_dir():

@@ -13,12 +13,14 @@ from rampmeter.figures.style import COLOURS, MARKERS, RULES, name_lines
 from rampmeter.running import Run
 
 PANELS = [
-    ("Mean response", "ms", "response_mean_s", 1e3),
-    ("Standard deviation of the response", "ms", "response_sd_s", 1e3),
-    ("Mean queue", "packets", "queue_mean_packets", 1.0),
-    ("Packets lost", "%", "drop_rate", 1e2),
+    ("Mean response (ms)", "response_mean_s", 1e3, "log"),
+    ("Standard deviation of the response (ms)", "response_sd_s", 1e3, "log"),
+    ("Mean queue (packets)", "queue_mean_packets", 1.0, "linear"),
+    ("Packets lost (%)", "drop_rate", 1e2, "linear"),
 ]
-"""Title, unit, column, and what to multiply it by."""
+"""Title, column, what to multiply it by, and the axis."""
+
+SETTING = "250 kB transfers, Poisson arrivals, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets."
 
 
 def draw(result: Run) -> Any:
@@ -28,28 +30,32 @@ def draw(result: Run) -> Any:
     schemes = list(dict.fromkeys(result.runs["scheme"].to_pylist()))
     with rc_context(RULES):
         figure, panels = pyplot.subplots(2, 2, figsize=(8.6, 6.2), sharex=True, layout="constrained")
-        for axes, (title, unit, column, scale) in zip(panels.flat, PANELS, strict=True):
+        for axes, (title, column, unit, axis) in zip(panels.flat, PANELS, strict=True):
             ends = []
             for scheme in schemes:
                 by_load = defaultdict(list)
                 for row in rows:
                     if row["scheme"] == scheme and row[column] is not None:
-                        by_load[100 * row["load"]].append(scale * row[column])
+                        by_load[100 * row["load"]].append(unit * row[column])
                 loads = sorted(by_load)
                 means = [fmean(by_load[load]) for load in loads]
                 bars = [stdev(by_load[load]) if len(by_load[load]) > 1 else 0.0 for load in loads]
                 look = {"color": COLOURS.get(scheme), "marker": MARKERS.get(scheme)}
                 axes.errorbar(loads, means, bars, capsize=2.5, elinewidth=1, **look)
                 ends.append((scheme, loads[-1], means[-1]))
-            axes.set_title(f"{title} ({unit})")
-            axes.set_ylim(bottom=0)
+            axes.set_title(title)
+            axes.set_yscale(axis)
+            if axis == "log":
+                axes.yaxis.set_major_formatter("{x:,.0f}")
+            else:
+                axes.set_ylim(bottom=0)
             name_lines(axes, ends)
         for axes in panels[1]:
             axes.set_xlabel("offered load (% of the link)")
             axes.set_xticks(sorted({100 * row["load"] for row in rows}))
         seeds = len(set(result.runs["seed"].to_pylist()))
-        note = "250 kB transfers, Poisson arrivals, 40 Mb/s, round trips of 15 to 35 ms, 100 packets of drop-tail buffer."
-        figure.supxlabel(f"{note}\nSimulated; bars are the standard deviation over {seeds} seeds.", fontsize=8.5, x=0.01, ha="left")
+        note = f"{SETTING}\nSimulated; bars are the standard deviation over {seeds} seeds."
+        figure.supxlabel(note, fontsize=8.5, x=0.01, ha="left")
     return figure
 
 

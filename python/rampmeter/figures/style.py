@@ -1,4 +1,4 @@
-"""How figures look: the same colour for the same scheme everywhere, names beside the lines, files that repeat exactly."""
+"""How figures look: a colour for each scheme, names beside the lines, the same bytes every time."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ RULES = {
 
 def name_lines(axes: Any, ends: Sequence[tuple[str, float, float]], gap: float = 0.085) -> None:
     """Write each line's name right of its last point, `(name, x, y)`, at least `gap` of the axes' height apart."""
-    low, high = axes.get_ylim()
+    to_height = axes.transData + axes.transAxes.inverted()
     lowest = -1.0
     for name, x, y in sorted(ends, key=lambda end: end[2]):
-        height = max((y - low) / (high - low), lowest + gap)
-        lowest = height
+        lowest = max(to_height.transform((x, y))[1], lowest + gap)
         axes.annotate(
             name,
-            xy=(x, low + height * (high - low)),
+            xy=(x, lowest),
+            xycoords=("data", "axes fraction"),
             xytext=(9, 0),
             textcoords="offset points",
             va="center",
@@ -62,6 +62,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     """Write `figure` as PNG and SVG, without a date in them, and say where."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    figure.savefig(paths[0], metadata={"Software": None})
-    figure.savefig(paths[1], metadata={"Date": None})
+    with matplotlib.rc_context(RULES):
+        figure.savefig(paths[0], metadata={"Software": None})
+        figure.savefig(paths[1], metadata={"Date": None})
     return paths
