@@ -6,10 +6,11 @@ To add one: a file like `pcp_4.py`, and its line in `FIGURES`.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rampmeter.figures import pcp_4, style
 from rampmeter.figures.figure import Figure, studies
-from rampmeter.running import Value, run
+from rampmeter.running import run
 
 __all__ = ["FIGURES", "Figure", "draw"]
 
@@ -22,7 +23,7 @@ FIGURES: dict[str, Figure] = {
 def draw(name: str, out: Path, *, quick: bool = False, seeds: int | None = None) -> list[Path]:
     """Run the figure's scenario, draw it into the folder `out` as PNG and SVG, and give their paths."""
     figure = FIGURES[name]
-    axes: dict[str, list[Value]] = {axis: list(values) for axis, values in figure.quick.items()} if quick else {}
+    axes: dict[str, Any] = dict(figure.quick) if quick else {}
     if seeds is not None:
         axes["seed"] = list(range(1, seeds + 1))
     return style.save(figure.draw(run(studies() / figure.scenario, **axes)), out, name)

@@ -19,7 +19,7 @@ COLOURS = {
 
 MARKERS = {"pcp": "o", "tcp": "s", "fq": "^"}
 
-RULES = {
+RULES: Any = {
     "axes.axisbelow": True,
     "axes.grid": True,
     "axes.spines.right": False,
