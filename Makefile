@@ -38,7 +38,7 @@ test-rust: setup ## Rust alone
 
 .PHONY: test-example
 test-example: build ## a controller of another crate, in every world that runs here
-	scripts/test-example
+	cd examples/my_controller && cargo fmt --check && cargo test --quiet --release -- --nocapture
 
 .PHONY: test-python
 test-python: build python ## Python alone
