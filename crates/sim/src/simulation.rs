@@ -42,17 +42,14 @@ impl Simulation<'_> {
         let end = self.plan.end();
         while !(self.meters.over && self.pending == 0) {
             let planned = self.timetable.next();
-            match self.agenda.next() {
-                Some((now, actor)) if now < planned => {
-                    if now > end {
-                        break;
-                    }
-                    self.wake(now, actor);
-                }
-                _ => match self.timetable.take() {
-                    Some((now, entry)) if now <= end => self.happen(now, entry),
-                    _ => break,
-                },
+            let (now, actor) = self.agenda.next();
+            if now.min(planned) > end {
+                break;
+            }
+            if now < planned {
+                self.wake(now, actor);
+            } else if let Some((now, entry)) = self.timetable.take() {
+                self.happen(now, entry);
             }
         }
         self.outcome()
@@ -63,7 +60,7 @@ impl Simulation<'_> {
             None => self.wake_link(now, actor),
             Some(host) => self.wake_host(now, host as u32),
         };
-        self.agenda.done(actor, now, next);
+        self.agenda.set(actor, next);
     }
 
     fn wake_link(&mut self, now: Time, link: u32) -> Time {
