@@ -62,7 +62,8 @@ fn axes(scenario: &Scenario) -> Map<String, Value> {
 }
 
 impl Folder {
-    /// Makes the folder at `path`, or opens it if it holds this very run; `fresh` forgets the points it has.
+    /// Makes the folder at `path`, or opens it if it holds this very run: the points of an interrupted one are kept
+    /// unless `fresh`, a complete one begins anew.
     pub fn open(
         path: impl Into<PathBuf>,
         file: &Path,
@@ -83,11 +84,12 @@ impl Folder {
             finished: 0,
             skipped: Vec::new(),
         };
-        if let Some(what) = run.other(&path)? {
+        let there = Run::read(&path)?;
+        if let Some(what) = there.as_ref().and_then(|there| run.differs(there)) {
             return Err(StudyError::Taken { folder: path, what });
         }
         let journal = Journal::open(path.join("points"), program)?;
-        if fresh {
+        if fresh || there.is_some_and(|there| there.is_complete()) {
             journal.clear()?;
         }
         let folder = Self { path, run, journal };
@@ -122,27 +124,34 @@ impl Folder {
 }
 
 impl Run {
-    /// What makes the folder at `path` one of another run.
-    fn other(&self, path: &Path) -> Result<Option<String>, StudyError> {
+    /// What the folder at `path` holds; `None` if it is not there or empty.
+    fn read(path: &Path) -> Result<Option<Self>, StudyError> {
+        let taken = |what: &str| StudyError::Taken { folder: path.to_owned(), what: what.to_owned() };
         let file = path.join("run.json");
         if !file.exists() {
             // Anything else there is none of ours to overwrite.
-            let busy = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-            return Ok(busy.then(|| "holds other files".to_owned()));
+            let busy = path.is_file() || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+            return if busy { Err(taken("is something else than a run folder")) } else { Ok(None) };
         }
         let text = fs::read_to_string(&file).map_err(|error| StudyError::file(&file, "read", &error))?;
-        let Ok(there) = serde_json::from_str::<Self>(&text) else {
-            return Ok(Some("holds a run.json that is not ours".to_owned()));
-        };
-        Ok(if there.scenario_sha256 != self.scenario_sha256 {
-            Some(format!("holds a run of another scenario or of an earlier text of it (`{}`)", there.title))
+        serde_json::from_str(&text).map(Some).map_err(|_| taken("holds a run.json that is not ours"))
+    }
+
+    /// What makes `there` another run than this.
+    fn differs(&self, there: &Self) -> Option<String> {
+        if there.scenario_sha256 != self.scenario_sha256 {
+            Some(format!("holds a run of another scenario or of another text of it (`{}`)", there.title))
         } else if there.world != self.world {
             Some(format!("holds a run in the {} world", there.world))
         } else if there.axes != self.axes {
             Some("holds a run with other values of the axes".to_owned())
         } else {
             None
-        })
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.finished + self.skipped.len() == self.points
     }
 }
 

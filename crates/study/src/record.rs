@@ -1,7 +1,7 @@
 //! An outcome as the journal keeps it: every number exact, so that one read back equals one just made.
 
 use rampmeter_router::{Backlog, Counts, QueueSummary};
-use rampmeter_scenario::{FlowOutcome, FlowSample, LinkId, LinkOutcome, LinkSample, Outcome, Series};
+use rampmeter_scenario::{FlowOutcome, FlowSample, LinkId, LinkOutcome, LinkSample, Lateness, Outcome, Series};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,8 @@ pub(crate) struct Record {
     links: Vec<Link>,
     link_samples: Vec<LinkRow>,
     flow_samples: Vec<FlowRow>,
+    /// Half, 99% and all of the packets were no later.
+    lateness: Option<[u64; 3]>,
 }
 
 /// Flow, traffic, scheme, start, response, delivered, of these while measured, packets sent, of these repetitions.
@@ -63,6 +65,7 @@ impl Record {
             links: outcome.links.iter().map(Link::from).collect(),
             link_samples: outcome.series.links.iter().map(LinkRow::from).collect(),
             flow_samples: outcome.series.flows.iter().map(FlowRow::from).collect(),
+            lateness: outcome.lateness.map(|late| [late.p50, late.p99, late.max].map(Duration::as_nanos)),
         }
     }
 
@@ -75,6 +78,10 @@ impl Record {
                 flows: self.flow_samples.iter().map(FlowRow::sample).collect(),
             },
             data_packets: self.data_packets,
+            lateness: self.lateness.map(|late| {
+                let [p50, p99, max] = late.map(Duration::from_nanos);
+                Lateness { p50, p99, max }
+            }),
         }
     }
 }
@@ -228,6 +235,7 @@ mod tests {
                 }],
             },
             data_packets: 77,
+            lateness: Some(Lateness { p50: Duration::ZERO, p99: Duration::from_nanos(3), max: Duration::from_nanos(9) }),
         };
         let text = serde_json::to_string(&Record::new("seed = 1".into(), "p", 0.1, &outcome)).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap().outcome(), outcome);

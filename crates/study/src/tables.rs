@@ -27,6 +27,7 @@ const RUNS: Columns = &[
     ("goodput_mean_bps", Kind::Number),
     ("goodput_jain", Kind::Number),
     ("data_packets", Kind::Whole),
+    ("lateness_p99_s", Kind::Number),
 ];
 
 const LINKS: Columns = &[
@@ -94,7 +95,7 @@ pub(crate) fn write(
             return Err(StudyError::file(folder, "completed", &format!("the record of {point} has gone")));
         };
         let (plan, outcome, cells) = (scenario.plan(point, registry)?, record.outcome(), axes.cells(point));
-        runs.row(cells.iter().cloned().chain(run_cells(summary)))?;
+        runs.row(cells.iter().cloned().chain(run_cells(summary, &outcome)))?;
         for link in &outcome.links {
             links.row(cells.iter().cloned().chain(link_cells(link)))?;
         }
@@ -113,7 +114,7 @@ pub(crate) fn write(
     [Some(runs), Some(links), Some(flows), of_links, of_flows].into_iter().flatten().try_for_each(Table::close)
 }
 
-fn run_cells(summary: &Summary) -> impl Iterator<Item = Cell> {
+fn run_cells(summary: &Summary, outcome: &Outcome) -> impl Iterator<Item = Cell> {
     let flows = &summary.flows;
     [
         Cell::text(&summary.world),
@@ -126,6 +127,7 @@ fn run_cells(summary: &Summary) -> impl Iterator<Item = Cell> {
         flows.goodput_mean_bps.into(),
         flows.goodput_jain.into(),
         Cell::whole(summary.data_packets),
+        outcome.lateness.map(|late| late.p99.as_secs_f64()).into(),
     ]
     .into_iter()
 }
