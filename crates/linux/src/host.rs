@@ -54,19 +54,29 @@ impl Host {
 }
 
 fn configure(side: Side, mtu: u32) -> io::Result<()> {
-    for (n, (name, value)) in SETTINGS.iter().enumerate() {
-        let written = fs::write(format!("/proc/sys/net/{name}"), value);
-        if n == 0 {
-            written?;
-        }
+    let (must, may) = SETTINGS.split_at(1);
+    for (name, value) in must {
+        write_setting(name, value).map_err(during(&format!("setting {name}")))?;
+    }
+    for (name, value) in may {
+        let _ = write_setting(name, value);
     }
     let interfaces = Interfaces::open()?;
-    interfaces.up("lo")?;
-    interfaces.set_address("lo:1", first_address(side))?;
-    interfaces.set_mtu(DEVICE, mtu)?;
-    interfaces.set_queue(DEVICE, QUEUE)?;
-    interfaces.up(DEVICE)?;
-    interfaces.add_route(DEVICE, side.other().network())
+    interfaces.up("lo").map_err(during("raising the loopback device"))?;
+    interfaces.set_address("lo:1", first_address(side)).map_err(during("giving the side its addresses"))?;
+    interfaces.set_mtu(DEVICE, mtu).map_err(during(&format!("setting the MTU to {mtu}")))?;
+    // Only real root may; the usual 500 packets do as well unless the machine is very busy.
+    let _ = interfaces.set_queue(DEVICE, QUEUE);
+    interfaces.up(DEVICE).map_err(during("raising the TUN device"))?;
+    interfaces.add_route(DEVICE, side.other().network()).map_err(during("adding the route to the other side"))
+}
+
+fn write_setting(name: &str, value: &str) -> io::Result<()> {
+    fs::write(format!("/proc/sys/net/{name}"), value)
+}
+
+fn during(step: &str) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{step}: {error}"))
 }
 
 fn first_address(side: Side) -> Ipv4Addr {
