@@ -25,11 +25,7 @@ const SPIN: Duration = Duration::from_micros(20);
 const BATCH: usize = 32;
 
 /// Runs until the run is over. Packets from the hosts have at most `mtu` bytes.
-pub(crate) fn pump(
-    mut network: Network<'_>,
-    stage: &Stage<'_>,
-    mtu: usize,
-) -> io::Result<(Seen, Option<Lateness>)> {
+pub(crate) fn pump(mut network: Network<'_>, stage: &Stage<'_>, mtu: usize) -> io::Result<(Seen, Option<Lateness>)> {
     let (hosts, clock) = (stage.hosts, stage.clock);
     // Without leave for this it runs all the same, later; the lateness tells.
     let _ = priority::raise(Priority::Router);
