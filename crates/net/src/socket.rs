@@ -227,7 +227,7 @@ impl Socket {
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
                 continue; // larger than any packet we speak of
             }
-            let (ecn, stamp) = controls[index].read(message.msg_hdr.msg_controllen as usize);
+            let (ecn, stamp) = controls[index].read(&message.msg_hdr);
             batch.datagrams.push(Datagram { from, ecn, stamp, len: message.msg_len as usize, index });
         }
         Ok(got as usize == BATCH)
@@ -319,8 +319,13 @@ impl Control {
         len.next_multiple_of(WORD)
     }
 
-    /// The ECN code and the timestamp among the first `len` bytes.
-    fn read(&self, len: usize) -> (Ecn, Option<u64>) {
+    /// The ECN code and the timestamp among the bytes that the kernel filled.
+    #[allow(clippy::unnecessary_cast, reason = "the length's type is the C library's choice")]
+    fn read(&self, header: &libc::msghdr) -> (Ecn, Option<u64>) {
+        self.read_first(header.msg_controllen as usize)
+    }
+
+    fn read_first(&self, len: usize) -> (Ecn, Option<u64>) {
         let (mut ecn, mut stamp) = (Ecn::NotEct, None);
         let mut rest = &self.0[..len.min(self.0.len())];
         while let Some((header, _)) = rest.split_at_checked(CONTROL_HEADER) {
@@ -429,9 +434,9 @@ mod tests {
             for (chunk, word) in control.0.chunks_exact_mut(4).zip(bytes) {
                 chunk.copy_from_slice(&word.to_ne_bytes());
             }
-            let _ = control.read(len);
+            let _ = control.read_first(len);
             control.0[..WORD].copy_from_slice(&(bytes[0] as usize % 140).to_ne_bytes());
-            let _ = control.read(len);
+            let _ = control.read_first(len);
         }
     }
 }

@@ -316,3 +316,24 @@ fn a_part_is_written_by_one_download_at_a_time() {
     assert!(matches!(fetch(server.address, "f", &target), Err(NetError::PartInUse(_))));
     first.join().unwrap().unwrap();
 }
+
+#[test]
+fn a_full_disk_is_named_and_the_part_stays() {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(3_000_000, 11)).unwrap();
+    let server = Running::start(from.path(), |_| {});
+    // A small file system that only this thread sees.
+    let none: Option<&str> = None;
+    let small = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)
+        .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
+        .and_then(|()| mount(Some("none"), to.path(), Some("tmpfs"), MsFlags::empty(), Some("size=1m")));
+    if let Err(error) = small {
+        eprintln!("skipped: mounting a small file system needs root ({error})");
+        return;
+    }
+    let error = fetch(server.address, "f", to.path()).unwrap_err();
+    assert!(matches!(error, NetError::DiskFull(_)), "{error}");
+    assert!(fs::metadata(to.path().join("f.part")).unwrap().len() > 500_000);
+}

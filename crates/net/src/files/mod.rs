@@ -29,7 +29,7 @@ use rampmeter_transport::Config;
 pub use client::{GetOptions, GetReport, get};
 pub use error::NetError;
 pub use protocol::Refusal;
-pub use server::{ServeOptions, Served, Server, serve};
+pub use server::{Observer, ServeOptions, Served, Server, serve};
 
 /// The port that `serve` listens at unless told otherwise: "RAMP" on a telephone.
 pub const DEFAULT_PORT: u16 = 7267;
