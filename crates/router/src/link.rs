@@ -69,6 +69,8 @@ pub struct Link<P, R> {
     rate: Rate,
     delay: Duration,
     loss: Loss,
+    /// There is any loss at all.
+    lossy: bool,
     random: Stream,
     router: R,
     /// When the transmitter is next free.
@@ -90,6 +92,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             rate: config.rate,
             delay: config.delay,
             loss: config.loss,
+            lossy: config.loss != Loss::default(),
             random,
             router,
             free_at: Time::ZERO,
@@ -152,7 +155,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
                 return None;
             }
             let (_, packet) = self.in_flight.pop_front()?;
-            let lost = self.loss != Loss::default() && self.random.chance(self.loss.of_packet(packet.bytes()));
+            let lost = self.lossy && self.random.chance(self.loss.of_packet(packet.bytes()));
             if !lost {
                 return Some(packet);
             }

@@ -1,111 +1,121 @@
-//! Who wakes up next.
+//! Who wakes up next: a tournament.
 //!
-//! Actors are small numbers and have one wake-up each. The heap orders them by time and, at the same instant, by number,
-//! packed into one integer that is compared at once. An actor that is to be woken earlier than it had asked for gets a
-//! second entry; the first is recognised as stale when it surfaces.
+//! ```text
+//!              7 @ 12 ns                 every actor has a leaf; every node holds the earlier of its two
+//!         3 @ 15       7 @ 12            children, so the root is who wakes up next
+//!       2 @ 40 3 @ 15 6 @ 33 7 @ 12
+//! ```
+//!
+//! Each actor has one wake-up at a time, so a change is a walk from one leaf to the root whose steps are the same
+//! whatever they find: unlike a heap's, they leave the processor nothing to guess. Ten thousand actors take fourteen.
+//!
+//! Actors are small numbers. At the same instant the lower number comes first.
 
-use std::cmp::Reverse;
-
-use dary_heap::{PeekMut, QuaternaryHeap};
 use rampmeter_units::Time;
 
 /// An actor's place in its simulation: links first, then hosts.
 pub(crate) type Actor = u32;
 
-type Key = Reverse<u128>;
+/// Time and actor in one integer, so that a comparison is one.
+type Key = u128;
 
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    heap: QuaternaryHeap<Key>,
-    /// When each actor is to be woken; [`Time::MAX`] for never.
-    wake_at: Vec<Time>,
+    /// The root is node 1; the children of `n` are `2n` and `2n + 1`; the second half are the leaves.
+    nodes: Vec<Key>,
 }
 
 fn key(at: Time, actor: Actor) -> Key {
-    Reverse(u128::from(at.as_nanos()) << 32 | u128::from(actor))
+    u128::from(at.as_nanos()) << 32 | u128::from(actor)
 }
 
-fn unpack(Reverse(key): Key) -> (Time, Actor) {
-    (Time::from_nanos((key >> 32) as u64), key as u32)
+fn time(key: Key) -> Time {
+    Time::from_nanos((key >> 32) as u64)
 }
 
 impl Agenda {
+    /// Nobody wakes up.
     pub(crate) fn new(actors: usize) -> Self {
-        Self { heap: QuaternaryHeap::with_capacity(actors), wake_at: vec![Time::MAX; actors] }
+        Self { nodes: vec![key(Time::MAX, 0); 2 * actors.next_power_of_two().max(1)] }
+    }
+
+    fn leaf(&self, actor: Actor) -> usize {
+        self.nodes.len() / 2 + actor as usize
     }
 
     /// Wakes `actor` at `at`, unless it wakes up earlier anyway.
     pub(crate) fn wake(&mut self, actor: Actor, at: Time) {
-        let wake_at = &mut self.wake_at[actor as usize];
-        if at < *wake_at {
-            *wake_at = at;
-            self.heap.push(key(at, actor));
+        let key = key(at, actor);
+        let mut node = self.leaf(actor);
+        // Up to where somebody else is earlier: mostly not far.
+        while node > 0 && key < self.nodes[node] {
+            self.nodes[node] = key;
+            node /= 2;
         }
     }
 
-    /// The next wake-up.
-    pub(crate) fn next(&mut self) -> Option<(Time, Actor)> {
-        loop {
-            let (at, actor) = unpack(*self.heap.peek()?);
-            if self.wake_at[actor as usize] == at {
-                return Some((at, actor));
-            }
-            self.heap.pop();
-        }
+    /// When the next wake-up is, and whose; [`Time::MAX`] if nobody wakes up.
+    pub(crate) fn next(&self) -> (Time, Actor) {
+        let first = self.nodes[1];
+        (time(first), first as Actor)
     }
 
-    /// `actor`, woken by [`Agenda::next`] at `woken_at`, has done its work and wants to wake up at `at` next.
-    pub(crate) fn done(&mut self, actor: Actor, woken_at: Time, at: Time) {
-        self.wake_at[actor as usize] = at;
-        if let Some(mut top) = self.heap.peek_mut() {
-            if *top == key(woken_at, actor) {
-                if at == Time::MAX {
-                    PeekMut::pop(top);
-                } else {
-                    *top = key(at, actor); // sinks to its place when `top` goes
-                }
-                return;
-            }
-        }
-        if at < Time::MAX {
-            self.heap.push(key(at, actor));
+    /// `actor` has done what it was woken for and wants to wake up at `at` next; [`Time::MAX`] for never.
+    pub(crate) fn set(&mut self, actor: Actor, at: Time) {
+        let mut winner = key(at, actor);
+        let mut node = self.leaf(actor);
+        self.nodes[node] = winner;
+        while node > 1 {
+            winner = winner.min(self.nodes[node ^ 1]);
+            node /= 2;
+            self.nodes[node] = winner;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::Stream;
+
     use super::*;
 
-    #[test]
-    fn actors_wake_by_time_then_by_number_and_once_only() {
-        let at = Time::from_nanos;
-        let mut agenda = Agenda::new(4);
-        for (actor, time) in [(3, 5), (1, 5), (2, 9), (2, 7), (0, 20), (0, 30)] {
-            agenda.wake(actor, at(time));
-        }
-        let mut woken = Vec::new();
-        while let Some((now, actor)) = agenda.next() {
-            woken.push((actor, now.as_nanos()));
-            let again = if actor == 1 && now < at(8) { at(8) } else { Time::MAX };
-            agenda.done(actor, now, again);
-        }
-        assert_eq!(woken, [(1, 5), (3, 5), (2, 7), (1, 8), (0, 20)]);
+    fn at(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
     }
 
     #[test]
-    fn work_may_wake_others_at_once() {
-        let at = Time::from_nanos;
-        let mut agenda = Agenda::new(2);
-        agenda.wake(1, at(5));
-        let (now, actor) = agenda.next().unwrap();
-        agenda.wake(0, at(5));
-        agenda.done(actor, now, at(6));
-        let mut woken = Vec::new();
-        while let Some((now, actor)) = agenda.next() {
-            woken.push((actor, now.as_nanos()));
-            agenda.done(actor, now, Time::MAX);
+    fn actors_wake_by_time_then_by_number_at_the_earliest_time_asked_for() {
+        let mut agenda = Agenda::new(5);
+        for (actor, time) in [(3, 5), (1, 5), (2, 9), (2, 7), (0, 20), (0, 30)] {
+            agenda.wake(actor, at(time));
         }
-        assert_eq!(woken, [(0, 5), (1, 6)]);
+        for expected in [(at(5), 1), (at(5), 3), (at(7), 2), (at(20), 0)] {
+            assert_eq!(agenda.next(), expected);
+            agenda.set(expected.1, Time::MAX);
+        }
+        assert_eq!(agenda.next().0, Time::MAX);
+    }
+
+    /// Against a list that is searched.
+    #[test]
+    fn it_behaves_like_a_list() {
+        let mut random = Stream::from_seed(3);
+        let mut agenda = Agenda::new(40);
+        let mut list = vec![Time::MAX; 40];
+        let mut now = Time::ZERO;
+        for _ in 0..20_000 {
+            let actor = random.below(40) as usize;
+            let time = at(now.as_nanos() + random.below(1000));
+            agenda.wake(actor as Actor, time);
+            list[actor] = list[actor].min(time);
+            if random.chance(0.9) {
+                let first = (0..40).min_by_key(|&actor| (list[actor], actor)).unwrap();
+                assert_eq!(agenda.next(), (list[first], first as Actor));
+                now = list[first];
+                let sleeps = random.chance(0.3);
+                list[first] = if sleeps { Time::MAX } else { at(now.as_nanos() + random.below(1000)) };
+                agenda.set(first as Actor, list[first]);
+            }
+        }
     }
 }

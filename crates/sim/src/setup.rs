@@ -13,7 +13,7 @@ use crate::agenda::Agenda;
 use crate::flow::Flow;
 use crate::host::Host;
 use crate::meters::Meters;
-use crate::packet::{Boxed, Pool};
+use crate::packet::{Pool, Travelling};
 use crate::paths::Paths;
 use crate::simulation::{SimulatedLink, Simulation};
 use crate::timetable::Timetable;
@@ -56,7 +56,7 @@ impl<'a> Simulation<'a> {
 fn links(plan: &Plan, streams: Streams) -> Vec<SimulatedLink> {
     let link = |(id, link): (usize, &rampmeter_scenario::LinkPlan)| {
         let environment = Environment { rate: link.config.rate, delay: link.config.delay };
-        let router: AnyRouter<Boxed> = link.router.make(environment, streams.stream("router", id as u64));
+        let router: AnyRouter<Travelling> = link.router.make(environment, streams.stream("router", id as u64));
         Link::new(link.config, router, streams.stream("loss", id as u64))
     };
     plan.links.iter().enumerate().map(link).collect()

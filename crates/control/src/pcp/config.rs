@@ -91,7 +91,7 @@ impl Default for Config {
             tit_for_tat_after: 4,
             tit_for_tat_divisor: 10.0,
             least_step: 0.01,
-            least_probe: 0.25,
+            least_probe: 0.3,
             largest_step: None,
             longest_backoff: 100.0,
             first_share: 1.0 / 3.0,

@@ -157,7 +157,10 @@ impl Pcp {
     /// The least that a probe asks for, however low the base rate.
     fn least_probe(&self) -> Rate {
         let packet_a_round_trip = Rate::of(self.packet, self.rtt);
-        packet_a_round_trip.scale(self.config.least_probe).min(self.base.unwrap_or(Rate::MAX)).max(self.least())
+        packet_a_round_trip
+            .scale(self.config.least_probe)
+            .min(self.base.unwrap_or(self.config.fastest).min(self.config.fastest))
+            .max(self.least())
     }
 
     /// Starts a train whose time has come, gives up on one whose time is over.
