@@ -9,7 +9,7 @@ use nix::sys::time::TimeSpec;
 use rampmeter_units::{Duration, Time};
 
 /// The longest sleep: how soon whoever sleeps notices that the run is over.
-const NAP: Duration = Duration::from_millis(20);
+pub(crate) const NAP: Duration = Duration::from_millis(20);
 
 /// Runs since the run began.
 #[derive(Debug, Clone, Copy)]

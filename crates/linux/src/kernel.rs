@@ -7,38 +7,20 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use rampmeter_scenario::{FlowSample, Plan, Sender};
+use rampmeter_scenario::{FlowSample, Sender};
 use rampmeter_units::{Bytes, Rate, Time};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::clock::{Clock, sleep};
-use crate::host::Host;
+use crate::clock::sleep;
 use crate::priority::{self, Priority};
-use crate::schedule::{Account, Act, Told, acts};
-use crate::sides::{Side, Sides};
+use crate::sides::Side;
+use crate::stage::{Account, Act, ENDLESS, Stage, Told, acts};
 use crate::tcp_info::TcpInfo;
 
 /// The port that receivers listen on.
 const PORT: u16 = 5001;
-
-/// What a long-lived flow writes: more than any run can send.
-const ENDLESS: u64 = u64::MAX;
-
-/// What there is to know to run flows on hosts.
-#[derive(Clone, Copy)]
-pub(crate) struct Stage<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) sides: &'a Sides,
-    pub(crate) hosts: [&'a Host; 2],
-    pub(crate) clock: Clock,
-    /// The run is over.
-    pub(crate) over: &'a AtomicBool,
-    /// Transfers that it still waits for.
-    pub(crate) pending: &'a AtomicUsize,
-}
 
 /// A flow under way.
 struct Conversation {
@@ -47,8 +29,6 @@ struct Conversation {
     receiver: Option<std::net::TcpStream>,
     /// Bytes the sender has yet to write.
     unsent: u64,
-    /// The run waits for it.
-    pending: bool,
 }
 
 /// What woke up: the two low bits of an event's word; the rest says which.
@@ -72,26 +52,23 @@ pub(crate) struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    /// Ready to run, listeners and all; `None` if the plan has no such flow.
-    pub(crate) fn new(stage: Stage<'a>) -> io::Result<Option<Self>> {
+    /// Ready to run, listeners and all.
+    pub(crate) fn new(stage: Stage<'a>) -> io::Result<Self> {
         let plan = stage.plan;
         let ours = |flow: usize| matches!(plan.schemes[plan.flows[flow].scheme].sender, Sender::Kernel { .. });
         let flows: Vec<usize> = (0..plan.flows.len()).filter(|&flow| ours(flow)).collect();
-        if flows.is_empty() {
-            return Ok(None);
-        }
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let mut receivers: Vec<_> = flows.iter().map(|&flow| plan.flows[flow].to).collect();
         receivers.sort();
         receivers.dedup();
         let mut listeners = Vec::new();
         for host in receivers {
-            let namespace = &stage.hosts[stage.sides.side(host) as usize].namespace;
+            let namespace = &stage.host(stage.sides.side(host)).namespace;
             let listener = namespace.inside(|| listen(stage.sides.address(host)))?;
             epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, (listeners.len() as u64) << 2 | LISTENER))?;
             listeners.push(listener);
         }
-        Ok(Some(Self {
+        Ok(Self {
             stage,
             acts: acts(plan, ours).into(),
             listeners,
@@ -101,14 +78,14 @@ impl<'a> Kernel<'a> {
             here: None,
             told: Told::default(),
             scratch: vec![0; 1 << 16],
-        }))
+        })
     }
 
     /// Runs on this thread, which is good for nothing else afterwards: it ends on one of the hosts.
     pub(crate) fn run(mut self) -> io::Result<Told> {
         let _ = priority::raise(Priority::Hosts);
         let mut events = [EpollEvent::empty(); 64];
-        while !self.stage.over.load(Ordering::Relaxed) {
+        while !self.stage.is_over() {
             self.act()?;
             let next = self.acts.front().map_or(Time::MAX, |(at, _)| *at);
             sleep([self.epoll.0.as_fd()], self.stage.clock.until(next))?;
@@ -147,15 +124,14 @@ impl<'a> Kernel<'a> {
         let Sender::Kernel { algorithm } = &plan.schemes[planned.scheme].sender else { return Ok(()) };
         let side = self.stage.sides.side(planned.from);
         if self.here != Some(side) {
-            self.stage.hosts[side as usize].namespace.enter()?;
+            self.stage.host(side).namespace.enter()?;
             self.here = Some(side);
         }
         let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
         socket.set_tcp_congestion(algorithm.as_bytes())?;
         socket.set_tcp_nodelay(true)?;
         socket.bind(&SocketAddrV4::new(self.stage.sides.address(planned.from), 0).into())?;
-        let mut account = Account::new(plan, flow);
-        account.outcome.start = self.stage.clock.now();
+        let account = Account::new(plan, flow, self.stage.clock.now());
         match socket.connect(&SocketAddrV4::new(self.stage.sides.address(planned.to), PORT).into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
             _ => {}
@@ -165,15 +141,14 @@ impl<'a> Kernel<'a> {
         }
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLOUT, (flow as u64) << 2 | SENDER))?;
         let unsent = planned.bytes.map_or(ENDLESS, Bytes::as_u64);
-        let pending = planned.bytes.is_some();
-        self.flows[flow] = Some(Conversation { account, sender: Some(socket), receiver: None, unsent, pending });
+        self.flows[flow] = Some(Conversation { account, sender: Some(socket), receiver: None, unsent });
         Ok(())
     }
 
     fn stop(&mut self, flow: usize) {
         let Some(conversation) = &mut self.flows[flow] else { return };
         conversation.unsent = 0;
-        settle(&mut conversation.pending, self.stage.pending);
+        conversation.account.settle(&self.stage);
         let _ = conversation.sender.as_ref().map(|sender| sender.shutdown(std::net::Shutdown::Write));
     }
 
@@ -223,17 +198,13 @@ impl<'a> Kernel<'a> {
     }
 
     fn receive(&mut self, flow: usize) {
-        let Some(Conversation { account, receiver: Some(receiver), pending, .. }) = &mut self.flows[flow] else {
+        let Some(Conversation { account, receiver: Some(receiver), .. }) = &mut self.flows[flow] else {
             return;
         };
         let ended = loop {
             match receiver.read(&mut self.scratch) {
                 Ok(0) => break true,
-                Ok(bytes) => {
-                    if account.deliver(self.stage.clock.now(), bytes as u64) {
-                        settle(pending, self.stage.pending);
-                    }
-                }
+                Ok(bytes) => account.deliver(&self.stage, bytes as u64),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
                 Err(_) => break true,
             }
@@ -246,7 +217,7 @@ impl<'a> Kernel<'a> {
     /// Closes a flow's account and its sockets.
     fn end(&mut self, flow: usize) {
         let Some(mut conversation) = self.flows[flow].take() else { return };
-        settle(&mut conversation.pending, self.stage.pending);
+        conversation.account.settle(&self.stage);
         let mut outcome = conversation.account.outcome;
         if let Some(Ok(info)) = conversation.sender.as_ref().map(TcpInfo::of) {
             outcome.sent_packets = u64::from(info.data_packets);
@@ -269,13 +240,6 @@ impl<'a> Kernel<'a> {
                 delivered: outcome.delivered,
             });
         }
-    }
-}
-
-/// The run waits for this flow no longer.
-fn settle(pending: &mut bool, all: &AtomicUsize) {
-    if std::mem::take(pending) {
-        all.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_scenario::Lateness;
 use rampmeter_units::{Duration, Time};
@@ -17,6 +16,7 @@ use crate::lateness::Delays;
 use crate::network::{Exit, Network, Seen};
 use crate::priority::{self, Priority};
 use crate::sides::Side;
+use crate::stage::Stage;
 
 /// How long before a packet is due it stays awake.
 const SPIN: Duration = Duration::from_micros(20);
@@ -24,18 +24,17 @@ const SPIN: Duration = Duration::from_micros(20);
 /// Packets it takes from one device before it looks at the clock again.
 const BATCH: usize = 32;
 
-/// Runs until `over`. The hosts are Side A's and Side B's.
+/// Runs until the run is over. Packets from the hosts have at most `mtu` bytes.
 pub(crate) fn pump(
     mut network: Network<'_>,
-    hosts: [&Host; 2],
+    stage: &Stage<'_>,
     mtu: usize,
-    clock: Clock,
-    over: &AtomicBool,
 ) -> io::Result<(Seen, Option<Lateness>)> {
+    let (hosts, clock) = (stage.hosts, stage.clock);
     // Without leave for this it runs all the same, later; the lateness tells.
     let _ = priority::raise(Priority::Router);
     let mut late = Delays::default();
-    while !over.load(Ordering::Relaxed) {
+    while !stage.is_over() {
         network.run(clock.now());
         while let Some(exit) = network.exit() {
             late.record(clock.now().since(exit.due));

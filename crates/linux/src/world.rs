@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Plan, Sender, Series, World, WorldError};
-use rampmeter_units::Time;
+use rampmeter_scenario::{Lateness, Outcome, Plan, Sender, Series, World, WorldError};
+use rampmeter_units::{Bytes, Time};
 
-use crate::clock::Clock;
 use crate::host::{Host, failed};
-use crate::kernel::{Kernel, Stage};
-use crate::network::Network;
+use crate::kernel::Kernel;
+use crate::network::{Network, Seen};
+use crate::ours::{Ours, schemes};
 use crate::probe::{kernel_tcp, probe};
 use crate::pump::pump;
-use crate::schedule::{Account, Told};
 use crate::sides::{Side, Sides};
+use crate::stage::{Account, Stage, Told};
 
 /// How often the run looks whether it is over.
 const NAP: std::time::Duration = std::time::Duration::from_millis(10);
@@ -41,56 +42,66 @@ impl World for Emulated {
 
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
         check_kernel(plan)?;
+        let schemes = schemes(plan, registry)?;
         let sides = Sides::of(plan)?;
-        let mtu = u32::try_from(plan.packet.as_u64()).unwrap_or(u32::MAX);
         let network = Network::new(plan, &sides)?;
-        let hosts = [host(Side::A, mtu)?, host(Side::B, mtu)?];
+        let mtu = schemes.iter().flatten().map(|scheme| scheme.config.packet).fold(plan.packet, Bytes::max).as_u64();
+        raise_open_files();
+        let hosts = [host(Side::A, mtu as u32)?, host(Side::B, mtu as u32)?];
         let (over, pending) = (AtomicBool::new(false), AtomicUsize::new(0));
-        pending.store(plan.flows.iter().filter(|flow| flow.bytes.is_some()).count(), Ordering::Relaxed);
-        let clock = Clock::start();
-        let hosts = [&hosts[0], &hosts[1]];
-        let stage = Stage { plan, sides: &sides, hosts, clock, over: &over, pending: &pending };
-        let kernel = Kernel::new(stage).map_err(failed("cannot listen for TCP connections"))?;
-        let _ = registry;
-        thread::scope(|scope| {
-            let router = scope.spawn(|| ending(&over, || pump(network, hosts, mtu as usize, clock, &over)));
-            let kernel = scope.spawn(|| ending(&over, || kernel.map_or(Ok(Told::default()), Kernel::run)));
-            let interrupted = self.wait(plan, clock, &over, &pending);
+        let stage = Stage::new(plan, &sides, hosts.each_ref(), &over, &pending);
+        let (told, seen, lateness) = thread::scope(|scope| {
+            let router = scope.spawn(|| ending(&stage, || pump(network, &stage, mtu as usize)));
+            let ours = scope.spawn(|| ending(&stage, || Ours::new(stage, &schemes, mtu as usize)?.run()));
+            let kernel = scope.spawn(|| ending(&stage, || Kernel::new(stage)?.run()));
+            self.wait(&stage);
             let (seen, lateness) = join(router).map_err(failed("the router cannot go on"))?;
-            let told = join(kernel).map_err(failed("the kernel's TCP cannot go on"))?;
-            if interrupted {
-                return Err(WorldError::Interrupted);
-            }
-            let mut flows: Vec<_> = (0..plan.flows.len()).map(|flow| Account::new(plan, flow).outcome).collect();
-            for outcome in told.flows {
-                flows[outcome.flow] = outcome;
-            }
-            Ok(Outcome {
-                flows,
-                links: seen.links,
-                series: Series { links: seen.samples, flows: told.samples },
-                data_packets: seen.data_packets,
-                lateness,
-            })
-        })
+            let told = [
+                join(ours).map_err(failed("our senders cannot go on"))?,
+                join(kernel).map_err(failed("the kernel's TCP cannot go on"))?,
+            ];
+            Ok::<_, WorldError>((told, seen, lateness))
+        })?;
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(WorldError::Interrupted);
+        }
+        Ok(outcome(plan, told, seen, lateness))
     }
 }
 
 impl Emulated {
-    /// Waits for the run's end and declares it; whether it was interrupted.
-    fn wait(&self, plan: &Plan, clock: Clock, over: &AtomicBool, pending: &AtomicUsize) -> bool {
-        let duration = Time::ZERO + plan.duration;
-        while !over.load(Ordering::Relaxed) {
-            let now = clock.now();
-            let done = now > duration && pending.load(Ordering::Relaxed) == 0;
-            let interrupted = self.interrupted.load(Ordering::Relaxed);
-            if done || interrupted || now > plan.end() {
-                over.store(true, Ordering::Relaxed);
-                return interrupted;
+    /// Waits for the run's end and declares it.
+    fn wait(&self, stage: &Stage<'_>) {
+        let duration = Time::ZERO + stage.plan.duration;
+        while !stage.is_over() {
+            let now = stage.clock.now();
+            let done = (now > duration && stage.is_done()) || now > stage.plan.end();
+            if done || self.interrupted.load(Ordering::Relaxed) {
+                stage.end();
             }
             thread::sleep(NAP);
         }
-        false
+    }
+}
+
+fn outcome(plan: &Plan, told: [Told; 2], seen: Seen, lateness: Option<Lateness>) -> Outcome {
+    let unstarted = |flow: usize| Account::new(plan, flow, plan.flows[flow].start).outcome;
+    let mut flows: Vec<_> = (0..plan.flows.len()).map(unstarted).collect();
+    let mut series = Series { links: seen.samples, flows: Vec::new() };
+    for told in told {
+        for outcome in told.flows {
+            flows[outcome.flow] = outcome;
+        }
+        series.flows.extend(told.samples);
+    }
+    series.flows.sort_by_key(|sample| (sample.at, sample.flow));
+    Outcome { flows, links: seen.links, series, data_packets: seen.data_packets, lateness }
+}
+
+/// Every socket is an open file: allows as many as the system does. What is refused shows when a socket is made.
+fn raise_open_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 
@@ -117,13 +128,9 @@ fn host(side: Side, mtu: u32) -> Result<Host, WorldError> {
     })
 }
 
-/// Does `work`; whatever comes of it, the run is over then.
-fn ending<T>(over: &AtomicBool, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let result = work();
-    if result.is_err() {
-        over.store(true, Ordering::Relaxed);
-    }
-    result
+/// Does `work`; if it fails, the run is over.
+fn ending<T>(stage: &Stage<'_>, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    work().inspect_err(|_| stage.end())
 }
 
 fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {

@@ -14,10 +14,13 @@ use rampmeter_wire::{Kind, decode, encode};
 
 use crate::clock::Clock;
 use crate::socket::{ReceiveBatch, SendBatch, Sending, Socket};
-use crate::stream::{Arrivals, Stream};
+use crate::stream::{Arrivals, Stream, worthwhile};
 
 /// Batches one host moves each way before it is others' turn.
 const BATCHES_A_TURN: usize = 4;
+
+/// A send buffer has at least this many bytes.
+const LEAST_BUFFER: usize = 4096;
 
 /// What a host may hold, and how long it listens to silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +91,7 @@ impl<C: Controller> Host<C> {
         Self {
             endpoint,
             socket,
-            limits,
+            limits: Limits { send_buffer: limits.send_buffer.max(LEAST_BUFFER), ..limits },
             streams: BTreeMap::new(),
             outgoing: SendBatch::default(),
             blocked: false,
@@ -128,6 +131,11 @@ impl<C: Controller> Host<C> {
     pub fn room(&self, id: ConnectionId) -> usize {
         let kept = self.streams.get(&id.number()).map(|stream| stream.outgoing.len());
         kept.map_or(0, |kept| self.limits.send_buffer.saturating_sub(kept))
+    }
+
+    /// Whether there is so much room that [`Event::Writable`] would tell.
+    pub fn is_roomy(&self, id: ConnectionId) -> bool {
+        self.room(id) >= worthwhile(self.limits.send_buffer)
     }
 
     /// Asks for [`Event::Writable`] once there is more room.
@@ -239,7 +247,9 @@ impl<C: Controller> Host<C> {
         if packet.kind == Kind::Syn {
             return;
         }
-        let Some(stream) = self.streams.get_mut(&packet.connection).filter(|stream| stream.peer == from) else { return };
+        let Some(stream) = self.streams.get_mut(&packet.connection).filter(|stream| stream.peer == from) else {
+            return;
+        };
         if let Some(fresh) = fresh {
             stream.incoming.store(fresh.offset, &payload[fresh.skip..][..fresh.len]);
         }

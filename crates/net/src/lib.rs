@@ -12,6 +12,7 @@
 
 mod clock;
 mod driver;
+pub mod files;
 mod host;
 mod socket;
 mod stream;

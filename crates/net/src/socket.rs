@@ -179,10 +179,8 @@ impl Socket {
         for (index, packet) in packets.enumerate() {
             let name_len = names[index].write(packet.to);
             let control_len = controls[index].write_ecn(packet.to, packet.ecn);
-            pieces[index] = iovec {
-                iov_base: batch.bytes[start..].as_ptr().cast_mut().cast(),
-                iov_len: packet.end - start,
-            };
+            pieces[index] =
+                iovec { iov_base: batch.bytes[start..].as_ptr().cast_mut().cast(), iov_len: packet.end - start };
             start = packet.end;
             let header = &mut messages[index].msg_hdr;
             header.msg_name = names[index].0.as_mut_ptr().cast();
@@ -311,8 +309,7 @@ impl Control {
     fn write_ecn(&mut self, to: SocketAddr, ecn: Ecn) -> usize {
         // An IPv4 address inside IPv6 leaves as IPv4.
         let v6 = matches!(to, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none());
-        let (level, kind) =
-            if v6 { (libc::SOL_IPV6, libc::IPV6_TCLASS) } else { (libc::SOL_IP, libc::IP_TOS) };
+        let (level, kind) = if v6 { (libc::SOL_IPV6, libc::IPV6_TCLASS) } else { (libc::SOL_IP, libc::IP_TOS) };
         let bytes = &mut self.0;
         let len = CONTROL_HEADER + 4;
         bytes[..WORD].copy_from_slice(&len.to_ne_bytes());

@@ -6,8 +6,10 @@ use rampmeter_transport::{Connection, ConnectionId, ReceiveBuffer, SendBuffer};
 use rampmeter_units::Time;
 use rampmeter_wire::{Packet, unwrap};
 
-/// Room at which a sender that waited is told.
-const WORTH_TELLING: usize = 64 * 1024;
+/// Room that is worth waiting for in a buffer of `capacity`.
+pub(crate) fn worthwhile(capacity: usize) -> usize {
+    (64 * 1024).min(capacity / 2)
+}
 
 /// Packets with payload that arrived, and how many were on their way: what the receiver knows of loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,7 +89,7 @@ impl Stream {
         (self.arrived, self.ended) = (arrived, ended);
         let room = capacity.saturating_sub(self.outgoing.len());
         let readable = more && !self.told_readable;
-        let writable = self.wants_room && room >= WORTH_TELLING.min(capacity / 2);
+        let writable = self.wants_room && room >= worthwhile(capacity);
         self.told_readable |= readable;
         self.wants_room &= !writable;
         News { readable, writable }

@@ -5,13 +5,13 @@ use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Outcome, Plan, Scenario, World, WorldError};
 
 /// A scenario's plan at its first point.
-pub fn plan(text: &str) -> Plan {
+pub(crate) fn plan(text: &str) -> Plan {
     let scenario = Scenario::parse("test.toml", text).unwrap();
     scenario.plan(&scenario.points()[0], &Registry::default()).unwrap()
 }
 
 /// Two hosts over one link and back: `rate` (40 Mb/s) with a queue of 100 kB and a round trip of 20 ms.
-pub fn path(rest: &str) -> Plan {
+pub(crate) fn path(rest: &str) -> Plan {
     let path = r#"
         packet = "1250 B"
 
@@ -43,7 +43,7 @@ pub fn path(rest: &str) -> Plan {
 }
 
 /// The outcome, or `None`, aloud, where this machine cannot run the test called `name`.
-pub fn run(name: &str, plan: &Plan) -> Option<Outcome> {
+pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
     match try_run(plan) {
         Ok(outcome) => Some(outcome),
         Err(error) => match probe().emulation() {
@@ -57,6 +57,6 @@ pub fn run(name: &str, plan: &Plan) -> Option<Outcome> {
 }
 
 /// The outcome.
-pub fn try_run(plan: &Plan) -> Result<Outcome, WorldError> {
+pub(crate) fn try_run(plan: &Plan) -> Result<Outcome, WorldError> {
     Emulated::default().run(plan, &Registry::default())
 }
