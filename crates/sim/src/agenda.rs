@@ -16,59 +16,74 @@ use rampmeter_units::Time;
 /// An actor's place in its simulation: links first, then hosts.
 pub(crate) type Actor = u32;
 
-/// Time and actor in one integer, so that a comparison is one.
-type Key = u128;
+/// Time, then actor, in one integer, so that a comparison is one instruction.
+type Key = u64;
+
+/// Nobody.
+const NEVER: Key = Key::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// The root is node 1; the children of `n` are `2n` and `2n + 1`; the second half are the leaves.
-    nodes: Vec<Key>,
-}
-
-fn key(at: Time, actor: Actor) -> Key {
-    u128::from(at.as_nanos()) << 32 | u128::from(actor)
-}
-
-fn time(key: Key) -> Time {
-    Time::from_nanos((key >> 32) as u64)
+    /// What meets in each node, the root's pair at place 1; the winner of pair `n` stands in pair `n / 2`, on side `n % 2`.
+    pairs: Vec<[Key; 2]>,
+    /// Low bits of a key that name the actor.
+    actor_bits: u32,
+    /// The last instant that a key can hold.
+    last: Time,
 }
 
 impl Agenda {
-    /// Nobody wakes up.
+    /// Nobody wakes up. With a thousand actors a wake-up can be half a year away, with a million five hours; what lies
+    /// beyond [`Agenda::last`] never happens.
     pub(crate) fn new(actors: usize) -> Self {
-        Self { nodes: vec![key(Time::MAX, 0); 2 * actors.next_power_of_two().max(1)] }
+        let leaves = actors.next_power_of_two().max(2);
+        let actor_bits = leaves.trailing_zeros();
+        let last = Time::from_nanos((NEVER >> actor_bits) - 1);
+        Self { pairs: vec![[NEVER; 2]; leaves], actor_bits, last }
     }
 
+    /// The last instant at which anybody can wake up.
+    pub(crate) fn last(&self) -> Time {
+        self.last
+    }
+
+    fn key(&self, actor: Actor, at: Time) -> Key {
+        if at > self.last { NEVER } else { at.as_nanos() << self.actor_bits | u64::from(actor) }
+    }
+
+    /// The actor's place: a pair and a side, in one number.
     fn leaf(&self, actor: Actor) -> usize {
-        self.nodes.len() / 2 + actor as usize
+        self.pairs.len() + actor as usize
     }
 
     /// Wakes `actor` at `at`, unless it wakes up earlier anyway.
     pub(crate) fn wake(&mut self, actor: Actor, at: Time) {
-        let key = key(at, actor);
+        let key = self.key(actor, at);
         let mut node = self.leaf(actor);
         // Up to where somebody else is earlier: mostly not far.
-        while node > 0 && key < self.nodes[node] {
-            self.nodes[node] = key;
+        while node > 1 && key < self.pairs[node / 2][node % 2] {
+            self.pairs[node / 2][node % 2] = key;
             node /= 2;
         }
     }
 
     /// When the next wake-up is, and whose; [`Time::MAX`] if nobody wakes up.
     pub(crate) fn next(&self) -> (Time, Actor) {
-        let first = self.nodes[1];
-        (time(first), first as Actor)
+        let [a, b] = self.pairs[1];
+        let first = a.min(b);
+        let at = if first == NEVER { Time::MAX } else { Time::from_nanos(first >> self.actor_bits) };
+        (at, (first & !(NEVER << self.actor_bits)) as Actor)
     }
 
     /// `actor` has done what it was woken for and wants to wake up at `at` next; [`Time::MAX`] for never.
     pub(crate) fn set(&mut self, actor: Actor, at: Time) {
-        let mut winner = key(at, actor);
+        let mut winner = self.key(actor, at);
         let mut node = self.leaf(actor);
-        self.nodes[node] = winner;
         while node > 1 {
-            winner = winner.min(self.nodes[node ^ 1]);
+            let pair = &mut self.pairs[node / 2];
+            pair[node % 2] = winner;
+            winner = pair[0].min(pair[1]);
             node /= 2;
-            self.nodes[node] = winner;
         }
     }
 }
@@ -93,6 +108,16 @@ mod tests {
             assert_eq!(agenda.next(), expected);
             agenda.set(expected.1, Time::MAX);
         }
+        assert_eq!(agenda.next().0, Time::MAX);
+    }
+
+    #[test]
+    fn a_thousand_actors_can_sleep_for_half_a_year_and_for_ever() {
+        let mut agenda = Agenda::new(1000);
+        assert!(agenda.last() > at(180 * 24 * 3600 * 1_000_000_000));
+        agenda.wake(999, agenda.last());
+        assert_eq!(agenda.next(), (agenda.last(), 999));
+        agenda.set(999, Time::MAX);
         assert_eq!(agenda.next().0, Time::MAX);
     }
 
