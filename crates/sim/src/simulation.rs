@@ -64,12 +64,18 @@ impl Simulation<'_> {
     }
 
     fn wake_link(&mut self, now: Time, link: u32) -> Time {
-        self.links[link as usize].advance(now);
-        while let Some(mut packet) = self.links[link as usize].arrive(now) {
-            packet.hop += 1;
-            self.hand_on(now, packet);
+        loop {
+            let waking = &mut self.links[link as usize];
+            waking.advance(now);
+            if let Some(mut packet) = waking.arrive(now) {
+                packet.hop += 1;
+                self.hand_on(now, packet);
+            }
+            let next = self.links[link as usize].next_event();
+            if next > now {
+                return next;
+            }
         }
-        self.links[link as usize].next_event()
     }
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
