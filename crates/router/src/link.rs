@@ -93,10 +93,8 @@ impl Transmitter {
 pub struct Link<P, R> {
     transmitter: Transmitter,
     delay: Duration,
-    loss: Loss,
-    /// There is any loss at all.
-    lossy: bool,
-    random: Stream,
+    /// Random loss and what decides on it, if there is any.
+    loss: Option<Box<(Loss, Stream)>>,
     router: R,
     /// When the transmitter is next free.
     free_at: Time,
@@ -105,9 +103,9 @@ pub struct Link<P, R> {
     /// Packets on their way with the times they arrive, in that order.
     in_flight: VecDeque<(Time, P)>,
     counts: Counts,
-    counts_before: Counts,
-    tally_before: Tally,
-    meter: Option<QueueMeter>,
+    /// What had been counted when measuring started.
+    before: Box<(Counts, Tally)>,
+    meter: Option<Box<QueueMeter>>,
 }
 
 impl<P: Parcel, R: Router<P>> Link<P, R> {
@@ -116,16 +114,13 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         Self {
             transmitter: Transmitter::new(config.rate),
             delay: config.delay,
-            loss: config.loss,
-            lossy: config.loss != Loss::default(),
-            random,
+            loss: (config.loss != Loss::default()).then(|| Box::new((config.loss, random))),
             router,
             free_at: Time::ZERO,
             waiting: false,
             in_flight: VecDeque::new(),
             counts: Counts::default(),
-            counts_before: Counts::default(),
-            tally_before: Tally::default(),
+            before: Box::default(),
             meter: None,
         }
     }
@@ -180,7 +175,8 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
                 return None;
             }
             let (_, packet) = self.in_flight.pop_front()?;
-            let lost = self.lossy && self.random.chance(self.loss.of_packet(packet.bytes()));
+            let loss = self.loss.as_deref_mut();
+            let lost = loss.is_some_and(|(loss, random)| random.chance(loss.of_packet(packet.bytes())));
             if !lost {
                 return Some(packet);
             }
@@ -244,15 +240,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Forgets what was counted and, if `queue` is asked for, watches the queue from now on.
     pub fn start_measuring(&mut self, now: Time, queue: bool) {
-        self.counts_before = self.counts;
-        self.tally_before = self.router.tally();
-        self.meter = queue.then(|| QueueMeter::new(now, self.router.backlog()));
+        *self.before = (self.counts, self.router.tally());
+        self.meter = queue.then(|| Box::new(QueueMeter::new(now, self.router.backlog())));
     }
 
     /// What was counted since [`Link::start_measuring`].
     pub fn counts(&self) -> Counts {
-        let (now, before) = (&self.counts, &self.counts_before);
-        let (tally, tally_before) = (self.router.tally(), &self.tally_before);
+        let (now, tally) = (&self.counts, self.router.tally());
+        let (before, tally_before) = &*self.before;
         Counts {
             offered: now.offered - before.offered,
             dropped: now.dropped - before.dropped + tally.dropped_later - tally_before.dropped_later,
@@ -270,7 +265,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// The queue's meter, if it is watched.
     pub fn queue(&self) -> Option<&QueueMeter> {
-        self.meter.as_ref()
+        self.meter.as_deref()
     }
 }
 
