@@ -90,7 +90,7 @@ fn two_worlds_agree_on_newreno() {
     let simulated = Simulated.run(&plan, &Registry::default()).unwrap();
     let mean = |outcome: &Outcome| {
         let responses: Vec<f64> =
-            outcome.flows.iter().filter_map(|flow| flow.response).map(|response| response.as_secs_f64()).collect();
+            outcome.flows.iter().filter_map(|flow| flow.response).map(rampmeter_units::Duration::as_secs_f64).collect();
         assert_eq!(responses.len(), plan.flows.len(), "{:?}", outcome.lateness);
         responses.iter().sum::<f64>() / responses.len() as f64
     };
@@ -123,7 +123,9 @@ fn traces() -> BTreeSet<String> {
     let mut traces: BTreeSet<String> =
         devices.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned()).collect();
     for place in ["/var/run/netns", "/run/netns"] {
-        traces.extend(fs::read_dir(place).into_iter().flatten().flatten().map(|entry| format!("{:?}", entry.path())));
+        traces.extend(
+            fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path().display().to_string()),
+        );
     }
     traces
 }
