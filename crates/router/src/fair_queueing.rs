@@ -2,9 +2,9 @@
 //! (Demers, Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", SIGCOMM 1989, section 2). The
 //! router of PCP section 4.2.2.
 //!
-//! Every packet gets the round `F` in which the [`Fluid`] would send its last bit; the least `F` leaves first. When the
-//! buffer is full the flow with the longest queue loses its latest packet (section 2.2), so a flow that sends too much
-//! hurts only itself.
+//! Every packet gets the round `F` in which the fluid (`fluid.rs`) would send its last bit; the least `F` leaves first.
+//! When the buffer is full the flow with the longest queue loses its latest packet, so a flow that sends too much hurts
+//! only itself.
 //!
 //! **Bound.** Counted when packets leave, each flow has got what the fluid gave it, give or take one packet of the
 //! largest size `P`:
@@ -15,7 +15,7 @@
 //! A packet that arrives while another is being transmitted meets the fluid as it will be at the end of that
 //! transmission, where the choice falls. A flow is forgotten when it has neither packets here nor fluid left.
 //!
-//! *Deviations*: none of the paper's extra promptness (section 2.2, `delta`), which is zero in most of its own results.
+//! *Deviations*: without the paper's allowance `delta`, by which flows that send little may be served earlier.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;

@@ -19,6 +19,10 @@
 //! they send. One that stops is gone after a few packet times (`N` of them at 40 Mb/s: 1 ms for one flow, 10 ms for
 //! ten), until when its share is unused. A flow that can't use its share counts as a whole one, so the rest of it is
 //! unused too: shares are `C / N`, not max-min. A handshake that takes longer than `memory` is forgotten meanwhile.
+//!
+//! To count handshakes costs time and saves queue. 250 kB transfers that arrive at random, 90% load, 40 Mb/s, 25 ms,
+//! senders as in the `fair-share` controller: on average 658 ms with 4 packets queued; 481 ms with 48 if `memory` is
+//! 1 ms, so that only flows that send count; 436 ms for perfect processor sharing that needs no messages.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;

@@ -1,11 +1,11 @@
-//! The fluid that fair queueing imitates: bit-by-bit round robin (Demers, Keshav and Shenker 1989, section 2.1).
+//! The fluid that fair queueing imitates: bit-by-bit round robin (Demers, Keshav and Shenker 1989, section 2).
 //!
 //! A fluid server gives every flow that has anything left the same service. One *round* serves one byte of each such
 //! flow, so with `N` of them the round number `R` grows by `1 / N` with every byte served. A packet of `P` bytes that
 //! arrives in round `R` starts and finishes in rounds
 //!
 //! ```text
-//! S = max(F of the flow's packet before, R),   F = S + P                  section 2.1
+//! S = max(F of the flow's packet before, R),   F = S + P
 //! ```
 //!
 //! whatever arrives later. That is what makes `F` a key to sort by: only `R` depends on the other flows.

@@ -63,12 +63,39 @@ pub struct Counts {
     pub transmitted_bytes: Bytes,
 }
 
+/// A rate made ready to divide by: `Rate::time_to_send` to the nanosecond, with a multiplication.
+#[derive(Debug, Clone, Copy)]
+struct Transmitter {
+    rate: Rate,
+    /// 2^64 / rate, rounded down.
+    reciprocal: u64,
+}
+
+impl Transmitter {
+    fn new(rate: Rate) -> Self {
+        Self { rate, reciprocal: u64::MAX / rate.as_bps().max(1) }
+    }
+
+    fn time_to_send(self, bytes: Bytes) -> Duration {
+        let bps = self.rate.as_bps();
+        let Some(bit_nanos) = bytes.as_u64().checked_mul(8_000_000_000).filter(|_| (2..1 << 62).contains(&bps)) else {
+            return self.rate.time_to_send(bytes);
+        };
+        // The estimate is the quotient or one less, so the rest is below twice the rate.
+        let estimate = ((u128::from(bit_nanos) * u128::from(self.reciprocal)) >> 64) as u64;
+        let rest = bit_nanos - estimate * bps;
+        Duration::from_nanos(estimate + u64::from(rest > 0) + u64::from(rest > bps))
+    }
+}
+
 /// One direction of a wire.
 #[derive(Debug)]
 pub struct Link<P, R> {
-    rate: Rate,
+    transmitter: Transmitter,
     delay: Duration,
     loss: Loss,
+    /// There is any loss at all.
+    lossy: bool,
     random: Stream,
     router: R,
     /// When the transmitter is next free.
@@ -87,9 +114,10 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// A link fed by `router`; `random` decides on random losses.
     pub fn new(config: LinkConfig, router: R, random: Stream) -> Self {
         Self {
-            rate: config.rate,
+            transmitter: Transmitter::new(config.rate),
             delay: config.delay,
             loss: config.loss,
+            lossy: config.loss != Loss::default(),
             random,
             router,
             free_at: Time::ZERO,
@@ -152,7 +180,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
                 return None;
             }
             let (_, packet) = self.in_flight.pop_front()?;
-            let lost = self.loss != Loss::default() && self.random.chance(self.loss.of_packet(packet.bytes()));
+            let lost = self.lossy && self.random.chance(self.loss.of_packet(packet.bytes()));
             if !lost {
                 return Some(packet);
             }
@@ -168,7 +196,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         let bytes = packet.bytes();
         // A world whose clock is real calls late: the next packet follows the last without a gap all the same.
         let start = if self.waiting { self.free_at } else { now };
-        self.free_at = start + self.rate.time_to_send(bytes);
+        self.free_at = start + self.transmitter.time_to_send(bytes);
         self.waiting = self.router.backlog().packets > 0;
         self.counts.transmitted += 1;
         self.counts.transmitted_bytes += bytes;
@@ -190,7 +218,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Changes the rate from the next packet on.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.rate = rate;
+        self.transmitter = Transmitter::new(rate);
         self.router.on_rate(now, rate);
     }
 
@@ -201,7 +229,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// The rate it transmits at.
     pub fn rate(&self) -> Rate {
-        self.rate
+        self.transmitter.rate
     }
 
     /// Bytes it has transmitted since it was made.
@@ -334,6 +362,17 @@ mod tests {
         link.set_delay(Duration::from_millis(2));
         link.offer(ms(1), TestParcel::new(2, 1000));
         assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
+    }
+
+    #[test]
+    fn the_transmitter_divides_exactly() {
+        let mut random = Stream::from_seed(5);
+        for _ in 0..100_000 {
+            let (rate_bits, byte_bits) = (random.below(64), random.below(64));
+            let (rate, bytes) =
+                (Rate::from_bps(random.below(2 << rate_bits)), Bytes::new(random.below(2 << byte_bits)));
+            assert_eq!(Transmitter::new(rate).time_to_send(bytes), rate.time_to_send(bytes), "{rate} {bytes}");
+        }
     }
 
     #[test]

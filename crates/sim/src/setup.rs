@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rampmeter_control::Registry;
 use rampmeter_control::registry::Factory;
 use rampmeter_router::{AnyRouter, Environment, Link};
-use rampmeter_scenario::{NodeId, Plan, Sender, WorldError};
+use rampmeter_scenario::{NodeId, Plan, Sender, World, WorldError};
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
 use rampmeter_units::Streams;
 
@@ -13,10 +13,11 @@ use crate::agenda::Agenda;
 use crate::flow::Flow;
 use crate::host::Host;
 use crate::meters::Meters;
-use crate::packet::{Boxed, Pool};
+use crate::packet::{Pool, Travelling};
 use crate::paths::Paths;
 use crate::simulation::{SimulatedLink, Simulation};
 use crate::timetable::Timetable;
+use crate::world::Simulated;
 
 /// Connections an endpoint can name.
 const MOST_CONNECTIONS: usize = 1 << 20;
@@ -25,7 +26,7 @@ impl<'a> Simulation<'a> {
     pub(crate) fn new(plan: &'a Plan, registry: &Registry) -> Result<Self, WorldError> {
         let streams = Streams::new(plan.seed);
         let schemes =
-            plan.schemes.iter().map(|scheme| Scheme::read(plan, scheme, registry)).collect::<Result<Vec<_>, _>>()?;
+            plan.schemes.iter().map(|scheme| Scheme::read(scheme, registry)).collect::<Result<Vec<_>, _>>()?;
         let mut hosts = Hosts { list: Vec::new(), known: BTreeMap::new(), schemes, streams };
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
@@ -37,9 +38,21 @@ impl<'a> Simulation<'a> {
             flows.push(Flow::new(sender, receiver, path));
         }
         let links = links(plan, streams);
+        let agenda = Agenda::new(links.len() + hosts.list.len());
+        if plan.end() > agenda.last() {
+            return Err(WorldError::Lacks {
+                world: Simulated.name(),
+                what: format!(
+                    "room for {} of {} links and hosts",
+                    plan.duration + plan.drain,
+                    links.len() + hosts.list.len()
+                ),
+                advice: format!("make it shorter than {:.0} s, or smaller", agenda.last().as_secs_f64()),
+            });
+        }
         Ok(Self {
             plan,
-            agenda: Agenda::new(links.len() + hosts.list.len()),
+            agenda,
             timetable: Timetable::of(plan),
             meters: Meters::of(plan),
             links,
@@ -56,7 +69,7 @@ impl<'a> Simulation<'a> {
 fn links(plan: &Plan, streams: Streams) -> Vec<SimulatedLink> {
     let link = |(id, link): (usize, &rampmeter_scenario::LinkPlan)| {
         let environment = Environment { rate: link.config.rate, delay: link.config.delay };
-        let router: AnyRouter<Boxed> = link.router.make(environment, streams.stream("router", id as u64));
+        let router: AnyRouter<Travelling> = link.router.make(environment, streams.stream("router", id as u64));
         Link::new(link.config, router, streams.stream("loss", id as u64))
     };
     plan.links.iter().enumerate().map(link).collect()
@@ -69,16 +82,11 @@ struct Scheme {
 }
 
 impl Scheme {
-    fn read(plan: &Plan, scheme: &rampmeter_scenario::SchemePlan, registry: &Registry) -> Result<Self, WorldError> {
+    fn read(scheme: &rampmeter_scenario::SchemePlan, registry: &Registry) -> Result<Self, WorldError> {
         let Sender::Ours { controller, settings, transport } = &scheme.sender else {
             unreachable!("the world refuses kernel TCP before it sets up")
         };
-        let refuse = |reason: String| WorldError::Transport { scheme: scheme.name.clone(), reason };
-        let config: Config =
-            transport.clone().try_into().map_err(|e: toml::de::Error| refuse(e.message().to_owned()))?;
-        let config = if transport.contains_key("packet") { config } else { Config { packet: plan.packet, ..config } };
-        config.check().map_err(refuse)?;
-        Ok(Self { config, controller: registry.factory(controller, settings)? })
+        Ok(Self { config: transport.clone(), controller: registry.factory(controller, settings)? })
     }
 }
 

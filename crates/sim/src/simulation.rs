@@ -13,11 +13,11 @@ use crate::agenda::{Actor, Agenda};
 use crate::flow::{ENDLESS, Flow};
 use crate::host::Host;
 use crate::meters::Meters;
-use crate::packet::{Boxed, Pool};
-use crate::paths::{Hop, Paths, is_forward, reverse};
+use crate::packet::{Pool, Travelling};
+use crate::paths::{Hop, Paths, reverse};
 use crate::timetable::{Entry, Timetable};
 
-pub(crate) type SimulatedLink = Link<Boxed, AnyRouter<Boxed>>;
+pub(crate) type SimulatedLink = Link<Travelling, AnyRouter<Travelling>>;
 
 /// A network with everything that is under way in it.
 pub(crate) struct Simulation<'a> {
@@ -42,17 +42,14 @@ impl Simulation<'_> {
         let end = self.plan.end();
         while !(self.meters.over && self.pending == 0) {
             let planned = self.timetable.next();
-            match self.agenda.next() {
-                Some((now, actor)) if now < planned => {
-                    if now > end {
-                        break;
-                    }
-                    self.wake(now, actor);
-                }
-                _ => match self.timetable.take() {
-                    Some((now, entry)) if now <= end => self.happen(now, entry),
-                    _ => break,
-                },
+            let (now, actor) = self.agenda.next();
+            if now.min(planned) > end {
+                break;
+            }
+            if now < planned {
+                self.wake(now, actor);
+            } else if let Some((now, entry)) = self.timetable.take() {
+                self.happen(now, entry);
             }
         }
         self.outcome()
@@ -63,16 +60,22 @@ impl Simulation<'_> {
             None => self.wake_link(now, actor),
             Some(host) => self.wake_host(now, host as u32),
         };
-        self.agenda.done(actor, now, next);
+        self.agenda.set(actor, next);
     }
 
     fn wake_link(&mut self, now: Time, link: u32) -> Time {
-        self.links[link as usize].advance(now);
-        while let Some(mut packet) = self.links[link as usize].arrive(now) {
-            packet.hop += 1;
-            self.hand_on(now, packet);
+        loop {
+            let waking = &mut self.links[link as usize];
+            waking.advance(now);
+            if let Some(mut packet) = waking.arrive(now) {
+                packet.hop += 1;
+                self.hand_on(now, packet);
+            }
+            let next = self.links[link as usize].next_event();
+            if next > now {
+                return next;
+            }
         }
-        self.links[link as usize].next_event()
     }
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
@@ -138,14 +141,14 @@ impl Simulation<'_> {
     }
 
     /// The packet has reached the hop it names.
-    fn hand_on(&mut self, now: Time, packet: Boxed) {
+    fn hand_on(&mut self, now: Time, packet: Travelling) {
         match self.paths.hop(packet.hop) {
             Hop::Link(link) => self.offer(now, link, packet),
             Hop::Host(host) => self.deliver(now, host, packet),
         }
     }
 
-    fn offer(&mut self, now: Time, link: u32, packet: Boxed) {
+    fn offer(&mut self, now: Time, link: u32, packet: Travelling) {
         let offered = &mut self.links[link as usize];
         if let Some(dropped) = offered.offer(now, packet) {
             self.pool.take_back(dropped);
@@ -153,11 +156,11 @@ impl Simulation<'_> {
         self.agenda.wake(link, offered.next_event());
     }
 
-    fn deliver(&mut self, now: Time, host: u32, packet: Boxed) {
-        let (flow, header) = (packet.flow, &packet.header);
+    fn deliver(&mut self, now: Time, host: u32, packet: Travelling) {
+        let (flow, header) = (packet.flow, &packet.letter.header);
         let endpoint = &mut self.hosts[host as usize].endpoint;
-        endpoint.receive(now, reverse(packet.path), header, packet.ecn, now);
-        let to_receiver = is_forward(packet.path) && header.sequence_len() > 0;
+        endpoint.receive(now, reverse(packet.letter.path), header, packet.ecn, now);
+        let to_receiver = packet.forward && header.sequence_len() > 0;
         self.data_packets += u64::from(header.payload > 0);
         self.pool.take_back(packet);
         self.drain_events(now, host, flow);
@@ -199,7 +202,7 @@ impl Simulation<'_> {
             }
             let flow = this.flow(transmit.connection);
             let hop = self.paths.start(transmit.to);
-            let packet = self.pool.packet(transmit, flow, hop);
+            let packet = self.pool.packet(&transmit, flow, hop);
             self.hand_on(now, packet);
         }
         let deadline = self.hosts[host as usize].endpoint.deadline();

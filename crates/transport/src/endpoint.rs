@@ -412,7 +412,13 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// The application has taken `bytes` more of what arrived.
     pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
-        self.with(now, id, |connection| connection.consume(bytes));
+        let slot = self.slots.get_mut(id.index()).and_then(Option::as_mut).filter(|slot| slot.id == id);
+        let Some(slot) = slot else { return };
+        slot.connection.consume(bytes);
+        // All that can come of it is word of a window that has opened.
+        if slot.connection.wants_control(now) {
+            self.touch(now, id.index());
+        }
     }
 
     /// Ends a connection at once and tells the peer.

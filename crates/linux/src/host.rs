@@ -1,0 +1,79 @@
+//! One of the two real hosts: a namespace whose loopback device holds the addresses of a side and whose TUN device leads
+//! to the other.
+//!
+//! ```text
+//!   lo  10.64.0.0/16, all local            lo  10.65.0.0/16
+//!   tun 10.65.0.0/16 ──► router (pump) ◄── tun 10.64.0.0/16
+//! ```
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+
+use rampmeter_scenario::WorldError;
+
+use crate::interface::Interfaces;
+use crate::namespace::Namespace;
+use crate::sides::Side;
+use crate::tun::{self, Tun};
+
+/// The TUN device's name.
+const DEVICE: &str = "rampmeter";
+
+/// Packets the TUN device may hold before the router has read them: 20 ms at a gigabit.
+const QUEUE: u32 = 2_000;
+
+/// What the kernel shall not do on these hosts, and what it shall: all best effort but the first.
+const SETTINGS: [(&str, &str); 5] = [
+    // Every flow starts anew, not from what the last one to this address learnt.
+    ("ipv4/tcp_no_metrics_save", "1"),
+    ("ipv4/ip_local_port_range", "1024 32767"),
+    // No windows smaller than the path: the most a socket may buffer.
+    ("ipv4/tcp_rmem", "4096 131072 67108864"),
+    ("ipv4/tcp_wmem", "4096 131072 67108864"),
+    ("ipv6/conf/all/disable_ipv6", "1"),
+];
+
+/// A real host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) namespace: Namespace,
+    pub(crate) tun: Tun,
+}
+
+impl Host {
+    /// The host of `side`, whose packets have at most `mtu` bytes.
+    pub(crate) fn new(side: Side, mtu: u32) -> Result<Self, WorldError> {
+        let namespace = Namespace::new().map_err(failed("cannot create a network namespace"))?;
+        let tun = namespace
+            .inside(|| Tun::new(DEVICE))
+            .map_err(failed(&format!("cannot create a TUN device through {}", tun::PATH)))?;
+        namespace.inside(|| configure(side, mtu)).map_err(failed("cannot set up a network namespace"))?;
+        Ok(Self { namespace, tun })
+    }
+}
+
+fn configure(side: Side, mtu: u32) -> io::Result<()> {
+    for (n, (name, value)) in SETTINGS.iter().enumerate() {
+        let written = fs::write(format!("/proc/sys/net/{name}"), value);
+        if n == 0 {
+            written?;
+        }
+    }
+    let interfaces = Interfaces::open()?;
+    interfaces.up("lo")?;
+    interfaces.set_address("lo:1", first_address(side))?;
+    interfaces.set_mtu(DEVICE, mtu)?;
+    interfaces.set_queue(DEVICE, QUEUE)?;
+    interfaces.up(DEVICE)?;
+    interfaces.add_route(DEVICE, side.other().network())
+}
+
+fn first_address(side: Side) -> Ipv4Addr {
+    Ipv4Addr::from_bits(side.network().to_bits() + 1)
+}
+
+/// An error of the system's, with what was being done.
+pub(crate) fn failed(what: &str) -> impl Fn(io::Error) -> WorldError {
+    move |error| WorldError::System { what: what.to_owned(), error }
+}

@@ -1,0 +1,108 @@
+//! A dumbbell to fill in, and a way to run it.
+//!
+//! ```text
+//!   source.0 ──┐                                   ┌── sink.0
+//!      ...     ├ left ══ bottleneck, 8 ms ══ right ┤     ...      access links: unlimited, 1 ms each;
+//!   source.n ──┘                                   └── sink.n     the round trip is 20 ms
+//! ```
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use rampmeter_control::Registry;
+use rampmeter_scenario::{Outcome, Plan, Scenario, World};
+use rampmeter_sim::Simulated;
+
+/// What stands in the file.
+pub struct Dumbbell {
+    pub duration: &'static str,
+    pub warmup: &'static str,
+    pub drain: &'static str,
+    /// Keys of the bottleneck besides its name and ends.
+    pub bottleneck: &'static str,
+    pub hosts: u64,
+    /// Keys of the only scheme.
+    pub scheme: &'static str,
+    /// Keys of the only kind of traffic besides its name, scheme and ends.
+    pub traffic: &'static str,
+    /// Anything else.
+    pub more: &'static str,
+}
+
+impl Default for Dumbbell {
+    fn default() -> Self {
+        Self {
+            duration: "10 s",
+            warmup: "0 s",
+            drain: "60 s",
+            bottleneck: r#"rate = "unlimited", delay = "8 ms", router = { kind = "drop-tail" }"#,
+            hosts: 1,
+            scheme: r#"controller = "newreno""#,
+            traffic: "arrivals = { count = 1 }",
+            more: "",
+        }
+    }
+}
+
+impl Dumbbell {
+    pub fn plan(&self) -> Plan {
+        let Self { duration, warmup, drain, hosts, more, .. } = self;
+        let (bottleneck, scheme, traffic) =
+            (toml_lines(self.bottleneck), toml_lines(self.scheme), toml_lines(self.traffic));
+        let text = format!(
+            r#"
+duration = "{duration}"
+warmup = "{warmup}"
+drain = "{drain}"
+packet = "1054 B"
+[[link]]
+name = "bottleneck"
+between = ["left", "right"]
+measure = true
+{bottleneck}
+[[hosts]]
+name = "source"
+count = {hosts}
+at = "left"
+rate = "unlimited"
+delay = "1 ms"
+[[hosts]]
+name = "sink"
+count = {hosts}
+at = "right"
+rate = "unlimited"
+delay = "1 ms"
+[scheme.it]
+{scheme}
+[[traffic]]
+name = "flows"
+scheme = "it"
+from = "source"
+to = "sink"
+{traffic}
+{more}
+"#
+        );
+        let registry = Registry::default();
+        let scenario = Scenario::parse("test.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let points = scenario.points();
+        scenario.plan(&points[0], &registry).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    }
+
+    pub fn run(&self) -> Outcome {
+        run(&self.plan())
+    }
+}
+
+pub fn run(plan: &Plan) -> Outcome {
+    Simulated.run(plan, &Registry::default()).unwrap()
+}
+
+/// `a = 1, b = { c = 2, d = 3 }` with a line for each key.
+fn toml_lines(keys: &str) -> String {
+    let mut depth = 0;
+    let line = |c: char| {
+        depth += i32::from("{[".contains(c)) - i32::from("}]".contains(c));
+        if c == ',' && depth == 0 { '\n' } else { c }
+    };
+    keys.chars().map(line).collect()
+}

@@ -1,0 +1,89 @@
+//! Times that follow from the topology to the nanosecond. A header is 54 bytes, so a full packet carries 1000.
+
+mod common;
+
+use common::Dumbbell;
+use rampmeter_units::{Bytes, Duration};
+
+const RTT: Duration = Duration::from_millis(20);
+
+fn response(dumbbell: &Dumbbell) -> Duration {
+    let outcome = dumbbell.run();
+    outcome.flows[0].response.expect("the transfer ends")
+}
+
+/// At 8 Mb/s a byte takes a microsecond. `Syn`, `SynAck` and the acknowledgement that completes the handshake are
+/// headers; the data packet waits for the last of them.
+#[test]
+fn one_packet_takes_the_handshake_half_a_round_trip_and_the_serialisations() {
+    let response = response(&Dumbbell {
+        bottleneck: r#"rate = "8 Mb/s", delay = "8 ms", router = { kind = "drop-tail" }"#,
+        traffic: r#"size = "1000 B", arrivals = { count = 1 }"#,
+        ..Dumbbell::default()
+    });
+    let serialisations = Duration::from_micros(54 + 54 + 54 + 1054);
+    assert_eq!(response, RTT + RTT / 2 + serialisations);
+}
+
+/// Windows of 1, 2, 4, ... packets, a round trip each: after `k` of them `2^k - 1` packets have left, and one more packet
+/// needs another round.
+#[test]
+fn slow_start_doubles_every_round_trip() {
+    let of_packets = |traffic| {
+        response(&Dumbbell {
+            scheme: r#"controller = "newreno", settings = { initial_window = 1 }"#,
+            traffic,
+            ..Dumbbell::default()
+        })
+    };
+    let rounds = |k: u64| RTT + RTT * (k - 1) + RTT / 2;
+    assert_eq!(of_packets("size = { packets = 1 }, arrivals = { count = 1 }"), rounds(1));
+    assert_eq!(of_packets("size = { packets = 3 }, arrivals = { count = 1 }"), rounds(2));
+    assert_eq!(of_packets("size = { packets = 63 }, arrivals = { count = 1 }"), rounds(6));
+    assert_eq!(of_packets("size = { packets = 64 }, arrivals = { count = 1 }"), rounds(7));
+}
+
+/// 1054 bytes at 1 Mb/s: a packet every 8.432 ms.
+#[test]
+fn a_fixed_rate_spaces_its_packets_evenly() {
+    let response = response(&Dumbbell {
+        scheme: r#"controller = "fixed-rate", settings = { rate = "1 Mb/s" }"#,
+        traffic: "size = { packets = 100 }, arrivals = { count = 1 }",
+        ..Dumbbell::default()
+    });
+    assert_eq!(response, RTT + Duration::from_micros(8432) * 99 + RTT / 2);
+}
+
+/// The bottleneck's delay grows from 8 to 18 ms between the handshake and the data that a window of one leaves behind it:
+/// the last of two packets travels 10 ms longer, its predecessor's acknowledgement too.
+#[test]
+fn a_route_change_shows_from_the_next_packet_on() {
+    let response = response(&Dumbbell {
+        bottleneck: r#"rate = "unlimited", delay = "8 ms", router = { kind = "drop-tail" }, changes = [{ at = "25 ms", delay = "18 ms" }]"#,
+        scheme: r#"controller = "newreno", settings = { initial_window = 1 }"#,
+        traffic: "size = { packets = 2 }, arrivals = { count = 1 }",
+        more: "",
+        ..Dumbbell::default()
+    });
+    // The first packet enters the bottleneck at 21 ms; its acknowledgement at 31 ms; the second packet at 41 ms or later.
+    let (way_back, way_there) = (Duration::from_millis(20), Duration::from_millis(20));
+    assert_eq!(response, RTT + RTT / 2 + way_back + way_there);
+}
+
+#[test]
+fn the_whole_transfer_arrives_and_is_counted_once() {
+    let outcome = Dumbbell {
+        bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 10 }, loss = { per_packet = 0.02 }"#,
+        hosts: 4,
+        traffic: r#"size = "300 kB", arrivals = { count = 20, spread = "5 s" }"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    assert_eq!(outcome.flows.len(), 20);
+    for flow in &outcome.flows {
+        assert!(flow.response.is_some(), "{flow:?}");
+        assert_eq!(flow.delivered, Bytes::new(300_000));
+        assert_eq!(flow.sent_packets - flow.retransmitted_packets, 300);
+    }
+    assert!(outcome.flows.iter().any(|flow| flow.retransmitted_packets > 0));
+}

@@ -1,0 +1,113 @@
+//! Long flows against theory.
+
+mod common;
+
+use common::Dumbbell;
+use rampmeter_scenario::Outcome;
+
+/// Goodput over the measured span, with headers, as a share of `bps`.
+fn shares(outcome: &Outcome, seconds: f64, bps: f64) -> Vec<f64> {
+    let share = |bytes: f64| bytes * 1.054 * 8.0 / seconds / bps;
+    outcome.flows.iter().map(|flow| share(flow.delivered_measured.as_f64())).collect()
+}
+
+/// Bandwidth times delay is 10 Mb/s x 20 ms = 25 kB, 24 packets. With a buffer of as many, a window that has filled the
+/// buffer and is halved still fills the link.
+#[test]
+fn one_newreno_flow_fills_a_link_whose_buffer_is_one_round_trip() {
+    let outcome = Dumbbell {
+        duration: "60 s",
+        warmup: "10 s",
+        bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    let link = &outcome.links[0];
+    assert!(link.utilization > 0.99, "{link:?}");
+    assert!(link.queue.max_packets == 24 && link.counts.dropped > 0, "{link:?}");
+    let share = shares(&outcome, 50.0, 10e6)[0];
+    assert!((link.utilization - share).abs() < 0.01, "{share} of {link:?}");
+}
+
+#[test]
+fn two_equal_flows_share_equally() {
+    let outcome = Dumbbell {
+        duration: "200 s",
+        warmup: "20 s",
+        bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#,
+        hosts: 2,
+        traffic: r#"arrivals = { count = 2, spread = "1 s" }"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    let shares = shares(&outcome, 180.0, 10e6);
+    assert!(shares.iter().all(|share| (0.35..0.65).contains(share)), "{shares:?}");
+    assert!(shares.iter().sum::<f64>() > 0.97, "{shares:?}");
+}
+
+/// Mathis et al., *The macroscopic behavior of the TCP congestion avoidance algorithm*, 1997: the window is
+/// `sqrt(3/2) / sqrt(p)` packets, with an acknowledgement for every packet.
+#[test]
+fn random_loss_gives_the_throughput_of_the_square_root_law() {
+    for (bottleneck, p) in [
+        (
+            r#"rate = "1 Gb/s", delay = "8 ms", router = { kind = "drop-tail" }, loss = { per_packet = 0.01 }, reverse = { loss = { per_packet = 0.0 } }"#,
+            0.01_f64,
+        ),
+        (
+            r#"rate = "1 Gb/s", delay = "8 ms", router = { kind = "drop-tail" }, loss = { per_packet = 0.001 }, reverse = { loss = { per_packet = 0.0 } }"#,
+            0.001,
+        ),
+    ] {
+        let outcome = Dumbbell { duration: "300 s", warmup: "10 s", bottleneck, ..Dumbbell::default() }.run();
+        let packets_per_second = outcome.flows[0].delivered_measured.as_f64() / 1000.0 / 290.0;
+        let expected = (1.5 / p).sqrt() / 0.020;
+        let ratio = packets_per_second / expected;
+        assert!(
+            (0.8..1.2).contains(&ratio),
+            "p = {p}: {packets_per_second:.0} packets a second, {ratio:.2} of the law's"
+        );
+    }
+}
+
+/// 10 Mb/s for half the time, 20 Mb/s for the other half.
+#[test]
+fn a_flow_follows_the_links_rate() {
+    let outcome = Dumbbell {
+        duration: "50 s",
+        warmup: "10 s",
+        bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 48 }, changes = [{ at = "30 s", rate = "20 Mb/s" }]"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    assert!(outcome.links[0].utilization > 0.97, "{:?}", outcome.links[0]);
+    let mean = shares(&outcome, 40.0, 15e6)[0];
+    assert!((0.96..=1.0).contains(&mean), "{mean}");
+}
+
+/// The first flow stops half way: from then on the other has the link.
+#[test]
+fn a_flow_that_stops_leaves_its_share_to_the_other() {
+    let outcome = Dumbbell {
+        duration: "60 s",
+        warmup: "35 s",
+        bottleneck: r#"rate = "10 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#,
+        hosts: 2,
+        traffic: "arrivals = { count = 1 }",
+        more: r#"
+[[traffic]]
+name = "first"
+scheme = "it"
+from = "source"
+to = "sink"
+lasts = "30 s"
+arrivals = { count = 1 }
+"#,
+        ..Dumbbell::default()
+    }
+    .run();
+    let shares = shares(&outcome, 25.0, 10e6);
+    let (first, other) = if outcome.flows[0].traffic == 1 { (0, 1) } else { (1, 0) };
+    assert!(shares[first] == 0.0 && outcome.flows[first].delivered.as_u64() > 0, "{shares:?}");
+    assert!(shares[other] > 0.97, "{shares:?}");
+}

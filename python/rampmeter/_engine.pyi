@@ -1,0 +1,10 @@
+from collections.abc import Sequence
+
+from rampmeter.running import Value
+
+__version__: str
+
+class ScenarioError(ValueError): ...
+class WorldError(RuntimeError): ...
+
+def run(path: str, world: str, axes: Sequence[tuple[str, Sequence[Value]]], jobs: int | None) -> list[str]: ...
