@@ -55,3 +55,16 @@ fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn an_interrupt_raises_the_flag() {
+        let flag = super::stop_on_interrupt().unwrap();
+        assert!(!flag.load(Ordering::Relaxed));
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGINT).unwrap();
+        assert!(flag.load(Ordering::Relaxed));
+    }
+}
