@@ -20,6 +20,7 @@ mod progress;
 mod protocol;
 mod server;
 mod transfer;
+mod url;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
