@@ -33,6 +33,20 @@ fn files_of_any_size_arrive_whole() {
 }
 
 #[test]
+fn every_controller_that_needs_no_router_moves_a_file() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(400_000, 12);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    for controller in ["reno", "newreno", "pcp"] {
+        let server = Running::start(from.path(), |options| options.controller = controller.into());
+        let report =
+            get(&GetOptions { controller: controller.into(), ..options(server.address, "f", to.path()) }).unwrap();
+        assert_eq!(report.controller, controller);
+        assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+    }
+}
+
+#[test]
 fn a_download_that_was_stopped_goes_on_where_it_was() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let bytes = noise(3_000_000, 1);
