@@ -169,12 +169,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     }
 
     /// A packet that has reached the far end by `now`.
+    #[inline]
     pub fn arrive(&mut self, now: Time) -> Option<P> {
         loop {
             if self.in_flight.front()?.0 > now {
                 return None;
             }
             let (_, packet) = self.in_flight.pop_front()?;
+            trim(&mut self.in_flight);
             let loss = self.loss.as_deref_mut();
             let lost = loss.is_some_and(|(loss, random)| random.chance(loss.of_packet(packet.bytes())));
             if !lost {
@@ -266,6 +268,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// The queue's meter, if it is watched.
     pub fn queue(&self) -> Option<&QueueMeter> {
         self.meter.as_deref()
+    }
+}
+
+/// Gives back the room that a burst took: a small ring stays in the cache, and thousands of links share the memory.
+fn trim<T>(ring: &mut VecDeque<T>) {
+    const SMALL: usize = 16;
+    if ring.capacity() > SMALL && ring.len() < ring.capacity() / 8 {
+        ring.shrink_to(SMALL.max(ring.len() * 2));
     }
 }
 

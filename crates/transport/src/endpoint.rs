@@ -317,6 +317,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     /// The next packet to send at `now`, if there is one.
+    #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<A>> {
         if let Some((to, packet, connection)) = self.resets.pop_front() {
             return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0 });
