@@ -1,6 +1,6 @@
 """Our TCP against ns-3's, on the network of PCP's Figure 4.
 
-`bench/peers/offered_load.jsonl` holds what ns-3 3.37 said, five seeds a load. `make peers` writes it anew.
+`bench/peers/offered_load.jsonl` holds what ns-3 3.37 said, five seeds a load or more; `bench/peers/record` wrote it.
 """
 
 from __future__ import annotations
