@@ -72,7 +72,7 @@ impl World for Made {
         if 1 + self.runs.fetch_add(1, Ordering::SeqCst) == self.patience.load(Ordering::SeqCst) {
             self.stop.store(true, Ordering::SeqCst);
         }
-        let load = plan.point.get("load").and_then(|load| load.as_float()).unwrap();
+        let load = plan.point.get("load").and_then(toml::Value::as_float).unwrap();
         let factor = if plan.schemes[0].name == "newreno" { 2.0 } else { 1.0 };
         let response = Duration::from_secs_f64(0.1 * load * factor + 0.001 * plan.seed as f64);
         let flows = plan.flows.iter().enumerate().map(|(place, flow)| FlowOutcome {
