@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rampmeter import _engine
 
@@ -28,46 +32,53 @@ class Run:
     links: pa.Table
     """One row a run and measured link: utilisation, queue, drops and marks."""
     flows: pa.Table
-    """One row a flow: start, response, bytes and packets."""
+    """One row a run and flow: start, response, bytes and packets."""
+    link_series: pa.Table | None
+    """Queues over time, if the scenario asks for them."""
+    flow_series: pa.Table | None
+    """Windows and rates over time, if the scenario asks for them."""
+    skipped: list[str]
+    """Points that the world cannot run, with what it lacks."""
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Run:
+        """Read a run folder, of this package or of the `rampmeter` command."""
+        folder = Path(folder)
+
+        def table(name: str) -> pa.Table | None:
+            path = folder / f"{name}.parquet"
+            return pq.read_table(path) if path.exists() else None
+
+        left_out = json.loads((folder / "run.json").read_text())["skipped"]
+        return cls(
+            runs=pq.read_table(folder / "runs.parquet"),
+            links=pq.read_table(folder / "links.parquet"),
+            flows=pq.read_table(folder / "flows.parquet"),
+            link_series=table("link_series"),
+            flow_series=table("flow_series"),
+            skipped=[f"{left['point']}: {left['reason']}" for left in left_out],
+        )
 
 
 def run(
     path: str | os.PathLike[str],
     world: str = "simulated",
     *,
+    out: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
-    **axes: Value | Sequence[Value],
+    **axes: Value | Iterable[Value],
 ) -> Run:
     """Run every point of the scenario at `path`, on `jobs` threads (by default one a core).
 
-    Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`.
+    Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
+    there, and points that it already has are not run again.
 
     Raises:
         ScenarioError: the file or a value is wrong; the message says what, where, and what would be right.
-        WorldError: the world cannot run it.
+        WorldError: the runs could not be done.
 
     """
     values = [(axis, [given] if isinstance(given, str | int | float) else list(given)) for axis, given in axes.items()]
-    results = [json.loads(text) for text in _engine.run(os.fspath(path), world, values, jobs)]
-    return Run(
-        runs=_table(_point(result) | _figures(result) for result in results),
-        links=_table(
-            _point(result) | {"link": name} | link
-            for result in results
-            for name, link in result["summary"]["links"].items()
-        ),
-        flows=_table(_point(result) | flow for result in results for flow in result["flows"]),
-    )
-
-
-def _point(result: dict[str, Any]) -> dict[str, Any]:
-    return dict(result["summary"]["point"])
-
-
-def _figures(result: dict[str, Any]) -> dict[str, Any]:
-    summary = result["summary"]
-    return {"world": summary["world"], **summary["flows"], "data_packets": summary["data_packets"]}
-
-
-def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows))
+    with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
+        _engine.run(path, world, values, jobs, folder, _engine.__file__)
+        return Run.read(folder)

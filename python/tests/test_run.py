@@ -36,7 +36,7 @@ def test_what_is_wrong_is_said_in_one_line(first_light: Path, tmp_path: Path) ->
         (tmp_path / "none.toml", {}, "cannot be read"),
         (broken, {}, "broken.toml:15"),
         (first_light, {"sed": 1}, "did you mean `seed`"),
-        (first_light, {"scheme": "tpc"}, "tcp"),
+        (first_light, {"scheme": "tpc"}, "did you mean `"),
         (first_light, {"seed": []}, "give it one or more"),
     ]:
         with pytest.raises(rampmeter.ScenarioError) as error:
@@ -46,7 +46,18 @@ def test_what_is_wrong_is_said_in_one_line(first_light: Path, tmp_path: Path) ->
 
 
 def test_a_world_says_what_it_cannot_do(first_light: Path) -> None:
-    with pytest.raises(rampmeter.WorldError, match="linux-cubic"):
-        rampmeter.run(first_light, scheme="linux-cubic")
-    with pytest.raises(rampmeter.WorldError, match="simulated"):
+    result = rampmeter.run(first_light, scheme=["tcp", "linux-cubic"])
+    assert result.runs["scheme"].to_pylist() == ["tcp"]
+    [skipped] = result.skipped
+    assert "linux-cubic" in skipped
+    assert "--world emulated" in skipped
+    with pytest.raises(rampmeter.ScenarioError, match="simulated"):
         rampmeter.run(first_light, "imagined", scheme="tcp")
+
+
+def test_a_run_folder_can_be_kept_and_read_again(first_light: Path, tmp_path: Path) -> None:
+    result = rampmeter.run(first_light, out=tmp_path / "kept", scheme="tcp")
+    assert rampmeter.Run.read(tmp_path / "kept") == result
+    assert rampmeter.run(first_light, out=tmp_path / "kept", scheme="tcp") == result
+    with pytest.raises(rampmeter.ScenarioError, match="other values of the axes"):
+        rampmeter.run(first_light, out=tmp_path / "kept", scheme="pcp")

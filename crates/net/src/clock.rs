@@ -121,7 +121,8 @@ pub fn be_punctual() {
 }
 
 /// Puts the calling thread before all ordinary ones (`SCHED_FIFO`), so that a busy machine does not delay its packets.
-/// Needs `CAP_SYS_NICE`.
+/// Needs `CAP_SYS_NICE`. Not for rates whose packets leave less than about 50 us apart: waits that short are spun, and
+/// the kernel throttles an urgent thread that never sleeps (50 ms in each second).
 pub fn be_urgent() -> io::Result<()> {
     // SAFETY: a sched_param is made of integers, for which zero is a value; the kernel only reads it, during the call.
     let result = unsafe {

@@ -149,3 +149,43 @@ fn one_loop_drives_many_hosts() {
     assert!(heard.values().all(|bytes| bytes.iter().all(|&b| b == bytes[0])));
     assert_eq!(values, (0..100).map(|n| (20_000, n)).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_receiver_that_takes_its_time_is_not_given_up() {
+    // Four timeouts of 20, 40, 80 and 160 ms would be the end of a silent peer.
+    let config = Config {
+        min_rto: Duration::from_millis(20),
+        most_timeouts: 3,
+        receive_window: Bytes::new(10_000),
+        ..Config::default()
+    };
+    let mut net = Loop::new(1250).unwrap();
+    let (listener, address) = listen(&mut net, &config);
+    let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(5));
+    let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
+    let id = host.open(net.now(), address, &config).unwrap();
+    host.write(net.now(), id, &vec![1; 50_000]);
+    host.finish(net.now(), id);
+    let sender = net.add(host).unwrap();
+
+    let (limit, reads_from) = (net.now() + Duration::from_secs(20), net.now() + Duration::from_millis(1500));
+    let (mut got, mut readable) = (Vec::new(), None);
+    loop {
+        assert!(net.now() < limit, "it never ended");
+        net.turn(net.now() + Duration::from_millis(50)).unwrap();
+        while let Some((host, event)) = net.poll_event() {
+            match event {
+                Event::Readable(id) if host == listener => readable = Some(id),
+                Event::Closed(_, ended, _) if host == sender => {
+                    assert_eq!(ended, Ended::Finished);
+                    assert_eq!(got.len(), 50_000);
+                    return;
+                }
+                _ => {}
+            }
+        }
+        if let Some(id) = readable.filter(|_| net.now() >= reads_from) {
+            sink(&mut net, listener, id, &mut got);
+        }
+    }
+}

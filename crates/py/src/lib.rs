@@ -1,28 +1,34 @@
 //! `rampmeter._engine`: scenarios run in-process.
 //!
-//! Nothing is decided here. Values come in as Python's own, results leave as JSON texts, one a run, and Python's lock is
-//! free while packets move. What is typed, documented and pleasant to use is `python/rampmeter`.
+//! Nothing is decided here. Values come in as Python's own, results stay in a run folder, and Python's lock is free while
+//! packets move. What is typed, documented and pleasant to use is `python/rampmeter`.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Plan, Scenario, Summary, World};
+use rampmeter_linux::Emulated;
+use rampmeter_scenario::{Scenario, World};
 use rampmeter_sim::Simulated;
-use serde_json::json;
+use rampmeter_study::{Folder, Program, StudyError, Sweep, Task};
 
 pyo3::create_exception!(
     rampmeter,
     ScenarioError,
     PyValueError,
-    "What is wrong with a scenario, and what would be right."
+    "What is wrong with a scenario, where, and what would be right."
 );
-pyo3::create_exception!(rampmeter, WorldError, PyRuntimeError, "Why a world could not run a scenario.");
+pyo3::create_exception!(rampmeter, WorldError, PyRuntimeError, "Why a scenario could not be run.");
+
+/// How often a run looks whether Ctrl-C was pressed.
+const NAP: Duration = Duration::from_millis(50);
 
 /// A value of an axis, as Python has it.
 #[derive(FromPyObject)]
@@ -44,92 +50,86 @@ impl From<AxisValue> for toml::Value {
     }
 }
 
-/// Runs every point of the scenario at `path` and gives one JSON object each, in the order of the sweep.
+/// Runs every point of the scenario at `path` and leaves the results in the folder `out`. `program` is the file of this
+/// module: what another build of it left there is not taken over.
 #[pyfunction]
 fn run(
     python: Python<'_>,
-    path: &str,
+    path: PathBuf,
     world: &str,
     axes: Vec<(String, Vec<AxisValue>)>,
     jobs: Option<usize>,
-) -> PyResult<Vec<String>> {
-    if world != Simulated.name() {
-        let message = format!("no world is called `{world}` here; there is `{}`", Simulated.name());
-        return Err(WorldError::new_err(message));
-    }
+    out: PathBuf,
+    program: PathBuf,
+) -> PyResult<()> {
     let registry = Registry::default();
-    let wrong = |error: rampmeter_scenario::ScenarioError| ScenarioError::new_err(error.to_string());
-    let mut scenario = Scenario::read(path).map_err(wrong)?;
-    for (axis, values) in axes {
-        scenario.set(&axis, values.into_iter().map(Into::into).collect()).map_err(wrong)?;
-    }
-    scenario.check(&registry).map_err(wrong)?;
-    let plans = scenario.points().iter().map(|point| scenario.plan(point, &registry)).collect::<Result<Vec<_>, _>>();
-    let plans = plans.map_err(wrong)?;
-    let jobs = jobs.or(thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1).clamp(1, plans.len());
-    python.detach(|| run_all(&plans, &registry, jobs))
+    let scenario = read(&path, axes, &registry).map_err(|error| refuse(&error))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let (world, jobs): (Box<dyn World>, _) = match world {
+        "simulated" => (Box::new(Simulated), jobs.unwrap_or(cores)),
+        "emulated" => (Box::new(Emulated::new(Arc::clone(&stop))), 1),
+        _ => {
+            let message = format!("no world is called `{world}`; there are simulated and emulated");
+            return Err(ScenarioError::new_err(message));
+        }
+    };
+    let sweep = Sweep { registry: &registry, jobs, stop: &stop };
+    python.detach(|| {
+        thread::scope(|scope| {
+            let (done, result) = mpsc::sync_channel(1);
+            let (scenario, sweep, world) = (&scenario, &sweep, &*world);
+            scope.spawn(move || done.send(run_sweep(sweep, &path, scenario, world, out, &program)));
+            loop {
+                match result.recv_timeout(NAP) {
+                    Ok(result) => return result.map_err(|error| refuse(&error)),
+                    Err(RecvTimeoutError::Timeout) => Python::attach(interrupted).inspect_err(|_| {
+                        stop.store(true, Ordering::Relaxed);
+                    })?,
+                    Err(RecvTimeoutError::Disconnected) => unreachable!("the sweep ended without a word"),
+                }
+            }
+        })
+    })
 }
 
-/// Runs `plans` on `jobs` threads. Ctrl-C stops after the runs under way.
-fn run_all(plans: &[Plan], registry: &Registry, jobs: usize) -> PyResult<Vec<String>> {
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let mut results = vec![String::new(); plans.len()];
-    let (done, finished) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            let (done, next, stop) = (done.clone(), &next, &stop);
-            scope.spawn(move || {
-                while let Some((place, plan)) = {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    plans.get(place).filter(|_| !stop.load(Ordering::Relaxed)).map(|plan| (place, plan))
-                } {
-                    if done.send((place, run_one(plan, registry))).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(done);
-        loop {
-            let outcome = match finished.recv_timeout(Duration::from_millis(100)) {
-                Ok((place, Ok(result))) => {
-                    results[place] = result;
-                    Ok(())
-                }
-                Ok((_, Err(message))) => Err(WorldError::new_err(message)),
-                Err(mpsc::RecvTimeoutError::Timeout) => Python::attach(interrupted),
-                Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(()),
-            };
-            if outcome.is_err() {
-                stop.store(true, Ordering::Relaxed);
-                return outcome;
-            }
-        }
+fn read(path: &Path, axes: Vec<(String, Vec<AxisValue>)>, registry: &Registry) -> Result<Scenario, StudyError> {
+    let mut scenario = Scenario::read(path)?;
+    for (axis, values) in axes {
+        scenario.set(&axis, values.into_iter().map(Into::into).collect())?;
+    }
+    scenario.check(registry)?;
+    Ok(scenario)
+}
+
+fn run_sweep(
+    sweep: &Sweep<'_>,
+    path: &Path,
+    scenario: &Scenario,
+    world: &dyn World,
+    out: PathBuf,
+    program: &Path,
+) -> Result<(), StudyError> {
+    let program = Program::of(program).map_err(|error| StudyError::File {
+        path: program.to_owned(),
+        action: "read",
+        reason: error.to_string(),
     })?;
-    Ok(results)
+    let folder = Folder::open(out, path, scenario, world, program, false)?;
+    let points = scenario.points();
+    let journal = folder.journal();
+    let tasks: Vec<_> = points.iter().map(|point| Task { scenario, point, world, journal }).collect();
+    let results = sweep.run(&tasks, |_| ())?;
+    folder.finish(scenario, sweep.registry, &results)
 }
 
 fn interrupted(python: Python<'_>) -> PyResult<()> {
     python.check_signals()
 }
 
-fn run_one(plan: &Plan, registry: &Registry) -> Result<String, String> {
-    let start = Instant::now();
-    let outcome = Simulated.run(plan, registry).map_err(|error| error.to_string())?;
-    let summary = Summary::of(plan, &outcome, Simulated.name(), start.elapsed().as_secs_f64());
-    let flows = outcome.flows.iter().map(|flow| {
-        json!({
-            "flow": flow.flow,
-            "traffic": plan.traffic[flow.traffic].name,
-            "scheme": plan.schemes[flow.scheme].name,
-            "start_s": flow.start.as_secs_f64(),
-            "response_s": flow.response.map(rampmeter_units::Duration::as_secs_f64),
-            "delivered_bytes": flow.delivered.as_u64(),
-            "sent_packets": flow.sent_packets,
-            "retransmitted_packets": flow.retransmitted_packets,
-        })
-    });
-    Ok(json!({ "summary": summary, "flows": flows.collect::<Vec<_>>() }).to_string())
+fn refuse(error: &StudyError) -> PyErr {
+    let message = error.to_string();
+    if error.is_bad_input() { ScenarioError::new_err(message) } else { WorldError::new_err(message) }
 }
 
 /// The extension module.

@@ -1,4 +1,4 @@
-"""`python -m rampmeter.figures pcp.4 [--out DIR] [--quick] [--seeds N]`."""
+"""`python -m rampmeter.figures pcp.4 [--out DIR] [--quick] [--seeds N]`, or `rampmeter figure` with the same."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ def main() -> int:
         description=f"Draw a paper's figure from our own runs, as PNG and SVG.\n\nfigures:\n{names}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("figure", choices=FIGURES, metavar="FIGURE", help="which one, for example pcp.4")
+    parser.add_argument("figure", nargs="?", choices=FIGURES, metavar="FIGURE", help="which one; none lists them")
     parser.add_argument("--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="where to (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="fewer runs, for a first look")
     parser.add_argument("--seeds", type=_count, metavar="N", help="runs of each point")
     given = parser.parse_args()
+    if given.figure is None:
+        print(names)
+        return 0
     try:
         for path in draw(given.figure, given.out, quick=given.quick, seeds=given.seeds):
             print(path)

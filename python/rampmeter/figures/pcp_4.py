@@ -16,7 +16,7 @@ PANELS = [
     ("Mean response (ms)", "response_mean_s", 1e3, "log"),
     ("Standard deviation of the response (ms)", "response_sd_s", 1e3, "log"),
     ("Mean queue (packets)", "queue_mean_packets", 1.0, "linear"),
-    ("Packets lost (%)", "drop_rate", 1e2, "linear"),
+    ("Packets lost (%)", "drop_share", 1e2, "linear"),
 ]
 """Title, column, what to multiply it by, and the axis."""
 
@@ -27,6 +27,8 @@ def draw(result: Run) -> Any:
     """Draw the four panels."""
     keys = ["scheme", "load", "seed"]
     rows = result.runs.join(result.links, keys).to_pylist()
+    for row in rows:
+        row["drop_share"] = row["dropped_packets"] / row["offered_packets"]
     schemes = list(dict.fromkeys(result.runs["scheme"].to_pylist()))
     with rc_context(RULES):
         figure, panels = pyplot.subplots(2, 2, figsize=(8.6, 6.2), sharex=True, layout="constrained")
