@@ -113,17 +113,16 @@ fn report(verdicts: &[Verdict<'_>]) -> String {
             ]
         })
         .collect();
-    let mut text = table(&head, &rows);
-    for verdict in verdicts {
+    let looks = verdicts.iter().filter_map(|verdict| {
         let id = &verdict.claim.id;
         if verdict.is_broken() {
-            text += &format!("\nBROKEN  {id}: {}", verdict.claim.text);
+            return Some(format!("BROKEN  {id}: {}\n", verdict.claim.text));
         } else if verdict.is_news() {
-            text += &format!("\nnews    {id} is marked open and holds here");
-        } else if let Some(reason) = &verdict.reason {
-            text += &format!("\nskipped {id}: {reason}");
+            return Some(format!("news    {id} is marked open and holds here\n"));
         }
-    }
+        verdict.reason.as_ref().map(|reason| format!("skipped {id}: {reason}\n"))
+    });
+    let text = format!("{}\n{}", table(&head, &rows), looks.collect::<String>());
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
     text + &format!("\n{holding} hold, {failing} do not, {} not judged\n", count(verdicts, None))
 }

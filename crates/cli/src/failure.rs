@@ -1,5 +1,6 @@
 //! One line for whatever went wrong, and the exit code that says whose fault it was.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use rampmeter_net::files::NetError;
@@ -15,17 +16,20 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// The input is wrong.
-    pub(crate) fn input(message: impl ToString) -> Self {
+    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
+    pub(crate) fn input(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }
     }
 
     /// The input is right and it did not work out.
-    pub(crate) fn failed(message: impl ToString) -> Self {
+    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
+    pub(crate) fn failed(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 1 }
     }
 
     /// The user stopped it.
-    pub(crate) fn interrupted(message: impl ToString) -> Self {
+    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
+    pub(crate) fn interrupted(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 130 }
     }
 
@@ -65,16 +69,13 @@ impl From<NetError> for Failure {
     }
 }
 
-/// Restores the system's way with a reader that has gone, which Rust turns into a panic.
+/// Ends the process when the reader of its output has gone, as other commands do: Rust turns that into a panic.
 pub(crate) fn end_quietly_on_a_broken_pipe() {
-    let default = signal_hook::low_level::emulate_default_handler;
-    let quiet = std::panic::take_hook();
+    let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let message = panic.payload_as_str().unwrap_or_default();
-        if message.contains("Broken pipe") {
-            let _ = default(signal_hook::consts::SIGPIPE);
+        if panic.to_string().contains("Broken pipe") {
             std::process::exit(141);
         }
-        quiet(panic);
+        usual(panic);
     }));
 }

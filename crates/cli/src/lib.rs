@@ -63,10 +63,15 @@ enum Command {
 }
 
 /// The whole command, with the controllers of `registry`.
+#[allow(clippy::needless_pass_by_value, reason = "the caller builds it for us in one expression")]
 pub fn main_with(registry: Registry) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
     failure::end_quietly_on_a_broken_pipe();
     let cli = Cli::parse();
+    if matches!(&cli.command, Command::Probe) || matches!(&cli.command, Command::Run(args) if args.is_emulated()) {
+        // The system wants this before there are threads. Whether it worked shows when a namespace is made.
+        let _ = rampmeter_linux::enter_user_namespace();
+    }
     match execute(&cli.command, &registry) {
         Ok(code) => code,
         Err(failure) => failure.report(),
@@ -79,9 +84,9 @@ fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> 
         Command::Claims(args) => claims::claims(args, registry),
         Command::Serve(args) => files::serve(args, registry),
         Command::Get(args) => files::get(args, registry),
-        Command::Controllers => lists::controllers(registry),
-        Command::Routers => lists::routers(),
-        Command::Probe => lists::probe(),
+        Command::Controllers => Ok(lists::controllers(registry)),
+        Command::Routers => Ok(lists::routers()),
+        Command::Probe => Ok(lists::probe()),
         Command::Figure(args) => python::figure(args),
     }
 }

@@ -49,6 +49,13 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
+impl Args {
+    /// Whether real packets are asked for.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.world == "emulated"
+    }
+}
+
 pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
     let mut scenario = Scenario::read(&args.file)?;
     for set in &args.set {
