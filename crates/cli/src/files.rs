@@ -87,7 +87,12 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
     } else {
         let rate = Rate::from_bps_f64(report.goodput_bps.round());
         let (path, bytes) = (report.path.display(), Bytes::new(report.bytes));
-        println!("{path}: {bytes} in {:.2} s, {rate}, loss {:.2}%, {}", report.seconds, report.loss * 100.0, report.blake3);
+        println!(
+            "{path}: {bytes} in {:.2} s, {rate}, loss {:.2}%, {}",
+            report.seconds,
+            report.loss * 100.0,
+            report.blake3
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

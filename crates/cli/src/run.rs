@@ -83,7 +83,10 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     bar.finish_and_clear();
     let results = results.map_err(|error| {
         let failure = Failure::from(error);
-        failure.with(&format!("; what is finished is in {}, and the same command goes on from there", folder.path().display()))
+        failure.with(&format!(
+            "; what is finished is in {}, and the same command goes on from there",
+            folder.path().display()
+        ))
     })?;
 
     let kept = folder.path().display().to_string();

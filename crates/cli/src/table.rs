@@ -10,7 +10,8 @@ pub(crate) fn table(head: &[String], rows: &[Vec<String>]) -> String {
         .map(|column| {
             let cells = rows.iter().map(|row| cell(row, column));
             let width = cells.clone().map(|text| text.chars().count()).max().unwrap_or(0);
-            let numbers = cells.clone().all(|text| text.is_empty() || text.starts_with(|c: char| "0123456789-+".contains(c)));
+            let numbers =
+                cells.clone().all(|text| text.is_empty() || text.starts_with(|c: char| "0123456789-+".contains(c)));
             (width.max(head[column].chars().count()), numbers)
         })
         .collect();

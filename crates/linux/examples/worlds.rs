@@ -2,6 +2,7 @@
 //!
 //! `worlds --probe` says what this machine can do.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
 use rampmeter_control::Registry;
@@ -61,16 +62,17 @@ fn line(plan: &Plan, outcome: &Outcome) -> String {
     );
     let sent: u64 = outcome.flows.iter().map(|flow| flow.sent_packets).sum();
     let again: u64 = outcome.flows.iter().map(|flow| flow.retransmitted_packets).sum();
-    line += &format!(" sent {sent} again {again} got {}", outcome.data_packets);
+    let _ = write!(line, " sent {sent} again {again} got {}", outcome.data_packets);
     for link in outcome.links.iter().take(1) {
         let (queue, counts) = (link.queue, link.counts);
-        line += &format!(
+        let _ = write!(
+            line,
             " queue {:.2}/{}/{} dropped {}/{} utilization {:.3}",
             queue.mean_packets, queue.p90_packets, queue.max_packets, counts.dropped, counts.offered, link.utilization
         );
     }
     if let Some(late) = outcome.lateness {
-        line += &format!(" late {} {} {}", late.p50, late.p99, late.max);
+        let _ = write!(line, " late {} {} {}", late.p50, late.p99, late.max);
     }
     line
 }

@@ -225,7 +225,7 @@ impl<'a> Network<'a> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use rampmeter_router::{LinkConfig, Loss, Registry};
     use rampmeter_scenario::{FlowPlan, LinkPlan, Meters, Node, Routes};
     use rampmeter_units::{Bytes, Duration, Rate};
@@ -235,7 +235,7 @@ mod tests {
     use crate::datagram::tests::ours;
 
     /// `0 ── 8 Mb/s, 5 ms ── 1 ── 2`, measured from 0 s to 1 s; a 1000-byte packet takes a millisecond.
-    fn plan() -> Plan {
+    pub(crate) fn plan() -> Plan {
         let node = |name: &str, is_host| Node { name: name.into(), is_host };
         let nodes = vec![node("a", true), node("r", false), node("b", true)];
         let link = |from, to, rate, delay: u64| LinkPlan {

@@ -174,7 +174,10 @@ impl<'a> Ours<'a> {
         let Some(conversation) = &mut self.flows[flow] else { return };
         conversation.account.settle(&self.stage);
         conversation.unsent = 0;
-        self.write(flow);
+        let ((host, id), now) = (conversation.sender, self.wire.now());
+        if let Some(host) = self.wire.host_mut(host) {
+            host.finish_early(now, id);
+        }
     }
 
     /// Writes as much as there is room for; ends the stream when all is written.
@@ -182,6 +185,9 @@ impl<'a> Ours<'a> {
         let now = self.wire.now();
         let Some(Conversation { sender: (host, id), unsent, .. }) = &mut self.flows[flow] else { return };
         let Some(host) = self.wire.host_mut(*host) else { return };
+        if *unsent == 0 {
+            return;
+        }
         while *unsent > 0 {
             let chunk = (*unsent).min(self.zeros.len() as u64) as usize;
             let written = host.write(now, *id, &self.zeros[..chunk]);

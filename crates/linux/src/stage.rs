@@ -60,7 +60,6 @@ impl<'a> Stage<'a> {
     }
 }
 
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Act {
     Sample,

@@ -1,8 +1,9 @@
 //! Time on the open wire: one monotonic clock, and a wait that ends when it should.
 //!
 //! The kernel wakes a sleeper late by its timer slack (50 us unless told otherwise, and a thousandth of the wait for
-//! `poll`) and by what it takes to get a core back. So the slack is set to its least, a wait is told to end a little
-//! early, and the last microseconds are spun away: few enough that a paced sender leaves most of its core to others.
+//! `poll`) and by what it takes to get a core back. So the slack is set to its least, a wait is told to end early by as
+//! much as the latest ones ended late, and what is left is spun away: some microseconds, so that a paced sender leaves
+//! most of its core to others.
 //!
 //! The kernel stamps arrivals with the wall clock. Both clocks are slewed alike, so the distance between them changes
 //! only when somebody *sets* the wall clock; it is measured once, and again when a stamp proves it wrong.
@@ -17,8 +18,11 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use rampmeter_units::{Duration, Time};
 
-/// How much of a wait is spun away at its end, at least.
-const SPIN: Duration = Duration::from_micros(20);
+/// How much of a wait is spun away at its end, if the kernel wakes us as late as it usually does.
+const SPIN: Duration = Duration::from_micros(5);
+
+/// A wake-up is never believed to be later than this: a busy machine is not a reason to spin.
+const LATEST: Duration = Duration::from_micros(50);
 
 /// A stamp older than this says that the wall clock was set, not that a packet waited.
 const OLDEST_STAMP: Duration = Duration::from_secs(5);
@@ -30,6 +34,8 @@ pub struct Clock {
     zero: u64,
     /// The wall clock at our zero.
     wall_zero: u64,
+    /// How late the kernel usually wakes us.
+    late: Duration,
 }
 
 impl Default for Clock {
@@ -42,7 +48,7 @@ impl Clock {
     /// A clock that reads zero now.
     pub fn start() -> Self {
         let zero = monotonic();
-        let mut clock = Self { zero, wall_zero: 0 };
+        let mut clock = Self { zero, wall_zero: 0, late: Duration::ZERO };
         clock.measure_wall();
         clock
     }
@@ -74,11 +80,12 @@ impl Clock {
     }
 
     /// Waits until `until`, or until `fd` is readable; true if it is. A signal ends the wait early.
-    pub(crate) fn wait(&self, fd: BorrowedFd<'_>, until: Time) -> Result<bool, Errno> {
+    pub(crate) fn wait(&mut self, fd: BorrowedFd<'_>, until: Time) -> Result<bool, Errno> {
         loop {
-            let left = until.since(self.now());
+            let now = self.now();
+            let left = until.since(now);
             // Poll's own slack is a thousandth of the wait.
-            let sleep = left.saturating_sub(SPIN + left / 1000);
+            let sleep = left.saturating_sub(self.late + SPIN + left / 1000);
             let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
             match ppoll(&mut fds, Some(TimeSpec::new(seconds(sleep), nanoseconds(sleep))), None) {
                 Ok(0) => {}
@@ -86,13 +93,24 @@ impl Clock {
                 Err(Errno::EINTR) => return Ok(false),
                 Err(error) => return Err(error),
             }
-            if until.since(self.now()) <= SPIN * 2 {
+            let woken = self.now();
+            if sleep > Duration::ZERO {
+                self.learn(woken.since(now + sleep));
+            }
+            if until.since(woken) <= SPIN + LATEST {
                 while self.now() < until {
                     std::hint::spin_loop();
                 }
                 return Ok(false);
             }
         }
+    }
+
+    /// A wake-up was late by `late`. Rises faster than it falls, so that most wake-ups are early enough.
+    fn learn(&mut self, late: Duration) {
+        let late = late.min(LATEST);
+        let weight = if late > self.late { 4 } else { 16 };
+        self.late = (self.late * (weight - 1) + late) / weight;
     }
 }
 
@@ -103,7 +121,8 @@ pub fn be_punctual() {
 }
 
 /// Puts the calling thread before all ordinary ones (`SCHED_FIFO`), so that a busy machine does not delay its packets.
-/// Needs `CAP_SYS_NICE`.
+/// Needs `CAP_SYS_NICE`. Not for rates whose packets leave less than about 50 us apart: waits that short are spun, and
+/// the kernel throttles an urgent thread that never sleeps (50 ms in each second).
 pub fn be_urgent() -> io::Result<()> {
     // SAFETY: a sched_param is made of integers, for which zero is a value; the kernel only reads it, during the call.
     let result = unsafe {
@@ -141,7 +160,7 @@ mod tests {
     #[test]
     fn a_wait_ends_at_its_time_and_not_before() {
         be_punctual();
-        let clock = Clock::start();
+        let mut clock = Clock::start();
         let (reader, _writer) = nix::unistd::pipe().unwrap();
         for micros in [0, 1, 30, 300, 3000] {
             let until = clock.now() + Duration::from_micros(micros);
@@ -152,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_when_something_is_readable() {
-        let clock = Clock::start();
+        let mut clock = Clock::start();
         let (reader, writer) = nix::unistd::pipe().unwrap();
         nix::unistd::write(&writer, b"x").unwrap();
         assert!(clock.wait(reader.as_fd(), Time::MAX).unwrap());

@@ -163,6 +163,11 @@ impl<C: Controller> Host<C> {
         self.endpoint.finish(now, id);
     }
 
+    /// Ends our stream after what has been sent; the rest of what was written is forgotten.
+    pub fn finish_early(&mut self, now: Time, id: ConnectionId) {
+        self.endpoint.finish_early(now, id);
+    }
+
     /// Breaks a connection off.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         self.endpoint.abort(now, id);

@@ -4,7 +4,7 @@
 //! files      serve a directory, get a file: an application
 //! driver     Loop: many hosts, one thread; turns, events
 //! host       Host: an endpoint, its socket, its connections' bytes
-//! socket     batches of packets with ECN codes and arrival stamps      clock   precise time and waits
+//! socket     batches of packets with ECN codes and arrival stamps, over layout      clock   precise time and waits
 //! ```
 //!
 //! **Nothing here is encrypted or authenticated yet.** Whoever sees the packets can read a file; whoever can inject
@@ -14,6 +14,7 @@ mod clock;
 mod driver;
 pub mod files;
 mod host;
+mod layout;
 mod socket;
 mod stream;
 

@@ -85,7 +85,7 @@ impl Stream {
         }
         self.outgoing.release(connection.acknowledged());
         let (arrived, ended) = (connection.arrived(), connection.is_received());
-        let more = arrived > self.arrived || ended > self.ended;
+        let more = arrived > self.arrived || (ended && !self.ended);
         (self.arrived, self.ended) = (arrived, ended);
         let room = capacity.saturating_sub(self.outgoing.len());
         let readable = more && !self.told_readable;

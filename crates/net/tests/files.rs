@@ -33,6 +33,20 @@ fn files_of_any_size_arrive_whole() {
 }
 
 #[test]
+fn every_controller_that_needs_no_router_moves_a_file() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(400_000, 12);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    for controller in ["reno", "newreno", "pcp"] {
+        let server = Running::start(from.path(), |options| options.controller = controller.into());
+        let report =
+            get(&GetOptions { controller: controller.into(), ..options(server.address, "f", to.path()) }).unwrap();
+        assert_eq!(report.controller, controller);
+        assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+    }
+}
+
+#[test]
 fn a_download_that_was_stopped_goes_on_where_it_was() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let bytes = noise(3_000_000, 1);
@@ -315,4 +329,25 @@ fn a_part_is_written_by_one_download_at_a_time() {
     }
     assert!(matches!(fetch(server.address, "f", &target), Err(NetError::PartInUse(_))));
     first.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_full_disk_is_named_and_the_part_stays() {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(3_000_000, 11)).unwrap();
+    let server = Running::start(from.path(), |_| {});
+    // A small file system that only this thread sees.
+    let none: Option<&str> = None;
+    let small = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)
+        .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
+        .and_then(|()| mount(Some("none"), to.path(), Some("tmpfs"), MsFlags::empty(), Some("size=1m")));
+    if let Err(error) = small {
+        eprintln!("skipped: mounting a small file system needs root ({error})");
+        return;
+    }
+    let error = fetch(server.address, "f", to.path()).unwrap_err();
+    assert!(matches!(error, NetError::DiskFull(_)), "{error}");
+    assert!(fs::metadata(to.path().join("f.part")).unwrap().len() > 500_000);
 }

@@ -62,6 +62,9 @@ impl<P: Parcel> Router<P> for DropTail<P> {
     fn dequeue(&mut self, _now: Time) -> Option<P> {
         let packet = self.queue.pop_front()?;
         self.bytes -= packet.bytes();
+        if self.queue.is_empty() {
+            self.queue.clear(); // starts again at the ring's first place, which is still in the cache
+        }
         Some(packet)
     }
 

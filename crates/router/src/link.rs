@@ -63,15 +63,38 @@ pub struct Counts {
     pub transmitted_bytes: Bytes,
 }
 
+/// A rate made ready to divide by: `Rate::time_to_send` to the nanosecond, with a multiplication.
+#[derive(Debug, Clone, Copy)]
+struct Transmitter {
+    rate: Rate,
+    /// 2^64 / rate, rounded down.
+    reciprocal: u64,
+}
+
+impl Transmitter {
+    fn new(rate: Rate) -> Self {
+        Self { rate, reciprocal: u64::MAX / rate.as_bps().max(1) }
+    }
+
+    fn time_to_send(self, bytes: Bytes) -> Duration {
+        let bps = self.rate.as_bps();
+        let Some(bit_nanos) = bytes.as_u64().checked_mul(8_000_000_000).filter(|_| (2..1 << 62).contains(&bps)) else {
+            return self.rate.time_to_send(bytes);
+        };
+        // The estimate is the quotient or one less, so the rest is below twice the rate.
+        let estimate = ((u128::from(bit_nanos) * u128::from(self.reciprocal)) >> 64) as u64;
+        let rest = bit_nanos - estimate * bps;
+        Duration::from_nanos(estimate + u64::from(rest > 0) + u64::from(rest > bps))
+    }
+}
+
 /// One direction of a wire.
 #[derive(Debug)]
 pub struct Link<P, R> {
-    rate: Rate,
+    transmitter: Transmitter,
     delay: Duration,
-    loss: Loss,
-    /// There is any loss at all.
-    lossy: bool,
-    random: Stream,
+    /// Random loss and what decides on it, if there is any.
+    loss: Option<Box<(Loss, Stream)>>,
     router: R,
     /// When the transmitter is next free.
     free_at: Time,
@@ -80,27 +103,24 @@ pub struct Link<P, R> {
     /// Packets on their way with the times they arrive, in that order.
     in_flight: VecDeque<(Time, P)>,
     counts: Counts,
-    counts_before: Counts,
-    tally_before: Tally,
-    meter: Option<QueueMeter>,
+    /// What had been counted when measuring started.
+    before: Box<(Counts, Tally)>,
+    meter: Option<Box<QueueMeter>>,
 }
 
 impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// A link fed by `router`; `random` decides on random losses.
     pub fn new(config: LinkConfig, router: R, random: Stream) -> Self {
         Self {
-            rate: config.rate,
+            transmitter: Transmitter::new(config.rate),
             delay: config.delay,
-            loss: config.loss,
-            lossy: config.loss != Loss::default(),
-            random,
+            loss: (config.loss != Loss::default()).then(|| Box::new((config.loss, random))),
             router,
             free_at: Time::ZERO,
             waiting: false,
             in_flight: VecDeque::new(),
             counts: Counts::default(),
-            counts_before: Counts::default(),
-            tally_before: Tally::default(),
+            before: Box::default(),
             meter: None,
         }
     }
@@ -149,13 +169,16 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     }
 
     /// A packet that has reached the far end by `now`.
+    #[inline]
     pub fn arrive(&mut self, now: Time) -> Option<P> {
         loop {
             if self.in_flight.front()?.0 > now {
                 return None;
             }
             let (_, packet) = self.in_flight.pop_front()?;
-            let lost = self.lossy && self.random.chance(self.loss.of_packet(packet.bytes()));
+            trim(&mut self.in_flight);
+            let loss = self.loss.as_deref_mut();
+            let lost = loss.is_some_and(|(loss, random)| random.chance(loss.of_packet(packet.bytes())));
             if !lost {
                 return Some(packet);
             }
@@ -171,7 +194,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         let bytes = packet.bytes();
         // A world whose clock is real calls late: the next packet follows the last without a gap all the same.
         let start = if self.waiting { self.free_at } else { now };
-        self.free_at = start + self.rate.time_to_send(bytes);
+        self.free_at = start + self.transmitter.time_to_send(bytes);
         self.waiting = self.router.backlog().packets > 0;
         self.counts.transmitted += 1;
         self.counts.transmitted_bytes += bytes;
@@ -193,7 +216,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Changes the rate from the next packet on.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.rate = rate;
+        self.transmitter = Transmitter::new(rate);
         self.router.on_rate(now, rate);
     }
 
@@ -204,7 +227,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// The rate it transmits at.
     pub fn rate(&self) -> Rate {
-        self.rate
+        self.transmitter.rate
     }
 
     /// Bytes it has transmitted since it was made.
@@ -219,15 +242,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Forgets what was counted and, if `queue` is asked for, watches the queue from now on.
     pub fn start_measuring(&mut self, now: Time, queue: bool) {
-        self.counts_before = self.counts;
-        self.tally_before = self.router.tally();
-        self.meter = queue.then(|| QueueMeter::new(now, self.router.backlog()));
+        *self.before = (self.counts, self.router.tally());
+        self.meter = queue.then(|| Box::new(QueueMeter::new(now, self.router.backlog())));
     }
 
     /// What was counted since [`Link::start_measuring`].
     pub fn counts(&self) -> Counts {
-        let (now, before) = (&self.counts, &self.counts_before);
-        let (tally, tally_before) = (self.router.tally(), &self.tally_before);
+        let (now, tally) = (&self.counts, self.router.tally());
+        let (before, tally_before) = &*self.before;
         Counts {
             offered: now.offered - before.offered,
             dropped: now.dropped - before.dropped + tally.dropped_later - tally_before.dropped_later,
@@ -245,7 +267,15 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// The queue's meter, if it is watched.
     pub fn queue(&self) -> Option<&QueueMeter> {
-        self.meter.as_ref()
+        self.meter.as_deref()
+    }
+}
+
+/// Gives back the room that a burst took: a small ring stays in the cache, and thousands of links share the memory.
+fn trim<T>(ring: &mut VecDeque<T>) {
+    const SMALL: usize = 16;
+    if ring.capacity() > SMALL && ring.len() < ring.capacity() / 8 {
+        ring.shrink_to(SMALL.max(ring.len() * 2));
     }
 }
 
@@ -337,6 +367,17 @@ mod tests {
         link.set_delay(Duration::from_millis(2));
         link.offer(ms(1), TestParcel::new(2, 1000));
         assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
+    }
+
+    #[test]
+    fn the_transmitter_divides_exactly() {
+        let mut random = Stream::from_seed(5);
+        for _ in 0..100_000 {
+            let (rate_bits, byte_bits) = (random.below(64), random.below(64));
+            let (rate, bytes) =
+                (Rate::from_bps(random.below(2 << rate_bits)), Bytes::new(random.below(2 << byte_bits)));
+            assert_eq!(Transmitter::new(rate).time_to_send(bytes), rate.time_to_send(bytes), "{rate} {bytes}");
+        }
     }
 
     #[test]

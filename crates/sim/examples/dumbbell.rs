@@ -1,7 +1,7 @@
 //! How fast the simulator is: `studies/bench/dumbbell.toml`, run once.
 //!
 //! ```text
-//! cargo run --release -p rampmeter-sim --example dumbbell -- [flows=30] [rate='"150 Mb/s"'] [duration='"60 s"']
+//! cargo run --release -p rampmeter-sim --example dumbbell -- [FILE.toml] [flows=30] [rate='"150 Mb/s"'] [duration='"60 s"']
 //! ```
 //!
 //! Data packets are counted where they leave the bottleneck for good: at their receivers. Set-up is not timed.
@@ -15,9 +15,9 @@ use rampmeter_sim::Simulated;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/bench/dumbbell.toml");
     let registry = Registry::default();
-    let mut scenario = Scenario::read(file)?;
-    for argument in std::env::args().skip(1) {
-        let (axis, value) = argument.split_once('=').ok_or("give axis=value")?;
+    let (settings, files): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|argument| argument.contains('='));
+    let mut scenario = Scenario::read(files.first().map_or(file, String::as_str))?;
+    for (axis, value) in settings.iter().filter_map(|setting| setting.split_once('=')) {
         scenario.set(axis, values(value))?;
     }
     for point in scenario.points() {

@@ -1,19 +1,23 @@
 //! A packet on its way. Its payload is only a number.
 //!
-//! What every hop looks at travels by value; the header, which only the two ends look at, stays where it is, in a box
-//! that a pool keeps for the next packet when this one has arrived. A hop moves a few words and misses no cache.
+//! What a data packet needs travels by value, 56 bytes of it: queues are rings, so packets that follow each other on the
+//! wire follow each other in memory. What only some packets carry, as acknowledgements do, is in a box; a pool keeps the
+//! boxes of packets that have arrived for those to come.
 
 use rampmeter_router::Parcel;
 use rampmeter_transport::Transmit;
 use rampmeter_units::{Bytes, Ecn};
-use rampmeter_wire::{Packet, RouterFeedback, UDP_BYTES, encoded_len};
+use rampmeter_wire::{
+    Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Receipt, RouterFeedback, Sack, UDP_BYTES, encoded_len,
+};
 
 use crate::paths::{HopId, PathId, is_forward};
 
 /// A packet in the network.
 #[derive(Debug)]
 pub(crate) struct Travelling {
-    pub(crate) letter: Box<Letter>,
+    /// The path it travels.
+    pub(crate) path: PathId,
     /// Where on its path it is.
     pub(crate) hop: HopId,
     /// Its flow's place in the plan.
@@ -21,16 +25,59 @@ pub(crate) struct Travelling {
     /// Its size on the wire.
     bytes: u32,
     pub(crate) ecn: Ecn,
-    /// From the flow's sender to its receiver.
-    pub(crate) forward: bool,
+    // Of the header, what every packet has; the names are those of [`Packet`].
+    kind: Kind,
+    fin: bool,
+    ping: bool,
+    payload: u16,
+    connection: u32,
+    number: u32,
+    sequence: u32,
+    acknowledgement: u32,
+    window: u32,
+    options: Option<Box<Options>>,
 }
 
-/// What a packet carries from one end to the other.
-#[derive(Debug)]
-pub(crate) struct Letter {
-    pub(crate) header: Packet,
-    /// The path it travels.
-    pub(crate) path: PathId,
+/// Of the header, what only some packets have.
+#[derive(Debug, Default)]
+struct Options {
+    receipts: List<Receipt, MAX_RECEIPTS>,
+    sacks: List<Sack, MAX_SACKS>,
+    feedback: RouterFeedback,
+    echoed_feedback: RouterFeedback,
+}
+
+impl Travelling {
+    /// Whether it has stream bytes, or the stream's end, for its receiver's application.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.has_payload() || self.fin
+    }
+
+    pub(crate) fn has_payload(&self) -> bool {
+        self.payload > 0
+    }
+
+    /// The header, whole again.
+    pub(crate) fn header(&self) -> Packet {
+        let plain = Packet {
+            connection: self.connection,
+            number: self.number,
+            sequence: self.sequence,
+            acknowledgement: self.acknowledgement,
+            window: self.window,
+            payload: self.payload,
+            kind: self.kind,
+            fin: self.fin,
+            ping: self.ping,
+            ..Packet::default()
+        };
+        match self.options.as_deref() {
+            None => plain,
+            Some(&Options { receipts, sacks, feedback, echoed_feedback }) => {
+                Packet { receipts, sacks, feedback, echoed_feedback, ..plain }
+            }
+        }
+    }
 }
 
 impl Parcel for Travelling {
@@ -39,7 +86,7 @@ impl Parcel for Travelling {
     }
 
     fn flow(&self) -> u64 {
-        u64::from(self.flow) << 1 | u64::from(self.forward)
+        u64::from(self.flow) << 1 | u64::from(is_forward(self.path))
     }
 
     fn ecn(&self) -> Ecn {
@@ -51,35 +98,101 @@ impl Parcel for Travelling {
     }
 
     fn feedback(&self) -> RouterFeedback {
-        self.letter.header.feedback
+        self.options.as_ref().map_or(RouterFeedback::None, |options| options.feedback)
     }
 
     fn set_feedback(&mut self, feedback: RouterFeedback) {
-        self.letter.header.feedback = feedback;
+        self.options.get_or_insert_default().feedback = feedback;
     }
 }
 
 /// Boxes to use again.
 #[derive(Debug, Default)]
-pub(crate) struct Pool(#[allow(clippy::vec_box, reason = "the boxes are what is kept")] Vec<Box<Letter>>);
+pub(crate) struct Pool(#[allow(clippy::vec_box, reason = "the boxes are what is kept")] Vec<Box<Options>>);
 
 impl Pool {
     /// The packet of `transmit`, of `flow`, about to leave from `hop`.
     pub(crate) fn packet(&mut self, transmit: &Transmit<PathId>, flow: u32, hop: HopId) -> Travelling {
-        let Transmit { to: path, packet: header, ecn, .. } = *transmit;
-        let bytes = (encoded_len(&header) + usize::from(header.payload) + UDP_BYTES) as u32;
-        let letter = match self.0.pop() {
-            Some(mut letter) => {
-                *letter = Letter { header, path };
-                letter
-            }
-            None => Box::new(Letter { header, path }),
-        };
-        Travelling { letter, hop, flow, bytes, ecn, forward: is_forward(path) }
+        let Transmit { to: path, packet: header, ecn, .. } = transmit;
+        let len = encoded_len(header);
+        let options = (len > rampmeter_wire::HEADER_BYTES).then(|| {
+            let mut options = self.0.pop().unwrap_or_default();
+            options.receipts = header.receipts;
+            options.sacks = header.sacks;
+            options.feedback = header.feedback;
+            options.echoed_feedback = header.echoed_feedback;
+            options
+        });
+        Travelling {
+            path: *path,
+            hop,
+            flow,
+            bytes: (len + usize::from(header.payload) + UDP_BYTES) as u32,
+            ecn: *ecn,
+            kind: header.kind,
+            fin: header.fin,
+            ping: header.ping,
+            payload: header.payload,
+            connection: header.connection,
+            number: header.number,
+            sequence: header.sequence,
+            acknowledgement: header.acknowledgement,
+            window: header.window,
+            options,
+        }
     }
 
     /// The packet's journey is over.
     pub(crate) fn take_back(&mut self, packet: Travelling) {
-        self.0.push(packet.letter);
+        self.0.extend(packet.options);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Time;
+
+    use super::*;
+
+    #[test]
+    fn what_arrives_is_what_left() {
+        let plain = Packet {
+            connection: 1,
+            number: 2,
+            sequence: 3,
+            acknowledgement: 4,
+            window: 5,
+            payload: 6,
+            kind: Kind::SynAck,
+            fin: true,
+            ping: true,
+            ..Packet::default()
+        };
+        let mut full = plain;
+        assert!(full.receipts.push(Receipt { number: 7, ecn: Ecn::Ce, received_at: Time::from_nanos(8) }));
+        assert!(full.sacks.push(Sack { start: 9, end: 10 }));
+        let asked = RouterFeedback::FairShare { share: rampmeter_units::Rate::MAX, queue: Bytes::ZERO };
+        let asking = Packet { feedback: asked, ..plain };
+        let mut endpoint = rampmeter_transport::Endpoint::new(
+            rampmeter_transport::EndpointConfig::default(),
+            || {
+                rampmeter_control::Registry::default().factory("reno", &toml::Table::new()).unwrap()(
+                    rampmeter_units::Stream::from_seed(1),
+                )
+            },
+            rampmeter_units::Stream::from_seed(1),
+        );
+        let connection = endpoint.open(Time::ZERO, 0, &rampmeter_transport::Config::default()).unwrap();
+        let mut pool = Pool::default();
+        for header in [full, plain, asking, full] {
+            let transmit = Transmit { to: 0, packet: header, ecn: Ecn::Ect0, connection, offset: 0 };
+            let packet = pool.packet(&transmit, 0, 0);
+            assert_eq!(packet.header(), header);
+            assert_eq!(packet.bytes().as_u64() as usize, encoded_len(&header) + UDP_BYTES + 6);
+            assert_eq!(packet.feedback(), header.feedback);
+            pool.take_back(packet);
+        }
+        assert_eq!(pool.0.len(), 1, "one box did for all");
+        assert_eq!(size_of::<Travelling>(), 56);
     }
 }

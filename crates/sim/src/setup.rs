@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rampmeter_control::Registry;
 use rampmeter_control::registry::Factory;
 use rampmeter_router::{AnyRouter, Environment, Link};
-use rampmeter_scenario::{NodeId, Plan, Sender, WorldError};
+use rampmeter_scenario::{NodeId, Plan, Sender, World, WorldError};
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
 use rampmeter_units::Streams;
 
@@ -17,6 +17,7 @@ use crate::packet::{Pool, Travelling};
 use crate::paths::Paths;
 use crate::simulation::{SimulatedLink, Simulation};
 use crate::timetable::Timetable;
+use crate::world::Simulated;
 
 /// Connections an endpoint can name.
 const MOST_CONNECTIONS: usize = 1 << 20;
@@ -37,9 +38,21 @@ impl<'a> Simulation<'a> {
             flows.push(Flow::new(sender, receiver, path));
         }
         let links = links(plan, streams);
+        let agenda = Agenda::new(links.len() + hosts.list.len());
+        if plan.end() > agenda.last() {
+            return Err(WorldError::Lacks {
+                world: Simulated.name(),
+                what: format!(
+                    "room for {} of {} links and hosts",
+                    plan.duration + plan.drain,
+                    links.len() + hosts.list.len()
+                ),
+                advice: format!("make it shorter than {:.0} s, or smaller", agenda.last().as_secs_f64()),
+            });
+        }
         Ok(Self {
             plan,
-            agenda: Agenda::new(links.len() + hosts.list.len()),
+            agenda,
             timetable: Timetable::of(plan),
             meters: Meters::of(plan),
             links,

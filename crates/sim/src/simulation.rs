@@ -14,7 +14,7 @@ use crate::flow::{ENDLESS, Flow};
 use crate::host::Host;
 use crate::meters::Meters;
 use crate::packet::{Pool, Travelling};
-use crate::paths::{Hop, Paths, reverse};
+use crate::paths::{Hop, Paths, is_forward, reverse};
 use crate::timetable::{Entry, Timetable};
 
 pub(crate) type SimulatedLink = Link<Travelling, AnyRouter<Travelling>>;
@@ -64,12 +64,18 @@ impl Simulation<'_> {
     }
 
     fn wake_link(&mut self, now: Time, link: u32) -> Time {
-        self.links[link as usize].advance(now);
-        while let Some(mut packet) = self.links[link as usize].arrive(now) {
-            packet.hop += 1;
-            self.hand_on(now, packet);
+        loop {
+            let waking = &mut self.links[link as usize];
+            waking.advance(now);
+            if let Some(mut packet) = waking.arrive(now) {
+                packet.hop += 1;
+                self.hand_on(now, packet);
+            }
+            let next = self.links[link as usize].next_event();
+            if next > now {
+                return next;
+            }
         }
-        self.links[link as usize].next_event()
     }
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
@@ -151,11 +157,11 @@ impl Simulation<'_> {
     }
 
     fn deliver(&mut self, now: Time, host: u32, packet: Travelling) {
-        let (flow, header) = (packet.flow, &packet.letter.header);
+        let (flow, header) = (packet.flow, packet.header());
         let endpoint = &mut self.hosts[host as usize].endpoint;
-        endpoint.receive(now, reverse(packet.letter.path), header, packet.ecn, now);
-        let to_receiver = packet.forward && header.sequence_len() > 0;
-        self.data_packets += u64::from(header.payload > 0);
+        endpoint.receive(now, reverse(packet.path), &header, packet.ecn, now);
+        let to_receiver = is_forward(packet.path) && packet.has_stream();
+        self.data_packets += u64::from(packet.has_payload());
         self.pool.take_back(packet);
         self.drain_events(now, host, flow);
         if to_receiver {

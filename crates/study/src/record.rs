@@ -1,7 +1,7 @@
 //! An outcome as the journal keeps it: every number exact, so that one read back equals one just made.
 
 use rampmeter_router::{Backlog, Counts, QueueSummary};
-use rampmeter_scenario::{FlowOutcome, FlowSample, LinkId, LinkOutcome, LinkSample, Lateness, Outcome, Series};
+use rampmeter_scenario::{FlowOutcome, FlowSample, Lateness, LinkId, LinkOutcome, LinkSample, Outcome, Series};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
@@ -235,7 +235,11 @@ mod tests {
                 }],
             },
             data_packets: 77,
-            lateness: Some(Lateness { p50: Duration::ZERO, p99: Duration::from_nanos(3), max: Duration::from_nanos(9) }),
+            lateness: Some(Lateness {
+                p50: Duration::ZERO,
+                p99: Duration::from_nanos(3),
+                max: Duration::from_nanos(9),
+            }),
         };
         let text = serde_json::to_string(&Record::new("seed = 1".into(), "p", 0.1, &outcome)).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap().outcome(), outcome);

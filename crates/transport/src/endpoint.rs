@@ -317,6 +317,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     /// The next packet to send at `now`, if there is one.
+    #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit<A>> {
         if let Some((to, packet, connection)) = self.resets.pop_front() {
             return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0 });
@@ -412,7 +413,13 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// The application has taken `bytes` more of what arrived.
     pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
-        self.with(now, id, |connection| connection.consume(bytes));
+        let slot = self.slots.get_mut(id.index()).and_then(Option::as_mut).filter(|slot| slot.id == id);
+        let Some(slot) = slot else { return };
+        slot.connection.consume(bytes);
+        // All that can come of it is word of a window that has opened.
+        if slot.connection.wants_control(now) {
+            self.touch(now, id.index());
+        }
     }
 
     /// Ends a connection at once and tells the peer.

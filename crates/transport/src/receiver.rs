@@ -215,7 +215,11 @@ impl Receiver {
         let mut told: List<(u64, u64), MAX_SACKS> = List::default();
         let recent = self.recent.iter().filter_map(|&at| self.beyond.containing(at));
         for range in recent.chain(self.beyond.iter()) {
-            if !told.contains(&range) && told.push(range) {
+            if told.is_full() {
+                break;
+            }
+            if !told.contains(&range) {
+                told.push(range);
                 let wire = |offset: u64| self.first_sequence.wrapping_add(offset as u32);
                 sacks.push(Sack { start: wire(range.0), end: wire(range.1) });
             }

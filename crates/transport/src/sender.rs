@@ -182,9 +182,14 @@ impl Sender {
         if ack > self.next {
             return None;
         }
-        let mut learnt = Learnt { flight: self.board.flight(self.una, self.next), ..Learnt::default() };
         let advanced = ack > self.una;
         let window_end = ack + u64::from(packet.window);
+        if self.board.is_empty() && !advanced && !self.is_blocked() {
+            // The peer only sends: nothing to learn but its window.
+            self.window_end = self.window_end.max(if ack == self.una { window_end } else { 0 });
+            return Some(Learnt { recovering: self.recover.is_some(), ..Learnt::default() });
+        }
+        let mut learnt = Learnt { flight: self.board.flight(self.una, self.next), ..Learnt::default() };
         let duplicate = ack == self.una
             && packet.payload == 0
             && !packet.fin
@@ -216,8 +221,11 @@ impl Sender {
             self.timer = if self.board.is_empty() { Time::MAX } else { now + self.timeout() }; // RFC 6298 (5.2), (5.3)
         }
         self.find_losses(advanced, duplicate, &mut learnt);
-        if self.is_blocked() && self.timer == Time::MAX {
-            self.timer = now + self.timeout(); // probes the window
+        if self.is_blocked() {
+            self.timeouts = 0; // a peer that answers lives, however long its window stays shut (RFC 9293 section 3.8.6.1)
+            if self.timer == Time::MAX {
+                self.timer = now + self.timeout(); // probes the window
+            }
         }
         Some(learnt)
     }

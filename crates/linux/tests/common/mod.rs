@@ -1,5 +1,7 @@
 //! Scenarios for tests, and tests that need a machine that can run them.
 
+use std::sync::Mutex;
+
 use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Outcome, Plan, Scenario, World, WorldError};
@@ -42,6 +44,12 @@ pub(crate) fn path(rest: &str) -> Plan {
     plan(&format!("{}{path}{}", &rest[..at], &rest[at..]))
 }
 
+/// Runs disturb each other: whoever holds this runs alone.
+pub(crate) fn alone() -> impl Drop {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// The outcome, or `None`, aloud, where this machine cannot run the test called `name`.
 pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
     match try_run(plan) {
@@ -58,5 +66,6 @@ pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
 
 /// The outcome.
 pub(crate) fn try_run(plan: &Plan) -> Result<Outcome, WorldError> {
+    let _alone = alone();
     Emulated::default().run(plan, &Registry::default())
 }

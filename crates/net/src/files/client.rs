@@ -1,6 +1,6 @@
 //! Gets one file.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,8 @@ use serde::Serialize;
 use super::error::NetError;
 use super::part::Part;
 use super::progress::{Progress, loss};
-use super::protocol::{Answer, HEARTBEAT, Nonsense, Request, check_name};
+use super::protocol::{Answer, HEARTBEAT, Nonsense, Request};
+use super::url::read_url;
 use super::{default_transport, fresh_seed};
 use crate::driver::{HostId, Loop};
 use crate::host::{Ended, Event, Host, Limits};
@@ -139,22 +140,6 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
     }
     part.leave();
     Err(failure)
-}
-
-/// The addresses and the name in HOST:PORT/NAME.
-fn read_url(url: &str) -> Result<(Vec<SocketAddr>, String), NetError> {
-    let bad = |reason: &str| NetError::BadUrl { url: url.to_owned(), reason: reason.to_owned() };
-    let (host, name) = url.split_once('/').ok_or_else(|| bad("it has no `/` before the file's name"))?;
-    let (before, port) = host.rsplit_once(':').ok_or_else(|| bad("it has no port"))?;
-    if before.is_empty() || port.parse::<u16>().map_or(true, |port| port == 0) {
-        return Err(bad("its host or its port is missing or wrong"));
-    }
-    check_name(name).map_err(|reason| bad(&format!("the name is wrong: {reason}")))?;
-    let addresses: Vec<_> = host.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-    if addresses.is_empty() {
-        return Err(NetError::UnknownHost(before.to_owned()));
-    }
-    Ok((addresses, name.to_owned()))
 }
 
 /// Where a download stands.
@@ -411,33 +396,5 @@ impl<'a> Download<'a> {
             rtt_s: self.rtt.1.as_secs_f64(),
             loss: self.loss,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bad_url_says_what_would_be_right() {
-        for url in [
-            "",
-            "host",
-            "host/name",
-            ":1/x",
-            "127.0.0.1:/x",
-            "127.0.0.1:0/x",
-            "127.0.0.1:70000/x",
-            "h:1/",
-            "h:1/../x",
-            "h:1//etc/passwd",
-        ] {
-            let error = read_url(url).unwrap_err();
-            assert!(matches!(error, NetError::BadUrl { .. }), "{url}: {error}");
-            assert!(error.to_string().contains("HOST:PORT/NAME") && error.is_usage());
-        }
-        let (addresses, name) = read_url("[::1]:7/a/b").unwrap();
-        assert_eq!((addresses[0].to_string().as_str(), name.as_str()), ("[::1]:7", "a/b"));
-        assert!(matches!(read_url("no-such-host.invalid:7/x"), Err(NetError::UnknownHost(_))));
     }
 }

@@ -20,6 +20,7 @@ mod progress;
 mod protocol;
 mod server;
 mod transfer;
+mod url;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,7 +30,7 @@ use rampmeter_transport::Config;
 pub use client::{GetOptions, GetReport, get};
 pub use error::NetError;
 pub use protocol::Refusal;
-pub use server::{ServeOptions, Served, Server, serve};
+pub use server::{Observer, ServeOptions, Served, Server, serve};
 
 /// The port that `serve` listens at unless told otherwise: "RAMP" on a telephone.
 pub const DEFAULT_PORT: u16 = 7267;
@@ -54,4 +55,17 @@ pub fn default_transport() -> Config {
 fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn an_interrupt_raises_the_flag() {
+        let flag = super::stop_on_interrupt().unwrap();
+        assert!(!flag.load(Ordering::Relaxed));
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGINT).unwrap();
+        assert!(flag.load(Ordering::Relaxed));
+    }
 }

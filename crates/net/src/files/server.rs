@@ -8,18 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, Statistics};
+use rampmeter_transport::{Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::Serialize;
 
 use super::directory::Directory;
 use super::error::NetError;
 use super::protocol::{MOST_REQUEST, Refusal};
-use super::transfer::{Next, Transfer};
+use super::transfer::{Next, PIECE, Transfer};
 use super::{DEFAULT_PORT, default_transport, fresh_seed};
 use crate::driver::{HostId, Loop};
 use crate::host::{Ended, Event, Host, Limits};
 use crate::socket::Socket;
+
+/// Is shown every transfer that is over.
+pub type Observer = Box<dyn FnMut(&Served) + Send>;
 
 /// How to serve.
 pub struct ServeOptions {
@@ -42,7 +45,7 @@ pub struct ServeOptions {
     /// How long a client may take nothing, or keep its request to itself, though it is alive.
     pub most_idle: Duration,
     /// Called with every transfer that is over.
-    pub observe: Option<Box<dyn FnMut(&Served) + Send>>,
+    pub observe: Option<Observer>,
     /// Stops the server when raised.
     pub stop: Arc<AtomicBool>,
 }
@@ -105,6 +108,8 @@ pub struct Server {
     host: HostId,
     address: SocketAddr,
     clients: BTreeMap<ConnectionId, Client>,
+    /// Where pieces of files pass through.
+    piece: Box<[u8]>,
 }
 
 #[derive(Debug)]
@@ -140,9 +145,8 @@ impl Server {
             ..EndpointConfig::default()
         };
         let mut streams = Stream::from_seed(fresh_seed());
-        let seeds = Stream::from_seed(streams.below(u64::MAX));
-        let mut draw = seeds;
-        let make = move || factory(Stream::from_seed(draw.below(u64::MAX)));
+        let mut seeds = Stream::from_seed(streams.below(u64::MAX));
+        let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
         let endpoint = Endpoint::new(config, make, streams);
 
         let refused = |reason| NetError::listen(options.address, reason);
@@ -150,7 +154,8 @@ impl Server {
         let address = socket.local_address().map_err(refused)?;
         let mut net = Loop::new(packet.as_u64() as usize)?;
         let host = net.add(Host::new(endpoint, socket, options.limits))?;
-        Ok(Self { options, directory, net, host, address, clients: BTreeMap::new() })
+        let piece = vec![0; PIECE].into_boxed_slice();
+        Ok(Self { options, directory, net, host, address, clients: BTreeMap::new(), piece })
     }
 
     /// Where it listens.
@@ -166,7 +171,7 @@ impl Server {
             let busy = self.clients.values().any(|client| client.busy);
             self.net.turn(if busy { now } else { now + Duration::from_millis(100) })?;
             while let Some((_, event)) = self.net.poll_event() {
-                self.on_event(event);
+                self.on_event(&event);
             }
             self.go_on();
             let now = self.net.now();
@@ -185,9 +190,9 @@ impl Server {
         Ok(())
     }
 
-    fn on_event(&mut self, event: Event) {
+    fn on_event(&mut self, event: &Event) {
         let now = self.net.now();
-        match event {
+        match *event {
             Event::Accepted(id, _) => self.admit(now, id),
             Event::Readable(id) => {
                 let (Some(client), Some(host)) = (self.clients.get_mut(&id), self.net.host_mut(self.host)) else {
@@ -226,7 +231,7 @@ impl Server {
         for (&id, client) in self.clients.iter_mut().filter(|(_, client)| client.busy) {
             let now = self.net.now();
             let Some(host) = self.net.host_mut(self.host) else { return };
-            match client.transfer.go_on(now, host, id) {
+            match client.transfer.go_on(now, host, id, &mut self.piece) {
                 Next::More => {}
                 Next::Wait => client.busy = false,
                 Next::Broken => {
@@ -241,7 +246,7 @@ impl Server {
     fn sweep(&mut self, now: Time) {
         for (&id, client) in &mut self.clients {
             let Some(host) = self.net.host_mut(self.host) else { return };
-            let taken = host.endpoint().connection(id).map_or(0, |connection| connection.acknowledged());
+            let taken = host.endpoint().connection(id).map_or(0, Connection::acknowledged);
             if taken > client.moved.1 || client.busy {
                 client.moved = (now, taken);
             }

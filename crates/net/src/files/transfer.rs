@@ -20,7 +20,7 @@ use super::protocol::{Answer, Hash, Refusal, Request};
 use crate::host::Host;
 
 /// Bytes read and hashed before it is others' turn: about 50 us of work.
-const PIECE: usize = 64 * 1024;
+pub(crate) const PIECE: usize = 64 * 1024;
 
 /// A client that waits for a check hears of it this often.
 const CHECKING_EVERY: Duration = Duration::from_secs(1);
@@ -168,15 +168,20 @@ impl Transfer {
         self.stage = Stage::Sending(source);
     }
 
-    /// Does the next piece of work.
-    pub(crate) fn go_on<C: Controller>(&mut self, now: Time, host: &mut Host<C>, id: ConnectionId) -> Next {
-        let mut buffer = [0; PIECE];
+    /// Does the next piece of work, through `buffer`.
+    pub(crate) fn go_on<C: Controller>(
+        &mut self,
+        now: Time,
+        host: &mut Host<C>,
+        id: ConnectionId,
+        buffer: &mut [u8],
+    ) -> Next {
         match &mut self.stage {
             Stage::Asking(_) | Stage::Told => Next::Wait,
             Stage::Checking { source, prefix, until, told } => {
                 if source.at < *until {
                     let left = *until - source.at;
-                    if source.read(&mut buffer, left).is_err() {
+                    if source.read(buffer, left).is_err() {
                         self.refuse(now, host, id, Refusal::Changed);
                         return Next::Wait;
                     }
@@ -205,7 +210,7 @@ impl Transfer {
                 let left = source.size - source.at;
                 if left > 0 {
                     let most = left.min(host.room(id) as u64);
-                    let Ok(bytes) = source.read(&mut buffer, most) else { return Next::Broken };
+                    let Ok(bytes) = source.read(buffer, most) else { return Next::Broken };
                     host.write(now, id, bytes);
                     self.sent += bytes.len() as u64;
                     return Next::More;

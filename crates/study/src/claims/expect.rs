@@ -75,6 +75,11 @@ impl Bound {
         }
     }
 
+    /// Whether its worst is a ratio of values, which has no unit.
+    pub fn is_shape(&self) -> bool {
+        matches!(self, Self::FlatWithin(_) | Self::IncreasingIn(_) | Self::DecreasingIn(_) | Self::Order(_))
+    }
+
     /// Whether `worst` is right.
     pub fn holds(&self, worst: f64) -> bool {
         match self {

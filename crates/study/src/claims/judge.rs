@@ -48,10 +48,14 @@ impl Verdict<'_> {
         self.claim.status == Status::Open && self.holds == Some(true)
     }
 
+    /// The unit of what is expected and measured, if it has a name.
+    pub fn unit(&self) -> Option<&str> {
+        self.claim.metric.unit().filter(|_| !self.claim.bound.is_shape())
+    }
+
     /// What is expected, with the unit.
     pub fn expect(&self) -> String {
-        let unit = self.claim.metric.unit().map(|unit| format!(" {unit}")).unwrap_or_default();
-        format!("{}{unit}", self.claim.bound)
+        self.unit().map_or_else(|| self.claim.bound.to_string(), |unit| format!("{} {unit}", self.claim.bound))
     }
 }
 
