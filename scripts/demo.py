@@ -96,9 +96,8 @@ def a_file(program: Path) -> bool:
             copy.unlink()
             failed |= not same
             verdict = "the same SHA-256" if same else "NOT THE SAME SHA-256"
-            print(
-                f"{MEGABYTES} MB over loopback with {controller}: {seconds:.1f} s, {8 * MEGABYTES / seconds:.0f} Mb/s, {verdict}"
-            )
+            rate = 8 * MEGABYTES / seconds
+            print(f"{MEGABYTES} MB over loopback with {controller}: {seconds:.1f} s, {rate:.0f} Mb/s, {verdict}")
     print()
     return failed
 

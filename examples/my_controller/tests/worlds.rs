@@ -7,6 +7,7 @@ use serde_json::Value;
 fn run(arguments: &[&str]) -> Output {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenario.toml");
     let mut command = Command::new(env!("CARGO_BIN_EXE_my-controller"));
+    command.current_dir(env!("CARGO_TARGET_TMPDIR")); // where `runs` may lie
     command.args(["run", scenario, "--json"]).args(arguments).output().unwrap()
 }
 
