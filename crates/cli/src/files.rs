@@ -23,7 +23,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7267")]
     listen: SocketAddr,
     /// The congestion controller that files leave under (`rampmeter controllers` lists them)
-    #[arg(long, value_name = "NAME", default_value = "pcp")]
+    #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct GetArgs {
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     /// The controller for what this end sends: requests. How fast the file comes is decided by the server's
-    #[arg(long, value_name = "NAME", default_value = "pcp")]
+    #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
     /// Begin anew instead of going on from an interrupted download
     #[arg(long)]
