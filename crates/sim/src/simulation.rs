@@ -3,7 +3,7 @@
 //! A link that wakes up hands each packet that has arrived to the next hop: another link, or the host at the path's end.
 //! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once.
 
-use rampmeter_router::{AnyRouter, Link};
+use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Outcome, Plan};
 use rampmeter_transport::Event;
 use rampmeter_units::{Bytes, Time};
@@ -68,7 +68,7 @@ impl Simulation<'_> {
             let waking = &mut self.links[link as usize];
             waking.advance(now);
             if let Some(mut packet) = waking.arrive(now) {
-                packet.hop += 1;
+                packet.advance();
                 self.hand_on(now, packet);
             }
             let next = self.links[link as usize].next_event();
@@ -142,7 +142,7 @@ impl Simulation<'_> {
 
     /// The packet has reached the hop it names.
     fn hand_on(&mut self, now: Time, packet: Travelling) {
-        match self.paths.hop(packet.hop) {
+        match self.paths.hop(packet.hop()) {
             Hop::Link(link) => self.offer(now, link, packet),
             Hop::Host(host) => self.deliver(now, host, packet),
         }
@@ -159,7 +159,7 @@ impl Simulation<'_> {
     fn deliver(&mut self, now: Time, host: u32, packet: Travelling) {
         let (flow, header) = (packet.flow, packet.header());
         let endpoint = &mut self.hosts[host as usize].endpoint;
-        endpoint.receive(now, reverse(packet.path), &header, packet.ecn, now);
+        endpoint.receive(now, reverse(packet.path), &header, packet.ecn(), now);
         let to_receiver = is_forward(packet.path) && packet.has_stream();
         self.data_packets += u64::from(packet.has_payload());
         self.pool.take_back(packet);
