@@ -118,6 +118,7 @@ controllers! {
     NewReno: crate::newreno::NewReno, "newreno", "TCP NewReno: a window, halved once per window of data (RFC 6582)";
     Pcp: crate::pcp::Pcp, "pcp", "PCP: probes for a rate with short trains, then takes it whole (NSDI 2006)";
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
+    FairShare: crate::fair_share::FairShare, "fair-share", "The fair share that routers tell (PCP section 4.2)";
 }
 
 impl Controller for AnyController {

@@ -7,12 +7,18 @@
 //!
 //! To add a router: a file with a type that implements [`Router`], a line in [`registry`], a row in `docs/routers.md`.
 
+mod active_flows;
+mod flow_table;
+mod fluid;
+mod indexed_heap;
 mod link;
 mod meter;
 pub mod registry;
 mod router;
 
 pub mod drop_tail;
+pub mod fair_queueing;
+pub mod fair_share;
 
 pub use link::{Counts, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};

@@ -36,8 +36,9 @@ fn settings<C: Settings>(name: &str, table: &toml::Table) -> Result<C, RegistryE
 /// Writes the enum, the list of names and the dispatch from one list: a line a router.
 macro_rules! routers {
     ($($variant:ident: $module:ident, $name:literal, $about:literal;)*) => {
-        /// Any router.
+        /// Any router. There is one a link, so the size of the largest is no matter.
         #[derive(Debug)]
+        #[allow(clippy::large_enum_variant)]
         pub enum AnyRouter<P> {
             $(#[doc = $about] $variant(crate::$module::$variant<P>),)*
         }
@@ -83,6 +84,8 @@ macro_rules! routers {
 
 routers! {
     DropTail: drop_tail, "drop-tail", "First in, first out; full means dropped";
+    FairQueueing: fair_queueing, "fair-queueing", "Bit-by-bit round robin over flows (Demers, Keshav, Shenker 1989)";
+    FairShare: fair_share, "fair-share", "Fair queueing that tells flows their share (PCP section 4.2)";
 }
 
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {

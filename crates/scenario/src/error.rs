@@ -131,6 +131,9 @@ pub enum Problem {
     /// A controller's name or settings are wrong.
     #[error(transparent)]
     Controller(#[from] ControllerError),
+    /// A scheme's transport settings are wrong.
+    #[error("transport: {0}")]
+    Transport(String),
     /// A router's name or settings are wrong.
     #[error(transparent)]
     Router(#[from] RouterError),

@@ -19,7 +19,7 @@ mod summary;
 mod world;
 
 pub use error::{Known, Problem, ScenarioError};
-pub use outcome::{FlowOutcome, FlowSample, LinkOutcome, LinkSample, Outcome, Series};
+pub use outcome::{FlowOutcome, FlowSample, Lateness, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
     Change, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender, TrafficPlan, payload,
 };

@@ -16,6 +16,20 @@ pub struct Outcome {
     pub series: Series,
     /// Packets with payload that reached their receivers, over the whole run.
     pub data_packets: u64,
+    /// How late the network did what it did; `None` where time is not real.
+    pub lateness: Option<Lateness>,
+}
+
+/// How late a world with a real clock was. Beyond a fraction of a round trip, a run says more about a busy machine than
+/// about its schemes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lateness {
+    /// Half of all packets left the network no later than this after they should have.
+    pub p50: Duration,
+    /// 99% did.
+    pub p99: Duration,
+    /// The latest.
+    pub max: Duration,
 }
 
 /// What became of a flow.

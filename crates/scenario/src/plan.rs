@@ -142,8 +142,8 @@ pub enum Sender {
         controller: String,
         /// Its settings, already accepted by the registry.
         settings: toml::Table,
-        /// The transport's settings, as they stand in the file.
-        transport: toml::Table,
+        /// Its transport's settings.
+        transport: rampmeter_transport::Config,
     },
     /// The operating system's TCP, in worlds that have one.
     Kernel {

@@ -9,6 +9,7 @@ use rampmeter_control::Registry as Controllers;
 use rampmeter_control::registry::RegistryError as ControllerError;
 use rampmeter_router::registry::RegistryError as RouterError;
 use rampmeter_router::{LinkConfig, Loss, Registry as Routers};
+use rampmeter_transport::Config as Transport;
 use rampmeter_units::{Bytes, Duration, Rate, Streams};
 use toml::Value;
 
@@ -46,14 +47,19 @@ pub(crate) fn plan(
         routes,
         nodes: network.nodes,
         links: network.links,
-        schemes: used.iter().map(|spec| scheme(source, spec, controllers)).collect::<Result<_, _>>()?,
+        schemes: used.iter().map(|spec| scheme(source, spec, controllers, file.packet)).collect::<Result<_, _>>()?,
         traffic: file.traffic.iter().map(|t| TrafficPlan { name: t.name.clone(), measured: t.measured }).collect(),
         flows,
         meters: file.meters,
     })
 }
 
-fn scheme(source: Source<'_>, spec: &SchemeSpec, controllers: &Controllers) -> Result<SchemePlan, ScenarioError> {
+fn scheme(
+    source: Source<'_>,
+    spec: &SchemeSpec,
+    controllers: &Controllers,
+    packet: Bytes,
+) -> Result<SchemePlan, ScenarioError> {
     let sender = match &spec.sender {
         SenderSpec::Kernel { algorithm } => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Ours { controller, line, settings, transport } => {
@@ -61,8 +67,9 @@ fn scheme(source: Source<'_>, spec: &SchemeSpec, controllers: &Controllers) -> R
                 ControllerError::Unknown { .. } => source.error(*line, error),
                 ControllerError::Settings { .. } => source.error(settings.line_of(&error.to_string()), error),
             })?;
-            let (settings, transport) = (settings.table.clone(), transport.table.clone());
-            Sender::Ours { controller: controller.clone(), settings, transport }
+            let config = Transport::read(&transport.table, packet)
+                .map_err(|reason| source.error(transport.line_of(&reason), Problem::Transport(reason)))?;
+            Sender::Ours { controller: controller.clone(), settings: settings.table.clone(), transport: config }
         }
     };
     Ok(SchemePlan { name: spec.name.clone(), sender })

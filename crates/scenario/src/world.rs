@@ -18,14 +18,6 @@ pub enum WorldError {
         /// What would be right: "run it with --world emulated".
         advice: String,
     },
-    /// A scheme's transport settings are wrong.
-    #[error("scheme `{scheme}`: transport: {reason}")]
-    Transport {
-        /// The scheme.
-        scheme: String,
-        /// What is wrong and what would be right.
-        reason: String,
-    },
     /// A controller could not be made.
     #[error(transparent)]
     Controller(#[from] RegistryError),

@@ -154,6 +154,8 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("load = \"$load\", of = \"bottleneck\"", "per_second = \"$load\", count = 3", 46, "need one of"),
         ("load = \"$load\", of = \"bottleneck\"", "per_second = \"$load\", gaps = \"even\"", 46, "pareto = 1.2"),
         ("load = \"$load\", of = \"bottleneck\"", "per_second = 12, until = \"$load\"", 46, "a number and one of"),
+        ("min_rto = \"1 s\"", "min_rtoo = \"1 s\"", 35, "min_rto"),
+        ("min_rto = \"1 s\"", "delayed_ack = \"1 s\"", 35, "at most 500 ms"),
         ("lasts = \"3 s\"", "lasts = \"3 s\"\nsize = \"1 MB\"", 52, "remove one"),
         ("pairs = \"any\"", "pairs = \"all\"", 53, "(i-th with i-th) or \"any\""),
         ("at = \"1 s\", spread", "at = \"11 s\", spread", 54, "make it earlier"),

@@ -89,11 +89,7 @@ fn figure_4_is_set_up_as_in_the_paper() {
 #[test]
 fn what_ships_is_right() {
     for path in ["pcp/offered_load.toml", "pcp/first_light.toml", "bench/dumbbell.toml"] {
-        let result = study(path).check(&Registry::default()).map_err(|error| error.to_string());
-        // A build that lacks a paper's controller or router says so and nothing else.
-        let lacking =
-            |error: &String| ["`pcp`", "`fair-share`"].iter().any(|name| error.contains(&format!("is called {name}")));
-        assert!(result.as_ref().err().is_none_or(lacking), "{result:?}");
+        study(path).check(&Registry::default()).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

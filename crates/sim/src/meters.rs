@@ -136,6 +136,7 @@ impl Simulation<'_> {
             links: self.meters.outcomes,
             series: self.meters.series,
             data_packets: self.data_packets,
+            lateness: None,
         }
     }
 }

@@ -26,7 +26,7 @@ impl<'a> Simulation<'a> {
     pub(crate) fn new(plan: &'a Plan, registry: &Registry) -> Result<Self, WorldError> {
         let streams = Streams::new(plan.seed);
         let schemes =
-            plan.schemes.iter().map(|scheme| Scheme::read(plan, scheme, registry)).collect::<Result<Vec<_>, _>>()?;
+            plan.schemes.iter().map(|scheme| Scheme::read(scheme, registry)).collect::<Result<Vec<_>, _>>()?;
         let mut hosts = Hosts { list: Vec::new(), known: BTreeMap::new(), schemes, streams };
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
@@ -82,16 +82,11 @@ struct Scheme {
 }
 
 impl Scheme {
-    fn read(plan: &Plan, scheme: &rampmeter_scenario::SchemePlan, registry: &Registry) -> Result<Self, WorldError> {
+    fn read(scheme: &rampmeter_scenario::SchemePlan, registry: &Registry) -> Result<Self, WorldError> {
         let Sender::Ours { controller, settings, transport } = &scheme.sender else {
             unreachable!("the world refuses kernel TCP before it sets up")
         };
-        let refuse = |reason: String| WorldError::Transport { scheme: scheme.name.clone(), reason };
-        let config: Config =
-            transport.clone().try_into().map_err(|e: toml::de::Error| refuse(e.message().to_owned()))?;
-        let config = if transport.contains_key("packet") { config } else { Config { packet: plan.packet, ..config } };
-        config.check().map_err(refuse)?;
-        Ok(Self { config, controller: registry.factory(controller, settings)? })
+        Ok(Self { config: transport.clone(), controller: registry.factory(controller, settings)? })
     }
 }
 

@@ -221,8 +221,11 @@ impl Sender {
             self.timer = if self.board.is_empty() { Time::MAX } else { now + self.timeout() }; // RFC 6298 (5.2), (5.3)
         }
         self.find_losses(advanced, duplicate, &mut learnt);
-        if self.is_blocked() && self.timer == Time::MAX {
-            self.timer = now + self.timeout(); // probes the window
+        if self.is_blocked() {
+            self.timeouts = 0; // a peer that answers lives, however long its window stays shut (RFC 9293 section 3.8.6.1)
+            if self.timer == Time::MAX {
+                self.timer = now + self.timeout(); // probes the window
+            }
         }
         Some(learnt)
     }

@@ -42,10 +42,8 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
-/// Writes `value` in the largest unit that leaves it exact to three decimals or, failing that, in the smallest.
+/// Writes `value` in the largest unit that it has at least one of.
 pub(crate) fn write(f: &mut std::fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> std::fmt::Result {
-    let exact = |scale: u64| scale < 1000 || value % (scale / 1000) == 0;
-    let (name, scale) =
-        units.iter().find(|(_, scale)| value >= *scale && exact(*scale)).unwrap_or(&units[units.len() - 1]);
+    let (name, scale) = units.iter().find(|(_, scale)| value >= *scale).unwrap_or(&units[units.len() - 1]);
     write!(f, "{} {name}", value as f64 / *scale as f64)
 }

@@ -49,6 +49,9 @@ pub struct Config {
     pub tit_for_tat_divisor: f64,
     /// Least rate a probe asks for, as a share of the base rate (section 3.3).
     pub least_step: f64,
+    /// The same in packets a round trip, but no more than the base rate: a hundredth of very little gets nowhere. The
+    /// paper has no such bound (0).
+    pub least_probe: f64,
     /// Greatest rate a probe asks for, as a multiple of the base rate; none is the paper.
     pub largest_step: Option<f64>,
     /// Longest interval between probes, in round trips (section 3.3).
@@ -88,6 +91,7 @@ impl Default for Config {
             tit_for_tat_after: 4,
             tit_for_tat_divisor: 10.0,
             least_step: 0.01,
+            least_probe: 0.3,
             largest_step: None,
             longest_backoff: 100.0,
             first_share: 1.0 / 3.0,
@@ -128,6 +132,7 @@ impl Settings for Config {
         within("forward_share", self.forward_share, 0.01, 1.0)?;
         within("tit_for_tat_divisor", self.tit_for_tat_divisor, 1.0, 1e6)?;
         within("least_step", self.least_step, 1e-6, 1.0)?;
+        within("least_probe", self.least_probe, 0.0, 100.0)?;
         within("largest_step", self.largest_step.unwrap_or(1.0), self.least_step, 1e6)?;
         within("longest_backoff", self.longest_backoff, 1.0, 1e6)?;
         within("first_share", self.first_share, 1e-6, 1.0)?;

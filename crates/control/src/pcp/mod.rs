@@ -154,11 +154,20 @@ impl Pcp {
         self.base.map(|base| base.scale(1.0 - self.compensation.debt()).max(self.least()))
     }
 
+    /// The least that a probe asks for, however low the base rate.
+    fn least_probe(&self) -> Rate {
+        let packet_a_round_trip = Rate::of(self.packet, self.rtt);
+        packet_a_round_trip
+            .scale(self.config.least_probe)
+            .min(self.base.unwrap_or(self.config.fastest).min(self.config.fastest))
+            .max(self.least())
+    }
+
     /// Starts a train whose time has come, gives up on one whose time is over.
     fn poll(&mut self, now: Time) {
         match self.phase {
             Phase::Waiting(until) if now >= until => {
-                let test = self.search.test(&self.config, self.base, self.least());
+                let test = self.search.test(&self.config, self.base, self.least_probe());
                 let packets = if self.base.is_some() { self.config.train } else { self.config.chunks };
                 self.probe.start(now, self.base, test, packets);
                 self.spacing.resume(now, self.probe.rate());
@@ -192,7 +201,7 @@ impl Pcp {
                 self.memory.on_verdict(true, self.base);
             }
             Verdict::Rejected => {
-                self.search.rejected(&self.config, self.probe.test(), self.base, self.least());
+                self.search.rejected(&self.config, self.probe.test(), self.base, self.least_probe());
                 self.memory.on_verdict(false, self.base);
             }
             Verdict::Unproved => {}

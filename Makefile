@@ -1,0 +1,78 @@
+# Everything there is to do here. Each target says what it is for; `make` alone lists them.
+
+CARGO_TARGET_DIR ?= $(CURDIR)/target
+export CARGO_TARGET_DIR
+PYTHON := .venv/bin/python
+RAMPMETER := $(CARGO_TARGET_DIR)/release/rampmeter
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+.PHONY: build
+build: setup ## the command: target/release/rampmeter
+	cargo build --release --package rampmeter-cli
+
+.PHONY: demo
+demo: build python ## one scenario in two worlds, a file over the wire, Figure 4: about a minute when built
+	$(PYTHON) scripts/demo.py $(RAMPMETER)
+
+.PHONY: test
+test: lint test-rust test-example test-python claims-quick ## all of it: lints, Rust, the example, Python, quick claims
+
+.PHONY: lint
+lint: python lint-rust ## formatting and warnings, in Rust and Python
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+
+.PHONY: lint-rust
+lint-rust: setup
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+.PHONY: test-rust
+test-rust: setup ## Rust alone
+	cargo test --quiet --workspace
+
+.PHONY: test-example
+test-example: build ## a controller of another crate, in every world that runs here
+	cd examples/my_controller && cargo fmt --check && cargo test --quiet --release -- --nocapture
+
+.PHONY: test-python
+test-python: build python ## Python alone
+	RAMPMETER=$(RAMPMETER) $(PYTHON) -m pytest
+
+.PHONY: claims
+claims: build ## every claim of the papers against our own runs
+	$(RAMPMETER) claims
+
+.PHONY: claims-quick
+claims-quick: build
+	$(RAMPMETER) claims --quick --strict
+
+.PHONY: bench
+bench: build python ## speed and memory beside ns-3 and ns-2
+	scripts/setup peers
+	$(PYTHON) scripts/bench.py $(RAMPMETER)
+
+.PHONY: docs
+docs: setup ## the Rust documentation, without a warning: target/doc
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+
+.PHONY: python
+python: .venv/built ## the Python package, in .venv
+
+.venv/built: $(RUST) pyproject.toml requirements.txt | setup
+	scripts/python
+	@touch $@
+
+.PHONY: setup
+setup:
+	@scripts/setup
+
+.PHONY: clean
+clean: ## removes all that was made here
+	rm -rf .venv runs target python/rampmeter/*.so
+	find . -name __pycache__ -prune -exec rm -rf {} +

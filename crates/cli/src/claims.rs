@@ -1,0 +1,132 @@
+//! `rampmeter claims`: what the papers say, against our own runs.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args as ClapArgs;
+use rampmeter_control::Registry;
+use rampmeter_linux::Emulated;
+use rampmeter_scenario::World;
+use rampmeter_sim::Simulated;
+use rampmeter_study::claims::{self, Claim, Judge, Status, Verdict};
+use rampmeter_study::{Program, Sweep};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::run::progress_bar;
+use crate::stop_flag;
+use crate::table::table;
+
+/// What `rampmeter claims` takes.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "A claim's status is what its file says of it: `holds`, or `open` with a note. Without --strict \
+                        a claim that fails is only said to fail."
+)]
+pub(crate) struct Args {
+    /// One paper's claims, by the name of its folder: pcp [default: all]
+    paper: Option<String>,
+    /// Only the quick claims, with fewer and shorter runs
+    #[arg(long)]
+    quick: bool,
+    /// Exit with 1 if a claim that is said to hold does not
+    #[arg(long)]
+    strict: bool,
+    /// Where the papers' folders are
+    #[arg(long, value_name = "DIR", default_value = "studies")]
+    studies: PathBuf,
+    /// Simulations at once [default: one a core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// One JSON object on standard output instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+    let mut list: Vec<Claim> = Vec::new();
+    for file in files(&args.studies, args.paper.as_deref())? {
+        list.extend(claims::read(&file, args.quick, registry).map_err(Failure::input)?);
+    }
+    let stop = stop_flag();
+    let emulated = Emulated::new(stop.clone());
+    let worlds: [&dyn World; 2] = [&Simulated, &emulated];
+    let program = Program::this().map_err(Failure::failed)?;
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let judge = Judge {
+        sweep: Sweep { registry, jobs, stop: &stop },
+        worlds: &worlds,
+        folder: Path::new("runs/claims"),
+        program: &program,
+    };
+    let bar = progress_bar(args.json);
+    let verdicts = judge.judge(&list, |progress| {
+        bar.set_length(progress.total as u64);
+        bar.set_position(progress.done as u64);
+        bar.set_message(progress.left.map_or(String::new(), |left| format!("{} s left", left.as_secs())));
+    });
+    bar.finish_and_clear();
+    let verdicts = verdicts?;
+
+    if args.json {
+        println!("{}", json!({ "claims": verdicts }));
+    } else {
+        print!("{}", report(&verdicts));
+    }
+    let broken = verdicts.iter().any(Verdict::is_broken);
+    Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The files of claims below `studies`, in alphabetical order.
+fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
+    let entries = std::fs::read_dir(studies).map_err(|error| {
+        Failure::input(format!("{}: {error}; say where the studies are with --studies", studies.display()))
+    })?;
+    let folders = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        folders.map(|folder| folder.join("claims.toml")).filter(|file| file.is_file()).collect();
+    files.sort();
+    let Some(paper) = paper else { return Ok(files) };
+    let name = |file: &PathBuf| file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let known = files.iter().filter_map(name).collect::<Vec<_>>().join(", ");
+    files.retain(|file| name(file).is_some_and(|name| name == paper));
+    if files.is_empty() {
+        return Err(Failure::input(format!("there are no claims of a paper called `{paper}`; there are {known}")));
+    }
+    Ok(files)
+}
+
+/// A row a claim, then what deserves a look: claims that broke, claims that hold by now, claims that were not judged.
+fn report(verdicts: &[Verdict<'_>]) -> String {
+    let head = ["claim", "where", "expected", "measured", "holds", "status"].map(String::from);
+    let rows: Vec<Vec<String>> = verdicts
+        .iter()
+        .map(|verdict| {
+            let claim = verdict.claim;
+            vec![
+                claim.id.clone(),
+                claim.place.clone(),
+                verdict.expect(),
+                verdict.measured.map_or("none".into(), |measured| format!("{measured:.4}")),
+                verdict.holds.map_or("not judged", |holds| if holds { "yes" } else { "NO" }).into(),
+                if claim.status == Status::Holds { "holds" } else { "open" }.into(),
+            ]
+        })
+        .collect();
+    let looks = verdicts.iter().filter_map(|verdict| {
+        let id = &verdict.claim.id;
+        if verdict.is_broken() {
+            return Some(format!("BROKEN  {id}: {}\n", verdict.claim.text));
+        } else if verdict.is_news() {
+            return Some(format!("news    {id} is marked open and holds here\n"));
+        }
+        verdict.reason.as_ref().map(|reason| format!("skipped {id}: {reason}\n"))
+    });
+    let text = format!("{}\n{}", table(&head, &rows), looks.collect::<String>());
+    let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
+    text + &format!("\n{holding} hold, {failing} do not, {} not judged\n", count(verdicts, None))
+}
+
+fn count(verdicts: &[Verdict<'_>], holds: Option<bool>) -> usize {
+    verdicts.iter().filter(|verdict| verdict.holds == holds).count()
+}

@@ -1,0 +1,98 @@
+//! The `rampmeter` command, as a library: a crate with a controller of its own adds it to the registry and gets the
+//! whole command.
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     rampmeter_cli::main_with(rampmeter_control::Registry::default()) // .add::<Mine>("mine", "what it does")
+//! }
+//! ```
+//!
+//! Exit codes: 0 fine; 1 a run, a claim or a transfer failed; 2 the input is wrong; 130 interrupted. Every error is one
+//! line on standard error. What scripts read (`--json`) is the only thing on standard output then.
+
+mod claims;
+mod failure;
+mod files;
+mod lists;
+mod python;
+mod run;
+mod table;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Parser, Subcommand};
+use rampmeter_control::Registry;
+
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "Examples:
+  rampmeter run studies/pcp/first_light.toml                        simulate a scenario
+  rampmeter run studies/pcp/first_light.toml --world emulated       the same with real packets, on this machine
+  rampmeter run studies/pcp/offered_load.toml --set load=0.3,0.6 --set scheme=pcp,tcp
+  rampmeter serve DIR                                               offer files over UDP
+  rampmeter get 127.0.0.1:7267/NAME                                 fetch one";
+
+/// Congestion control, written once: simulated, emulated with real packets, and on the open wire.
+#[derive(Debug, Parser)]
+#[command(name = "rampmeter", version, after_help = EXAMPLES, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a scenario over its sweep and print its figures
+    Run(run::Args),
+    /// Test the papers' claims against our own runs
+    Claims(claims::Args),
+    /// Offer the files of a directory over UDP
+    Serve(files::ServeArgs),
+    /// Fetch a file from `rampmeter serve`
+    Get(files::GetArgs),
+    /// List the congestion controllers
+    Controllers,
+    /// List the routers
+    Routers,
+    /// Say what this machine can emulate
+    Probe,
+    /// Draw a figure of a paper from our own runs (needs the Python package)
+    Figure(python::Args),
+}
+
+/// The whole command, with the controllers of `registry`.
+#[allow(clippy::needless_pass_by_value, reason = "the caller builds it for us in one expression")]
+pub fn main_with(registry: Registry) -> ExitCode {
+    // `rampmeter ... | head` ends quietly, as other commands do.
+    failure::end_quietly_on_a_broken_pipe();
+    let cli = Cli::parse();
+    if matches!(&cli.command, Command::Probe) || matches!(&cli.command, Command::Run(args) if args.is_emulated()) {
+        // The system wants this before there are threads. Whether it worked shows when a namespace is made.
+        let _ = rampmeter_linux::enter_user_namespace();
+    }
+    match execute(&cli.command, &registry) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => run::run(args, registry),
+        Command::Claims(args) => claims::claims(args, registry),
+        Command::Serve(args) => files::serve(args, registry),
+        Command::Get(args) => files::get(args, registry),
+        Command::Controllers => Ok(lists::controllers(registry)),
+        Command::Routers => Ok(lists::routers()),
+        Command::Probe => Ok(lists::probe()),
+        Command::Figure(args) => python::figure(args),
+    }
+}
+
+/// Raised by the first Ctrl-C; the second one ends the process.
+fn stop_flag() -> Arc<AtomicBool> {
+    // Without signals there is only less comfort: no error.
+    rampmeter_net::files::stop_on_interrupt().unwrap_or_default()
+}

@@ -1,0 +1,7 @@
+//! The `rampmeter` command with the controllers that come with it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rampmeter_cli::main_with(rampmeter_control::Registry::default())
+}

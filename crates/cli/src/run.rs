@@ -1,0 +1,174 @@
+//! `rampmeter run`: a scenario over its sweep, in one of the worlds.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args as ClapArgs;
+use indicatif::{ProgressBar, ProgressStyle};
+use rampmeter_control::Registry;
+use rampmeter_linux::Emulated;
+use rampmeter_scenario::{Scenario, Summary, World, values};
+use rampmeter_sim::Simulated;
+use rampmeter_study::{Finished, Folder, Program, Sweep, Task, default_folder};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::stop_flag;
+use crate::table::table;
+
+/// What `rampmeter run` takes.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Args {
+    /// The scenario (docs/scenario.md explains the format)
+    file: PathBuf,
+    /// simulated, or emulated: real packets in network namespaces of this machine
+    #[arg(long, default_value = "simulated")]
+    world: String,
+    /// Values for an axis of the scenario instead of its own; may be repeated
+    #[arg(long = "set", value_name = "AXIS=V1,V2")]
+    set: Vec<String>,
+    /// The same as --set seed=N
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Where tables and finished points go [default: runs/NAME-HASH]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Run every point again, also those that an earlier run finished
+    #[arg(long)]
+    fresh: bool,
+    /// Simulations at once [default: one a core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// One JSON object on standard output instead of a table
+    #[arg(long)]
+    json: bool,
+    /// No progress bar
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Args {
+    /// Whether real packets are asked for.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.world == "emulated"
+    }
+}
+
+pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+    let mut scenario = Scenario::read(&args.file)?;
+    for set in &args.set {
+        let (axis, list) = set.split_once('=').ok_or_else(|| {
+            Failure::input(format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6"))
+        })?;
+        scenario.set(axis.trim(), values(list))?;
+    }
+    if let Some(seed) = args.seed {
+        scenario.set("seed", values(&seed.to_string()))?;
+    }
+    let stop = stop_flag();
+    let world = world(&args.world, &stop)?;
+    scenario.check(registry)?;
+
+    let program = Program::this().map_err(Failure::failed)?;
+    let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
+    let folder = Folder::open(path, &args.file, &scenario, &*world, program, args.fresh)?;
+    let points = scenario.points();
+    let tasks: Vec<Task<'_>> = points
+        .iter()
+        .map(|point| Task { scenario: &scenario, point, world: &*world, journal: folder.journal() })
+        .collect();
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let bar = progress_bar(args.quiet || args.json);
+    let sweep = Sweep { registry, jobs, stop: &stop };
+    let results = sweep.run(&tasks, |progress| {
+        bar.set_length(progress.total as u64);
+        bar.set_position(progress.done as u64);
+        bar.set_message(progress.left.map_or(String::new(), |left| format!("{} s left", left.as_secs())));
+    });
+    bar.finish_and_clear();
+    let results = results.map_err(|error| {
+        let failure = Failure::from(error);
+        failure.with(&format!(
+            "; what is finished is in {}, and the same command goes on from there",
+            folder.path().display()
+        ))
+    })?;
+
+    let kept = folder.path().display().to_string();
+    folder.finish(&scenario, registry, &results)?;
+    for skipped in results.iter().filter_map(skipped) {
+        eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
+    }
+    let summaries: Vec<&Summary> = results.iter().filter_map(Finished::summary).collect();
+    if args.json {
+        println!("{}", json!({ "runs": summaries }));
+    } else {
+        print!("{}", figures(&scenario, &summaries));
+        println!("\ntables: {kept}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn skipped(result: &Finished) -> Option<&rampmeter_study::Skipped> {
+    match result {
+        Finished::Skipped(skipped) => Some(skipped),
+        Finished::Run(_) => None,
+    }
+}
+
+pub(crate) fn world(name: &str, stop: &Arc<AtomicBool>) -> Result<Box<dyn World>, Failure> {
+    match name {
+        "simulated" => Ok(Box::new(Simulated)),
+        "emulated" => Ok(Box::new(Emulated::new(Arc::clone(stop)))),
+        _ => Err(Failure::input(format!("no world is called `{name}`; there are simulated and emulated"))),
+    }
+}
+
+pub(crate) fn progress_bar(hidden: bool) -> ProgressBar {
+    if hidden {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs  {msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// A row a point: its axes, its flows, each measured link.
+fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
+    let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
+    let links: Vec<&str> =
+        summaries.first().map_or(Vec::new(), |first| first.links.iter().map(|(name, _)| name.as_str()).collect());
+    let mut head: Vec<String> = axes.iter().map(ToString::to_string).collect();
+    head.extend(["transfers", "unfinished", "response ms", "deviation ms", "goodput Mb/s", "Jain"].map(String::from));
+    for link in &links {
+        head.extend(["used %", "queue", "dropped %"].map(|figure| format!("{link} {figure}")));
+    }
+    let milliseconds = |value: Option<f64>| value.map_or(String::new(), |seconds| format!("{:.1}", seconds * 1e3));
+    let rows: Vec<Vec<String>> = summaries
+        .iter()
+        .map(|run| {
+            let point = serde_json::to_value(&run.point).unwrap_or_default();
+            let value = |axis: &&str| point[axis].as_str().map_or_else(|| point[axis].to_string(), String::from);
+            let mut row: Vec<String> = axes.iter().map(value).collect();
+            let flows = &run.flows;
+            row.extend([
+                flows.completed.to_string(),
+                flows.unfinished.to_string(),
+                milliseconds(flows.response_mean_s),
+                milliseconds(flows.response_sd_s),
+                flows.goodput_mean_bps.map_or(String::new(), |bps| format!("{:.3}", bps / 1e6)),
+                flows.goodput_jain.map_or(String::new(), |jain| format!("{jain:.3}")),
+            ]);
+            for (_, link) in &run.links {
+                row.extend([
+                    format!("{:.1}", link.utilization * 100.0),
+                    format!("{:.1}", link.queue_mean_packets),
+                    format!("{:.3}", link.drop_rate * 100.0),
+                ]);
+            }
+            row
+        })
+        .collect();
+    table(&head, &rows)
+}

@@ -1,0 +1,262 @@
+//! The fair-share controller against the fair-share router on one link: a closed loop in virtual time, with room for
+//! every packet and an acknowledgement for each.
+//!
+//! ```text
+//!  sender 1 ─┐                                   ┌─ answers at once
+//!  sender 2 ─┼─► router ──► 40 Mb/s, 12.5 ms ────┤
+//!  sender 3 ─┘     ▲                             │
+//!                  └────────── 12.5 ms ──────────┘
+//! ```
+
+use std::collections::VecDeque;
+
+use rampmeter_control::fair_share::{Config, FairShare};
+use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
+use rampmeter_router::{AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Registry, Router};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+const RATE: Rate = Rate::from_bps(40_000_000);
+const ONE_WAY: Duration = Duration::from_micros(12_500);
+const RTT: Duration = Duration::from_millis(25);
+const PACKET: Bytes = Bytes::new(1250); // 0.25 ms
+const SYN: Bytes = Bytes::new(54);
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    flow: usize,
+    /// `None` in the handshake.
+    number: Option<u64>,
+    sent_at: Time,
+    feedback: RouterFeedback,
+}
+
+impl Parcel for Packet {
+    fn bytes(&self) -> Bytes {
+        if self.number.is_some() { PACKET } else { SYN }
+    }
+    fn flow(&self) -> u64 {
+        self.flow as u64
+    }
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    fn set_ecn(&mut self, _ecn: Ecn) {}
+    fn feedback(&self) -> RouterFeedback {
+        self.feedback
+    }
+    fn set_feedback(&mut self, feedback: RouterFeedback) {
+        self.feedback = feedback;
+    }
+}
+
+/// A transfer of some packets.
+struct Flow {
+    begins: Time,
+    packets: u64,
+    sent: u64,
+    acked: u64,
+    is_open: bool,
+    sender: FairShare,
+    finished: Option<Time>,
+}
+
+impl Flow {
+    /// When it next does something by itself.
+    fn next_event(&self) -> Time {
+        let leave = if self.is_open && self.sent < self.packets { self.sender.departure().at } else { Time::MAX };
+        self.begins.min(leave).min(self.sender.deadline())
+    }
+}
+
+struct Network {
+    link: Link<Packet, AnyRouter<Packet>>,
+    flows: Vec<Flow>,
+    /// What comes back, with when it arrives and when it reached the receiver.
+    returning: VecDeque<(Time, Time, Packet)>,
+    now: Time,
+}
+
+impl Network {
+    fn new(transfers: &[(u64, u64)]) -> Self {
+        let router = Registry::read("fair-share", &toml::Table::new()).unwrap();
+        let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
+        let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
+        let flow = |&(begins, packets): &(u64, u64)| Flow {
+            begins: ms(begins),
+            packets,
+            sent: 0,
+            acked: 0,
+            is_open: false,
+            sender: FairShare::new(&Config::default(), Stream::from_seed(1)),
+            finished: None,
+        };
+        let link = Link::new(config, router, Stream::from_seed(1));
+        Self { link, flows: transfers.iter().map(flow).collect(), returning: VecDeque::new(), now: Time::ZERO }
+    }
+
+    fn run_until(&mut self, end: Time) {
+        loop {
+            let back = self.returning.front().map_or(Time::MAX, |(at, ..)| *at);
+            let next = self.flows.iter().map(Flow::next_event).fold(back.min(self.link.next_event()), Time::min);
+            if next >= end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(next);
+            self.link.advance(self.now);
+            while let Some(packet) = self.link.arrive(self.now) {
+                self.returning.push_back((self.now + ONE_WAY, self.now, packet));
+            }
+            while self.returning.front().is_some_and(|(at, ..)| *at <= self.now) {
+                let (_, received_at, packet) = self.returning.pop_front().unwrap();
+                self.acknowledge(packet, received_at);
+            }
+            for flow in 0..self.flows.len() {
+                self.act(flow);
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, packet: Packet, received_at: Time) {
+        let now = self.now;
+        let flow = &mut self.flows[packet.flow];
+        let rtt = now.since(packet.sent_at);
+        let Some(number) = packet.number else {
+            flow.is_open = true;
+            flow.sender.on_path(now, &Path { packet: PACKET, rtt, history: None, feedback: packet.feedback });
+            return;
+        };
+        flow.acked += 1;
+        flow.finished = (flow.acked == flow.packets).then_some(now);
+        let arrival = Arrival { number, bytes: PACKET, sent_at: packet.sent_at, received_at, ecn: Ecn::NotEct };
+        let ack = Ack {
+            acked: PACKET,
+            outstanding: PACKET * (flow.sent - flow.acked),
+            rtt: Some(rtt),
+            smoothed_rtt: rtt,
+            min_rtt: RTT,
+            arrivals: &[arrival],
+            feedback: packet.feedback,
+            recovering: false,
+            app_limited: false,
+        };
+        flow.sender.on_ack(now, &ack);
+    }
+
+    fn act(&mut self, index: usize) {
+        let now = self.now;
+        let flow = &mut self.flows[index];
+        if flow.begins <= now {
+            flow.begins = Time::MAX;
+            let feedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
+            assert!(flow.sender.asks_routers());
+            assert!(self.link.offer(now, Packet { flow: index, number: None, sent_at: now, feedback }).is_none());
+        }
+        if flow.sender.deadline() <= now {
+            flow.sender.on_deadline(now);
+        }
+        while flow.is_open && flow.sent < flow.packets && flow.sender.departure().at <= now {
+            let packet = Packet {
+                flow: index,
+                number: Some(flow.sent),
+                sent_at: now,
+                feedback: flow.sender.departure().feedback,
+            };
+            let outstanding = PACKET * (flow.sent + 1 - flow.acked);
+            flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, outstanding });
+            flow.sent += 1;
+            assert!(self.link.offer(now, packet).is_none(), "nothing is lost");
+        }
+    }
+
+    fn rates(&self) -> Vec<Rate> {
+        self.flows.iter().map(|flow| flow.sender.rate().unwrap()).collect()
+    }
+
+    fn queue(&self) -> u64 {
+        self.link.router().backlog().packets
+    }
+}
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+fn parts_of_the_link(flows: u64) -> Rate {
+    Rate::from_bps(RATE.as_bps() / flows)
+}
+
+// Handshake 25 ms, 200 packets of 0.25 ms, 25 ms until the last acknowledgement; the handshake's own 54 bytes 11 us.
+#[test]
+fn a_lone_transfer_takes_the_handshake_its_transmission_and_one_rtt() {
+    let mut network = Network::new(&[(0, 200)]);
+    network.run_until(ms(200));
+    let took = network.flows[0].finished.unwrap().since(Time::ZERO);
+    let least = RTT + RATE.time_to_send(PACKET) * 200 + RTT;
+    assert!(took >= least && took <= least + Duration::from_micros(11), "{took}");
+}
+
+// A third flow shakes hands at time 0 and sends a third of the link from 25 ms on. The others have sent a third too from
+// 50 ms on at the latest: until then a third of the link too much is sent, 33 packets. The questions that met the
+// beginning of that queue were answered too early, the next ones leave by 75 ms and are answered by 100 ms, their answers
+// are felt by 125 ms, and an RTT later, at 150 ms, the queue is gone but for two packets a flow. Meanwhile the link is
+// never idle, whenever in the round of questions the third flow comes.
+#[test]
+fn a_third_flow_makes_halves_thirds_without_an_idle_moment_and_the_queue_it_makes_goes_again() {
+    let mut longest_of_all = 0;
+    for begins in (300..325).step_by(3) {
+        let mut network = Network::new(&[(0, 10_000), (1, 10_000), (begins, 10_000)]);
+        network.run_until(ms(begins));
+        assert_eq!(network.rates()[..2], [parts_of_the_link(2); 2]);
+        let transmitted = network.link.counts().transmitted;
+
+        let mut longest = 0;
+        while network.now < ms(begins + 150) {
+            network.run_until(network.now + Duration::from_micros(100));
+            longest = longest.max(network.queue());
+        }
+        assert!(longest <= 33, "{longest}");
+        longest_of_all = longest_of_all.max(longest);
+        assert!(network.queue() <= 6, "{}", network.queue());
+        let full = RATE.bytes_in(Duration::from_millis(150)).as_u64() / PACKET.as_u64();
+        assert!(network.link.counts().transmitted - transmitted >= full);
+
+        network.run_until(ms(600));
+        assert_eq!(network.rates(), [parts_of_the_link(3); 3]);
+    }
+    assert!(longest_of_all >= 25, "{longest_of_all}");
+}
+
+// Two flows send half each. One sends its last packet; four of its packet times (2 ms) later the router knows, within an
+// RTT the other asks, and an RTT later its rate shows at the router.
+#[test]
+fn a_flow_takes_over_within_two_rtts_when_the_other_ends() {
+    let mut network = Network::new(&[(0, 10_000), (1, 200)]);
+    let mut ended = Time::MAX;
+    while network.rates()[0] < RATE || network.now < ms(100) {
+        network.run_until(network.now + Duration::from_micros(100));
+        if network.flows[1].sent == 200 {
+            ended = ended.min(network.now);
+        }
+        assert!(network.now < ms(400));
+    }
+    let took = network.now.since(ended);
+    assert!(took <= RTT * 2 + Duration::from_millis(4), "{took}");
+}
+
+// Each begins 30 ms after the one before, faster than queues are made up for. They need RTTs of their own, which the
+// queue lengthens; 300 ms after the last all share equally (1000 packets in 250 ms, 100 a flow) and the queue is gone but
+// for two packets a flow.
+#[test]
+fn ten_flows_that_begin_one_after_another_come_to_a_tenth_each() {
+    let transfers: Vec<_> = (0..10).map(|n| (30 * n, 10_000)).collect();
+    let mut network = Network::new(&transfers);
+    network.run_until(ms(300 + 300));
+    assert!(network.queue() <= 20, "{}", network.queue());
+    let before: Vec<_> = network.flows.iter().map(|flow| flow.acked).collect();
+    network.run_until(ms(300 + 300 + 250));
+    let acked = network.flows.iter().zip(before).map(|(flow, before)| flow.acked - before);
+    assert!(acked.clone().all(|packets| (99..=101).contains(&packets)), "{:?}", acked.collect::<Vec<_>>());
+    assert!(network.queue() <= 20, "{}", network.queue());
+}

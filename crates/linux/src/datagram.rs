@@ -1,0 +1,252 @@
+//! A real IPv4 packet as routers see it.
+//!
+//! A router may rewrite two things: the ECN bits of the IP header, and the feedback option of one of our own packets.
+//! Both checksums are repaired, as a forwarding router does, so that the kernel at the other end takes the packet.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use rampmeter_router::Parcel;
+use rampmeter_units::{Bytes, Ecn};
+use rampmeter_wire::{Packet, RouterFeedback, decode, encode};
+
+use crate::checksum::repaired;
+
+/// UDP ports from here on carry our packets: one a scheme.
+pub(crate) const OUR_PORTS: u16 = 40_000;
+
+const IP_HEADER: usize = 20;
+const UDP_HEADER: usize = 8;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// An IPv4 packet on its way.
+pub(crate) struct Datagram {
+    bytes: Vec<u8>,
+    flow: u64,
+    /// Its next hop's place in the table of hops.
+    pub(crate) hop: u32,
+}
+
+impl Datagram {
+    /// `bytes` as they came from a network device; gives them back if they are not an IPv4 packet. Fragments do not
+    /// occur: all senders here set the bit that forbids them or keep to the devices' MTU.
+    pub(crate) fn new(bytes: Vec<u8>) -> Result<Self, Vec<u8>> {
+        let whole = bytes.len() >= IP_HEADER
+            && bytes[0] >> 4 == 4
+            && header_len(&bytes) >= IP_HEADER
+            && usize::from(u16::from_be_bytes([bytes[2], bytes[3]])) == bytes.len()
+            && bytes.len() >= header_len(&bytes) + UDP_HEADER;
+        if !whole {
+            return Err(bytes);
+        }
+        let mut datagram = Self { bytes, flow: 0, hop: 0 };
+        datagram.flow = datagram.hash();
+        Ok(datagram)
+    }
+
+    pub(crate) fn source(&self) -> Ipv4Addr {
+        Ipv4Addr::new(self.bytes[12], self.bytes[13], self.bytes[14], self.bytes[15])
+    }
+
+    pub(crate) fn destination(&self) -> Ipv4Addr {
+        Ipv4Addr::new(self.bytes[16], self.bytes[17], self.bytes[18], self.bytes[19])
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Whether it carries stream bytes.
+    pub(crate) fn has_payload(&self) -> bool {
+        let transport = &self.bytes[header_len(&self.bytes)..];
+        match self.bytes[9] {
+            TCP => transport.get(12).is_some_and(|&offset| transport.len() > usize::from(offset >> 4) * 4),
+            _ => self.header().is_some_and(|header| header.payload > 0),
+        }
+    }
+
+    fn is_ours(&self) -> bool {
+        let ports = header_len(&self.bytes);
+        let port = |at: usize| u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]]);
+        self.bytes[9] == UDP && port(ports) >= OUR_PORTS && port(ports + 2) >= OUR_PORTS
+    }
+
+    /// The header of one of our own packets.
+    fn header(&self) -> Option<Packet> {
+        let payload = header_len(&self.bytes) + UDP_HEADER;
+        self.is_ours().then(|| decode(&self.bytes[payload..]).ok()).flatten().map(|(packet, _)| packet)
+    }
+
+    /// FNV-1a over protocol, addresses and ports, and for our own packets the connection, many of which share a socket.
+    fn hash(&self) -> u64 {
+        let ports = header_len(&self.bytes);
+        let connection = if self.is_ours() { ports + UDP_HEADER + 4..ports + UDP_HEADER + 8 } else { 0..0 };
+        let parts = [&self.bytes[9..10], &self.bytes[12..20], &self.bytes[ports..ports + 4]];
+        let connection = self.bytes.get(connection).unwrap_or_default();
+        let bytes = parts.into_iter().chain([connection]).flatten();
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    }
+}
+
+fn header_len(bytes: &[u8]) -> usize {
+    usize::from(bytes[0] & 0xf) * 4
+}
+
+impl fmt::Debug for Datagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} B {} > {}", self.bytes.len(), self.source(), self.destination())
+    }
+}
+
+impl Parcel for Datagram {
+    fn bytes(&self) -> Bytes {
+        Bytes::new(self.bytes.len() as u64)
+    }
+
+    fn flow(&self) -> u64 {
+        self.flow
+    }
+
+    fn ecn(&self) -> Ecn {
+        Ecn::from_bits(self.bytes[1])
+    }
+
+    fn set_ecn(&mut self, ecn: Ecn) {
+        let old = [self.bytes[0], self.bytes[1]];
+        let new = [old[0], old[1] & !0b11 | ecn.bits()];
+        let checksum = repaired(u16::from_be_bytes([self.bytes[10], self.bytes[11]]), &old, &new);
+        self.bytes[1] = new[1];
+        self.bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    fn feedback(&self) -> RouterFeedback {
+        self.header().map_or(RouterFeedback::None, |header| header.feedback)
+    }
+
+    fn set_feedback(&mut self, feedback: RouterFeedback) {
+        let Some(mut header) = self.header() else { return };
+        if header.feedback == RouterFeedback::None || feedback == RouterFeedback::None {
+            return;
+        }
+        header.feedback = feedback;
+        let mut new = Vec::with_capacity(128);
+        encode(&header, &mut new);
+        let payload = header_len(&self.bytes) + UDP_HEADER;
+        let (udp, ours) = self.bytes.split_at_mut(payload);
+        let (old, checksum) = (&mut ours[..new.len()], udp.len() - 2);
+        let before = u16::from_be_bytes([udp[checksum], udp[checksum + 1]]);
+        if before != 0 {
+            // Zero means "no checksum"; a sum of zero is written as its other form (RFC 768).
+            let after = match repaired(before, old, &new) {
+                0 => 0xffff,
+                sum => sum,
+            };
+            udp[checksum..].copy_from_slice(&after.to_be_bytes());
+        }
+        old.copy_from_slice(&new);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+    use rampmeter_units::Rate;
+
+    use super::*;
+    use crate::checksum::of;
+
+    /// One of our packets between two addresses, with both checksums.
+    pub(crate) fn ours(from: Ipv4Addr, to: Ipv4Addr, header: &Packet) -> Vec<u8> {
+        let mut ours = Vec::new();
+        encode(header, &mut ours);
+        ours.resize(ours.len() + usize::from(header.payload), 0x5a);
+        let total = (IP_HEADER + UDP_HEADER + ours.len()) as u16;
+        let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, UDP, 0, 0];
+        bytes[2..4].copy_from_slice(&total.to_be_bytes());
+        bytes.extend(from.octets());
+        bytes.extend(to.octets());
+        let sum = of(&bytes);
+        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        for field in [OUR_PORTS, OUR_PORTS, (UDP_HEADER + ours.len()) as u16, 0] {
+            bytes.extend(field.to_be_bytes());
+        }
+        bytes.extend(ours);
+        let sum = udp_sum(&bytes);
+        bytes[26..28].copy_from_slice(&if sum == 0 { 0xffff } else { sum }.to_be_bytes());
+        bytes
+    }
+
+    /// The UDP checksum over the pseudo header and everything; zero if a right one is in place.
+    fn udp_sum(bytes: &[u8]) -> u16 {
+        let mut covered = bytes[12..20].to_vec();
+        covered.extend([0, UDP]);
+        covered.extend(&bytes[24..26]);
+        covered.extend(&bytes[IP_HEADER..]);
+        of(&covered)
+    }
+
+    fn question(payload: u16) -> Packet {
+        let feedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
+        Packet { connection: 7, payload, feedback, ..Packet::default() }
+    }
+
+    const FROM: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 1);
+    const TO: Ipv4Addr = Ipv4Addr::new(10, 65, 0, 1);
+
+    proptest! {
+        #[test]
+        fn marking_keeps_the_header_checksum_right(code in 0u8..4, id: u16, dscp in 0u8..64) {
+            let mut bytes = ours(FROM, TO, &question(10));
+            bytes[1] = dscp << 2;
+            bytes[4..6].copy_from_slice(&id.to_be_bytes());
+            bytes[10..12].fill(0);
+            let sum = of(&bytes[..IP_HEADER]);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+            let mut packet = Datagram::new(bytes).unwrap();
+            packet.set_ecn(Ecn::from_bits(code));
+            prop_assert_eq!(packet.ecn().bits(), code);
+            prop_assert_eq!(packet.as_bytes()[1] >> 2, dscp);
+            prop_assert_eq!(of(&packet.as_bytes()[..IP_HEADER]), 0);
+        }
+
+        #[test]
+        fn feedback_keeps_the_udp_checksum_right(share: u64, queue: u64, payload in 0u16..100) {
+            let mut packet = Datagram::new(ours(FROM, TO, &question(payload))).unwrap();
+            let told = RouterFeedback::FairShare { share: Rate::from_bps(share), queue: Bytes::new(queue) };
+            packet.set_feedback(told);
+            prop_assert_eq!(packet.feedback(), told);
+            prop_assert_eq!(udp_sum(packet.as_bytes()), 0);
+            prop_assert_eq!(packet.has_payload(), payload > 0);
+        }
+    }
+
+    #[test]
+    fn a_packet_that_asks_nothing_has_no_room_for_an_answer() {
+        let before = ours(FROM, TO, &Packet { payload: 3, ..Packet::default() });
+        let mut packet = Datagram::new(before.clone()).unwrap();
+        packet.set_feedback(question(0).feedback);
+        assert_eq!(packet.as_bytes(), before);
+    }
+
+    #[test]
+    fn connections_on_one_socket_are_different_flows() {
+        let flow = |connection| {
+            let header = Packet { connection, ..Packet::default() };
+            Datagram::new(ours(FROM, TO, &header)).unwrap().flow()
+        };
+        assert_eq!(flow(1), flow(1));
+        assert_ne!(flow(1), flow(2));
+    }
+
+    #[test]
+    fn what_is_not_ipv4_is_given_back() {
+        for bytes in [vec![], vec![0x60; 60], vec![0x45; 20], vec![0x4f; 30]] {
+            assert_eq!(Datagram::new(bytes.clone()).err(), Some(bytes));
+        }
+    }
+}

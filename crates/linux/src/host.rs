@@ -1,0 +1,89 @@
+//! One of the two real hosts: a namespace whose loopback device holds the addresses of a side and whose TUN device leads
+//! to the other.
+//!
+//! ```text
+//!   lo  10.64.0.0/16, all local            lo  10.65.0.0/16
+//!   tun 10.65.0.0/16 ──► router (pump) ◄── tun 10.64.0.0/16
+//! ```
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+
+use rampmeter_scenario::WorldError;
+
+use crate::interface::Interfaces;
+use crate::namespace::Namespace;
+use crate::sides::Side;
+use crate::tun::{self, Tun};
+
+/// The TUN device's name.
+const DEVICE: &str = "rampmeter";
+
+/// Packets the TUN device may hold before the router has read them: 20 ms at a gigabit.
+const QUEUE: u32 = 2_000;
+
+/// What the kernel shall not do on these hosts, and what it shall: all best effort but the first.
+const SETTINGS: [(&str, &str); 5] = [
+    // Every flow starts anew, not from what the last one to this address learnt.
+    ("ipv4/tcp_no_metrics_save", "1"),
+    ("ipv4/ip_local_port_range", "1024 32767"),
+    // No windows smaller than the path: the most a socket may buffer.
+    ("ipv4/tcp_rmem", "4096 131072 67108864"),
+    ("ipv4/tcp_wmem", "4096 131072 67108864"),
+    ("ipv6/conf/all/disable_ipv6", "1"),
+];
+
+/// A real host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) namespace: Namespace,
+    pub(crate) tun: Tun,
+}
+
+impl Host {
+    /// The host of `side`, whose packets have at most `mtu` bytes.
+    pub(crate) fn new(side: Side, mtu: u32) -> Result<Self, WorldError> {
+        let namespace = Namespace::new().map_err(failed("cannot create a network namespace"))?;
+        let tun = namespace
+            .inside(|| Tun::new(DEVICE))
+            .map_err(failed(&format!("cannot create a TUN device through {}", tun::PATH)))?;
+        namespace.inside(|| configure(side, mtu)).map_err(failed("cannot set up a network namespace"))?;
+        Ok(Self { namespace, tun })
+    }
+}
+
+fn configure(side: Side, mtu: u32) -> io::Result<()> {
+    let (must, may) = SETTINGS.split_at(1);
+    for (name, value) in must {
+        write_setting(name, value).map_err(during(&format!("setting {name}")))?;
+    }
+    for (name, value) in may {
+        let _ = write_setting(name, value);
+    }
+    let interfaces = Interfaces::open()?;
+    interfaces.up("lo").map_err(during("raising the loopback device"))?;
+    interfaces.set_address("lo:1", first_address(side)).map_err(during("giving the side its addresses"))?;
+    interfaces.set_mtu(DEVICE, mtu).map_err(during(&format!("setting the MTU to {mtu}")))?;
+    // Only real root may; the usual 500 packets do as well unless the machine is very busy.
+    let _ = interfaces.set_queue(DEVICE, QUEUE);
+    interfaces.up(DEVICE).map_err(during("raising the TUN device"))?;
+    interfaces.add_route(DEVICE, side.other().network()).map_err(during("adding the route to the other side"))
+}
+
+fn write_setting(name: &str, value: &str) -> io::Result<()> {
+    fs::write(format!("/proc/sys/net/{name}"), value)
+}
+
+fn during(step: &str) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{step}: {error}"))
+}
+
+fn first_address(side: Side) -> Ipv4Addr {
+    Ipv4Addr::from_bits(side.network().to_bits() + 1)
+}
+
+/// An error of the system's, with what was being done.
+pub(crate) fn failed(what: &str) -> impl Fn(io::Error) -> WorldError {
+    move |error| WorldError::System { what: what.to_owned(), error }
+}

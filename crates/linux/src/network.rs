@@ -1,0 +1,301 @@
+//! The plan's network: links, the ways through them, their meters. It owns no clock and no device.
+//!
+//! Only its edges meet the real world. Whoever calls [`Network::run`] is always a little late; inside, everything
+//! happens at the time at which it is due, one thing after another, exactly as in the simulator. So lateness does not add
+//! up along a path, and rates, queues and meters are exact however busy the machine is.
+
+mod meters;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+
+use rampmeter_manager::Timers;
+use rampmeter_router::{AnyRouter, Environment, Link};
+use rampmeter_scenario::{LinkOutcome, LinkSample, NodeId, Plan, WorldError};
+use rampmeter_units::{Streams, Time};
+
+use crate::datagram::Datagram;
+use crate::sides::{Side, Sides};
+use crate::timeline::{Cue, cues};
+use meters::Meter;
+
+type RealLink = Link<Datagram, AnyRouter<Datagram>>;
+
+/// Where a packet goes next.
+#[derive(Debug, Clone, Copy)]
+enum Hop {
+    Link(u32),
+    Out(Side),
+}
+
+/// A packet that has come to the network's edge.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    /// When it was due there.
+    pub(crate) due: Time,
+    pub(crate) side: Side,
+    pub(crate) packet: Datagram,
+}
+
+/// What a network has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) links: Vec<LinkOutcome>,
+    pub(crate) samples: Vec<LinkSample>,
+    /// Packets with payload that got through.
+    pub(crate) data_packets: u64,
+}
+
+/// Links and the packets in them.
+pub(crate) struct Network<'a> {
+    plan: &'a Plan,
+    links: Vec<RealLink>,
+    /// When each link wants attention.
+    timers: Timers,
+    /// Every way from end to end, laid one after the other: the next hop is the next entry.
+    hops: Vec<Hop>,
+    /// Where the way between two addresses begins.
+    ways: HashMap<(Ipv4Addr, Ipv4Addr), u32>,
+    cues: VecDeque<(Time, Cue)>,
+    meters: Vec<Meter>,
+    exits: VecDeque<Exit>,
+    /// Buffers to use again.
+    buffers: Vec<Vec<u8>>,
+    seen: Seen,
+}
+
+impl<'a> Network<'a> {
+    pub(crate) fn new(plan: &'a Plan, sides: &Sides) -> Result<Self, WorldError> {
+        let streams = Streams::new(plan.seed);
+        let link = |(id, link): (usize, &rampmeter_scenario::LinkPlan)| {
+            let environment = Environment { rate: link.config.rate, delay: link.config.delay };
+            let router = link.router.make(environment, streams.stream("router", id as u64));
+            Link::new(link.config, router, streams.stream("loss", id as u64))
+        };
+        let mut network = Self {
+            links: plan.links.iter().enumerate().map(link).collect(),
+            timers: Timers::default(),
+            hops: Vec::new(),
+            ways: HashMap::new(),
+            cues: cues(plan).into(),
+            meters: Vec::new(),
+            exits: VecDeque::new(),
+            buffers: Vec::new(),
+            seen: Seen::default(),
+            plan,
+        };
+        for flow in &plan.flows {
+            network.lay(sides, flow.from, flow.to)?;
+            network.lay(sides, flow.to, flow.from)?;
+        }
+        // Routers with a clock of their own start it.
+        for link in 0..network.links.len() {
+            network.arm(link as u32);
+        }
+        Ok(network)
+    }
+
+    fn lay(&mut self, sides: &Sides, from: NodeId, to: NodeId) -> Result<(), WorldError> {
+        let ends = (sides.address(from), sides.address(to));
+        if !self.ways.contains_key(&ends) {
+            self.ways.insert(ends, self.hops.len() as u32);
+            self.hops.extend(self.plan.path(from, to)?.into_iter().map(|link| Hop::Link(link.0 as u32)));
+            self.hops.push(Hop::Out(sides.side(to)));
+        }
+        Ok(())
+    }
+
+    /// An empty buffer.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    /// Takes a packet's buffer back.
+    pub(crate) fn recycle(&mut self, bytes: Vec<u8>) {
+        if self.buffers.len() < 1024 {
+            self.buffers.push(bytes);
+        }
+    }
+
+    /// A packet comes in from a host at `now`. What is not between two hosts of the plan, like the kernel's own
+    /// announcements, is thrown away.
+    pub(crate) fn enter(&mut self, now: Time, bytes: Vec<u8>) {
+        self.run(now);
+        let mut packet = match Datagram::new(bytes) {
+            Ok(packet) => packet,
+            Err(bytes) => return self.recycle(bytes),
+        };
+        match self.ways.get(&(packet.source(), packet.destination())) {
+            Some(&way) => {
+                packet.hop = way;
+                self.hand_on(now, packet);
+            }
+            None => self.recycle(packet.into_bytes()),
+        }
+    }
+
+    /// When something is next due; [`Time::MAX`] for never.
+    pub(crate) fn next_event(&self) -> Time {
+        self.timers.next().min(self.next_cue())
+    }
+
+    fn next_cue(&self) -> Time {
+        self.cues.front().map_or(Time::MAX, |(at, _)| *at)
+    }
+
+    /// Does everything that was due up to `now`, each thing at its time.
+    pub(crate) fn run(&mut self, now: Time) {
+        while self.next_event() <= now {
+            let at = self.next_event();
+            if self.next_cue() <= at {
+                if let Some((at, cue)) = self.cues.pop_front() {
+                    self.happen(at, cue);
+                }
+            } else if let Some(link) = self.timers.due(at) {
+                self.wake(at, link);
+            }
+        }
+    }
+
+    /// The next packet that has come to the edge.
+    pub(crate) fn exit(&mut self) -> Option<Exit> {
+        self.exits.pop_front()
+    }
+
+    /// What it has seen.
+    pub(crate) fn into_seen(self) -> Seen {
+        self.seen
+    }
+
+    fn wake(&mut self, now: Time, link: u32) {
+        self.links[link as usize].advance(now);
+        while let Some(mut packet) = self.links[link as usize].arrive(now) {
+            packet.hop += 1;
+            self.hand_on(now, packet);
+        }
+        self.arm(link);
+    }
+
+    fn hand_on(&mut self, now: Time, packet: Datagram) {
+        match self.hops[packet.hop as usize] {
+            Hop::Link(link) => {
+                if let Some(dropped) = self.links[link as usize].offer(now, packet) {
+                    self.recycle(dropped.into_bytes());
+                }
+                self.arm(link);
+            }
+            Hop::Out(side) => {
+                self.seen.data_packets += u64::from(packet.has_payload());
+                self.exits.push_back(Exit { due: now, side, packet });
+            }
+        }
+    }
+
+    fn arm(&mut self, link: u32) {
+        let next = self.links[link as usize].next_event();
+        if next < Time::MAX {
+            self.timers.arm(link, next);
+        }
+    }
+
+    fn happen(&mut self, now: Time, cue: Cue) {
+        match cue {
+            Cue::Change { link, change } => self.change(now, link, change),
+            Cue::MeasureFrom => self.measure_from(now),
+            Cue::Sample => self.sample(now),
+            Cue::MeasureTo => self.measure_to(now),
+        }
+    }
+
+    fn change(&mut self, now: Time, link: usize, change: usize) {
+        let change = self.plan.links[link].changes[change];
+        let changing = &mut self.links[link];
+        changing.advance(now);
+        if let Some(rate) = change.rate {
+            changing.set_rate(now, rate);
+            for meter in self.meters.iter_mut().filter(|meter| meter.link.0 == link) {
+                meter.on_rate(now, rate);
+            }
+        }
+        if let Some(delay) = change.delay {
+            changing.set_delay(delay);
+        }
+        self.arm(link as u32);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use rampmeter_router::{LinkConfig, Loss, Registry};
+    use rampmeter_scenario::{FlowPlan, LinkPlan, Meters, Node, Routes};
+    use rampmeter_units::{Bytes, Duration, Rate};
+    use rampmeter_wire::{HEADER_BYTES, Packet, UDP_BYTES};
+
+    use super::*;
+    use crate::datagram::tests::ours;
+
+    /// `0 ── 8 Mb/s, 5 ms ── 1 ── 2`, measured from 0 s to 1 s; a 1000-byte packet takes a millisecond.
+    pub(crate) fn plan() -> Plan {
+        let node = |name: &str, is_host| Node { name: name.into(), is_host };
+        let nodes = vec![node("a", true), node("r", false), node("b", true)];
+        let link = |from, to, rate, delay: u64| LinkPlan {
+            name: format!("{from}-{to}"),
+            from: NodeId(from),
+            to: NodeId(to),
+            config: LinkConfig { rate, delay: Duration::from_millis(delay), loss: Loss::default() },
+            router: Registry::read("drop-tail", &"".parse().unwrap()).unwrap(),
+            changes: Vec::new(),
+            measured: from == 0,
+        };
+        let slow = Rate::from_bps(8_000_000);
+        let links = vec![link(0, 1, slow, 5), link(1, 0, slow, 5), link(1, 2, Rate::MAX, 0), link(2, 1, Rate::MAX, 0)];
+        Plan {
+            point: rampmeter_scenario::Point::default(),
+            seed: 1,
+            duration: Duration::from_secs(1),
+            warmup: Duration::ZERO,
+            drain: Duration::ZERO,
+            packet: Bytes::new(1000),
+            routes: Routes::new(&nodes, &links),
+            nodes,
+            links,
+            schemes: Vec::new(),
+            traffic: Vec::new(),
+            flows: vec![FlowPlan {
+                traffic: 0,
+                scheme: 0,
+                start: Time::ZERO,
+                stop: None,
+                from: NodeId(0),
+                to: NodeId(2),
+                bytes: None,
+            }],
+            meters: Meters::default(),
+        }
+    }
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_caller_that_comes_late_delays_nothing_but_the_exit() {
+        let plan = plan();
+        let sides = Sides::of(&plan).unwrap();
+        let mut network = Network::new(&plan, &sides).unwrap();
+        let payload = (1000 - HEADER_BYTES - UDP_BYTES) as u16;
+        let (from, to) = (sides.address(NodeId(0)), sides.address(NodeId(2)));
+        for _ in 0..3 {
+            network.enter(ms(0), ours(from, to, &Packet { payload, ..Packet::default() }));
+        }
+        network.enter(ms(0), ours(to, Ipv4Addr::LOCALHOST, &Packet::default()));
+        network.run(ms(1500));
+        let exits: Vec<_> = std::iter::from_fn(|| network.exit()).map(|exit| (exit.due, exit.side)).collect();
+        assert_eq!(exits, [6, 7, 8].map(|at| (ms(at), Side::B)));
+        let seen = network.into_seen();
+        assert_eq!(seen.data_packets, 3);
+        assert_eq!(seen.links.len(), 1);
+        assert!((seen.links[0].utilization - 0.003).abs() < 1e-9);
+        assert!((seen.links[0].queue.mean_packets - 0.003).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,283 @@
+//! Rampmeter's own senders: the endpoints and controllers of the simulator, on UDP sockets of the two hosts, one thread
+//! for all of them.
+//!
+//! As in the simulator there is one endpoint for every node and scheme that meet, each with a socket at its node's
+//! address and its scheme's port, and random streams that are numbered alike.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use rampmeter_control::{AnyController, Controller, Registry, registry::Factory};
+use rampmeter_net::{Event, Host, HostId, Limits, Loop, Socket};
+use rampmeter_scenario::{FlowSample, NodeId, Plan, Sender, WorldError};
+use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
+use rampmeter_units::{Bytes, Duration, Streams, Time};
+
+use crate::clock::NAP;
+use crate::datagram::OUR_PORTS;
+use crate::priority::{self, Priority};
+use crate::stage::{Account, Act, ENDLESS, Stage, Told, acts};
+
+/// Connections an endpoint can name.
+const MOST_CONNECTIONS: usize = 1 << 20;
+
+/// How one scheme sends.
+pub(crate) struct Scheme {
+    pub(crate) config: Config,
+    controller: Factory,
+}
+
+/// The plan's schemes; `None` for the kernel's.
+pub(crate) fn schemes(plan: &Plan, registry: &Registry) -> Result<Vec<Option<Scheme>>, WorldError> {
+    let read = |scheme: &rampmeter_scenario::SchemePlan| {
+        let Sender::Ours { controller, settings, transport } = &scheme.sender else { return Ok(None) };
+        Ok(Some(Scheme { config: transport.clone(), controller: registry.factory(controller, settings)? }))
+    };
+    plan.schemes.iter().map(read).collect()
+}
+
+/// A connection's name among all hosts.
+type Name = (HostId, ConnectionId);
+
+/// A flow under way.
+struct Conversation {
+    account: Account,
+    sender: Name,
+    receiver: Option<Name>,
+    /// Bytes the sender has yet to write.
+    unsent: u64,
+}
+
+/// All flows of ours.
+pub(crate) struct Ours<'a> {
+    stage: Stage<'a>,
+    schemes: &'a [Option<Scheme>],
+    acts: VecDeque<(Time, Act)>,
+    wire: Loop<AnyController>,
+    /// How much less the wire's clock shows than the run's.
+    behind: Duration,
+    hosts: BTreeMap<(NodeId, usize), (HostId, SocketAddr)>,
+    flows: Vec<Option<Conversation>>,
+    /// Flows by their senders' addresses and names for the connection, until they are accepted.
+    by_sender: HashMap<(SocketAddr, ConnectionId), usize>,
+    by_name: HashMap<Name, usize>,
+    told: Told,
+    zeros: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl<'a> Ours<'a> {
+    /// Ready to run, on the thread that made it.
+    pub(crate) fn new(stage: Stage<'a>, schemes: &'a [Option<Scheme>], mtu: usize) -> io::Result<Self> {
+        let plan = stage.plan;
+        let wire = Loop::new(mtu)?;
+        let behind = stage.clock.now().since(wire.now());
+        let mut ours = Self {
+            stage,
+            schemes,
+            acts: acts(plan, |flow| schemes[plan.flows[flow].scheme].is_some()).into(),
+            wire,
+            behind,
+            hosts: BTreeMap::new(),
+            flows: plan.flows.iter().map(|_| None).collect(),
+            by_sender: HashMap::new(),
+            by_name: HashMap::new(),
+            told: Told::default(),
+            zeros: vec![0; 1 << 16],
+            scratch: Vec::new(),
+        };
+        for flow in &plan.flows {
+            ours.add(flow.from, flow.scheme)?;
+            ours.add(flow.to, flow.scheme)?;
+        }
+        Ok(ours)
+    }
+
+    fn add(&mut self, node: NodeId, scheme: usize) -> io::Result<()> {
+        let Some(Scheme { config, controller }) = &self.schemes[scheme] else { return Ok(()) };
+        if self.hosts.contains_key(&(node, scheme)) {
+            return Ok(());
+        }
+        let Stage { sides, plan, .. } = self.stage;
+        let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
+        let socket = self.stage.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
+        let endpoint_config = EndpointConfig {
+            accept: Some(config.clone()),
+            most_connections: MOST_CONNECTIONS,
+            most_half_open: MOST_CONNECTIONS,
+            ..EndpointConfig::default()
+        };
+        let (streams, factory, host) = (Streams::new(plan.seed), controller.clone(), self.hosts.len() as u64);
+        let mut made = host << 32;
+        let make = move || {
+            made += 1;
+            factory(streams.stream("controller", made))
+        };
+        let endpoint = Endpoint::new(endpoint_config, make, streams.stream("connections", host));
+        let limits = Limits { patience: Duration::MAX, ..Limits::default() };
+        let id = self.wire.add(Host::new(endpoint, Socket::new(socket)?, limits))?;
+        self.hosts.insert((node, scheme), (id, address));
+        Ok(())
+    }
+
+    /// Runs until the run is over.
+    pub(crate) fn run(mut self) -> io::Result<Told> {
+        let _ = priority::raise(Priority::Hosts);
+        while !self.stage.is_over() {
+            self.act();
+            let next = self.acts.front().map_or(Time::MAX, |(at, _)| *at - self.behind);
+            self.wire.turn(next.min(self.wire.now() + NAP))?;
+            while let Some((host, event)) = self.wire.poll_event() {
+                self.attend(host, &event);
+            }
+        }
+        for flow in 0..self.flows.len() {
+            self.end(flow);
+        }
+        Ok(self.told)
+    }
+
+    fn act(&mut self) {
+        while let Some(&(at, act)) = self.acts.front() {
+            if at > self.stage.clock.now() {
+                break;
+            }
+            self.acts.pop_front();
+            match act {
+                Act::Start(flow) => self.start(flow),
+                Act::Stop(flow) => self.stop(flow),
+                Act::Sample => self.sample(at),
+            }
+        }
+    }
+
+    fn start(&mut self, flow: usize) {
+        let planned = &self.stage.plan.flows[flow];
+        let Some(Scheme { config, .. }) = &self.schemes[planned.scheme] else { return };
+        let (host, address) = self.hosts[&(planned.from, planned.scheme)];
+        let (_, peer) = self.hosts[&(planned.to, planned.scheme)];
+        let mut account = Account::new(self.stage.plan, flow, self.stage.clock.now());
+        let now = self.wire.now();
+        let Some(id) = self.wire.host_mut(host).and_then(|host| host.open(now, peer, config)) else {
+            account.settle(&self.stage);
+            return self.told.flows.push(account.outcome);
+        };
+        self.by_sender.insert((address, id), flow);
+        self.by_name.insert((host, id), flow);
+        let unsent = planned.bytes.map_or(ENDLESS, Bytes::as_u64);
+        self.flows[flow] = Some(Conversation { account, sender: (host, id), receiver: None, unsent });
+        self.write(flow);
+    }
+
+    fn stop(&mut self, flow: usize) {
+        let Some(conversation) = &mut self.flows[flow] else { return };
+        conversation.account.settle(&self.stage);
+        conversation.unsent = 0;
+        let ((host, id), now) = (conversation.sender, self.wire.now());
+        if let Some(host) = self.wire.host_mut(host) {
+            host.finish_early(now, id);
+        }
+    }
+
+    /// Writes as much as there is room for; ends the stream when all is written.
+    fn write(&mut self, flow: usize) {
+        let now = self.wire.now();
+        let Some(Conversation { sender: (host, id), unsent, .. }) = &mut self.flows[flow] else { return };
+        let Some(host) = self.wire.host_mut(*host) else { return };
+        if *unsent == 0 {
+            return;
+        }
+        while *unsent > 0 {
+            let chunk = (*unsent).min(self.zeros.len() as u64) as usize;
+            let written = host.write(now, *id, &self.zeros[..chunk]);
+            *unsent -= written as u64;
+            if written < chunk {
+                return;
+            }
+        }
+        host.finish(now, *id);
+    }
+
+    fn attend(&mut self, host: HostId, event: &Event) {
+        match *event {
+            // The path has its own opinion on packets that the kernel could not send: they are lost.
+            Event::Opened(..) | Event::Trouble(_) => {}
+            Event::Accepted(id, _) => self.accept((host, id)),
+            Event::Readable(id) => self.read((host, id)),
+            Event::Writable(id) => {
+                if let Some(&flow) = self.by_name.get(&(host, id)) {
+                    self.write(flow);
+                }
+            }
+            Event::Closed(id, _, ref statistics) => {
+                self.read((host, id));
+                let Some(flow) = self.by_name.remove(&(host, id)) else { return };
+                let Some(conversation) = self.flows[flow].as_mut().filter(|c| c.sender == (host, id)) else { return };
+                conversation.account.settle(&self.stage);
+                let outcome = &mut conversation.account.outcome;
+                outcome.sent_packets = statistics.data_packets;
+                outcome.retransmitted_packets = statistics.retransmitted;
+            }
+        }
+    }
+
+    fn accept(&mut self, name: Name) {
+        let Some(host) = self.wire.host(name.0) else { return };
+        let Some(connection) = host.endpoint().connection(name.1) else { return };
+        let Some(peer) = host.peer(name.1) else { return };
+        let Some(flow) = self.by_sender.remove(&(peer, connection.peer())) else { return };
+        self.by_name.insert(name, flow);
+        if let Some(conversation) = &mut self.flows[flow] {
+            conversation.receiver = Some(name);
+        }
+    }
+
+    fn read(&mut self, name: Name) {
+        let now = self.wire.now();
+        let Some(&flow) = self.by_name.get(&name) else { return };
+        let Some(conversation) = self.flows[flow].as_mut().filter(|c| c.receiver == Some(name)) else { return };
+        let Some(host) = self.wire.host_mut(name.0) else { return };
+        self.scratch.clear();
+        let bytes = host.read(now, name.1, &mut self.scratch);
+        conversation.account.deliver(&self.stage, bytes as u64);
+        if host.is_read(name.1) {
+            host.finish(now, name.1);
+        }
+    }
+
+    /// Closes a flow's account.
+    fn end(&mut self, flow: usize) {
+        let Some(mut conversation) = self.flows[flow].take() else { return };
+        conversation.account.settle(&self.stage);
+        let (host, id) = conversation.sender;
+        let outcome = &mut conversation.account.outcome;
+        if let Some(living) = self.wire.host(host).and_then(|host| host.endpoint().connection(id)) {
+            let statistics = living.statistics();
+            outcome.sent_packets = statistics.data_packets;
+            outcome.retransmitted_packets = statistics.retransmitted;
+        }
+        self.told.flows.push(conversation.account.outcome);
+    }
+
+    fn sample(&mut self, at: Time) {
+        let plan = self.stage.plan;
+        for conversation in self.flows.iter().flatten() {
+            let outcome = &conversation.account.outcome;
+            if !plan.traffic[outcome.traffic].measured {
+                continue;
+            }
+            let (host, id) = conversation.sender;
+            let Some(endpoint) = self.wire.host(host).map(Host::endpoint) else { continue };
+            let controller = endpoint.flow(id).and_then(|flow| endpoint.manager().controller(flow));
+            let Some(controller) = controller else { continue };
+            self.told.samples.push(FlowSample {
+                at,
+                flow: outcome.flow,
+                window: Some(controller.window()).filter(|&window| window < Bytes::MAX),
+                rate: controller.rate(),
+                delivered: outcome.delivered,
+            });
+        }
+    }
+}

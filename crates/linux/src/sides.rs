@@ -1,0 +1,139 @@
+//! Which host stands on which side.
+//!
+//! There are two real hosts, one on each side of the router, and each plays all of the plan's hosts on its side, under an
+//! address for each. A packet reaches the router only if its two ends are on different sides; so the hosts, joined by
+//! the flows between them, must be colourable with two colours.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+
+use rampmeter_scenario::{NodeId, Plan, WorldError};
+
+/// One side of the router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    A,
+    B,
+}
+
+/// Hosts a side has room for.
+const MOST_HOSTS: usize = 65_000;
+
+impl Side {
+    pub(crate) const BOTH: [Self; 2] = [Self::A, Self::B];
+
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+
+    /// The side's network, a /16.
+    pub(crate) fn network(self) -> Ipv4Addr {
+        match self {
+            Self::A => Ipv4Addr::new(10, 64, 0, 0),
+            Self::B => Ipv4Addr::new(10, 65, 0, 0),
+        }
+    }
+}
+
+/// Where every host with a flow stands.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sides {
+    places: BTreeMap<NodeId, (Side, Ipv4Addr)>,
+}
+
+impl Sides {
+    pub(crate) fn of(plan: &Plan) -> Result<Self, WorldError> {
+        let ends: Vec<_> = plan.flows.iter().map(|flow| (flow.from, flow.to)).collect();
+        let name = |node: NodeId| plan.nodes.get(node.0).map_or("?", |node| node.name.as_str());
+        Self::colour(&ends).map_err(|(from, to)| WorldError::Lacks {
+            world: "emulated",
+            what: format!(
+                "room for a flow from `{}` to `{}`: its two real hosts face each other, and the flows put both on one side",
+                name(from),
+                name(to)
+            ),
+            advice: "let every host talk only to hosts of the other side, or run it simulated".into(),
+        })
+    }
+
+    /// Breadth first from the first flow's sender; fails with the flow that would join two hosts of a side.
+    fn colour(flows: &[(NodeId, NodeId)]) -> Result<Self, (NodeId, NodeId)> {
+        let mut peers: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for &(from, to) in flows {
+            peers.entry(from).or_default().push(to);
+            peers.entry(to).or_default().push(from);
+        }
+        let mut places: BTreeMap<NodeId, (Side, Ipv4Addr)> = BTreeMap::new();
+        let mut counts = [0usize; 2];
+        let mut place = |side: Side, from: NodeId, to: NodeId| -> Result<_, (NodeId, NodeId)> {
+            let count = &mut counts[side as usize];
+            *count += 1;
+            let host = u32::try_from(*count).ok().filter(|_| *count < MOST_HOSTS).ok_or((from, to))?;
+            Ok((side, Ipv4Addr::from_bits(side.network().to_bits() + host)))
+        };
+        for &(first, to) in flows {
+            if places.contains_key(&first) {
+                continue;
+            }
+            places.insert(first, place(Side::A, first, to)?);
+            let mut reached = VecDeque::from([(first, Side::A)]);
+            while let Some((here, side)) = reached.pop_front() {
+                for &peer in &peers[&here] {
+                    match places.get(&peer) {
+                        None => {
+                            places.insert(peer, place(side.other(), here, peer)?);
+                            reached.push_back((peer, side.other()));
+                        }
+                        Some(&(other, _)) if other == side => return Err((here, peer)),
+                        Some(_) => {}
+                    }
+                }
+            }
+        }
+        Ok(Self { places })
+    }
+
+    /// A host's side. Every end of a flow has one.
+    pub(crate) fn side(&self, host: NodeId) -> Side {
+        self.places[&host].0
+    }
+
+    /// A host's address.
+    pub(crate) fn address(&self, host: NodeId) -> Ipv4Addr {
+        self.places[&host].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn colour(flows: &[(usize, usize)]) -> Result<Sides, (NodeId, NodeId)> {
+        Sides::colour(&flows.iter().map(|&(from, to)| (NodeId(from), NodeId(to))).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn both_ends_of_every_flow_are_on_different_sides() {
+        // 0 ─ 1 ─ 2 and, apart, 5 ─ 4; the way a flow goes does not matter.
+        let flows = [(0, 1), (2, 1), (1, 0), (5, 4)];
+        let sides = colour(&flows).unwrap();
+        for (from, to) in flows.map(|(from, to)| (NodeId(from), NodeId(to))) {
+            assert_eq!(sides.side(from), sides.side(to).other());
+        }
+        assert_eq!(sides.address(NodeId(0)), Ipv4Addr::new(10, 64, 0, 1));
+        assert_eq!(sides.address(NodeId(1)), Ipv4Addr::new(10, 65, 0, 1));
+        let mut addresses: Vec<_> = [0, 1, 2, 4, 5].iter().map(|&host| sides.address(NodeId(host))).collect();
+        addresses.sort();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 5);
+    }
+
+    #[test]
+    fn a_triangle_and_a_host_that_talks_to_itself_are_refused() {
+        assert!(colour(&[(0, 1), (1, 2), (2, 0)]).is_err());
+        assert_eq!(colour(&[(3, 3)]), Err((NodeId(3), NodeId(3))));
+    }
+}

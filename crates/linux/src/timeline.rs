@@ -1,0 +1,32 @@
+//! What the plan says will happen to links, in the order of time.
+
+use rampmeter_scenario::Plan;
+use rampmeter_units::{Duration, Time};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cue {
+    Change { link: usize, change: usize },
+    MeasureFrom,
+    Sample,
+    MeasureTo,
+}
+
+/// All cues; at the same time changes come first and the end of measuring last.
+pub(crate) fn cues(plan: &Plan) -> Vec<(Time, Cue)> {
+    let end = Time::ZERO + plan.duration;
+    let mut cues = vec![(Time::ZERO + plan.warmup, Cue::MeasureFrom), (end, Cue::MeasureTo)];
+    for (link, planned) in plan.links.iter().enumerate() {
+        cues.extend(planned.changes.iter().enumerate().map(|(n, to)| (to.at, Cue::Change { link, change: n })));
+    }
+    cues.extend(samples(plan).map(|at| (at, Cue::Sample)));
+    cues.sort();
+    cues
+}
+
+/// When queues and flows are sampled.
+pub(crate) fn samples(plan: &Plan) -> impl Iterator<Item = Time> + use<> {
+    let end = Time::ZERO + plan.duration;
+    let every = plan.meters.series_every.filter(|&every| every > Duration::ZERO);
+    let after = move |at: &Time| every.map(|every| *at + every);
+    std::iter::successors(every.map(|_| Time::ZERO), after).take_while(move |&at| at <= end)
+}

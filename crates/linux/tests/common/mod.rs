@@ -1,0 +1,62 @@
+//! Scenarios for tests, and tests that need a machine that can run them.
+
+use rampmeter_control::Registry;
+use rampmeter_linux::{Emulated, probe};
+use rampmeter_scenario::{Outcome, Plan, Scenario, World, WorldError};
+
+/// A scenario's plan at its first point.
+pub(crate) fn plan(text: &str) -> Plan {
+    let scenario = Scenario::parse("test.toml", text).unwrap();
+    scenario.plan(&scenario.points()[0], &Registry::default()).unwrap()
+}
+
+/// Two hosts over one link and back: `rate` (40 Mb/s) with a queue of 100 kB and a round trip of 20 ms.
+pub(crate) fn path(rest: &str) -> Plan {
+    let path = r#"
+        packet = "1250 B"
+
+        [[link]]
+        name = "bottleneck"
+        between = ["left", "right"]
+        rate = "40 Mb/s"
+        delay = "10 ms"
+        router = { kind = "drop-tail", bytes = "100 kB" }
+        measure = true
+
+        [[hosts]]
+        name = "source"
+        count = 2
+        at = "left"
+        rate = "unlimited"
+        delay = "0 ms"
+
+        [[hosts]]
+        name = "sink"
+        count = 2
+        at = "right"
+        rate = "unlimited"
+        delay = "0 ms"
+    "#;
+    // Top-level keys come first.
+    let at = rest.find('[').unwrap();
+    plan(&format!("{}{path}{}", &rest[..at], &rest[at..]))
+}
+
+/// The outcome, or `None`, aloud, where this machine cannot run the test called `name`.
+pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
+    match try_run(plan) {
+        Ok(outcome) => Some(outcome),
+        Err(error) => match probe().emulation() {
+            Err(reason) => {
+                eprintln!("skipped {name}: {reason}");
+                None
+            }
+            Ok(()) => panic!("{error}"),
+        },
+    }
+}
+
+/// The outcome.
+pub(crate) fn try_run(plan: &Plan) -> Result<Outcome, WorldError> {
+    Emulated::default().run(plan, &Registry::default())
+}

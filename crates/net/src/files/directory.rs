@@ -1,0 +1,82 @@
+//! Opens regular files below one directory, and nothing else.
+//!
+//! The kernel resolves the name (`openat2` with `RESOLVE_BENEATH`, Linux 5.6): `..`, absolute names and links that lead
+//! out fail there, with no gap between looking and opening.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2};
+use nix::sys::stat::Mode;
+
+use super::protocol::{Refusal, check_name};
+
+/// A directory whose files are served.
+#[derive(Debug)]
+pub(crate) struct Directory(OwnedFd);
+
+impl Directory {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        Ok(Self(open(path, flags, Mode::empty())?))
+    }
+
+    /// The file called `name`.
+    pub(crate) fn file(&self, name: &str) -> Result<(File, Metadata), Refusal> {
+        check_name(name).map_err(|_| Refusal::BadName)?;
+        // A pipe would block the opener, a terminal would take it over.
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let file =
+            openat2(&self.0, name, OpenHow::new().flags(flags).resolve(resolve)).map_err(|error| match error {
+                Errno::EXDEV | Errno::ELOOP | Errno::ENAMETOOLONG => Refusal::BadName,
+                Errno::ENOENT | Errno::ENOTDIR => Refusal::NoSuchFile,
+                Errno::ENXIO => Refusal::NotAFile,
+                _ => Refusal::Unreadable,
+            })?;
+        let file = File::from(file);
+        let metadata = file.metadata().map_err(|_| Refusal::Unreadable)?;
+        if metadata.is_file() { Ok((file, metadata)) } else { Err(Refusal::NotAFile) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_below_it_open() {
+        let outside = tempfile::tempdir().unwrap();
+        let inside = outside.path().join("served");
+        std::fs::create_dir_all(inside.join("sub")).unwrap();
+        std::fs::write(outside.path().join("secret"), "s").unwrap();
+        std::fs::write(inside.join("sub/file"), "f").unwrap();
+        symlink("../secret", inside.join("out")).unwrap();
+        symlink(outside.path().join("secret"), inside.join("absolute")).unwrap();
+        symlink("..", inside.join("up")).unwrap();
+        symlink("sub/file", inside.join("within")).unwrap();
+        symlink("loop", inside.join("loop")).unwrap();
+        nix::unistd::mkfifo(&inside.join("pipe"), Mode::S_IRWXU).unwrap();
+
+        let directory = Directory::open(&inside).unwrap();
+        let refused = |name: &str| directory.file(name).unwrap_err();
+        for name in ["../secret", "/etc/passwd", "out", "absolute", "up/secret", "sub/../../secret", "loop", ""] {
+            assert_eq!(refused(name), Refusal::BadName, "{name}");
+        }
+        for name in ["none", "sub/file/x"] {
+            assert_eq!(refused(name), Refusal::NoSuchFile, "{name}");
+        }
+        for name in ["sub", "pipe"] {
+            assert_eq!(refused(name), Refusal::NotAFile, "{name}");
+        }
+        for name in ["sub/file", "within"] {
+            assert!(directory.file(name).is_ok(), "{name}");
+        }
+        assert!(Directory::open(&outside.path().join("secret")).is_err());
+    }
+}

@@ -1,0 +1,309 @@
+//! What client and server say to each other, as bytes.
+//!
+//! ```text
+//! client   "RMF1"  name length (2)  name  offset (8)  hash of the first `offset` bytes (32)
+//!          then a heartbeat byte now and then, which shows that it lives and measures the round trip
+//! server   0                                                     still checking those bytes; now and then
+//!          1  size (8)  offset (8)  name length (1)  controller  the bytes from `offset` on follow, then
+//!             2  hash of the whole file (32)                     all of it was sent
+//!          3  reason (1)                                         instead of 1 or of 2: refused
+//! ```
+//!
+//! Numbers are big-endian. Each side ends its stream after its last word. A refusal travels as a number: no text of a
+//! stranger reaches a terminal.
+
+use std::fmt;
+
+/// A file's BLAKE3 hash.
+pub(crate) type Hash = [u8; 32];
+
+const MAGIC: &[u8; 4] = b"RMF1";
+const HASH: usize = size_of::<Hash>();
+
+/// Bytes of a file's name at most.
+pub(crate) const MOST_NAME: usize = 1024;
+
+/// Bytes of a request at most.
+pub(crate) const MOST_REQUEST: usize = 4 + 2 + MOST_NAME + 8 + HASH;
+
+const CHECKING: u8 = 0;
+const START: u8 = 1;
+const WHOLE: u8 = 2;
+const REFUSED: u8 = 3;
+
+/// The client sends one of these now and then.
+pub(crate) const HEARTBEAT: u8 = 0;
+
+/// Why a server refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Refusal {
+    /// Not a request of this protocol, or of another version of it.
+    BadRequest = 1,
+    /// The name leads out of the directory, or is not a name.
+    BadName = 2,
+    /// There is no such file.
+    NoSuchFile = 3,
+    /// It is not a regular file.
+    NotAFile = 4,
+    /// The server may not read it, or can't.
+    Unreadable = 5,
+    /// It changed while it was sent.
+    Changed = 6,
+    /// The server has as many clients as it takes.
+    Busy = 7,
+}
+
+impl Refusal {
+    const ALL: [Self; 7] = [
+        Self::BadRequest,
+        Self::BadName,
+        Self::NoSuchFile,
+        Self::NotAFile,
+        Self::Unreadable,
+        Self::Changed,
+        Self::Busy,
+    ];
+
+    fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|refusal| *refusal as u8 == code)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadRequest => "it does not understand the request: both ends should run the same version",
+            Self::BadName => "the name leads out of its directory: give a path below it, without links out of it",
+            Self::NoSuchFile => "it has no such file: give a path below its directory",
+            Self::NotAFile => "that is not a regular file: directories and devices are not served",
+            Self::Unreadable => "it can't read that file: its owner should check the file's permissions",
+            Self::Changed => "the file changed while it was sent: get it again",
+            Self::Busy => "it has as many clients as it takes: try again later",
+        })
+    }
+}
+
+/// Bytes that are not of this protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Nonsense;
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) name: String,
+    /// Bytes that the client has.
+    pub(crate) offset: u64,
+    /// What they hash to; meaningless if there are none.
+    pub(crate) prefix: Hash,
+}
+
+impl Request {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend((self.name.len() as u16).to_be_bytes());
+        out.extend(self.name.as_bytes());
+        out.extend(self.offset.to_be_bytes());
+        out.extend(self.prefix);
+        out
+    }
+
+    /// The request that `bytes` begin with; `None` if there is more to come.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Self>, Nonsense> {
+        let seen = bytes.len().min(MAGIC.len());
+        if bytes[..seen] != MAGIC[..seen] {
+            return Err(Nonsense);
+        }
+        let mut reader = Reader(&bytes[seen..]);
+        let Some(len) = reader.take::<2>().map(u16::from_be_bytes) else { return Ok(None) };
+        if usize::from(len) > MOST_NAME {
+            return Err(Nonsense);
+        }
+        let (Some(name), Some(offset), Some(prefix)) =
+            (reader.slice(usize::from(len)), reader.take(), reader.take::<HASH>())
+        else {
+            return Ok(None);
+        };
+        let name = std::str::from_utf8(name).map_err(|_| Nonsense)?.to_owned();
+        Ok(Some(Self { name, offset: u64::from_be_bytes(offset), prefix }))
+    }
+}
+
+/// What a server says, apart from the file's bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Checking,
+    Start { size: u64, offset: u64, controller: String },
+    Whole(Hash),
+    Refused(Refusal),
+}
+
+impl Answer {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Checking => out.push(CHECKING),
+            Self::Start { size, offset, controller } => {
+                out.push(START);
+                out.extend(size.to_be_bytes());
+                out.extend(offset.to_be_bytes());
+                let name = &controller.as_bytes()[..controller.len().min(usize::from(u8::MAX))];
+                out.push(name.len() as u8);
+                out.extend(name);
+            }
+            Self::Whole(hash) => {
+                out.push(WHOLE);
+                out.extend(hash);
+            }
+            Self::Refused(refusal) => out.extend([REFUSED, *refusal as u8]),
+        }
+        out
+    }
+
+    /// The answer that `bytes` begin with, and its length; `None` if there is more to come.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Nonsense> {
+        let mut reader = Reader(bytes);
+        let answer = match reader.take() {
+            None => None,
+            Some([CHECKING]) => Some(Self::Checking),
+            Some([START]) => reader.start()?,
+            Some([WHOLE]) => reader.take().map(Self::Whole),
+            Some([REFUSED]) => match reader.take() {
+                None => None,
+                Some([code]) => Some(Self::Refused(Refusal::from_code(code).ok_or(Nonsense)?)),
+            },
+            Some(_) => return Err(Nonsense),
+        };
+        Ok(answer.map(|answer| (answer, bytes.len() - reader.0.len())))
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn slice(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn start(&mut self) -> Result<Option<Answer>, Nonsense> {
+        let (Some(size), Some(offset), Some([len])) = (self.take(), self.take(), self.take()) else { return Ok(None) };
+        let (size, offset) = (u64::from_be_bytes(size), u64::from_be_bytes(offset));
+        let Some(name) = self.slice(usize::from(len)) else { return Ok(None) };
+        let harmless = name.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b));
+        if offset > size || !harmless {
+            return Err(Nonsense);
+        }
+        Ok(Some(Answer::Start { size, offset, controller: String::from_utf8_lossy(name).into_owned() }))
+    }
+}
+
+/// Refuses what is not a path below a directory, saying why.
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() {
+        return Err("it is empty");
+    }
+    if name.len() > MOST_NAME {
+        return Err("it is longer than 1024 bytes");
+    }
+    if name.bytes().any(|b| b.is_ascii_control()) {
+        return Err("it has control characters");
+    }
+    if name.starts_with('/') {
+        return Err("it starts with `/`: give a path below the served directory");
+    }
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err("it has an empty part, `.` or `..`: give a path below the served directory");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_answer() -> impl Strategy<Value = Answer> {
+        prop_oneof![
+            Just(Answer::Checking),
+            (any::<u64>(), any::<u64>(), "[a-z0-9-]{0,20}").prop_map(|(a, b, controller)| Answer::Start {
+                size: a.max(b),
+                offset: a.min(b),
+                controller
+            }),
+            any::<Hash>().prop_map(Answer::Whole),
+            prop::sample::select(&Refusal::ALL[..]).prop_map(Answer::Refused),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_is_read_once_it_is_whole(name in "[a-zéß/.]{0,40}", offset: u64, prefix: Hash, extra: Vec<u8>) {
+            let request = Request { name, offset, prefix };
+            let mut bytes = request.encode();
+            prop_assert!(bytes.len() <= MOST_REQUEST);
+            for len in 0..bytes.len() {
+                prop_assert_eq!(Request::parse(&bytes[..len]), Ok(None));
+            }
+            bytes.extend(extra);
+            prop_assert_eq!(Request::parse(&bytes), Ok(Some(request)));
+        }
+
+        #[test]
+        fn an_answer_is_read_once_it_is_whole(answer in any_answer(), extra: Vec<u8>) {
+            let mut bytes = answer.encode();
+            let whole = bytes.len();
+            for len in 0..whole {
+                prop_assert_eq!(Answer::parse(&bytes[..len]), Ok(None));
+            }
+            bytes.extend(extra);
+            prop_assert_eq!(Answer::parse(&bytes), Ok(Some((answer, whole))));
+        }
+
+        #[test]
+        fn no_bytes_make_a_parser_panic_or_wait_for_ever(bytes in prop::collection::vec(any::<u8>(), 0..2000), valid: bool) {
+            let mut bytes = bytes;
+            if valid && bytes.len() >= 4 {
+                bytes[..4].copy_from_slice(MAGIC);
+            }
+            if let Ok(None) = Request::parse(&bytes) {
+                prop_assert!(bytes.len() < MOST_REQUEST, "a full buffer is decided on");
+            }
+            let _ = Answer::parse(&bytes);
+        }
+
+        #[test]
+        fn a_damaged_request_never_makes_it_panic(name in "[a-z/]{0,40}", at: prop::sample::Index, with: u8) {
+            let mut bytes = Request { name, offset: 7, prefix: [1; HASH] }.encode();
+            let at = at.index(bytes.len());
+            bytes[at] = with;
+            let _ = Request::parse(&bytes);
+        }
+
+        #[test]
+        fn a_name_that_passes_stays_below(name in "[a-z./]{0,12}") {
+            if check_name(&name).is_ok() {
+                let path = std::path::Path::new(&name);
+                prop_assert!(path.components().all(|c| matches!(c, std::path::Component::Normal(_))));
+            }
+        }
+    }
+
+    #[test]
+    fn paths_that_lead_elsewhere_are_refused() {
+        for name in ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", "a\0b", "a\nb", &"x".repeat(1025)] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        for name in ["a", "a/b.txt", "..a", "a..", "ein Name"] {
+            assert!(check_name(name).is_ok(), "{name:?}");
+        }
+    }
+}

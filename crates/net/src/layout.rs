@@ -1,0 +1,148 @@
+//! Addresses and control messages as bytes, in the layouts that the kernel reads and writes (ip(7), ipv6(7), cmsg(3)).
+//! Safe code throughout: the structures are written and read field by field.
+
+use std::mem::size_of;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use libc::c_int;
+use rampmeter_units::Ecn;
+
+/// A socket address as the kernel writes it: `sockaddr_in` or `sockaddr_in6`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(8))]
+pub(crate) struct Name(pub(crate) [u8; 28]);
+
+impl Name {
+    pub(crate) fn write(&mut self, address: SocketAddr) -> usize {
+        let bytes = &mut self.0;
+        bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
+        match address {
+            SocketAddr::V4(v4) => {
+                bytes[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+                bytes[4..8].copy_from_slice(&v4.ip().octets());
+                16
+            }
+            SocketAddr::V6(v6) => {
+                bytes[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+                bytes[8..24].copy_from_slice(&v6.ip().octets());
+                bytes[24..28].copy_from_slice(&v6.scope_id().to_ne_bytes());
+                28
+            }
+        }
+    }
+
+    pub(crate) fn read(&self) -> Option<SocketAddr> {
+        let bytes = &self.0;
+        let port = u16::from_be_bytes([bytes[2], bytes[3]]);
+        match c_int::from(u16::from_ne_bytes([bytes[0], bytes[1]])) {
+            libc::AF_INET => {
+                let ip: [u8; 4] = bytes[4..8].try_into().ok()?;
+                Some(SocketAddrV4::new(ip.into(), port).into())
+            }
+            libc::AF_INET6 => {
+                let ip: [u8; 16] = bytes[8..24].try_into().ok()?;
+                let scope = u32::from_ne_bytes(bytes[24..28].try_into().ok()?);
+                Some(SocketAddrV6::new(ip.into(), port, 0, scope).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Room for control messages: a length, a level, a type and data each, padded to whole words (cmsg(3)).
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub(crate) struct Control(pub(crate) [u8; 128]);
+
+impl Default for Control {
+    fn default() -> Self {
+        Self([0; 128])
+    }
+}
+
+const WORD: usize = size_of::<usize>();
+const CONTROL_HEADER: usize = WORD + 8;
+
+impl Control {
+    pub(crate) fn write_ecn(&mut self, to: SocketAddr, ecn: Ecn) -> usize {
+        // An IPv4 address inside IPv6 leaves as IPv4.
+        let v6 = matches!(to, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none());
+        let (level, kind) = if v6 { (libc::SOL_IPV6, libc::IPV6_TCLASS) } else { (libc::SOL_IP, libc::IP_TOS) };
+        let bytes = &mut self.0;
+        let len = CONTROL_HEADER + 4;
+        bytes[..WORD].copy_from_slice(&len.to_ne_bytes());
+        bytes[WORD..WORD + 4].copy_from_slice(&level.to_ne_bytes());
+        bytes[WORD + 4..WORD + 8].copy_from_slice(&kind.to_ne_bytes());
+        bytes[CONTROL_HEADER..len].copy_from_slice(&c_int::from(ecn.bits()).to_ne_bytes());
+        len.next_multiple_of(WORD)
+    }
+
+    /// The ECN code and the timestamp among the bytes that the kernel filled.
+    #[allow(clippy::unnecessary_cast, reason = "the length's type is the C library's choice")]
+    pub(crate) fn read(&self, header: &libc::msghdr) -> (Ecn, Option<u64>) {
+        self.read_first(header.msg_controllen as usize)
+    }
+
+    fn read_first(&self, len: usize) -> (Ecn, Option<u64>) {
+        let (mut ecn, mut stamp) = (Ecn::NotEct, None);
+        let mut rest = &self.0[..len.min(self.0.len())];
+        while let Some((header, _)) = rest.split_at_checked(CONTROL_HEADER) {
+            let whole = header[..WORD].try_into().map_or(0, usize::from_ne_bytes);
+            let number = |at: usize| header[at..at + 4].try_into().map_or(0, c_int::from_ne_bytes);
+            let Some(data) = rest.get(CONTROL_HEADER..whole) else { break };
+            match (number(WORD), number(WORD + 4)) {
+                (libc::SOL_IP, libc::IP_TOS) => ecn = data.first().map_or(ecn, |&tos| Ecn::from_bits(tos)),
+                (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
+                    ecn = data.try_into().map_or(ecn, |class| Ecn::from_bits(c_int::from_ne_bytes(class) as u8));
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => stamp = nanoseconds(data),
+                _ => {}
+            }
+            rest = rest.get(whole.next_multiple_of(WORD)..).unwrap_or_default();
+        }
+        (ecn, stamp)
+    }
+}
+
+/// A `timespec` as one number.
+fn nanoseconds(timespec: &[u8]) -> Option<u64> {
+    let (seconds, nanos) = timespec.split_at_checked(timespec.len() / 2)?;
+    let number = |bytes: &[u8]| match bytes.len() {
+        8 => bytes.try_into().ok().map(i64::from_ne_bytes),
+        4 => bytes.try_into().ok().map(i32::from_ne_bytes).map(i64::from),
+        _ => None,
+    };
+    u64::try_from(number(seconds)?.checked_mul(1_000_000_000)?.checked_add(number(nanos)?)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn addresses_go_both_ways(ip: [u8; 16], port: u16, scope: u32, v4: bool) {
+            let address: SocketAddr = if v4 {
+                SocketAddrV4::new([ip[0], ip[1], ip[2], ip[3]].into(), port).into()
+            } else {
+                SocketAddrV6::new(ip.into(), port, 0, scope).into()
+            };
+            let mut name = Name::default();
+            name.write(address);
+            prop_assert_eq!(name.read(), Some(address));
+        }
+
+        #[test]
+        fn no_control_bytes_make_it_panic(bytes in prop::array::uniform32(any::<u32>()), len in 0usize..200) {
+            let mut control = Control::default();
+            for (chunk, word) in control.0.chunks_exact_mut(4).zip(bytes) {
+                chunk.copy_from_slice(&word.to_ne_bytes());
+            }
+            let _ = control.read_first(len);
+            control.0[..WORD].copy_from_slice(&(bytes[0] as usize % 140).to_ne_bytes());
+            let _ = control.read_first(len);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The open wire: the same connections and controllers as in the simulator, over UDP sockets and real time. For Linux.
+//!
+//! ```text
+//! files      serve a directory, get a file: an application
+//! driver     Loop: many hosts, one thread; turns, events
+//! host       Host: an endpoint, its socket, its connections' bytes
+//! socket     batches of packets with ECN codes and arrival stamps, over layout      clock   precise time and waits
+//! ```
+//!
+//! **Nothing here is encrypted or authenticated yet.** Whoever sees the packets can read a file; whoever can inject
+//! packets can end a transfer or alter it together with its hash. The hash guards against accidents, not against people.
+
+mod clock;
+mod driver;
+pub mod files;
+mod host;
+mod layout;
+mod socket;
+mod stream;
+
+pub use clock::{Clock, be_punctual, be_urgent};
+pub use driver::{HostId, Loop};
+pub use host::{Ended, Event, Host, Limits};
+pub use socket::Socket;
+pub use stream::Arrivals;

@@ -1,0 +1,353 @@
+//! File transfer from end to end, over loopback.
+
+mod common;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Mood, Relay, Running, fetch, noise, options, slowly};
+use rampmeter_net::Limits;
+use rampmeter_net::files::{GetOptions, NetError, Refusal, ServeOptions, Server, get};
+
+#[test]
+fn files_of_any_size_arrive_whole() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Running::start(from.path(), |_| {});
+    for (name, len) in [("none", 0), ("one", 1), ("some", 1196), ("more", 70_000), ("many", 5_000_000)] {
+        let bytes = noise(len, len as u64);
+        fs::write(from.path().join(name), &bytes).unwrap();
+        let report = fetch(server.address, name, to.path()).unwrap();
+        assert_eq!(fs::read(to.path().join(name)).unwrap(), bytes, "{name}");
+        assert_eq!((report.bytes, report.resumed_from), (len as u64, 0));
+        assert_eq!(report.blake3, blake3::hash(&bytes).to_hex().to_string());
+        assert_eq!(report.controller, "newreno");
+        assert!(report.seconds > 0.0 && report.rtt_s > 0.0 && report.handshake_s > 0.0);
+        assert!(!to.path().join(format!("{name}.part")).exists());
+        let served = server.next_served();
+        assert_eq!((served.name.as_str(), served.bytes, served.ended), (name, len as u64, "finished"));
+    }
+}
+
+#[test]
+fn every_controller_that_needs_no_router_moves_a_file() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(400_000, 12);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    for controller in ["reno", "newreno", "pcp"] {
+        let server = Running::start(from.path(), |options| options.controller = controller.into());
+        let report =
+            get(&GetOptions { controller: controller.into(), ..options(server.address, "f", to.path()) }).unwrap();
+        assert_eq!(report.controller, controller);
+        assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_download_that_was_stopped_goes_on_where_it_was() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(3_000_000, 1);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    let server = Running::start(from.path(), slowly("40 Mb/s"));
+    let got = stop_midway(&server, to.path(), 500_000);
+
+    let report = fetch(server.address, "f", to.path()).unwrap();
+    assert_eq!(report.resumed_from, got);
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+    assert_eq!(server.next_served().ended, "reset");
+    let served = server.next_served();
+    assert_eq!(served.bytes, bytes.len() as u64 - got);
+}
+
+/// Gets `f` and stops it when `enough` has come; says how much did.
+fn stop_midway(server: &Running, to: &std::path::Path, enough: u64) -> u64 {
+    let stop = Arc::new(AtomicBool::new(false));
+    let part = to.join("f.part");
+    let watcher = std::thread::spawn({
+        let (stop, part) = (Arc::clone(&stop), part.clone());
+        move || {
+            while fs::metadata(&part).map_or(0, |m| m.len()) < enough {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    let stopped = get(&GetOptions { stop, ..options(server.address, "f", to) });
+    watcher.join().unwrap();
+    let Err(NetError::Interrupted { got, size }) = stopped else { panic!("{stopped:?}") };
+    assert!(size.is_some_and(|size| got < size));
+    assert_eq!(fs::metadata(&part).unwrap().len(), got);
+    got
+}
+
+#[test]
+fn a_file_that_changed_starts_anew_and_one_that_grew_goes_on() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut bytes = noise(2_000_000, 2);
+    let server = Running::start(from.path(), |_| {});
+    let part = to.path().join("f.part");
+
+    fs::write(&part, &bytes[..900_000]).unwrap();
+    bytes.extend(noise(1000, 3));
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 900_000);
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+
+    fs::write(&part, &bytes[..900_000]).unwrap();
+    bytes[5] ^= 1;
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 0);
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+
+    fs::write(&part, &bytes[..900_000]).unwrap();
+    fs::write(from.path().join("f"), "short").unwrap();
+    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 0);
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), b"short");
+
+    fs::write(&part, "sh").unwrap();
+    let anew = GetOptions { resume: false, ..options(server.address, "f", to.path()) };
+    assert_eq!(get(&anew).unwrap().resumed_from, 0);
+
+    fs::write(&part, "short").unwrap();
+    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 5, "all of it was here");
+}
+
+#[test]
+fn many_clients_at_once() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Running::start(from.path(), |_| {});
+    let files: Vec<_> = (0..12).map(|n| noise(300_000 + n * 1000, n as u64)).collect();
+    for (n, bytes) in files.iter().enumerate() {
+        fs::write(from.path().join(n.to_string()), bytes).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for (n, bytes) in files.iter().enumerate() {
+            let (address, to) = (server.address, to.path());
+            scope.spawn(move || {
+                fetch(address, &n.to_string(), to).unwrap();
+                assert_eq!(&fs::read(to.join(n.to_string())).unwrap(), bytes);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_server_with_enough_clients_says_so() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(2_000_000, 4)).unwrap();
+    let server = Running::start(from.path(), |options| {
+        slowly("40 Mb/s")(options);
+        options.most_clients = 1;
+    });
+    let first = std::thread::spawn({
+        let (address, to) = (server.address, to.path().join("first"));
+        move || fetch(address, "f", &to)
+    });
+    while fs::metadata(to.path().join("first.part")).map_or(0, |m| m.len()) == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let second = fetch(server.address, "f", &to.path().join("second"));
+    assert!(matches!(second, Err(NetError::Refused { reason: Refusal::Busy, .. })), "{second:?}");
+    first.join().unwrap().unwrap();
+}
+
+#[test]
+fn nothing_but_regular_files_below_the_directory_is_served() {
+    let (around, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let from = around.path().join("served");
+    fs::create_dir_all(from.join("sub")).unwrap();
+    fs::write(around.path().join("secret"), "s").unwrap();
+    symlink("../secret", from.join("out")).unwrap();
+    let server = Running::start(&from, |_| {});
+    for (name, why) in [
+        ("out", Refusal::BadName),
+        ("none", Refusal::NoSuchFile),
+        ("sub", Refusal::NotAFile),
+        ("sub/none", Refusal::NoSuchFile),
+    ] {
+        let error = fetch(server.address, name, &to.path().join("x")).unwrap_err();
+        assert!(matches!(error, NetError::Refused { reason, .. } if reason == why), "{name}: {error}");
+        assert!(error.to_string().contains(name) && !error.to_string().contains('\n'));
+    }
+    assert!(fs::read_dir(to.path()).unwrap().next().is_none(), "nothing is left behind");
+    for name in ["../secret", "sub/../../secret"] {
+        assert!(matches!(fetch(server.address, name, to.path()), Err(NetError::BadUrl { .. })));
+    }
+}
+
+#[test]
+fn garbage_is_ignored() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(1_000_000, 5);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    let server = Running::start(from.path(), slowly("40 Mb/s"));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let mut seed = 0;
+            while !done.load(Ordering::Relaxed) {
+                seed += 1;
+                let mut junk = noise((seed % 1400) as usize, seed);
+                if let Some(first) = junk.first_mut().filter(|_| seed % 2 == 0) {
+                    *first = 0x11 + (seed / 2 % 4) as u8; // a version and a kind that exist
+                }
+                let _ = socket.send_to(&junk, server.address);
+                if seed % 64 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        let result = fetch(server.address, "f", to.path());
+        done.store(true, Ordering::Relaxed);
+        result.unwrap();
+    });
+    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+}
+
+#[test]
+fn damaged_copies_of_real_packets_do_no_harm() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(500_000, 6);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    let server = Running::start(from.path(), slowly("20 Mb/s"));
+    let relay = Relay::start(server.address, Mood::Stutter);
+    match fetch(relay.address, "f", to.path()) {
+        Ok(_) => assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes),
+        // A flipped bit can make a packet a `Reset`.
+        Err(error) => assert!(matches!(error, NetError::BrokenOff { .. }), "{error}"),
+    }
+    assert!(fetch(server.address, "f", to.path()).is_ok(), "the server lives");
+}
+
+#[test]
+fn altered_bytes_are_found_and_thrown_away() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(100_000, 7)).unwrap();
+    let server = Running::start(from.path(), |_| {});
+    let relay = Relay::start(server.address, Mood::Alter);
+    let error = fetch(relay.address, "f", to.path()).unwrap_err();
+    assert!(matches!(error, NetError::Corrupt(_)), "{error}");
+    assert!(fs::read_dir(to.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn both_ends_notice_that_the_other_vanished() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(3_000_000, 8)).unwrap();
+    let server = Running::start(from.path(), |options| {
+        slowly("20 Mb/s")(options);
+        options.limits = Limits { patience: rampmeter_units::Duration::from_secs(1), ..Limits::default() };
+    });
+    let relay = Relay::start(server.address, Mood::Forward);
+    let client = std::thread::spawn({
+        let options = GetOptions {
+            patience: rampmeter_units::Duration::from_secs(1),
+            ..options(relay.address, "f", &to.path().join("f"))
+        };
+        move || get(&options)
+    });
+    while fs::metadata(to.path().join("f.part")).map_or(0, |m| m.len()) < 200_000 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    relay.set(Mood::Swallow);
+    let since = Instant::now();
+    let error = client.join().unwrap().unwrap_err();
+    assert!(matches!(error, NetError::Vanished { size: Some(3_000_000), .. }), "{error}");
+    assert!(since.elapsed() < Duration::from_secs(10));
+    assert_eq!(server.next_served().ended, "vanished");
+
+    relay.set(Mood::Forward);
+    assert!(fetch(relay.address, "f", to.path()).unwrap().resumed_from >= 200_000);
+}
+
+#[test]
+fn a_server_that_stops_says_so() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(3_000_000, 9)).unwrap();
+    let mut server = Running::start(from.path(), slowly("20 Mb/s"));
+    let client = std::thread::spawn({
+        let (address, to) = (server.address, to.path().join("f"));
+        move || fetch(address, "f", &to)
+    });
+    while fs::metadata(to.path().join("f.part")).map_or(0, |m| m.len()) < 200_000 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    server.stop();
+    let error = client.join().unwrap().unwrap_err();
+    assert!(matches!(error, NetError::BrokenOff { .. }), "{error}");
+}
+
+#[test]
+fn a_peer_that_is_not_there_is_named() {
+    let to = tempfile::tempdir().unwrap();
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let patience = rampmeter_units::Duration::from_millis(500);
+    let error = get(&GetOptions { patience, ..options(address, "f", to.path()) }).unwrap_err();
+    assert!(matches!(error, NetError::NoAnswer(_)), "{error}");
+
+    let busy = Server::bind(ServeOptions { directory: to.path().into(), address, ..ServeOptions::default() });
+    assert!(matches!(busy.unwrap_err(), NetError::PortInUse(_)));
+
+    drop(taken);
+    let error = fetch(address, "f", to.path()).unwrap_err();
+    assert!(matches!(error, NetError::NobodyListens(_)), "{error}");
+    assert!(fs::read_dir(to.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    let here = tempfile::tempdir().unwrap();
+    let missing = ServeOptions { directory: here.path().join("none"), ..ServeOptions::default() };
+    assert!(matches!(Server::bind(missing).unwrap_err(), NetError::BadDirectory { .. }));
+    let unknown = ServeOptions { controller: "none".into(), directory: here.path().into(), ..ServeOptions::default() };
+    let error = Server::bind(unknown).unwrap_err();
+    assert!(error.is_usage() && error.to_string().contains("newreno"), "{error}");
+    let nowhere = GetOptions {
+        out: Some(here.path().join("no/such/x")),
+        ..options("127.0.0.1:9".parse().unwrap(), "f", here.path())
+    };
+    assert!(matches!(get(&nowhere).unwrap_err(), NetError::File { .. }));
+}
+
+#[test]
+fn a_part_is_written_by_one_download_at_a_time() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(1_000_000, 10)).unwrap();
+    let server = Running::start(from.path(), slowly("40 Mb/s"));
+    let target = to.path().join("f");
+    let first = std::thread::spawn({
+        let (address, target) = (server.address, target.clone());
+        move || fetch(address, "f", &target)
+    });
+    while fs::metadata(to.path().join("f.part")).map_or(0, |m| m.len()) == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(matches!(fetch(server.address, "f", &target), Err(NetError::PartInUse(_))));
+    first.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_full_disk_is_named_and_the_part_stays() {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(3_000_000, 11)).unwrap();
+    let server = Running::start(from.path(), |_| {});
+    // A small file system that only this thread sees.
+    let none: Option<&str> = None;
+    let small = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)
+        .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
+        .and_then(|()| mount(Some("none"), to.path(), Some("tmpfs"), MsFlags::empty(), Some("size=1m")));
+    if let Err(error) = small {
+        eprintln!("skipped: mounting a small file system needs root ({error})");
+        return;
+    }
+    let error = fetch(server.address, "f", to.path()).unwrap_err();
+    assert!(matches!(error, NetError::DiskFull(_)), "{error}");
+    assert!(fs::metadata(to.path().join("f.part")).unwrap().len() > 500_000);
+}

@@ -1,0 +1,191 @@
+//! Hosts and their loop, over loopback: what controllers see, and many hosts in one thread.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use rampmeter_control::fixed_rate::{Config as FixedConfig, FixedRate};
+use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Departure, Loss, Path, Registry, Sent};
+use rampmeter_net::{Ended, Event, Host, HostId, Limits, Loop, Socket};
+use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+
+/// A fixed rate that keeps what it is told of arrivals.
+#[derive(Debug)]
+struct Watched(FixedRate, Arc<Mutex<Vec<Arrival>>>);
+
+impl Controller for Watched {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        self.0.on_path(now, path);
+    }
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.0.on_sent(now, sent);
+    }
+    fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
+        self.1.lock().unwrap().extend(ack.arrivals);
+    }
+    fn on_loss(&mut self, now: Time, loss: &Loss) {
+        self.0.on_loss(now, loss);
+    }
+    fn window(&self) -> Bytes {
+        self.0.window()
+    }
+    fn departure(&self) -> Departure {
+        self.0.departure()
+    }
+    fn rate(&self) -> Option<Rate> {
+        self.0.rate()
+    }
+}
+
+fn newreno() -> impl FnMut() -> AnyController + Send {
+    let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
+    move || factory(Stream::from_seed(1))
+}
+
+fn listen(net: &mut Loop<AnyController>, config: &Config) -> (HostId, std::net::SocketAddr) {
+    let accept = EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() };
+    let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_address().unwrap();
+    let endpoint = Endpoint::new(accept, newreno(), Stream::from_seed(2));
+    (net.add(Host::new(endpoint, socket, Limits::default())).unwrap(), address)
+}
+
+/// Answers what `listener` hears of a connection: throws the bytes away and ends its own stream with the peer's.
+fn sink(net: &mut Loop<AnyController>, host: HostId, id: ConnectionId, bytes: &mut Vec<u8>) {
+    let now = net.now();
+    let Some(host) = net.host_mut(host) else { return };
+    host.read(now, id, bytes);
+    if host.is_read(id) {
+        host.finish(now, id);
+    }
+}
+
+#[test]
+fn a_controller_sees_codes_and_stamps_of_each_packet() {
+    for code in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+        let config = Config { ecn: code, ..Config::default() };
+        let mut net = Loop::new(1250).unwrap();
+        let (listener, address) = listen(&mut net, &config);
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let logged = Arc::clone(&log);
+        let make = move || {
+            let rate = FixedRate::new(&FixedConfig { rate: "40 Mb/s".parse().unwrap() }, Stream::from_seed(3));
+            AnyController::External(Box::new(Watched(rate, Arc::clone(&logged))))
+        };
+        let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(4));
+        let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
+        let id = host.open(net.now(), address, &config).unwrap();
+        assert_eq!(host.write(net.now(), id, &vec![7; 60_000]), 60_000);
+        host.finish(net.now(), id);
+        let sender = net.add(host).unwrap();
+
+        let mut got = Vec::new();
+        let limit = net.now() + Duration::from_secs(20);
+        let mut open = true;
+        while open {
+            assert!(net.now() < limit, "it never ended");
+            net.turn(limit).unwrap();
+            while let Some((host, event)) = net.poll_event() {
+                match event {
+                    Event::Readable(id) if host == listener => sink(&mut net, listener, id, &mut got),
+                    Event::Closed(_, ended, _) if host == sender => {
+                        assert_eq!(ended, Ended::Finished);
+                        open = false;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!(got, vec![7; 60_000]);
+        let arrivals = log.lock().unwrap();
+        assert!(arrivals.len() >= 40, "{}", arrivals.len());
+        for arrival in arrivals.iter() {
+            assert_eq!(arrival.ecn, code);
+            // Both ends read the same clock: a packet arrives after it left, and soon.
+            let delay = arrival.one_way_delay();
+            assert!((0..5_000_000_000).contains(&delay), "{delay} ns");
+        }
+        // The kernel's stamps follow the departures, not our reading of them: no two are the same.
+        assert!(arrivals.windows(2).all(|pair| pair[0].received_at < pair[1].received_at));
+    }
+}
+
+#[test]
+fn one_loop_drives_many_hosts() {
+    let config = Config::default();
+    let mut net = Loop::new(1250).unwrap();
+    let (listener, address) = listen(&mut net, &config);
+    let mut open = BTreeMap::new();
+    for n in 0..100u8 {
+        let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(n.into()));
+        let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
+        let id = host.open(net.now(), address, &config).unwrap();
+        host.write(net.now(), id, &vec![n; 20_000]);
+        host.finish(net.now(), id);
+        open.insert(net.add(host).unwrap(), n);
+    }
+    let mut heard: BTreeMap<ConnectionId, Vec<u8>> = BTreeMap::new();
+    let limit = net.now() + Duration::from_secs(60);
+    while !open.is_empty() {
+        assert!(net.now() < limit, "{} never ended", open.len());
+        net.turn(limit).unwrap();
+        while let Some((host, event)) = net.poll_event() {
+            match event {
+                Event::Readable(id) if host == listener => {
+                    sink(&mut net, listener, id, heard.entry(id).or_default());
+                }
+                Event::Closed(_, ended, _) if host != listener => {
+                    assert_eq!(ended, Ended::Finished);
+                    open.remove(&host);
+                    assert!(net.remove(host).is_some());
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(heard.len(), 100);
+    let mut values: Vec<_> = heard.values().map(|bytes| (bytes.len(), bytes[0])).collect();
+    values.sort_unstable();
+    assert!(heard.values().all(|bytes| bytes.iter().all(|&b| b == bytes[0])));
+    assert_eq!(values, (0..100).map(|n| (20_000, n)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_receiver_that_takes_its_time_is_not_given_up() {
+    // Four timeouts of 20, 40, 80 and 160 ms would be the end of a silent peer.
+    let config = Config {
+        min_rto: Duration::from_millis(20),
+        most_timeouts: 3,
+        receive_window: Bytes::new(10_000),
+        ..Config::default()
+    };
+    let mut net = Loop::new(1250).unwrap();
+    let (listener, address) = listen(&mut net, &config);
+    let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(5));
+    let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
+    let id = host.open(net.now(), address, &config).unwrap();
+    host.write(net.now(), id, &vec![1; 50_000]);
+    host.finish(net.now(), id);
+    let sender = net.add(host).unwrap();
+
+    let (limit, reads_from) = (net.now() + Duration::from_secs(20), net.now() + Duration::from_millis(1500));
+    let (mut got, mut readable) = (Vec::new(), None);
+    loop {
+        assert!(net.now() < limit, "it never ended");
+        net.turn(net.now() + Duration::from_millis(50)).unwrap();
+        while let Some((host, event)) = net.poll_event() {
+            match event {
+                Event::Readable(id) if host == listener => readable = Some(id),
+                Event::Closed(_, ended, _) if host == sender => {
+                    assert_eq!(ended, Ended::Finished);
+                    assert_eq!(got.len(), 50_000);
+                    return;
+                }
+                _ => {}
+            }
+        }
+        if let Some(id) = readable.filter(|_| net.now() >= reads_from) {
+            sink(&mut net, listener, id, &mut got);
+        }
+    }
+}

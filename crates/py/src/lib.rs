@@ -1,0 +1,142 @@
+//! `rampmeter._engine`: scenarios run in-process.
+//!
+//! Nothing is decided here. Values come in as Python's own, results stay in a run folder, and Python's lock is free while
+//! packets move. What is typed, documented and pleasant to use is `python/rampmeter`.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use rampmeter_control::Registry;
+use rampmeter_linux::Emulated;
+use rampmeter_scenario::{Scenario, World};
+use rampmeter_sim::Simulated;
+use rampmeter_study::{Folder, Program, StudyError, Sweep, Task};
+
+pyo3::create_exception!(
+    rampmeter,
+    ScenarioError,
+    PyValueError,
+    "What is wrong with a scenario, where, and what would be right."
+);
+pyo3::create_exception!(rampmeter, WorldError, PyRuntimeError, "Why a scenario could not be run.");
+
+/// How often a run looks whether Ctrl-C was pressed.
+const NAP: Duration = Duration::from_millis(50);
+
+/// A value of an axis, as Python has it.
+#[derive(FromPyObject)]
+enum AxisValue {
+    Bool(bool),
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl From<AxisValue> for toml::Value {
+    fn from(value: AxisValue) -> Self {
+        match value {
+            AxisValue::Bool(value) => value.into(),
+            AxisValue::Whole(value) => value.into(),
+            AxisValue::Number(value) => value.into(),
+            AxisValue::Text(value) => value.into(),
+        }
+    }
+}
+
+/// Runs every point of the scenario at `path` and leaves the results in the folder `out`. `program` is the file of this
+/// module: what another build of it left there is not taken over.
+#[pyfunction]
+fn run(
+    python: Python<'_>,
+    path: PathBuf,
+    world: &str,
+    axes: Vec<(String, Vec<AxisValue>)>,
+    jobs: Option<usize>,
+    out: PathBuf,
+    program: PathBuf,
+) -> PyResult<()> {
+    let registry = Registry::default();
+    let scenario = read(&path, axes, &registry).map_err(|error| refuse(&error))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let (world, jobs): (Box<dyn World>, _) = match world {
+        "simulated" => (Box::new(Simulated), jobs.unwrap_or(cores)),
+        "emulated" => (Box::new(Emulated::new(Arc::clone(&stop))), 1),
+        _ => {
+            let message = format!("no world is called `{world}`; there are simulated and emulated");
+            return Err(ScenarioError::new_err(message));
+        }
+    };
+    let sweep = Sweep { registry: &registry, jobs, stop: &stop };
+    python.detach(|| {
+        thread::scope(|scope| {
+            let (done, result) = mpsc::sync_channel(1);
+            let (scenario, sweep, world) = (&scenario, &sweep, &*world);
+            scope.spawn(move || done.send(run_sweep(sweep, &path, scenario, world, out, &program)));
+            loop {
+                match result.recv_timeout(NAP) {
+                    Ok(result) => return result.map_err(|error| refuse(&error)),
+                    Err(RecvTimeoutError::Timeout) => Python::attach(interrupted).inspect_err(|_| {
+                        stop.store(true, Ordering::Relaxed);
+                    })?,
+                    Err(RecvTimeoutError::Disconnected) => unreachable!("the sweep ended without a word"),
+                }
+            }
+        })
+    })
+}
+
+fn read(path: &Path, axes: Vec<(String, Vec<AxisValue>)>, registry: &Registry) -> Result<Scenario, StudyError> {
+    let mut scenario = Scenario::read(path)?;
+    for (axis, values) in axes {
+        scenario.set(&axis, values.into_iter().map(Into::into).collect())?;
+    }
+    scenario.check(registry)?;
+    Ok(scenario)
+}
+
+fn run_sweep(
+    sweep: &Sweep<'_>,
+    path: &Path,
+    scenario: &Scenario,
+    world: &dyn World,
+    out: PathBuf,
+    program: &Path,
+) -> Result<(), StudyError> {
+    let program = Program::of(program).map_err(|error| StudyError::File {
+        path: program.to_owned(),
+        action: "read",
+        reason: error.to_string(),
+    })?;
+    let folder = Folder::open(out, path, scenario, world, program, false)?;
+    let points = scenario.points();
+    let journal = folder.journal();
+    let tasks: Vec<_> = points.iter().map(|point| Task { scenario, point, world, journal }).collect();
+    let results = sweep.run(&tasks, |_| ())?;
+    folder.finish(scenario, sweep.registry, &results)
+}
+
+fn interrupted(python: Python<'_>) -> PyResult<()> {
+    python.check_signals()
+}
+
+fn refuse(error: &StudyError) -> PyErr {
+    let message = error.to_string();
+    if error.is_bad_input() { ScenarioError::new_err(message) } else { WorldError::new_err(message) }
+}
+
+/// The extension module.
+#[pymodule]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
+    module.add("WorldError", module.py().get_type::<WorldError>())?;
+    module.add_function(wrap_pyfunction!(run, module)?)
+}

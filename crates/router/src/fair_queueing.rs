@@ -1,0 +1,382 @@
+//! Fair queueing: packets leave in the order in which a bit-by-bit round robin over the flows would finish them
+//! (Demers, Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", SIGCOMM 1989, section 2). The
+//! router of PCP section 4.2.2.
+//!
+//! Every packet gets the round `F` in which the fluid (`fluid.rs`) would send its last bit; the least `F` leaves first.
+//! When the buffer is full the flow with the longest queue loses its latest packet, so a flow that sends too much hurts
+//! only itself.
+//!
+//! **Bound.** Counted when packets leave, each flow has got what the fluid gave it, give or take one packet of the
+//! largest size `P`:
+//! - not more than `P` behind, by Parekh and Gallager 1993, theorem 2;
+//! - not more than `P` ahead: a packet leaves with the least `F`. If its flow is ahead some flow `j` is behind, so the
+//!   round has passed the start of `j`'s first packet, `R > F_j - P >= F - P`. (This needs equal weights.)
+//!
+//! A packet that arrives while another is being transmitted meets the fluid as it will be at the end of that
+//! transmission, where the choice falls. A flow is forgotten when it has neither packets here nor fluid left.
+//!
+//! *Deviations*: without the paper's allowance `delta`, by which flows that send little may be served earlier.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use rampmeter_units::{Bytes, Stream, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::flow_table::FlowTable;
+use crate::fluid::{Fluid, Round};
+use crate::indexed_heap::IndexedHeap;
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
+
+/// Tunables of fair queueing. Without either limit nothing is ever dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Most packets that may wait, of all flows together. If given, the longest queue is that with most packets.
+    pub packets: Option<u64>,
+    /// Most bytes that may wait, of all flows together.
+    pub bytes: Option<Bytes>,
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        if self.packets == Some(0) || self.bytes == Some(Bytes::ZERO) {
+            return Err("the buffer holds nothing: give packets = 1 or more, or bytes = \"1500 B\" or more".into());
+        }
+        Ok(())
+    }
+}
+
+/// What waits of one flow.
+#[derive(Debug)]
+struct Queue<P> {
+    /// Packets with the rounds in which they would finish.
+    packets: VecDeque<(Round, P)>,
+    bytes: Bytes,
+}
+
+impl<P> Default for Queue<P> {
+    fn default() -> Self {
+        Self { packets: VecDeque::new(), bytes: Bytes::ZERO }
+    }
+}
+
+/// A fair queue.
+#[derive(Debug)]
+pub struct FairQueueing<P> {
+    most_packets: u64,
+    most_bytes: Bytes,
+    flows: FlowTable<Queue<P>>,
+    fluid: Fluid,
+    /// Flows with packets, by the round in which the first of them would finish.
+    next: IndexedHeap<Round>,
+    /// Flows with packets, the longest queue first.
+    longest: IndexedHeap<Reverse<u64>>,
+    backlog: Backlog,
+    dropped_later: u64,
+}
+
+impl<P: Parcel> FairQueueing<P> {
+    /// Bytes of `flow` that wait.
+    pub fn queued(&self, flow: u64) -> Bytes {
+        self.flows.find(flow).map_or(Bytes::ZERO, |slot| self.flows[slot].bytes)
+    }
+
+    fn is_over_full(&self) -> bool {
+        self.backlog.packets > self.most_packets || self.backlog.bytes > self.most_bytes
+    }
+
+    /// Throws out the latest packet of the flow with the longest queue.
+    fn drop_from_longest(&mut self) -> Option<(usize, P)> {
+        let (_, slot) = self.longest.first()?;
+        let (finish, packet) = self.flows[slot].packets.pop_back()?;
+        self.fluid.withdraw(slot, finish, packet.bytes());
+        self.took_out(slot, packet.bytes());
+        Some((slot, packet))
+    }
+
+    /// A packet of `bytes` has left the queue in `slot`.
+    fn took_out(&mut self, slot: usize, bytes: Bytes) {
+        self.flows[slot].bytes -= bytes;
+        self.backlog.packets -= 1;
+        self.backlog.bytes -= bytes;
+        self.sort(slot);
+        while let Some(dry) = self.fluid.run_dry() {
+            if dry != slot {
+                self.forget_if_idle(dry);
+            }
+        }
+        self.forget_if_idle(slot);
+    }
+
+    /// Moves the flow in `slot` to its place among the others.
+    fn sort(&mut self, slot: usize) {
+        let queue = &self.flows[slot];
+        let Some((finish, _)) = queue.packets.front() else {
+            self.next.remove(slot);
+            self.longest.remove(slot);
+            return;
+        };
+        self.next.set(slot, *finish);
+        let counts_packets = self.most_packets < u64::MAX;
+        let length = if counts_packets { queue.packets.len() as u64 } else { queue.bytes.as_u64() };
+        self.longest.set(slot, Reverse(length));
+    }
+
+    fn forget_if_idle(&mut self, slot: usize) {
+        if self.flows[slot].packets.is_empty() && !self.fluid.is_active(slot) {
+            self.flows.release(slot);
+        }
+    }
+}
+
+impl<P: Parcel + Send> Discipline<P> for FairQueueing<P> {
+    type Config = Config;
+
+    fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
+        Self {
+            most_packets: config.packets.unwrap_or(u64::MAX),
+            most_bytes: config.bytes.unwrap_or(Bytes::MAX),
+            flows: FlowTable::default(),
+            fluid: Fluid::default(),
+            next: IndexedHeap::default(),
+            longest: IndexedHeap::default(),
+            backlog: Backlog::default(),
+            dropped_later: 0,
+        }
+    }
+}
+
+impl<P: Parcel> Router<P> for FairQueueing<P> {
+    fn enqueue(&mut self, _now: Time, packet: P) -> Verdict<P> {
+        let bytes = packet.bytes();
+        let slot = self.flows.find_or_take(packet.flow());
+        let finish = self.fluid.arrive(slot, bytes);
+        self.flows[slot].packets.push_back((finish, packet));
+        self.flows[slot].bytes += bytes;
+        self.backlog.packets += 1;
+        self.backlog.bytes += bytes;
+        self.sort(slot);
+        if !self.is_over_full() {
+            return Verdict::Queued;
+        }
+        let Some((loser, packet)) = self.drop_from_longest() else { return Verdict::Queued };
+        // Small packets make room for a large one by the number; the verdict has place for the first.
+        while self.is_over_full() && self.drop_from_longest().is_some() {
+            self.dropped_later += 1;
+        }
+        if loser == slot { Verdict::Dropped(packet) } else { Verdict::Displaced(packet) }
+    }
+
+    fn dequeue(&mut self, _now: Time) -> Option<P> {
+        let (_, slot) = self.next.first()?;
+        let (_, packet) = self.flows[slot].packets.pop_front()?;
+        self.fluid.serve(packet.bytes());
+        self.took_out(slot, packet.bytes());
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn tally(&self) -> Tally {
+        Tally { dropped_later: self.dropped_later, marked: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::iter::repeat_n;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::router::tests::{ENVIRONMENT, TestParcel};
+
+    const LARGEST: u64 = 1500;
+
+    fn queue(config: &Config) -> FairQueueing<TestParcel> {
+        FairQueueing::new(config, ENVIRONMENT, Stream::from_seed(1))
+    }
+
+    fn unlimited() -> FairQueueing<TestParcel> {
+        queue(&Config::default())
+    }
+
+    /// Packets that arrive (flow and bytes) and, in between, chances to leave.
+    fn steps() -> impl Strategy<Value = Vec<Option<TestParcel>>> {
+        let packet = (0u64..8, 40..=LARGEST).prop_map(|(flow, bytes)| TestParcel::new(flow, bytes));
+        // Flow 0 sends more than the others.
+        let greedy = (40..=LARGEST).prop_map(|bytes| TestParcel::new(0, bytes));
+        prop::collection::vec(
+            prop_oneof![2 => packet.prop_map(Some), 1 => greedy.prop_map(Some), 2 => Just(None)],
+            1..400,
+        )
+    }
+
+    /// Bit-sliced round robin as one would write it down, flow by flow and in floating point.
+    #[derive(Default)]
+    struct PlainFluid {
+        left: BTreeMap<u64, f64>,
+        served: BTreeMap<u64, f64>,
+    }
+
+    impl PlainFluid {
+        fn serve(&mut self, mut bytes: f64) {
+            while bytes > 1e-9 && !self.left.is_empty() {
+                let least = self.left.values().copied().fold(f64::MAX, f64::min);
+                let slice = least.min(bytes / self.left.len() as f64);
+                for (flow, left) in &mut self.left {
+                    *left -= slice;
+                    *self.served.entry(*flow).or_default() += slice;
+                    bytes -= slice;
+                }
+                self.left.retain(|_, left| *left > 1e-9);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_flow_is_within_one_largest_packet_of_the_bit_sliced_fluid(steps in steps()) {
+            let (mut queue, mut fluid) = (unlimited(), PlainFluid::default());
+            let mut sent = BTreeMap::<u64, f64>::new();
+            for step in steps.into_iter().chain(repeat_n(None, 400)) {
+                if let Some(packet) = step {
+                    *fluid.left.entry(packet.flow).or_default() += packet.bytes.as_f64();
+                    prop_assert_eq!(queue.enqueue(Time::ZERO, packet), Verdict::Queued);
+                } else if let Some(packet) = queue.dequeue(Time::ZERO) {
+                    *sent.entry(packet.flow).or_default() += packet.bytes.as_f64();
+                    fluid.serve(packet.bytes.as_f64());
+                }
+                for (flow, served) in &fluid.served {
+                    let ahead = sent.get(flow).copied().unwrap_or_default() - served;
+                    prop_assert!(ahead.abs() <= LARGEST as f64 + 1e-3, "flow {flow} is {ahead} bytes ahead");
+                }
+            }
+            prop_assert_eq!(queue.flows.len(), 0);
+        }
+
+        #[test]
+        fn bytes_in_are_bytes_out_or_dropped_and_nothing_is_left_behind(
+            steps in steps(),
+            packets in prop::option::of(1u64..20),
+            bytes in prop::option::of(1500u64..20_000),
+        ) {
+            let mut queue = queue(&Config { packets, bytes: bytes.map(Bytes::new) });
+            let (mut offered, mut out) = (0u64, 0u64);
+            let (mut bytes_in, mut bytes_out) = (Bytes::ZERO, Bytes::ZERO);
+            for step in steps.into_iter().chain(repeat_n(None, 400)) {
+                let gone = match step {
+                    Some(packet) => {
+                        offered += 1;
+                        bytes_in += packet.bytes;
+                        match queue.enqueue(Time::ZERO, packet) {
+                            Verdict::Queued => None,
+                            Verdict::Dropped(refused) => {
+                                prop_assert_eq!(refused, packet);
+                                Some(refused)
+                            }
+                            Verdict::Displaced(other) => Some(other),
+                        }
+                    }
+                    None => queue.dequeue(Time::ZERO),
+                };
+                if let Some(packet) = gone {
+                    out += 1;
+                    bytes_out += packet.bytes;
+                }
+                prop_assert!(!queue.is_over_full());
+                let waiting = (0..8).map(|flow| queue.queued(flow)).sum::<Bytes>();
+                prop_assert_eq!(waiting, queue.backlog().bytes);
+            }
+            prop_assert_eq!(queue.backlog(), Backlog::default());
+            prop_assert_eq!(offered, out + queue.tally().dropped_later);
+            prop_assert!(bytes_in == bytes_out || queue.tally().dropped_later > 0);
+            prop_assert_eq!(queue.flows.len(), 0);
+            prop_assert_eq!(queue.next.len() + queue.longest.len(), 0);
+        }
+
+        #[test]
+        fn the_packets_of_a_flow_keep_their_order(steps in steps()) {
+            let mut queue = queue(&Config { packets: Some(12), bytes: None });
+            let (mut number, mut last) = (0u64, BTreeMap::new());
+            for step in steps.into_iter().chain(repeat_n(None, 400)) {
+                if let Some(mut packet) = step {
+                    number += 1;
+                    packet.bytes = Bytes::new(40 + number);
+                    let _ = queue.enqueue(Time::ZERO, packet);
+                } else if let Some(packet) = queue.dequeue(Time::ZERO) {
+                    prop_assert!(last.insert(packet.flow, packet.bytes) < Some(packet.bytes));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_shared_half_and_half_whatever_the_sizes_of_packets() {
+        let mut queue = unlimited();
+        for _ in 0..1000 {
+            let _ = queue.enqueue(Time::ZERO, TestParcel::new(1, 1500));
+            let _ = queue.enqueue(Time::ZERO, TestParcel::new(2, 500));
+        }
+        let mut sent = [0; 3];
+        for _ in 0..1000 {
+            let packet = queue.dequeue(Time::ZERO).unwrap();
+            sent[packet.flow as usize] += packet.bytes.as_u64();
+        }
+        assert_eq!((sent[1], sent[2]), (375_000, 375_000));
+    }
+
+    #[test]
+    fn the_flow_with_the_longest_queue_loses_its_latest_packet() {
+        let mut queue = queue(&Config { packets: Some(3), bytes: None });
+        for bytes in [101, 102, 103] {
+            assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, bytes)), Verdict::Queued);
+        }
+        assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 104)), Verdict::Dropped(TestParcel::new(1, 104)));
+        assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(2, 900)), Verdict::Displaced(TestParcel::new(1, 103)));
+        assert_eq!(queue.queued(1), Bytes::new(203));
+        assert_eq!(queue.queued(2), Bytes::new(900));
+    }
+
+    #[test]
+    fn a_large_packet_displaces_as_many_small_ones_as_it_takes() {
+        let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(4000)) });
+        for _ in 0..40 {
+            assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 100)), Verdict::Queued);
+        }
+        assert!(matches!(queue.enqueue(Time::ZERO, TestParcel::new(2, 1500)), Verdict::Displaced(_)));
+        assert_eq!((queue.queued(1), queue.queued(2)), (Bytes::new(2500), Bytes::new(1500)));
+        assert_eq!(queue.tally().dropped_later, 14);
+    }
+
+    #[test]
+    fn a_million_short_flows_leave_no_trace() {
+        let mut queue = unlimited();
+        for flow in 0..1_000_000 {
+            assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(flow, 100)), Verdict::Queued);
+            if flow % 10 == 9 {
+                while queue.dequeue(Time::ZERO).is_some() {}
+            }
+        }
+        assert_eq!(queue.flows.len(), 0);
+        assert!(queue.flows.capacity() <= 10, "{}", queue.flows.capacity());
+    }
+
+    // Both keep two packets, and take turns although flow 1 had offered a hundred.
+    #[test]
+    fn a_flow_that_lost_packets_is_not_charged_for_them() {
+        let mut queue = queue(&Config { packets: Some(4), bytes: None });
+        for _ in 0..100 {
+            let _ = queue.enqueue(Time::ZERO, TestParcel::new(1, 1000));
+        }
+        for _ in 0..2 {
+            let _ = queue.enqueue(Time::ZERO, TestParcel::new(2, 1000));
+        }
+        let order: Vec<u64> = std::iter::from_fn(|| queue.dequeue(Time::ZERO)).map(|packet| packet.flow).collect();
+        assert_eq!((order[0] + order[1], order[2] + order[3]), (3, 3), "{order:?}");
+    }
+}

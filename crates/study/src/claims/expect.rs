@@ -1,0 +1,193 @@
+//! What a claim expects of its values: a bound for each, or a shape of all.
+//!
+//! A shape is judged by ratios between neighbours, so every expectation comes down to one number, the worst, and whether
+//! that is right.
+
+use std::fmt;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::Measured;
+
+/// An expectation, as in `expect = { at_most = 1.5 }`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Every value is this or less.
+    AtMost(f64),
+    /// Every value is this or more.
+    AtLeast(f64),
+    /// Every value is less than this.
+    Below(f64),
+    /// Every value is more than this.
+    Above(f64),
+    /// Every value is one of these or between them.
+    Between(f64, f64),
+    /// The greatest value is at most this many times the least.
+    FlatWithin(f64),
+    /// Values grow with this axis.
+    IncreasingIn(String),
+    /// Values shrink with this axis.
+    DecreasingIn(String),
+    /// Values grow in this order of an axis's values: `order = { scheme = ["fq", "pcp", "tcp"] }`.
+    Order(Table),
+}
+
+impl Bound {
+    /// Whether it fits a metric that tells apart `by`.
+    pub(crate) fn check(&self, by: &[String]) -> Result<(), String> {
+        let axis = match self {
+            Self::IncreasingIn(axis) | Self::DecreasingIn(axis) => axis,
+            Self::Order(order) => match (order.len(), order.iter().next()) {
+                (1, Some((axis, Value::Array(values)))) if values.len() > 1 => axis,
+                _ => return Err("`order` lists values of one axis: { scheme = [\"fq\", \"pcp\", \"tcp\"] }".into()),
+            },
+            Self::Between(low, high) if low > high => {
+                return Err(format!("between {low} and {high} there is nothing; swap them"));
+            }
+            _ => return Ok(()),
+        };
+        if by.contains(axis) { Ok(()) } else { Err(format!("the metric does not tell `{axis}` apart; add it to `by`")) }
+    }
+
+    /// The value nearest to breaking the bound, or furthest beyond it; of a shape, the worst ratio of neighbours. `None`
+    /// if a value is missing.
+    pub fn worst(&self, values: &[Measured]) -> Option<f64> {
+        let plain = values.iter().map(|measured| measured.value).collect::<Option<Vec<f64>>>()?;
+        let most = || plain.iter().copied().max_by(f64::total_cmp);
+        let least = || plain.iter().copied().min_by(f64::total_cmp);
+        match self {
+            Self::AtMost(_) | Self::Below(_) => most(),
+            Self::AtLeast(_) | Self::Above(_) => least(),
+            Self::Between(low, high) => {
+                let beyond = |value: &f64| (low - value).max(value - high);
+                plain.iter().copied().max_by(|a, b| beyond(a).total_cmp(&beyond(b)))
+            }
+            Self::FlatWithin(_) => Some(most()? / least()?),
+            Self::IncreasingIn(axis) => ratios(values, |at| rank(at.get(axis)?)).min_by(f64::total_cmp),
+            Self::DecreasingIn(axis) => ratios(values, |at| rank(at.get(axis)?)).max_by(f64::total_cmp),
+            Self::Order(order) => {
+                let (axis, listed) = order.iter().next()?;
+                let place = |value: &Value| listed.as_array()?.iter().position(|other| other == value);
+                ratios(values, |at| Some(place(at.get(axis)?)? as f64)).min_by(f64::total_cmp)
+            }
+        }
+    }
+
+    /// Whether its worst is a ratio of values, which has no unit.
+    pub fn is_shape(&self) -> bool {
+        matches!(self, Self::FlatWithin(_) | Self::IncreasingIn(_) | Self::DecreasingIn(_) | Self::Order(_))
+    }
+
+    /// Whether `worst` is right.
+    pub fn holds(&self, worst: f64) -> bool {
+        match self {
+            Self::AtMost(bound) | Self::FlatWithin(bound) => worst <= *bound,
+            Self::AtLeast(bound) => worst >= *bound,
+            Self::Below(bound) => worst < *bound,
+            Self::Above(bound) => worst > *bound,
+            Self::Between(low, high) => (*low..=*high).contains(&worst),
+            Self::IncreasingIn(_) | Self::Order(_) => worst > 1.0,
+            Self::DecreasingIn(_) => worst < 1.0,
+        }
+    }
+}
+
+/// Each value over the one before it in `rank`, among places that differ in nothing else. Places without a rank are none.
+fn ratios(values: &[Measured], rank: impl Fn(&Table) -> Option<f64>) -> impl Iterator<Item = f64> {
+    let mut ranked: Vec<(f64, &Measured)> = values.iter().filter_map(|value| Some((rank(&value.at)?, value))).collect();
+    ranked.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let mut ratios = Vec::new();
+    for (place, (rank, value)) in ranked.iter().enumerate() {
+        let differ_in_one = |other: &Measured| {
+            let differing = value.at.iter().filter(|(axis, here)| other.at.get(*axis) != Some(here));
+            differing.count() == 1
+        };
+        let before = ranked[..place].iter().rev().find(|(other, measured)| other < rank && differ_in_one(measured));
+        if let Some((_, before)) = before {
+            ratios.extend(value.value.zip(before.value).map(|(here, before)| here / before));
+        }
+    }
+    ratios.into_iter()
+}
+
+fn rank(value: &Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|whole| whole as f64))
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(bound) => write!(f, "at most {bound}"),
+            Self::AtLeast(bound) => write!(f, "at least {bound}"),
+            Self::Below(bound) => write!(f, "below {bound}"),
+            Self::Above(bound) => write!(f, "above {bound}"),
+            Self::Between(low, high) => write!(f, "{low} to {high}"),
+            Self::FlatWithin(bound) => write!(f, "flat within {bound}"),
+            Self::IncreasingIn(axis) => write!(f, "grows with {axis}"),
+            Self::DecreasingIn(axis) => write!(f, "shrinks with {axis}"),
+            Self::Order(order) => {
+                let values = order.values().filter_map(Value::as_array).flatten();
+                let names: Vec<String> =
+                    values.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).collect();
+                f.write_str(&names.join(" < "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(text: &str) -> Bound {
+        let table: Table = text.parse().unwrap();
+        table["expect"].clone().try_into().unwrap()
+    }
+
+    fn by(axis: &str, values: &[(Value, f64)]) -> Vec<Measured> {
+        let measured = |(at, value): &(Value, f64)| Measured {
+            at: std::iter::once((axis.to_owned(), at.clone())).collect(),
+            value: Some(*value),
+        };
+        values.iter().map(measured).collect()
+    }
+
+    #[test]
+    fn the_worst_value_decides() {
+        let values = by("load", &[(0.1.into(), 1.2), (0.2.into(), 0.8), (0.3.into(), 1.9)]);
+        for (text, worst, holds) in [
+            ("expect = { at_most = 1.9 }", 1.9, true),
+            ("expect = { below = 1.9 }", 1.9, false),
+            ("expect = { at_least = 0.9 }", 0.8, false),
+            ("expect = { above = 0.7 }", 0.8, true),
+            ("expect = { between = [0.5, 1.5] }", 1.9, false),
+            ("expect = { between = [0.0, 2.0] }", 1.9, true),
+            ("expect = { flat_within = 2.5 }", 1.9 / 0.8, true),
+            ("expect = { increasing_in = 'load' }", 0.8 / 1.2, false),
+            ("expect = { decreasing_in = 'load' }", 1.9 / 0.8, false),
+        ] {
+            let bound = bound(text);
+            assert_eq!(bound.worst(&values), Some(worst), "{text}");
+            assert_eq!(bound.holds(worst), holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn schemes_have_an_order_at_every_load() {
+        let order = bound("expect = { order = { scheme = ['fq', 'pcp', 'tcp'] } }");
+        assert_eq!(order.to_string(), "fq < pcp < tcp");
+        let schemes = |tcp| by("scheme", &[("tcp".into(), tcp), ("pcp".into(), 0.2), ("fq".into(), 0.1)]);
+        assert!(order.holds(order.worst(&schemes(0.3)).unwrap()));
+        assert!(!order.holds(order.worst(&schemes(0.15)).unwrap()));
+        assert!(order.check(&["load".into()]).unwrap_err().contains("add it to `by`"));
+    }
+
+    #[test]
+    fn a_missing_value_leaves_a_claim_unjudged() {
+        let mut values = by("load", &[(0.1.into(), 1.2), (0.2.into(), 0.8)]);
+        values[1].value = None;
+        assert_eq!(bound("expect = { at_most = 2 }").worst(&values), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! A `claims.toml`, read and checked against its scenarios before anything runs.
+
+use std::path::{Path, PathBuf};
+
+use rampmeter_control::Registry;
+use rampmeter_scenario::{Scenario, ScenarioError};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use toml::{Spanned, Table, Value};
+
+use super::{Bound, Metric};
+
+/// Why claims cannot be judged.
+#[derive(Debug, Error)]
+pub enum ClaimsError {
+    /// The file could not be read.
+    #[error("{}: cannot be read: {error}", file.display())]
+    Unreadable {
+        /// Its path.
+        file: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// Something in the file is wrong.
+    #[error("{}:{line}: {what}", file.display())]
+    Wrong {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        what: String,
+    },
+    /// A claim does not fit its scenario.
+    #[error("{}:{line}: claim `{id}`: {error}", file.display())]
+    Scenario {
+        /// The file.
+        file: PathBuf,
+        /// Where the claim begins, from 1.
+        line: usize,
+        /// The claim.
+        id: String,
+        /// What is wrong with the scenario or the values set.
+        error: ScenarioError,
+    },
+}
+
+/// What the authors of the file say of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It holds; if it ever does not, something broke.
+    Holds,
+    /// It does not hold yet; the note says how near it is.
+    Open,
+}
+
+/// A claim with its scenario.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Its name, unique in its file.
+    pub id: String,
+    /// Where in the paper it stands.
+    pub place: String,
+    /// What it says.
+    pub text: String,
+    /// The paper's own figure, where its text gives one.
+    pub paper: Option<String>,
+    /// What is measured.
+    pub metric: Metric,
+    /// What that must be like.
+    pub bound: Bound,
+    /// What we say of it.
+    pub status: Status,
+    /// The best figure so far and the reason, if it is open.
+    pub note: Option<String>,
+    /// The world it is tested in.
+    pub world: String,
+    /// The scenario's file.
+    pub file: PathBuf,
+    /// The scenario, its axes set.
+    pub scenario: Scenario,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default, rename = "paper")]
+    _paper: String,
+    claim: Vec<Spanned<Entry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    id: String,
+    r#where: String,
+    text: String,
+    paper: Option<String>,
+    scenario: PathBuf,
+    #[serde(default)]
+    set: Table,
+    #[serde(default)]
+    quick: Quick,
+    metric: Metric,
+    expect: Bound,
+    status: Status,
+    note: Option<String>,
+    #[serde(default = "simulated")]
+    world: String,
+}
+
+/// Whether a claim belongs to the quick ones, and with which values.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "`quick` should be true, false or values for axes: { seed = [1] }")]
+enum Quick {
+    Plain(bool),
+    With(Table),
+}
+
+impl Default for Quick {
+    fn default() -> Self {
+        Self::Plain(false)
+    }
+}
+
+fn simulated() -> String {
+    "simulated".to_owned()
+}
+
+/// Reads the claims of `file`; if `quick`, only those that are, with their quick values.
+pub fn read(file: &Path, quick: bool, registry: &Registry) -> Result<Vec<Claim>, ClaimsError> {
+    let text =
+        std::fs::read_to_string(file).map_err(|error| ClaimsError::Unreadable { file: file.to_owned(), error })?;
+    let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
+    let wrong = |at: usize, what: String| ClaimsError::Wrong { file: file.to_owned(), line: line(at), what };
+    let parsed: File = toml::from_str(&text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        wrong(at, error.message().replace('\n', " "))
+    })?;
+    let mut claims: Vec<Claim> = Vec::new();
+    for entry in parsed.claim {
+        let at = entry.span().start;
+        let entry = entry.into_inner();
+        let id = entry.id.clone();
+        if claims.iter().any(|claim| claim.id == id) {
+            return Err(wrong(at, format!("there are two claims called `{id}`; rename one")));
+        }
+        if entry.status == Status::Open && entry.note.is_none() {
+            let what = format!("claim `{id}` is open without a `note`; say the best figure so far and the reason");
+            return Err(wrong(at, what));
+        }
+        let values = match &entry.quick {
+            Quick::Plain(false) if quick => continue,
+            Quick::With(values) if quick => values.clone(),
+            Quick::Plain(_) | Quick::With(_) => Table::new(),
+        };
+        let path = file.with_file_name(&entry.scenario);
+        let scenario = prepare(&path, &entry.set, &values, registry).map_err(|error| ClaimsError::Scenario {
+            file: file.to_owned(),
+            line: line(at),
+            id: id.clone(),
+            error,
+        })?;
+        let named = scenario.points().first().and_then(|point| scenario.plan(point, registry).ok());
+        let links: Vec<&str> = named
+            .iter()
+            .flat_map(|plan| &plan.links)
+            .filter(|link| link.measured)
+            .map(|link| link.name.as_str())
+            .collect();
+        let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
+        entry
+            .metric
+            .check(&axes, &links)
+            .and_then(|()| entry.expect.check(entry.metric.by()))
+            .map_err(|what| wrong(at, format!("claim `{id}`: {what}")))?;
+        claims.push(Claim {
+            id,
+            place: entry.r#where,
+            text: entry.text,
+            paper: entry.paper,
+            metric: entry.metric,
+            bound: entry.expect,
+            status: entry.status,
+            note: entry.note,
+            world: entry.world,
+            file: path,
+            scenario,
+        });
+    }
+    Ok(claims)
+}
+
+fn prepare(path: &Path, set: &Table, quick: &Table, registry: &Registry) -> Result<Scenario, ScenarioError> {
+    let mut scenario = Scenario::read(path)?;
+    for (axis, values) in set.iter().chain(quick) {
+        let values = match values {
+            Value::Array(values) => values.clone(),
+            value => vec![value.clone()],
+        };
+        scenario.set(axis, values)?;
+    }
+    scenario.check(registry)?;
+    Ok(scenario)
+}

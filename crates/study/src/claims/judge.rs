@@ -1,0 +1,188 @@
+//! Runs what claims need, each point once however many claims look at it, and says which hold.
+
+use std::path::Path;
+
+use rampmeter_scenario::{Point, World};
+use serde::{Serialize, Serializer};
+
+use super::{Claim, Measured, Status};
+use crate::journal::short_hash;
+use crate::{Finished, Journal, Program, Progress, StudyError, Sweep, Task};
+
+/// Runs and judges.
+#[derive(Clone)]
+pub struct Judge<'a> {
+    /// How to run points.
+    pub sweep: Sweep<'a>,
+    /// The worlds there are; claims for others are not judged.
+    pub worlds: &'a [&'a dyn World],
+    /// Where finished points are kept.
+    pub folder: &'a Path,
+    /// The program that runs them.
+    pub program: &'a Program,
+}
+
+/// What became of a claim.
+#[derive(Debug)]
+pub struct Verdict<'a> {
+    /// The claim.
+    pub claim: &'a Claim,
+    /// The metric's values.
+    pub values: Vec<Measured>,
+    /// The one that decides.
+    pub measured: Option<f64>,
+    /// Whether it holds; `None` if it could not be judged.
+    pub holds: Option<bool>,
+    /// Why it could not be judged.
+    pub reason: Option<String>,
+}
+
+impl Verdict<'_> {
+    /// Said to hold, and does not.
+    pub fn is_broken(&self) -> bool {
+        self.claim.status == Status::Holds && self.holds == Some(false)
+    }
+
+    /// Said to be open, and holds.
+    pub fn is_news(&self) -> bool {
+        self.claim.status == Status::Open && self.holds == Some(true)
+    }
+
+    /// The unit of what is expected and measured, if it has a name.
+    pub fn unit(&self) -> Option<&str> {
+        self.claim.metric.unit().filter(|_| !self.claim.bound.is_shape())
+    }
+
+    /// What is expected, with the unit.
+    pub fn expect(&self) -> String {
+        self.unit().map_or_else(|| self.claim.bound.to_string(), |unit| format!("{} {unit}", self.claim.bound))
+    }
+}
+
+impl Serialize for Verdict<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Object<'v> {
+            id: &'v str,
+            r#where: &'v str,
+            text: &'v str,
+            paper: Option<&'v str>,
+            expect: String,
+            measured: Option<f64>,
+            holds: Option<bool>,
+            status: Status,
+            values: &'v [Measured],
+            note: Option<&'v str>,
+            reason: Option<&'v str>,
+        }
+        let claim = self.claim;
+        Object {
+            id: &claim.id,
+            r#where: &claim.place,
+            text: &claim.text,
+            paper: claim.paper.as_deref(),
+            expect: self.expect(),
+            measured: self.measured,
+            holds: self.holds,
+            status: claim.status,
+            values: &self.values,
+            note: claim.note.as_deref(),
+            reason: self.reason.as_deref(),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// The runs of one scenario's text in one world.
+struct Group<'a> {
+    claim: &'a Claim,
+    world: &'a dyn World,
+    journal: Journal,
+    points: Vec<Point>,
+    results: Vec<Finished>,
+}
+
+impl Judge<'_> {
+    /// Judges `claims`, in their order.
+    pub fn judge<'c>(
+        &self,
+        claims: &'c [Claim],
+        mut watch: impl FnMut(Progress),
+    ) -> Result<Vec<Verdict<'c>>, StudyError> {
+        let mut groups = self.groups(claims)?;
+        let total = groups.iter().map(|group| group.points.len()).sum();
+        let mut before = Progress { done: 0, kept: 0, total, left: None };
+        for world in self.worlds {
+            let mine = || groups.iter().filter(|group| group.world.name() == world.name());
+            let task = |group, point| {
+                let Group { claim, world, journal, .. }: &Group<'_> = group;
+                Task { scenario: &claim.scenario, point, world: *world, journal }
+            };
+            let tasks: Vec<Task<'_>> =
+                mine().flat_map(|group| group.points.iter().map(move |point| task(group, point))).collect();
+            let results = self.sweep.run(&tasks, |now| {
+                watch(Progress { done: before.done + now.done, kept: before.kept + now.kept, total, left: now.left });
+            })?;
+            before.done += results.len();
+            let mut results = results.into_iter();
+            for group in groups.iter_mut().filter(|group| group.world.name() == world.name()) {
+                group.results = results.by_ref().take(group.points.len()).collect();
+            }
+        }
+        Ok(claims.iter().map(|claim| verdict(claim, groups.iter().find(|group| group.is_of(claim)))).collect())
+    }
+
+    /// What has to run, each point once.
+    fn groups<'c>(&'c self, claims: &'c [Claim]) -> Result<Vec<Group<'c>>, StudyError> {
+        let mut groups: Vec<Group<'c>> = Vec::new();
+        for claim in claims {
+            let Some(world) = self.worlds.iter().copied().find(|world| world.name() == claim.world) else { continue };
+            let known = groups.iter().position(|group| group.is_of(claim));
+            let place = if let Some(place) = known {
+                place
+            } else {
+                let stem = claim.file.file_stem().unwrap_or_default().to_string_lossy();
+                let name = format!("{stem}-{}", short_hash(&[&claim.scenario.hash(), world.name()]));
+                let journal = Journal::open(self.folder.join(name), self.program.clone())?;
+                groups.push(Group { claim, world, journal, points: Vec::new(), results: Vec::new() });
+                groups.len() - 1
+            };
+            for point in claim.scenario.points().into_iter().filter(|point| claim.metric.needs(point)) {
+                if !groups[place].points.contains(&point) {
+                    groups[place].points.push(point);
+                }
+            }
+        }
+        Ok(groups)
+    }
+}
+
+impl Group<'_> {
+    fn is_of(&self, claim: &Claim) -> bool {
+        self.claim.scenario.hash() == claim.scenario.hash() && self.world.name() == claim.world
+    }
+}
+
+fn verdict<'c>(claim: &'c Claim, group: Option<&Group<'_>>) -> Verdict<'c> {
+    let unjudged = |reason| Verdict { claim, values: Vec::new(), measured: None, holds: None, reason: Some(reason) };
+    let Some(group) = group else { return unjudged(format!("there is no {} world here", claim.world)) };
+    let wanted = claim.scenario.points();
+    let mine = || {
+        let pairs = group.points.iter().zip(&group.results);
+        pairs.filter(|(point, _)| claim.metric.needs(point) && wanted.contains(point)).map(|(_, result)| result)
+    };
+    let skipped = mine().find_map(|result| match result {
+        Finished::Skipped(skipped) => Some(skipped.reason.clone()),
+        Finished::Run(_) => None,
+    });
+    if let Some(reason) = skipped {
+        return unjudged(reason);
+    }
+    let runs: Vec<_> = mine().filter_map(Finished::summary).collect();
+    let values = claim.metric.values(&runs);
+    let measured = claim.bound.worst(&values);
+    let holds = measured.map(|worst| claim.bound.holds(worst));
+    let reason = measured.is_none().then(|| "a run has no such figure, or nothing was run".to_owned());
+    // What has no figure does not hold: a scheme that completes nothing has no mean response.
+    Verdict { claim, values, measured, holds: holds.or(Some(false)), reason }
+}

@@ -1,0 +1,232 @@
+//! A metric: one figure of the runs, averaged over what the claim does not tell apart.
+//!
+//! ```text
+//!   mean | median | least | most = "flows.response_mean_s"   the figure, by its place in a run's JSON object
+//!   where = { scheme = "pcp" }                               of these runs
+//!   relative_to | minus = { scheme = "fq" }                  divided by, or less, the same figure of these runs: the
+//!                                                            same point with these values instead
+//!   by = ["load"]                                            one value for every load; all else is averaged
+//!   in = { RTT = 0.025 }                                     divided by this, and called so
+//! ```
+
+use rampmeter_scenario::{FlowSummary, LinkSummary, Point, Summary};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+/// What a claim measures.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Entry")]
+pub struct Metric {
+    average: Average,
+    figure: String,
+    of: Table,
+    against: Option<Against>,
+    by: Vec<String>,
+    unit: Option<(String, f64)>,
+}
+
+/// How values of several runs become one.
+#[derive(Debug, Clone, Copy)]
+enum Average {
+    Mean,
+    Median,
+    Least,
+    Most,
+}
+
+/// What a figure is compared with.
+#[derive(Debug, Clone)]
+enum Against {
+    Quotient(Table),
+    Difference(Table),
+}
+
+/// A metric's value at one place.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// The values of the axes in `by`.
+    pub at: Table,
+    /// The value; `None` if a run has no such figure.
+    pub value: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    mean: Option<String>,
+    median: Option<String>,
+    least: Option<String>,
+    most: Option<String>,
+    #[serde(default)]
+    r#where: Table,
+    relative_to: Option<Table>,
+    minus: Option<Table>,
+    #[serde(default)]
+    by: Vec<String>,
+    r#in: Option<Table>,
+}
+
+impl TryFrom<Entry> for Metric {
+    type Error = String;
+
+    fn try_from(entry: Entry) -> Result<Self, String> {
+        let averages = [
+            (Average::Mean, entry.mean),
+            (Average::Median, entry.median),
+            (Average::Least, entry.least),
+            (Average::Most, entry.most),
+        ];
+        let mut named = averages.into_iter().filter_map(|(average, figure)| Some((average, figure?)));
+        let (Some((average, figure)), None) = (named.next(), named.next()) else {
+            return Err("a metric has one of mean, median, least, most = \"flows.response_mean_s\"".into());
+        };
+        let against = match (entry.relative_to, entry.minus) {
+            (Some(_), Some(_)) => return Err("a metric has `relative_to` or `minus`; remove one".into()),
+            (quotient, difference) => quotient.map(Against::Quotient).or(difference.map(Against::Difference)),
+        };
+        let unit = entry.r#in.map(unit).transpose()?;
+        Ok(Self { average, figure, of: entry.r#where, against, by: entry.by, unit })
+    }
+}
+
+fn unit(table: Table) -> Result<(String, f64), String> {
+    let mut entries = table.into_iter();
+    match (entries.next(), entries.next()) {
+        (Some((name, size)), None) if number(&size).is_some_and(|size| size > 0.0) => {
+            Ok((name, number(&size).unwrap_or(1.0)))
+        }
+        _ => Err("`in` names one unit and how much it is, for example { RTT = 0.025 }".into()),
+    }
+}
+
+impl Metric {
+    /// The axes it tells apart.
+    pub fn by(&self) -> &[String] {
+        &self.by
+    }
+
+    /// The unit of its values, if it has a name.
+    pub fn unit(&self) -> Option<&str> {
+        self.unit.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// Whether it looks at `point`.
+    pub(crate) fn needs(&self, point: &Point) -> bool {
+        matches(point, &self.of) || self.other().is_some_and(|other| matches(point, &other))
+    }
+
+    /// Where the other side of the comparison is.
+    fn other(&self) -> Option<Table> {
+        match self.against.as_ref()? {
+            Against::Quotient(values) | Against::Difference(values) => Some(overridden(&self.of, values)),
+        }
+    }
+
+    /// Whether it fits a scenario with these axes and measured links.
+    pub(crate) fn check(&self, axes: &[&str], links: &[&str]) -> Result<(), String> {
+        let compared = match &self.against {
+            Some(Against::Quotient(values) | Against::Difference(values)) => Some(values),
+            None => None,
+        };
+        let named = self.of.keys().chain(compared.into_iter().flat_map(Table::keys)).chain(&self.by);
+        for axis in named {
+            if !axes.contains(&axis.as_str()) {
+                return Err(format!("no axis is called `{axis}`; the scenario has {}", axes.join(", ")));
+            }
+        }
+        let flows = serde_json::to_value(FlowSummary::default()).unwrap_or_default();
+        let link = serde_json::to_value(LinkSummary::default()).unwrap_or_default();
+        let names = |value: &serde_json::Value| {
+            value.as_object().map(|object| object.keys().cloned().collect::<Vec<_>>()).unwrap_or_default()
+        };
+        let (flows, link) = (names(&flows), names(&link));
+        let known = match self.figure.split_once('.') {
+            None => self.figure == "data_packets",
+            Some(("flows", figure)) => flows.iter().any(|known| known == figure),
+            Some(("links", rest)) => rest
+                .rsplit_once('.')
+                .is_some_and(|(name, figure)| links.contains(&name) && link.iter().any(|known| known == figure)),
+            Some(_) => false,
+        };
+        if known {
+            return Ok(());
+        }
+        let advice = format!(
+            "there are data_packets, flows.({}) and links.({}).({})",
+            flows.join("|"),
+            links.join("|"),
+            link.join("|")
+        );
+        Err(format!("no figure is called `{}`; {advice}", self.figure))
+    }
+
+    /// Its values, in the order in which `runs` first show each place.
+    pub fn values(&self, runs: &[&Summary]) -> Vec<Measured> {
+        let mut places: Vec<Table> = Vec::new();
+        for run in runs.iter().filter(|run| matches(&run.point, &self.of)) {
+            let of = |axis: &String| Some((axis.clone(), run.point.get(axis)?.clone()));
+            let place: Table = self.by.iter().filter_map(of).collect();
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places.into_iter().map(|at| Measured { value: self.value(&at, runs), at }).collect()
+    }
+
+    fn value(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
+        let here = overridden(&self.of, place);
+        let value = self.averaged(&here, runs)?;
+        let value = match &self.against {
+            None => value,
+            Some(Against::Quotient(other)) => value / self.averaged(&overridden(&here, other), runs)?,
+            Some(Against::Difference(other)) => value - self.averaged(&overridden(&here, other), runs)?,
+        };
+        Some(value / self.unit.as_ref().map_or(1.0, |(_, size)| *size)).filter(|value| value.is_finite())
+    }
+
+    /// `None` if there is no run there, or one without this figure.
+    fn averaged(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
+        let there = runs.iter().filter(|run| matches(&run.point, place));
+        let mut values = there.map(|run| figure(run, &self.figure)).collect::<Option<Vec<f64>>>()?;
+        values.sort_by(f64::total_cmp);
+        let n = values.len();
+        match self.average {
+            _ if n == 0 => None,
+            Average::Mean => Some(values.iter().sum::<f64>() / n as f64),
+            Average::Median => Some(f64::midpoint(values[(n - 1) / 2], values[n / 2])),
+            Average::Least => values.first().copied(),
+            Average::Most => values.last().copied(),
+        }
+    }
+}
+
+/// `place` with the values of `other` in their stead.
+fn overridden(place: &Table, other: &Table) -> Table {
+    place.iter().chain(other).map(|(axis, value)| (axis.clone(), value.clone())).collect()
+}
+
+fn matches(point: &Point, place: &Table) -> bool {
+    place.iter().all(|(axis, wanted)| {
+        point.get(axis).is_some_and(|value| match (number(value), number(wanted)) {
+            (Some(value), Some(wanted)) => value == wanted,
+            _ => value == wanted,
+        })
+    })
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|whole| whole as f64))
+}
+
+/// A figure by its place in the run's JSON object; a link's name may have dots in it.
+fn figure(run: &Summary, path: &str) -> Option<f64> {
+    let run = serde_json::to_value(run).ok()?;
+    match path.split_once('.') {
+        None => run.get(path),
+        Some(("links", rest)) => {
+            rest.rsplit_once('.').and_then(|(name, figure)| run.get("links")?.get(name)?.get(figure))
+        }
+        Some((part, figure)) => run.get(part)?.get(figure),
+    }?
+    .as_f64()
+}

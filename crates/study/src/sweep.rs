@@ -1,0 +1,170 @@
+//! Points run on all cores, kept as they finish, and given in the order of the sweep.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rampmeter_control::Registry;
+use rampmeter_scenario::{Outcome, Plan, Point, Scenario, Summary, World, WorldError};
+
+use crate::record::Record;
+use crate::{Journal, StudyError};
+
+/// One point to run: of which scenario, in which world, and where its result is kept.
+#[derive(Clone, Copy)]
+pub struct Task<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// One of its points.
+    pub point: &'a Point,
+    /// Where it runs.
+    pub world: &'a dyn World,
+    /// Where its result is kept.
+    pub journal: &'a Journal,
+}
+
+/// What became of a point.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Finished {
+    /// It ran.
+    Run(Box<Summary>),
+    /// It asks for what its world does not have.
+    Skipped(Skipped),
+}
+
+impl Finished {
+    /// Its figures, if it ran.
+    pub fn summary(&self) -> Option<&Summary> {
+        match self {
+            Self::Run(summary) => Some(summary),
+            Self::Skipped(_) => None,
+        }
+    }
+}
+
+/// A point that its world cannot run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Skipped {
+    /// The point.
+    pub point: Point,
+    /// What the world lacks, and what would be right.
+    pub reason: String,
+}
+
+/// How far a sweep is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Points finished.
+    pub done: usize,
+    /// Of these, found in the journal.
+    pub kept: usize,
+    /// All points.
+    pub total: usize,
+    /// How long the rest will take, going by those that ran.
+    pub left: Option<Duration>,
+}
+
+/// How to run points.
+#[derive(Debug, Clone, Copy)]
+pub struct Sweep<'a> {
+    /// The controllers.
+    pub registry: &'a Registry,
+    /// Threads to run simulations on.
+    pub jobs: usize,
+    /// Set to stop after the points under way.
+    pub stop: &'a AtomicBool,
+}
+
+impl Sweep<'_> {
+    /// Runs `tasks`, of which each one whose journal has it is taken from there. Results are in the tasks' order.
+    pub fn run(&self, tasks: &[Task<'_>], mut watch: impl FnMut(Progress)) -> Result<Vec<Finished>, StudyError> {
+        let begun = Instant::now();
+        let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let mut results: Vec<Option<Finished>> = vec![None; tasks.len()];
+        let mut first_error: Option<(usize, StudyError)> = None;
+        let mut progress = Progress { done: 0, kept: 0, total: tasks.len(), left: None };
+        watch(progress);
+        thread::scope(|scope| {
+            let (send, receive) = mpsc::channel();
+            for _ in 0..self.threads(tasks) {
+                let (send, next, failed) = (send.clone(), &next, &failed);
+                scope.spawn(move || {
+                    while !self.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
+                        let place = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(task) = tasks.get(place) else { break };
+                        if send.send((place, task.run(self.registry))).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(send);
+            for (place, result) in receive {
+                match result {
+                    Ok((finished, kept)) => {
+                        results[place] = Some(finished);
+                        progress.done += 1;
+                        progress.kept += usize::from(kept);
+                        progress.left = time_left(begun.elapsed(), progress);
+                        watch(progress);
+                    }
+                    Err(StudyError::World { error: WorldError::Interrupted, .. }) => {}
+                    Err(error) => {
+                        failed.store(true, Ordering::Relaxed);
+                        if first_error.as_ref().is_none_or(|(first, _)| place < *first) {
+                            first_error = Some((place, error));
+                        }
+                    }
+                }
+            }
+        });
+        match (first_error, results.into_iter().collect::<Option<Vec<_>>>()) {
+            (Some((_, error)), _) => Err(error),
+            (None, Some(results)) => Ok(results),
+            (None, None) => Err(StudyError::Interrupted { done: progress.done, total: progress.total }),
+        }
+    }
+}
+
+impl Sweep<'_> {
+    /// Real packets need the machine to themselves.
+    fn threads(&self, tasks: &[Task<'_>]) -> usize {
+        let simulated = tasks.iter().all(|task| task.world.name() == "simulated");
+        if simulated { self.jobs.clamp(1, tasks.len().max(1)) } else { 1 }
+    }
+}
+
+/// Points that were kept took no time and say nothing about the others.
+fn time_left(elapsed: Duration, progress: Progress) -> Option<Duration> {
+    let ran = progress.done - progress.kept;
+    let left = progress.total - progress.done;
+    (ran > 0).then(|| elapsed.mul_f64(left as f64 / ran as f64))
+}
+
+impl Task<'_> {
+    /// Its result, and whether the journal had it.
+    fn run(&self, registry: &Registry) -> Result<(Finished, bool), StudyError> {
+        let plan = self.scenario.plan(self.point, registry)?;
+        if let Some(record) = self.journal.load(self.point) {
+            return Ok((self.summary(&plan, &record.outcome(), record.wall_s), true));
+        }
+        let begun = Instant::now();
+        let outcome = match self.world.run(&plan, registry) {
+            Ok(outcome) => outcome,
+            Err(error @ WorldError::Lacks { .. }) => {
+                let skipped = Skipped { point: self.point.clone(), reason: error.to_string() };
+                return Ok((Finished::Skipped(skipped), false));
+            }
+            Err(error) => return Err(StudyError::World { point: self.point.to_string(), error }),
+        };
+        let wall_s = begun.elapsed().as_secs_f64();
+        let record = Record::new(self.point.to_string(), self.journal.program(), wall_s, &outcome);
+        self.journal.store(self.point, &record)?;
+        Ok((self.summary(&plan, &outcome, wall_s), false))
+    }
+
+    fn summary(&self, plan: &Plan, outcome: &Outcome, wall_s: f64) -> Finished {
+        Finished::Run(Box::new(Summary::of(plan, outcome, self.world.name(), wall_s)))
+    }
+}

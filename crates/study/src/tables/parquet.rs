@@ -1,0 +1,159 @@
+//! A table of rows as a Parquet file: columns of four kinds, any cell may be empty, Snappy.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+
+use crate::StudyError;
+
+/// Rows held back and written together.
+const GROUP: usize = 1 << 17;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Whole,
+    Number,
+    Truth,
+}
+
+/// What a row has in one column.
+#[derive(Debug, Clone)]
+pub(crate) enum Cell {
+    Text(ByteArray),
+    Whole(i64),
+    Number(f64),
+    Truth(bool),
+    Empty,
+}
+
+impl Cell {
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+
+    pub(crate) fn whole(count: u64) -> Self {
+        Self::Whole(count as i64)
+    }
+}
+
+impl From<Option<f64>> for Cell {
+    fn from(value: Option<f64>) -> Self {
+        value.map_or(Self::Empty, Self::Number)
+    }
+}
+
+impl From<Option<u64>> for Cell {
+    fn from(value: Option<u64>) -> Self {
+        value.map_or(Self::Empty, Self::whole)
+    }
+}
+
+/// Cells of one column; `present` is 1 for each row that has one.
+#[derive(Default)]
+struct Column {
+    present: Vec<i16>,
+    texts: Vec<ByteArray>,
+    wholes: Vec<i64>,
+    numbers: Vec<f64>,
+    truths: Vec<bool>,
+}
+
+impl Column {
+    fn push(&mut self, cell: Cell) {
+        self.present.push(i16::from(!matches!(cell, Cell::Empty)));
+        match cell {
+            Cell::Text(text) => self.texts.push(text),
+            Cell::Whole(whole) => self.wholes.push(whole),
+            Cell::Number(number) => self.numbers.push(number),
+            Cell::Truth(truth) => self.truths.push(truth),
+            Cell::Empty => {}
+        }
+    }
+}
+
+/// A table under construction.
+pub(crate) struct Table {
+    path: PathBuf,
+    beside: PathBuf,
+    writer: SerializedFileWriter<File>,
+    kinds: Vec<Kind>,
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+impl Table {
+    /// A table that will stand at `path` once it is closed.
+    pub(crate) fn create(path: &Path, columns: &[(String, Kind)]) -> Result<Self, StudyError> {
+        let refuse = |error: ParquetError| StudyError::file(path, "written", &error);
+        let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+        let fields = columns.iter().map(|(name, kind)| field(name, *kind)).collect::<Result<Vec<_>, _>>();
+        let schema = Type::group_type_builder("table").with_fields(fields.map_err(refuse)?).build().map_err(refuse)?;
+        let file = File::create(&beside).map_err(|error| StudyError::file(path, "written", &error))?;
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(refuse)?;
+        let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
+        let columns = kinds.iter().map(|_| Column::default()).collect();
+        Ok(Self { path: path.to_owned(), beside, writer, kinds, columns, rows: 0 })
+    }
+
+    /// Adds a row: a cell for every column.
+    pub(crate) fn row(&mut self, cells: impl Iterator<Item = Cell>) -> Result<(), StudyError> {
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            column.push(cell);
+        }
+        self.rows += 1;
+        if self.rows == GROUP { self.flush() } else { Ok(()) }
+    }
+
+    /// Puts the table where it belongs.
+    pub(crate) fn close(mut self) -> Result<(), StudyError> {
+        if self.rows > 0 {
+            self.flush()?;
+        }
+        self.writer.close().map_err(|error| StudyError::file(&self.path, "written", &error))?;
+        std::fs::rename(&self.beside, &self.path).map_err(|error| StudyError::file(&self.path, "written", &error))
+    }
+
+    fn flush(&mut self) -> Result<(), StudyError> {
+        self.write_group().map_err(|error| StudyError::file(&self.path, "written", &error))
+    }
+
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for (kind, column) in self.kinds.iter().zip(&mut self.columns) {
+            let Column { present, texts, wholes, numbers, truths } = std::mem::take(column);
+            let Some(mut writer) = group.next_column()? else { break };
+            let present = Some(present.as_slice());
+            match kind {
+                Kind::Text => writer.typed::<ByteArrayType>().write_batch(&texts, present, None)?,
+                Kind::Whole => writer.typed::<Int64Type>().write_batch(&wholes, present, None)?,
+                Kind::Number => writer.typed::<DoubleType>().write_batch(&numbers, present, None)?,
+                Kind::Truth => writer.typed::<BoolType>().write_batch(&truths, present, None)?,
+            };
+            writer.close()?;
+        }
+        group.close()?;
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+fn field(name: &str, kind: Kind) -> Result<Arc<Type>, ParquetError> {
+    let (physical, logical) = match kind {
+        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Kind::Whole => (Physical::INT64, None),
+        Kind::Number => (Physical::DOUBLE, None),
+        Kind::Truth => (Physical::BOOLEAN, None),
+    };
+    let builder = Type::primitive_type_builder(name, physical).with_logical_type(logical);
+    builder.with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
+}

@@ -1,0 +1,147 @@
+//! Claims are read with their mistakes named, run once a point, and judged by their bounds.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Made, TEXT};
+use rampmeter_control::Registry;
+use rampmeter_study::claims::{self, Claim, Judge, Verdict};
+use rampmeter_study::{Program, Sweep};
+use tempfile::{TempDir, tempdir};
+
+/// Responses are `100 ms * load`, twice that under newreno, and a millisecond more per seed: see [`Made`].
+const GOOD: &str = r#"paper = "P"
+[[claim]]
+id = "twice"
+where = "Figure 1"
+text = "NewReno takes about twice as long"
+scenario = "six.toml"
+quick = { seed = [1] }
+metric = { mean = "flows.response_mean_s", where = { scheme = "newreno" }, relative_to = { scheme = "reno" }, by = ["load"] }
+expect = { between = [1.9, 2.0] }
+status = "holds"
+[[claim]]
+id = "growth"
+where = "Figure 1"
+text = "Responses grow"
+scenario = "six.toml"
+set = { scheme = ["reno"] }
+metric = { median = "flows.response_p50_s", by = ["load"], in = { ms = 0.001 } }
+expect = { increasing_in = "load" }
+status = "open"
+note = "not tried"
+[[claim]]
+id = "queue"
+where = "Figure 2"
+text = "No queue"
+scenario = "six.toml"
+quick = true
+metric = { most = "links.wire.queue_mean_packets", where = { scheme = "reno" } }
+expect = { below = 1 }
+status = "holds"
+"#;
+
+fn folder(claims: &str) -> (TempDir, PathBuf) {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("six.toml"), TEXT).unwrap();
+    let file = folder.path().join("claims.toml");
+    fs::write(&file, claims).unwrap();
+    (folder, file)
+}
+
+fn read(text: &str, quick: bool) -> Result<Vec<Claim>, String> {
+    let (_folder, file) = folder(text);
+    let name = format!("{}/", file.parent().unwrap().display());
+    claims::read(&file, quick, &Registry::default()).map_err(|error| error.to_string().replace(&name, ""))
+}
+
+fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<Verdict<'c>> {
+    let (registry, stop, program) = (Registry::default(), AtomicBool::new(false), Program::this().unwrap());
+    let sweep = Sweep { registry: &registry, jobs: 2, stop: &stop };
+    Judge { sweep, worlds: &[world], folder: points, program: &program }.judge(claims, |_| {}).unwrap()
+}
+
+#[test]
+fn bounds_and_shapes_are_judged_by_the_value_that_decides() {
+    let (points, world) = (tempdir().unwrap(), Made::default());
+    let claims = read(GOOD, false).unwrap();
+    let verdicts = judge(&claims, &world, points.path());
+    // Means over seeds 1 and 2: 51.5 over 26.5 ms at load 0.25 and 101.5 over 51.5 at 0.5; the latter is nearer to 2.
+    assert!((verdicts[0].measured.unwrap() - 101.5 / 51.5).abs() < 1e-9 && verdicts[0].holds == Some(true));
+    assert!((verdicts[1].measured.unwrap() - 51.5 / 26.5).abs() < 1e-9 && verdicts[1].is_news());
+    assert!((verdicts[2].measured.unwrap() - 5.0).abs() < 1e-9 && verdicts[2].is_broken());
+    assert_eq!(world.runs.load(Ordering::SeqCst), 8, "each point once, and none that no claim needs");
+    judge(&claims, &world, points.path());
+    assert_eq!(world.runs.load(Ordering::SeqCst), 8, "kept for the next time");
+
+    let json = serde_json::to_string(&verdicts[1]).unwrap();
+    let start = r#"{"id":"growth","where":"Figure 1","text":"Responses grow","paper":null,"expect":"grows with load","measured":1.94"#;
+    assert!(
+        json.starts_with(start) && json.contains(r#""holds":true,"status":"open","values":[{"at":{"load":0.25}"#),
+        "{json}"
+    );
+}
+
+#[test]
+fn quick_claims_run_with_their_quick_values() {
+    let (points, world) = (tempdir().unwrap(), Made::default());
+    let claims = read(GOOD, true).unwrap();
+    assert_eq!(claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>(), ["twice", "queue"]);
+    let verdicts = judge(&claims, &world, points.path());
+    assert!((verdicts[0].measured.unwrap() - 101.0 / 51.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_claim_whose_world_is_not_here_is_not_judged() {
+    let (points, world) = (tempdir().unwrap(), Made::default());
+    let elsewhere = read(&GOOD.replace("quick = true", "world = \"emulated\""), false).unwrap();
+    let kernel =
+        read(&GOOD.replace("where = { scheme = \"reno\" } }", "where = { scheme = \"kernel\" } }"), false).unwrap();
+    for (claims, word) in [(elsewhere, "emulated"), (kernel, "kernel TCP")] {
+        let verdicts = judge(&claims, &world, points.path());
+        assert_eq!(verdicts[2].holds, None);
+        assert!(verdicts[2].reason.as_ref().unwrap().contains(word));
+    }
+}
+
+#[test]
+fn every_mistake_names_its_line_and_what_would_be_right() {
+    for (find, replace, line, advice) in [
+        ("id = \"twice\"", "ident = \"twice\"", 3, "unknown field `ident`"),
+        ("id = \"queue\"", "id = \"twice\"", 21, "rename one"),
+        ("status = \"open\"", "status = \"maybe\"", 19, "expected `holds` or `open`"),
+        ("note = \"not tried\"\n", "", 11, "say the best figure so far and the reason"),
+        ("\"six.toml\"", "\"seven.toml\"", 2, "seven.toml: cannot be read"),
+        ("set = { scheme", "set = { skeme", 11, "did you mean `scheme`?"),
+        ("by = [\"load\"], in", "by = [\"lode\"], in", 11, "no axis is called `lode`"),
+        ("increasing_in = \"load\"", "increasing_in = \"seed\"", 11, "add it to `by`"),
+        ("flows.response_p50_s", "flows.response", 11, "there are data_packets, flows.(completed|"),
+        ("links.wire.queue", "links.wyre.queue", 21, "links.(wire)"),
+        ("median = ", "median = \"data_packets\", mean = ", 17, "one of mean, median"),
+        ("in = { ms = 0.001 }", "in = { ms = 0 }", 17, "{ RTT = 0.025 }"),
+        ("below = 1", "bellow = 1", 28, "unknown variant `bellow`"),
+        ("quick = true", "quick = 7", 26, "`quick` should be true, false"),
+    ] {
+        assert!(GOOD.contains(find), "{find}");
+        let message = read(&GOOD.replacen(find, replace, 1), false).expect_err(replace);
+        assert!(message.starts_with(&format!("claims.toml:{line}: ")), "{replace}: {message}");
+        assert!(message.contains(advice) && message.lines().count() == 1, "{replace}: {message}");
+    }
+}
+
+#[test]
+fn the_papers_claims_are_in_order() {
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let mut found = 0;
+    for study in fs::read_dir(studies).unwrap() {
+        let file = study.unwrap().path().join("claims.toml");
+        if file.exists() {
+            found += claims::read(&file, false, &Registry::default()).unwrap().len();
+            claims::read(&file, true, &Registry::default()).unwrap();
+        }
+    }
+    assert!(found > 0);
+}

@@ -1,0 +1,161 @@
+//! A run folder keeps what is finished, and its tables do not depend on how they came about.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use common::{Made, TEXT};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use rampmeter_control::Registry;
+use rampmeter_scenario::{Point, Scenario, values};
+use rampmeter_study::{Finished, Folder, Program, Progress, StudyError, Sweep, Task};
+use tempfile::tempdir;
+
+const TABLES: [&str; 5] = ["runs", "links", "flows", "link_series", "flow_series"];
+
+fn scenario() -> Scenario {
+    Scenario::parse("six.toml", TEXT).unwrap()
+}
+
+struct Run<'a> {
+    folder: &'a Path,
+    scenario: &'a Scenario,
+    world: &'a Made,
+    jobs: usize,
+    fresh: bool,
+    /// Interrupted in this many runs from now; 0 for never.
+    stop_after: usize,
+}
+
+impl<'a> Run<'a> {
+    fn of(folder: &'a Path, scenario: &'a Scenario, world: &'a Made) -> Self {
+        Self { folder, scenario, world, jobs: 1, fresh: false, stop_after: 0 }
+    }
+
+    fn go(&self) -> Result<(Vec<Finished>, Progress), StudyError> {
+        let (registry, stop) = (Registry::default(), &self.world.stop);
+        stop.store(false, Ordering::SeqCst);
+        let last_run = if self.stop_after > 0 { self.world.runs.load(Ordering::SeqCst) + self.stop_after } else { 0 };
+        self.world.patience.store(last_run, Ordering::SeqCst);
+        let program = Program::this().unwrap();
+        let folder = Folder::open(self.folder, Path::new("six.toml"), self.scenario, self.world, program, self.fresh)?;
+        let points: Vec<Point> = self.scenario.points();
+        let task = |point| Task { scenario: self.scenario, point, world: self.world, journal: folder.journal() };
+        let tasks: Vec<Task<'_>> = points.iter().map(task).collect();
+        let sweep = Sweep { registry: &registry, jobs: self.jobs, stop };
+        let mut last = None;
+        let results = sweep.run(&tasks, |progress| last = Some(progress))?;
+        folder.finish(self.scenario, &registry, &results)?;
+        Ok((results, last.unwrap()))
+    }
+}
+
+fn tables(folder: &Path) -> Vec<Vec<u8>> {
+    TABLES.iter().map(|name| fs::read(folder.join(format!("{name}.parquet"))).unwrap()).collect()
+}
+
+#[test]
+fn tables_are_the_same_to_the_byte_on_one_thread_and_on_many() {
+    let (one, many) = (tempdir().unwrap(), tempdir().unwrap());
+    let (scenario, world) = (scenario(), Made::default());
+    Run::of(one.path(), &scenario, &world).go().unwrap();
+    Run { jobs: 4, ..Run::of(many.path(), &scenario, &world) }.go().unwrap();
+    assert_eq!(tables(one.path()), tables(many.path()));
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_was_and_ends_the_same() {
+    let (whole, broken) = (tempdir().unwrap(), tempdir().unwrap());
+    let (scenario, world) = (scenario(), Made::default());
+    Run::of(whole.path(), &scenario, &world).go().unwrap();
+    let before = world.runs.load(Ordering::SeqCst);
+    let error = Run { stop_after: 3, ..Run::of(broken.path(), &scenario, &world) }.go().unwrap_err();
+    assert!(matches!(error, StudyError::Interrupted { done: 3, total: 12 }), "{error}");
+    let (_, progress) = Run::of(broken.path(), &scenario, &world).go().unwrap();
+    assert_eq!(progress.kept, 3);
+    assert_eq!(world.runs.load(Ordering::SeqCst), before + 8, "no point ran twice");
+    assert_eq!(tables(whole.path()), tables(broken.path()));
+}
+
+#[test]
+fn a_complete_run_and_a_fresh_one_begin_anew() {
+    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run::of(folder.path(), &scenario, &world).go().unwrap();
+    let (_, progress) = Run::of(folder.path(), &scenario, &world).go().unwrap();
+    assert_eq!(progress.kept, 0);
+    Run { stop_after: 3, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap_err();
+    let (_, progress) = Run { fresh: true, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap();
+    assert_eq!(progress.kept, 0);
+}
+
+#[test]
+fn a_folder_of_another_run_is_left_alone() {
+    let (folder, world) = (tempdir().unwrap(), Made::default());
+    Run::of(folder.path(), &scenario(), &world).go().unwrap();
+    let mut fewer = scenario();
+    fewer.set("load", values("0.5")).unwrap();
+    let other = Scenario::parse("six.toml", &TEXT.replace("10 Mb/s", "11 Mb/s")).unwrap();
+    for (scenario, word) in [(&fewer, "other values of the axes"), (&other, "another scenario")] {
+        let error = Run::of(folder.path(), scenario, &world).go().unwrap_err();
+        assert!(error.is_bad_input() && error.to_string().contains(word), "{error}");
+    }
+    let strange = tempdir().unwrap();
+    fs::write(strange.path().join("thesis.tex"), "years of work").unwrap();
+    let error = Run::of(strange.path(), &scenario(), &world).go().unwrap_err();
+    assert!(error.is_bad_input() && strange.path().join("thesis.tex").exists(), "{error}");
+}
+
+#[test]
+fn half_a_file_is_no_finished_point() {
+    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run { stop_after: 5, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap_err();
+    for entry in fs::read_dir(folder.path().join("points")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..text.len() / 2]).unwrap();
+    }
+    let (_, progress) = Run::of(folder.path(), &scenario, &world).go().unwrap();
+    assert_eq!(progress.kept, 0);
+}
+
+#[test]
+fn points_that_the_world_cannot_run_are_left_out_and_named() {
+    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    let (results, _) = Run::of(folder.path(), &scenario, &world).go().unwrap();
+    assert_eq!(results.iter().filter(|result| result.summary().is_none()).count(), 4);
+    let about: serde_json::Value = serde_json::from_slice(&fs::read(folder.path().join("run.json")).unwrap()).unwrap();
+    assert_eq!((&about["points"], &about["finished"]), (&12.into(), &8.into()));
+    assert!(about["skipped"][0]["reason"].as_str().unwrap().contains("kernel TCP"), "{about}");
+    assert_eq!(about["scenario_sha256"], scenario.hash());
+}
+
+#[test]
+fn tables_are_tidy_and_typed() {
+    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run::of(folder.path(), &scenario, &world).go().unwrap();
+    let open = |name: &str| {
+        SerializedFileReader::new(fs::File::open(folder.path().join(format!("{name}.parquet"))).unwrap()).unwrap()
+    };
+    let runs = open("runs");
+    assert_eq!(runs.metadata().file_metadata().num_rows(), 8);
+    let first = runs.get_row_iter(None).unwrap().next().unwrap().unwrap().to_string();
+    assert!(first.starts_with(r#"{scheme: "reno", load: 0.25, seed: 1, world: "simulated", completed: "#), "{first}");
+    let flow = open("flows").get_row_iter(None).unwrap().next().unwrap().unwrap().to_string();
+    let start =
+        r#"{scheme: "reno", load: 0.25, seed: 1, flow: 0, traffic: "transfers", flow_scheme: "reno", measured: true"#;
+    assert!(flow.starts_with(start) && flow.contains("response_s: null, size_bytes: 50000"), "{flow}");
+    assert_eq!(open("link_series").metadata().file_metadata().num_rows(), 8);
+}
+
+#[test]
+fn an_axis_named_like_a_column_keeps_its_name() {
+    let text = TEXT.replace("load = [0.25, 0.5]", "load = [0.25, 0.5]\nlink = [50]").replace("= 50 }", "= \"$link\" }");
+    let (folder, world) = (tempdir().unwrap(), Made::default());
+    let scenario = Scenario::parse("six.toml", &text).unwrap();
+    Run::of(folder.path(), &scenario, &world).go().unwrap();
+    let file = fs::File::open(folder.path().join("links.parquet")).unwrap();
+    let row = SerializedFileReader::new(file).unwrap().get_row_iter(None).unwrap().next().unwrap().unwrap().to_string();
+    assert!(row.contains("link: 50") && row.contains("its_link: \"wire\""), "{row}");
+}

@@ -1,0 +1,99 @@
+//! Steady: keeps the queue short by taking delay for a signal.
+//!
+//! With `W` the window, `P` a packet, `d` the latest round trip above the least one, and `T` the bound on it:
+//!
+//! ```text
+//! d <= T:   W += P acked / W   a packet more every round trip; until `d` first exceeds T, W += acked
+//! d > T:    W *= 3/4           at most once per window of data
+//! a loss:   W *= 1/2           likewise
+//! ```
+//!
+//! All flows of a queue see `d > T` together, so that it drains and newcomers see how short the path is without it.
+
+use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, Sent, Settings};
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+use serde::Deserialize;
+
+/// Tunables of Steady.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// How long packets may wait in the queue.
+    pub target: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { target: Duration::from_millis(5) }
+    }
+}
+
+impl Settings for Config {}
+
+/// Steady.
+#[derive(Debug)]
+pub struct Steady {
+    target: Duration,
+    packet: Bytes,
+    window: f64,
+    starting: bool,
+    last_sent: u64,
+    /// Packets before this one left before the window was last cut.
+    cut_at: u64,
+}
+
+impl Steady {
+    fn cut(&mut self, number: u64, factor: f64) {
+        if number >= self.cut_at {
+            self.window = (self.window * factor).max(2.0 * self.packet.as_f64());
+            self.cut_at = self.last_sent + 1;
+            self.starting = false;
+        }
+    }
+}
+
+impl Algorithm for Steady {
+    type Config = Config;
+
+    fn new(config: &Config, _random: Stream) -> Self {
+        Self { target: config.target, packet: Bytes::ZERO, window: 0.0, starting: true, last_sent: 0, cut_at: 0 }
+    }
+}
+
+impl Controller for Steady {
+    fn on_path(&mut self, _now: Time, path: &Path) {
+        self.packet = path.packet;
+        self.window = 10.0 * path.packet.as_f64();
+    }
+
+    fn on_sent(&mut self, _now: Time, sent: &Sent) {
+        self.last_sent = sent.number;
+    }
+
+    fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
+        let (Some(rtt), Some(latest)) = (ack.rtt, ack.arrivals.last()) else { return };
+        if rtt > ack.min_rtt + self.target {
+            self.cut(latest.number, 0.75);
+        } else if !ack.recovering && !ack.app_limited {
+            let share = if self.starting { 1.0 } else { self.packet.as_f64() / self.window };
+            self.window += share * ack.acked.as_f64();
+        }
+    }
+
+    fn on_loss(&mut self, _now: Time, loss: &Loss) {
+        self.cut(loss.number, 0.5);
+    }
+
+    fn window(&self) -> Bytes {
+        Bytes::new(self.window as u64)
+    }
+
+    fn departure(&self) -> Departure {
+        Departure { at: Time::ZERO, bytes: self.packet, feedback: RouterFeedback::None }
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
+}

@@ -1,0 +1,11 @@
+"""Congestion control written once: simulated, emulated with real packets, and on the open wire.
+
+>>> import rampmeter
+>>> result = rampmeter.run("studies/pcp/offered_load.toml", load=[0.3, 0.6], seed=[1])
+>>> result.runs.select(["scheme", "load", "response_mean_s"])
+"""
+
+from rampmeter._engine import ScenarioError, WorldError, __version__
+from rampmeter.running import Run, Value, run
+
+__all__ = ["Run", "ScenarioError", "Value", "WorldError", "__version__", "run"]

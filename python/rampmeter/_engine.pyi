@@ -1,0 +1,18 @@
+import os
+from collections.abc import Sequence
+
+from rampmeter.running import Value
+
+__version__: str
+
+class ScenarioError(ValueError): ...
+class WorldError(RuntimeError): ...
+
+def run(
+    path: str | os.PathLike[str],
+    world: str,
+    axes: Sequence[tuple[str, Sequence[Value]]],
+    jobs: int | None,
+    out: str | os.PathLike[str],
+    program: str | os.PathLike[str],
+) -> None: ...

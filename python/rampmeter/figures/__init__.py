@@ -1,0 +1,29 @@
+"""The papers' figures, drawn from our own runs: `python -m rampmeter.figures pcp.4`.
+
+To add one: a file like `pcp_4.py`, and its line in `FIGURES`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rampmeter.figures import pcp_4, style
+from rampmeter.figures.figure import Figure, studies
+from rampmeter.running import run
+
+__all__ = ["FIGURES", "Figure", "draw"]
+
+FIGURES: dict[str, Figure] = {
+    "pcp.4": pcp_4.FIGURE,
+}
+"""Every figure by its name: the paper, a dot, the number there."""
+
+
+def draw(name: str, out: Path, *, quick: bool = False, seeds: int | None = None) -> list[Path]:
+    """Run the figure's scenario, draw it into the folder `out` as PNG and SVG, and give their paths."""
+    figure = FIGURES[name]
+    axes: dict[str, Any] = dict(figure.quick) if quick else {}
+    if seeds is not None:
+        axes["seed"] = list(range(1, seeds + 1))
+    return style.save(figure.draw(run(studies() / figure.scenario, **axes)), out, name)

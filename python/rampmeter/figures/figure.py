@@ -1,0 +1,33 @@
+"""What a figure is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rampmeter.running import Run, Value
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A scenario, and how its results are drawn."""
+
+    title: str
+    """One line for listings."""
+    scenario: str
+    """The scenario's file, in the folder `studies`."""
+    draw: Callable[[Run], Any]
+    """From results to a matplotlib figure."""
+    quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    """Fewer values of the axes, for a first look."""
+
+
+def studies() -> Path:
+    """Find the folder `studies`: here, above, or in the checkout that the package stands in."""
+    here = Path.cwd()
+    for folder in [here, *here.parents, Path(__file__).parents[3]]:
+        if (folder / "studies" / "pcp").is_dir():
+            return folder / "studies"
+    raise FileNotFoundError("there is no folder `studies` here; run this in a checkout of Rampmeter")

@@ -1,0 +1,84 @@
+"""Running scenarios: a file and values for its axes in, Arrow tables out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rampmeter import _engine
+
+Value: TypeAlias = str | int | float | bool
+"""A value of an axis."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a scenario's runs yielded. Every table begins with a column for each axis of the sweep.
+
+    `.to_pandas()` of a table gives a data frame where pandas is installed.
+    """
+
+    runs: pa.Table
+    """One row a run: responses and goodputs of its measured flows."""
+    links: pa.Table
+    """One row a run and measured link: utilisation, queue, drops and marks."""
+    flows: pa.Table
+    """One row a run and flow: start, response, bytes and packets."""
+    link_series: pa.Table | None
+    """Queues over time, if the scenario asks for them."""
+    flow_series: pa.Table | None
+    """Windows and rates over time, if the scenario asks for them."""
+    skipped: list[str]
+    """Points that the world cannot run, with what it lacks."""
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Run:
+        """Read a run folder, of this package or of the `rampmeter` command."""
+        folder = Path(folder)
+
+        def table(name: str) -> pa.Table | None:
+            path = folder / f"{name}.parquet"
+            return pq.read_table(path) if path.exists() else None
+
+        left_out = json.loads((folder / "run.json").read_text())["skipped"]
+        return cls(
+            runs=pq.read_table(folder / "runs.parquet"),
+            links=pq.read_table(folder / "links.parquet"),
+            flows=pq.read_table(folder / "flows.parquet"),
+            link_series=table("link_series"),
+            flow_series=table("flow_series"),
+            skipped=[f"{left['point']}: {left['reason']}" for left in left_out],
+        )
+
+
+def run(
+    path: str | os.PathLike[str],
+    world: str = "simulated",
+    *,
+    out: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    **axes: Value | Iterable[Value],
+) -> Run:
+    """Run every point of the scenario at `path`, on `jobs` threads (by default one a core).
+
+    Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
+    there, and points that it already has are not run again.
+
+    Raises:
+        ScenarioError: the file or a value is wrong; the message says what, where, and what would be right.
+        WorldError: the runs could not be done.
+
+    """
+    values = [(axis, [given] if isinstance(given, str | int | float) else list(given)) for axis, given in axes.items()]
+    with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
+        _engine.run(path, world, values, jobs, folder, _engine.__file__)
+        return Run.read(folder)

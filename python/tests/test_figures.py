@@ -1,0 +1,27 @@
+"""Drawing figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rampmeter import run
+from rampmeter.figures import FIGURES, style
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_repeats_byte_for_byte(name: str, offered_load: Path, tmp_path: Path) -> None:
+    result = run(offered_load, load=[0.15, 0.3], seed=[1])
+    first, second = (style.save(FIGURES[name].draw(result), tmp_path / folder, name) for folder in ["a", "b"])
+    assert [path.suffix for path in first] == [".png", ".svg"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
+    command = [sys.executable, "-m", "rampmeter.figures", "pcp.44"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "pcp.4" in result.stderr

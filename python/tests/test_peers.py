@@ -1,0 +1,60 @@
+"""Our TCP against ns-3's, on the network of PCP's Figure 4.
+
+`bench/peers/offered_load.jsonl` holds what ns-3 3.37 said, five seeds a load or more; `bench/peers/record` wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+import rampmeter
+
+ROOT = Path(__file__).parents[2]
+RECORD = [json.loads(line) for line in (ROOT / "bench/peers/offered_load.jsonl").read_text().splitlines()]
+LOADS = sorted({row["load"] for row in RECORD})
+HAS_NS3 = Path("/usr/include/ns3").is_dir() and shutil.which("g++") is not None
+
+
+@cache
+def ours(load: float) -> dict[str, Any]:
+    seeds = max(10, sum(row["load"] == load for row in RECORD))  # losses at low load are few and come in clumps
+    result = rampmeter.run(ROOT / "studies/pcp/offered_load.toml", scheme="tcp", load=load, seed=range(1, seeds + 1))
+    dropped, offered = (sum(result.links[name].to_pylist()) for name in ["dropped_packets", "offered_packets"])
+    return {
+        "response_mean_s": fmean(result.runs["response_mean_s"].to_pylist()),
+        "drop_rate": dropped / offered,
+    }
+
+
+def theirs(load: float, column: str) -> float:
+    return fmean(row[column] for row in RECORD if row["load"] == load)
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_mean_response_is_within_a_tenth_of_ns3s(load: float) -> None:
+    assert ours(load)["response_mean_s"] == pytest.approx(theirs(load, "response_mean_s"), rel=0.10)
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_loss_is_within_a_factor_of_one_and_a_half_of_ns3s(load: float) -> None:
+    assert 1 / 1.5 <= ours(load)["drop_rate"] / theirs(load, "drop_rate") <= 1.5
+
+
+@pytest.mark.skipif(not HAS_NS3, reason="ns-3 is not installed (Debian: libns3-dev, g++)")
+def test_ns3_still_says_what_is_on_record() -> None:
+    build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "peers"
+    subprocess.run([ROOT / "bench/peers/build", build], check=True)
+    said = subprocess.run([build / "offered_load", "--load=0.15", "--RngRun=1"], check=True, capture_output=True)
+    row = json.loads(said.stdout)
+    [recorded] = (row for row in RECORD if (row["load"], row["seed"]) == (0.15, 1))
+    for column in ["completed", "response_mean_s", "response_sd_s", "queue_mean_packets"]:
+        assert row[column] == pytest.approx(recorded[column], rel=1e-6)

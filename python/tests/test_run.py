@@ -1,0 +1,63 @@
+"""Running scenarios from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rampmeter
+
+
+def test_every_point_is_a_row_in_the_order_of_the_sweep(first_light: Path) -> None:
+    result = rampmeter.run(first_light, scheme=["tcp", "pcp"], seed=[1, 2])
+    rows = result.runs.select(["scheme", "seed"]).to_pylist()
+    assert rows == [{"scheme": scheme, "seed": seed} for scheme in ["tcp", "pcp"] for seed in [1, 2]]
+    assert set(result.links["link"].to_pylist()) == {"bottleneck"}
+
+
+def test_the_tables_agree_with_each_other(first_light: Path) -> None:
+    result = rampmeter.run(first_light, scheme="tcp")
+    responses = [flow["response_s"] for flow in result.flows.to_pylist() if flow["start_s"] >= 2]
+    [row] = result.runs.to_pylist()
+    assert row["completed"] == len(responses)
+    assert row["response_mean_s"] == pytest.approx(sum(responses) / len(responses))
+
+
+def test_threads_change_nothing(first_light: Path) -> None:
+    one, two = (rampmeter.run(first_light, scheme=["tcp", "pcp"], jobs=jobs) for jobs in [1, 2])
+    assert (one.runs, one.links, one.flows) == (two.runs, two.links, two.flows)
+
+
+def test_what_is_wrong_is_said_in_one_line(first_light: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text(first_light.read_text().replace('rate = "40 Mb/s"', 'rate = "40 Mbps"'))
+    for path, axes, words in [
+        (tmp_path / "none.toml", {}, "cannot be read"),
+        (broken, {}, "broken.toml:15"),
+        (first_light, {"sed": 1}, "did you mean `seed`"),
+        (first_light, {"scheme": "tpc"}, "did you mean `"),
+        (first_light, {"seed": []}, "give it one or more"),
+    ]:
+        with pytest.raises(rampmeter.ScenarioError) as error:
+            rampmeter.run(path, **axes)  # type: ignore[arg-type]
+        assert words in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+def test_a_world_says_what_it_cannot_do(first_light: Path) -> None:
+    result = rampmeter.run(first_light, scheme=["tcp", "linux-cubic"])
+    assert result.runs["scheme"].to_pylist() == ["tcp"]
+    [skipped] = result.skipped
+    assert "linux-cubic" in skipped
+    assert "--world emulated" in skipped
+    with pytest.raises(rampmeter.ScenarioError, match="simulated"):
+        rampmeter.run(first_light, "imagined", scheme="tcp")
+
+
+def test_a_run_folder_can_be_kept_and_read_again(first_light: Path, tmp_path: Path) -> None:
+    result = rampmeter.run(first_light, out=tmp_path / "kept", scheme="tcp")
+    assert rampmeter.Run.read(tmp_path / "kept") == result
+    assert rampmeter.run(first_light, out=tmp_path / "kept", scheme="tcp") == result
+    with pytest.raises(rampmeter.ScenarioError, match="other values of the axes"):
+        rampmeter.run(first_light, out=tmp_path / "kept", scheme="pcp")

@@ -1,0 +1,124 @@
+"""First light: the same transfers, by the same code, in a simulated network and as real packets.
+
+    make demo
+
+1. Runs studies/pcp/first_light.toml in both worlds and prints one table.
+2. Fetches a file over UDP on this machine, with PCP and with NewReno, and compares its hash.
+3. Draws Figure 4 of the PCP paper from our own runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from command import CommandError, run, serve, table
+
+ROOT = Path(__file__).parents[1]
+SCENARIO = ROOT / "studies/pcp/first_light.toml"
+OURS = ["pcp", "tcp"]
+KERNEL = ["linux-cubic"]  # real packets only: the simulator has no Linux in it
+MEGABYTES = 5
+
+
+def main() -> int:
+    """Show it all; what this machine cannot do is said and passed over."""
+    program = Path(sys.argv[1])
+    failures = [step(program) for step in (two_worlds, a_file, a_figure)]
+    return 1 if any(failures) else 0
+
+
+def two_worlds(program: Path) -> bool:
+    """Run the scenario in both worlds."""
+    print("Short transfers over a 40 Mb/s path with a round trip of 25 ms\n")
+    runs = run(program, SCENARIO, scheme=",".join(OURS))
+    try:
+        print("(real packets take their time: a minute and a half)\n", flush=True)
+        runs += run(program, SCENARIO, world="emulated", scheme=",".join(OURS + KERNEL))
+    except CommandError as error:
+        print(f"  SKIPPED, the emulated world: {error}\n")
+    rows = []
+    for scheme in OURS + KERNEL:
+        simulated, emulated = (
+            [one for one in runs if one["point"]["scheme"] == scheme and one["world"] == world]
+            for world in ("simulated", "emulated")
+        )
+        ratio = response(emulated) / response(simulated) if simulated and emulated else None
+        rows += [row(some, ratio if some is emulated else None) for some in (simulated, emulated) if some]
+    head = ["scheme", "world", "transfers", "response", "queue", "loss", "emulated / simulated"]
+    print(table(head, rows) + "\n")
+    return False
+
+
+def response(runs: list[dict[str, Any]]) -> float:
+    """Give the median over `runs` of the mean response."""
+    return float(median(one["flows"]["response_mean_s"] for one in runs))
+
+
+def row(runs: list[dict[str, Any]], ratio: float | None) -> list[str]:
+    """Write one line of the table."""
+    links = [one["links"]["bottleneck"] for one in runs]
+    return [
+        runs[0]["point"]["scheme"],
+        runs[0]["world"],
+        str(sum(one["flows"]["completed"] for one in runs)),
+        f"{1e3 * response(runs):.0f} ms",
+        f"{median(link['queue_mean_packets'] for link in links):.1f} packets",
+        f"{100 * median(link['drop_rate'] for link in links):.2f}%",
+        f"{ratio:.2f}" if ratio else "",
+    ]
+
+
+def a_file(program: Path) -> bool:
+    """Fetch a file of random bytes, as `rampmeter serve` and `rampmeter get` would between two machines."""
+    failed = False
+    with TemporaryDirectory() as temporary:
+        shelf, desk = Path(temporary) / "shelf", Path(temporary) / "desk"
+        shelf.mkdir()
+        desk.mkdir()
+        original = shelf / "random.bin"
+        original.write_bytes(os.urandom(MEGABYTES * 1_000_000))
+        for controller in ["pcp", "newreno"]:
+            with serve(program, shelf, controller) as address:
+                begin = time.monotonic()
+                command = [str(program), "get", f"{address}/{original.name}"]
+                subprocess.run(command, cwd=desk, check=True, capture_output=True, text=True)
+                seconds = time.monotonic() - begin
+            copy = desk / original.name
+            same = sha256(copy) == sha256(original)
+            copy.unlink()
+            failed |= not same
+            verdict = "the same SHA-256" if same else "NOT THE SAME SHA-256"
+            rate = 8 * MEGABYTES / seconds
+            print(f"{MEGABYTES} MB over loopback with {controller}: {seconds:.1f} s, {rate:.0f} Mb/s, {verdict}")
+    print()
+    return failed
+
+
+def sha256(path: Path) -> str:
+    """Hash a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def a_figure(_program: Path) -> bool:
+    """Draw Figure 4 with one seed; `python -m rampmeter.figures pcp.4` draws it with five."""
+    command = [sys.executable, "-m", "rampmeter.figures", "pcp.4", "--seeds", "1", "--out", "runs/demo"]
+    paths = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split()
+    print("PCP's Figure 4, simulated:", *paths)
+    return False
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CommandError as error:
+        sys.exit(f"demo: {error}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"demo: {error}\n{error.stderr}")
