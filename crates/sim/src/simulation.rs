@@ -163,7 +163,7 @@ impl Simulation<'_> {
         let to_receiver = is_forward(packet.path) && packet.has_stream();
         self.data_packets += u64::from(packet.has_payload());
         self.pool.take_back(packet);
-        self.drain_events(now, host, flow);
+        self.drain_events(host, flow);
         if to_receiver {
             self.take_arrived(now, flow);
         }
@@ -193,7 +193,7 @@ impl Simulation<'_> {
 
     /// Takes from a host what it has to say and to send. `answering` is the flow of the packet it has just got.
     fn attend(&mut self, now: Time, host: u32, answering: Option<u32>) {
-        self.drain_events(now, host, answering.unwrap_or(u32::MAX));
+        self.drain_events(host, answering.unwrap_or(u32::MAX));
         while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
             let this = &mut self.hosts[host as usize];
             // An accepter's first packet answers the packet that made it.
@@ -209,7 +209,7 @@ impl Simulation<'_> {
         self.agenda.wake(self.links.len() as Actor + host, deadline);
     }
 
-    fn drain_events(&mut self, now: Time, host: u32, answering: u32) {
+    fn drain_events(&mut self, host: u32, answering: u32) {
         while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
             match event {
                 Event::Opened(..) => {}
@@ -221,7 +221,6 @@ impl Simulation<'_> {
                         flow.statistics = statistics;
                         self.pending -= usize::from(std::mem::take(&mut flow.pending));
                     }
-                    let _ = now;
                 }
             }
         }
