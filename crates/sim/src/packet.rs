@@ -157,7 +157,7 @@ impl Pool {
             window: header.window,
             payload: header.payload,
             kind: header.kind as u8,
-            ends: u8::from(header.fin) * FIN | u8::from(header.ping) * PING,
+            ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
             ecn: ecn.bits(),
         }
     }
