@@ -329,6 +329,9 @@ fn insert<T>(slots: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T) -> u32 {
         slots[index as usize] = Some(item);
         return index;
     }
+    if slots.is_empty() {
+        slots.reserve_exact(1); // a host with one flow needs no room for four
+    }
     slots.push(Some(item));
     (slots.len() - 1) as u32
 }

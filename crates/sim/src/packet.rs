@@ -14,29 +14,36 @@ use rampmeter_wire::{
 use crate::paths::{HopId, PathId, is_forward};
 
 /// A packet in the network.
+///
+/// Its fields are plain numbers and `hop`, first and never zero, is where `Option` keeps its none: so a move is a copy of
+/// whole words, which is most of what a simulator does.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Travelling {
+    /// Where on its path it is.
+    hop: HopId,
+    options: Option<Box<Options>>,
     /// The path it travels.
     pub(crate) path: PathId,
-    /// Where on its path it is.
-    pub(crate) hop: HopId,
     /// Its flow's place in the plan.
     pub(crate) flow: u32,
     /// Its size on the wire.
     bytes: u32,
-    pub(crate) ecn: Ecn,
     // Of the header, what every packet has; the names are those of [`Packet`].
-    kind: Kind,
-    fin: bool,
-    ping: bool,
-    payload: u16,
     connection: u32,
     number: u32,
     sequence: u32,
     acknowledgement: u32,
     window: u32,
-    options: Option<Box<Options>>,
+    payload: u16,
+    kind: u8,
+    ends: u8,
+    ecn: u8,
 }
+
+/// Bits of [`Travelling::ends`].
+const FIN: u8 = 1;
+const PING: u8 = 2;
 
 /// Of the header, what only some packets have.
 #[derive(Debug, Default)]
@@ -48,9 +55,18 @@ struct Options {
 }
 
 impl Travelling {
+    /// Takes it to the next hop of its path.
+    pub(crate) fn advance(&mut self) {
+        self.hop = self.hop.saturating_add(1);
+    }
+
+    pub(crate) fn hop(&self) -> HopId {
+        self.hop
+    }
+
     /// Whether it has stream bytes, or the stream's end, for its receiver's application.
     pub(crate) fn has_stream(&self) -> bool {
-        self.has_payload() || self.fin
+        self.has_payload() || self.ends & FIN != 0
     }
 
     pub(crate) fn has_payload(&self) -> bool {
@@ -66,9 +82,14 @@ impl Travelling {
             acknowledgement: self.acknowledgement,
             window: self.window,
             payload: self.payload,
-            kind: self.kind,
-            fin: self.fin,
-            ping: self.ping,
+            kind: match self.kind {
+                kind if kind == Kind::Data as u8 => Kind::Data,
+                kind if kind == Kind::Syn as u8 => Kind::Syn,
+                kind if kind == Kind::SynAck as u8 => Kind::SynAck,
+                _ => Kind::Reset,
+            },
+            fin: self.ends & FIN != 0,
+            ping: self.ends & PING != 0,
             ..Packet::default()
         };
         match self.options.as_deref() {
@@ -90,11 +111,11 @@ impl Parcel for Travelling {
     }
 
     fn ecn(&self) -> Ecn {
-        self.ecn
+        Ecn::from_bits(self.ecn)
     }
 
     fn set_ecn(&mut self, ecn: Ecn) {
-        self.ecn = ecn;
+        self.ecn = ecn.bits();
     }
 
     fn feedback(&self) -> RouterFeedback {
@@ -124,21 +145,20 @@ impl Pool {
             options
         });
         Travelling {
-            path: *path,
             hop,
+            options,
+            path: *path,
             flow,
             bytes: (len + usize::from(header.payload) + UDP_BYTES) as u32,
-            ecn: *ecn,
-            kind: header.kind,
-            fin: header.fin,
-            ping: header.ping,
-            payload: header.payload,
             connection: header.connection,
             number: header.number,
             sequence: header.sequence,
             acknowledgement: header.acknowledgement,
             window: header.window,
-            options,
+            payload: header.payload,
+            kind: header.kind as u8,
+            ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
+            ecn: ecn.bits(),
         }
     }
 
@@ -186,13 +206,13 @@ mod tests {
         let mut pool = Pool::default();
         for header in [full, plain, asking, full] {
             let transmit = Transmit { to: 0, packet: header, ecn: Ecn::Ect0, connection, offset: 0 };
-            let packet = pool.packet(&transmit, 0, 0);
+            let packet = pool.packet(&transmit, 0, HopId::MIN);
             assert_eq!(packet.header(), header);
             assert_eq!(packet.bytes().as_u64() as usize, encoded_len(&header) + UDP_BYTES + 6);
             assert_eq!(packet.feedback(), header.feedback);
             pool.take_back(packet);
         }
         assert_eq!(pool.0.len(), 1, "one box did for all");
-        assert_eq!(size_of::<Travelling>(), 56);
+        assert_eq!((size_of::<Travelling>(), size_of::<Option<Travelling>>()), (56, 56));
     }
 }

@@ -5,14 +5,15 @@
 //! address *is* the path that leads there.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use rampmeter_scenario::{LinkId, NoPath};
 
 /// A path's number.
 pub(crate) type PathId = u32;
 
-/// A place in the table of hops.
-pub(crate) type HopId = u32;
+/// A place in the table of hops, counted from one.
+pub(crate) type HopId = NonZeroU64;
 
 /// A hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,8 @@ impl Paths {
         }
         let path = self.starts.len() as PathId;
         for (links, end) in links()?.into_iter().zip([to, from]) {
-            self.starts.push(self.hops.len() as HopId);
+            let before = self.hops.len() as u64;
+            self.starts.push(HopId::MIN.saturating_add(before));
             self.hops.extend(links.into_iter().map(|link| Hop::Link(link.0 as u32)));
             self.hops.push(Hop::Host(end));
         }
@@ -56,7 +58,7 @@ impl Paths {
     }
 
     pub(crate) fn hop(&self, hop: HopId) -> Hop {
-        self.hops[hop as usize]
+        self.hops[hop.get() as usize - 1]
     }
 }
 
@@ -80,7 +82,7 @@ mod tests {
         let links = || Ok([vec![LinkId(4), LinkId(5)], vec![LinkId(7)]]);
         let there = paths.between(0, 1, links).unwrap();
         assert_eq!(paths.between(0, 1, || panic!("known")).unwrap(), there);
-        let walk = |path| -> Vec<Hop> { (paths.start(path)..).map(|hop| paths.hop(hop)).take(2).collect() };
+        let walk = |path| -> Vec<Hop> { (0..2).map(|n| paths.hop(paths.start(path).saturating_add(n))).collect() };
         assert_eq!(walk(there), [Hop::Link(4), Hop::Link(5)]);
         assert_eq!(walk(reverse(there)), [Hop::Link(7), Hop::Host(0)]);
         assert!(is_forward(there) && !is_forward(reverse(there)));

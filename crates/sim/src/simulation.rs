@@ -3,7 +3,7 @@
 //! A link that wakes up hands each packet that has arrived to the next hop: another link, or the host at the path's end.
 //! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once.
 
-use rampmeter_router::{AnyRouter, Link};
+use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Outcome, Plan};
 use rampmeter_transport::Event;
 use rampmeter_units::{Bytes, Time};
@@ -68,7 +68,7 @@ impl Simulation<'_> {
             let waking = &mut self.links[link as usize];
             waking.advance(now);
             if let Some(mut packet) = waking.arrive(now) {
-                packet.hop += 1;
+                packet.advance();
                 self.hand_on(now, packet);
             }
             let next = self.links[link as usize].next_event();
@@ -142,7 +142,7 @@ impl Simulation<'_> {
 
     /// The packet has reached the hop it names.
     fn hand_on(&mut self, now: Time, packet: Travelling) {
-        match self.paths.hop(packet.hop) {
+        match self.paths.hop(packet.hop()) {
             Hop::Link(link) => self.offer(now, link, packet),
             Hop::Host(host) => self.deliver(now, host, packet),
         }
@@ -159,11 +159,11 @@ impl Simulation<'_> {
     fn deliver(&mut self, now: Time, host: u32, packet: Travelling) {
         let (flow, header) = (packet.flow, packet.header());
         let endpoint = &mut self.hosts[host as usize].endpoint;
-        endpoint.receive(now, reverse(packet.path), &header, packet.ecn, now);
+        endpoint.receive(now, reverse(packet.path), &header, packet.ecn(), now);
         let to_receiver = is_forward(packet.path) && packet.has_stream();
         self.data_packets += u64::from(packet.has_payload());
         self.pool.take_back(packet);
-        self.drain_events(now, host, flow);
+        self.drain_events(host, flow);
         if to_receiver {
             self.take_arrived(now, flow);
         }
@@ -193,7 +193,7 @@ impl Simulation<'_> {
 
     /// Takes from a host what it has to say and to send. `answering` is the flow of the packet it has just got.
     fn attend(&mut self, now: Time, host: u32, answering: Option<u32>) {
-        self.drain_events(now, host, answering.unwrap_or(u32::MAX));
+        self.drain_events(host, answering.unwrap_or(u32::MAX));
         while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
             let this = &mut self.hosts[host as usize];
             // An accepter's first packet answers the packet that made it.
@@ -209,7 +209,7 @@ impl Simulation<'_> {
         self.agenda.wake(self.links.len() as Actor + host, deadline);
     }
 
-    fn drain_events(&mut self, now: Time, host: u32, answering: u32) {
+    fn drain_events(&mut self, host: u32, answering: u32) {
         while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
             match event {
                 Event::Opened(..) => {}
@@ -221,7 +221,6 @@ impl Simulation<'_> {
                         flow.statistics = statistics;
                         self.pending -= usize::from(std::mem::take(&mut flow.pending));
                     }
-                    let _ = now;
                 }
             }
         }

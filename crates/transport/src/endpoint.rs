@@ -192,6 +192,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         if self.slots.len() - self.free.len() >= self.config.most_connections.min(1 << INDEX_BITS) {
             return None;
         }
+        if self.slots.is_empty() {
+            self.slots.reserve_exact(1); // a host with one connection needs no room for four
+        }
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             (self.slots.len() - 1) as u32
