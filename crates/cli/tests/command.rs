@@ -1,0 +1,155 @@
+//! The command as a user drives it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SMALL: &str = r#"
+duration = "3 s"
+warmup = "0 s"
+drain = "5 s"
+packet = "1250 B"
+
+[axes]
+scheme = ["tcp"]
+seed = [1, 2]
+
+[[link]]
+name = "bottleneck"
+between = ["left", "right"]
+rate = "40 Mb/s"
+delay = "10 ms"
+router = { kind = "drop-tail", packets = 100 }
+measure = true
+
+[[hosts]]
+name = "source"
+count = 1
+at = "left"
+rate = "1 Gb/s"
+delay = "1 ms"
+
+[[hosts]]
+name = "sink"
+count = 1
+at = "right"
+rate = "1 Gb/s"
+delay = "1 ms"
+
+[scheme.tcp]
+controller = "newreno"
+
+[[traffic]]
+name = "transfers"
+scheme = "$scheme"
+from = "source"
+to = "sink"
+size = "100 kB"
+arrivals = { per_second = 4 }
+"#;
+
+/// A directory of its own for one test, with the small scenario in it.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("small.toml"), SMALL).unwrap();
+        Self(path)
+    }
+
+    fn rampmeter(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_rampmeter")).args(arguments).current_dir(&self.0).output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
+    let desk = Desk::new("bad_input");
+    let wrong = [("key.toml", "delay = \"10 ms\"", "dellay = \"10 ms\""), ("rate.toml", "40 Mb/s", "40 MB/s")];
+    for (file, right, wrong) in wrong {
+        std::fs::write(desk.0.join(file), SMALL.replacen(right, wrong, 1)).unwrap();
+    }
+    for (arguments, said) in [
+        (&["run", "key.toml"][..], "key.toml:15: "),
+        (&["run", "rate.toml"], "rate.toml:14: "),
+        (&["run", "missing.toml"], "missing.toml: cannot be read"),
+        (&["run", "small.toml", "--set", "scheme"], "--set load=0.3,0.6"),
+        (&["run", "small.toml", "--set", "scheme=tpc"], "did you mean `tcp`"),
+        (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
+        (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
+        (&["claims", "--studies", "nowhere"], "say where the studies are"),
+        (&["get", "not-an-address"], "HOST:PORT/NAME"),
+        (&["serve", "no/such/directory"], "no/such/directory"),
+    ] {
+        let output = desk.rampmeter(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(said), "{arguments:?}: {message}");
+        assert!(message.starts_with("rampmeter: "), "{arguments:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_of_one_line() {
+    let desk = Desk::new("nobody");
+    let output = desk.rampmeter(&["get", "127.0.0.1:9/file"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr).lines().count(), 1);
+}
+
+#[test]
+fn json_is_all_there_is_on_standard_output_and_has_every_figure() {
+    let desk = Desk::new("json");
+    let output = desk.rampmeter(&["run", "small.toml", "--seed", "7", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run = &value["runs"][0];
+    assert_eq!(run["point"], serde_json::json!({ "scheme": "tcp", "seed": 7 }));
+    assert_eq!(run["world"], "simulated");
+    for figure in ["completed", "unfinished", "response_mean_s", "response_sd_s", "response_p50_s", "response_p99_s"] {
+        assert!(run["flows"][figure].is_number(), "{figure}: {run}");
+    }
+    let link = &run["links"]["bottleneck"];
+    for figure in
+        ["utilization", "queue_mean_packets", "queue_p90_packets", "queue_max_packets", "drop_rate", "mark_rate"]
+    {
+        assert!(link[figure].is_number(), "{figure}: {run}");
+    }
+    assert!(run["data_packets"].as_u64().unwrap() > 100 && run["wall_s"].is_number());
+}
+
+#[test]
+fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
+    let desk = Desk::new("threads");
+    for jobs in ["1", "2"] {
+        let output = desk.rampmeter(&["run", "small.toml", "--jobs", jobs, "--out", jobs, "--quiet"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let mut compared = 0;
+    for entry in std::fs::read_dir(desk.0.join("1")).unwrap() {
+        let name = entry.unwrap().file_name();
+        if Path::new(&name).extension().is_some_and(|kind| kind == "parquet") {
+            let read = |jobs: &str| std::fs::read(desk.0.join(jobs).join(&name)).unwrap();
+            assert!(read("1") == read("2"), "{}", name.display());
+            compared += 1;
+        }
+    }
+    assert!(compared >= 3, "{compared} tables");
+}
+
+#[test]
+fn help_teaches() {
+    let desk = Desk::new("help");
+    let output = desk.rampmeter(&["--help"]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("--world emulated"));
+    assert!(text(&desk.rampmeter(&["controllers"]).stdout).contains("newreno"));
+}
