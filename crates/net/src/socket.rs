@@ -278,9 +278,10 @@ mod tests {
             assert_eq!(*bytes, [number as u8; 3]);
             assert_eq!(datagram.ecn, codes[number % 4], "packet {number}");
             assert_eq!(datagram.from, sender.local_address().unwrap());
+            // Not that stamps are in order: for a moment after the first socket of a machine asks for them, the kernel
+            // stamps some packets as they arrive and others only as they are read.
             assert!(datagram.stamp.is_some(), "a receive timestamp");
         }
-        assert!(got.windows(2).all(|pair| pair[0].0.stamp <= pair[1].0.stamp));
     }
 
     #[test]
