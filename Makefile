@@ -31,6 +31,7 @@ lint: python lint-rust ## formatting and warnings, in Rust and Python
 lint-rust: setup
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cd fuzz && cargo fmt --check && cargo clippy --quiet --no-default-features -- -D warnings
 
 .PHONY: test-rust
 test-rust: setup ## Rust alone
@@ -51,6 +52,10 @@ claims: build ## every claim of the papers against our own runs
 .PHONY: claims-quick
 claims-quick: build
 	$(RAMPMETER) claims --quick --strict
+
+.PHONY: fuzz
+fuzz: setup ## strangers' bytes and users' texts, FUZZ_SECONDS=20 a target; needs nightly Rust and cargo-fuzz
+	scripts/fuzz
 
 .PHONY: bench
 bench: build python ## speed and memory beside ns-3 and ns-2

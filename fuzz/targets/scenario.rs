@@ -1,0 +1,29 @@
+//! Scenario files: whatever the text, an answer of one line or a scenario, and of that a plan or an answer of one line.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rampmeter_control::Registry;
+use rampmeter_scenario::{Scenario, ScenarioError, values};
+
+/// Points of a sweep to plan at most: a plan of a million flows is right, and takes its time.
+const MOST_POINTS: usize = 4;
+
+fuzz_target!(|text: &str| {
+    let Some(mut scenario) = one_line(Scenario::parse("fuzz.toml", text)) else { return };
+    let registry = Registry::default();
+    let points = scenario.points();
+    for point in points.iter().take(MOST_POINTS) {
+        if let Some(plan) = one_line(scenario.plan(point, &registry)) {
+            assert!(plan.flows.is_sorted_by_key(|flow| flow.start));
+            assert!(plan.flows.iter().all(|flow| flow.from != flow.to && flow.bytes.is_none_or(|b| b.as_u64() > 0)));
+        }
+    }
+    // The same text as a value on the command line.
+    if let Some(axis) = scenario.axes().first().map(|axis| axis.name.clone()) {
+        one_line(scenario.set(&axis, values(text)));
+    }
+});
+
+fn one_line<T>(result: Result<T, ScenarioError>) -> Option<T> {
+    result.map_err(|error| assert_eq!(error.to_string().lines().count(), 1, "{error}")).ok()
+}
