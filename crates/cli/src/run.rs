@@ -1,5 +1,6 @@
 //! `rampmeter run`: a scenario over its sweep, in one of the worlds.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -102,6 +103,9 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
     let summaries: Vec<&Summary> = results.iter().filter_map(Finished::summary).collect();
+    if let Some(warning) = lateness(&summaries) {
+        eprintln!("rampmeter: {warning}");
+    }
     if args.json {
         println!("{}", json!({ "runs": summaries }));
     } else {
@@ -116,6 +120,22 @@ fn skipped(result: &Finished) -> Option<&rampmeter_study::Skipped> {
         Finished::Skipped(skipped) => Some(skipped),
         Finished::Run(_) => None,
     }
+}
+
+/// What to say if real packets were late.
+fn lateness(summaries: &[&Summary]) -> Option<String> {
+    let late: Vec<&&Summary> = summaries.iter().filter(|run| run.is_late()).collect();
+    let worst =
+        late.iter().max_by(|a, b| a.lateness_p99_s.partial_cmp(&b.lateness_p99_s).unwrap_or(Ordering::Equal))?;
+    let milliseconds = |seconds: Option<f64>| seconds.unwrap_or_default() * 1e3;
+    Some(format!(
+        "late packets in {} of {} runs: 1% of them by more than {:.1} ms, where a round trip takes {:.1} ms; the machine \
+         is busy, run again on a calmer one or with real-time priority (rampmeter probe)",
+        late.len(),
+        summaries.len(),
+        milliseconds(worst.lateness_p99_s),
+        milliseconds(worst.rtt_min_s),
+    ))
 }
 
 pub(crate) fn world(name: &str, stop: &Arc<AtomicBool>) -> Result<Box<dyn World>, Failure> {
@@ -171,4 +191,27 @@ fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
         })
         .collect();
     table(&head, &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(late: Option<f64>, rtt: f64) -> Summary {
+        Summary { lateness_p99_s: late, rtt_min_s: late.map(|_| rtt), ..Summary::default() }
+    }
+
+    #[test]
+    fn late_packets_are_told_in_one_line_with_the_worst_run() {
+        let runs = [run(Some(0.5e-3), 0.02), run(Some(2.5e-3), 0.1), run(Some(3.5e-3), 0.02), run(None, 0.0)];
+        let warning = lateness(&runs.each_ref()).unwrap();
+        assert!(warning.starts_with("late packets in 2 of 4 runs") && warning.contains("3.5 ms"), "{warning}");
+        assert_eq!(warning.lines().count(), 1);
+    }
+
+    #[test]
+    fn packets_on_time_and_simulated_ones_are_no_news() {
+        assert_eq!(lateness(&[&run(Some(1.9e-3), 0.02), &run(None, 0.0)]), None);
+        assert!(lateness(&[&run(Some(0.3e-3), 0.002)]).is_some(), "more than a tenth of the round trip");
+    }
 }

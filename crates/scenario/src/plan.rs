@@ -1,5 +1,8 @@
 //! A plan: everything one run needs, with nothing left to choose.
 
+use std::collections::BTreeSet;
+use std::ops::Add;
+
 use rampmeter_router::{LinkConfig, Registry};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -56,6 +59,16 @@ impl Plan {
     /// The links from one node to another: fewest hops, and of equals the one whose links stand first in the file.
     pub fn path(&self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>, NoPath> {
         self.routes.path(from, to)
+    }
+
+    /// The least round trip between the ends of a flow, by the delays of the links alone; `None` without flows.
+    pub fn least_round_trip(&self) -> Option<Duration> {
+        let way = |from, to| {
+            let links = self.path(from, to).ok()?;
+            Some(links.iter().map(|link| self.links[link.0].config.delay).fold(Duration::ZERO, Duration::add))
+        };
+        let pairs: BTreeSet<_> = self.flows.iter().map(|flow| (flow.from, flow.to)).collect();
+        pairs.into_iter().filter_map(|(from, to)| Some(way(from, to)? + way(to, from)?)).min()
     }
 
     /// When the run ends even if transfers have not.

@@ -6,7 +6,7 @@ use serde::ser::{Serialize, Serializer};
 use crate::{Outcome, Plan, Point};
 
 /// One run in figures.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub struct Summary {
     /// The values of the sweep's axes.
     pub point: Point,
@@ -19,6 +19,12 @@ pub struct Summary {
     pub links: Vec<(String, LinkSummary)>,
     /// Packets with payload that reached their receivers, over the whole run.
     pub data_packets: u64,
+    /// Where time is real: 99% of all packets left the network no later than this after they should have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness_p99_s: Option<f64>,
+    /// Where time is real: the least round trip of its flows, by the delays of the links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_min_s: Option<f64>,
     /// Seconds of real time the run took.
     pub wall_s: f64,
 }
@@ -83,8 +89,16 @@ impl Summary {
             flows: FlowSummary::of(plan, outcome),
             links: links.collect(),
             data_packets: outcome.data_packets,
+            lateness_p99_s: outcome.lateness.map(|late| late.p99.as_secs_f64()),
+            rtt_min_s: outcome.lateness.and_then(|_| plan.least_round_trip()).map(Duration::as_secs_f64),
             wall_s,
         }
+    }
+
+    /// Whether packets were so late that it says more about a busy machine than about its schemes: 99% by up to more
+    /// than 2 ms, or than a tenth of the least round trip.
+    pub fn is_late(&self) -> bool {
+        self.lateness_p99_s.is_some_and(|late| late > 2e-3 || self.rtt_min_s.is_some_and(|rtt| late > 0.1 * rtt))
     }
 }
 

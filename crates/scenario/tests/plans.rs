@@ -2,7 +2,7 @@
 
 use rampmeter_control::Registry;
 use rampmeter_scenario::{
-    FlowOutcome, LinkId, LinkOutcome, NodeId, Outcome, Plan, Scenario, ScenarioError, Sender, Summary, values,
+    FlowOutcome, Lateness, LinkId, LinkOutcome, NodeId, Outcome, Plan, Scenario, ScenarioError, Sender, Summary, values,
 };
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -252,6 +252,20 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
     assert!(json.starts_with(r#"{"point":{"load":0.5,"seed":1},"world":"simulated","flows":{"completed":"#), "{json}");
     let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_p90_packets":7,"queue_max_packets":10,"drop_rate":0.01,"mark_rate":0.005}},"data_packets":12,"wall_s":0.25}"#;
     assert!(json.ends_with(links), "{json}");
+}
+
+#[test]
+fn lateness_is_judged_by_the_least_round_trip() {
+    let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
+    assert_eq!(plan.least_round_trip(), Some(Duration::from_millis(24)));
+    for (micros, is_late) in [(1_900, false), (2_100, true)] {
+        let p99 = Duration::from_micros(micros);
+        let lateness = Some(Lateness { p50: Duration::ZERO, p99, max: p99 });
+        let summary = Summary::of(&plan, &Outcome { lateness, ..Outcome::default() }, "emulated", 0.25);
+        assert_eq!(summary.is_late(), is_late);
+        let json = serde_json::to_value(&summary).unwrap();
+        assert_eq!((&json["lateness_p99_s"], &json["rtt_min_s"]), (&(micros as f64 / 1e6).into(), &0.024.into()));
+    }
 }
 
 #[test]
