@@ -83,7 +83,9 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let bar = progress_bar(args.quiet || args.json);
     let sweep = Sweep { registry, jobs, stop: &stop };
+    let mut kept = 0;
     let results = sweep.run(&tasks, |progress| {
+        kept = progress.kept;
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(progress.left.map_or(String::new(), |left| format!("{} s left", left.as_secs())));
@@ -97,7 +99,10 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
         ))
     })?;
 
-    let kept = folder.path().display().to_string();
+    if kept > 0 {
+        eprintln!("rampmeter: {kept} of {} runs were there from before (--fresh runs all again)", points.len());
+    }
+    let tables = folder.path().display().to_string();
     folder.finish(&scenario, registry, &results)?;
     for skipped in results.iter().filter_map(skipped) {
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
@@ -110,7 +115,7 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
         println!("{}", json!({ "runs": summaries }));
     } else {
         print!("{}", figures(&scenario, &summaries));
-        println!("\ntables: {kept}");
+        println!("\ntables: {tables}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,72 +1,10 @@
 //! The command as a user drives it.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
 
-const SMALL: &str = r#"
-duration = "3 s"
-warmup = "0 s"
-drain = "5 s"
-packet = "1250 B"
+use std::path::Path;
 
-[axes]
-scheme = ["tcp"]
-seed = [1, 2]
-
-[[link]]
-name = "bottleneck"
-between = ["left", "right"]
-rate = "40 Mb/s"
-delay = "10 ms"
-router = { kind = "drop-tail", packets = 100 }
-measure = true
-
-[[hosts]]
-name = "source"
-count = 1
-at = "left"
-rate = "1 Gb/s"
-delay = "1 ms"
-
-[[hosts]]
-name = "sink"
-count = 1
-at = "right"
-rate = "1 Gb/s"
-delay = "1 ms"
-
-[scheme.tcp]
-controller = "newreno"
-
-[[traffic]]
-name = "transfers"
-scheme = "$scheme"
-from = "source"
-to = "sink"
-size = "100 kB"
-arrivals = { per_second = 4 }
-"#;
-
-/// A directory of its own for one test, with the small scenario in it.
-struct Desk(PathBuf);
-
-impl Desk {
-    fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        std::fs::write(path.join("small.toml"), SMALL).unwrap();
-        Self(path)
-    }
-
-    fn rampmeter(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_rampmeter")).args(arguments).current_dir(&self.0).output().unwrap()
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use common::{Desk, SMALL, text};
 
 #[test]
 fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {

@@ -1,0 +1,185 @@
+//! The command as a process: what a signal does to it, what it leaves behind, what it can do without root. Tests that
+//! the machine cannot run say so.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use common::{Desk, RAMPMETER, SMALL, text};
+
+/// Two emulated networks at once would disturb each other.
+static REAL: Mutex<()> = Mutex::new(());
+
+/// Waits until `what` is there.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "no {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn start(mut command: Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Ctrl-C, as the terminal would send it; what came of it and how long that took.
+fn interrupt(child: Child) -> (Output, Duration) {
+    let begun = Instant::now();
+    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    let output = child.wait_with_output().unwrap();
+    (output, begun.elapsed())
+}
+
+/// The finished points in a run folder, and when they were written.
+fn points(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    let entries = fs::read_dir(folder.join("points")).into_iter().flatten().flatten();
+    let whole = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json"));
+    whole.filter_map(|path| Some((path.clone(), fs::metadata(path).ok()?.modified().ok()?))).collect()
+}
+
+#[test]
+fn an_interrupted_sweep_keeps_what_is_finished_and_goes_on_from_there() {
+    const SEEDS: usize = 12;
+    let desk = Desk::new("interrupted_sweep");
+    let seeds: Vec<_> = (1..=SEEDS).map(|seed| seed.to_string()).collect();
+    let long = SMALL
+        .replace("duration = \"3 s\"", "duration = \"60 s\"")
+        .replace("per_second = 4", "per_second = 30")
+        .replace("[1, 2]", &format!("[{}]", seeds.join(", ")));
+    fs::write(desk.0.join("long.toml"), long).unwrap();
+    let sweep = ["run", "long.toml", "--out", "kept", "--jobs", "1", "--json"];
+    let folder = desk.0.join("kept");
+
+    let child = start(desk.command(&sweep));
+    until("finished point", || (points(&folder).len() >= 2).then_some(()));
+    let (output, _) = interrupt(child);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("goes on from there"), "{said}");
+    assert_eq!(text(&output.stdout), "");
+    let kept = points(&folder);
+    assert!((2..SEEDS).contains(&kept.len()), "{} of {SEEDS} points", kept.len());
+
+    let output = desk.rampmeter(&sweep);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(&format!("{} of {SEEDS} runs were there from before", kept.len())), "{said}");
+    let runs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(SEEDS));
+    let all = points(&folder);
+    assert_eq!(all.len(), SEEDS);
+    assert!(kept.iter().all(|(point, written)| all[point] == *written), "a finished point ran again");
+}
+
+/// Why the machine cannot emulate for `command`, a way to call `rampmeter`; `None` if it can.
+fn refusal(mut command: Command) -> Option<String> {
+    let output = command.arg("probe").output().unwrap();
+    let said = text(&output.stdout);
+    let able = said.lines().any(|line| line.starts_with("emulated world") && line.ends_with("yes"));
+    (!able).then(|| format!("{}{}", said.trim(), text(&output.stderr).trim()))
+}
+
+/// Network devices of this namespace, and network namespaces with a name.
+fn traces() -> BTreeSet<String> {
+    let devices = fs::read_to_string("/proc/net/dev").unwrap();
+    let devices = devices.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned());
+    let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    devices.chain(names.map(|entry| entry.path().display().to_string())).collect()
+}
+
+/// Network namespaces that a process stands in or has open, as far as we may look.
+fn namespaces(process: &Path) -> BTreeSet<u64> {
+    let entries = |folder: &str| fs::read_dir(process.join(folder)).into_iter().flatten().flatten();
+    let threads = entries("task").map(|thread| thread.path().join("ns/net"));
+    let files = entries("fd")
+        .map(|file| file.path())
+        .filter(|file| fs::read_link(file).is_ok_and(|target| target.to_string_lossy().starts_with("net:[")));
+    threads.chain(files).filter_map(|path| Some(fs::metadata(path).ok()?.ino())).collect()
+}
+
+#[test]
+fn an_interrupted_emulation_ends_at_once_and_leaves_nothing_behind() {
+    let _alone = REAL.lock();
+    let desk = Desk::new("interrupted_emulation");
+    if let Some(reason) = refusal(desk.command(&[])) {
+        return eprintln!("skipped an_interrupted_emulation_ends_at_once_and_leaves_nothing_behind: {reason}");
+    }
+    let long = SMALL.replace("duration = \"3 s\"", "duration = \"600 s\"");
+    fs::write(desk.0.join("long.toml"), long).unwrap();
+    let before = traces();
+    let child = start(desk.command(&["run", "long.toml", "--world", "emulated", "--out", "kept", "--quiet"]));
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    until("TUN device", || {
+        let files = fs::read_dir(process.join("fd")).unwrap().flatten();
+        let open = files.filter_map(|file| fs::read_link(file.path()).ok());
+        (open.filter(|file| file.ends_with("net/tun")).count() == 2).then_some(())
+    });
+    sleep(Duration::from_millis(300)); // packets are on their way
+    let ours = namespaces(Path::new("/proc/self"));
+    let made: BTreeSet<u64> = namespaces(&process).difference(&ours).copied().collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+
+    let (output, took) = interrupt(child);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(points(&desk.0.join("kept")).len(), 0);
+    assert_eq!(traces(), before);
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let left: Vec<_> = processes.filter(|process| !namespaces(process).is_disjoint(&made)).collect();
+    assert!(left.is_empty(), "{left:?} are still in the run's networks");
+}
+
+/// A way to call `rampmeter` as nobody, who may open `/dev/net/tun`: in a mount namespace with a device node for all. Who
+/// is not root calls it as himself.
+fn unprivileged(desk: &Desk) -> Command {
+    const BECOME_NOBODY: &str = "set -e
+        mount -t tmpfs -o mode=755 none dev
+        mknod -m 666 dev/tun c 10 200
+        mount --bind dev/tun /dev/net/tun
+        exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --bounding-set=-all \"$@\"";
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return desk.command(&[]);
+    }
+    fs::create_dir_all(desk.0.join("dev")).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", BECOME_NOBODY, "sh", RAMPMETER]);
+    command.current_dir(&desk.0);
+    command
+}
+
+#[test]
+fn real_packets_need_no_root() {
+    let _alone = REAL.lock();
+    let desk = Desk::new("no_root");
+    if let Some(reason) = refusal(unprivileged(&desk)) {
+        return eprintln!("skipped real_packets_need_no_root: {reason}");
+    }
+    let nobody = (fs::metadata("/proc/self").unwrap().uid() == 0).then_some(65534);
+    std::os::unix::fs::chown(&desk.0, nobody, nobody).unwrap();
+    let mut command = unprivileged(&desk);
+    command.args(["run", "small.toml", "--world", "emulated", "--seed", "1", "--out", "kept", "--json"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let runs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run = &runs["runs"][0];
+    assert_eq!((&run["world"], &run["flows"]["unfinished"]), (&"emulated".into(), &0.into()), "{run}");
+    assert!(run["flows"]["completed"].as_u64().unwrap() > 3, "{run}");
+    assert!(run["lateness_p99_s"].is_number() && run["rtt_min_s"] == 0.024, "{run}");
+    if let Some(nobody) = nobody {
+        assert_eq!(fs::metadata(desk.0.join("kept/run.json")).unwrap().uid(), nobody);
+    }
+}
