@@ -23,7 +23,7 @@ const CONTROLLERS: [&str; 4] = ["pcp", "newreno", "reno", "fair-share"];
 const STRANGERS: u8 = 4;
 const MOST_CONNECTIONS: usize = 6;
 const MOST_HALF_OPEN: usize = 3;
-const WINDOW: u64 = 100_000;
+const WINDOW: u64 = 4_000;
 
 /// Packets that one step may move: enough for any window here, few enough to find a loop.
 const MOST_PACKETS: usize = 5_000;

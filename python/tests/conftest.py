@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -13,3 +14,12 @@ def first_light() -> Path:
 @pytest.fixture
 def offered_load() -> Path:
     return ROOT / "studies/pcp/offered_load.toml"
+
+
+@pytest.fixture
+def rampmeter_command() -> Path:
+    """The command as `make build` builds it."""
+    command = Path(os.environ.get("RAMPMETER", ROOT / "target/release/rampmeter"))
+    if not command.exists():
+        pytest.skip(f"{command} is not there: run `make build`, or name the command in RAMPMETER")
+    return command
