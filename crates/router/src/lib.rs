@@ -8,6 +8,7 @@
 //! To add a router: a file with a type that implements [`Router`], a line in [`registry`], a row in `docs/routers.md`.
 
 mod active_flows;
+mod buffer;
 mod flow_table;
 mod fluid;
 mod indexed_heap;

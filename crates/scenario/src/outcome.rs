@@ -1,9 +1,10 @@
 //! What a run yields.
 
-use rampmeter_router::{Backlog, Counts, QueueSummary};
+use rampmeter_control::Controller;
+use rampmeter_router::{Backlog, Counts, Link, Parcel, QueueSummary, Router};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use crate::LinkId;
+use crate::{LinkId, Plan};
 
 /// What a run yields.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -70,6 +71,20 @@ pub struct LinkOutcome {
     pub counts: Counts,
 }
 
+impl LinkOutcome {
+    /// What `link` of `plan` has seen from [`Link::start_measuring`] up to `now`.
+    pub fn of<P: Parcel, R: Router<P>>(plan: &Plan, id: LinkId, link: &mut Link<P, R>, now: Time) -> Self {
+        link.advance(now);
+        Self {
+            link: id,
+            name: plan.links[id.0].name.clone(),
+            utilization: link.utilization(now),
+            queue: link.queue().map(|queue| queue.summary(now)).unwrap_or_default(),
+            counts: link.counts(),
+        }
+    }
+}
+
 /// Samples over time, each list in the order of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Series {
@@ -92,6 +107,14 @@ pub struct LinkSample {
     pub transmitted: Bytes,
 }
 
+impl LinkSample {
+    /// `link` as it is at `at`.
+    pub fn of<P: Parcel, R: Router<P>>(id: LinkId, link: &mut Link<P, R>, at: Time) -> Self {
+        link.advance(at);
+        Self { at, link: id, queue: link.router().backlog(), transmitted: link.transmitted_bytes() }
+    }
+}
+
 /// A sender at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowSample {
@@ -105,4 +128,12 @@ pub struct FlowSample {
     pub rate: Option<Rate>,
     /// Stream bytes delivered since the flow began.
     pub delivered: Bytes,
+}
+
+impl FlowSample {
+    /// A flow under one of Rampmeter's controllers.
+    pub fn of(at: Time, flow: usize, controller: &impl Controller, delivered: Bytes) -> Self {
+        let window = Some(controller.window()).filter(|&window| window < Bytes::MAX);
+        Self { at, flow, window, rate: controller.rate(), delivered }
+    }
 }

@@ -68,6 +68,16 @@ impl Plan {
         self.duration.saturating_sub(self.warmup)
     }
 
+    /// When queues and flows are sampled; never unless [`Meters::series_every`] says so.
+    pub fn samples(&self) -> impl Iterator<Item = Time> + use<> {
+        let every = self.meters.series_every.filter(|&every| every > Duration::ZERO);
+        let samples = every.map(|every| {
+            let last = self.duration.as_nanos() / every.as_nanos();
+            (0..=last).map(move |n| Time::ZERO + every * n)
+        });
+        samples.into_iter().flatten()
+    }
+
     /// The first scheme that needs the operating system's TCP, for worlds that have none.
     pub fn kernel_scheme(&self) -> Option<&SchemePlan> {
         self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))

@@ -99,7 +99,6 @@ impl Simulation<'_> {
     }
 
     fn change(&mut self, now: Time, link: usize, change: usize) {
-        self.measure_capacity(now);
         let change = self.plan.links[link].changes[change];
         let changing = &mut self.links[link];
         changing.advance(now);
