@@ -14,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rampmeter import _engine
+from rampmeter import _engine, emulation
 
 Value: TypeAlias = str | int | float | bool
 """A value of an axis."""
@@ -68,17 +68,23 @@ def run(
     jobs: int | None = None,
     **axes: Value | Iterable[Value],
 ) -> Run:
-    """Run every point of the scenario at `path`, on `jobs` threads (by default one a core).
+    """Run every point of the scenario at `path`: `simulated` on `jobs` threads (by default one a core), or `emulated`.
+
+    Emulated runs carry real packets between network namespaces, one run at a time, for as long as they say; they need
+    root or user namespaces, and a `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
     there, and points that it already has are not run again.
 
     Raises:
         ScenarioError: the file or a value is wrong; the message says what, where, and what would be right.
-        WorldError: the runs could not be done.
+        WorldError: the runs could not be done; the message says what this machine would need.
 
     """
     values = [(axis, [given] if isinstance(given, str | int | float) else list(given)) for axis, given in axes.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
-        _engine.run(path, world, values, jobs, folder, _engine.__file__)
+        if world == "emulated":
+            emulation.run(_engine, os.fspath(path), values, os.fspath(folder))
+        else:
+            _engine.run(path, world, values, jobs, folder, _engine.__file__)
         return Run.read(folder)

@@ -11,7 +11,7 @@ use rampmeter_control::Registry;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Scenario, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Finished, Folder, Program, Sweep, Task, default_folder};
+use rampmeter_study::{Finished, Folder, Program, Sweep, default_folder};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -71,18 +71,12 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     let world = world(&args.world, &stop)?;
     scenario.check(registry)?;
 
-    let program = Program::this().map_err(Failure::failed)?;
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
-    let folder = Folder::open(path, &args.file, &scenario, &*world, program, args.fresh)?;
-    let points = scenario.points();
-    let tasks: Vec<Task<'_>> = points
-        .iter()
-        .map(|point| Task { scenario: &scenario, point, world: &*world, journal: folder.journal() })
-        .collect();
+    let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, args.fresh)?;
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let bar = progress_bar(args.quiet || args.json);
     let sweep = Sweep { registry, jobs, stop: &stop };
-    let results = sweep.run(&tasks, |progress| {
+    let results = folder.run(&sweep, &scenario, &*world, |progress| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(progress.left.map_or(String::new(), |left| format!("{} s left", left.as_secs())));
@@ -96,8 +90,6 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
         ))
     })?;
 
-    let kept = folder.path().display().to_string();
-    folder.finish(&scenario, registry, &results)?;
     for skipped in results.iter().filter_map(skipped) {
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
@@ -106,7 +98,7 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
         println!("{}", json!({ "runs": summaries }));
     } else {
         print!("{}", figures(&scenario, &summaries));
-        println!("\ntables: {kept}");
+        println!("\ntables: {}", folder.path().display());
     }
     Ok(ExitCode::SUCCESS)
 }
