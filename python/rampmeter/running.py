@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +39,8 @@ class Run:
     """Windows and rates over time, if the scenario asks for them."""
     skipped: list[str]
     """Points that the world cannot run, with what it lacks."""
+    about: dict[str, Any]
+    """What ran, as in `run.json`: title, scenario and its SHA-256, world, version, axes."""
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Run:
@@ -49,14 +51,15 @@ class Run:
             path = folder / f"{name}.parquet"
             return pq.read_table(path) if path.exists() else None
 
-        left_out = json.loads((folder / "run.json").read_text())["skipped"]
+        about = json.loads((folder / "run.json").read_text())
         return cls(
             runs=pq.read_table(folder / "runs.parquet"),
             links=pq.read_table(folder / "links.parquet"),
             flows=pq.read_table(folder / "flows.parquet"),
             link_series=table("link_series"),
             flow_series=table("flow_series"),
-            skipped=[f"{left['point']}: {left['reason']}" for left in left_out],
+            skipped=[f"{left['point']}: {left['reason']}" for left in about["skipped"]],
+            about=about,
         )
 
 

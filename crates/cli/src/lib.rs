@@ -59,7 +59,9 @@ enum Command {
     /// Say what this machine can emulate
     Probe,
     /// Draw a figure of a paper from our own runs (needs the Python package)
-    Figure(python::Args),
+    Figure(python::FigureArgs),
+    /// Write a run's tables and charts as one HTML page (needs the Python package)
+    Report(python::ReportArgs),
 }
 
 /// The whole command, with the controllers of `registry`.
@@ -88,6 +90,7 @@ fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> 
         Command::Routers => Ok(lists::routers()),
         Command::Probe => Ok(lists::probe()),
         Command::Figure(args) => python::figure(args),
+        Command::Report(args) => python::report(args),
     }
 }
 

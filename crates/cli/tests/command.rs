@@ -146,6 +146,17 @@ fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
 }
 
 #[test]
+fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
+    let desk = Desk::new("no_python");
+    for arguments in [&["figure", "pcp.4"][..], &["report", "runs/some"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rampmeter"));
+        let output = command.args(arguments).current_dir(&desk.0).env("PATH", "").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("make python"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn help_teaches() {
     let desk = Desk::new("help");
     let output = desk.rampmeter(&["--help"]);
