@@ -70,7 +70,12 @@ pub fn main_with(registry: Registry) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
     failure::end_quietly_on_a_broken_pipe();
     let cli = Cli::parse();
-    if matches!(&cli.command, Command::Probe) || matches!(&cli.command, Command::Run(args) if args.is_emulated()) {
+    let may_emulate = match &cli.command {
+        Command::Probe | Command::Claims(_) => true,
+        Command::Run(args) => args.is_emulated(),
+        _ => false,
+    };
+    if may_emulate {
         // The system wants this before there are threads. Whether it worked shows when a namespace is made.
         let _ = rampmeter_linux::enter_user_namespace();
     }

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     bar.finish_and_clear();
     let results = results.map_err(|error| {
         let failure = Failure::from(error);
-        failure.with(&format!(
+        failure.if_interrupted(&format!(
             "; what is finished is in {}, and the same command goes on from there",
             folder.path().display()
         ))

@@ -235,7 +235,7 @@ impl<'a> Network<'a> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use rampmeter_router::{LinkConfig, Loss, Registry};
+    use rampmeter_router::{AnyConfig, LinkConfig, Loss};
     use rampmeter_scenario::{FlowPlan, LinkPlan, Meters, Node, Routes};
     use rampmeter_units::{Bytes, Duration, Rate};
     use rampmeter_wire::{HEADER_BYTES, Packet, UDP_BYTES};
@@ -252,7 +252,7 @@ pub(crate) mod tests {
             from: NodeId(from),
             to: NodeId(to),
             config: LinkConfig { rate, delay: Duration::from_millis(delay), loss: Loss::default() },
-            router: Registry::read("drop-tail", &"".parse().unwrap()).unwrap(),
+            router: AnyConfig::read("drop-tail", &"".parse().unwrap()).unwrap(),
             changes: Vec::new(),
             measured: from == 0,
         };

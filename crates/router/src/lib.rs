@@ -23,5 +23,5 @@ pub mod fair_share;
 
 pub use link::{Counts, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};
-pub use registry::{AnyRouter, Registry};
+pub use registry::{AnyConfig, AnyRouter};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};

@@ -1,6 +1,6 @@
 //! A plan: everything one run needs, with nothing left to choose.
 
-use rampmeter_router::{LinkConfig, Registry};
+use rampmeter_router::{AnyConfig, LinkConfig};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::{NoPath, Point, Routes};
@@ -116,7 +116,7 @@ pub struct LinkPlan {
     /// Rate, delay and random loss.
     pub config: LinkConfig,
     /// The settings of its queue.
-    pub router: Registry,
+    pub router: AnyConfig,
     /// What changes on the way, in the order of time.
     pub changes: Vec<Change>,
     /// Whether its queue is watched and the outcome has a row for it.
