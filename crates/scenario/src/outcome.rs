@@ -56,6 +56,22 @@ pub struct FlowOutcome {
     pub retransmitted_packets: u64,
 }
 
+impl FlowOutcome {
+    /// Bits a second for the application: a transfer's size over its response, or what a long-lived flow got between
+    /// `warmup` and `duration` over the part of that time in which it lived. `None` if the one never ended, or the other
+    /// never lived then.
+    pub fn goodput_bps(&self, plan: &Plan) -> Option<f64> {
+        let flow = &plan.flows[self.flow];
+        let (bytes, span) = if let Some(bytes) = flow.bytes {
+            (bytes, self.response?.max(Duration::from_nanos(1)))
+        } else {
+            let (warmup, end) = (Time::ZERO + plan.warmup, Time::ZERO + plan.duration);
+            (self.delivered_measured, flow.stop.unwrap_or(end).min(end).since(flow.start.max(warmup)))
+        };
+        (span > Duration::ZERO).then(|| bytes.as_f64() * 8.0 / span.as_secs_f64())
+    }
+}
+
 /// What became of a measured link between `warmup` and `duration`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkOutcome {
