@@ -200,15 +200,7 @@ impl<'a> Network<'a> {
     }
 
     fn change(&mut self, now: Time, link: usize, change: usize) {
-        let change = self.plan.links[link].changes[change];
-        let changing = &mut self.links[link];
-        changing.advance(now);
-        if let Some(rate) = change.rate {
-            changing.set_rate(now, rate);
-        }
-        if let Some(delay) = change.delay {
-            changing.set_delay(delay);
-        }
+        self.plan.links[link].changes[change].make(now, &mut self.links[link]);
         self.arm(link as u32);
     }
 

@@ -3,11 +3,11 @@
 
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_router::{AnyRouter, Environment, Link, Parcel};
+use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
-use rampmeter_units::Streams;
+use rampmeter_units::{Streams, Time};
 
-use crate::{Plan, SchemePlan, Sender, WorldError};
+use crate::{Change, Plan, SchemePlan, Sender, WorldError};
 
 /// Connections an endpoint can name: hosts of a plan refuse none.
 const MOST_CONNECTIONS: usize = 1 << 20;
@@ -22,6 +22,19 @@ impl Plan {
             Link::new(link.config, router, streams.stream("loss", id as u64))
         };
         self.links.iter().enumerate().map(make).collect()
+    }
+}
+
+impl Change {
+    /// Changes `link`, which has come to `now`.
+    pub fn make<P: Parcel, R: Router<P>>(&self, now: Time, link: &mut Link<P, R>) {
+        link.advance(now);
+        if let Some(rate) = self.rate {
+            link.set_rate(now, rate);
+        }
+        if let Some(delay) = self.delay {
+            link.set_delay(delay);
+        }
     }
 }
 
