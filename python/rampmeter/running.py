@@ -9,12 +9,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rampmeter import _engine
+from rampmeter import _engine, emulation
 
 Value: TypeAlias = str | int | float | bool
 """A value of an axis."""
@@ -39,6 +39,8 @@ class Run:
     """Windows and rates over time, if the scenario asks for them."""
     skipped: list[str]
     """Points that the world cannot run, with what it lacks."""
+    about: dict[str, Any]
+    """What ran, as in `run.json`: title, scenario and its SHA-256, world, version, axes."""
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Run:
@@ -49,14 +51,15 @@ class Run:
             path = folder / f"{name}.parquet"
             return pq.read_table(path) if path.exists() else None
 
-        left_out = json.loads((folder / "run.json").read_text())["skipped"]
+        about = json.loads((folder / "run.json").read_text())
         return cls(
             runs=pq.read_table(folder / "runs.parquet"),
             links=pq.read_table(folder / "links.parquet"),
             flows=pq.read_table(folder / "flows.parquet"),
             link_series=table("link_series"),
             flow_series=table("flow_series"),
-            skipped=[f"{left['point']}: {left['reason']}" for left in left_out],
+            skipped=[f"{left['point']}: {left['reason']}" for left in about["skipped"]],
+            about=about,
         )
 
 
@@ -68,17 +71,23 @@ def run(
     jobs: int | None = None,
     **axes: Value | Iterable[Value],
 ) -> Run:
-    """Run every point of the scenario at `path`, on `jobs` threads (by default one a core).
+    """Run every point of the scenario at `path`: `simulated` on `jobs` threads (by default one a core), or `emulated`.
+
+    Emulated runs carry real packets between network namespaces, one run at a time, for as long as they say; they need
+    root or user namespaces, and a `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
     there, and points that it already has are not run again.
 
     Raises:
         ScenarioError: the file or a value is wrong; the message says what, where, and what would be right.
-        WorldError: the runs could not be done.
+        WorldError: the runs could not be done; the message says what this machine would need.
 
     """
     values = [(axis, [given] if isinstance(given, str | int | float) else list(given)) for axis, given in axes.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
-        _engine.run(path, world, values, jobs, folder, _engine.__file__)
+        if world == "emulated":
+            emulation.run(_engine, os.fspath(path), values, os.fspath(folder))
+        else:
+            _engine.run(path, world, values, jobs, folder, _engine.__file__)
         return Run.read(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,25 @@ def test_a_run_folder_can_be_kept_and_read_again(first_light: Path, tmp_path: Pa
     assert rampmeter.run(first_light, out=tmp_path / "kept", scheme="tcp") == result
     with pytest.raises(rampmeter.ScenarioError, match="other values of the axes"):
         rampmeter.run(first_light, out=tmp_path / "kept", scheme="pcp")
+
+
+def test_the_emulated_world_runs_in_a_process_of_its_own(first_light: Path, tmp_path: Path) -> None:
+    brief = tmp_path / "brief.toml"
+    text = first_light.read_text()
+    for key, value in {"duration": "2 s", "warmup": "0 s", "drain": "3 s"}.items():
+        text = re.sub(f"^{key} = .*$", f'{key} = "{value}"', text, flags=re.MULTILINE)
+    brief.write_text(text)
+    try:
+        result = rampmeter.run(brief, "emulated", scheme="tcp", out=tmp_path / "kept")
+    except rampmeter.WorldError as error:
+        if "no emulated network here" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert result.runs.select(["scheme", "world"]).to_pylist() == [{"scheme": "tcp", "world": "emulated"}]
+    assert result.runs["completed"].to_pylist()[0] > 0
+    assert rampmeter.Run.read(tmp_path / "kept") == result
+
+
+def test_the_other_process_says_what_is_wrong(first_light: Path) -> None:
+    with pytest.raises(rampmeter.ScenarioError, match="did you mean `pcp`"):
+        rampmeter.run(first_light, "emulated", scheme="tpc")

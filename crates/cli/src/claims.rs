@@ -51,7 +51,7 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     let stop = stop_flag();
     let emulated = Emulated::new(stop.clone());
     let worlds: [&dyn World; 2] = [&Simulated, &emulated];
-    let program = Program::this().map_err(Failure::failed)?;
+    let program = Program::this()?;
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let judge = Judge {
         sweep: Sweep { registry, jobs, stop: &stop },

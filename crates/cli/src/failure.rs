@@ -33,8 +33,8 @@ impl Failure {
         Self { message: message.to_string(), code: 130 }
     }
 
-    /// The same with something to add.
-    pub(crate) fn with(mut self, more: &str) -> Self {
+    /// With something to add if the user stopped it.
+    pub(crate) fn if_interrupted(mut self, more: &str) -> Self {
         if self.code == 130 {
             self.message.push_str(more);
         }

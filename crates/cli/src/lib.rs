@@ -59,7 +59,9 @@ enum Command {
     /// Say what this machine can emulate
     Probe,
     /// Draw a figure of a paper from our own runs (needs the Python package)
-    Figure(python::Args),
+    Figure(python::FigureArgs),
+    /// Write a run's tables and charts as one HTML page (needs the Python package)
+    Report(python::ReportArgs),
 }
 
 /// The whole command, with the controllers of `registry`.
@@ -68,7 +70,12 @@ pub fn main_with(registry: Registry) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
     failure::end_quietly_on_a_broken_pipe();
     let cli = Cli::parse();
-    if matches!(&cli.command, Command::Probe) || matches!(&cli.command, Command::Run(args) if args.is_emulated()) {
+    let may_emulate = match &cli.command {
+        Command::Probe | Command::Claims(_) => true,
+        Command::Run(args) => args.is_emulated(),
+        _ => false,
+    };
+    if may_emulate {
         // The system wants this before there are threads. Whether it worked shows when a namespace is made.
         let _ = rampmeter_linux::enter_user_namespace();
     }
@@ -88,6 +95,7 @@ fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> 
         Command::Routers => Ok(lists::routers()),
         Command::Probe => Ok(lists::probe()),
         Command::Figure(args) => python::figure(args),
+        Command::Report(args) => python::report(args),
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) fn controllers(registry: &Registry) -> ExitCode {
 }
 
 pub(crate) fn routers() -> ExitCode {
-    list("router", rampmeter_router::Registry::NAMES.iter().copied())
+    list("router", rampmeter_router::registry::NAMES.iter().copied())
 }
 
 fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str)>) -> ExitCode {
@@ -22,14 +22,6 @@ fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str)>) -> Exit
 
 pub(crate) fn probe() -> ExitCode {
     let able = rampmeter_linux::probe();
-    let say = |what: &str, ability: Result<(), String>| {
-        let verdict = ability.map_or_else(|reason| format!("no: {reason}"), |()| "yes".to_owned());
-        println!("{what:22} {verdict}");
-    };
-    say("emulated world", able.emulation());
-    say("  network namespaces", able.namespaces.clone());
-    say("  TUN devices", able.tun.clone());
-    say("  real-time priority", able.real_time.clone());
-    println!("{:22} {}", "kernel TCP", able.kernel_tcp.join(", "));
+    println!("{able}");
     if able.emulation().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,6 +1,6 @@
-//! What the Python package draws.
+//! What the Python package draws: this command finds a Python that has the package and hands over.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args as ClapArgs;
@@ -9,23 +9,54 @@ use crate::failure::Failure;
 
 /// What `rampmeter figure` takes: passed on as it is.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Args {
+pub(crate) struct FigureArgs {
     /// The figure and its options, for example: pcp.4 --seeds 1 --out runs/figures; without any, the list
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-pub(crate) fn figure(args: &Args) -> Result<ExitCode, Failure> {
+/// What `rampmeter report` takes.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ReportArgs {
+    /// A run's folder: the last line of `rampmeter run` names it
+    #[arg(value_name = "RUN_DIR")]
+    folder: PathBuf,
+    /// Where the page goes [default: report.html in that folder]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn figure(args: &FigureArgs) -> Result<ExitCode, Failure> {
+    let (python, mut command) = module("figures")?;
+    run(&python, command.args(&args.arguments))
+}
+
+pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let (python, mut command) = module("report")?;
+    let out = args.out.iter().flat_map(|out| ["--out".as_ref(), out.as_os_str()]);
+    run(&python, command.args(out).arg("--").arg(&args.folder))
+}
+
+/// A Python with the package, and the command that runs its module `name`.
+fn module(name: &str) -> Result<(PathBuf, Command), Failure> {
     // A checkout's own environment first: it has this very version of the package.
     let local = PathBuf::from(".venv/bin/python");
     let python = if local.exists() { local } else { PathBuf::from("python3") };
-    let has_package = Command::new(&python).args(["-c", "import rampmeter.figures"]).output();
-    if !has_package.is_ok_and(|output| output.status.success()) {
-        return Err(Failure::failed(
-            "figures need the Python package `rampmeter`, which is not here; in a checkout `make python` installs it",
-        ));
+    let module = format!("rampmeter.{name}");
+    let has_it = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+    if !has_it.is_ok_and(|output| output.status.success()) {
+        return Err(Failure::failed(format!(
+            "this needs the Python package `rampmeter` with matplotlib, and {} does not have them; in a checkout \
+             `make python` installs both",
+            python.display()
+        )));
     }
-    let status = Command::new(&python).args(["-m", "rampmeter.figures"]).args(&args.arguments).status();
-    let status = status.map_err(|error| Failure::failed(format!("{}: {error}", python.display())))?;
+    let mut command = Command::new(&python);
+    command.args(["-m", &module]);
+    Ok((python, command))
+}
+
+fn run(python: &Path, command: &mut Command) -> Result<ExitCode, Failure> {
+    let status = command.status().map_err(|error| Failure::failed(format!("{}: {error}", python.display())))?;
     Ok(status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(u8::try_from(code).unwrap_or(1))))
 }

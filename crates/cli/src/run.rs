@@ -12,7 +12,7 @@ use rampmeter_control::Registry;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Scenario, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Finished, Folder, Program, Sweep, Task, default_folder};
+use rampmeter_study::{Finished, Folder, Program, Sweep, default_folder};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -72,19 +72,13 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     let world = world(&args.world, &stop)?;
     scenario.check(registry)?;
 
-    let program = Program::this().map_err(Failure::failed)?;
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
-    let folder = Folder::open(path, &args.file, &scenario, &*world, program, args.fresh)?;
-    let points = scenario.points();
-    let tasks: Vec<Task<'_>> = points
-        .iter()
-        .map(|point| Task { scenario: &scenario, point, world: &*world, journal: folder.journal() })
-        .collect();
+    let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, args.fresh)?;
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let bar = progress_bar(args.quiet || args.json);
     let sweep = Sweep { registry, jobs, stop: &stop };
     let mut kept = 0;
-    let results = sweep.run(&tasks, |progress| {
+    let results = folder.run(&sweep, &scenario, &*world, |progress| {
         kept = progress.kept;
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
@@ -93,17 +87,15 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     bar.finish_and_clear();
     let results = results.map_err(|error| {
         let failure = Failure::from(error);
-        failure.with(&format!(
+        failure.if_interrupted(&format!(
             "; what is finished is in {}, and the same command goes on from there",
             folder.path().display()
         ))
     })?;
 
     if kept > 0 {
-        eprintln!("rampmeter: {kept} of {} runs were there from before (--fresh runs all again)", points.len());
+        eprintln!("rampmeter: {kept} of {} runs were there from before (--fresh runs all again)", results.len());
     }
-    let tables = folder.path().display().to_string();
-    folder.finish(&scenario, registry, &results)?;
     for skipped in results.iter().filter_map(skipped) {
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
@@ -115,7 +107,7 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
         println!("{}", json!({ "runs": summaries }));
     } else {
         print!("{}", figures(&scenario, &summaries));
-        println!("\ntables: {tables}");
+        println!("\ntables: {}", folder.path().display());
     }
     Ok(ExitCode::SUCCESS)
 }

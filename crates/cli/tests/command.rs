@@ -3,8 +3,9 @@
 mod common;
 
 use std::path::Path;
+use std::process::Command;
 
-use common::{Desk, SMALL, text};
+use common::{Desk, RAMPMETER, SMALL, text};
 
 #[test]
 fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
@@ -81,6 +82,17 @@ fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
         }
     }
     assert!(compared >= 3, "{compared} tables");
+}
+
+#[test]
+fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
+    let desk = Desk::new("no_python");
+    for arguments in [&["figure", "pcp.4"][..], &["report", "runs/some"]] {
+        let mut command = Command::new(RAMPMETER);
+        let output = command.args(arguments).current_dir(&desk.0).env("PATH", "").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("make python"), "{}", text(&output.stderr));
+    }
 }
 
 #[test]

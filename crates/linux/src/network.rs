@@ -4,20 +4,17 @@
 //! happens at the time at which it is due, one thing after another, exactly as in the simulator. So lateness does not add
 //! up along a path, and rates, queues and meters are exact however busy the machine is.
 
-mod meters;
-
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use rampmeter_manager::Timers;
-use rampmeter_router::{AnyRouter, Environment, Link};
-use rampmeter_scenario::{LinkOutcome, LinkSample, NodeId, Plan, WorldError};
-use rampmeter_units::{Streams, Time};
+use rampmeter_router::{AnyRouter, Link};
+use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, NodeId, Plan, WorldError};
+use rampmeter_units::Time;
 
 use crate::datagram::Datagram;
 use crate::sides::{Side, Sides};
 use crate::timeline::{Cue, cues};
-use meters::Meter;
 
 type RealLink = Link<Datagram, AnyRouter<Datagram>>;
 
@@ -57,7 +54,7 @@ pub(crate) struct Network<'a> {
     /// Where the way between two addresses begins.
     ways: HashMap<(Ipv4Addr, Ipv4Addr), u32>,
     cues: VecDeque<(Time, Cue)>,
-    meters: Vec<Meter>,
+    measured: Vec<LinkId>,
     exits: VecDeque<Exit>,
     /// Buffers to use again.
     buffers: Vec<Vec<u8>>,
@@ -66,19 +63,14 @@ pub(crate) struct Network<'a> {
 
 impl<'a> Network<'a> {
     pub(crate) fn new(plan: &'a Plan, sides: &Sides) -> Result<Self, WorldError> {
-        let streams = Streams::new(plan.seed);
-        let link = |(id, link): (usize, &rampmeter_scenario::LinkPlan)| {
-            let environment = Environment { rate: link.config.rate, delay: link.config.delay };
-            let router = link.router.make(environment, streams.stream("router", id as u64));
-            Link::new(link.config, router, streams.stream("loss", id as u64))
-        };
+        let measured = plan.links.iter().enumerate().filter(|(_, link)| link.measured);
         let mut network = Self {
-            links: plan.links.iter().enumerate().map(link).collect(),
+            links: plan.make_links(),
             timers: Timers::default(),
             hops: Vec::new(),
             ways: HashMap::new(),
             cues: cues(plan).into(),
-            meters: Vec::new(),
+            measured: measured.map(|(link, _)| LinkId(link)).collect(),
             exits: VecDeque::new(),
             buffers: Vec::new(),
             seen: Seen::default(),
@@ -208,25 +200,34 @@ impl<'a> Network<'a> {
     }
 
     fn change(&mut self, now: Time, link: usize, change: usize) {
-        let change = self.plan.links[link].changes[change];
-        let changing = &mut self.links[link];
-        changing.advance(now);
-        if let Some(rate) = change.rate {
-            changing.set_rate(now, rate);
-            for meter in self.meters.iter_mut().filter(|meter| meter.link.0 == link) {
-                meter.on_rate(now, rate);
-            }
-        }
-        if let Some(delay) = change.delay {
-            changing.set_delay(delay);
-        }
+        self.plan.links[link].changes[change].make(now, &mut self.links[link]);
         self.arm(link as u32);
+    }
+
+    fn measure_from(&mut self, now: Time) {
+        for id in &self.measured {
+            let link = &mut self.links[id.0];
+            link.advance(now);
+            link.start_measuring(now, true);
+        }
+    }
+
+    fn measure_to(&mut self, now: Time) {
+        for &id in &self.measured {
+            self.seen.links.push(LinkOutcome::of(self.plan, id, &mut self.links[id.0], now));
+        }
+    }
+
+    fn sample(&mut self, at: Time) {
+        for &id in &self.measured {
+            self.seen.samples.push(LinkSample::of(id, &mut self.links[id.0], at));
+        }
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use rampmeter_router::{LinkConfig, Loss, Registry};
+    use rampmeter_router::{AnyConfig, LinkConfig, Loss};
     use rampmeter_scenario::{FlowPlan, LinkPlan, Meters, Node, Routes};
     use rampmeter_units::{Bytes, Duration, Rate};
     use rampmeter_wire::{HEADER_BYTES, Packet, UDP_BYTES};
@@ -243,7 +244,7 @@ pub(crate) mod tests {
             from: NodeId(from),
             to: NodeId(to),
             config: LinkConfig { rate, delay: Duration::from_millis(delay), loss: Loss::default() },
-            router: Registry::read("drop-tail", &"".parse().unwrap()).unwrap(),
+            router: AnyConfig::read("drop-tail", &"".parse().unwrap()).unwrap(),
             changes: Vec::new(),
             measured: from == 0,
         };

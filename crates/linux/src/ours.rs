@@ -8,33 +8,20 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use rampmeter_control::{AnyController, Controller, Registry, registry::Factory};
+use rampmeter_control::{AnyController, Registry};
 use rampmeter_net::{Event, Host, HostId, Limits, Loop, Socket};
-use rampmeter_scenario::{FlowSample, NodeId, Plan, Sender, WorldError};
-use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
-use rampmeter_units::{Bytes, Duration, Streams, Time};
+use rampmeter_scenario::{FlowSample, NodeId, Plan, Scheme, WorldError};
+use rampmeter_transport::ConnectionId;
+use rampmeter_units::{Bytes, Duration, Time};
 
 use crate::clock::NAP;
 use crate::datagram::OUR_PORTS;
 use crate::priority::{self, Priority};
 use crate::stage::{Account, Act, ENDLESS, Stage, Told, acts};
 
-/// Connections an endpoint can name.
-const MOST_CONNECTIONS: usize = 1 << 20;
-
-/// How one scheme sends.
-pub(crate) struct Scheme {
-    pub(crate) config: Config,
-    controller: Factory,
-}
-
 /// The plan's schemes; `None` for the kernel's.
 pub(crate) fn schemes(plan: &Plan, registry: &Registry) -> Result<Vec<Option<Scheme>>, WorldError> {
-    let read = |scheme: &rampmeter_scenario::SchemePlan| {
-        let Sender::Ours { controller, settings, transport } = &scheme.sender else { return Ok(None) };
-        Ok(Some(Scheme { config: transport.clone(), controller: registry.factory(controller, settings)? }))
-    };
-    plan.schemes.iter().map(read).collect()
+    plan.schemes.iter().map(|scheme| Scheme::of(scheme, registry)).collect()
 }
 
 /// A connection's name among all hosts.
@@ -95,26 +82,14 @@ impl<'a> Ours<'a> {
     }
 
     fn add(&mut self, node: NodeId, scheme: usize) -> io::Result<()> {
-        let Some(Scheme { config, controller }) = &self.schemes[scheme] else { return Ok(()) };
+        let Some(sending) = &self.schemes[scheme] else { return Ok(()) };
         if self.hosts.contains_key(&(node, scheme)) {
             return Ok(());
         }
         let Stage { sides, plan, .. } = self.stage;
         let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
         let socket = self.stage.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
-        let endpoint_config = EndpointConfig {
-            accept: Some(config.clone()),
-            most_connections: MOST_CONNECTIONS,
-            most_half_open: MOST_CONNECTIONS,
-            ..EndpointConfig::default()
-        };
-        let (streams, factory, host) = (Streams::new(plan.seed), controller.clone(), self.hosts.len() as u64);
-        let mut made = host << 32;
-        let make = move || {
-            made += 1;
-            factory(streams.stream("controller", made))
-        };
-        let endpoint = Endpoint::new(endpoint_config, make, streams.stream("connections", host));
+        let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32);
         let limits = Limits { patience: Duration::MAX, ..Limits::default() };
         let id = self.wire.add(Host::new(endpoint, Socket::new(socket)?, limits))?;
         self.hosts.insert((node, scheme), (id, address));
@@ -271,13 +246,7 @@ impl<'a> Ours<'a> {
             let Some(endpoint) = self.wire.host(host).map(Host::endpoint) else { continue };
             let controller = endpoint.flow(id).and_then(|flow| endpoint.manager().controller(flow));
             let Some(controller) = controller else { continue };
-            self.told.samples.push(FlowSample {
-                at,
-                flow: outcome.flow,
-                window: Some(controller.window()).filter(|&window| window < Bytes::MAX),
-                rate: controller.rate(),
-                delivered: outcome.delivered,
-            });
+            self.told.samples.push(FlowSample::of(at, outcome.flow, controller, outcome.delivered));
         }
     }
 }

@@ -70,16 +70,18 @@ pub(crate) fn kernel_tcp() -> Vec<String> {
 impl fmt::Display for Abilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let abilities = [
-            ("network namespaces", &self.namespaces),
-            ("TUN devices", &self.tun),
-            ("real-time priority", &self.real_time),
+            ("emulated world", &self.emulation()),
+            ("  network namespaces", &self.namespaces),
+            ("  TUN devices", &self.tun),
+            ("  real-time priority", &self.real_time),
         ];
         for (name, ability) in abilities {
             match ability {
-                Ok(()) => writeln!(f, "{name}: yes")?,
-                Err(reason) => writeln!(f, "{name}: no: {reason}")?,
+                Ok(()) => writeln!(f, "{name:22} yes")?,
+                Err(reason) => writeln!(f, "{name:22} no: {reason}")?,
             }
         }
-        write!(f, "kernel TCP: {}", if self.kernel_tcp.is_empty() { "none".into() } else { self.kernel_tcp.join(", ") })
+        let kernel_tcp = if self.kernel_tcp.is_empty() { "none".into() } else { self.kernel_tcp.join(", ") };
+        write!(f, "{:22} {kernel_tcp}", "kernel TCP")
     }
 }

@@ -8,7 +8,6 @@ use rampmeter_units::{Bytes, Time};
 use crate::clock::Clock;
 use crate::host::Host;
 use crate::sides::{Side, Sides};
-use crate::timeline::samples;
 
 /// What a long-lived flow writes: more than any run can send.
 pub(crate) const ENDLESS: u64 = u64::MAX;
@@ -69,7 +68,7 @@ pub(crate) enum Act {
 
 /// What is to do for the flows that `belong`, in the order of time.
 pub(crate) fn acts(plan: &Plan, belongs: impl Fn(usize) -> bool) -> Vec<(Time, Act)> {
-    let mut acts: Vec<(Time, Act)> = samples(plan).map(|at| (at, Act::Sample)).collect();
+    let mut acts: Vec<(Time, Act)> = plan.samples().map(|at| (at, Act::Sample)).collect();
     for (flow, planned) in plan.flows.iter().enumerate().filter(|(flow, _)| belongs(*flow)) {
         acts.push((planned.start, Act::Start(flow)));
         acts.extend(planned.stop.map(|stop| (stop, Act::Stop(flow))));

@@ -1,7 +1,7 @@
 //! What the plan says will happen to links, in the order of time.
 
 use rampmeter_scenario::Plan;
-use rampmeter_units::{Duration, Time};
+use rampmeter_units::Time;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cue {
@@ -18,15 +18,7 @@ pub(crate) fn cues(plan: &Plan) -> Vec<(Time, Cue)> {
     for (link, planned) in plan.links.iter().enumerate() {
         cues.extend(planned.changes.iter().enumerate().map(|(n, to)| (to.at, Cue::Change { link, change: n })));
     }
-    cues.extend(samples(plan).map(|at| (at, Cue::Sample)));
+    cues.extend(plan.samples().map(|at| (at, Cue::Sample)));
     cues.sort();
     cues
-}
-
-/// When queues and flows are sampled.
-pub(crate) fn samples(plan: &Plan) -> impl Iterator<Item = Time> + use<> {
-    let end = Time::ZERO + plan.duration;
-    let every = plan.meters.series_every.filter(|&every| every > Duration::ZERO);
-    let after = move |at: &Time| every.map(|every| *at + every);
-    std::iter::successors(every.map(|_| Time::ZERO), after).take_while(move |&at| at <= end)
 }

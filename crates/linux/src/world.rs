@@ -40,6 +40,10 @@ impl World for Emulated {
         "emulated"
     }
 
+    fn runs_alone(&self) -> bool {
+        true
+    }
+
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
         // Two at once would disturb each other's timing.
         static ONE: Mutex<()> = Mutex::new(());

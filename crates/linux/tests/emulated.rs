@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{path, run, try_run};
 use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_router::Registry as RouterRegistry;
+use rampmeter_router::AnyConfig;
 use rampmeter_scenario::{FlowPlan, Outcome, Plan, World, WorldError};
 use rampmeter_sim::Simulated;
 use rampmeter_units::Time;
@@ -91,7 +91,7 @@ fn senders_learn_their_share_from_real_packets() {
     let name = "senders_learn_their_share_from_real_packets";
     let mut plan = long("controller = \"fair-share\"");
     plan.flows.push(FlowPlan { start: Time::ZERO + rampmeter_units::Duration::from_millis(500), ..plan.flows[0] });
-    plan.links[0].router = RouterRegistry::read("fair-share", &toml::Table::new()).unwrap();
+    plan.links[0].router = AnyConfig::read("fair-share", &toml::Table::new()).unwrap();
     let Some(outcome) = run(name, &plan) else { return };
     for flow in &outcome.flows {
         let goodput = flow.delivered_measured.as_f64() * 8.0 / plan.measured().as_secs_f64();

@@ -1,4 +1,4 @@
-//! `rampmeter._engine`: scenarios run in-process.
+//! `rampmeter._engine`: scenarios run in the process that asks; `python/rampmeter/emulation.py` makes one for real packets.
 //!
 //! Nothing is decided here. Values come in as Python's own, results stay in a run folder, and Python's lock is free while
 //! packets move. What is typed, documented and pleasant to use is `python/rampmeter`.
@@ -17,7 +17,7 @@ use rampmeter_control::Registry;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Scenario, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Folder, Program, StudyError, Sweep, Task};
+use rampmeter_study::{Folder, Program, StudyError, Sweep};
 
 pyo3::create_exception!(
     rampmeter,
@@ -66,15 +66,15 @@ fn run(
     let scenario = read(&path, axes, &registry).map_err(|error| refuse(&error))?;
     let stop = Arc::new(AtomicBool::new(false));
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let (world, jobs): (Box<dyn World>, _) = match world {
-        "simulated" => (Box::new(Simulated), jobs.unwrap_or(cores)),
-        "emulated" => (Box::new(Emulated::new(Arc::clone(&stop))), 1),
+    let world: Box<dyn World> = match world {
+        "simulated" => Box::new(Simulated),
+        "emulated" => Box::new(Emulated::new(Arc::clone(&stop))),
         _ => {
             let message = format!("no world is called `{world}`; there are simulated and emulated");
             return Err(ScenarioError::new_err(message));
         }
     };
-    let sweep = Sweep { registry: &registry, jobs, stop: &stop };
+    let sweep = Sweep { registry: &registry, jobs: jobs.unwrap_or(cores), stop: &stop };
     python.detach(|| {
         thread::scope(|scope| {
             let (done, result) = mpsc::sync_channel(1);
@@ -110,17 +110,15 @@ fn run_sweep(
     out: PathBuf,
     program: &Path,
 ) -> Result<(), StudyError> {
-    let program = Program::of(program).map_err(|error| StudyError::File {
-        path: program.to_owned(),
-        action: "read",
-        reason: error.to_string(),
-    })?;
-    let folder = Folder::open(out, path, scenario, world, program, false)?;
-    let points = scenario.points();
-    let journal = folder.journal();
-    let tasks: Vec<_> = points.iter().map(|point| Task { scenario, point, world, journal }).collect();
-    let results = sweep.run(&tasks, |_| ())?;
-    folder.finish(scenario, sweep.registry, &results)
+    let mut folder = Folder::open(out, path, scenario, world, Program::of(program)?, false)?;
+    folder.run(sweep, scenario, world, |_| ()).map(drop)
+}
+
+/// Makes this process able to run emulated networks without being root, if the system lets it: where it does not, the
+/// run says why. The process must have one thread yet.
+#[pyfunction]
+fn enter_user_namespace() {
+    let _ = rampmeter_linux::enter_user_namespace();
 }
 
 fn interrupted(python: Python<'_>) -> PyResult<()> {
@@ -138,5 +136,6 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("WorldError", module.py().get_type::<WorldError>())?;
+    module.add_function(wrap_pyfunction!(enter_user_namespace, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)
 }

@@ -3,28 +3,9 @@
 use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Stream, Time};
-use serde::{Deserialize, Serialize};
 
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict};
-
-/// Tunables of drop-tail. Without either limit nothing is ever dropped.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Most packets that may wait.
-    pub packets: Option<u64>,
-    /// Most bytes that may wait.
-    pub bytes: Option<Bytes>,
-}
-
-impl Settings for Config {
-    fn check(&self) -> Result<(), String> {
-        if self.packets == Some(0) || self.bytes == Some(Bytes::ZERO) {
-            return Err("the buffer holds nothing: give packets = 1 or more, or bytes = \"1500 B\" or more".into());
-        }
-        Ok(())
-    }
-}
+pub use crate::buffer::Config;
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Verdict};
 
 /// A drop-tail queue.
 #[derive(Debug)]
@@ -42,8 +23,8 @@ impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
         Self {
             queue: VecDeque::new(),
             bytes: Bytes::ZERO,
-            most_packets: config.packets.unwrap_or(u64::MAX),
-            most_bytes: config.bytes.unwrap_or(Bytes::MAX),
+            most_packets: config.most_packets(),
+            most_bytes: config.most_bytes(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! Every packet gets the round `F` in which the fluid (`fluid.rs`) would send its last bit; the least `F` leaves first.
 //! When the buffer is full the flow with the longest queue loses its latest packet, so a flow that sends too much hurts
-//! only itself.
+//! only itself. Longest is that with most packets where the limit is in packets, else that with most bytes.
 //!
 //! **Bound.** Counted when packets leave, each flow has got what the fluid gave it, give or take one packet of the
 //! largest size `P`:
@@ -21,31 +21,12 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Stream, Time};
-use serde::{Deserialize, Serialize};
 
+pub use crate::buffer::Config;
 use crate::flow_table::FlowTable;
 use crate::fluid::{Fluid, Round};
 use crate::indexed_heap::IndexedHeap;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
-
-/// Tunables of fair queueing. Without either limit nothing is ever dropped.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Most packets that may wait, of all flows together. If given, the longest queue is that with most packets.
-    pub packets: Option<u64>,
-    /// Most bytes that may wait, of all flows together.
-    pub bytes: Option<Bytes>,
-}
-
-impl Settings for Config {
-    fn check(&self) -> Result<(), String> {
-        if self.packets == Some(0) || self.bytes == Some(Bytes::ZERO) {
-            return Err("the buffer holds nothing: give packets = 1 or more, or bytes = \"1500 B\" or more".into());
-        }
-        Ok(())
-    }
-}
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
 /// What waits of one flow.
 #[derive(Debug)]
@@ -135,8 +116,8 @@ impl<P: Parcel + Send> Discipline<P> for FairQueueing<P> {
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
         Self {
-            most_packets: config.packets.unwrap_or(u64::MAX),
-            most_bytes: config.bytes.unwrap_or(Bytes::MAX),
+            most_packets: config.most_packets(),
+            most_bytes: config.most_bytes(),
             flows: FlowTable::default(),
             fluid: Fluid::default(),
             next: IndexedHeap::default(),

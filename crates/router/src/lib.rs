@@ -8,6 +8,7 @@
 //! To add a router: a file with a type that implements [`Router`], a line in [`registry`], a row in `docs/routers.md`.
 
 mod active_flows;
+mod buffer;
 mod flow_table;
 mod fluid;
 mod indexed_heap;
@@ -22,5 +23,5 @@ pub mod fair_share;
 
 pub use link::{Counts, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};
-pub use registry::{AnyRouter, Registry};
+pub use registry::{AnyConfig, AnyRouter};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};

@@ -63,6 +63,16 @@ pub struct Counts {
     pub transmitted_bytes: Bytes,
 }
 
+/// What had been counted when measuring started, and what the link could have carried since.
+#[derive(Debug, Default)]
+struct Before {
+    counts: Counts,
+    tally: Tally,
+    /// The integral of the rate up to `since`.
+    capacity: Bytes,
+    since: Time,
+}
+
 /// A rate made ready to divide by: `Rate::time_to_send` to the nanosecond, with a multiplication.
 #[derive(Debug, Clone, Copy)]
 struct Transmitter {
@@ -103,8 +113,7 @@ pub struct Link<P, R> {
     /// Packets on their way with the times they arrive, in that order.
     in_flight: VecDeque<(Time, P)>,
     counts: Counts,
-    /// What had been counted when measuring started.
-    before: Box<(Counts, Tally)>,
+    before: Box<Before>,
     meter: Option<Box<QueueMeter>>,
 }
 
@@ -216,6 +225,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Changes the rate from the next packet on.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
+        (self.before.capacity, self.before.since) = (self.capacity(now), now);
         self.transmitter = Transmitter::new(rate);
         self.router.on_rate(now, rate);
     }
@@ -242,14 +252,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Forgets what was counted and, if `queue` is asked for, watches the queue from now on.
     pub fn start_measuring(&mut self, now: Time, queue: bool) {
-        *self.before = (self.counts, self.router.tally());
+        *self.before = Before { counts: self.counts, tally: self.router.tally(), capacity: Bytes::ZERO, since: now };
         self.meter = queue.then(|| Box::new(QueueMeter::new(now, self.router.backlog())));
     }
 
     /// What was counted since [`Link::start_measuring`].
     pub fn counts(&self) -> Counts {
         let (now, tally) = (&self.counts, self.router.tally());
-        let (before, tally_before) = &*self.before;
+        let Before { counts: before, tally: tally_before, .. } = &*self.before;
         Counts {
             offered: now.offered - before.offered,
             dropped: now.dropped - before.dropped + tally.dropped_later - tally_before.dropped_later,
@@ -260,9 +270,19 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    /// Bytes transmitted since the link was made.
-    pub fn transmitted(&self) -> Bytes {
-        self.counts.transmitted_bytes
+    /// Bytes transmitted over what the rate allowed since [`Link::start_measuring`]; 0 where there is no limit to speak
+    /// of. A packet counts when it starts, and the last may lie partly beyond `now`: that share is not told.
+    pub fn utilization(&self, now: Time) -> f64 {
+        let carried = self.counts.transmitted_bytes - self.before.counts.transmitted_bytes;
+        match self.capacity(now) {
+            Bytes::ZERO | Bytes::MAX => 0.0,
+            capacity => (carried.as_f64() / capacity.as_f64()).min(1.0),
+        }
+    }
+
+    /// What it could have carried since [`Link::start_measuring`].
+    fn capacity(&self, now: Time) -> Bytes {
+        self.before.capacity + self.rate().bytes_in(now.since(self.before.since))
     }
 
     /// The queue's meter, if it is watched.
@@ -367,6 +387,17 @@ mod tests {
         link.set_delay(Duration::from_millis(2));
         link.offer(ms(1), TestParcel::new(2, 1000));
         assert_eq!(drain(&mut link), vec![(ms(4), 2), (ms(11), 1)]);
+    }
+
+    #[test]
+    fn utilization_counts_each_rate_for_as_long_as_it_held() {
+        let mut link = link(Loss::default());
+        link.offer(ms(0), TestParcel::new(1, 1000));
+        link.start_measuring(ms(1), false);
+        link.set_rate(ms(3), Rate::from_bps(16_000_000));
+        link.offer(ms(4), TestParcel::new(1, 1000));
+        // 2 ms at 1 kB/ms, 4 ms at 2 kB/ms; the first packet was before.
+        assert_eq!(link.utilization(ms(7)), 1000.0 / 10_000.0);
     }
 
     #[test]

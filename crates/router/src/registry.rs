@@ -45,21 +45,21 @@ macro_rules! routers {
 
         /// The settings of any router, read and checked; makes as many routers as a topology has links.
         #[derive(Debug, Clone)]
-        pub enum Registry {
+        pub enum AnyConfig {
             $(#[doc = $about] $variant(crate::$module::Config),)*
         }
 
-        impl Registry {
-            /// Every name with its one line.
-            pub const NAMES: &[(&str, &str)] = &[$(($name, $about)),*];
+        /// Every router's name with its one line.
+        pub const NAMES: &[(&str, &str)] = &[$(($name, $about)),*];
 
+        impl AnyConfig {
             /// Reads and checks the settings of the router called `name`.
             pub fn read(name: &str, table: &toml::Table) -> Result<Self, RegistryError> {
                 match name {
                     $($name => Ok(Self::$variant(settings(name, table)?)),)*
                     _ => Err(RegistryError::Unknown {
                         name: name.to_owned(),
-                        known: Self::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+                        known: NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
                     }),
                 }
             }
@@ -124,9 +124,9 @@ mod tests {
 
     #[test]
     fn bad_names_and_settings_say_what_would_be_right() {
-        let error = Registry::read("droptail", &toml::Table::new()).unwrap_err().to_string();
+        let error = AnyConfig::read("droptail", &toml::Table::new()).unwrap_err().to_string();
         assert!(error.contains("drop-tail"), "{error}");
-        let error = Registry::read("drop-tail", &"packets = 0".parse().unwrap()).unwrap_err().to_string();
+        let error = AnyConfig::read("drop-tail", &"packets = 0".parse().unwrap()).unwrap_err().to_string();
         assert!(error.contains("packets = 1 or more"), "{error}");
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Nothing here moves a packet or reads a clock. `docs/scenario.md` explains the format.
 
+mod build;
 mod document;
 mod error;
 mod file;
@@ -18,6 +19,7 @@ mod scenario;
 mod summary;
 mod world;
 
+pub use build::Scheme;
 pub use error::{Known, Problem, ScenarioError};
 pub use outcome::{FlowOutcome, FlowSample, Lateness, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{

@@ -1,9 +1,10 @@
 //! What a run yields.
 
-use rampmeter_router::{Backlog, Counts, QueueSummary};
+use rampmeter_control::Controller;
+use rampmeter_router::{Backlog, Counts, Link, Parcel, QueueSummary, Router};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use crate::LinkId;
+use crate::{LinkId, Plan};
 
 /// What a run yields.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -55,6 +56,22 @@ pub struct FlowOutcome {
     pub retransmitted_packets: u64,
 }
 
+impl FlowOutcome {
+    /// Bits a second for the application: a transfer's size over its response, or what a long-lived flow got between
+    /// `warmup` and `duration` over the part of that time in which it lived. `None` if the one never ended, or the other
+    /// never lived then.
+    pub fn goodput_bps(&self, plan: &Plan) -> Option<f64> {
+        let flow = &plan.flows[self.flow];
+        let (bytes, span) = if let Some(bytes) = flow.bytes {
+            (bytes, self.response?.max(Duration::from_nanos(1)))
+        } else {
+            let (warmup, end) = (Time::ZERO + plan.warmup, Time::ZERO + plan.duration);
+            (self.delivered_measured, flow.stop.unwrap_or(end).min(end).since(flow.start.max(warmup)))
+        };
+        (span > Duration::ZERO).then(|| bytes.as_f64() * 8.0 / span.as_secs_f64())
+    }
+}
+
 /// What became of a measured link between `warmup` and `duration`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkOutcome {
@@ -68,6 +85,20 @@ pub struct LinkOutcome {
     pub queue: QueueSummary,
     /// Its packets.
     pub counts: Counts,
+}
+
+impl LinkOutcome {
+    /// What `link` of `plan` has seen from [`Link::start_measuring`] up to `now`.
+    pub fn of<P: Parcel, R: Router<P>>(plan: &Plan, id: LinkId, link: &mut Link<P, R>, now: Time) -> Self {
+        link.advance(now);
+        Self {
+            link: id,
+            name: plan.links[id.0].name.clone(),
+            utilization: link.utilization(now),
+            queue: link.queue().map(|queue| queue.summary(now)).unwrap_or_default(),
+            counts: link.counts(),
+        }
+    }
 }
 
 /// Samples over time, each list in the order of time.
@@ -92,6 +123,14 @@ pub struct LinkSample {
     pub transmitted: Bytes,
 }
 
+impl LinkSample {
+    /// `link` as it is at `at`.
+    pub fn of<P: Parcel, R: Router<P>>(id: LinkId, link: &mut Link<P, R>, at: Time) -> Self {
+        link.advance(at);
+        Self { at, link: id, queue: link.router().backlog(), transmitted: link.transmitted_bytes() }
+    }
+}
+
 /// A sender at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowSample {
@@ -105,4 +144,12 @@ pub struct FlowSample {
     pub rate: Option<Rate>,
     /// Stream bytes delivered since the flow began.
     pub delivered: Bytes,
+}
+
+impl FlowSample {
+    /// A flow under one of Rampmeter's controllers.
+    pub fn of(at: Time, flow: usize, controller: &impl Controller, delivered: Bytes) -> Self {
+        let window = Some(controller.window()).filter(|&window| window < Bytes::MAX);
+        Self { at, flow, window, rate: controller.rate(), delivered }
+    }
 }

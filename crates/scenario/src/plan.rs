@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Add;
 
-use rampmeter_router::{LinkConfig, Registry};
+use rampmeter_router::{AnyConfig, LinkConfig};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::{NoPath, Point, Routes};
@@ -81,6 +81,16 @@ impl Plan {
         self.duration.saturating_sub(self.warmup)
     }
 
+    /// When queues and flows are sampled; never unless [`Meters::series_every`] says so.
+    pub fn samples(&self) -> impl Iterator<Item = Time> + use<> {
+        let every = self.meters.series_every.filter(|&every| every > Duration::ZERO);
+        let samples = every.map(|every| {
+            let last = self.duration.as_nanos() / every.as_nanos();
+            (0..=last).map(move |n| Time::ZERO + every * n)
+        });
+        samples.into_iter().flatten()
+    }
+
     /// The first scheme that needs the operating system's TCP, for worlds that have none.
     pub fn kernel_scheme(&self) -> Option<&SchemePlan> {
         self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))
@@ -119,7 +129,7 @@ pub struct LinkPlan {
     /// Rate, delay and random loss.
     pub config: LinkConfig,
     /// The settings of its queue.
-    pub router: Registry,
+    pub router: AnyConfig,
     /// What changes on the way, in the order of time.
     pub changes: Vec<Change>,
     /// Whether its queue is watched and the outcome has a row for it.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use rampmeter_control::Registry as Controllers;
 use rampmeter_control::registry::RegistryError as ControllerError;
 use rampmeter_router::registry::RegistryError as RouterError;
-use rampmeter_router::{LinkConfig, Loss, Registry as Routers};
+use rampmeter_router::{AnyConfig, LinkConfig, Loss};
 use rampmeter_transport::Config as Transport;
 use rampmeter_units::{Bytes, Duration, Rate, Streams};
 use toml::Value;
@@ -154,7 +154,7 @@ fn scheme_router<'s>(
     Ok(chosen.map(|(_, router)| router))
 }
 
-fn read_router(source: Source<'_>, spec: &RouterSpec, rate: Rate, packet: Bytes) -> Result<Routers, ScenarioError> {
+fn read_router(source: Source<'_>, spec: &RouterSpec, rate: Rate, packet: Bytes) -> Result<AnyConfig, ScenarioError> {
     let settings = &spec.settings;
     let fail = |error: String, problem: Problem| source.error(settings.line_of(&error), problem);
     let mut table = settings.table.clone();
@@ -165,7 +165,7 @@ fn read_router(source: Source<'_>, spec: &RouterSpec, rate: Rate, packet: Bytes)
             }
         }
     }
-    Routers::read(&spec.kind, &table).map_err(|error| match error {
+    AnyConfig::read(&spec.kind, &table).map_err(|error| match error {
         RouterError::Unknown { .. } => fail("`kind`".into(), error.into()),
         RouterError::Settings { .. } => fail(error.to_string(), error.into()),
     })

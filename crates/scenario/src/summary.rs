@@ -1,6 +1,6 @@
 //! An outcome in one JSON object.
 
-use rampmeter_units::Duration;
+use rampmeter_units::{Duration, Time};
 use serde::ser::{Serialize, Serializer};
 
 use crate::{Outcome, Plan, Point};
@@ -104,29 +104,23 @@ impl Summary {
 
 impl FlowSummary {
     fn of(plan: &Plan, outcome: &Outcome) -> Self {
-        let (warmup, end) = (rampmeter_units::Time::ZERO + plan.warmup, rampmeter_units::Time::ZERO + plan.duration);
+        let warmup = Time::ZERO + plan.warmup;
         let mut responses = Vec::new();
         let mut unfinished = 0;
-        let mut of_transfers = Vec::new();
-        let mut of_long_lived = Vec::new();
+        let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
         for result in &outcome.flows {
             let flow = &plan.flows[result.flow];
             if !plan.traffic[flow.traffic].measured {
                 continue;
             }
-            match (flow.bytes, result.response) {
-                (None, _) => {
-                    let lived = flow.stop.unwrap_or(end).min(end).since(flow.start.max(warmup));
-                    if lived > Duration::ZERO {
-                        of_long_lived.push(result.delivered_measured.as_f64() * 8.0 / lived.as_secs_f64());
-                    }
+            if flow.bytes.is_none() {
+                of_long_lived.extend(result.goodput_bps(plan));
+            } else if flow.start >= warmup {
+                match result.response {
+                    Some(response) => responses.push(response.as_secs_f64()),
+                    None => unfinished += 1,
                 }
-                (Some(_), _) if flow.start < warmup => {}
-                (Some(_), None) => unfinished += 1,
-                (Some(bytes), Some(response)) => {
-                    responses.push(response.as_secs_f64());
-                    of_transfers.push(bytes.as_f64() * 8.0 / response.as_secs_f64().max(1e-9));
-                }
+                of_transfers.extend(result.goodput_bps(plan));
             }
         }
         responses.sort_by(f64::total_cmp);

@@ -42,6 +42,11 @@ pub trait World: Send + Sync {
     /// Its name, as in the results: `simulated`.
     fn name(&self) -> &'static str;
 
+    /// Whether its runs disturb each other: those of real packets need the machine to themselves.
+    fn runs_alone(&self) -> bool {
+        false
+    }
+
     /// Runs `plan` with the controllers of `registry`.
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError>;
 }

@@ -3,31 +3,23 @@
 use std::collections::BTreeMap;
 
 use rampmeter_control::Registry;
-use rampmeter_control::registry::Factory;
-use rampmeter_router::{AnyRouter, Environment, Link};
-use rampmeter_scenario::{NodeId, Plan, Sender, World, WorldError};
-use rampmeter_transport::{Config, Endpoint, EndpointConfig};
-use rampmeter_units::Streams;
+use rampmeter_scenario::{NodeId, Plan, Scheme, World, WorldError};
 
 use crate::agenda::Agenda;
 use crate::flow::Flow;
 use crate::host::Host;
 use crate::meters::Meters;
-use crate::packet::{Pool, Travelling};
+use crate::packet::Pool;
 use crate::paths::Paths;
-use crate::simulation::{SimulatedLink, Simulation};
+use crate::simulation::Simulation;
 use crate::timetable::Timetable;
 use crate::world::Simulated;
 
-/// Connections an endpoint can name.
-const MOST_CONNECTIONS: usize = 1 << 20;
-
 impl<'a> Simulation<'a> {
     pub(crate) fn new(plan: &'a Plan, registry: &Registry) -> Result<Self, WorldError> {
-        let streams = Streams::new(plan.seed);
-        let schemes =
-            plan.schemes.iter().map(|scheme| Scheme::read(scheme, registry)).collect::<Result<Vec<_>, _>>()?;
-        let mut hosts = Hosts { list: Vec::new(), known: BTreeMap::new(), schemes, streams };
+        let ours = |scheme| Ok(Scheme::of(scheme, registry)?.expect("the world has refused kernel TCP"));
+        let schemes = plan.schemes.iter().map(ours).collect::<Result<Vec<_>, WorldError>>()?;
+        let mut hosts = Hosts { list: Vec::new(), known: BTreeMap::new(), schemes, seed: plan.seed };
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
         for flow in &plan.flows {
@@ -37,7 +29,7 @@ impl<'a> Simulation<'a> {
                 .between(sender, receiver, || Ok([plan.path(flow.from, flow.to)?, plan.path(flow.to, flow.from)?]))?;
             flows.push(Flow::new(sender, receiver, path));
         }
-        let links = links(plan, streams);
+        let links = plan.make_links();
         let agenda = Agenda::new(links.len() + hosts.list.len());
         if plan.end() > agenda.last() {
             return Err(WorldError::Lacks {
@@ -66,36 +58,12 @@ impl<'a> Simulation<'a> {
     }
 }
 
-fn links(plan: &Plan, streams: Streams) -> Vec<SimulatedLink> {
-    let link = |(id, link): (usize, &rampmeter_scenario::LinkPlan)| {
-        let environment = Environment { rate: link.config.rate, delay: link.config.delay };
-        let router: AnyRouter<Travelling> = link.router.make(environment, streams.stream("router", id as u64));
-        Link::new(link.config, router, streams.stream("loss", id as u64))
-    };
-    plan.links.iter().enumerate().map(link).collect()
-}
-
-/// How one scheme sends.
-struct Scheme {
-    config: Config,
-    controller: Factory,
-}
-
-impl Scheme {
-    fn read(scheme: &rampmeter_scenario::SchemePlan, registry: &Registry) -> Result<Self, WorldError> {
-        let Sender::Ours { controller, settings, transport } = &scheme.sender else {
-            unreachable!("the world refuses kernel TCP before it sets up")
-        };
-        Ok(Self { config: transport.clone(), controller: registry.factory(controller, settings)? })
-    }
-}
-
 /// The hosts that send or receive, one for every node and scheme that meet.
 struct Hosts {
     list: Vec<Host>,
     known: BTreeMap<(NodeId, usize), u32>,
     schemes: Vec<Scheme>,
-    streams: Streams,
+    seed: u64,
 }
 
 impl Hosts {
@@ -104,21 +72,8 @@ impl Hosts {
             return *host;
         }
         let host = self.list.len() as u32;
-        let Scheme { config, controller } = &self.schemes[scheme];
-        let endpoint_config = EndpointConfig {
-            accept: Some(config.clone()),
-            most_connections: MOST_CONNECTIONS,
-            most_half_open: MOST_CONNECTIONS,
-            ..EndpointConfig::default()
-        };
-        let (streams, factory) = (self.streams, controller.clone());
-        let mut made = u64::from(host) << 32;
-        let make = move || {
-            made += 1;
-            factory(streams.stream("controller", made))
-        };
-        let endpoint = Endpoint::new(endpoint_config, make, streams.stream("connections", host.into()));
-        self.list.push(Host::new(endpoint, config.clone()));
+        let sending = &self.schemes[scheme];
+        self.list.push(Host::new(sending.endpoint(self.seed, host), sending.config.clone()));
         self.known.insert((node, scheme), host);
         host
     }

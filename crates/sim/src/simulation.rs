@@ -99,16 +99,8 @@ impl Simulation<'_> {
     }
 
     fn change(&mut self, now: Time, link: usize, change: usize) {
-        self.measure_capacity(now);
-        let change = self.plan.links[link].changes[change];
         let changing = &mut self.links[link];
-        changing.advance(now);
-        if let Some(rate) = change.rate {
-            changing.set_rate(now, rate);
-        }
-        if let Some(delay) = change.delay {
-            changing.set_delay(delay);
-        }
+        self.plan.links[link].changes[change].make(now, changing);
         let next = changing.next_event();
         self.agenda.wake(link as Actor, next);
     }

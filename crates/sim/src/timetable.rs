@@ -42,10 +42,7 @@ impl Timetable {
                 entries.extend(flow_plan.stop.map(|stop| (stop, Entry::Stop(flow as u32))));
             }
         }
-        if let Some(every) = plan.meters.series_every {
-            let samples = plan.duration.as_nanos() / every.as_nanos().max(1);
-            entries.extend((0..=samples).map(|n| (Time::ZERO + every * n, Entry::Sample)));
-        }
+        entries.extend(plan.samples().map(|at| (at, Entry::Sample)));
         entries.sort_unstable_by(|a, b| b.cmp(a));
         Self { entries }
     }

@@ -11,13 +11,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rampmeter_control::Registry;
 use rampmeter_scenario::{Scenario, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::journal::{short_hash, write_whole};
-use crate::{Finished, Journal, Program, Skipped, StudyError, tables};
+use crate::{Finished, Journal, Program, Progress, Skipped, StudyError, Sweep, Task, tables};
 
 /// What a folder is of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -102,17 +101,24 @@ impl Folder {
         &self.path
     }
 
-    /// Its finished points.
-    pub fn journal(&self) -> &Journal {
-        &self.journal
-    }
-
-    /// Writes the tables of a run that has come to its end; `results` in the order of the scenario's points.
-    pub fn finish(mut self, scenario: &Scenario, registry: &Registry, results: &[Finished]) -> Result<(), StudyError> {
-        tables::write(&self.path, scenario, registry, &self.journal, results)?;
+    /// Runs the points that it does not hold yet and writes the tables. `scenario` and `world` are those that it was
+    /// opened for; results are in the order of the scenario's points.
+    pub fn run(
+        &mut self,
+        sweep: &Sweep<'_>,
+        scenario: &Scenario,
+        world: &dyn World,
+        watch: impl FnMut(Progress),
+    ) -> Result<Vec<Finished>, StudyError> {
+        let points = scenario.points();
+        let tasks: Vec<Task<'_>> =
+            points.iter().map(|point| Task { scenario, point, world, journal: &self.journal }).collect();
+        let results = sweep.run(&tasks, watch)?;
+        tables::write(&self.path, scenario, sweep.registry, &self.journal, &results)?;
         self.run.finished = results.iter().filter(|result| result.summary().is_some()).count();
         self.run.skipped = results.iter().filter_map(Left::of).collect();
-        self.write_run()
+        self.write_run()?;
+        Ok(results)
     }
 
     fn write_run(&self) -> Result<(), StudyError> {

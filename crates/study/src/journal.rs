@@ -19,15 +19,18 @@ pub struct Program(String);
 
 impl Program {
     /// The program in the file at `path`.
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let about = fs::metadata(path)?;
-        let changed = about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        Ok(Self(short_hash(&[&about.len().to_string(), &changed.to_string()])))
+    pub fn of(path: &Path) -> Result<Self, StudyError> {
+        let about = || -> io::Result<_> {
+            let about = fs::metadata(path)?;
+            Ok((about.len(), about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()))
+        };
+        let (len, changed) = about().map_err(|error| StudyError::file(path, "read", &error))?;
+        Ok(Self(short_hash(&[&len.to_string(), &changed.to_string()])))
     }
 
     /// The program that is running.
-    pub fn this() -> io::Result<Self> {
-        Self::of(&std::env::current_exe()?)
+    pub fn this() -> Result<Self, StudyError> {
+        Self::of(Path::new("/proc/self/exe"))
     }
 }
 

@@ -70,7 +70,7 @@ pub struct Progress {
 pub struct Sweep<'a> {
     /// The controllers.
     pub registry: &'a Registry,
-    /// Threads to run simulations on.
+    /// Threads to run on, in worlds whose runs do not disturb each other.
     pub jobs: usize,
     /// Set to stop after the points under way.
     pub stop: &'a AtomicBool,
@@ -128,10 +128,9 @@ impl Sweep<'_> {
 }
 
 impl Sweep<'_> {
-    /// Real packets need the machine to themselves.
     fn threads(&self, tasks: &[Task<'_>]) -> usize {
-        let simulated = tasks.iter().all(|task| task.world.name() == "simulated");
-        if simulated { self.jobs.clamp(1, tasks.len().max(1)) } else { 1 }
+        let alone = tasks.iter().any(|task| task.world.runs_alone());
+        if alone { 1 } else { self.jobs.clamp(1, tasks.len().max(1)) }
     }
 }
 

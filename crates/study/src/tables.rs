@@ -153,19 +153,8 @@ fn link_cells(link: &rampmeter_scenario::LinkOutcome) -> impl Iterator<Item = Ce
     .into_iter()
 }
 
-/// A transfer's goodput is its size over its response; a long-lived flow's, what it got while measured over that time.
 fn flow_cells(plan: &Plan, flow: &rampmeter_scenario::FlowOutcome) -> impl Iterator<Item = Cell> {
     let planned = &plan.flows[flow.flow];
-    let goodput = match (planned.bytes, flow.response) {
-        (Some(bytes), Some(response)) => Some(bytes.as_f64() * 8.0 / response.as_secs_f64().max(1e-9)),
-        (Some(_), None) => None,
-        (None, _) => {
-            let zero = rampmeter_units::Time::ZERO;
-            let (warmup, end) = (zero + plan.warmup, zero + plan.duration);
-            let lived = planned.stop.unwrap_or(end).min(end).since(planned.start.max(warmup)).as_secs_f64();
-            (lived > 0.0).then(|| flow.delivered_measured.as_f64() * 8.0 / lived)
-        }
-    };
     [
         Cell::whole(flow.flow as u64),
         Cell::text(&plan.traffic[flow.traffic].name),
@@ -175,7 +164,7 @@ fn flow_cells(plan: &Plan, flow: &rampmeter_scenario::FlowOutcome) -> impl Itera
         flow.response.map(rampmeter_units::Duration::as_secs_f64).into(),
         planned.bytes.map(rampmeter_units::Bytes::as_u64).into(),
         Cell::whole(flow.delivered.as_u64()),
-        goodput.into(),
+        flow.goodput_bps(plan).into(),
         Cell::whole(flow.sent_packets),
         Cell::whole(flow.retransmitted_packets),
     ]

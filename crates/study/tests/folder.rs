@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Point, Scenario, values};
-use rampmeter_study::{Finished, Folder, Program, Progress, StudyError, Sweep, Task};
+use rampmeter_scenario::{Scenario, values};
+use rampmeter_study::{Finished, Folder, Program, Progress, StudyError, Sweep};
 use tempfile::tempdir;
 
 const TABLES: [&str; 5] = ["runs", "links", "flows", "link_series", "flow_series"];
@@ -40,14 +40,11 @@ impl<'a> Run<'a> {
         let last_run = if self.stop_after > 0 { self.world.runs.load(Ordering::SeqCst) + self.stop_after } else { 0 };
         self.world.patience.store(last_run, Ordering::SeqCst);
         let program = Program::this().unwrap();
-        let folder = Folder::open(self.folder, Path::new("six.toml"), self.scenario, self.world, program, self.fresh)?;
-        let points: Vec<Point> = self.scenario.points();
-        let task = |point| Task { scenario: self.scenario, point, world: self.world, journal: folder.journal() };
-        let tasks: Vec<Task<'_>> = points.iter().map(task).collect();
+        let file = Path::new("six.toml");
+        let mut folder = Folder::open(self.folder, file, self.scenario, self.world, program, self.fresh)?;
         let sweep = Sweep { registry: &registry, jobs: self.jobs, stop };
         let mut last = None;
-        let results = sweep.run(&tasks, |progress| last = Some(progress))?;
-        folder.finish(self.scenario, &registry, &results)?;
+        let results = folder.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
         Ok((results, last.unwrap()))
     }
 }

@@ -1,0 +1,72 @@
+//! What every world makes of a plan: links and endpoints, with random streams that are numbered alike everywhere. So a
+//! plan's queues, losses and controllers are the same objects with the same chances, whoever runs them.
+
+use rampmeter_control::registry::Factory;
+use rampmeter_control::{AnyController, Registry};
+use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
+use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
+use rampmeter_units::{Streams, Time};
+
+use crate::{Change, Plan, SchemePlan, Sender, WorldError};
+
+/// Connections an endpoint can name: hosts of a plan refuse none.
+const MOST_CONNECTIONS: usize = 1 << 20;
+
+impl Plan {
+    /// Its links, as they are before the first packet.
+    pub fn make_links<P: Parcel + Send>(&self) -> Vec<Link<P, AnyRouter<P>>> {
+        let streams = Streams::new(self.seed);
+        let make = |(id, link): (usize, &crate::LinkPlan)| {
+            let environment = Environment { rate: link.config.rate, delay: link.config.delay };
+            let router = link.router.make(environment, streams.stream("router", id as u64));
+            Link::new(link.config, router, streams.stream("loss", id as u64))
+        };
+        self.links.iter().enumerate().map(make).collect()
+    }
+}
+
+impl Change {
+    /// Changes `link`, which has come to `now`.
+    pub fn make<P: Parcel, R: Router<P>>(&self, now: Time, link: &mut Link<P, R>) {
+        link.advance(now);
+        if let Some(rate) = self.rate {
+            link.set_rate(now, rate);
+        }
+        if let Some(delay) = self.delay {
+            link.set_delay(delay);
+        }
+    }
+}
+
+/// One of Rampmeter's own schemes: makes the endpoints that send by it.
+#[derive(Clone)]
+pub struct Scheme {
+    /// Its connections' settings.
+    pub config: Config,
+    controller: Factory,
+}
+
+impl Scheme {
+    /// The scheme that `plan` describes; `None` if it is the operating system's TCP.
+    pub fn of(plan: &SchemePlan, registry: &Registry) -> Result<Option<Self>, WorldError> {
+        let Sender::Ours { controller, settings, transport } = &plan.sender else { return Ok(None) };
+        Ok(Some(Self { config: transport.clone(), controller: registry.factory(controller, settings)? }))
+    }
+
+    /// The endpoint of one host. `number` tells it from the run's other endpoints.
+    pub fn endpoint<A: Address>(&self, seed: u64, number: u32) -> Endpoint<AnyController, A> {
+        let config = EndpointConfig {
+            accept: Some(self.config.clone()),
+            most_connections: MOST_CONNECTIONS,
+            most_half_open: MOST_CONNECTIONS,
+            ..EndpointConfig::default()
+        };
+        let (streams, controller) = (Streams::new(seed), self.controller.clone());
+        let mut made = u64::from(number) << 32;
+        let make = move || {
+            made += 1;
+            controller(streams.stream("controller", made))
+        };
+        Endpoint::new(config, make, streams.stream("connections", number.into()))
+    }
+}

@@ -1,0 +1,33 @@
+"""`python -m rampmeter.report RUN_DIR [--out FILE]`, or `rampmeter report` with the same."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rampmeter.report import write
+
+
+def main() -> int:
+    """Write the report that the command line asks for."""
+    parser = argparse.ArgumentParser(
+        prog="rampmeter report",
+        description="Write a run's tables and charts as one HTML page that needs nothing else.",
+    )
+    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="what `rampmeter run` left, under runs/")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to (RUN_DIR/report.html)")
+    given = parser.parse_args()
+    try:
+        print(write(given.folder, given.out))
+    except FileNotFoundError as error:
+        print(f"rampmeter: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"rampmeter: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

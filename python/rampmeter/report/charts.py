@@ -1,0 +1,216 @@
+"""The charts of a report, each an SVG: figures over the sweep, responses, and what went on over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import cycle, pairwise
+from typing import Any
+
+from matplotlib import pyplot, rc_context
+from matplotlib.lines import Line2D
+
+from rampmeter.figures.style import COLOURS, RULES
+from rampmeter.report.sweep import Row, Sweep, deviation, grouped, mean
+
+OTHERS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A"]
+"""Colours of lines that have none of their own (Okabe and Ito, 2008)."""
+
+MOST_LINES = 24
+"""Beyond this many lines a chart says nothing; the tables have it all."""
+
+RUN_PANELS = [
+    ("Mean response (ms)", "response_mean_s", 1e3),
+    ("99th percentile of the response (ms)", "response_p99_s", 1e3),
+    ("Mean goodput (Mb/s)", "goodput_mean_bps", 1e-6),
+    ("Jain's index of goodputs", "goodput_jain", 1.0),
+]
+"""Title, column, what to multiply it by."""
+
+LINK_PANELS = [
+    ("utilisation (%)", "utilization", 1e2),
+    ("mean queue (packets)", "queue_mean_packets", 1.0),
+    ("packets dropped (%)", "dropped", 1e2),
+    ("packets marked (%)", "marked", 1e2),
+]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One picture."""
+
+    title: str
+    note: str
+    """What it is of."""
+    svg: bytes
+
+
+Panel = tuple[str, Callable[[Any], None]]
+
+
+def draw_all(sweep: Sweep) -> list[Chart]:
+    """Draw every chart that the run has something for."""
+    made = [over_the_sweep(sweep), responses(sweep), queues(sweep), long_lived(sweep)]
+    return [chart for chart in made if chart is not None]
+
+
+def over_the_sweep(sweep: Sweep) -> Chart | None:
+    """Draw a panel for each figure: along the numbers of an axis, or a bar a line."""
+    sources = [(title, sweep.run.runs.to_pylist(), column, unit) for title, column, unit in RUN_PANELS]
+    for link in sweep.links():
+        sources += [(f"{link}: {title}", sweep.link(link), column, unit) for title, column, unit in LINK_PANELS]
+    # A panel of nothing but zeros (no marks, no drops) or of nothing at all would only take room.
+    drawn = [source for source in sources if any(row[source[2]] for row in source[1])]
+    lines = colours(sweep, sweep.run.runs.to_pylist())
+    if not drawn or len(lines) > MOST_LINES:
+        return None
+    draw = draw_along if sweep.along is not None else draw_bars
+    panels: list[Panel] = [(title, draw(sweep, lines, *rest)) for title, *rest in drawn]
+    bars = f"; bars are the standard deviation over {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
+    along = f"Against {sweep.along}" if sweep.along is not None else "One bar a line of the sweep"
+    height, legend = (2.9, lines) if sweep.along is not None else (0.7 + 0.3 * len(lines), {})
+    return chart("Over the sweep", f"{along}{bars}.", panels, legend, height)
+
+
+def draw_along(sweep: Sweep, lines: dict[str, str], rows: list[Row], column: str, unit: float) -> Callable[[Any], None]:
+    """Draw lines along an axis."""
+    along = sweep.along or ""
+
+    def draw(axes: Any) -> None:
+        for name, of_line in grouped(rows, sweep.name).items():
+            points = grouped(of_line, lambda row: row[along])
+            found = [(at, mean(some, column), deviation(some, column)) for at, some in sorted(points.items())]
+            shown = [(at, unit * value, unit * spread) for at, value, spread in found if value is not None]
+            if shown:
+                axes.errorbar(*zip(*shown, strict=True), marker="o", capsize=2.5, elinewidth=1, color=lines[name])
+        places = sorted({row[along] for row in rows})
+        if places[0] > 0 and places[-1] >= 30 * places[0]:
+            axes.set_xscale("log")
+            axes.minorticks_off()
+        if len(places) <= 8:
+            axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.set_xlabel(along)
+        axes.set_ylim(bottom=0)
+
+    return draw
+
+
+def draw_bars(sweep: Sweep, lines: dict[str, str], rows: list[Row], column: str, unit: float) -> Callable[[Any], None]:
+    """Draw a bar for each line."""
+
+    def draw(axes: Any) -> None:
+        for name, of_line in reversed(grouped(rows, sweep.name).items()):
+            value = mean(of_line, column)
+            spread = unit * deviation(of_line, column)
+            axes.barh(name, unit * (value or 0.0), xerr=spread or None, capsize=2.5, color=lines[name])
+        axes.grid(visible=False, axis="y")
+
+    return draw
+
+
+def responses(sweep: Sweep) -> Chart | None:
+    """Draw how responses are distributed, at one place of the sweep."""
+    rows, place = sweep.example(sweep.run.flows)
+    rows = [row for row in rows if row["measured"] and row["response_s"] is not None]
+    lines = colours(sweep, rows)
+    if not rows or len(lines) > MOST_LINES:
+        return None
+
+    def draw(axes: Any) -> None:
+        for name, of_line in grouped(rows, sweep.name).items():
+            times = sorted(1e3 * row["response_s"] for row in of_line)
+            axes.step(times, [100 * (n + 1) / len(times) for n in range(len(times))], where="post", color=lines[name])
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.set_xlabel("response (ms)")
+        axes.set_ylim(0, 100)
+
+    note = f"Every completed transfer of measured traffic, those of the warm-up too, at {place}."
+    return chart("Responses", note, [("Transfers that took no longer (%)", draw)], lines)
+
+
+def queues(sweep: Sweep) -> Chart | None:
+    """Draw queue and throughput of measured links over time, at one place of the sweep."""
+    if sweep.run.link_series is None:
+        return None
+    rows, place = sweep.example(sweep.run.link_series)
+    lines = colours(sweep, rows)
+    if not rows or len(lines) > MOST_LINES:
+        return None
+    panels: list[Panel] = []
+    for link, of_link in grouped(rows, lambda row: row["link"]).items():
+        of_line = grouped(of_link, sweep.name)
+        waiting = {name: [(row["time_s"], row["queue_packets"]) for row in some] for name, some in of_line.items()}
+        sent = {name: rates(some, "transmitted_bytes") for name, some in of_line.items()}
+        panels += [(f"{link}: queue (packets)", over_time(waiting, lines))]
+        panels += [(f"{link}: sent (Mb/s)", over_time(sent, lines))]
+    return chart("Links over time", f"Samples at {place}.", panels, lines)
+
+
+def long_lived(sweep: Sweep) -> Chart | None:
+    """Draw the goodput of each long-lived flow over time, a panel a line of the sweep."""
+    if sweep.run.flow_series is None:
+        return None
+    flows, place = sweep.example(sweep.run.flows)
+    lasting = {(sweep.name(row), row["flow"]) for row in flows if row["size_bytes"] is None and row["measured"]}
+    rows = [row for row in sweep.example(sweep.run.flow_series)[0] if (sweep.name(row), row["flow"]) in lasting]
+    panels: list[Panel] = []
+    for name, of_line in grouped(rows, sweep.name).items():
+        by_flow = {flow: rates(some, "delivered_bytes") for flow, some in grouped(of_line, _flow).items()}
+        panels.append((f"{name} (Mb/s)", over_time(by_flow, dict(zip(by_flow, cycle(OTHERS), strict=False)))))
+    if not panels or len(panels) > MOST_LINES:
+        return None
+    return chart("Goodput of long-lived flows", f"A line a flow, at {place}.", panels, {})
+
+
+def _flow(row: Row) -> Any:
+    return row["flow"]
+
+
+def rates(rows: list[Row], column: str) -> list[tuple[float, float]]:
+    """Give Mb/s between one sample of a count of bytes and the next."""
+    pairs = [(before, row) for before, row in pairwise(rows) if row["time_s"] > before["time_s"]]
+    return [
+        (row["time_s"], 8e-6 * (row[column] - before[column]) / (row["time_s"] - before["time_s"]))
+        for before, row in pairs
+    ]
+
+
+def over_time(series: dict[Any, list[tuple[float, float]]], lines: dict[Any, str]) -> Callable[[Any], None]:
+    """Draw lines along time."""
+
+    def draw(axes: Any) -> None:
+        for name, points in series.items():
+            if points:
+                axes.plot(*zip(*points, strict=True), color=lines[name], linewidth=1.1)
+        axes.set_xlabel("time (s)")
+        axes.set_ylim(bottom=0)
+
+    return draw
+
+
+def colours(sweep: Sweep, rows: list[Row]) -> dict[str, str]:
+    """Choose a colour for each line: its scheme's own, if it has one."""
+    names = list(dict.fromkeys(sweep.name(row) for row in rows))
+    known = {name: COLOURS[name] for name in names if name in COLOURS}
+    free = cycle([colour for colour in OTHERS if colour not in known.values()])
+    return {name: known.get(name) or next(free) for name in names}
+
+
+def chart(title: str, note: str, panels: list[Panel], legend: dict[str, str], height: float = 2.9) -> Chart:
+    """Set panels two in a row, each `height` inches high, with one legend for all."""
+    rows = (len(panels) + 1) // 2
+    with rc_context({**RULES, "svg.fonttype": "path"}):
+        figure = pyplot.figure(figsize=(9.6, height * rows + 0.4), layout="constrained")
+        for place, (name, draw) in enumerate(panels):
+            axes = figure.add_subplot(rows, min(2, len(panels)), place + 1)
+            draw(axes)
+            axes.set_title(name)
+        if len(legend) > 1:
+            handles = [Line2D([], [], color=colour) for colour in legend.values()]
+            figure.legend(handles, list(legend), loc="outside upper left", ncols=min(6, len(legend)))
+        written = BytesIO()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+        pyplot.close(figure)
+    return Chart(title, note, written.getvalue())

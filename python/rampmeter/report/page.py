@@ -1,0 +1,124 @@
+"""The page: what ran, the charts, the tables."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from rampmeter.report.charts import Chart
+from rampmeter.report.sweep import Row, Sweep, deviation, grouped, mean
+
+Column = tuple[str, str, float, int]
+"""Heading, column of the table, what to multiply it by, digits after the point."""
+
+RUNS: Sequence[Column] = [
+    ("transfers", "completed", 1, 0),
+    ("unfinished", "unfinished", 1, 0),
+    ("response ms", "response_mean_s", 1e3, 1),
+    ("deviation ms", "response_sd_s", 1e3, 1),
+    ("median ms", "response_p50_s", 1e3, 1),
+    ("99% ms", "response_p99_s", 1e3, 1),
+    ("goodput Mb/s", "goodput_mean_bps", 1e-6, 3),
+    ("Jain", "goodput_jain", 1, 3),
+    ("late, 99% ms", "lateness_p99_s", 1e3, 3),
+]
+
+LINKS: Sequence[Column] = [
+    ("used %", "utilization", 1e2, 1),
+    ("queue, mean", "queue_mean_packets", 1, 1),
+    ("90%", "queue_p90_packets", 1, 0),
+    ("most", "queue_max_packets", 1, 0),
+    ("offered packets", "offered_packets", 1, 0),
+    ("dropped %", "dropped", 1e2, 3),
+    ("marked %", "marked", 1e2, 3),
+]
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1d2429; background: #fff; max-width: 66rem; margin: 2rem auto;
+  padding: 0 1.2rem }
+h1 { font-size: 1.6rem; line-height: 1.25; margin-bottom: .3rem }
+h2 { font-size: 1.15rem; margin: 2.4rem 0 .3rem }
+p { margin: .3rem 0 .8rem; color: #4c5760 }
+img { width: 100%; height: auto }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87rem }
+th, td { padding: .25rem .75rem .25rem 0; text-align: right; white-space: nowrap; border-bottom: 1px solid #e4e7ea }
+th { color: #4c5760; font-weight: 600; border-bottom-color: #aab3ba }
+.word { text-align: left }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1.2rem; margin: 1rem 0 }
+dt { color: #4c5760 }
+dd { margin: 0; overflow-wrap: anywhere }
+.missing { border-left: 4px solid #d55e00; padding: .2rem 0 .2rem .9rem }
+"""
+
+
+def write_page(sweep: Sweep, charts: Iterable[Chart]) -> str:
+    """Write the whole page."""
+    about = sweep.run.about
+    parts = [f"<h1>{escape(about['title'])}</h1>", what_ran(about), left_out(sweep)]
+    parts += [picture(chart) for chart in charts]
+    over = f"Means over {len(sweep.seeds)} seeds, with the standard deviation. " if len(sweep.seeds) > 1 else ""
+    runs = sweep.run.runs.to_pylist()
+    explained = "Responses are of transfers that began after the warm-up."
+    parts += ["<h2>Flows</h2>", f"<p>{over}{explained}</p>", table(sweep, RUNS, runs)]
+    for link in sweep.links():
+        parts += [f"<h2>Link {escape(link)}</h2>", table(sweep, LINKS, sweep.link(link))]
+    body = "\n".join(part for part in parts if part)
+    title = f"<title>{escape(about['title'])}</title>"
+    meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    return f'<!doctype html>\n<html lang="en">\n{meta}\n{title}\n<style>{STYLE}</style>\n{body}\n</html>\n'
+
+
+def what_ran(about: dict[str, Any]) -> str:
+    """Say enough to run it again."""
+    entries = {
+        "scenario": about["scenario"],
+        "SHA-256": about["scenario_sha256"],
+        "world": about["world"],
+        "Rampmeter": about["version"],
+        "runs": f"{about['finished']} of {about['points']}",
+    }
+    entries |= {f"axis {axis}": ", ".join(map(str, values)) for axis, values in about["axes"].items()}
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in entries.items())
+    return f"<dl>{listed}</dl>"
+
+
+def left_out(sweep: Sweep) -> str:
+    """List the points that the world could not run."""
+    if not sweep.run.skipped:
+        return ""
+    listed = "".join(f"<li>{escape(point)}</li>" for point in sweep.run.skipped)
+    return f'<div class="missing">Not run:<ul>{listed}</ul></div>'
+
+
+def picture(chart: Chart) -> str:
+    """Put a chart inside the page, as data: names in one SVG can't meet those in another."""
+    data = b64encode(chart.svg).decode()
+    image = f'<img alt="{escape(chart.title)}" src="data:image/svg+xml;base64,{data}">'
+    return f"<h2>{escape(chart.title)}</h2>\n<p>{escape(chart.note)}</p>\n{image}"
+
+
+def table(sweep: Sweep, columns: Sequence[Column], rows: list[Row]) -> str:
+    """Write a row for every point but the seed."""
+    shown = [column for column in columns if any(row[column[1]] is not None for row in rows)]
+    head = "".join(f'<th class="word">{escape(axis)}</th>' for axis in sweep.axes)
+    head += "".join(f"<th>{escape(heading)}</th>" for heading, *_ in shown)
+    body = ""
+    for point, some in grouped(rows, lambda row: tuple(row[axis] for axis in sweep.axes)).items():
+        cells = "".join(f'<td class="word">{escape(str(value))}</td>' for value in point)
+        cells += "".join(f"<td>{cell(column, some)}</td>" for column in shown)
+        body += f"<tr>{cells}</tr>\n"
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+
+
+def cell(column: Column, rows: list[Row]) -> str:
+    """Write a mean, and how far seeds differ."""
+    _, name, unit, digits = column
+    value = mean(rows, name)
+    if value is None:
+        return ""
+    spread = unit * deviation(rows, name)
+    text = f"{unit * value:,.{digits}f}"
+    return f"{text} ± {spread:,.{digits}f}" if len(rows) > 1 else text

@@ -1,0 +1,86 @@
+"""A run's rows in order: which axis to draw along, what to tell apart, what to average.
+
+The seed is always averaged over. Of the other axes the first whose values are numbers is drawn along; every combination
+of the rest has a line of its own, called by its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import fmean, stdev
+from typing import Any
+
+import pyarrow as pa
+
+from rampmeter.running import Run
+
+Row = dict[str, Any]
+
+
+class Sweep:
+    """A run, and how its axes are used."""
+
+    def __init__(self, run: Run) -> None:
+        """Choose what to draw along and what to tell apart."""
+        self.run = run
+        axes: Mapping[str, list[Any]] = run.about["axes"]
+        self.axes = [axis for axis in axes if axis != "seed"]
+        self.seeds = axes["seed"]
+        varied = [axis for axis in self.axes if len(axes[axis]) > 1]
+        numeric = [axis for axis in varied if all(_is_number(value) for value in axes[axis])]
+        self.along = numeric[0] if numeric else None
+        """The axis of the charts, if any has numbers."""
+        self.apart = [axis for axis in varied if axis != self.along] or [
+            axis for axis in self.axes[:1] if axis != self.along
+        ]
+        """The axes whose values name a line."""
+
+    def name(self, row: Row) -> str:
+        """Name the line that `row` belongs to."""
+        named = [f"{row[axis]}" if isinstance(row[axis], str) else f"{axis} {row[axis]}" for axis in self.apart]
+        return ", ".join(named) or "all"
+
+    def links(self) -> list[str]:
+        """List the measured links."""
+        return list(dict.fromkeys(self.run.links["link"].to_pylist()))
+
+    def link(self, name: str) -> list[Row]:
+        """Give the rows of one link, with the shares of packets that it dropped and marked."""
+        rows = [row for row in self.run.links.to_pylist() if row["link"] == name]
+        for row in rows:
+            for share, count in [("dropped", "dropped_packets"), ("marked", "marked_packets")]:
+                row[share] = row[count] / row["offered_packets"] if row["offered_packets"] else None
+        return rows
+
+    def example(self, table: pa.Table) -> tuple[list[Row], str]:
+        """Give the rows of one run a line, and which: the first seed, at the greatest value of the axis drawn along."""
+        rows = table.to_pylist()
+        place: Row = {"seed": self.seeds[0]}
+        if self.along is not None:
+            place[self.along] = max(self.run.about["axes"][self.along])
+        said = ", ".join(f"{axis} {value}" for axis, value in reversed(place.items()))
+        return [row for row in rows if all(row[axis] == value for axis, value in place.items())], said
+
+
+def grouped(rows: Iterable[Row], key: Any) -> dict[Any, list[Row]]:
+    """Gather rows by `key(row)`, in the order in which the keys first appear."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def mean(rows: Iterable[Row], column: str) -> float | None:
+    """Average what there is in a column."""
+    values = [row[column] for row in rows if row[column] is not None]
+    return fmean(values) if values else None
+
+
+def deviation(rows: Iterable[Row], column: str) -> float:
+    """Give the standard deviation of what there is in a column; 0 for a single value."""
+    values = [row[column] for row in rows if row[column] is not None]
+    return stdev(values) if len(values) > 1 else 0.0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

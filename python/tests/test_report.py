@@ -1,0 +1,45 @@
+"""Reports of run folders."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rampmeter import report, run
+
+
+@pytest.fixture
+def folder(first_light: Path, tmp_path: Path) -> Path:
+    scenario = tmp_path / "watched.toml"
+    text = first_light.read_text().replace('title = "First light:', 'title = "Light & <shade>:')
+    scenario.write_text(re.sub('duration = ".*"', 'duration = "6 s"', text) + '\n[meters]\nseries = "200 ms"\n')
+    run(scenario, scheme=["pcp", "tcp", "linux-cubic"], seed=[1, 2], out=tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+def test_a_report_is_one_page_that_needs_nothing_else(folder: Path) -> None:
+    page = report.write(folder).read_text()
+    assert "Light &amp; &lt;shade&gt;" in page
+    for heading in ["Over the sweep", "Responses", "Links over time", "Flows", "Link bottleneck"]:
+        assert f"<h2>{heading}</h2>" in page
+    assert re.search(r"Not run:.*linux-cubic.*--world emulated", page)
+    assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)', page))
+
+
+def test_a_report_repeats_byte_for_byte(folder: Path, tmp_path: Path) -> None:
+    first, second = (report.write(folder, tmp_path / name).read_bytes() for name in ["a.html", "b.html"])
+    assert first == second
+
+
+def test_what_is_no_run_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rampmeter.report", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert (
+        result.stderr
+        == f"rampmeter: {tmp_path}: is no run folder; `rampmeter run` says in its last line where its tables are\n"
+    )
