@@ -138,18 +138,23 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     pub fn offer(&mut self, now: Time, packet: P) -> Option<P> {
         self.advance(now);
         self.counts.offered += 1;
-        let dropped = match self.router.enqueue(now, packet) {
-            Verdict::Queued => None,
-            Verdict::Dropped(packet) | Verdict::Displaced(packet) => Some(packet),
-        };
-        self.counts.dropped += u64::from(dropped.is_some());
-        if self.free_at <= now {
-            self.transmit(now);
+        let (next, verdict) = if self.free_at <= now {
+            self.router.pass(now, packet)
         } else {
             self.waiting = true;
+            (None, self.router.enqueue(now, packet))
+        };
+        if let Some(packet) = next {
+            self.transmit(now, packet);
         }
         self.measure(now);
-        dropped
+        match verdict {
+            Verdict::Queued => None,
+            Verdict::Dropped(packet) | Verdict::Displaced(packet) => {
+                self.counts.dropped += 1;
+                Some(packet)
+            }
+        }
     }
 
     /// When the link next needs attention; [`Time::MAX`] for never.
@@ -167,7 +172,10 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             let tick = self.router.next_tick();
             if self.waiting && self.free_at <= now.min(tick) {
                 let at = self.free_at;
-                self.transmit(at);
+                match self.router.dequeue(at) {
+                    Some(packet) => self.transmit(at, packet),
+                    None => self.waiting = false,
+                }
                 self.measure(at);
             } else if tick <= now {
                 self.router.tick(tick);
@@ -195,15 +203,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    fn transmit(&mut self, now: Time) {
-        let Some(packet) = self.router.dequeue(now) else {
-            self.waiting = false;
-            return;
-        };
+    /// `now` is when the transmitter was free: a world whose clock is real calls late, and the next packet follows the last
+    /// without a gap all the same.
+    fn transmit(&mut self, now: Time, packet: P) {
         let bytes = packet.bytes();
-        // A world whose clock is real calls late: the next packet follows the last without a gap all the same.
-        let start = if self.waiting { self.free_at } else { now };
-        self.free_at = start + self.transmitter.time_to_send(bytes);
+        self.free_at = now + self.transmitter.time_to_send(bytes);
         self.waiting = self.router.backlog().packets > 0;
         self.counts.transmitted += 1;
         self.counts.transmitted_bytes += bytes;

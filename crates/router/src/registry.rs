@@ -35,12 +35,11 @@ fn settings<C: Settings>(name: &str, table: &toml::Table) -> Result<C, RegistryE
 
 /// Writes the enum, the list of names and the dispatch from one list: a line a router.
 macro_rules! routers {
-    ($($variant:ident: $module:ident, $name:literal, $about:literal;)*) => {
-        /// Any router. There is one a link, so the size of the largest is no matter.
+    ($($variant:ident($place:ty): $module:ident, $name:literal, $about:literal;)*) => {
+        /// Any router. Where it is large it is in a box: access links by the thousand have the smallest, and close together.
         #[derive(Debug)]
-        #[allow(clippy::large_enum_variant)]
         pub enum AnyRouter<P> {
-            $(#[doc = $about] $variant(crate::$module::$variant<P>),)*
+            $(#[doc = $about] $variant($place),)*
         }
 
         /// The settings of any router, read and checked; makes as many routers as a topology has links.
@@ -67,7 +66,10 @@ macro_rules! routers {
             /// A fresh router that stands at `environment`.
             pub fn make<P: Parcel + Send>(&self, environment: Environment, random: Stream) -> AnyRouter<P> {
                 match self {
-                    $(Self::$variant(config) => AnyRouter::$variant(Discipline::new(config, environment, random)),)*
+                    $(Self::$variant(config) => {
+                        let router: crate::$module::$variant<P> = Discipline::new(config, environment, random);
+                        AnyRouter::$variant(router.into())
+                    })*
                 }
             }
         }
@@ -83,9 +85,9 @@ macro_rules! routers {
 }
 
 routers! {
-    DropTail: drop_tail, "drop-tail", "First in, first out; full means dropped";
-    FairQueueing: fair_queueing, "fair-queueing", "Bit-by-bit round robin over flows (Demers, Keshav, Shenker 1989)";
-    FairShare: fair_share, "fair-share", "Fair queueing that tells flows their share (PCP section 4.2)";
+    DropTail(crate::drop_tail::DropTail<P>): drop_tail, "drop-tail", "First in, first out; full means dropped";
+    FairQueueing(Box<crate::fair_queueing::FairQueueing<P>>): fair_queueing, "fair-queueing", "Bit-by-bit round robin over flows (Demers, Keshav, Shenker 1989)";
+    FairShare(Box<crate::fair_share::FairShare<P>>): fair_share, "fair-share", "Fair queueing that tells flows their share (PCP section 4.2)";
 }
 
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
@@ -93,28 +95,32 @@ impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
         each!(self, r => r.enqueue(now, packet))
     }
 
+    fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
+        each!(self, r => r.pass(now, packet))
+    }
+
     fn dequeue(&mut self, now: Time) -> Option<P> {
         each!(self, r => r.dequeue(now))
     }
 
     fn tick(&mut self, now: Time) {
-        each!(self, r => Router::<P>::tick(r, now));
+        each!(self, r => r.tick(now));
     }
 
     fn next_tick(&self) -> Time {
-        each!(self, r => Router::<P>::next_tick(r))
+        each!(self, r => r.next_tick())
     }
 
     fn backlog(&self) -> Backlog {
-        each!(self, r => Router::<P>::backlog(r))
+        each!(self, r => r.backlog())
     }
 
     fn tally(&self) -> Tally {
-        each!(self, r => Router::<P>::tally(r))
+        each!(self, r => r.tally())
     }
 
     fn on_rate(&mut self, now: Time, rate: Rate) {
-        each!(self, r => Router::<P>::on_rate(r, now, rate));
+        each!(self, r => r.on_rate(now, rate));
     }
 }
 

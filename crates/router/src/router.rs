@@ -66,6 +66,13 @@ pub trait Router<P: Parcel>: Debug {
     /// A packet arrives.
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
 
+    /// A packet arrives and the link is free: as [`Router::enqueue`] and then [`Router::dequeue`]. Gives what to transmit
+    /// and what became of the packet. A router may do better where nothing waits.
+    fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
+        let verdict = self.enqueue(now, packet);
+        (self.dequeue(now), verdict)
+    }
+
     /// The link is free: the packet to transmit next.
     fn dequeue(&mut self, now: Time) -> Option<P>;
 

@@ -181,6 +181,7 @@ impl Scoreboard {
         }
         self.credited = self.credited.max(self.base);
         self.sacked.remove_below(una);
+        trim(&mut self.segments);
     }
 
     /// The receiver holds `start..end`.
@@ -321,5 +322,13 @@ impl Scoreboard {
     fn find(&self, start: u64) -> Option<usize> {
         let index = self.segments.partition_point(|s| s.end() <= start);
         self.segments.get(index).filter(|s| s.start == start).map(|_| index)
+    }
+}
+
+/// Gives back the room that slow start's overshoot took: a ring is walked round and round, so all of it takes up cache.
+fn trim<T>(ring: &mut VecDeque<T>) {
+    const SMALL: usize = 32;
+    if ring.capacity() > SMALL && ring.len() < ring.capacity() / 4 {
+        ring.shrink_to(SMALL.max(ring.capacity() / 2));
     }
 }
