@@ -119,7 +119,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 fn warm() -> History {
-    History { base_rate: Rate::from_bps(40_000_000), deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT }
+    History { base_rate: Rate::from_bps(40_000_000), capacity: Rate::ZERO, deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT }
 }
 
 /// The settings of each row come from `PCP_TABLE`: rows by `;`, settings by `,`. Means over five seeds, with the
