@@ -45,10 +45,8 @@ impl Compensation {
     /// Negative where there is room.
     pub(super) fn pressure(config: &Config, view: &View, tolerated: Duration, min_rtt: Duration) -> f64 {
         let excess = view.level.as_secs_f64() - tolerated.as_secs_f64();
-        let delay = match config.delay {
-            true => excess / (min_rtt.as_secs_f64() * config.forward_share + excess.max(0.0)),
-            false => 0.0,
-        };
+        let largest = min_rtt.as_secs_f64() * config.forward_share + excess.max(0.0);
+        let delay = if config.delay { excess / largest } else { 0.0 };
         let gap = match config.gap {
             true if view.slope > config.overrun => view.slope / (1.0 + view.slope),
             true => config.gap_gain * view.slope / (1.0 + view.slope.max(0.0)),
@@ -61,10 +59,8 @@ impl Compensation {
     /// The share to cut from the base rate now, beyond what was cut in the last round trip.
     pub(super) fn cut(&mut self, config: &Config, now: Time, rtt: Duration, level: Duration, pressure: f64) -> f64 {
         self.cuts.forget(now, rtt.scale(config.settle));
-        let ease = match config.tit_for_tat {
-            true => self.tit_for_tat.ease(config, now, rtt, level, self.cuts.sum),
-            false => 1.0,
-        };
+        let made = self.cuts.sum;
+        let ease = if config.tit_for_tat { self.tit_for_tat.ease(config, now, rtt, level, made) } else { 1.0 };
         self.cuts.raise(now, (pressure / ease).min(config.most_cut))
     }
 }

@@ -17,8 +17,9 @@
 //! *What the queue says.* Where a queue stands, all packets wait and trains see only chance. Then the pressure on the
 //! flow, which is negative where there is room, is what to ask for (see `compensation`).
 //!
-//! And *how large a queue a flow tolerates*: `tolerance * ln(C / r)` packet times. A lone flow tolerates none. `n` flows
-//! agree on `tolerance * ln(n)` and on equal rates, as only then all tolerate the same; who has more gives way first. The
+//! And *how large a queue a flow tolerates*: `1 + tolerance * ln(C / r)` packet times. The 1 is within what clocks and
+//! the order of packets make of an empty link. A lone flow tolerates no more. `n` flows agree on a queue that grows with
+//! `ln(n)` and on equal rates, as only then all tolerate the same; who has more gives way first. The
 //! queue is there when a flow leaves: what it sent is missed only after others have had time to notice. The paper has
 //! "the rule also improves efficiency under heavy load by keeping the queue non-empty" (section 3.3).
 
@@ -39,7 +40,7 @@ pub(super) fn welcome(share: f64, met: Count, capacity: Rate) -> Rate {
 /// The queue that a flow of `rate` lets be, given what a packet takes at `capacity`.
 pub(super) fn tolerated(tolerance: f64, rate: Rate, capacity: Rate, packet: Duration) -> Duration {
     let fraction = capacity.as_bps_f64() / rate.as_bps_f64().max(1.0);
-    packet.scale(tolerance * fraction.max(1.0).ln())
+    packet.scale(if tolerance > 0.0 { 1.0 + tolerance * fraction.max(1.0).ln() } else { 0.0 })
 }
 
 #[cfg(test)]
@@ -66,8 +67,9 @@ mod tests {
     #[test]
     fn equal_flows_tolerate_the_same_queue_and_the_larger_of_two_less() {
         let packet = Duration::from_micros(250);
-        assert_eq!(tolerated(10.0, LINK, LINK, packet), Duration::ZERO);
-        assert_eq!(tolerated(10.0, LINK.scale(0.125), LINK, packet), packet.scale(10.0 * 8_f64.ln()));
+        assert_eq!(tolerated(0.0, LINK.scale(0.5), LINK, packet), Duration::ZERO);
+        assert_eq!(tolerated(10.0, LINK, LINK, packet), packet);
+        assert_eq!(tolerated(10.0, LINK.scale(0.125), LINK, packet), packet.scale(1.0 + 10.0 * 8_f64.ln()));
         assert!(tolerated(10.0, LINK.scale(0.5), LINK, packet) < tolerated(10.0, LINK.scale(0.3), LINK, packet));
     }
 }

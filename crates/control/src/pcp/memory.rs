@@ -132,11 +132,11 @@ mod tests {
     fn transfer(history: &mut Option<History>, predicted: bool, best: f64) -> Rate {
         let mut memory = Memory::default();
         let path = Path::new(Bytes::new(1250), RTT, *history);
-        let first = memory.start(&Config::default(), &path);
+        let first = memory.start(&Config::paper(), &path);
         memory.on_least_rtt(RTT);
         memory.on_verdict(predicted, None);
         memory.on_verdict(true, Some(mbps(best)));
-        memory.remember(&Config::default(), history);
+        memory.remember(&Config::paper(), history);
         first
     }
 
@@ -160,7 +160,7 @@ mod tests {
             .into_iter()
             .map(|predicted| transfer(&mut history, predicted, 30.0))
             .collect();
-        assert_eq!(firsts, [10.0, 5.0, 2.5, 5.0, 10.0, 10.0].map(mbps));
+        assert_eq!(firsts, [10.0, 5.0, 2.5, 5.0, 10.0, 10.0].map(mbps), "the paper's");
     }
 
     #[test]

@@ -363,9 +363,7 @@ mod tests {
         let mut random = Stream::from_seed(1);
         assert_eq!(train(1, &[50; 5]).judge(FLAT, 0, &mut random), Verdict::Accepted(TEST));
         assert_eq!(train(2, &[50; 5]).judge(FLAT, 0, &mut random), Verdict::Unproved);
-        let mut probe = train(1, &[50; 4]);
-        probe.on_sent(Time::ZERO + Duration::from_millis(1004), 4, PACKET);
-        (probe.packets, probe.received) = (5, 5);
+        let mut probe = train(1, &[50; 5]);
         probe.last_left = Time::ZERO + Duration::from_millis(1006); // 4 packets in 6 ms: 5.3 Mb/s
         assert_eq!(probe.judge(FLAT, 0, &mut random), Verdict::Accepted(Rate::from_bps(1_333_333)));
     }
