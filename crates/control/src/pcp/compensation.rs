@@ -110,7 +110,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
 
     fn view(level: f64, slope: f64) -> View {
-        View { level: Duration::from_secs_f64(level / 1e3), slope, least: Duration::ZERO }
+        View { level: Duration::from_secs_f64(level / 1e3), slope, ..View::default() }
     }
 
     fn paper() -> Config {

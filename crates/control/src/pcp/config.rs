@@ -15,6 +15,8 @@ pub struct Config {
     pub train: usize,
     /// Growth of delay over a train that passes as flat, in packet times at the best rate known; 0 is the paper.
     pub noise: f64,
+    /// Take what delays differ by where no queue is for no wait at all, and no growth.
+    pub measure_noise: bool,
     /// Growth of delay over a train that the clocks can't resolve.
     pub resolution: Duration,
     /// Receipts of a train that may be missing, without a loss having been reported, for it still to be judged.
@@ -95,6 +97,7 @@ impl Default for Config {
             chunks: 5,
             train: 5,
             noise: 0.5,
+            measure_noise: true,
             resolution: Duration::from_nanos(100),
             missing_receipts: 0,
             patience: 2.0,
@@ -139,6 +142,7 @@ impl Config {
     pub fn paper() -> Self {
         Self {
             noise: 0.0,
+            measure_noise: false,
             permanent: 1.0,
             gap_gain: 1.0,
             level: 0.9,

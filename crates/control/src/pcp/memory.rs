@@ -19,6 +19,9 @@ use crate::{History, Path};
 /// Transfers after which a longer route is known for what it is: a least round trip that grew may be a queue that stood.
 const ROUTE_CHANGES: u64 = 8;
 
+/// Pairs that are remembered.
+const PAIRS: usize = 16;
+
 /// How fast the remembered capacity follows: others' packets between the two of a pair only ever make it seem less.
 const CAPACITY_UP: f64 = 0.5;
 const CAPACITY_DOWN: f64 = 0.1;
@@ -28,8 +31,7 @@ pub(super) struct Memory {
     past: Option<History>,
     /// Highest base rate reached.
     best: Rate,
-    /// Highest rate at which the path let two packets through.
-    pairs: Rate,
+    pairs: Pairs,
     /// What came of the first probe.
     predicted: Option<bool>,
     min_rtt: Option<Duration>,
@@ -54,7 +56,7 @@ impl Memory {
 
     /// Two packets sent together arrived at `rate`.
     pub(super) fn on_pair(&mut self, rate: Rate) {
-        self.pairs = self.pairs.max(rate);
+        self.pairs.add(rate);
     }
 
     /// A full packet's least round trip.
@@ -70,12 +72,12 @@ impl Memory {
     /// The highest rate known to have been carried, here or by earlier transfers.
     pub(super) fn best(&self) -> Option<Rate> {
         let past = self.past.map_or(Rate::ZERO, |past| past.base_rate.max(past.capacity));
-        Some(self.best.max(self.pairs).max(past)).filter(|best| *best > Rate::ZERO)
+        Some(self.best.max(self.pairs.rate()).max(past)).filter(|best| *best > Rate::ZERO)
     }
 
     /// What the path carries when nobody else is there, if pairs of packets have told.
     pub(super) fn capacity(&self) -> Option<Rate> {
-        let pairs = self.pairs.max(self.past.map_or(Rate::ZERO, |past| past.capacity));
+        let pairs = self.pairs.rate().max(self.past.map_or(Rate::ZERO, |past| past.capacity));
         Some(pairs.max(self.best)).filter(|_| pairs > Rate::ZERO)
     }
 
@@ -84,7 +86,7 @@ impl Memory {
         let Some(min_rtt) = self.min_rtt else { return };
         let Some(past) = history else {
             if self.best > Rate::ZERO {
-                let (base_rate, capacity) = (self.best, self.pairs);
+                let (base_rate, capacity) = (self.best, self.pairs.rate());
                 *history = Some(History { base_rate, capacity, deviation: Rate::ZERO, trust: 1.0, min_rtt });
             }
             return;
@@ -102,14 +104,38 @@ impl Memory {
             past.deviation = toward(past.deviation, off as f64);
             past.base_rate = toward(past.base_rate, self.best.as_bps_f64());
         }
-        if self.pairs > Rate::ZERO {
+        let pairs = self.pairs.rate();
+        if pairs > Rate::ZERO {
             let gain = match past.capacity {
                 Rate::ZERO => 1.0,
-                past if self.pairs > past => CAPACITY_UP,
+                past if pairs > past => CAPACITY_UP,
                 _ => CAPACITY_DOWN,
             };
-            past.capacity = past.capacity.scale(1.0 - gain) + self.pairs.scale(gain);
+            past.capacity = past.capacity.scale(1.0 - gain) + pairs.scale(gain);
         }
+    }
+}
+
+/// The last rates at which two packets sent together arrived.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pairs {
+    rates: [Rate; PAIRS],
+    seen: usize,
+}
+
+impl Pairs {
+    fn add(&mut self, rate: Rate) {
+        self.rates[self.seen % PAIRS] = rate;
+        self.seen += 1;
+    }
+
+    /// The upper quartile: a packet of others between the two makes the path seem slower, a late clock seem faster, and
+    /// the first happens more often.
+    fn rate(&self) -> Rate {
+        let mut rates = self.rates;
+        let rates = &mut rates[..self.seen.min(PAIRS)];
+        rates.sort_unstable();
+        rates.get(rates.len() * 3 / 4).copied().unwrap_or(Rate::ZERO)
     }
 }
 
@@ -187,6 +213,18 @@ mod tests {
         assert_eq!(pairs(40.0), (mbps(40.0), mbps(40.0)));
         assert_eq!(pairs(30.0), (mbps(40.0), mbps(39.0)));
         assert_eq!(pairs(41.0), (mbps(41.0), mbps(40.0)));
+    }
+
+    #[test]
+    fn of_many_pairs_the_upper_quartile_counts() {
+        let mut pairs = Pairs::default();
+        assert_eq!(pairs.rate(), Rate::ZERO);
+        pairs.add(mbps(39.0));
+        assert_eq!(pairs.rate(), mbps(39.0));
+        for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0, 40.0] {
+            pairs.add(mbps(rate));
+        }
+        assert_eq!(pairs.rate(), mbps(40.0));
     }
 
     #[test]

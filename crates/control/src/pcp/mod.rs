@@ -204,7 +204,7 @@ impl Pcp {
         };
         let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
         let room = -self.pressure(base) * round_trips;
-        let standing = self.view.level > self.packet_time(base).scale(self.config.standing);
+        let standing = self.view.level > self.packet_time(base).scale(self.config.standing).max(self.view.noise);
         let growth = if standing {
             if room <= 0.0 {
                 return None;
@@ -225,7 +225,7 @@ impl Pcp {
     }
 
     fn met_wait(&self) -> Duration {
-        self.packet_time(Rate::ZERO).scale(self.config.met)
+        self.packet_time(Rate::ZERO).scale(self.config.met).max(self.view.noise)
     }
 
     /// The share of its rate that a flow of `base` should give up; negative where there is room.
@@ -236,7 +236,7 @@ impl Pcp {
     /// The queue that a flow of `rate` lets be.
     fn tolerated(&self, rate: Rate) -> Duration {
         let capacity = self.memory.best().unwrap_or(rate).max(rate);
-        growth::tolerated(self.config.tolerance, rate, capacity, self.packet_time(rate))
+        growth::tolerated(self.config.tolerance, rate, capacity, self.packet_time(rate)) + self.view.noise
     }
 
     /// All of the train has left: how long to wait for the rest of its receipts.
@@ -323,7 +323,8 @@ impl Pcp {
 
     /// The growth of delay over a train that passes as none.
     fn flat(&self) -> Duration {
-        self.packet_time(self.probe.rate()).scale(self.config.noise).max(self.config.resolution)
+        let assumed = self.packet_time(self.probe.rate()).scale(self.config.noise).max(self.config.resolution);
+        if self.config.measure_noise { assumed.max(self.view.noise) } else { assumed }
     }
 
     /// How long the bottleneck takes for a packet, as far as is known: no longer than at `rate`.
@@ -337,9 +338,9 @@ impl Pcp {
     /// Section 3.2: what the queue asks for.
     fn compensate(&mut self, now: Time) {
         let Some(view) = self.queue.view(&self.config, now, self.min_rtt) else { return };
-        self.view = view;
+        self.view = View { noise: if self.config.measure_noise { view.noise } else { Duration::ZERO }, ..view };
         let Some(base) = self.base else { return };
-        let near = self.packet_time(base).scale(0.5);
+        let near = self.packet_time(base).scale(0.5).max(self.view.noise);
         if let Some(until) = self.clearing.begins(&self.config, now, self.rtt, view.least, near) {
             self.phase = Phase::Waiting(until);
         }
