@@ -292,11 +292,18 @@ impl Pcp {
         }
     }
 
+    /// The longest that an empty path may take for a full packet, to judge by earlier transfers: a few packets seldom meet
+    /// the least round trip of hundreds.
+    fn past_rtt(&self) -> Option<Duration> {
+        let least = self.memory.past_rtt()?;
+        Some(least + self.packet_time(Rate::ZERO).max(least / 128))
+    }
+
     /// How long the train's packets waited, in the mean.
     fn train_wait(&self) -> Duration {
         if self.base.is_none() {
             // Chunks have nothing to be compared with but their round trip and a full packet's in earlier transfers.
-            let Some(least) = self.memory.past_rtt() else { return Duration::ZERO };
+            let Some(least) = self.past_rtt() else { return Duration::ZERO };
             let less = self.packet_time(Rate::ZERO).scale(1.0 - self.chunk().as_f64() / self.packet.as_f64());
             return self.last_rtt.saturating_sub(least.saturating_sub(less));
         }
@@ -371,7 +378,7 @@ impl Controller for Pcp {
         self.min_rtt = self.rtt;
         self.last_rtt = self.rtt;
         let first = self.memory.start(&self.config, path);
-        self.queue = Queue::new(self.memory.past_rtt().map(|rtt| (self.packet, rtt)));
+        self.queue = Queue::new(self.past_rtt().map(|rtt| (self.packet, rtt)));
         self.view = View::default();
         self.clearing = Clearing::new(now);
         self.compensation = Compensation::new();

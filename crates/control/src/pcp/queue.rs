@@ -114,7 +114,9 @@ impl Queue {
 
     /// How much longer than in earlier transfers even the shortest round trip is: a queue that stood all the time.
     fn stood(&self) -> i64 {
-        let Some((_, past)) = self.past.filter(|(packet, _)| self.largest + self.largest / 4 > *packet) else { return 0 };
+        let Some((_, past)) = self.past.filter(|(packet, _)| self.largest + self.largest / 4 > *packet) else {
+            return 0;
+        };
         self.least_rtt.get().map_or(0, |least| least.saturating_sub(past.as_nanos() as i64).max(0))
     }
 
