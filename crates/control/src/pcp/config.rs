@@ -15,8 +15,9 @@ pub struct Config {
     pub train: usize,
     /// Growth of delay over a train that passes as flat, in packet times at the best rate known; 0 is the paper.
     pub noise: f64,
-    /// Take what delays differ by where no queue is for no wait at all, and no growth.
-    pub measure_noise: bool,
+    /// What delays differ by without a queue is measured and taken for no wait and no growth, up to this: beyond it is
+    /// traffic, not a host that is late. Zero is the paper.
+    pub most_noise: Duration,
     /// Growth of delay over a train that the clocks can't resolve.
     pub resolution: Duration,
     /// Receipts of a train that may be missing, without a loss having been reported, for it still to be judged.
@@ -97,7 +98,7 @@ impl Default for Config {
             chunks: 5,
             train: 5,
             noise: 0.5,
-            measure_noise: true,
+            most_noise: Duration::from_micros(100),
             resolution: Duration::from_nanos(100),
             missing_receipts: 0,
             patience: 2.0,
@@ -142,7 +143,7 @@ impl Config {
     pub fn paper() -> Self {
         Self {
             noise: 0.0,
-            measure_noise: false,
+            most_noise: Duration::ZERO,
             permanent: 1.0,
             gap_gain: 1.0,
             level: 0.9,

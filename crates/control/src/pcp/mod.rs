@@ -33,7 +33,8 @@
 //! - Base packets and probe packets are one evenly spaced train, not two interleaved ones: a sender's own base packets
 //!   are the worst noise in its probes. In an earlier, more literal model (one run): mean response at load 0.60
 //!   1290 ms interleaved, 720 to 880 ms merged. No setting undoes it.
-//! - Delay may grow by half a packet time over a train (`noise`), because the packets of others make it jitter by more.
+//! - Delay may grow by half a packet time over a train (`noise`), because the packets of others make it jitter by more,
+//!   and by what it is seen to jitter by without them (`most_noise`).
 //! - A flow lets a queue be that grows with the logarithm of how little it has (`tolerance`, in `growth`), and clears it
 //!   away every few seconds (`clearing`). A train through a longer queue than that is rejected.
 //! - Two packets sent together close each train and tell the path's capacity (`pair`, in `probe`).
@@ -330,8 +331,8 @@ impl Pcp {
 
     /// The growth of delay over a train that passes as none.
     fn flat(&self) -> Duration {
-        let assumed = self.packet_time(self.probe.rate()).scale(self.config.noise).max(self.config.resolution);
-        if self.config.measure_noise { assumed.max(self.view.noise) } else { assumed }
+        let assumed = self.packet_time(self.probe.rate()).scale(self.config.noise);
+        assumed.max(self.view.noise).max(self.config.resolution)
     }
 
     /// How long the bottleneck takes for a packet, as far as is known: no longer than at `rate`.
@@ -345,7 +346,7 @@ impl Pcp {
     /// Section 3.2: what the queue asks for.
     fn compensate(&mut self, now: Time) {
         let Some(view) = self.queue.view(&self.config, now, self.min_rtt) else { return };
-        self.view = View { noise: if self.config.measure_noise { view.noise } else { Duration::ZERO }, ..view };
+        self.view = View { noise: view.noise.min(self.config.most_noise), ..view };
         let Some(base) = self.base else { return };
         let near = self.packet_time(base).scale(0.5).max(self.view.noise);
         if let Some(until) = self.clearing.begins(&self.config, now, self.rtt, view.least, near) {
