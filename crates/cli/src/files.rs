@@ -22,7 +22,7 @@ pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7267")]
     listen: SocketAddr,
-    /// The congestion controller that files leave under (`rampmeter controllers` lists them)
+    /// The congestion controller that files leave under where `get` names no other (`rampmeter controllers` lists them)
     #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
 }
@@ -35,9 +35,9 @@ pub(crate) struct GetArgs {
     /// The file or directory to write to [default: the name, here]
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The controller for what this end sends: requests. How fast the file comes is decided by the server's
-    #[arg(long, value_name = "NAME", default_value = "newreno")]
-    controller: String,
+    /// The congestion controller that the server should send the file under [default: the server's own]
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
     /// Begin anew instead of going on from an interrupted download
     #[arg(long)]
     restart: bool,
@@ -64,17 +64,17 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
 /// A line a transfer. The name comes from a stranger, so nothing in it reaches the terminal raw.
 fn tell(served: &Served) {
     let rate = Rate::from_bps_f64(served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
-    println!("{} {:?}: {} in {:.2} s, {rate}", served.peer, served.name, Bytes::new(served.bytes), served.seconds);
+    let (peer, name, controller, bytes) = (served.peer, &served.name, &served.controller, Bytes::new(served.bytes));
+    println!("{peer} {name:?}: {bytes} in {:.2} s, {rate}, {controller}", served.seconds);
 }
 
-pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
     let report = files::get(&GetOptions {
         url: args.url.clone(),
         out: args.output.clone(),
         resume: !args.restart,
         progress: !args.json,
         controller: args.controller.clone(),
-        registry: registry.clone(),
         stop: stop_flag(),
         ..GetOptions::default()
     });
@@ -88,9 +88,10 @@ pub(crate) fn get(args: &GetArgs, registry: &Registry) -> Result<ExitCode, Failu
         let rate = Rate::from_bps_f64(report.goodput_bps.round());
         let (path, bytes) = (report.path.display(), Bytes::new(report.bytes));
         println!(
-            "{path}: {bytes} in {:.2} s, {rate}, loss {:.2}%, {}",
+            "{path}: {bytes} in {:.2} s, {rate}, loss {:.2}%, {}, {}",
             report.seconds,
             report.loss * 100.0,
+            report.controller,
             report.blake3
         );
     }

@@ -32,7 +32,8 @@ const EXAMPLES: &str = "Examples:
   rampmeter run studies/pcp/first_light.toml --world emulated       the same with real packets, on this machine
   rampmeter run studies/pcp/offered_load.toml --set load=0.3,0.6 --set scheme=pcp,tcp
   rampmeter serve DIR                                               offer files over UDP
-  rampmeter get 127.0.0.1:7267/NAME                                 fetch one";
+  rampmeter get 127.0.0.1:7267/NAME                                 fetch one
+  rampmeter get 127.0.0.1:7267/NAME --controller pcp                have it sent under PCP";
 
 /// Congestion control, written once: simulated, emulated with real packets, and on the open wire.
 #[derive(Debug, Parser)]
@@ -90,7 +91,7 @@ fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> 
         Command::Run(args) => run::run(args, registry),
         Command::Claims(args) => claims::claims(args, registry),
         Command::Serve(args) => files::serve(args, registry),
-        Command::Get(args) => files::get(args, registry),
+        Command::Get(args) => files::get(args),
         Command::Controllers => Ok(lists::controllers(registry)),
         Command::Routers => Ok(lists::routers()),
         Command::Probe => Ok(lists::probe()),

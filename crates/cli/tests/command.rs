@@ -2,8 +2,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use common::{Desk, RAMPMETER, SMALL, text};
 
@@ -42,6 +43,62 @@ fn a_server_that_is_not_there_is_an_error_of_one_line() {
     let output = desk.rampmeter(&["get", "127.0.0.1:9/file"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr).lines().count(), 1);
+}
+
+/// `rampmeter serve` until it is dropped.
+struct Serving {
+    child: Child,
+    address: String,
+    /// It ends when nobody reads what it prints.
+    _printed: BufReader<ChildStdout>,
+}
+
+impl Serving {
+    fn start(desk: &Desk, arguments: &[&str]) -> Self {
+        let mut command = desk.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut printed = BufReader::new(child.stdout.take().unwrap());
+        printed.read_line(&mut line).unwrap();
+        let address = line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap().to_owned();
+        Self { child, address, _printed: printed }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn get_names_the_controller_of_the_files_sender() {
+    let desk = Desk::new("get_controller");
+    let server = Serving::start(&desk, &["--controller", "reno"]);
+    let url = format!("{}/small.toml", server.address);
+    for (asked, sends) in [(&[][..], "reno"), (&["--controller", "pcp"], "pcp"), (&["--controller", "reno"], "reno")] {
+        let output = desk.rampmeter(&[&["get", &url, "-o", "copy", "--json"], asked].concat());
+        assert!(output.status.success(), "{asked:?}: {}", text(&output.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["controller"], sends, "{asked:?}");
+        assert_eq!(std::fs::read_to_string(desk.0.join("copy")).unwrap(), SMALL);
+        std::fs::remove_file(desk.0.join("copy")).unwrap();
+    }
+    for (name, code, said) in [
+        ("bbr", 1, "refuses `bbr`: it has no controller of that name"),
+        ("fixed-rate", 1, "refuses `fixed-rate`: it lends nobody"),
+        ("no name", 2, "can't be a controller"),
+    ] {
+        let output = desk.rampmeter(&["get", &url, "-o", "copy", "--controller", name]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{name}: {message}");
+        assert!(message.contains(said) && message.starts_with("rampmeter: "), "{name}: {message}");
+        assert_eq!(message.lines().count(), 1, "{name}: {message}");
+        assert_eq!(text(&output.stdout), "");
+    }
+    assert!(!desk.0.join("copy").exists() && !desk.0.join("copy.part").exists());
+    assert!(text(&desk.rampmeter(&["get", "--help"]).stdout).contains("server should send the file under"));
 }
 
 #[test]

@@ -186,6 +186,10 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
     /// Its tunables; their `Default` is the paper's table.
     type Config: Settings;
 
+    /// Whether it sends less when others need the path, by what it sees itself. Only such controllers are lent to
+    /// strangers, who could otherwise have a server flood a path.
+    const GIVES_WAY: bool = true;
+
     /// A controller before its first path, with a random stream of its own.
     fn new(config: &Self::Config, random: Stream) -> Self;
 }

@@ -121,6 +121,9 @@ impl FairShare {
 impl Algorithm for FairShare {
     type Config = Config;
 
+    /// It does as it is told, by routers if there are such, and by whoever claims to bring their words.
+    const GIVES_WAY: bool = false;
+
     fn new(config: &Config, _random: Stream) -> Self {
         Self {
             config: config.clone(),

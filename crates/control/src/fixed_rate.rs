@@ -40,6 +40,8 @@ pub struct FixedRate {
 impl Algorithm for FixedRate {
     type Config = Config;
 
+    const GIVES_WAY: bool = false;
+
     fn new(config: &Config, _random: Stream) -> Self {
         Self { rate: config.rate, packet: Bytes::ZERO, pacer: Pacer::default() }
     }

@@ -41,7 +41,14 @@ pub enum RegistryError {
 /// The controllers that can be named in a scenario file or on the command line.
 #[derive(Clone)]
 pub struct Registry {
-    entries: BTreeMap<String, (String, Builder)>,
+    entries: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    about: String,
+    gives_way: bool,
+    builder: Builder,
 }
 
 impl Registry {
@@ -57,22 +64,27 @@ impl Registry {
             config.check()?;
             Ok(Arc::new(move |random| wrap(A::new(&config, random))))
         });
-        self.entries.insert(name.to_owned(), (about.to_owned(), builder));
+        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), gives_way: A::GIVES_WAY, builder });
         self
     }
 
     /// A factory for the controller called `name` with `settings`.
     pub fn factory(&self, name: &str, settings: &toml::Table) -> Result<Factory, RegistryError> {
-        let Some((_, builder)) = self.entries.get(name) else {
+        let Some(entry) = self.entries.get(name) else {
             let known = self.entries.keys().cloned().collect::<Vec<_>>().join(", ");
             return Err(RegistryError::Unknown { name: name.to_owned(), known });
         };
-        builder(settings).map_err(|reason| RegistryError::Settings { name: name.to_owned(), reason })
+        (entry.builder)(settings).map_err(|reason| RegistryError::Settings { name: name.to_owned(), reason })
+    }
+
+    /// Whether the controller called `name` gives way to others ([`Algorithm::GIVES_WAY`]); `None` if there is none.
+    pub fn gives_way(&self, name: &str) -> Option<bool> {
+        self.entries.get(name).map(|entry| entry.gives_way)
     }
 
     /// Every name with its one line, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries.iter().map(|(name, (about, _))| (name.as_str(), about.as_str()))
+        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.about.as_str()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_control::{Ack, Controller, Loss, LossKind, Path, Sent};
+use rampmeter_control::{Ack, Controller, History, Loss, LossKind, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::manager::{Destination, Update};
@@ -84,6 +84,14 @@ impl<C: Controller> Macroflow<C> {
             self.packet = path.packet;
             self.last_sent = now;
             self.controller.on_path(now, path);
+        }
+    }
+
+    /// The controller is a new one; it starts if the path is known.
+    pub(crate) fn restart(&mut self, now: Time, history: Option<History>) {
+        self.app_limited = false;
+        if self.started {
+            self.controller.on_path(now, &Path::new(self.packet, self.rtt.smoothed(), history));
         }
     }
 

@@ -165,6 +165,26 @@ impl<C: Controller> Manager<C> {
         }
     }
 
+    /// Puts another controller in charge of the flow's macroflow, for all flows that share it. Where the handshake is
+    /// done the newcomer starts at once, as on a new path of the round-trip time that has been measured; what its
+    /// predecessor learnt is remembered as at its end, and what routers told the handshake is not told again.
+    pub fn replace(&mut self, now: Time, flow: FlowId, controller: C) {
+        let Some((macroflow, index)) = self.macroflow(flow) else { return };
+        let destination = macroflow.destination;
+        let predecessor = std::mem::replace(&mut macroflow.controller, controller);
+        let known = self.known.entry(destination).or_default();
+        predecessor.remember(now, &mut known.history);
+        let history = known.history;
+        if let Some(macroflow) = &mut self.macroflows[index as usize] {
+            macroflow.restart(now, history);
+            let deadline = macroflow.controller.deadline();
+            if deadline < Time::MAX {
+                self.timers.arm(index, deadline);
+            }
+            self.wake(index);
+        }
+    }
+
     /// The flow has a packet to send (`cm_request`). `urgent` asks to repair a loss at once, although the window is full.
     pub fn request(&mut self, now: Time, flow: FlowId, urgent: bool) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };

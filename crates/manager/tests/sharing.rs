@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use rampmeter_control::newreno::{Config, NewReno};
-use rampmeter_control::{Algorithm, Arrival, LossKind};
+use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 use rampmeter_manager::{Destination, FlowId, Grant, Grouping, Manager, Update, UpdateLoss};
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1250);
@@ -164,4 +164,50 @@ proptest! {
             }
         }
     }
+}
+
+/// A controller that only keeps the path it was given, and remembers a rate.
+#[derive(Debug, Default)]
+struct Starter(Option<Path>, u64);
+
+impl Controller for Starter {
+    fn on_path(&mut self, _now: Time, path: &Path) {
+        self.0 = Some(path.clone());
+    }
+    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
+    fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}
+    fn on_loss(&mut self, _now: Time, _loss: &Loss) {}
+    fn window(&self) -> Bytes {
+        Bytes::MAX
+    }
+    fn departure(&self) -> Departure {
+        Departure { at: Time::ZERO, bytes: PACKET, feedback: RouterFeedback::None }
+    }
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
+    fn remember(&self, _now: Time, history: &mut Option<History>) {
+        let base_rate = Rate::from_bps(self.1);
+        *history = Some(History { base_rate, deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT });
+    }
+}
+
+#[test]
+fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that_one_learnt() {
+    let mut manager = Manager::new(Grouping::PerFlow);
+    let flow = manager.open(Time::ZERO, HERE, || Starter(None, 7));
+    manager.replace(Time::ZERO, flow, Starter(None, 8));
+    assert!(manager.controller(flow).unwrap().0.is_none(), "nothing is known of the path before the handshake");
+
+    let asked = RouterFeedback::FairShare { share: Rate::from_bps(5), queue: Bytes::ZERO };
+    manager.on_path(Time::ZERO, flow, PACKET, RTT, asked);
+    let path = manager.controller(flow).unwrap().0.clone().unwrap();
+    assert_eq!((path.packet, path.rtt, path.feedback), (PACKET, RTT, asked));
+
+    manager.request(Time::ZERO, flow, false);
+    manager.replace(Time::ZERO, flow, Starter(None, 9));
+    let path = manager.controller(flow).unwrap().0.clone().unwrap();
+    assert_eq!((path.packet, path.rtt, path.feedback), (PACKET, RTT, RouterFeedback::None));
+    assert_eq!(path.history.map(|history| history.base_rate), Some(Rate::from_bps(8)));
+    assert!(manager.grant(Time::ZERO).is_some(), "a flow that had asked still gets its turn");
 }

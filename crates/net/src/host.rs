@@ -168,6 +168,11 @@ impl<C: Controller> Host<C> {
         self.endpoint.finish_early(now, id);
     }
 
+    /// Puts another controller in charge of what this connection sends.
+    pub fn replace_controller(&mut self, now: Time, id: ConnectionId, controller: C) {
+        self.endpoint.replace_controller(now, id, controller);
+    }
+
     /// Breaks a connection off.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         self.endpoint.abort(now, id);

@@ -435,6 +435,13 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.remove(now, id.index(), CloseReason::Aborted);
     }
 
+    /// Puts another controller in charge of what this connection sends ([`Manager::replace`]).
+    pub fn replace_controller(&mut self, now: Time, id: ConnectionId, controller: C) {
+        if let Some(flow) = self.flow(id) {
+            self.manager.replace(now, flow, controller);
+        }
+    }
+
     /// The manager, to query.
     pub fn manager(&self) -> &Manager<C> {
         &self.manager

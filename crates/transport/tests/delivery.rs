@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Faults, Pair, pattern};
+use common::{Faults, Pair, controller, pattern};
 use proptest::prelude::*;
 use rampmeter_transport::{CloseReason, Config, Recovery};
 use rampmeter_units::{Bytes, Duration};
@@ -138,6 +138,27 @@ fn nobody_there_is_reported() {
     pair.dead = true;
     pair.run(HOUR);
     assert_eq!(pair.ends[0].closed.map(|(reason, _)| reason), Some(CloseReason::TimedOut));
+}
+
+#[test]
+fn a_new_controller_takes_over_in_the_middle() {
+    let data = pattern(400_000, 4);
+    for (first, second) in [("newreno", "pcp"), ("pcp", "newreno"), ("fixed-rate", "reno"), ("newreno", "fair-share")] {
+        for loss in [0.0, 0.05] {
+            let mut pair = Pair::new(first, &config(), 7);
+            pair.faults.loss = loss;
+            pair.send(0, &data);
+            pair.run(Duration::from_millis(150));
+            let (now, id) = (pair.now, pair.ends[0].connection.unwrap());
+            let sender = &mut pair.ends[0].endpoint;
+            let flow = sender.flow(id).unwrap();
+            let outstanding = sender.manager().query(flow).unwrap().outstanding;
+            sender.replace_controller(now, id, controller(second, 8));
+            assert_eq!(sender.manager().query(flow).unwrap().outstanding, outstanding);
+            assert!(pair.run(HOUR), "{first} to {second}: {:?}", pair.ends[0].endpoint);
+            assert!(pair.ends[1].read == data, "{first} to {second}");
+        }
+    }
 }
 
 #[test]

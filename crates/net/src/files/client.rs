@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rampmeter_control::{AnyController, Registry};
+use rampmeter_control::Algorithm;
+use rampmeter_control::newreno::{Config as OwnConfig, NewReno};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, State};
 use rampmeter_units::{Duration, Stream, Time};
 use serde::Serialize;
@@ -13,7 +14,7 @@ use serde::Serialize;
 use super::error::NetError;
 use super::part::Part;
 use super::progress::{Progress, loss};
-use super::protocol::{Answer, HEARTBEAT, Nonsense, Request};
+use super::protocol::{Answer, HEARTBEAT, Nonsense, Refusal, Request, check_controller};
 use super::url::read_url;
 use super::{default_transport, fresh_seed};
 use crate::driver::{HostId, Loop};
@@ -37,12 +38,8 @@ pub struct GetOptions {
     pub resume: bool,
     /// Show a progress bar if standard error is a terminal.
     pub progress: bool,
-    /// The controller for what this end sends: a request and heartbeats. The server's decides how fast the file comes.
-    pub controller: String,
-    /// Its settings.
-    pub settings: toml::Table,
-    /// The controllers there are.
-    pub registry: Registry,
+    /// The controller that the server should send the file under; without it, the server's own.
+    pub controller: Option<String>,
     /// How the connection behaves.
     pub transport: Config,
     /// How long the server may be silent.
@@ -58,9 +55,7 @@ impl Default for GetOptions {
             out: None,
             resume: true,
             progress: true,
-            controller: "newreno".into(),
-            settings: toml::Table::new(),
-            registry: Registry::default(),
+            controller: None,
             transport: default_transport(),
             patience: Duration::from_secs(10),
             stop: Arc::default(),
@@ -83,7 +78,7 @@ pub struct GetReport {
     pub resumed_from: u64,
     /// Its BLAKE3 hash, as the server sent it and as it was found here.
     pub blake3: String,
-    /// The server's controller.
+    /// The controller that it was sent under, as the server says.
     pub controller: String,
     /// From the first packet to the last byte.
     pub seconds: f64,
@@ -103,6 +98,11 @@ pub struct GetReport {
 pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
     let (addresses, name) = read_url(&options.url)?;
     options.transport.check().map_err(NetError::BadOption)?;
+    if let Some(name) = &options.controller {
+        check_controller(name).map_err(|reason| {
+            NetError::BadOption(format!("{name:?} can't be a controller: {reason}; give for example `pcp`"))
+        })?;
+    }
     let last = name.rsplit('/').next().unwrap_or(&name);
     let target = match &options.out {
         None => PathBuf::from(last),
@@ -155,7 +155,8 @@ enum Stage {
 
 struct Download<'a> {
     options: &'a GetOptions,
-    net: Loop<AnyController>,
+    /// What this end sends, a request and heartbeats, is nothing to be clever about.
+    net: Loop<NewReno>,
     host: HostId,
     id: ConnectionId,
     server: SocketAddr,
@@ -182,10 +183,8 @@ impl<'a> Download<'a> {
         part: &'a mut Part,
         progress: &'a Progress,
     ) -> Result<Self, NetError> {
-        let factory = options.registry.factory(&options.controller, &options.settings)?;
-        let mut random = Stream::from_seed(fresh_seed());
-        let mut seeds = Stream::from_seed(random.below(u64::MAX));
-        let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
+        let random = Stream::from_seed(fresh_seed());
+        let make = || NewReno::new(&OwnConfig::default(), Stream::from_seed(fresh_seed()));
         let endpoint = Endpoint::new(EndpointConfig::default(), make, random);
         let socket = Socket::connect(server).map_err(|reason| NetError::reach(server, reason))?;
         let limits = Limits { patience: options.patience, ..Limits::default() };
@@ -194,7 +193,8 @@ impl<'a> Download<'a> {
         let mut host = Host::new(endpoint, socket, limits);
         let id = host.open(began, server, &options.transport).ok_or(NetError::NoAnswer(server))?;
         let host = net.add(host)?;
-        let request = Request { name: name.to_owned(), offset: part.len, prefix: part.hash() };
+        let controller = options.controller.clone();
+        let request = Request { name: name.to_owned(), controller, offset: part.len, prefix: part.hash() };
         Ok(Self {
             options,
             net,
@@ -347,6 +347,9 @@ impl<'a> Download<'a> {
         match (self.stage, answer) {
             (Stage::Asked, Answer::Checking) => Ok(()),
             (Stage::Asked, Answer::Start { size, offset, controller }) => {
+                if self.request.controller.as_ref().is_some_and(|wish| *wish != controller) {
+                    return Err(NetError::BadAnswer(self.server));
+                }
                 if offset == 0 {
                     self.part.clear()?;
                 } else if offset != self.part.len {
@@ -370,7 +373,12 @@ impl<'a> Download<'a> {
                 Ok(())
             }
             (Stage::Asked | Stage::Receiving { .. }, Answer::Refused(reason)) => {
-                Err(NetError::Refused { address: self.server, name: self.request.name.clone(), reason })
+                let wish = self.request.controller.as_ref();
+                let refused = match reason {
+                    Refusal::NoSuchController | Refusal::NotLent => wish.unwrap_or(&self.request.name),
+                    _ => &self.request.name,
+                };
+                Err(NetError::Refused { address: self.server, name: refused.clone(), reason })
             }
             _ => Err(NetError::BadAnswer(self.server)),
         }

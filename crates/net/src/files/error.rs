@@ -89,7 +89,7 @@ pub enum NetError {
     Refused {
         /// Who.
         address: SocketAddr,
-        /// What was asked for.
+        /// What was asked for: the file, or the controller if it is for that.
         name: String,
         /// Why.
         reason: Refusal,

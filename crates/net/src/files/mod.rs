@@ -8,6 +8,8 @@
 //! BLAKE3 because one core hashes gigabytes a second with it, piece by piece as they pass, which SHA-2 does not without
 //! special instructions; and in pure Rust, so that no C compiler is needed.
 //!
+//! The server's controller sends the file, unless the client names another: `lending.rs` has who may have which.
+//!
 //! What a stranger can cost a server is bounded: a request has about a kilobyte and ten seconds; a client may keep
 //! `send_buffer` bytes of memory; there are `most_clients` at once; who takes nothing for a minute is dropped. Reading
 //! is bounded by the file asked for. See the crate's header for what is *not* protected.
@@ -15,6 +17,7 @@
 mod client;
 mod directory;
 mod error;
+mod lending;
 mod part;
 mod progress;
 mod protocol;

@@ -1,7 +1,8 @@
 //! What client and server say to each other, as bytes.
 //!
 //! ```text
-//! client   "RMF1"  name length (2)  name  offset (8)  hash of the first `offset` bytes (32)
+//! client   "RMF2"  name length (2)  name  controller length (1)  controller
+//!                  offset (8)  hash of the first `offset` bytes (32)
 //!          then a heartbeat byte now and then, which shows that it lives and measures the round trip
 //! server   0                                                     still checking those bytes; now and then
 //!          1  size (8)  offset (8)  name length (1)  controller  the bytes from `offset` on follow, then
@@ -10,21 +11,25 @@
 //! ```
 //!
 //! Numbers are big-endian. Each side ends its stream after its last word. A refusal travels as a number: no text of a
-//! stranger reaches a terminal.
+//! stranger reaches a terminal. The controller in a request is the one that the file should be sent under; one of no
+//! length leaves it to the server. Only its name travels, never settings.
 
 use std::fmt;
 
 /// A file's BLAKE3 hash.
 pub(crate) type Hash = [u8; 32];
 
-const MAGIC: &[u8; 4] = b"RMF1";
+const MAGIC: &[u8; 4] = b"RMF2";
 const HASH: usize = size_of::<Hash>();
 
 /// Bytes of a file's name at most.
 pub(crate) const MOST_NAME: usize = 1024;
 
+/// Bytes of a controller's name at most.
+pub(crate) const MOST_CONTROLLER: usize = 64;
+
 /// Bytes of a request at most.
-pub(crate) const MOST_REQUEST: usize = 4 + 2 + MOST_NAME + 8 + HASH;
+pub(crate) const MOST_REQUEST: usize = 4 + 2 + MOST_NAME + 1 + MOST_CONTROLLER + 8 + HASH;
 
 const CHECKING: u8 = 0;
 const START: u8 = 1;
@@ -52,10 +57,14 @@ pub enum Refusal {
     Changed = 6,
     /// The server has as many clients as it takes.
     Busy = 7,
+    /// The server knows no controller of that name.
+    NoSuchController = 8,
+    /// The controller takes no heed of congestion, and strangers may not have such a one send.
+    NotLent = 9,
 }
 
 impl Refusal {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::BadRequest,
         Self::BadName,
         Self::NoSuchFile,
@@ -63,6 +72,8 @@ impl Refusal {
         Self::Unreadable,
         Self::Changed,
         Self::Busy,
+        Self::NoSuchController,
+        Self::NotLent,
     ];
 
     fn from_code(code: u8) -> Option<Self> {
@@ -80,6 +91,8 @@ impl fmt::Display for Refusal {
             Self::Unreadable => "it can't read that file: its owner should check the file's permissions",
             Self::Changed => "the file changed while it was sent: get it again",
             Self::Busy => "it has as many clients as it takes: try again later",
+            Self::NoSuchController => "it has no controller of that name: `rampmeter controllers` there lists them",
+            Self::NotLent => "it lends nobody a controller that does not give way to others: ask for another",
         })
     }
 }
@@ -92,6 +105,8 @@ pub(crate) struct Nonsense;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) name: String,
+    /// The controller to send it under; `None` leaves that to the server.
+    pub(crate) controller: Option<String>,
     /// Bytes that the client has.
     pub(crate) offset: u64,
     /// What they hash to; meaningless if there are none.
@@ -103,6 +118,9 @@ impl Request {
         let mut out = MAGIC.to_vec();
         out.extend((self.name.len() as u16).to_be_bytes());
         out.extend(self.name.as_bytes());
+        let controller = self.controller.as_deref().unwrap_or_default().as_bytes();
+        out.push(controller.len() as u8);
+        out.extend(controller);
         out.extend(self.offset.to_be_bytes());
         out.extend(self.prefix);
         out
@@ -119,13 +137,18 @@ impl Request {
         if usize::from(len) > MOST_NAME {
             return Err(Nonsense);
         }
-        let (Some(name), Some(offset), Some(prefix)) =
+        let (Some(name), Some([len])) = (reader.slice(usize::from(len)), reader.take()) else { return Ok(None) };
+        if usize::from(len) > MOST_CONTROLLER {
+            return Err(Nonsense);
+        }
+        let (Some(controller), Some(offset), Some(prefix)) =
             (reader.slice(usize::from(len)), reader.take(), reader.take::<HASH>())
         else {
             return Ok(None);
         };
         let name = std::str::from_utf8(name).map_err(|_| Nonsense)?.to_owned();
-        Ok(Some(Self { name, offset: u64::from_be_bytes(offset), prefix }))
+        let controller = if controller.is_empty() { None } else { Some(plain(controller).ok_or(Nonsense)?) };
+        Ok(Some(Self { name, controller, offset: u64::from_be_bytes(offset), prefix }))
     }
 }
 
@@ -197,12 +220,23 @@ impl<'a> Reader<'a> {
         let (Some(size), Some(offset), Some([len])) = (self.take(), self.take(), self.take()) else { return Ok(None) };
         let (size, offset) = (u64::from_be_bytes(size), u64::from_be_bytes(offset));
         let Some(name) = self.slice(usize::from(len)) else { return Ok(None) };
-        let harmless = name.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b));
-        if offset > size || !harmless {
-            return Err(Nonsense);
-        }
-        Ok(Some(Answer::Start { size, offset, controller: String::from_utf8_lossy(name).into_owned() }))
+        let controller = plain(name).filter(|_| offset <= size).ok_or(Nonsense)?;
+        Ok(Some(Answer::Start { size, offset, controller }))
     }
+}
+
+/// `name`, if it is of letters, digits, `-` and `_`: harmless wherever it is shown.
+fn plain(name: &[u8]) -> Option<String> {
+    let harmless = name.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b));
+    harmless.then(|| name.iter().map(|&b| char::from(b)).collect())
+}
+
+/// Refuses what can't be a controller's name, saying why.
+pub(crate) fn check_controller(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() || name.len() > MOST_CONTROLLER {
+        return Err("it has no letters, or more than 64");
+    }
+    plain(name.as_bytes()).map(|_| ()).ok_or("it has more than letters, digits, `-` and `_`")
 }
 
 /// Refuses what is not a path below a directory, saying why.
@@ -246,8 +280,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_request_is_read_once_it_is_whole(name in "[a-zéß/.]{0,40}", offset: u64, prefix: Hash, extra: Vec<u8>) {
-            let request = Request { name, offset, prefix };
+        fn a_request_is_read_once_it_is_whole(
+            name in "[a-zéß/.]{0,40}",
+            controller in prop::option::of("[a-z0-9-]{1,64}"),
+            offset: u64,
+            prefix: Hash,
+            extra: Vec<u8>,
+        ) {
+            let request = Request { name, controller, offset, prefix };
             let mut bytes = request.encode();
             prop_assert!(bytes.len() <= MOST_REQUEST);
             for len in 0..bytes.len() {
@@ -282,7 +322,7 @@ mod tests {
 
         #[test]
         fn a_damaged_request_never_makes_it_panic(name in "[a-z/]{0,40}", at: prop::sample::Index, with: u8) {
-            let mut bytes = Request { name, offset: 7, prefix: [1; HASH] }.encode();
+            let mut bytes = Request { name, controller: Some("pcp".into()), offset: 7, prefix: [1; HASH] }.encode();
             let at = at.index(bytes.len());
             bytes[at] = with;
             let _ = Request::parse(&bytes);
@@ -294,6 +334,19 @@ mod tests {
                 let path = std::path::Path::new(&name);
                 prop_assert!(path.components().all(|c| matches!(c, std::path::Component::Normal(_))));
             }
+        }
+    }
+
+    #[test]
+    fn a_controller_is_a_short_plain_word() {
+        for name in ["", "a b", "a\nb", "ä", "\x1b[31m", &"x".repeat(65)] {
+            assert!(check_controller(name).is_err(), "{name:?}");
+            let request = Request { name: "f".into(), controller: Some(name.into()), offset: 0, prefix: [0; HASH] };
+            let read = Request::parse(&request.encode());
+            assert!(name.is_empty() || read == Err(Nonsense), "{name:?}: {read:?}");
+        }
+        for name in ["pcp", "fair-share", "my_own2", &"x".repeat(64)] {
+            assert!(check_controller(name).is_ok(), "{name:?}");
         }
     }
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::directory::Directory;
 use super::error::NetError;
+use super::lending::Lender;
 use super::protocol::{MOST_REQUEST, Refusal};
 use super::transfer::{Next, PIECE, Transfer};
 use super::{DEFAULT_PORT, default_transport, fresh_seed};
@@ -30,7 +31,7 @@ pub struct ServeOptions {
     pub directory: PathBuf,
     /// Where to listen: this machine only, unless told otherwise.
     pub address: SocketAddr,
-    /// The controller that decides how fast files leave.
+    /// The controller that decides how fast files leave for clients that name no other.
     pub controller: String,
     /// Its settings.
     pub settings: toml::Table,
@@ -85,6 +86,8 @@ pub struct Served {
     pub peer: SocketAddr,
     /// What was asked for; empty if nothing was. Comes from a stranger: escape it before a terminal sees it.
     pub name: String,
+    /// The controller it was sent under.
+    pub controller: String,
     /// Bytes of the file that were sent.
     pub bytes: u64,
     /// How long it took.
@@ -104,6 +107,7 @@ pub struct Served {
 pub struct Server {
     options: ServeOptions,
     directory: Directory,
+    lender: Lender,
     net: Loop<AnyController>,
     host: HostId,
     address: SocketAddr,
@@ -146,6 +150,7 @@ impl Server {
         };
         let mut streams = Stream::from_seed(fresh_seed());
         let mut seeds = Stream::from_seed(streams.below(u64::MAX));
+        let lender = Lender::new(&options.controller, &options.registry, Stream::from_seed(streams.below(u64::MAX)));
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
         let endpoint = Endpoint::new(config, make, streams);
 
@@ -155,7 +160,7 @@ impl Server {
         let mut net = Loop::new(packet.as_u64() as usize)?;
         let host = net.add(Host::new(endpoint, socket, options.limits))?;
         let piece = vec![0; PIECE].into_boxed_slice();
-        Ok(Self { options, directory, net, host, address, clients: BTreeMap::new(), piece })
+        Ok(Self { options, directory, lender, net, host, address, clients: BTreeMap::new(), piece })
     }
 
     /// Where it listens.
@@ -198,7 +203,7 @@ impl Server {
                 let (Some(client), Some(host)) = (self.clients.get_mut(&id), self.net.host_mut(self.host)) else {
                     return;
                 };
-                client.transfer.on_readable(now, host, id, &self.directory);
+                client.transfer.on_readable(now, host, id, &self.directory, &mut self.lender);
                 client.busy = true;
             }
             Event::Writable(id) => {
@@ -219,7 +224,7 @@ impl Server {
     fn admit(&mut self, now: Time, id: ConnectionId) {
         let Some(host) = self.net.host_mut(self.host) else { return };
         let Some(peer) = host.peer(id) else { return };
-        let mut transfer = Transfer::new(&self.options.controller);
+        let mut transfer = Transfer::new(self.lender.own());
         if self.clients.len() >= self.options.most_clients {
             transfer.refuse(now, host, id, Refusal::Busy);
         }
@@ -273,6 +278,7 @@ impl Server {
         observe(&Served {
             peer: client.peer,
             name: client.transfer.name.clone(),
+            controller: client.transfer.controller.clone(),
             bytes: client.transfer.sent,
             seconds: now.since(client.since).as_secs_f64(),
             ended,

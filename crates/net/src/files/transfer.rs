@@ -11,11 +11,12 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 
-use rampmeter_control::Controller;
+use rampmeter_control::AnyController;
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::{Duration, Time};
 
 use super::directory::Directory;
+use super::lending::Lender;
 use super::protocol::{Answer, Hash, Refusal, Request};
 use crate::host::Host;
 
@@ -76,7 +77,8 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct Transfer {
     stage: Stage,
-    controller: String,
+    /// Who sends the file.
+    pub(crate) controller: String,
     /// What was asked for.
     pub(crate) name: String,
     /// Bytes of the file that were sent.
@@ -107,24 +109,25 @@ impl Transfer {
         matches!(self.stage, Stage::Asking(_))
     }
 
-    pub(crate) fn refuse<C: Controller>(&mut self, now: Time, host: &mut Host<C>, id: ConnectionId, why: Refusal) {
+    pub(crate) fn refuse(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, why: Refusal) {
         self.refused = Some(why);
         self.say_last(now, host, id, &Answer::Refused(why));
     }
 
-    fn say_last<C: Controller>(&mut self, now: Time, host: &mut Host<C>, id: ConnectionId, answer: &Answer) {
+    fn say_last(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, answer: &Answer) {
         host.write(now, id, &answer.encode());
         host.finish(now, id);
         self.stage = Stage::Told;
     }
 
     /// The client's stream has something to read.
-    pub(crate) fn on_readable<C: Controller>(
+    pub(crate) fn on_readable(
         &mut self,
         now: Time,
-        host: &mut Host<C>,
+        host: &mut Host<AnyController>,
         id: ConnectionId,
         directory: &Directory,
+        lender: &mut Lender,
     ) {
         let mut heartbeats = Vec::new();
         let Stage::Asking(heard) = &mut self.stage else {
@@ -133,25 +136,33 @@ impl Transfer {
         };
         host.read(now, id, heard);
         match Request::parse(heard) {
-            Ok(Some(request)) => self.on_request(now, host, id, directory, request),
+            Ok(Some(request)) => self.on_request(now, host, id, directory, lender, request),
             Ok(None) if !host.is_read(id) => {}
             Ok(None) | Err(_) => self.refuse(now, host, id, Refusal::BadRequest),
         }
     }
 
-    fn on_request<C: Controller>(
+    fn on_request(
         &mut self,
         now: Time,
-        host: &mut Host<C>,
+        host: &mut Host<AnyController>,
         id: ConnectionId,
         directory: &Directory,
+        lender: &mut Lender,
         request: Request,
     ) {
         let opened = directory.file(&request.name);
+        let lent = request.controller.as_deref().map_or(Ok(None), |name| lender.lend(name));
         self.name = request.name;
-        match opened {
+        match opened.and_then(|opened| Ok((opened, lent?))) {
             Err(why) => self.refuse(now, host, id, why),
-            Ok((file, metadata)) => {
+            Ok(((file, metadata), lent)) => {
+                if let Some(controller) = lent {
+                    host.replace_controller(now, id, controller);
+                }
+                if let Some(name) = request.controller {
+                    self.controller = name;
+                }
                 let source = Source::new(file, &metadata);
                 if request.offset == 0 || request.offset > source.size {
                     self.start(now, host, id, source);
@@ -162,17 +173,17 @@ impl Transfer {
         }
     }
 
-    fn start<C: Controller>(&mut self, now: Time, host: &mut Host<C>, id: ConnectionId, source: Source) {
+    fn start(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, source: Source) {
         let (size, offset, controller) = (source.size, source.at, self.controller.clone());
         host.write(now, id, &Answer::Start { size, offset, controller }.encode());
         self.stage = Stage::Sending(source);
     }
 
     /// Does the next piece of work, through `buffer`.
-    pub(crate) fn go_on<C: Controller>(
+    pub(crate) fn go_on(
         &mut self,
         now: Time,
-        host: &mut Host<C>,
+        host: &mut Host<AnyController>,
         id: ConnectionId,
         buffer: &mut [u8],
     ) -> Next {

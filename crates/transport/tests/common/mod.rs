@@ -206,6 +206,11 @@ impl Pair {
     }
 }
 
+/// The controller called `name`.
+pub fn controller(name: &str, seed: u64) -> AnyController {
+    Registry::default().factory(name, &toml::Table::new()).unwrap()(Stream::from_seed(seed))
+}
+
 /// Bytes that are recognisably out of place anywhere but where they belong.
 pub fn pattern(len: usize, salt: u8) -> Vec<u8> {
     (0..len).map(|n| (n as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ salt).collect()
