@@ -111,7 +111,7 @@ impl Default for Config {
             most_cut: 0.5,
             outliers: 0.1,
             level: 0.5,
-            tolerance: 8.0,
+            tolerance: 10.0,
             clear_after: Some(Duration::from_millis(2500)),
             clear_share: 0.5,
             clear_rounds: 1.5,
