@@ -95,6 +95,8 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         // Axes.
         ("load = [0.3, 0.6]", "lod = [0.3, 0.6]", 46, "did you mean `lod`?"),
         ("load = [0.3, 0.6]", "load = [0.3, 0.6]\nrtt = [1]", 9, "write \"$rtt\""),
+        ("load = \"$load\"", "load = \"$load * much\"", 46, "write for example \"$rtt * 0.5\""),
+        ("scheme = \"$scheme\"", "scheme = \"$scheme * 2\"", 42, "use numbers"),
         ("load = [0.3, 0.6]", "load = []", 8, "give it one or more"),
         ("load = [0.3, 0.6]", "load = 0.3", 8, "a list in brackets"),
         ("load = [0.3, 0.6]", "load = [0.3, [0.6]]", 8, "list values like"),

@@ -82,6 +82,8 @@ pub struct Config {
     pub longest_backoff: f64,
     /// Share of the remembered rate to try first (section 3.4).
     pub first_share: f64,
+    /// The rate that every transfer remembers, whatever went before: to see what wrong memories do (section 4.2.3).
+    pub rigged: Option<Rate>,
     /// Least trust in the remembered rate, so that it can recover.
     pub least_trust: f64,
     /// Weight of a new rate in the remembered mean and deviation.
@@ -130,6 +132,7 @@ impl Default for Config {
             standing: 2.0,
             longest_backoff: 100.0,
             first_share: 1.0 / 3.0,
+            rigged: None,
             least_trust: 0.5,
             history_gain: 0.25,
             slowest: Duration::from_secs(5),
@@ -208,6 +211,9 @@ impl Settings for Config {
         if self.slowest > Duration::from_secs(3600) {
             return Err("slowest is over an hour: nothing would seem to move; use for example \"5 s\"".into());
         }
+        if self.rigged == Some(Rate::ZERO) {
+            return Err("rigged is no rate; use for example \"40 Mb/s\"".into());
+        }
         if self.fastest == Rate::ZERO || self.fastest > Rate::from_bps(1_000_000_000_000) {
             return Err(format!("fastest is {}; use for example \"100 Gb/s\", at most 1000 Gb/s", self.fastest));
         }
@@ -230,6 +236,7 @@ mod tests {
             ("fill = 0.0", "fill"),
             ("clear_after = '0 s'", "clear_after"),
             ("slowest = '0 s'", "slowest"),
+            ("rigged = '0 Mb/s'", "rigged"),
             ("fastest = 'unlimited'", "fastest"),
         ] {
             let config: Config = toml::from_str(text).unwrap();
