@@ -20,7 +20,7 @@ pub struct Config {
     pub most_noise: Duration,
     /// Growth of delay over a train that the clocks can't resolve.
     pub resolution: Duration,
-    /// Receipts of a train that may be missing, without a loss having been reported, for it still to be judged.
+    /// Packets of a train that may be lost, or their receipts, for it still to be judged; 0 is the paper.
     pub missing_receipts: usize,
     /// Round trips after its last packet until a train counts as lost; doubled every time nothing at all came back.
     pub patience: f64,
@@ -45,6 +45,8 @@ pub struct Config {
     /// Queue that a flow lets be, in packet times at the path's capacity, for each e-fold that its rate is less than the
     /// capacity; 0 is the paper.
     pub tolerance: f64,
+    /// The most of it, as a share of the queue that was there when packets were lost.
+    pub of_buffer: f64,
     /// Time after which a queue that never emptied is cleared away; none is the paper.
     pub clear_after: Option<Duration>,
     /// Share of its rate that a flow keeps while it clears.
@@ -102,7 +104,7 @@ impl Default for Config {
             noise: 0.5,
             most_noise: Duration::from_micros(100),
             resolution: Duration::from_nanos(100),
-            missing_receipts: 0,
+            missing_receipts: 1,
             patience: 2.0,
             least_patience: Duration::from_millis(200),
             gap: true,
@@ -114,6 +116,7 @@ impl Default for Config {
             outliers: 0.1,
             level: 0.5,
             tolerance: 10.0,
+            of_buffer: 0.25,
             clear_after: Some(Duration::from_millis(2500)),
             clear_share: 0.5,
             clear_rounds: 1.5,
@@ -146,6 +149,7 @@ impl Config {
     pub fn paper() -> Self {
         Self {
             noise: 0.0,
+            missing_receipts: 0,
             most_noise: Duration::ZERO,
             permanent: 1.0,
             gap_gain: 1.0,
