@@ -7,11 +7,13 @@ use rampmeter_units::{Duration, Rate};
 pub struct History {
     /// Base rate that earlier transfers reached: a running mean.
     pub base_rate: Rate,
+    /// What the path carries when nobody else is there: a running mean; zero if unknown.
+    pub capacity: Rate,
     /// Mean deviation of that rate.
     pub deviation: Rate,
     /// Share of a third of `base_rate` to try first, in (0, 1]: halved after an inaccurate prediction, doubled after an
     /// accurate one.
     pub trust: f64,
-    /// Least round-trip time seen.
+    /// Least round-trip time of a full packet.
     pub min_rtt: Duration,
 }

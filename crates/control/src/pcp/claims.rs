@@ -51,9 +51,9 @@ fn transfers(config: &Config, load: f64, seconds: f64, seed: u64) -> (f64, f64, 
 }
 
 #[test]
-fn a_flow_alone_fills_the_link_within_twenty_round_trips_and_with_history_within_four() {
-    // Theory: without history the rate grows by 2, 4, 8, ... packets a round trip until it is near the link's 100:
-    // 6 probes up, a few down, each a round trip and its own length. With history: a third, then two thirds.
+fn a_flow_alone_fills_the_link_within_ten_round_trips_and_with_history_within_five() {
+    // Theory: the first probe's pair tells the capacity, and each round trip's packets, of which none waits, allow a factor
+    // of up to n + 2. With history: a third; twice that, as six packets saw an idle link; nearly all.
     let reach = |history| {
         let mut model = Model::figure_4(&Config::default(), 1);
         model.add(Time::ZERO, RTT, FOREVER, history);
@@ -65,7 +65,7 @@ fn a_flow_alone_fills_the_link_within_twenty_round_trips_and_with_history_within
     };
     let (cold, warm) = (reach(None).unwrap(), reach(Some(warm())).unwrap());
     println!("0.9 of the link after {cold} round trips, {warm} with history");
-    assert!(cold <= 20 && warm <= 4, "{cold} {warm}");
+    assert!(cold <= 10 && warm <= 5, "{cold} {warm}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_warm_transfer_on_an_idle_link_costs_two_round_trips_over_fair_queueing() {
 fn ten_long_flows_keep_the_link_busy_and_the_queue_short() {
     let (used, jain, queue, loss) = long_flows(&Config::default(), 10, 1);
     println!("utilisation {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
-    assert!(used >= 0.9 && queue <= 25.0 && loss < 0.005, "{used} {queue} {loss}");
+    assert!(used >= 0.95 && jain >= 0.9 && queue <= 25.0 && loss == 0.0, "{used} {queue} {loss}");
 }
 
 #[test]
@@ -119,7 +119,8 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 fn warm() -> History {
-    History { base_rate: Rate::from_bps(40_000_000), deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT }
+    let (base_rate, capacity) = (Rate::from_bps(40_000_000), Rate::from_bps(40_000_000));
+    History { base_rate, capacity, deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT }
 }
 
 /// The settings of each row come from `PCP_TABLE`: rows by `;`, settings by `,`. Means over five seeds, with the

@@ -15,6 +15,9 @@ pub struct Config {
     pub train: usize,
     /// Growth of delay over a train that passes as flat, in packet times at the best rate known; 0 is the paper.
     pub noise: f64,
+    /// What delays differ by without a queue is measured and taken for no wait and no growth, up to this: beyond it is
+    /// traffic, not a host that is late. Zero is the paper.
+    pub most_noise: Duration,
     /// Growth of delay over a train that the clocks can't resolve.
     pub resolution: Duration,
     /// Receipts of a train that may be missing, without a loss having been reported, for it still to be judged.
@@ -27,14 +30,27 @@ pub struct Config {
     pub gap: bool,
     /// Compensate for delay above its minimum (section 3.2, second mechanism).
     pub delay: bool,
-    /// Share of a cut by delay that stays after the queue is drained, in \[0, 1\]; 1 is the paper.
+    /// Share of the cut that delay asks for which is made, in \[0, 1\]; 1 is the paper.
     pub permanent: f64,
+    /// The same for a gap that grows by no more than `overrun`; 1 is the paper.
+    pub gap_gain: f64,
+    /// Growth of delay, in seconds a second, that says the link is overrun: from there on gaps are answered in full.
+    pub overrun: f64,
     /// Largest cut in one round trip (section 3.2: TCP's).
     pub most_cut: f64,
-    /// Share of the measured delays dropped at either end (section 3.2).
+    /// Share of the lowest delays of a round trip that are dropped (section 3.2).
     pub outliers: f64,
-    /// Queue that is let be, in packet times at the best rate known; 0 is the paper.
-    pub tolerated_queue: f64,
+    /// Quantile of a round trip's delays that stands for the queue; the paper's largest, less a tenth, is 0.9.
+    pub level: f64,
+    /// Queue that a flow lets be, in packet times at the path's capacity, for each e-fold that its rate is less than the
+    /// capacity; 0 is the paper.
+    pub tolerance: f64,
+    /// Time after which a queue that never emptied is cleared away; none is the paper.
+    pub clear_after: Option<Duration>,
+    /// Share of its rate that a flow keeps while it clears.
+    pub clear_share: f64,
+    /// Round trips that clearing takes.
+    pub clear_rounds: f64,
     /// Round trips for which a cut counts as already made (section 3.2).
     pub settle: f64,
     /// Age at which the least delay is forgotten, for routes that grew longer (section 3.2 names no number).
@@ -52,8 +68,16 @@ pub struct Config {
     /// The same in packets a round trip, but no more than the base rate: a hundredth of very little gets nowhere. The
     /// paper has no such bound (0).
     pub least_probe: f64,
-    /// Greatest rate a probe asks for, as a multiple of the base rate; none is the paper.
-    pub largest_step: Option<f64>,
+    /// Close each train with two packets sent together, whose spacing on arrival tells the path's capacity.
+    pub pair: bool,
+    /// Part of the capacity to which proportionate increase fills the link; none is the paper.
+    pub fill: Option<f64>,
+    /// Share of what is free that a newcomer may have.
+    pub newcomer: f64,
+    /// Time a packet waited from which it counts as having met others, in packet times.
+    pub met: f64,
+    /// Queue from which it, not trains, says how much to ask for, in packet times.
+    pub standing: f64,
     /// Longest interval between probes, in round trips (section 3.3).
     pub longest_backoff: f64,
     /// Share of the remembered rate to try first (section 3.4).
@@ -73,17 +97,24 @@ impl Default for Config {
         Self {
             chunks: 5,
             train: 5,
-            noise: 0.25,
+            noise: 0.5,
+            most_noise: Duration::from_micros(100),
             resolution: Duration::from_nanos(100),
             missing_receipts: 0,
             patience: 2.0,
             least_patience: Duration::from_millis(200),
             gap: true,
             delay: true,
-            permanent: 0.2,
+            permanent: 0.15,
+            gap_gain: 0.45,
+            overrun: 0.3,
             most_cut: 0.5,
             outliers: 0.1,
-            tolerated_queue: 0.0,
+            level: 0.5,
+            tolerance: 10.0,
+            clear_after: Some(Duration::from_millis(2500)),
+            clear_share: 0.5,
+            clear_rounds: 1.5,
             settle: 1.0,
             min_delay_expiry: Duration::from_secs(10),
             forward_share: 0.5,
@@ -92,13 +123,37 @@ impl Default for Config {
             tit_for_tat_divisor: 10.0,
             least_step: 0.01,
             least_probe: 0.3,
-            largest_step: None,
+            pair: true,
+            fill: Some(1.0),
+            newcomer: 0.75,
+            met: 0.6,
+            standing: 2.0,
             longest_backoff: 100.0,
             first_share: 1.0 / 3.0,
-            least_trust: 1.0 / 64.0,
+            least_trust: 0.5,
             history_gain: 0.25,
             slowest: Duration::from_secs(5),
             fastest: Rate::from_bps(100_000_000_000),
+        }
+    }
+}
+
+impl Config {
+    /// The paper's text as it stands, wherever it says something.
+    pub fn paper() -> Self {
+        Self {
+            noise: 0.0,
+            most_noise: Duration::ZERO,
+            permanent: 1.0,
+            gap_gain: 1.0,
+            level: 0.9,
+            tolerance: 0.0,
+            clear_after: None,
+            least_probe: 0.0,
+            pair: false,
+            fill: None,
+            least_trust: 1.0 / 64.0,
+            ..Self::default()
         }
     }
 }
@@ -127,19 +182,28 @@ impl Settings for Config {
         within("permanent", self.permanent, 0.0, 1.0)?;
         within("most_cut", self.most_cut, 0.0, 0.9)?;
         within("outliers", self.outliers, 0.0, 0.45)?;
-        within("tolerated_queue", self.tolerated_queue, 0.0, 1e3)?;
+        within("level", self.level, 0.0, 1.0)?;
+        within("gap_gain", self.gap_gain, 0.0, 1.0)?;
+        within("overrun", self.overrun, 0.0, 1e3)?;
+        within("tolerance", self.tolerance, 0.0, 1e3)?;
+        within("clear_share", self.clear_share, 0.01, 1.0)?;
+        within("clear_rounds", self.clear_rounds, 0.5, 10.0)?;
+        within("fill", self.fill.unwrap_or(1.0), 0.1, 4.0)?;
+        within("newcomer", self.newcomer, 0.01, 1.0)?;
+        within("met", self.met, 0.0, 100.0)?;
+        within("standing", self.standing, 0.0, 1e3)?;
         within("settle", self.settle, 0.1, 10.0)?;
         within("forward_share", self.forward_share, 0.01, 1.0)?;
         within("tit_for_tat_divisor", self.tit_for_tat_divisor, 1.0, 1e6)?;
         within("least_step", self.least_step, 1e-6, 1.0)?;
         within("least_probe", self.least_probe, 0.0, 100.0)?;
-        within("largest_step", self.largest_step.unwrap_or(1.0), self.least_step, 1e6)?;
         within("longest_backoff", self.longest_backoff, 1.0, 1e6)?;
         within("first_share", self.first_share, 1e-6, 1.0)?;
         within("least_trust", self.least_trust, 1e-9, 1.0)?;
         within("history_gain", self.history_gain, 1e-6, 1.0)?;
         some("least_patience", self.least_patience)?;
         some("min_delay_expiry", self.min_delay_expiry)?;
+        some("clear_after", self.clear_after.unwrap_or(Duration::from_secs(1)))?;
         some("slowest", self.slowest)?;
         if self.slowest > Duration::from_secs(3600) {
             return Err("slowest is over an hour: nothing would seem to move; use for example \"5 s\"".into());
@@ -163,7 +227,8 @@ mod tests {
             ("noise = nan", "noise"),
             ("permanent = 1.5", "permanent"),
             ("missing_receipts = 3", "missing_receipts"),
-            ("largest_step = 0.001", "largest_step"),
+            ("fill = 0.0", "fill"),
+            ("clear_after = '0 s'", "clear_after"),
             ("slowest = '0 s'", "slowest"),
             ("fastest = 'unlimited'", "fastest"),
         ] {

@@ -45,6 +45,7 @@ fn apply(pcp: &mut Pcp, now: Time, number: &mut u64, event: &Event) {
         Event::Path { packet, rtt, past } => {
             let history = past.map(|(rate, trust)| History {
                 base_rate: Rate::from_bps(rate),
+                capacity: Rate::ZERO,
                 deviation: Rate::ZERO,
                 trust,
                 min_rtt: Duration::ZERO,

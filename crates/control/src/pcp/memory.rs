@@ -4,6 +4,8 @@
 //! first test rate      = base rate / 3 * trust
 //! trust                = trust / 2 if the first probe fails, trust * 2 up to 1 if it succeeds
 //! base rate, deviation = running means of the best base rate reached and of its distance from the mean
+//! capacity             = running mean of the highest rate at which two packets sent together arrived
+//! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change
 //! ```
 //!
 //! The paper says "the previous base rate". A transfer's last base rate says how crowded the path was at that moment;
@@ -14,11 +16,22 @@ use rampmeter_units::{Duration, Rate};
 use super::Config;
 use crate::{History, Path};
 
+/// Transfers after which a longer route is known for what it is: a least round trip that grew may be a queue that stood.
+const ROUTE_CHANGES: u64 = 8;
+
+/// Pairs that are remembered.
+const PAIRS: usize = 16;
+
+/// How fast the remembered capacity follows: others' packets between the two of a pair only ever make it seem less.
+const CAPACITY_UP: f64 = 0.5;
+const CAPACITY_DOWN: f64 = 0.1;
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     past: Option<History>,
     /// Highest base rate reached.
     best: Rate,
+    pairs: Pairs,
     /// What came of the first probe.
     predicted: Option<bool>,
     min_rtt: Option<Duration>,
@@ -28,7 +41,7 @@ impl Memory {
     /// A new path; says what to ask for first.
     pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
         let past = path.history.filter(|past| past.base_rate > Rate::ZERO);
-        *self = Self { past, best: Rate::ZERO, predicted: None, min_rtt: None };
+        *self = Self { past, ..Self::default() };
         match past {
             Some(past) => past.base_rate.scale(config.first_share * trust(past.trust, config)),
             None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
@@ -41,14 +54,31 @@ impl Memory {
         self.best = self.best.max(base.unwrap_or(Rate::ZERO));
     }
 
-    pub(super) fn on_rtt(&mut self, rtt: Duration) {
+    /// Two packets sent together arrived at `rate`.
+    pub(super) fn on_pair(&mut self, rate: Rate) {
+        self.pairs.add(rate);
+    }
+
+    /// A full packet's least round trip.
+    pub(super) fn on_least_rtt(&mut self, rtt: Duration) {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    /// The least round trip of full packets in earlier transfers.
+    pub(super) fn past_rtt(&self) -> Option<Duration> {
+        self.past.map(|past| past.min_rtt)
     }
 
     /// The highest rate known to have been carried, here or by earlier transfers.
     pub(super) fn best(&self) -> Option<Rate> {
-        let past = self.past.map_or(Rate::ZERO, |past| past.base_rate);
-        Some(self.best.max(past)).filter(|best| *best > Rate::ZERO)
+        let past = self.past.map_or(Rate::ZERO, |past| past.base_rate.max(past.capacity));
+        Some(self.best.max(self.pairs.rate()).max(past)).filter(|best| *best > Rate::ZERO)
+    }
+
+    /// What the path carries when nobody else is there, if pairs of packets have told.
+    pub(super) fn capacity(&self) -> Option<Rate> {
+        let pairs = self.pairs.rate().max(self.past.map_or(Rate::ZERO, |past| past.capacity));
+        Some(pairs.max(self.best)).filter(|_| pairs > Rate::ZERO)
     }
 
     /// Adds this transfer to what is known; to be called once, at its end.
@@ -56,11 +86,12 @@ impl Memory {
         let Some(min_rtt) = self.min_rtt else { return };
         let Some(past) = history else {
             if self.best > Rate::ZERO {
-                *history = Some(History { base_rate: self.best, deviation: Rate::ZERO, trust: 1.0, min_rtt });
+                let (base_rate, capacity) = (self.best, self.pairs.rate());
+                *history = Some(History { base_rate, capacity, deviation: Rate::ZERO, trust: 1.0, min_rtt });
             }
             return;
         };
-        past.min_rtt = past.min_rtt.min(min_rtt);
+        past.min_rtt = min_rtt.min(past.min_rtt + min_rtt.saturating_sub(past.min_rtt) / ROUTE_CHANGES);
         if let (Some(accurate), Some(_)) = (self.predicted, self.past) {
             past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 }, config);
         }
@@ -73,6 +104,38 @@ impl Memory {
             past.deviation = toward(past.deviation, off as f64);
             past.base_rate = toward(past.base_rate, self.best.as_bps_f64());
         }
+        let pairs = self.pairs.rate();
+        if pairs > Rate::ZERO {
+            let gain = match past.capacity {
+                Rate::ZERO => 1.0,
+                past if pairs > past => CAPACITY_UP,
+                _ => CAPACITY_DOWN,
+            };
+            past.capacity = past.capacity.scale(1.0 - gain) + pairs.scale(gain);
+        }
+    }
+}
+
+/// The last rates at which two packets sent together arrived.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pairs {
+    rates: [Rate; PAIRS],
+    seen: usize,
+}
+
+impl Pairs {
+    fn add(&mut self, rate: Rate) {
+        self.rates[self.seen % PAIRS] = rate;
+        self.seen += 1;
+    }
+
+    /// The upper quartile: a packet of others between the two makes the path seem slower, a late clock seem faster, and
+    /// the first happens more often.
+    fn rate(&self) -> Rate {
+        let mut rates = self.rates;
+        let rates = &mut rates[..self.seen.min(PAIRS)];
+        rates.sort_unstable();
+        rates.get(rates.len() * 3 / 4).copied().unwrap_or(Rate::ZERO)
     }
 }
 
@@ -95,11 +158,11 @@ mod tests {
     fn transfer(history: &mut Option<History>, predicted: bool, best: f64) -> Rate {
         let mut memory = Memory::default();
         let path = Path::new(Bytes::new(1250), RTT, *history);
-        let first = memory.start(&Config::default(), &path);
-        memory.on_rtt(RTT);
+        let first = memory.start(&Config::paper(), &path);
+        memory.on_least_rtt(RTT);
         memory.on_verdict(predicted, None);
         memory.on_verdict(true, Some(mbps(best)));
-        memory.remember(&Config::default(), history);
+        memory.remember(&Config::paper(), history);
         first
     }
 
@@ -123,7 +186,7 @@ mod tests {
             .into_iter()
             .map(|predicted| transfer(&mut history, predicted, 30.0))
             .collect();
-        assert_eq!(firsts, [10.0, 5.0, 2.5, 5.0, 10.0, 10.0].map(mbps));
+        assert_eq!(firsts, [10.0, 5.0, 2.5, 5.0, 10.0, 10.0].map(mbps), "the paper's");
     }
 
     #[test]
@@ -136,11 +199,56 @@ mod tests {
     }
 
     #[test]
+    fn capacity_follows_what_pairs_of_packets_say_faster_up_than_down() {
+        let mut history = None;
+        let mut pairs = |rate| {
+            let mut memory = Memory::default();
+            memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+            memory.on_least_rtt(RTT);
+            memory.on_verdict(true, Some(mbps(1.0)));
+            memory.on_pair(mbps(rate));
+            memory.remember(&Config::default(), &mut history);
+            (memory.capacity().unwrap(), history.unwrap().capacity)
+        };
+        assert_eq!(pairs(40.0), (mbps(40.0), mbps(40.0)));
+        assert_eq!(pairs(30.0), (mbps(40.0), mbps(39.0)));
+        assert_eq!(pairs(41.0), (mbps(41.0), mbps(40.0)));
+    }
+
+    #[test]
+    fn of_many_pairs_the_upper_quartile_counts() {
+        let mut pairs = Pairs::default();
+        assert_eq!(pairs.rate(), Rate::ZERO);
+        pairs.add(mbps(39.0));
+        assert_eq!(pairs.rate(), mbps(39.0));
+        for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0, 40.0] {
+            pairs.add(mbps(rate));
+        }
+        assert_eq!(pairs.rate(), mbps(40.0));
+    }
+
+    #[test]
+    fn a_shorter_route_is_believed_at_once_and_a_longer_one_slowly() {
+        let mut history = None;
+        let mut least = |ms| {
+            let mut memory = Memory::default();
+            memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+            memory.on_least_rtt(Duration::from_millis(ms));
+            memory.on_verdict(true, Some(mbps(1.0)));
+            memory.remember(&Config::default(), &mut history);
+            history.unwrap().min_rtt
+        };
+        assert_eq!(least(20), Duration::from_millis(20));
+        assert_eq!(least(28), Duration::from_millis(21));
+        assert_eq!(least(12), Duration::from_millis(12));
+    }
+
+    #[test]
     fn a_transfer_that_reached_nothing_leaves_no_rate() {
         let mut history = None;
         let mut memory = Memory::default();
         memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-        memory.on_rtt(RTT);
+        memory.on_least_rtt(RTT);
         memory.on_verdict(false, None);
         memory.remember(&Config::default(), &mut history);
         assert_eq!(history, None);

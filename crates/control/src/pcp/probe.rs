@@ -8,10 +8,15 @@
 //! timer), the grant is the offered rate less the base rate; if that is not positive, nothing is proved either way.
 //!
 //! A train with a lost packet is rejected: a full queue drops, and the delays through it are flat.
+//!
+//! Right behind the last packet may follow one more, the second of a *pair*. The bottleneck spreads the two by the time it
+//! takes for one of them, unless another's packet comes between: what the path can carry when nobody else is there.
+//! (The idea is Keshav's packet pair, the paper's reference 35. It says nothing of what is free, which the train does.)
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
 use super::fit::Line;
+use super::queue::Count;
 use crate::Arrival;
 
 /// Below this share of the intended rate a train counts as not sent as intended.
@@ -45,6 +50,16 @@ pub(super) struct Probe {
     receipts: Vec<Option<(Time, i64)>>,
     received: usize,
     lost: bool,
+    pair: Option<Pair>,
+}
+
+/// The last packet of a train and the one right behind it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pair {
+    /// The second, once it left.
+    second: Option<u64>,
+    arrived: [Option<Time>; 2],
+    bytes: Bytes,
 }
 
 impl Probe {
@@ -64,15 +79,17 @@ impl Probe {
             receipts: vec![None; most],
             received: 0,
             lost: false,
+            pair: None,
         }
     }
 
-    /// A fresh train of `packets` from `now` on.
-    pub(super) fn start(&mut self, now: Time, base: Option<Rate>, test: Rate, packets: usize) {
+    /// A fresh train of `packets` from `now` on, closed by a pair or not.
+    pub(super) fn start(&mut self, now: Time, base: Option<Rate>, test: Rate, packets: usize, pair: bool) {
         self.receipts.fill(None);
         (self.base, self.test, self.packets, self.started) = (base, test, packets.min(self.receipts.len()), now);
         (self.sent, self.received, self.lost) = (0, 0, false);
         (self.bytes, self.last_bytes) = (Bytes::ZERO, Bytes::ZERO);
+        self.pair = pair.then(Pair::default);
     }
 
     /// When the train began.
@@ -96,6 +113,10 @@ impl Probe {
 
     /// Packet `number` left as part of the train.
     pub(super) fn on_sent(&mut self, now: Time, number: u64, bytes: Bytes) {
+        if self.train_is_sent() {
+            self.pair = self.pair.map(|pair| Pair { second: Some(number), bytes, ..pair });
+            return;
+        }
         if self.sent == 0 {
             (self.first, self.first_left) = (number, now);
         }
@@ -110,18 +131,38 @@ impl Probe {
         let enough = self.sent >= 3;
         if enough {
             self.packets = self.sent;
+            self.pair = self.pair.filter(|pair| pair.second.is_some());
         }
         enough
     }
 
     /// Whether all its packets have left.
     pub(super) fn is_sent(&self) -> bool {
+        self.train_is_sent() && !self.wants_second()
+    }
+
+    /// Whether the next packet is to leave right behind the last.
+    pub(super) fn wants_second(&self) -> bool {
+        self.train_is_sent() && self.pair.is_some_and(|pair| pair.second.is_none())
+    }
+
+    fn train_is_sent(&self) -> bool {
         self.sent >= self.packets
     }
 
     /// Whether packet `number` belongs to it.
     pub(super) fn holds(&self, number: u64) -> bool {
-        number.wrapping_sub(self.first) < self.sent as u64
+        self.place(number).is_some() || self.is_second(number)
+    }
+
+    /// Where in the train packet `number` left.
+    fn place(&self, number: u64) -> Option<usize> {
+        let place = number.wrapping_sub(self.first);
+        (place < self.sent as u64).then_some(place as usize)
+    }
+
+    fn is_second(&self, number: u64) -> bool {
+        self.pair.is_some_and(|pair| pair.second == Some(number))
     }
 
     /// Whether anything came back at all.
@@ -130,13 +171,50 @@ impl Probe {
     }
 
     pub(super) fn on_arrival(&mut self, arrival: &Arrival) {
-        if self.holds(arrival.number) {
-            let receipt = &mut self.receipts[(arrival.number - self.first) as usize];
+        let (place, second) = (self.place(arrival.number), self.is_second(arrival.number));
+        if let Some(pair) = &mut self.pair {
+            if second {
+                pair.arrived[1] = Some(arrival.received_at);
+            } else if place.is_some_and(|place| place + 1 == self.packets) {
+                pair.arrived[0] = Some(arrival.received_at);
+            }
+        }
+        if let Some(receipt) = place.and_then(|place| self.receipts.get_mut(place)) {
             if receipt.is_none() {
                 *receipt = Some((arrival.sent_at, arrival.one_way_delay()));
                 self.received += 1;
             }
         }
+    }
+
+    /// The rate at which the path let the pair through.
+    pub(super) fn pair_rate(&self) -> Option<Rate> {
+        let pair = self.pair?;
+        let [first, second] = pair.arrived;
+        let spread = second?.since(first?);
+        (spread > Duration::ZERO).then(|| Rate::of(pair.bytes, spread))
+    }
+
+    /// Mean delay of the packets of the train that arrived.
+    pub(super) fn mean_delay(&self) -> i64 {
+        let mut delays = self.delays();
+        let Some(first) = delays.next() else { return 0 };
+        let sum: i128 = delays.map(|delay| i128::from(delay.wrapping_sub(first))).sum();
+        first.wrapping_add((sum / self.received as i128) as i64)
+    }
+
+    /// How many of them met others' packets, by `has`.
+    pub(super) fn met(&self, has: impl Fn(i64) -> bool) -> Count {
+        Count { waited: self.delays().filter(|delay| has(*delay)).count(), all: self.received }
+    }
+
+    fn delays(&self) -> impl Iterator<Item = i64> {
+        self.receipts.iter().flatten().map(|(_, delay)| *delay)
+    }
+
+    /// From the first to the last packet of the train.
+    pub(super) fn span(&self) -> Duration {
+        self.last_left.since(self.first_left)
     }
 
     pub(super) fn on_loss(&mut self) {
@@ -145,7 +223,8 @@ impl Probe {
 
     /// Whether there is nothing left to wait for.
     pub(super) fn is_complete(&self) -> bool {
-        self.lost || (self.is_sent() && self.received >= self.packets)
+        let paired = self.pair.is_none_or(|pair| pair.arrived[1].is_some());
+        self.lost || (self.is_sent() && self.received >= self.packets && paired)
     }
 
     /// The verdict on what has come back. `flat` is the growth of delay over the train that passes as none.
@@ -159,7 +238,7 @@ impl Probe {
             let x = left.as_nanos().wrapping_sub(origin.as_nanos()) as i64;
             (x as f64, delay.wrapping_sub(least) as f64)
         });
-        let span = self.last_left.since(self.first_left);
+        let span = self.span();
         let flat = flat.as_nanos() as f64 / (span.as_nanos() as f64).max(1.0);
         match Line::fit(points) {
             Some(line) if line.draw(random) <= flat => self.granted(span),
@@ -193,7 +272,7 @@ mod tests {
     /// A train of one packet a millisecond, times `stretch`, with these one-way delays in microseconds.
     fn train(stretch: u64, delays: &[i64]) -> Probe {
         let mut probe = Probe::new(delays.len());
-        probe.start(Time::ZERO, Some(BASE), TEST, delays.len());
+        probe.start(Time::ZERO, Some(BASE), TEST, delays.len(), false);
         for (i, delay) in delays.iter().enumerate() {
             let left = Time::ZERO + Duration::from_millis(1000 + stretch * i as u64);
             probe.on_sent(left, i as u64, PACKET);
@@ -245,7 +324,7 @@ mod tests {
     #[test]
     fn a_missing_receipt_rejects_the_train_unless_it_is_forgiven() {
         let mut probe = Probe::new(5);
-        probe.start(Time::ZERO, Some(BASE), TEST, 5);
+        probe.start(Time::ZERO, Some(BASE), TEST, 5, false);
         for i in 0..5 {
             let left = Time::ZERO + Duration::from_millis(i);
             probe.on_sent(left, i, PACKET);
@@ -260,13 +339,31 @@ mod tests {
     }
 
     #[test]
+    fn a_pair_tells_the_capacity_and_belongs_to_the_train() {
+        let mut probe = Probe::new(3);
+        probe.start(Time::ZERO, Some(BASE), TEST, 3, true);
+        let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
+        for i in 0..3 {
+            assert!(!probe.wants_second());
+            probe.on_sent(ms(i), i, PACKET);
+            probe.on_arrival(&arrival(i, ms(i), 50));
+        }
+        assert!(probe.wants_second() && !probe.is_sent() && !probe.is_complete());
+        probe.on_sent(ms(2), 3, PACKET);
+        assert!(probe.is_sent() && probe.holds(3) && !probe.is_complete());
+        probe.on_arrival(&arrival(3, ms(2), 250)); // 0.2 ms behind the other: 8000 bits
+        assert!(probe.is_complete());
+        assert_eq!(probe.pair_rate(), Some(Rate::from_bps(40_000_000)));
+        assert_eq!((probe.mean_delay(), probe.met(|_| true).all), (50_000, 3));
+        assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Accepted(TEST));
+    }
+
+    #[test]
     fn a_train_grants_no_more_than_it_offered() {
         let mut random = Stream::from_seed(1);
         assert_eq!(train(1, &[50; 5]).judge(FLAT, 0, &mut random), Verdict::Accepted(TEST));
         assert_eq!(train(2, &[50; 5]).judge(FLAT, 0, &mut random), Verdict::Unproved);
-        let mut probe = train(1, &[50; 4]);
-        probe.on_sent(Time::ZERO + Duration::from_millis(1004), 4, PACKET);
-        (probe.packets, probe.received) = (5, 5);
+        let mut probe = train(1, &[50; 5]);
         probe.last_left = Time::ZERO + Duration::from_millis(1006); // 4 packets in 6 ms: 5.3 Mb/s
         assert_eq!(probe.judge(FLAT, 0, &mut random), Verdict::Accepted(Rate::from_bps(1_333_333)));
     }

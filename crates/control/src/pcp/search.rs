@@ -30,9 +30,13 @@ impl Search {
 
     /// The rate to ask for on top of `base`; `least` is the least worth asking for.
     pub(super) fn test(&self, config: &Config, base: Option<Rate>, least: Rate) -> Rate {
-        let most = base.zip(config.largest_step).map_or(config.fastest, |(base, step)| base.scale(step));
         let room = config.fastest.saturating_sub(base.unwrap_or(Rate::ZERO));
-        self.test.min(most).min(room).max(Self::floor(config, base, least))
+        self.test.min(room).max(Self::floor(config, base, least))
+    }
+
+    /// Goes on from `test`, which something else than the search found worth asking for.
+    pub(super) fn go_on_from(&mut self, test: Rate) {
+        self.test = test;
     }
 
     pub(super) fn accepted(&mut self, test: Rate) {
@@ -116,12 +120,5 @@ mod tests {
         assert_eq!(intervals, [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 100.0, 100.0]);
         search.accepted(mbps(0.4));
         assert_eq!(search.next(Time::ZERO + rtt * 3, Time::ZERO, rtt, &mut random), Time::ZERO + rtt * 3);
-    }
-
-    #[test]
-    fn a_step_may_be_bounded_by_the_base_rate() {
-        let config = Config { largest_step: Some(1.0), ..Config::default() };
-        assert_eq!(Search::new(mbps(8.0)).test(&config, Some(mbps(2.0)), LEAST), mbps(2.0));
-        assert_eq!(Search::new(mbps(8.0)).test(&config, None, LEAST), mbps(8.0));
     }
 }

@@ -18,7 +18,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self::with(&Config { slowest: Duration::from_secs(1), ..Config::default() }, None)
+        Self::with(&Config { slowest: Duration::from_secs(1), ..Config::paper() }, None)
     }
 
     fn with(config: &Config, history: Option<History>) -> Self {
@@ -174,7 +174,13 @@ fn after_a_silence_the_flow_starts_over_from_a_third_of_its_rate() {
 
 #[test]
 fn with_history_the_first_train_asks_for_a_third_of_it() {
-    let history = History { base_rate: Rate::from_bps(30_000_000), deviation: Rate::ZERO, trust: 1.0, min_rtt: RTT };
+    let history = History {
+        base_rate: Rate::from_bps(30_000_000),
+        capacity: Rate::ZERO,
+        deviation: Rate::ZERO,
+        trust: 1.0,
+        min_rtt: RTT,
+    };
     let world = World::with(&Config::default(), Some(history));
     assert_eq!(world.pcp.rate(), Some(Rate::from_bps(10_000_000)));
 }

