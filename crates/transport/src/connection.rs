@@ -172,9 +172,9 @@ impl Connection {
                 self.handshake_timer = now + self.config.syn_timeout;
             }
             (Kind::SynAck, _) => self.receiver.answer_now(),
-            (Kind::Reset, State::Opening) => {}
             (Kind::Reset, _) => {
-                if packet.sequence == self.receiver.first_sequence() {
+                let proved = self.state != State::Opening && packet.sequence == self.receiver.first_sequence();
+                if proved {
                     self.state = State::Closed(CloseReason::Reset);
                 }
             }

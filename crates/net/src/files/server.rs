@@ -17,7 +17,7 @@ use super::error::NetError;
 use super::lending::Lender;
 use super::protocol::{MOST_REQUEST, Refusal};
 use super::transfer::{Next, PIECE, Transfer};
-use super::{DEFAULT_PORT, default_transport, fresh_seed};
+use super::{DEFAULT_PORT, default_transport, fresh_seed, unforeseeable};
 use crate::driver::{HostId, Loop};
 use crate::host::{Ended, Event, Host, Limits};
 use crate::socket::Socket;
@@ -148,11 +148,10 @@ impl Server {
             most_half_open: options.most_clients + 16,
             ..EndpointConfig::default()
         };
-        let mut streams = Stream::from_seed(fresh_seed());
-        let mut seeds = Stream::from_seed(streams.below(u64::MAX));
-        let lender = Lender::new(&options.controller, &options.registry, Stream::from_seed(streams.below(u64::MAX)));
+        let mut seeds = Stream::from_seed(fresh_seed());
+        let lender = Lender::new(&options.controller, &options.registry, Stream::from_seed(fresh_seed()));
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
-        let endpoint = Endpoint::new(config, make, streams);
+        let endpoint = Endpoint::new(config, make, unforeseeable());
 
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
