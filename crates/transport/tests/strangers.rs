@@ -159,7 +159,7 @@ fn an_unverified_sender_gets_no_more_than_it_sent() {
         got += encoded_len(&syn);
         server.receive(now, STRANGER, &syn, Ecn::NotEct, now);
         given += sent(&mut server, now).iter().map(|(_, packet)| encoded_len(packet)).sum::<usize>();
-        now = now + Duration::from_millis(300);
+        now += Duration::from_millis(300);
         server.on_deadline(now);
         given += sent(&mut server, now).iter().map(|(_, packet)| encoded_len(packet)).sum::<usize>();
         assert!(given <= got, "{given} bytes for {got}");
