@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Where tables and finished points go [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run every point again, also those that an earlier run of this scenario finished there
+    /// Start over instead of going on with an interrupted run of the same scenario
     #[arg(long)]
     fresh: bool,
     /// Simulations at once [default: one a core]
