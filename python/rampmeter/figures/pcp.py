@@ -1,4 +1,4 @@
-"""The figures of the PCP paper."""
+"""The figures of the PCP paper. The paper's captions say what each shows; notes say what ours ran."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FIGURES = {
         draw=Along(
             axis="flows",
             label="transfers that start together",
-            note=f"{BASE}; every transfer under pcp remembers the whole link as its own.\n{TCP} {FQ}",
+            note=f"{BASE}; pcp remembers the whole link.\n{TCP} {FQ}",
         ).draw,
     ),
     "pcp.8": Figure(

@@ -44,12 +44,18 @@ RULES: Any = {
 def name_lines(axes: Any, ends: Sequence[tuple[str, float, float]], gap: float = 0.085) -> None:
     """Write each line's name right of its last point, `(name, x, y)`, at least `gap` of the axes' height apart."""
     to_height = axes.transData + axes.transAxes.inverted()
-    lowest = -1.0
-    for name, x, y in sorted(ends, key=lambda end: end[2]):
-        lowest = max(to_height.transform((x, y))[1], lowest + gap)
+    ends = sorted(ends, key=lambda end: end[2])
+    heights: list[float] = []
+    for _, x, y in ends:
+        heights.append(max(to_height.transform((x, y))[1], heights[-1] + gap if heights else 0.0))
+    ceiling = 1.0
+    for place in reversed(range(len(heights))):
+        heights[place] = min(heights[place], ceiling)
+        ceiling = heights[place] - gap
+    for (name, x, _), height in zip(ends, heights, strict=True):
         axes.annotate(
             name,
-            xy=(x, lowest),
+            xy=(x, height),
             xycoords=("data", "axes fraction"),
             xytext=(9, 0),
             textcoords="offset points",
