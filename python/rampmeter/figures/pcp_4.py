@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.figure import Figure
-from rampmeter.figures.style import COLOURS, MARKERS, RULES, name_lines
+from rampmeter.figures.style import RULES, look, name_lines, plain_log
 from rampmeter.running import Run
 
 PANELS = [
@@ -20,7 +20,11 @@ PANELS = [
 ]
 """Title, column, what to multiply it by, and the axis."""
 
-SETTING = "250 kB transfers, Poisson arrivals, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets."
+SETTING = (
+    "250 kB transfers, Poisson arrivals, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets.\n"
+    "tcp is as in the paper: NewReno with an initial window of one packet and acknowledgements delayed by 200 ms.\n"
+    "fq has a router without a limit that tells each flow its fair share."
+)
 
 
 def draw(result: Run) -> Any:
@@ -42,13 +46,13 @@ def draw(result: Run) -> Any:
                 loads = sorted(by_load)
                 means = [fmean(by_load[load]) for load in loads]
                 bars = [stdev(by_load[load]) if len(by_load[load]) > 1 else 0.0 for load in loads]
-                look = {"color": COLOURS.get(scheme), "marker": MARKERS.get(scheme)}
-                axes.errorbar(loads, means, bars, capsize=2.5, elinewidth=1, **look)
+                shown = bars if any(bars) else None
+                axes.errorbar(loads, means, shown, capsize=2.5, elinewidth=1, clip_on=False, **look(scheme))
                 ends.append((scheme, loads[-1], means[-1]))
             axes.set_title(title)
-            axes.set_yscale(axis)
             if axis == "log":
-                axes.yaxis.set_major_formatter("{x:,.0f}")
+                axes.set_yscale("log")
+                plain_log(axes.yaxis)
             else:
                 axes.set_ylim(bottom=0)
             name_lines(axes, ends)
@@ -56,7 +60,8 @@ def draw(result: Run) -> Any:
             axes.set_xlabel("offered load (% of the link)")
             axes.set_xticks(sorted({100 * row["load"] for row in rows}))
         seeds = len(set(result.runs["seed"].to_pylist()))
-        note = f"{SETTING}\nSimulated; bars are the standard deviation over {seeds} seeds."
+        bars_are = f"bars are the standard deviation over {seeds} seeds" if seeds > 1 else "one run of each point"
+        note = f"{SETTING}\nSimulated; {bars_are}."
         figure.supxlabel(note, fontsize=8.5, x=0.01, ha="left")
     return figure
 
