@@ -13,7 +13,7 @@ use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::run::progress_bar;
+use crate::run::{jobs, progress_bar};
 use crate::stop_flag;
 use crate::table::table;
 
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = "studies")]
     studies: PathBuf,
     /// Simulations at once [default: one a core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
     /// One JSON object on standard output instead of a table
     #[arg(long)]
@@ -71,7 +71,7 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     if args.json {
         println!("{}", json!({ "claims": verdicts }));
     } else {
-        print!("{}", report(&verdicts));
+        print!("{}", report(&verdicts, args.quick));
     }
     let broken = verdicts.iter().any(Verdict::is_broken);
     Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -86,6 +86,13 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     let mut files: Vec<PathBuf> =
         folders.map(|folder| folder.join("claims.toml")).filter(|file| file.is_file()).collect();
     files.sort();
+    if files.is_empty() {
+        let what = format!(
+            "{}: no folder in it has a claims.toml; say where the studies are with --studies",
+            studies.display()
+        );
+        return Err(Failure::input(what));
+    }
     let Some(paper) = paper else { return Ok(files) };
     let name = |file: &PathBuf| file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let known = files.iter().filter_map(name).collect::<Vec<_>>().join(", ");
@@ -96,9 +103,9 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// A row a claim, then what deserves a look: claims that broke, claims that hold by now, claims that were not judged.
-fn report(verdicts: &[Verdict<'_>]) -> String {
-    let head = ["claim", "where", "expected", "measured", "holds", "status"].map(String::from);
+/// A row a claim, then what deserves a look: claims that broke, that do not hold, that hold by now, that were not judged.
+fn report(verdicts: &[Verdict<'_>], quick: bool) -> String {
+    let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
     let rows: Vec<Vec<String>> = verdicts
         .iter()
         .map(|verdict| {
@@ -106,27 +113,53 @@ fn report(verdicts: &[Verdict<'_>]) -> String {
             vec![
                 claim.id.clone(),
                 claim.place.clone(),
+                claim.paper.clone().unwrap_or_default(),
                 verdict.expect(),
-                verdict.measured.map_or("none".into(), |measured| format!("{measured:.4}")),
+                verdict.measured.map_or("none".into(), |measured| figure(measured, verdict.unit())),
                 verdict.holds.map_or("not judged", |holds| if holds { "yes" } else { "NO" }).into(),
                 if claim.status == Status::Holds { "holds" } else { "open" }.into(),
             ]
         })
         .collect();
     let looks = verdicts.iter().filter_map(|verdict| {
-        let id = &verdict.claim.id;
+        let claim = verdict.claim;
+        let (id, text) = (&claim.id, &claim.text);
         if verdict.is_broken() {
-            return Some(format!("BROKEN  {id}: {}\n", verdict.claim.text));
+            return Some(format!("BROKEN  {id}: {text}\n"));
         } else if verdict.is_news() {
-            return Some(format!("news    {id} is marked open and holds here\n"));
+            // A few runs of one seed change no status.
+            return (!quick).then(|| format!("news    {id} is marked open and holds here: {text}\n"));
+        } else if let Some(reason) = &verdict.reason {
+            return Some(format!("skipped {id}: {reason}\n"));
         }
-        verdict.reason.as_ref().map(|reason| format!("skipped {id}: {reason}\n"))
+        let note = claim.note.as_ref().filter(|_| verdict.holds == Some(false))?;
+        Some(format!("open    {id}: {text}\n        {note}\n"))
     });
     let text = format!("{}\n{}", table(&head, &rows), looks.collect::<String>());
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
     text + &format!("\n{holding} hold, {failing} do not, {} not judged\n", count(verdicts, None))
 }
 
+/// Four digits are as many as runs give.
+fn figure(value: f64, unit: Option<&str>) -> String {
+    let places = if value == 0.0 { 0 } else { 3 - value.abs().log10().floor() as i32 };
+    let text = format!("{value:.*}", usize::try_from(places).unwrap_or(0));
+    unit.map_or(text.clone(), |unit| format!("{text} {unit}"))
+}
+
 fn count(verdicts: &[Verdict<'_>], holds: Option<bool>) -> usize {
     verdicts.iter().filter(|verdict| verdict.holds == holds).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn figures_have_four_digits_and_their_unit() {
+        assert_eq!(figure(3.008_83, Some("RTT")), "3.009 RTT");
+        assert_eq!(figure(0.000_702_9, None), "0.0007029");
+        assert_eq!(figure(-1234.5, None), "-1234");
+        assert_eq!(figure(0.0, None), "0");
+    }
 }

@@ -1,6 +1,6 @@
 //! `rampmeter serve` and `rampmeter get`: files over UDP, under one of our controllers.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ pub(crate) struct ServeArgs {
     /// The directory whose regular files are offered
     directory: PathBuf,
     /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7267")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267", value_parser = address)]
     listen: SocketAddr,
     /// The congestion controller that files leave under where `get` names no other (`rampmeter controllers` lists them)
     #[arg(long, value_name = "NAME", default_value = "newreno")]
@@ -61,11 +61,28 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
+/// An address, also by a host's name.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| format!("{error}; write for example 127.0.0.1:7267"))?;
+    found.into_iter().next().ok_or_else(|| "this name has no address".to_owned())
+}
+
 /// A line a transfer. The name comes from a stranger, so nothing in it reaches the terminal raw.
 fn tell(served: &Served) {
-    let rate = Rate::from_bps_f64(served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
-    let (peer, name, controller, bytes) = (served.peer, &served.name, &served.controller, Bytes::new(served.bytes));
-    println!("{peer} {name:?}: {bytes} in {:.2} s, {rate}, {controller}", served.seconds);
+    let Served { peer, name, controller, ended, seconds, .. } = served;
+    let amount = amount(served.bytes, *seconds, served.bytes as f64 * 8.0 / seconds.max(1e-9));
+    let how = if *ended == "finished" { String::new() } else { format!(", {ended}") };
+    println!("{peer} {name:?}: {amount}, {controller}{how}");
+}
+
+/// How much, in what time, how fast: to the four digits that anyone reads.
+fn amount(bytes: u64, seconds: f64, bps: f64) -> String {
+    let digits = |value: f64| {
+        let unit = 10_f64.powf((value.max(1.0).log10().floor() - 3.0).max(0.0));
+        (value / unit).round() * unit
+    };
+    let (bytes, rate) = (Bytes::new(digits(bytes as f64) as u64), Rate::from_bps_f64(digits(bps)));
+    format!("{bytes} in {seconds:.2} s, {rate}")
 }
 
 pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
@@ -85,15 +102,32 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?);
     } else {
-        let rate = Rate::from_bps_f64(report.goodput_bps.round());
-        let (path, bytes) = (report.path.display(), Bytes::new(report.bytes));
         println!(
-            "{path}: {bytes} in {:.2} s, {rate}, loss {:.2}%, {}, {}",
-            report.seconds,
+            "{}: {}, loss {:.2}%, {}, blake3 {}",
+            report.path.display(),
+            amount(report.bytes, report.seconds, report.goodput_bps),
             report.loss * 100.0,
             report.controller,
             report.blake3
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_four_digits() {
+        assert_eq!(amount(250_000, 0.2, 10_000_000.4), "250 kB in 0.20 s, 10 Mb/s");
+        assert_eq!(amount(123_456_789, 10.004, 98_726_123.0), "123.5 MB in 10.00 s, 98.73 Mb/s");
+        assert_eq!(amount(0, 0.0, 0.0), "0 B in 0.00 s, 0 b/s");
+    }
+
+    #[test]
+    fn hosts_have_names() {
+        assert!(address("localhost:0").unwrap().ip().is_loopback());
+        assert!(address("nowhere").unwrap_err().contains("127.0.0.1:7267"));
+    }
 }

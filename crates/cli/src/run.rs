@@ -36,11 +36,11 @@ pub(crate) struct Args {
     /// Where tables and finished points go [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run every point again, also those that an earlier run finished
+    /// Start over instead of going on with an interrupted run of the same scenario
     #[arg(long)]
     fresh: bool,
     /// Simulations at once [default: one a core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
     /// One JSON object on standard output instead of a table
     #[arg(long)]
@@ -60,10 +60,12 @@ impl Args {
 pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
     let mut scenario = Scenario::read(&args.file)?;
     for set in &args.set {
-        let (axis, list) = set.split_once('=').ok_or_else(|| {
-            Failure::input(format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6"))
-        })?;
-        scenario.set(axis.trim(), values(list))?;
+        let pair = set.split_once('=').map(|(axis, list)| (axis.trim(), values(list)));
+        let Some((axis, list)) = pair.filter(|(axis, list)| !axis.is_empty() && !list.is_empty()) else {
+            let what = format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6");
+            return Err(Failure::input(what));
+        };
+        scenario.set(axis, list)?;
     }
     if let Some(seed) = args.seed {
         scenario.set("seed", values(&seed.to_string()))?;
@@ -100,6 +102,9 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
     let summaries: Vec<&Summary> = results.iter().filter_map(Finished::summary).collect();
+    if summaries.is_empty() {
+        return Err(Failure::failed("nothing ran: all of it was skipped"));
+    }
     if let Some(warning) = lateness(&summaries) {
         eprintln!("rampmeter: {warning}");
     }
@@ -133,6 +138,11 @@ fn lateness(summaries: &[&Summary]) -> Option<String> {
         milliseconds(worst.lateness_p99_s),
         milliseconds(worst.rtt_min_s),
     ))
+}
+
+/// A number of simulations at once.
+pub(crate) fn jobs(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "a whole number from 1".to_owned())
 }
 
 pub(crate) fn world(name: &str, stop: &Arc<AtomicBool>) -> Result<Box<dyn World>, Failure> {

@@ -64,6 +64,8 @@ pub struct Statistics {
     pub smoothed_rtt: Duration,
     /// Least round-trip time.
     pub min_rtt: Duration,
+    /// When both streams had been delivered, if they were. What follows only makes sure that the peer knows.
+    pub delivered_at: Option<Time>,
 }
 
 /// What a packet brought.
@@ -235,6 +237,7 @@ impl Connection {
     fn check_end(&mut self, now: Time) {
         if self.state == State::Open && self.sender.is_done() && self.receiver.is_done() {
             self.state = State::Lingering;
+            self.statistics.delivered_at = Some(now);
             // Long enough for the peer's last packet to come again if our answer to it was lost.
             let timeout = self.sender.rtt().timeout(self.config.syn_timeout, self.config.min_rto);
             self.handshake_timer = now + timeout * 3;

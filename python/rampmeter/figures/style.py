@@ -16,12 +16,14 @@ COLOURS = {
     "pcp": "#0072B2",
     "tcp": "#D55E00",
     "fq": "#009E73",
+    "pcp-fifo": "#56B4E9",
+    "tcp-fifo": "#E69F00",
 }
 """Colours that colour-blind readers tell apart (Okabe and Ito, 2008)."""
 
-MARKERS = {"pcp": "o", "tcp": "s", "fq": "^"}
+MARKERS = {"pcp": "o", "tcp": "s", "fq": "^", "pcp-fifo": "D", "tcp-fifo": "v"}
 
-OTHER_MARKERS = ["D", "v", "P", "X", "<", ">", "p", "h", "*", "d", "8", "H"]
+OTHER_MARKERS = ["P", "X", "<", ">", "p", "h", "*", "d", "8", "H"]
 """Markers of lines that have none of their own."""
 
 DASHES = {"fq": (0, (4, 1.6))}
@@ -59,7 +61,7 @@ def markers(names: Iterable[str]) -> dict[str, str]:
     """Choose a marker for each name, its own if it has one, and no two the same as long as there are enough."""
     listed = list(dict.fromkeys(names))
     known = {name: MARKERS[name] for name in listed if name in MARKERS}
-    free = cycle(OTHER_MARKERS + [marker for marker in MARKERS.values() if marker not in known.values()])
+    free = cycle(marker for marker in [*OTHER_MARKERS, *MARKERS.values()] if marker not in known.values())
     return {name: known.get(name) or next(free) for name in listed}
 
 

@@ -279,7 +279,7 @@ impl Server {
             name: client.transfer.name.clone(),
             controller: client.transfer.controller.clone(),
             bytes: client.transfer.sent,
-            seconds: now.since(client.since).as_secs_f64(),
+            seconds: statistics.delivered_at.unwrap_or(now).since(client.since).as_secs_f64(),
             ended,
             rtt_s: statistics.smoothed_rtt.as_secs_f64(),
             packets: statistics.data_packets,
