@@ -197,6 +197,7 @@ impl Settings for Config {
         within("gap_gain", self.gap_gain, 0.0, 1.0)?;
         within("overrun", self.overrun, 0.0, 1e3)?;
         within("tolerance", self.tolerance, 0.0, 1e3)?;
+        within("of_buffer", self.of_buffer, 0.0, 1e3)?;
         within("clear_share", self.clear_share, 0.01, 1.0)?;
         within("clear_rounds", self.clear_rounds, 0.5, 10.0)?;
         within("fill", self.fill.unwrap_or(1.0), 0.1, 4.0)?;
