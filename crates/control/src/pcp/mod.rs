@@ -11,7 +11,7 @@
 //! binary search                accepted: test *= 2, rejected: test /= 2                 3.3       search
 //! exponential backoff          rejected at 1% of base: probe ever more rarely           3.3       search
 //! history                      first test = a third of the remembered rate              3.4       memory
-//! tit for tat                  compensate ten times less while it is in vain            3.5       tit_for_tat
+//! tit for tat                  compensate ten times less while it is in vain            3.5       tit_for_tat, rivals
 //! ```
 //!
 //! A probe goes from *waiting* for its time over *sending* its train to *listening* for receipts, and back. Until the
@@ -47,9 +47,10 @@
 //! - What a probe asks for, and what it is granted, is bounded by what others leave (`fill`, in `growth`).
 //! - A cut by delay is a fraction of the queue's (`permanent`, in `compensation`).
 //! - The estimates of queue, gap and delay stand in `queue` and `compensation`.
+//! - Beside flows that don't give way it competes as TCP does (`compete`, in `rivals`).
 //!
-//! *Known weaknesses.* Beside TCP it starves: TCP keeps a queue longer than any PCP tolerates, and tit for tat does not
-//! yet tell one from the other. Some hundredths of a percent of packets are lost when newcomers meet (the paper: none).
+//! *Known weaknesses.* It takes ten seconds and more to tell TCP from its own kind; until then it starves. Some
+//! hundredths of a percent of packets are lost when newcomers meet (the paper: none).
 
 mod clearing;
 mod compensation;
@@ -374,16 +375,15 @@ impl Pcp {
         let Some(base) = self.base else { return };
         let near = self.packet_time(base).scale(0.5).max(self.view.noise);
         if self.config.compete {
-            self.rivals.observe(now, view.least, near);
+            self.rivals.observe(now, view.least, base, self.rtt);
         }
         if let Some(until) = self.clearing.begins(&self.config, now, self.rtt, view.least, near) {
-            self.rivals.on_clearing(now, self.rtt, view.least);
+            let seen_by = self.rtt.max(base.time_to_send(self.packet));
+            self.rivals.on_clearing(now, seen_by, view.least);
             self.phase = Phase::Waiting(until);
         }
-        if self.rivals.is_competing() {
-            let packets = self.rivals.round_trips(now, self.rtt);
-            let grown = base + Rate::of(self.packet, self.rtt).scale(packets);
-            self.base = Some(grown.min(self.config.fastest));
+        if let Some(rate) = self.rivals.rate(self.packet, self.rtt) {
+            self.base = Some(rate.clamp(self.least(), self.config.fastest));
         } else if !self.clearing.is_on() {
             let pressure = self.pressure(base);
             let cut = self.compensation.cut(&self.config, now, self.rtt, view.level, pressure);
@@ -444,6 +444,7 @@ impl Controller for Pcp {
                 self.min_rtt = self.min_rtt.min(past);
             }
         }
+        self.rivals.on_ack(ack.acked, self.packet);
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);
         let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
         for arrival in ack.arrivals {
@@ -468,11 +469,9 @@ impl Controller for Pcp {
         let persistent = loss.kind == LossKind::Persistent && self.unanswered >= MOST_UNANSWERED;
         if loss.kind != LossKind::Ecn {
             self.queue.on_loss(now);
+            self.rivals.on_loss(now, self.rtt);
         }
         if persistent {
-            self.base = self.base.map(|base| base.scale(0.5).max(self.least()));
-        }
-        if loss.kind != LossKind::Ecn && self.rivals.halves(now, self.rtt) {
             self.base = self.base.map(|base| base.scale(0.5).max(self.least()));
         }
         let active = !matches!(self.phase, Phase::Waiting(_));
@@ -508,7 +507,7 @@ impl Controller for Pcp {
     }
 
     fn window(&self) -> Bytes {
-        Bytes::MAX
+        self.rivals.window(self.packet).unwrap_or(Bytes::MAX)
     }
 
     fn departure(&self) -> Departure {
