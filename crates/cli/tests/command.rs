@@ -141,6 +141,79 @@ fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
     assert!(compared >= 3, "{compared} tables");
 }
 
+/// What the claims of the file are judged with: two that hold, marked `holds` and `open`, one of each that does not.
+const CLAIMS: &str = r#"
+[[claim]]
+id = "kept"
+where = "here"
+text = "Transfers take a while"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.response_mean_s", in = { RTT = 0.024 } }
+expect = { above = 1.0 }
+status = "holds"
+
+[[claim]]
+id = "lost"
+where = "here"
+text = "Transfers take no time"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.response_mean_s", in = { RTT = 0.024 } }
+expect = { below = 1.0 }
+status = "holds"
+
+[[claim]]
+id = "near"
+where = "here"
+text = "Transfers take next to no time"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.response_mean_s" }
+expect = { below = 0.001 }
+status = "open"
+note = "light is too slow"
+
+[[claim]]
+id = "reached"
+where = "here"
+text = "Transfers end"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.response_mean_s" }
+expect = { below = 100.0 }
+status = "open"
+note = "nobody has waited"
+"#;
+
+#[test]
+fn claims_that_fail_or_are_open_are_told_with_their_texts_and_notes() {
+    let desk = Desk::new("claims");
+    std::fs::create_dir_all(desk.0.join("studies/mine")).unwrap();
+    std::fs::write(desk.0.join("studies/mine/claims.toml"), CLAIMS).unwrap();
+    let said = |arguments: &[&str]| {
+        let output = desk.rampmeter(&[&["claims"], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let whole = said(&[]);
+    for line in [
+        "BROKEN  lost: Transfers take no time\n",
+        "open    near: Transfers take next to no time\n        light is too slow\n",
+        "news    reached: Transfers end\n        is marked open and holds here\n        nobody has waited\n",
+        "2 hold, 2 do not, 0 not judged\n",
+    ] {
+        assert!(whole.contains(line), "{line}{whole}");
+    }
+    let kept: Vec<&str> = whole.lines().filter(|line| line.contains("kept")).collect();
+    assert!(kept.len() == 1 && kept[0].matches(" RTT").count() == 2, "the bound and the figure have a unit: {kept:?}");
+
+    let quick = said(&["--quick"]);
+    assert!(!quick.contains("news") && !quick.contains("BROKEN"), "{quick}");
+    assert!(quick.contains("fails   lost: ") && quick.contains("open    reached: "), "{quick}");
+    assert_eq!(desk.rampmeter(&["claims", "--quick", "--strict"]).status.code(), Some(1));
+}
+
 #[test]
 fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
     let desk = Desk::new("no_python");
