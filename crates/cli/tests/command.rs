@@ -123,6 +123,25 @@ fn json_is_all_there_is_on_standard_output_and_has_every_figure() {
 }
 
 #[test]
+fn a_sweep_of_which_nothing_can_run_fails_and_says_why() {
+    let desk = Desk::new("all_skipped");
+    let both = SMALL.replace("[\"tcp\"]", "[\"tcp\", \"linux\"]") + "[scheme.linux]\nkernel = \"cubic\"\n";
+    std::fs::write(desk.0.join("both.toml"), both).unwrap();
+    let some = desk.rampmeter(&["run", "both.toml"]);
+    assert!(
+        some.status.success() && text(&some.stderr).contains("skipped scheme = \"linux\""),
+        "{}",
+        text(&some.stderr)
+    );
+    for format in [&[][..], &["--json"]] {
+        let none = desk.rampmeter(&[&["run", "both.toml", "--set", "scheme=linux"], format].concat());
+        let said = text(&none.stderr);
+        assert_eq!((none.status.code(), text(&none.stdout)), (Some(1), String::new()), "{said}");
+        assert!(said.contains("--world emulated") && said.ends_with("none of the 2 runs, see above\n"), "{said}");
+    }
+}
+
+#[test]
 fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
     let desk = Desk::new("threads");
     for jobs in ["1", "2"] {
