@@ -63,9 +63,23 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
 
 /// A line a transfer. The name comes from a stranger, so nothing in it reaches the terminal raw.
 fn tell(served: &Served) {
-    let rate = Rate::from_bps_f64(served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
-    let (peer, name, controller, bytes) = (served.peer, &served.name, &served.controller, Bytes::new(served.bytes));
-    println!("{peer} {name:?}: {bytes} in {:.2} s, {rate}, {controller}", served.seconds);
+    let how = match (served.ended, &served.refusal) {
+        ("finished", _) => pace(served.bytes, served.seconds),
+        (_, Some(reason)) => format!("refused: {reason}"),
+        (ended, None) => format!("{ended} after {}", pace(served.bytes, served.seconds)),
+    };
+    println!("{} {:?}: {how}, {}", served.peer, served.name, served.controller);
+}
+
+/// "12.35 MB in 2.471 s, 40 Mb/s".
+fn pace(bytes: u64, seconds: f64) -> String {
+    let rate = Rate::from_bps_f64(rounded(bytes as f64 * 8.0 / seconds.max(1e-9)));
+    format!("{} in {} s, {rate}", Bytes::new(rounded(bytes as f64) as u64), rounded(seconds))
+}
+
+/// To four significant digits.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
 }
 
 pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
@@ -85,15 +99,9 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?);
     } else {
-        let rate = Rate::from_bps_f64(report.goodput_bps.round());
-        let (path, bytes) = (report.path.display(), Bytes::new(report.bytes));
-        println!(
-            "{path}: {bytes} in {:.2} s, {rate}, loss {:.2}%, {}, {}",
-            report.seconds,
-            report.loss * 100.0,
-            report.controller,
-            report.blake3
-        );
+        let pace = pace(report.bytes - report.resumed_from, report.seconds);
+        let (path, loss) = (report.path.display(), rounded(report.loss * 100.0));
+        println!("{path}: {pace}, loss {loss}%, {}, blake3 {}", report.controller, report.blake3);
     }
     Ok(ExitCode::SUCCESS)
 }

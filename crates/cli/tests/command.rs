@@ -50,18 +50,25 @@ struct Serving {
     child: Child,
     address: String,
     /// It ends when nobody reads what it prints.
-    _printed: BufReader<ChildStdout>,
+    printed: BufReader<ChildStdout>,
 }
 
 impl Serving {
     fn start(desk: &Desk, arguments: &[&str]) -> Self {
         let mut command = desk.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap());
+        let mut serving = Self { child, address: String::new(), printed };
+        let line = serving.line();
+        serving.address = line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap().to_owned();
+        serving
+    }
+
+    /// The next line that it prints.
+    fn line(&mut self) -> String {
         let mut line = String::new();
-        let mut printed = BufReader::new(child.stdout.take().unwrap());
-        printed.read_line(&mut line).unwrap();
-        let address = line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap().to_owned();
-        Self { child, address, _printed: printed }
+        self.printed.read_line(&mut line).unwrap();
+        line
     }
 }
 
@@ -99,6 +106,32 @@ fn get_names_the_controller_of_the_files_sender() {
     }
     assert!(!desk.0.join("copy").exists() && !desk.0.join("copy.part").exists());
     assert!(text(&desk.rampmeter(&["get", "--help"]).stdout).contains("server should send the file under"));
+}
+
+#[test]
+fn a_transfer_is_a_line_of_short_numbers_at_both_ends() {
+    let desk = Desk::new("transfer_lines");
+    std::fs::write(desk.0.join("large"), vec![7; 1_234_567]).unwrap();
+    let mut server = Serving::start(&desk, &[]);
+    let url = format!("{}/large", server.address);
+    let got = text(&desk.rampmeter(&["get", &url, "-o", "copy"]).stdout);
+    let json = desk.rampmeter(&["get", &url, "-o", "copy", "--json"]).stdout;
+    let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let hash = report["blake3"].as_str().unwrap();
+    assert!(got.starts_with("copy: 1.235 MB in ") && got.ends_with(&format!(" blake3 {hash}\n")), "{got}");
+
+    let served = server.line();
+    assert!(served.contains(" \"large\": 1.235 MB in ") && served.ends_with(" newreno\n"), "{served}");
+    for line in [got.split(" blake3 ").next().unwrap(), &served] {
+        for number in line.split([' ', ',', '%']).filter(|word| word.parse::<f64>().is_ok()) {
+            let digits = number.replace('.', "");
+            assert!(digits.trim_start_matches('0').len() <= 4, "{number} in {line}");
+        }
+    }
+    server.line(); // of the second time
+    assert_eq!(desk.rampmeter(&["get", &format!("{}/none", server.address)]).status.code(), Some(1));
+    let refused = server.line();
+    assert!(refused.contains(" \"none\": refused: ") && refused.contains("no such file"), "{refused}");
 }
 
 #[test]

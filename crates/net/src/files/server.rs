@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_transport::{Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
+use rampmeter_transport::{Config, Connection, ConnectionId, Endpoint, EndpointConfig, State, Statistics};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::Serialize;
 
@@ -90,10 +90,12 @@ pub struct Served {
     pub controller: String,
     /// Bytes of the file that were sent.
     pub bytes: u64,
-    /// How long it took.
+    /// How long it took, until the client had all of it and we knew, or it was over.
     pub seconds: f64,
     /// `finished`, `refused`, `vanished`, `reset` or `aborted`.
     pub ended: &'static str,
+    /// Why it was refused, if it was.
+    pub refusal: Option<String>,
     /// Smoothed round-trip time at the end.
     pub rtt_s: f64,
     /// Packets with payload that left.
@@ -121,6 +123,8 @@ struct Client {
     peer: SocketAddr,
     transfer: Transfer,
     since: Time,
+    /// When both ends had all; the connection stays a while longer, to answer repeats.
+    parted: Option<Time>,
     /// There is work to do for it.
     busy: bool,
     /// When it last took bytes, and how many it had taken then.
@@ -175,10 +179,9 @@ impl Server {
             let now = self.net.now();
             let busy = self.clients.values().any(|client| client.busy);
             self.net.turn(if busy { now } else { now + Duration::from_millis(100) })?;
-            while let Some((_, event)) = self.net.poll_event() {
-                self.on_event(&event);
-            }
+            self.on_events();
             self.go_on();
+            self.note_partings();
             let now = self.net.now();
             if next_sweep <= now {
                 next_sweep = now + Duration::from_secs(1);
@@ -192,7 +195,14 @@ impl Server {
             }
         }
         self.net.turn(now)?; // tells them
+        self.on_events();
         Ok(())
+    }
+
+    fn on_events(&mut self) {
+        while let Some((_, event)) = self.net.poll_event() {
+            self.on_event(&event);
+        }
     }
 
     fn on_event(&mut self, event: &Event) {
@@ -228,7 +238,7 @@ impl Server {
         if self.clients.len() >= self.options.most_clients {
             transfer.refuse(now, host, id, Refusal::Busy);
         }
-        self.clients.insert(id, Client { peer, transfer, since: now, busy: false, moved: (now, 0) });
+        self.clients.insert(id, Client { peer, transfer, since: now, parted: None, busy: false, moved: (now, 0) });
     }
 
     /// Does a piece of work for each client that has some.
@@ -244,6 +254,15 @@ impl Server {
                     host.abort(now, id);
                 }
             }
+        }
+    }
+
+    fn note_partings(&mut self) {
+        let now = self.net.now();
+        let Some(host) = self.net.host(self.host) else { return };
+        for (&id, client) in self.clients.iter_mut().filter(|(_, client)| client.parted.is_none()) {
+            let connection = host.endpoint().connection(id);
+            client.parted = connection.filter(|connection| connection.state() == State::Lingering).map(|_| now);
         }
     }
 
@@ -280,8 +299,9 @@ impl Server {
             name: client.transfer.name.clone(),
             controller: client.transfer.controller.clone(),
             bytes: client.transfer.sent,
-            seconds: now.since(client.since).as_secs_f64(),
+            seconds: client.parted.unwrap_or(now).since(client.since).as_secs_f64(),
             ended,
+            refusal: client.transfer.refused.map(|refusal| refusal.to_string()),
             rtt_s: statistics.smoothed_rtt.as_secs_f64(),
             packets: statistics.data_packets,
             retransmitted: statistics.retransmitted,
