@@ -13,7 +13,7 @@ use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::run::progress_bar;
+use crate::run::{Jobs, progress_bar};
 use crate::stop_flag;
 use crate::table::table;
 
@@ -35,15 +35,15 @@ pub(crate) struct Args {
     /// Where the papers' folders are
     #[arg(long, value_name = "DIR", default_value = "studies")]
     studies: PathBuf,
-    /// Simulations at once [default: one a core]
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
+    #[command(flatten)]
+    jobs: Jobs,
     /// One JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+    let jobs = args.jobs.count()?;
     let mut list: Vec<Claim> = Vec::new();
     for file in files(&args.studies, args.paper.as_deref())? {
         list.extend(claims::read(&file, args.quick, registry).map_err(Failure::input)?);
@@ -52,7 +52,6 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     let emulated = Emulated::new(stop.clone());
     let worlds: [&dyn World; 2] = [&Simulated, &emulated];
     let program = Program::this()?;
-    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let judge = Judge {
         sweep: Sweep { registry, jobs, stop: &stop },
         worlds: &worlds,
@@ -86,6 +85,12 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     let mut files: Vec<PathBuf> =
         folders.map(|folder| folder.join("claims.toml")).filter(|file| file.is_file()).collect();
     files.sort();
+    if files.is_empty() {
+        let studies = studies.display();
+        return Err(Failure::input(format!(
+            "{studies}: no folder in it has a claims.toml; give the folder of the papers' folders with --studies"
+        )));
+    }
     let Some(paper) = paper else { return Ok(files) };
     let name = |file: &PathBuf| file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let known = files.iter().filter_map(name).collect::<Vec<_>>().join(", ");

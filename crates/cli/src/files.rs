@@ -1,6 +1,6 @@
 //! `rampmeter serve` and `rampmeter get`: files over UDP, under one of our controllers.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,8 +20,8 @@ pub(crate) struct ServeArgs {
     /// The directory whose regular files are offered
     directory: PathBuf,
     /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7267")]
-    listen: SocketAddr,
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267")]
+    listen: String,
     /// The congestion controller that files leave under where `get` names no other (`rampmeter controllers` lists them)
     #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
@@ -49,7 +49,7 @@ pub(crate) struct GetArgs {
 pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let server = Server::bind(ServeOptions {
         directory: args.directory.clone(),
-        address: args.listen,
+        address: listen_address(&args.listen)?,
         controller: args.controller.clone(),
         registry: registry.clone(),
         observe: Some(Box::new(tell)),
@@ -59,6 +59,17 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     println!("serving {} on {} with {}", args.directory.display(), server.address(), args.controller);
     server.run()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The address that `text` names; of a host with several an IPv4 one, which `get` finds by the host's name as well.
+fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
+    let refuse = |reason: String| {
+        let example = "127.0.0.1:7267, localhost:0 or [::1]:7267";
+        Failure::input(format!("--listen {text}: {reason}; give HOST:PORT of this machine, for example {example}"))
+    };
+    let addresses: Vec<SocketAddr> = text.to_socket_addrs().map_err(|error| refuse(error.to_string()))?.collect();
+    let chosen = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
+    chosen.copied().ok_or_else(|| refuse("it has no address".into()))
 }
 
 /// A line a transfer. The name comes from a stranger, so nothing in it reaches the terminal raw.

@@ -39,15 +39,34 @@ pub(crate) struct Args {
     /// Run every point again, also those that an earlier run finished
     #[arg(long)]
     fresh: bool,
-    /// Simulations at once [default: one a core]
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
+    #[command(flatten)]
+    jobs: Jobs,
     /// One JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
     /// No progress bar
     #[arg(long)]
     quiet: bool,
+}
+
+/// How many simulations run at once.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Jobs {
+    /// Simulations at once [default: one a core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+impl Jobs {
+    pub(crate) fn count(&self) -> Result<usize, Failure> {
+        match self.jobs {
+            Some(0) => {
+                Err(Failure::input("--jobs 0: nothing would run; give 1 or more, or leave it out for one a core"))
+            }
+            Some(jobs) => Ok(jobs),
+            None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+        }
+    }
 }
 
 impl Args {
@@ -58,9 +77,10 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+    let jobs = args.jobs.count()?;
     let mut scenario = Scenario::read(&args.file)?;
     for set in &args.set {
-        let (axis, list) = set.split_once('=').ok_or_else(|| {
+        let (axis, list) = set.split_once('=').filter(|(axis, _)| !axis.trim().is_empty()).ok_or_else(|| {
             Failure::input(format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6"))
         })?;
         scenario.set(axis.trim(), values(list))?;
@@ -74,7 +94,6 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
 
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
     let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, args.fresh)?;
-    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let bar = progress_bar(args.quiet || args.json);
     let sweep = Sweep { registry, jobs, stop: &stop };
     let mut kept = 0;

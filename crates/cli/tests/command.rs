@@ -11,6 +11,7 @@ use common::{Desk, RAMPMETER, SMALL, text};
 #[test]
 fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
     let desk = Desk::new("bad_input");
+    std::fs::create_dir(desk.0.join("empty")).unwrap();
     let wrong = [("key.toml", "delay = \"10 ms\"", "dellay = \"10 ms\""), ("rate.toml", "40 Mb/s", "40 MB/s")];
     for (file, right, wrong) in wrong {
         std::fs::write(desk.0.join(file), SMALL.replacen(right, wrong, 1)).unwrap();
@@ -23,9 +24,15 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
         (&["run", "small.toml", "--set", "scheme=tpc"], "did you mean `tcp`"),
         (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
         (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
+        (&["run", "small.toml", "--set", "=1"], "--set load=0.3,0.6"),
+        (&["run", "small.toml", "--jobs", "0"], "--jobs 0: nothing would run; give 1 or more"),
         (&["claims", "--studies", "nowhere"], "say where the studies are"),
+        (&["claims", "--studies", "empty"], "empty: no folder in it has a claims.toml"),
+        (&["claims", "--jobs", "0"], "--jobs 0: nothing would run; give 1 or more"),
         (&["get", "not-an-address"], "HOST:PORT/NAME"),
         (&["serve", "no/such/directory"], "no/such/directory"),
+        (&["serve", ".", "--listen", "localhost"], "--listen localhost: "),
+        (&["serve", ".", "--listen", "no such host:0"], "for example 127.0.0.1:7267, localhost:0"),
     ] {
         let output = desk.rampmeter(arguments);
         let message = text(&output.stderr);
@@ -55,7 +62,7 @@ struct Serving {
 
 impl Serving {
     fn start(desk: &Desk, arguments: &[&str]) -> Self {
-        let mut command = desk.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat());
+        let mut command = desk.command(&[&["serve", ".", "--listen", "localhost:0"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
         let mut serving = Self { child, address: String::new(), printed };
