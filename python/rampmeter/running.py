@@ -77,7 +77,7 @@ def run(
     root or user namespaces, and a `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
-    there, and points that it already has are not run again.
+    there, and a run that was interrupted goes on from it.
 
     Raises:
         ScenarioError: the file or a value is wrong; the message says what, where, and what would be right.

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Where tables and finished points go [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run every point again, also those that an earlier run finished
+    /// Begin an interrupted run anew instead of going on with it; a complete one always begins anew
     #[arg(long)]
     fresh: bool,
     #[command(flatten)]

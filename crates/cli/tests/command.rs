@@ -290,5 +290,7 @@ fn help_teaches() {
     let output = desk.rampmeter(&["--help"]);
     assert!(output.status.success());
     assert!(text(&output.stdout).contains("--world emulated"));
+    let run = text(&desk.rampmeter(&["run", "--help"]).stdout);
+    assert!(run.contains("--fresh") && run.contains("Begin an interrupted run anew"), "{run}");
     assert!(text(&desk.rampmeter(&["controllers"]).stdout).contains("newreno"));
 }
