@@ -150,7 +150,7 @@ impl Host {
         let config = Config {
             recovery: [Recovery::Sack, Recovery::NewReno, Recovery::Reno][usize::from(story.recovery) % 3],
             delayed_ack: Duration::from_millis(if story.delayed_ack { 200 } else { 0 }),
-            first_sequence: story.first_sequence,
+            first_sequence: Some(story.first_sequence),
             receive_window: Bytes::new(WINDOW),
             ..Config::default()
         };
@@ -325,9 +325,9 @@ impl Stranger {
             kind: if last.kind == Kind::Syn { Kind::SynAck } else { Kind::Data },
             connection: self.connection,
             number: if last.kind == Kind::Syn { 7 } else { 0 },
-            // A `SynAck` repeats which attempt the `Syn` was.
+            // A `SynAck` adds which attempt the `Syn` was.
             acknowledgement: match last.kind {
-                Kind::Syn => last.acknowledgement,
+                Kind::Syn => last.sequence.wrapping_add(last.acknowledgement),
                 _ => last.sequence.wrapping_add(last.sequence_len() as u32),
             },
             sequence: last.acknowledgement,

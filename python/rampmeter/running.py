@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rampmeter import _engine, emulation
+from rampmeter._engine import ScenarioError
 
 Value: TypeAlias = str | int | float | bool
 """A value of an axis."""
@@ -84,10 +85,18 @@ def run(
         WorldError: the runs could not be done; the message says what this machine would need.
 
     """
-    values = [(axis, [given] if isinstance(given, str | int | float) else list(given)) for axis, given in axes.items()]
+    values = [(axis, _listed(axis, given)) for axis, given in axes.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
         if world == "emulated":
             emulation.run(_engine, os.fspath(path), values, os.fspath(folder))
         else:
             _engine.run(path, world, values, jobs, folder, _engine.__file__)
         return Run.read(folder)
+
+
+def _listed(axis: str, given: Value | Iterable[Value]) -> list[Value]:
+    if isinstance(given, str | int | float):
+        return [given]
+    if isinstance(given, Iterable):
+        return list(given)
+    raise ScenarioError(f"{axis}={given}: give a value, or a list of them, for example {axis}=[1, 2]")

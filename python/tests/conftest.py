@@ -12,11 +12,6 @@ def first_light() -> Path:
 
 
 @pytest.fixture
-def offered_load() -> Path:
-    return ROOT / "studies/pcp/offered_load.toml"
-
-
-@pytest.fixture
 def rampmeter_command() -> Path:
     """The command as `make build` builds it."""
     command = Path(os.environ.get("RAMPMETER", ROOT / "target/release/rampmeter"))

@@ -13,7 +13,7 @@ use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::run::{Jobs, progress_bar};
+use crate::run::{jobs, progress_bar};
 use crate::stop_flag;
 use crate::table::table;
 
@@ -35,15 +35,15 @@ pub(crate) struct Args {
     /// Where the papers' folders are
     #[arg(long, value_name = "DIR", default_value = "studies")]
     studies: PathBuf,
-    #[command(flatten)]
-    jobs: Jobs,
+    /// Simulations at once [default: one a core]
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    jobs: Option<usize>,
     /// One JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
-    let jobs = args.jobs.count()?;
     let mut list: Vec<Claim> = Vec::new();
     for file in files(&args.studies, args.paper.as_deref())? {
         list.extend(claims::read(&file, args.quick, registry).map_err(Failure::input)?);
@@ -52,6 +52,7 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     let emulated = Emulated::new(stop.clone());
     let worlds: [&dyn World; 2] = [&Simulated, &emulated];
     let program = Program::this()?;
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let judge = Judge {
         sweep: Sweep { registry, jobs, stop: &stop },
         worlds: &worlds,
@@ -86,10 +87,11 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
         folders.map(|folder| folder.join("claims.toml")).filter(|file| file.is_file()).collect();
     files.sort();
     if files.is_empty() {
-        let studies = studies.display();
-        return Err(Failure::input(format!(
-            "{studies}: no folder in it has a claims.toml; give the folder of the papers' folders with --studies"
-        )));
+        let what = format!(
+            "{}: no folder in it has a claims.toml; say where the studies are with --studies",
+            studies.display()
+        );
+        return Err(Failure::input(what));
     }
     let Some(paper) = paper else { return Ok(files) };
     let name = |file: &PathBuf| file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -103,7 +105,7 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
 
 /// A row a claim, then what each claim says that fails or is open, and why those were not judged that were not.
 fn report(verdicts: &[Verdict<'_>], quick: bool) -> String {
-    let head = ["claim", "where", "expected", "measured", "holds", "status"].map(String::from);
+    let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
     let rows: Vec<Vec<String>> = verdicts
         .iter()
         .map(|verdict| {
@@ -111,8 +113,9 @@ fn report(verdicts: &[Verdict<'_>], quick: bool) -> String {
             vec![
                 claim.id.clone(),
                 claim.place.clone(),
+                claim.paper.clone().unwrap_or_default(),
                 verdict.expect(),
-                measured(verdict),
+                verdict.measured.map_or("none".into(), |measured| figure(measured, verdict.unit())),
                 verdict.holds.map_or("not judged", |holds| if holds { "yes" } else { "NO" }).into(),
                 if claim.status == Status::Holds { "holds" } else { "open" }.into(),
             ]
@@ -122,11 +125,6 @@ fn report(verdicts: &[Verdict<'_>], quick: bool) -> String {
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
     let unjudged = count(verdicts, None);
     format!("{}\n{looks}\n{holding} hold, {failing} do not, {unjudged} not judged\n", table(&head, &rows))
-}
-
-fn measured(verdict: &Verdict<'_>) -> String {
-    let Some(measured) = verdict.measured else { return "none".into() };
-    verdict.unit().map_or_else(|| format!("{measured:.4}"), |unit| format!("{measured:.4} {unit}"))
 }
 
 /// What to say of a claim below the table; nothing of one that holds as it is said to.
@@ -149,6 +147,26 @@ fn look(verdict: &Verdict<'_>, quick: bool) -> Option<String> {
     Some(text)
 }
 
+/// Four digits are as many as runs give.
+fn figure(value: f64, unit: Option<&str>) -> String {
+    let places = if value == 0.0 { 0 } else { 3 - value.abs().log10().floor() as i32 };
+    let text = format!("{value:.*}", usize::try_from(places).unwrap_or(0));
+    unit.map_or(text.clone(), |unit| format!("{text} {unit}"))
+}
+
 fn count(verdicts: &[Verdict<'_>], holds: Option<bool>) -> usize {
     verdicts.iter().filter(|verdict| verdict.holds == holds).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn figures_have_four_digits_and_their_unit() {
+        assert_eq!(figure(3.008_83, Some("RTT")), "3.009 RTT");
+        assert_eq!(figure(0.000_702_9, None), "0.0007029");
+        assert_eq!(figure(-1234.5, None), "-1234");
+        assert_eq!(figure(0.0, None), "0");
+    }
 }

@@ -20,8 +20,8 @@ pub(crate) struct ServeArgs {
     /// The directory whose regular files are offered
     directory: PathBuf,
     /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267")]
-    listen: String,
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267", value_parser = address)]
+    listen: SocketAddr,
     /// The congestion controller that files leave under where `get` names no other (`rampmeter controllers` lists them)
     #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
@@ -49,7 +49,7 @@ pub(crate) struct GetArgs {
 pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let server = Server::bind(ServeOptions {
         directory: args.directory.clone(),
-        address: listen_address(&args.listen)?,
+        address: args.listen,
         controller: args.controller.clone(),
         registry: registry.clone(),
         observe: Some(Box::new(tell)),
@@ -61,34 +61,30 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// The address that `text` names; of a host with several an IPv4 one, which `get` finds by the host's name as well.
-fn listen_address(text: &str) -> Result<SocketAddr, Failure> {
-    let refuse = |reason: String| {
-        let example = "127.0.0.1:7267, localhost:0 or [::1]:7267";
-        Failure::input(format!("--listen {text}: {reason}; give HOST:PORT of this machine, for example {example}"))
-    };
-    let addresses: Vec<SocketAddr> = text.to_socket_addrs().map_err(|error| refuse(error.to_string()))?.collect();
-    let chosen = addresses.iter().find(|address| address.is_ipv4()).or(addresses.first());
-    chosen.copied().ok_or_else(|| refuse("it has no address".into()))
+/// An address, also by a host's name.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| format!("{error}; write for example 127.0.0.1:7267"))?;
+    found.into_iter().next().ok_or_else(|| "this name has no address".to_owned())
 }
 
 /// A line a transfer. The name comes from a stranger, so nothing in it reaches the terminal raw.
 fn tell(served: &Served) {
+    let amount = amount(served.bytes, served.seconds, served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
     let how = match (served.ended, &served.refusal) {
-        ("finished", _) => pace(served.bytes, served.seconds),
         (_, Some(reason)) => format!("refused: {reason}"),
-        (ended, None) => format!("{ended} after {}", pace(served.bytes, served.seconds)),
+        ("finished", None) => amount,
+        (ended, None) => format!("{ended} after {amount}"),
     };
     println!("{} {:?}: {how}, {}", served.peer, served.name, served.controller);
 }
 
-/// "12.35 MB in 2.471 s, 40 Mb/s".
-fn pace(bytes: u64, seconds: f64) -> String {
-    let rate = Rate::from_bps_f64(rounded(bytes as f64 * 8.0 / seconds.max(1e-9)));
-    format!("{} in {} s, {rate}", Bytes::new(rounded(bytes as f64) as u64), rounded(seconds))
+/// How much, in what time, how fast.
+fn amount(bytes: u64, seconds: f64, bps: f64) -> String {
+    let (bytes, rate) = (Bytes::new(rounded(bytes as f64) as u64), Rate::from_bps_f64(rounded(bps)));
+    format!("{bytes} in {} s, {rate}", rounded(seconds))
 }
 
-/// To four significant digits.
+/// To the four significant digits that anyone reads.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
 }
@@ -110,9 +106,32 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?);
     } else {
-        let pace = pace(report.bytes - report.resumed_from, report.seconds);
-        let (path, loss) = (report.path.display(), rounded(report.loss * 100.0));
-        println!("{path}: {pace}, loss {loss}%, {}, blake3 {}", report.controller, report.blake3);
+        println!(
+            "{}: {}, loss {}%, {}, blake3 {}",
+            report.path.display(),
+            amount(report.bytes, report.seconds, report.goodput_bps),
+            rounded(report.loss * 100.0),
+            report.controller,
+            report.blake3
+        );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_four_digits() {
+        assert_eq!(amount(250_000, 0.2, 10_000_000.4), "250 kB in 0.2 s, 10 Mb/s");
+        assert_eq!(amount(123_456_789, 10.004, 98_726_123.0), "123.5 MB in 10 s, 98.73 Mb/s");
+        assert_eq!(amount(0, 0.0, 0.0), "0 B in 0 s, 0 b/s");
+    }
+
+    #[test]
+    fn hosts_have_names() {
+        assert!(address("localhost:0").unwrap().ip().is_loopback());
+        assert!(address("nowhere").unwrap_err().contains("127.0.0.1:7267"));
+    }
 }

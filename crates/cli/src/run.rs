@@ -36,37 +36,18 @@ pub(crate) struct Args {
     /// Where tables and finished points go [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Begin an interrupted run anew instead of going on with it; a complete one always begins anew
+    /// Start over instead of going on with an interrupted run of the same scenario
     #[arg(long)]
     fresh: bool,
-    #[command(flatten)]
-    jobs: Jobs,
+    /// Simulations at once [default: one a core]
+    #[arg(long, value_name = "N", value_parser = jobs)]
+    jobs: Option<usize>,
     /// One JSON object on standard output instead of a table
     #[arg(long)]
     json: bool,
     /// No progress bar
     #[arg(long)]
     quiet: bool,
-}
-
-/// How many simulations run at once.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Jobs {
-    /// Simulations at once [default: one a core]
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
-}
-
-impl Jobs {
-    pub(crate) fn count(&self) -> Result<usize, Failure> {
-        match self.jobs {
-            Some(0) => {
-                Err(Failure::input("--jobs 0: nothing would run; give 1 or more, or leave it out for one a core"))
-            }
-            Some(jobs) => Ok(jobs),
-            None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
-        }
-    }
 }
 
 impl Args {
@@ -77,13 +58,14 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
-    let jobs = args.jobs.count()?;
     let mut scenario = Scenario::read(&args.file)?;
     for set in &args.set {
-        let (axis, list) = set.split_once('=').filter(|(axis, _)| !axis.trim().is_empty()).ok_or_else(|| {
-            Failure::input(format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6"))
-        })?;
-        scenario.set(axis.trim(), values(list))?;
+        let pair = set.split_once('=').map(|(axis, list)| (axis.trim(), values(list)));
+        let Some((axis, list)) = pair.filter(|(axis, list)| !axis.is_empty() && !list.is_empty()) else {
+            let what = format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6");
+            return Err(Failure::input(what));
+        };
+        scenario.set(axis, list)?;
     }
     if let Some(seed) = args.seed {
         scenario.set("seed", values(&seed.to_string()))?;
@@ -94,6 +76,7 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
 
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
     let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, args.fresh)?;
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let bar = progress_bar(args.quiet || args.json);
     let sweep = Sweep { registry, jobs, stop: &stop };
     let mut kept = 0;
@@ -158,6 +141,11 @@ fn lateness(summaries: &[&Summary]) -> Option<String> {
         milliseconds(worst.lateness_p99_s),
         milliseconds(worst.rtt_min_s),
     ))
+}
+
+/// A number of simulations at once.
+pub(crate) fn jobs(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "a whole number from 1".to_owned())
 }
 
 pub(crate) fn world(name: &str, stop: &Arc<AtomicBool>) -> Result<Box<dyn World>, Failure> {

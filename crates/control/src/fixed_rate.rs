@@ -10,20 +10,20 @@ use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Sett
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The rate, headers included.
+    /// The rate, headers included. There is no default.
     pub rate: Rate,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { rate: Rate::from_bps(1_000_000) }
+        Self { rate: Rate::ZERO }
     }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if self.rate == Rate::ZERO {
-            return Err("rate is 0 b/s: nothing could ever leave; use for example \"1 Mb/s\"".into());
+            return Err("rate is missing, or 0 b/s: nothing could ever leave; give it, for example \"1 Mb/s\"".into());
         }
         Ok(())
     }

@@ -48,14 +48,15 @@ impl File {
             let line = file.get("warmup").map_or(file.line, |item| item.line());
             return Err(source.error(line, Problem::impossible(what, "make it shorter")));
         }
-        let links = file.tables("link", |section| LinkSpec::read(&section))?;
+        let drain = span("drain")?;
+        let links = file.tables("link", |section| LinkSpec::read(&section, duration + drain))?;
         let hosts = file.tables("hosts", |section| HostsSpec::read(&section))?;
         let schemes = SchemeSpec::read_all(&file)?;
         let traffic = file.tables("traffic", |section| TrafficSpec::read(&section, duration))?;
         let file = Self {
             duration,
             warmup,
-            drain: span("drain")?,
+            drain,
             packet: packet(&file)?,
             links,
             hosts,

@@ -10,6 +10,7 @@ mod build;
 mod document;
 mod error;
 mod file;
+mod hole;
 mod outcome;
 mod plan;
 mod planner;

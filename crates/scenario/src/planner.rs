@@ -26,6 +26,10 @@ pub(crate) fn plan(
 ) -> Result<Plan, ScenarioError> {
     let used: Vec<&SchemeSpec> =
         file.schemes.iter().filter(|scheme| file.traffic.iter().any(|traffic| traffic.scheme == scheme.name)).collect();
+    for spec in &file.schemes {
+        scheme(source, spec, controllers, file.packet)?; // also those that this point does not use
+    }
+    let schemes = used.iter().map(|spec| scheme(source, spec, controllers, file.packet)).collect::<Result<_, _>>()?;
     let network = Network::of(source, file, &used)?;
     let routes = Routes::new(&network.nodes, &network.links);
     let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
@@ -47,7 +51,7 @@ pub(crate) fn plan(
         routes,
         nodes: network.nodes,
         links: network.links,
-        schemes: used.iter().map(|spec| scheme(source, spec, controllers, file.packet)).collect::<Result<_, _>>()?,
+        schemes,
         traffic: file.traffic.iter().map(|t| TrafficPlan { name: t.name.clone(), measured: t.measured }).collect(),
         flows,
         meters: file.meters,
@@ -179,9 +183,12 @@ fn worth_of(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result
     let span: Duration = read("worth").unwrap_or_default().parse().map_err(|error| quantity("worth", error))?;
     let of = read("of").map_or(Ok(packet), str::parse).map_err(|error| quantity("of", error))?;
     let known = table.keys().all(|name| name == "worth" || (name == "of" && key == "packets"));
-    if !known || of == Bytes::ZERO || rate == Rate::MAX {
-        let why = if rate == Rate::MAX { " of an unlimited rate" } else { "" };
-        return Err(Problem::impossible(format!("`{key}` cannot be {}{why}", Value::Table(table.clone())), ADVICE));
+    if !known || of == Bytes::ZERO {
+        return Err(Problem::impossible(format!("`{key}` cannot be {}", Value::Table(table.clone())), ADVICE));
+    }
+    if rate == Rate::MAX {
+        let what = format!("`{key}` cannot be worth a time: the link's rate is unlimited");
+        return Err(Problem::impossible(what, "give the link a rate, or write packets = 100"));
     }
     let bytes = rate.bytes_in(span);
     match key {

@@ -1,7 +1,7 @@
 //! A scenario file with its axes.
 //!
-//! A text that is exactly `"$name"` stands for the value of axis `name`. It is replaced in the text of the file, before
-//! anything but the axes is read, so that every other line stays what and where it was.
+//! A text that begins with `$` stands for the value of an axis (see [`Hole`]). It is replaced in the text of the file,
+//! before anything but the axes is read, so that every other line stays what and where it was.
 
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use toml::Value;
 use crate::document::{Item, NAME, Section, Source, is_name};
 use crate::error::{Known, Problem, ScenarioError};
 use crate::file::File;
+use crate::hole::Hole;
 use crate::{Plan, Point};
 
 /// The axis that every scenario has.
@@ -37,8 +38,8 @@ pub struct Scenario {
     text: String,
     title: String,
     axes: Vec<Axis>,
-    /// Where an axis's value belongs: the range of the text, and the axis's name.
-    holes: Vec<(std::ops::Range<usize>, String)>,
+    /// Where axes' values belong.
+    holes: Vec<Hole>,
 }
 
 impl Scenario {
@@ -58,7 +59,11 @@ impl Scenario {
         let document = source.parse()?;
         let section = Section::whole(source, document.get_ref());
         let axes = read_axes(source, &section)?;
-        let holes = find_holes(source, &section, &axes)?;
+        let holes = Hole::all(source, &section, &axes)?;
+        let unused = |axis: &&Axis| axis.name != SEED && !holes.iter().any(|hole| hole.axis == axis.name);
+        if let Some(Axis { name, line, .. }) = axes.iter().find(unused) {
+            return Err(source.error(*line, Problem::UnusedAxis { name: name.clone() }));
+        }
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
         let scenario = Self { file: file.to_owned(), text: text.to_owned(), title, axes, holes };
         scenario.each_value(|point| scenario.at(point).map(drop))?;
@@ -110,7 +115,7 @@ impl Scenario {
 
     /// The plan of one point, with controllers from `registry`.
     pub fn plan(&self, point: &Point, registry: &Registry) -> Result<Plan, ScenarioError> {
-        let text = self.text_at(point);
+        let text = self.text_at(point)?;
         let source = Source { file: &self.file, text: &text };
         crate::planner::plan(source, &File::read(source)?, point, registry)
     }
@@ -127,21 +132,12 @@ impl Scenario {
     }
 
     fn at(&self, point: &Point) -> Result<File, ScenarioError> {
-        File::read(Source { file: &self.file, text: &self.text_at(point) })
+        File::read(Source { file: &self.file, text: &self.text_at(point)? })
     }
 
     /// The text with the point's values in place.
-    fn text_at(&self, point: &Point) -> String {
-        let mut text = String::with_capacity(self.text.len());
-        let mut end = 0;
-        for (range, axis) in &self.holes {
-            text.push_str(&self.text[end..range.start]);
-            if let Some(value) = point.get(axis) {
-                text.push_str(&value.to_string());
-            }
-            end = range.end;
-        }
-        text + &self.text[end..]
+    fn text_at(&self, point: &Point) -> Result<String, ScenarioError> {
+        Hole::fill(&self.holes, Source { file: &self.file, text: &self.text }, point)
     }
 
     fn each_value(&self, check: impl Fn(&Point) -> Result<(), ScenarioError>) -> Result<(), ScenarioError> {
@@ -232,29 +228,4 @@ fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Axis>, Scenar
     let line = section.map_or(1, |section| section.line);
     check_size(&axes).map_err(|problem| source.error(line, problem))?;
     Ok(axes)
-}
-
-fn find_holes(
-    source: Source<'_>,
-    file: &Section<'_>,
-    axes: &[Axis],
-) -> Result<Vec<(std::ops::Range<usize>, String)>, ScenarioError> {
-    let mut texts = Vec::new();
-    file.items().filter(|item| item.key != "axes").for_each(|item| item.texts(&mut texts));
-    texts.sort_by_key(|(_, range)| range.start);
-    let mut holes = Vec::new();
-    for (text, range) in texts {
-        let Some(name) = text.strip_prefix('$') else { continue };
-        if !axes.iter().any(|axis| axis.name == name) {
-            let known = Known::near(name, axes.iter().map(|axis| axis.name.as_str()));
-            let problem = Problem::UndefinedAxis { name: name.to_owned(), known };
-            return Err(source.error(source.line(range.start), problem));
-        }
-        holes.push((range, name.to_owned()));
-    }
-    let unused = |axis: &&Axis| axis.name != SEED && !holes.iter().any(|(_, name)| *name == axis.name);
-    match axes.iter().find(unused) {
-        Some(Axis { name, line, .. }) => Err(source.error(*line, Problem::UnusedAxis { name: name.clone() })),
-        None => Ok(holes),
-    }
 }

@@ -78,8 +78,8 @@ fn figure_4_is_set_up_as_in_the_paper() {
     assert!((round_trip(first, node(&plan, "sink.0")) - 0.0151).abs() < 1e-9);
     assert!((round_trip(last, node(&plan, "sink.99")) - 0.0349).abs() < 1e-9);
 
-    // 12 transfers of 200 packets of 1250 B a second are 24 of 40 Mb/s; over 200 s, 2400 with a deviation of 49.
-    assert!((2250..2550).contains(&plan.flows.len()), "{}", plan.flows.len());
+    // 12 transfers of 200 packets of 1250 B a second are 24 of 40 Mb/s; over 320 s, 3840 with a deviation of 62.
+    assert!((3650..4030).contains(&plan.flows.len()), "{}", plan.flows.len());
     assert!(plan.flows.iter().all(|flow| flow.bytes == Some(Bytes::new(200 * 1196))));
     assert!(plan.flows.is_sorted_by_key(|flow| flow.start));
     assert!(plan.flows.iter().all(|flow| flow.start < Time::ZERO + plan.duration));

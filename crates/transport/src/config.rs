@@ -39,8 +39,13 @@ pub struct Config {
     /// The ECN code that data packets leave with.
     #[serde(with = "ecn_name")]
     pub ecn: Ecn,
-    /// First sequence number of the stream this end sends; any does, tests choose one just below the wrap.
-    pub first_sequence: u32,
+    /// An open connection whose peer has been silent for this long, with nothing on its way that it would have to
+    /// answer, asks for a sign of life, and is given up after `most_timeouts` questions in vain: a peer whose last word
+    /// was lost is not waited for without end. `None` waits, and is what a scenario has unless it says otherwise.
+    pub keep_alive: Option<Duration>,
+    /// First sequence number of the stream this end sends, for tests that want one just below the wrap. `None` draws
+    /// one for each connection, which nobody can guess who does not see its packets (RFC 9293 section 3.4.1).
+    pub first_sequence: Option<u32>,
 }
 
 impl Default for Config {
@@ -55,7 +60,8 @@ impl Default for Config {
             most_timeouts: 10,
             receive_window: Bytes::new(16_000_000),
             ecn: Ecn::NotEct,
-            first_sequence: 0,
+            keep_alive: Some(Duration::from_secs(60)),
+            first_sequence: None,
         }
     }
 }
@@ -70,6 +76,9 @@ impl Config {
         if !table.contains_key("packet") {
             config.packet = packet;
         }
+        if !table.contains_key("keep_alive") {
+            config.keep_alive = None;
+        }
         config.check().map(|()| config)
     }
 
@@ -83,6 +92,9 @@ impl Config {
         }
         if self.syn_timeout == Duration::ZERO || self.min_rto == Duration::ZERO {
             return Err("a timeout of zero would retransmit without end: give for example \"1 s\"".into());
+        }
+        if self.keep_alive == Some(Duration::ZERO) {
+            return Err("keep_alive of zero would ask without end: give for example \"60 s\"".into());
         }
         if self.receive_window < self.packet || self.receive_window > Bytes::new(1 << 30) {
             return Err(format!("receive_window is {}: one packet to 1 GB", self.receive_window));
@@ -111,5 +123,18 @@ mod ecn_name {
         found
             .map(|(_, code)| *code)
             .ok_or_else(|| serde::de::Error::custom(format!("ecn is `{text}`: a sender uses not-ect, ect0 or ect1")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenarios_connections_keep_silent_unless_told_otherwise() {
+        let read = |text: &str| Config::read(&text.parse().unwrap(), Bytes::new(1000));
+        assert_eq!(read("").unwrap().keep_alive, None);
+        assert_eq!(read("keep_alive = '5 s'").unwrap().keep_alive, Some(Duration::from_secs(5)));
+        assert!(read("keep_alive = '0 s'").unwrap_err().contains("keep_alive"));
     }
 }

@@ -5,6 +5,11 @@
 //! accepter      (half open until the opener's first Data packet, which proves its address)
 //! end      each side's Data with `fin`, acknowledged; or Reset at any time
 //! ```
+//!
+//! A stranger who does not see the packets guesses neither side's first sequence number, 32 random bits. Whatever could
+//! hurt must show one, as in TCP (RFC 9293 section 3.10.7, RFC 5961): a `SynAck` and the opener's first `Data`
+//! acknowledge the other side's, a `Reset` repeats its own. Nobody is sent data before that, nor a `SynAck` that is
+//! longer than the `Syn` it answers: forged senders can't make a host flood a third one.
 
 use rampmeter_manager::{FlowId, Grant, RttEstimator};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
@@ -59,6 +64,8 @@ pub struct Statistics {
     pub smoothed_rtt: Duration,
     /// Least round-trip time.
     pub min_rtt: Duration,
+    /// When both streams had been delivered, if they were. What follows only makes sure that the peer knows.
+    pub delivered_at: Option<Time>,
 }
 
 /// What a packet brought.
@@ -86,13 +93,18 @@ pub struct Connection {
     /// What the handshake asks routers, or brings back from them.
     handshake_feedback: RouterFeedback,
     /// When each attempt at the handshake left. A `Syn` says which attempt it is (in `acknowledgement`) and its answer
-    /// repeats that, so that a handshake with losses measures the round trip too.
+    /// adds that to the sequence number that it acknowledges, so that a handshake with losses measures the round trip
+    /// too.
     handshake_sent: List<Time, MOST_ATTEMPTS>,
     /// Accepter: the attempt that the latest `Syn` was.
     attempt: u32,
     /// When to send the `Syn` again, to show the peer again that its `SynAck` arrived, or to stop lingering.
     handshake_timer: Time,
     handshake_timeouts: u32,
+    /// When to ask a silent peer for a sign of life.
+    silence_timer: Time,
+    /// Questions since the last one.
+    questions: u32,
     /// A `Syn` or `SynAck` is to leave.
     handshake_due: bool,
     ping_due: bool,
@@ -100,36 +112,38 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(config: &Config, flow: FlowId, local: u32, feedback: RouterFeedback) -> Self {
+    pub(crate) fn open(config: Config, flow: FlowId, local: u32, feedback: RouterFeedback) -> Self {
         Self::new(config, flow, local, State::Opening, feedback)
     }
 
     /// `syn` is the peer's.
-    pub(crate) fn accept(config: &Config, flow: FlowId, local: u32, syn: &Packet) -> Self {
+    pub(crate) fn accept(config: Config, flow: FlowId, local: u32, syn: &Packet) -> Self {
         let mut connection = Self::new(config, flow, local, State::HalfOpen, syn.feedback);
         connection.remote = syn.number;
         connection.attempt = syn.acknowledgement;
-        connection.receiver = Receiver::new(config, syn.sequence);
+        connection.receiver = Receiver::new(&connection.config, syn.sequence);
         connection.sender.on_handshake(Duration::ZERO, syn.window);
         connection
     }
 
-    fn new(config: &Config, flow: FlowId, local: u32, state: State, feedback: RouterFeedback) -> Self {
+    fn new(config: Config, flow: FlowId, local: u32, state: State, feedback: RouterFeedback) -> Self {
         Self {
-            config: config.clone(),
             state,
             flow,
             local,
             remote: 0,
             accepted: state == State::HalfOpen,
             opened: false,
-            sender: Sender::new(config),
-            receiver: Receiver::new(config, 0),
+            sender: Sender::new(&config),
+            receiver: Receiver::new(&config, 0),
+            config,
             handshake_feedback: feedback,
             handshake_sent: List::default(),
             attempt: 0,
             handshake_timer: Time::MAX,
             handshake_timeouts: 0,
+            silence_timer: Time::MAX,
+            questions: 0,
             handshake_due: true,
             ping_due: false,
             statistics: Statistics::default(),
@@ -142,31 +156,44 @@ impl Connection {
             (Kind::Syn, State::HalfOpen) => {
                 self.handshake_due = true;
                 self.attempt = packet.acknowledgement;
+                if packet.feedback == RouterFeedback::None {
+                    self.handshake_feedback = RouterFeedback::None; // an answer is no longer than the question
+                }
             }
             (_, State::Closed(_)) | (Kind::Syn, _) | (Kind::SynAck, State::HalfOpen) | (Kind::Data, State::Opening) => {
             }
             (Kind::SynAck, State::Opening) => {
+                let attempt = packet.acknowledgement.wrapping_sub(self.sender.sequence(0));
+                let Some(&sent) = self.handshake_sent.get(attempt as usize) else { return outcome };
                 self.remote = packet.number;
                 self.receiver = Receiver::new(&self.config, packet.sequence);
-                let sent = self.handshake_sent.get(packet.acknowledgement as usize).copied().unwrap_or(now);
-                outcome.opened = Some((self.opened(now.since(sent), packet.window), packet.echoed_feedback));
+                outcome.opened = Some((self.opened(now, now.since(sent), packet.window), packet.echoed_feedback));
                 // Proves our address to the peer, also if we have nothing to send, until something comes back.
                 self.receiver.answer_now();
                 self.handshake_timeouts = 0;
                 self.handshake_timer = now + self.config.syn_timeout;
             }
             (Kind::SynAck, _) => self.receiver.answer_now(),
-            (Kind::Reset, _) => self.state = State::Closed(CloseReason::Reset),
+            (Kind::Reset, _) => {
+                let proved = self.state != State::Opening && packet.sequence == self.receiver.first_sequence();
+                if proved {
+                    self.state = State::Closed(CloseReason::Reset);
+                }
+            }
             (Kind::Data, State::HalfOpen | State::Open | State::Lingering) => {
                 if self.state == State::HalfOpen {
+                    if packet.acknowledgement != self.sender.sequence(0) {
+                        return outcome;
+                    }
                     let sent = self.handshake_sent.last().copied().unwrap_or(now);
-                    outcome.opened = Some((self.opened(now.since(sent), packet.window), RouterFeedback::None));
+                    outcome.opened = Some((self.opened(now, now.since(sent), packet.window), RouterFeedback::None));
                 } else if self.state == State::Open {
                     self.handshake_timer = Time::MAX;
                 }
                 outcome.learnt = self.sender.on_packet(now, packet);
                 if outcome.learnt.is_some() {
                     outcome.fresh = self.receiver.on_packet(now, packet, ecn, arrived_at);
+                    self.on_sign_of_life(now);
                 }
                 self.check_end(now);
             }
@@ -174,19 +201,43 @@ impl Connection {
         outcome
     }
 
-    fn opened(&mut self, measured: Duration, window: u32) -> Duration {
+    fn opened(&mut self, now: Time, measured: Duration, window: u32) -> Duration {
         let rtt = measured.max(Duration::from_nanos(1));
         self.sender.on_handshake(rtt, window);
         self.state = State::Open;
+        self.on_sign_of_life(now);
         self.opened = true;
         self.handshake_timer = Time::MAX;
         self.handshake_due = false;
         rtt
     }
 
+    fn on_sign_of_life(&mut self, now: Time) {
+        if let Some(silence) = self.config.keep_alive {
+            self.silence_timer = now + silence;
+            self.questions = 0;
+        }
+    }
+
+    fn on_silence(&mut self, now: Time) {
+        if self.sender.timer() < Time::MAX {
+            self.on_sign_of_life(now); // the retransmission timer asks already, and gives up
+            return;
+        }
+        self.questions += 1;
+        if self.questions > self.config.most_timeouts {
+            self.state = State::Closed(CloseReason::TimedOut);
+            return;
+        }
+        self.ping_due = true;
+        let wait = self.sender.rtt().timeout(self.config.syn_timeout, self.config.min_rto);
+        self.silence_timer = now + (wait * (1 << (self.questions - 1).min(16))).min(Config::MAX_RTO);
+    }
+
     fn check_end(&mut self, now: Time) {
         if self.state == State::Open && self.sender.is_done() && self.receiver.is_done() {
             self.state = State::Lingering;
+            self.statistics.delivered_at = Some(now);
             // Long enough for the peer's last packet to come again if our answer to it was lost.
             let timeout = self.sender.rtt().timeout(self.config.syn_timeout, self.config.min_rto);
             self.handshake_timer = now + timeout * 3;
@@ -204,7 +255,7 @@ impl Connection {
             let mut packet = Packet {
                 connection: self.remote,
                 number: self.local,
-                sequence: self.config.first_sequence,
+                sequence: self.sender.sequence(0),
                 window: self.receiver.window_bytes().as_u64() as u32,
                 ..Packet::default()
             };
@@ -214,7 +265,7 @@ impl Connection {
                 packet.feedback = self.handshake_feedback;
             } else {
                 packet.kind = Kind::SynAck;
-                packet.acknowledgement = self.attempt;
+                packet.acknowledgement = self.receiver.first_sequence().wrapping_add(self.attempt);
                 packet.echoed_feedback = self.handshake_feedback;
             }
             return Some(packet);
@@ -274,13 +325,19 @@ impl Connection {
 
     /// When [`Connection::on_deadline`] wants to be called.
     pub(crate) fn deadline(&self) -> Time {
-        let timer = if self.state == State::Open { self.sender.timer() } else { Time::MAX };
+        let timer = match self.state {
+            State::Open => self.sender.timer().min(self.silence_timer),
+            _ => Time::MAX,
+        };
         timer.min(self.receiver.deadline()).min(self.handshake_timer)
     }
 
     pub(crate) fn on_deadline(&mut self, now: Time) -> Option<Learnt> {
         if self.handshake_timer <= now {
             self.on_handshake_timer(now);
+        }
+        if self.state == State::Open && self.silence_timer <= now {
+            self.on_silence(now);
         }
         if self.receiver.deadline() <= now {
             self.receiver.answer_now();
@@ -336,7 +393,7 @@ impl Connection {
 
     /// The packet that tells the peer that this connection is over.
     pub(crate) fn reset(&self) -> Packet {
-        Packet { kind: Kind::Reset, connection: self.remote, ..Packet::default() }
+        Packet { sequence: self.sender.sequence(0), kind: Kind::Reset, connection: self.remote, ..Packet::default() }
     }
 
     /// The application adds `bytes` to the stream.

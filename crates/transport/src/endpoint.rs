@@ -14,8 +14,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_control::Controller;
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Timers, Update};
-use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
+use rand::RngCore;
 
 use crate::config::Config;
 use crate::connection::{CloseReason, Connection, State, Statistics};
@@ -46,7 +47,11 @@ impl Address for u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u32);
 
+/// The rest, 12 bits, tells a connection from others that had its index. They are drawn but few, and no secret to rely
+/// on: strangers are kept out by the first sequence numbers, see [`Connection`]. More would not fit into the header.
 const INDEX_BITS: u32 = 20;
+
+const SALTS: u32 = 1 << (32 - INDEX_BITS);
 
 impl ConnectionId {
     /// A small number for tables; that of a closed connection is used again.
@@ -73,7 +78,9 @@ pub struct EndpointConfig {
     pub accept: Option<Config>,
     /// Connections at most, both ways.
     pub most_connections: usize,
-    /// Accepted connections at most whose opener has not yet shown that it gets our packets.
+    /// Accepted connections at most whose opener has not yet shown that it gets our packets. One more, from whomever,
+    /// takes the place of the oldest: a flood of forged openers keeps out only those who need longer to show it than
+    /// the flood to go around.
     pub most_half_open: usize,
 }
 
@@ -135,15 +142,17 @@ struct Slot<A> {
 pub struct Endpoint<C, A> {
     config: EndpointConfig,
     make: Box<dyn FnMut() -> C + Send>,
-    random: Stream,
+    random: Box<dyn RngCore + Send>,
     manager: Manager<C>,
     slots: Vec<Option<Slot<A>>>,
-    free: Vec<u32>,
+    /// Closed connections whose places are free.
+    free: Vec<ConnectionId>,
     /// The connection behind each of the manager's flows.
     by_flow: Vec<u32>,
     /// Accepted connections by their opener's address and id, to recognise a repeated `Syn`.
     accepted: BTreeMap<(A, u32), ConnectionId>,
-    half_open: usize,
+    /// Accepted connections whose opener has not yet shown that it gets our packets, oldest first.
+    half_open: VecDeque<ConnectionId>,
     timers: Timers,
     control: VecDeque<u32>,
     events: VecDeque<Event>,
@@ -158,18 +167,23 @@ impl<C: Debug, A: Debug> Debug for Endpoint<C, A> {
 }
 
 impl<C: Controller, A: Address> Endpoint<C, A> {
-    /// An endpoint without connections. `make` makes a controller for each macroflow; `random` picks connection ids.
-    pub fn new(config: EndpointConfig, make: impl FnMut() -> C + Send + 'static, random: Stream) -> Self {
+    /// An endpoint without connections. `make` makes a controller for each macroflow; `random` picks connection ids and
+    /// first sequence numbers: strangers must not be able to foresee it.
+    pub fn new(
+        config: EndpointConfig,
+        make: impl FnMut() -> C + Send + 'static,
+        random: impl RngCore + Send + 'static,
+    ) -> Self {
         Self {
             manager: Manager::new(config.grouping),
             config,
             make: Box::new(make),
-            random,
+            random: Box::new(random),
             slots: Vec::new(),
             free: Vec::new(),
             by_flow: Vec::new(),
             accepted: BTreeMap::new(),
-            half_open: 0,
+            half_open: VecDeque::new(),
             timers: Timers::default(),
             control: VecDeque::new(),
             events: VecDeque::new(),
@@ -183,24 +197,36 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let flow = self.manager.open(now, peer.destination(), &mut self.make);
         let asks = self.manager.controller(flow).is_some_and(Controller::asks_routers);
         let feedback = if asks { question() } else { RouterFeedback::None };
-        let connection = Connection::open(config, flow, id.0, feedback);
+        let connection = Connection::open(self.begin(config), flow, id.0, feedback);
         self.insert(now, id, peer, flow, connection);
         Some(id)
     }
 
+    /// `config` for one connection, with its first sequence number.
+    fn begin(&mut self, config: &Config) -> Config {
+        let first_sequence = config.first_sequence.unwrap_or_else(|| self.random.next_u32());
+        Config { first_sequence: Some(first_sequence), ..config.clone() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.connections() >= self.config.most_connections.min(1 << INDEX_BITS)
+    }
+
     fn free_id(&mut self) -> Option<ConnectionId> {
-        if self.slots.len() - self.free.len() >= self.config.most_connections.min(1 << INDEX_BITS) {
+        if self.is_full() {
             return None;
         }
         if self.slots.is_empty() {
             self.slots.reserve_exact(1); // a host with one connection needs no room for four
         }
-        let index = self.free.pop().unwrap_or_else(|| {
+        let draw = self.random.next_u32();
+        let Some(last) = self.free.pop() else {
             self.slots.push(None);
-            (self.slots.len() - 1) as u32
-        });
-        let salt = self.random.below(1 << (32 - INDEX_BITS)) as u32;
-        Some(ConnectionId(salt << INDEX_BITS | index))
+            return Some(ConnectionId((draw % SALTS) << INDEX_BITS | (self.slots.len() - 1) as u32));
+        };
+        // Any salt but the last one.
+        let salt = (last.0 >> INDEX_BITS) + 1 + draw % (SALTS - 1);
+        Some(ConnectionId((salt % SALTS) << INDEX_BITS | last.index() as u32))
     }
 
     fn insert(&mut self, now: Time, id: ConnectionId, peer: A, flow: FlowId, connection: Connection) {
@@ -231,7 +257,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let outcome = connection.on_packet(now, packet, ecn, arrived_at);
         let flow = connection.flow;
         if let Some((rtt, feedback)) = outcome.opened {
-            self.half_open -= usize::from(half_open);
+            if half_open {
+                self.half_open.retain(|&other| other != id);
+            }
             self.events.push_back(if half_open { Event::Accepted(id, rtt) } else { Event::Opened(id, rtt) });
             let largest = connection.largest_packet();
             self.manager.on_path(now, flow, largest, rtt, feedback);
@@ -253,15 +281,23 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return;
         }
         let Some(config) = self.config.accept.clone() else { return };
-        if self.half_open >= self.config.most_half_open {
+        let full = self.half_open.len() >= self.config.most_half_open || self.is_full();
+        if full && !self.forget_oldest_half_open(now) {
             return;
         }
         let Some(id) = self.free_id() else { return };
         let flow = self.manager.open(now, from.destination(), &mut self.make);
-        let connection = Connection::accept(&config, flow, id.0, syn);
+        let connection = Connection::accept(self.begin(&config), flow, id.0, syn);
         self.accepted.insert((from, syn.number), id);
-        self.half_open += 1;
+        self.half_open.push_back(id);
         self.insert(now, id, from, flow, connection);
+    }
+
+    /// Makes room for a newcomer. False if there is nobody to forget.
+    fn forget_oldest_half_open(&mut self, now: Time) -> bool {
+        let Some(&oldest) = self.half_open.front() else { return false };
+        self.remove(now, oldest.index(), CloseReason::Aborted);
+        true
     }
 
     fn report(&mut self, now: Time, index: usize, flow: FlowId, learnt: &Learnt, feedback: RouterFeedback) {
@@ -309,14 +345,16 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let Some(slot) = self.slots[index].take() else { return };
         if slot.connection.was_accepted() {
             self.accepted.remove(&(slot.peer, slot.connection.remote));
-            self.half_open -= usize::from(!slot.connection.was_opened());
+            if !slot.connection.was_opened() {
+                self.half_open.retain(|&other| other != slot.id);
+            }
         }
         if slot.queued {
             self.control.retain(|&queued| queued as usize != index);
         }
         self.manager.close(now, slot.connection.flow);
         self.events.push_back(Event::Closed(slot.id, reason, slot.connection.statistics()));
-        self.free.push(index as u32);
+        self.free.push(slot.id);
     }
 
     /// The next packet to send at `now`, if there is one.

@@ -66,6 +66,11 @@ impl Receiver {
         }
     }
 
+    /// The peer's first sequence number.
+    pub(crate) fn first_sequence(&self) -> u32 {
+        self.first_sequence
+    }
+
     /// A packet with payload, the stream's end or a question arrives. `arrived_at` is the time it reached this host.
     pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn, arrived_at: Time) -> Option<Fresh> {
         debug_assert_eq!(packet.kind, Kind::Data);

@@ -72,7 +72,7 @@ impl Sender {
             recovery: config.recovery,
             detect_lost_retransmissions: config.detect_lost_retransmissions,
             min_rto: config.min_rto,
-            first_sequence: config.first_sequence,
+            first_sequence: config.first_sequence.unwrap_or_default(),
             board: Scoreboard::default(),
             una: 0,
             next: 0,

@@ -51,7 +51,7 @@ proptest! {
             detect_lost_retransmissions,
             receive_window: Bytes::new(receive_window),
             // The stream wraps around 2^32 on its way.
-            first_sequence: u32::MAX - 20_000,
+            first_sequence: Some(u32::MAX - 20_000),
             ..config()
         };
         let mut pair = Pair::new(controller, &config, seed);

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// A quantity that could not be read, with what would have been right.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{text}` is not a {what}: write a number and one of {units}, for example \"{example}\"")]
+#[error("`{text}` is not a {what}: write a number, 0 or more, and one of {units}, for example \"{example}\"")]
 pub struct BadQuantity {
     pub(crate) text: String,
     pub(crate) what: &'static str,

@@ -1,6 +1,6 @@
 """The papers' figures, drawn from our own runs: `python -m rampmeter.figures pcp.4`.
 
-To add one: a file like `pcp_4.py`, and its line in `FIGURES`.
+To add one: an entry in its paper's file, `pcp.py`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rampmeter.figures import pcp_4, style
+from rampmeter.figures import pcp, style
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.running import run
 
 __all__ = ["FIGURES", "Figure", "draw"]
 
-FIGURES: dict[str, Figure] = {
-    "pcp.4": pcp_4.FIGURE,
-}
+FIGURES: dict[str, Figure] = {**pcp.FIGURES}
 """Every figure by its name: the paper, a dot, the number there."""
 
 

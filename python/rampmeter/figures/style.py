@@ -14,10 +14,12 @@ COLOURS = {
     "pcp": "#0072B2",
     "tcp": "#D55E00",
     "fq": "#009E73",
+    "pcp-fifo": "#56B4E9",
+    "tcp-fifo": "#E69F00",
 }
 """Colours that colour-blind readers tell apart (Okabe and Ito, 2008)."""
 
-MARKERS = {"pcp": "o", "tcp": "s", "fq": "^"}
+MARKERS = {"pcp": "o", "tcp": "s", "fq": "^", "pcp-fifo": "D", "tcp-fifo": "v"}
 
 RULES: Any = {
     "axes.axisbelow": True,

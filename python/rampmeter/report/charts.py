@@ -139,7 +139,7 @@ def queues(sweep: Sweep) -> Chart | None:
     if not rows or len(lines) > MOST_LINES:
         return None
     panels: list[Panel] = []
-    for link, of_link in grouped(rows, lambda row: row["link"]).items():
+    for link, of_link in grouped(rows, lambda row: row[sweep.link_column]).items():
         of_line = grouped(of_link, sweep.name)
         waiting = {name: [(row["time_s"], row["queue_packets"]) for row in some] for name, some in of_line.items()}
         sent = {name: rates(some, "transmitted_bytes") for name, some in of_line.items()}
@@ -152,20 +152,20 @@ def long_lived(sweep: Sweep) -> Chart | None:
     """Draw the goodput of each long-lived flow over time, a panel a line of the sweep."""
     if sweep.run.flow_series is None:
         return None
+
+    def flow(row: Row) -> Any:
+        return row[sweep.flow_column]
+
     flows, place = sweep.example(sweep.run.flows)
-    lasting = {(sweep.name(row), row["flow"]) for row in flows if row["size_bytes"] is None and row["measured"]}
-    rows = [row for row in sweep.example(sweep.run.flow_series)[0] if (sweep.name(row), row["flow"]) in lasting]
+    lasting = {(sweep.name(row), flow(row)) for row in flows if row["size_bytes"] is None and row["measured"]}
+    rows = [row for row in sweep.example(sweep.run.flow_series)[0] if (sweep.name(row), flow(row)) in lasting]
     panels: list[Panel] = []
     for name, of_line in grouped(rows, sweep.name).items():
-        by_flow = {flow: rates(some, "delivered_bytes") for flow, some in grouped(of_line, _flow).items()}
+        by_flow = {flow: rates(some, "delivered_bytes") for flow, some in grouped(of_line, flow).items()}
         panels.append((f"{name} (Mb/s)", over_time(by_flow, dict(zip(by_flow, cycle(OTHERS), strict=False)))))
     if not panels or len(panels) > MOST_LINES:
         return None
     return chart("Goodput of long-lived flows", f"A line a flow, at {place}.", panels, {})
-
-
-def _flow(row: Row) -> Any:
-    return row["flow"]
 
 
 def rates(rows: list[Row], column: str) -> list[tuple[float, float]]:

@@ -26,6 +26,8 @@ class Sweep:
         axes: Mapping[str, list[Any]] = run.about["axes"]
         self.axes = [axis for axis in axes if axis != "seed"]
         self.seeds = axes["seed"]
+        self.link_column, self.flow_column = (f"its_{own}" if own in axes else own for own in ("link", "flow"))
+        """Where tables name the link and the flow: elsewhere if an axis has that name."""
         varied = [axis for axis in self.axes if len(axes[axis]) > 1]
         numeric = [axis for axis in varied if all(_is_number(value) for value in axes[axis])]
         self.along = numeric[0] if numeric else None
@@ -42,11 +44,11 @@ class Sweep:
 
     def links(self) -> list[str]:
         """List the measured links."""
-        return list(dict.fromkeys(self.run.links["link"].to_pylist()))
+        return list(dict.fromkeys(self.run.links[self.link_column].to_pylist()))
 
     def link(self, name: str) -> list[Row]:
         """Give the rows of one link, with the shares of packets that it dropped and marked."""
-        rows = [row for row in self.run.links.to_pylist() if row["link"] == name]
+        rows = [row for row in self.run.links.to_pylist() if row[self.link_column] == name]
         for row in rows:
             for share, count in [("dropped", "dropped_packets"), ("marked", "marked_packets")]:
                 row[share] = row[count] / row["offered_packets"] if row["offered_packets"] else None

@@ -20,7 +20,7 @@ pub struct Config {
     pub most_noise: Duration,
     /// Growth of delay over a train that the clocks can't resolve.
     pub resolution: Duration,
-    /// Receipts of a train that may be missing, without a loss having been reported, for it still to be judged.
+    /// Packets of a train that may be lost, or their receipts, for it still to be judged; 0 is the paper.
     pub missing_receipts: usize,
     /// Round trips after its last packet until a train counts as lost; doubled every time nothing at all came back.
     pub patience: f64,
@@ -45,6 +45,8 @@ pub struct Config {
     /// Queue that a flow lets be, in packet times at the path's capacity, for each e-fold that its rate is less than the
     /// capacity; 0 is the paper.
     pub tolerance: f64,
+    /// The most of it, as a share of the queue that was there when packets were lost.
+    pub of_buffer: f64,
     /// Time after which a queue that never emptied is cleared away; none is the paper.
     pub clear_after: Option<Duration>,
     /// Share of its rate that a flow keeps while it clears.
@@ -82,6 +84,8 @@ pub struct Config {
     pub longest_backoff: f64,
     /// Share of the remembered rate to try first (section 3.4).
     pub first_share: f64,
+    /// The rate that every transfer remembers, whatever went before: to see what wrong memories do (section 4.2.3).
+    pub rigged: Option<Rate>,
     /// Least trust in the remembered rate, so that it can recover.
     pub least_trust: f64,
     /// Weight of a new rate in the remembered mean and deviation.
@@ -100,7 +104,7 @@ impl Default for Config {
             noise: 0.5,
             most_noise: Duration::from_micros(100),
             resolution: Duration::from_nanos(100),
-            missing_receipts: 0,
+            missing_receipts: 1,
             patience: 2.0,
             least_patience: Duration::from_millis(200),
             gap: true,
@@ -112,6 +116,7 @@ impl Default for Config {
             outliers: 0.1,
             level: 0.5,
             tolerance: 10.0,
+            of_buffer: 0.25,
             clear_after: Some(Duration::from_millis(2500)),
             clear_share: 0.5,
             clear_rounds: 1.5,
@@ -130,6 +135,7 @@ impl Default for Config {
             standing: 2.0,
             longest_backoff: 100.0,
             first_share: 1.0 / 3.0,
+            rigged: None,
             least_trust: 0.5,
             history_gain: 0.25,
             slowest: Duration::from_secs(5),
@@ -143,6 +149,7 @@ impl Config {
     pub fn paper() -> Self {
         Self {
             noise: 0.0,
+            missing_receipts: 0,
             most_noise: Duration::ZERO,
             permanent: 1.0,
             gap_gain: 1.0,
@@ -208,6 +215,9 @@ impl Settings for Config {
         if self.slowest > Duration::from_secs(3600) {
             return Err("slowest is over an hour: nothing would seem to move; use for example \"5 s\"".into());
         }
+        if self.rigged == Some(Rate::ZERO) {
+            return Err("rigged is no rate; use for example \"40 Mb/s\"".into());
+        }
         if self.fastest == Rate::ZERO || self.fastest > Rate::from_bps(1_000_000_000_000) {
             return Err(format!("fastest is {}; use for example \"100 Gb/s\", at most 1000 Gb/s", self.fastest));
         }
@@ -230,6 +240,7 @@ mod tests {
             ("fill = 0.0", "fill"),
             ("clear_after = '0 s'", "clear_after"),
             ("slowest = '0 s'", "slowest"),
+            ("rigged = '0 Mb/s'", "rigged"),
             ("fastest = 'unlimited'", "fastest"),
         ] {
             let config: Config = toml::from_str(text).unwrap();

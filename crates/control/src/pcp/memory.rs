@@ -40,7 +40,8 @@ pub(super) struct Memory {
 impl Memory {
     /// A new path; says what to ask for first.
     pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
-        let past = path.history.filter(|past| past.base_rate > Rate::ZERO);
+        let rigged = config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known(path) });
+        let past = rigged.or(path.history).filter(|past| past.base_rate > Rate::ZERO);
         *self = Self { past, ..Self::default() };
         match past {
             Some(past) => past.base_rate.scale(config.first_share * trust(past.trust, config)),
@@ -139,6 +140,18 @@ impl Pairs {
     }
 }
 
+/// What is known of `path`, its least round trip at least.
+fn known(path: &Path) -> History {
+    let new = || History {
+        min_rtt: path.rtt,
+        base_rate: Rate::ZERO,
+        capacity: Rate::ZERO,
+        deviation: Rate::ZERO,
+        trust: 1.0,
+    };
+    path.history.unwrap_or_else(new)
+}
+
 fn trust(trust: f64, config: &Config) -> f64 {
     if trust.is_nan() { config.least_trust } else { trust.clamp(config.least_trust, 1.0) }
 }
@@ -176,6 +189,15 @@ mod tests {
         let mut history = None;
         transfer(&mut history, false, 30.0);
         assert_eq!(transfer(&mut history, true, 30.0), mbps(10.0));
+    }
+
+    #[test]
+    fn a_rigged_history_is_remembered_by_all() {
+        let config = Config { rigged: Some(mbps(30.0)), ..Config::default() };
+        let first = |past| Memory::default().start(&config, &Path::new(Bytes::new(1250), RTT, past));
+        let mut past = None;
+        transfer(&mut past, false, 6.0);
+        assert_eq!([first(None), first(past)], [mbps(10.0); 2]);
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! What a train proves is what it offered. If its packets left later than they might have (nothing to send, a late
 //! timer), the grant is the offered rate less the base rate; if that is not positive, nothing is proved either way.
 //!
-//! A train with a lost packet is rejected: a full queue drops, and the delays through it are flat.
+//! A train that lost more than one packet is rejected (`missing_receipts`): a full queue drops, and the delays through it
+//! are flat. One alone may be chance. If it was not, the others waited behind a full queue, and that rejects them.
 //!
 //! Right behind the last packet may follow one more, the second of a *pair*. The bottleneck spreads the two by the time it
 //! takes for one of them, unless another's packet comes between: what the path can carry when nobody else is there.
@@ -49,7 +50,7 @@ pub(super) struct Probe {
     /// When each packet left and how long it took, if it is known to have arrived.
     receipts: Vec<Option<(Time, i64)>>,
     received: usize,
-    lost: bool,
+    lost: usize,
     pair: Option<Pair>,
 }
 
@@ -78,7 +79,7 @@ impl Probe {
             last_bytes: Bytes::ZERO,
             receipts: vec![None; most],
             received: 0,
-            lost: false,
+            lost: 0,
             pair: None,
         }
     }
@@ -87,7 +88,7 @@ impl Probe {
     pub(super) fn start(&mut self, now: Time, base: Option<Rate>, test: Rate, packets: usize, pair: bool) {
         self.receipts.fill(None);
         (self.base, self.test, self.packets, self.started) = (base, test, packets.min(self.receipts.len()), now);
-        (self.sent, self.received, self.lost) = (0, 0, false);
+        (self.sent, self.received, self.lost) = (0, 0, 0);
         (self.bytes, self.last_bytes) = (Bytes::ZERO, Bytes::ZERO);
         self.pair = pair.then(Pair::default);
     }
@@ -217,19 +218,24 @@ impl Probe {
         self.last_left.since(self.first_left)
     }
 
-    pub(super) fn on_loss(&mut self) {
-        self.lost = true;
+    /// Packet `number`, which it holds, was lost.
+    pub(super) fn on_loss(&mut self, number: u64) {
+        if self.is_second(number) {
+            self.pair = None;
+        } else {
+            self.lost += 1;
+        }
     }
 
-    /// Whether there is nothing left to wait for.
-    pub(super) fn is_complete(&self) -> bool {
+    /// Whether there is nothing left to wait for, if `missing` packets may be.
+    pub(super) fn is_complete(&self, missing: usize) -> bool {
         let paired = self.pair.is_none_or(|pair| pair.arrived[1].is_some());
-        self.lost || (self.is_sent() && self.received >= self.packets && paired)
+        self.lost > missing || (self.is_sent() && self.received + self.lost >= self.packets && paired)
     }
 
     /// The verdict on what has come back. `flat` is the growth of delay over the train that passes as none.
     pub(super) fn judge(&self, flat: Duration, missing: usize, random: &mut Stream) -> Verdict {
-        if self.lost || self.received + missing < self.packets {
+        if self.lost > missing || self.received + missing < self.packets {
             return Verdict::Rejected;
         }
         let mut received = self.receipts.iter().flatten();
@@ -314,11 +320,17 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_packet_rejects_the_train() {
+    fn one_lost_packet_may_be_chance_and_two_are_not() {
         let mut probe = train(1, &[50; 5]);
-        probe.on_loss();
-        assert!(probe.is_complete());
-        assert_eq!(accepted(&probe), 0);
+        probe.receipts[2] = None;
+        probe.received = 4;
+        probe.on_loss(2);
+        assert!(probe.is_complete(0) && probe.is_complete(1));
+        let accepted =
+            |probe: &Probe, missing| probe.judge(FLAT, missing, &mut Stream::from_seed(1)) != Verdict::Rejected;
+        assert!(accepted(&probe, 1) && !accepted(&probe, 0));
+        probe.on_loss(3);
+        assert!(probe.is_complete(1) && !accepted(&probe, 1));
     }
 
     #[test]
@@ -333,7 +345,7 @@ mod tests {
                 probe.on_arrival(&arrival(i, left, 50)); // twice is once
             }
         }
-        assert!(!probe.is_complete());
+        assert!(!probe.is_complete(0));
         assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Rejected);
         assert_eq!(probe.judge(FLAT, 1, &mut Stream::from_seed(1)), Verdict::Accepted(TEST));
     }
@@ -348,11 +360,11 @@ mod tests {
             probe.on_sent(ms(i), i, PACKET);
             probe.on_arrival(&arrival(i, ms(i), 50));
         }
-        assert!(probe.wants_second() && !probe.is_sent() && !probe.is_complete());
+        assert!(probe.wants_second() && !probe.is_sent() && !probe.is_complete(0));
         probe.on_sent(ms(2), 3, PACKET);
-        assert!(probe.is_sent() && probe.holds(3) && !probe.is_complete());
+        assert!(probe.is_sent() && probe.holds(3) && !probe.is_complete(0));
         probe.on_arrival(&arrival(3, ms(2), 250)); // 0.2 ms behind the other: 8000 bits
-        assert!(probe.is_complete());
+        assert!(probe.is_complete(0));
         assert_eq!(probe.pair_rate(), Some(Rate::from_bps(40_000_000)));
         assert_eq!((probe.mean_delay(), probe.met(|_| true).all), (50_000, 3));
         assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Accepted(TEST));

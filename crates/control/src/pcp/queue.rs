@@ -56,6 +56,8 @@ pub(super) struct View {
     pub(super) least: Duration,
     /// What delays differ by without a queue.
     pub(super) noise: Duration,
+    /// All that the buffer is known to hold, where packets were lost in the last while: the longest wait seen.
+    pub(super) buffer: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,6 +70,9 @@ pub(super) struct Queue {
     /// A full packet, and its least round trip in earlier transfers.
     past: Option<(Bytes, Duration)>,
     least_rtt: Least,
+    /// Waits, negative, so that the longest is the least.
+    longest: Least,
+    lost_at: Option<Time>,
     began: Option<Time>,
 }
 
@@ -82,6 +87,8 @@ impl Queue {
             spread: Least::default(),
             past,
             least_rtt: Least::default(),
+            longest: Least::default(),
+            lost_at: None,
             began: None,
         }
     }
@@ -104,6 +111,11 @@ impl Queue {
         }
         self.samples.push_back(Sample { at: now, left: arrival.sent_at, delay: arrival.one_way_delay(), rtt });
         true
+    }
+
+    /// A packet was lost.
+    pub(super) fn on_loss(&mut self, now: Time) {
+        self.lost_at = Some(now);
     }
 
     /// The least round trip of packets of about `size`.
@@ -138,7 +150,11 @@ impl Queue {
             self.spread.update(now, highest.saturating_sub(lowest), config.min_delay_expiry);
         }
         let noise = Duration::from_nanos(self.spread.get().unwrap_or(0).max(0) as u64);
-        Some(View { level, slope, least: above(lowest, least).min(grown), noise })
+        let longest = self.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(grown);
+        self.longest.update(now, -(longest.as_nanos() as i64), config.min_delay_expiry);
+        let recently = self.lost_at.is_some_and(|at| now.since(at) <= config.min_delay_expiry);
+        let buffer = recently.then(|| Duration::from_nanos(self.longest.get().unwrap_or(0).unsigned_abs()));
+        Some(View { level, slope, least: above(lowest, least).min(grown), noise, buffer })
     }
 
     /// How long a packet with this delay waited.
@@ -271,6 +287,16 @@ mod tests {
         let paper = Config::paper();
         let (_, view) = run(&paper, 60, |i| if i % 12 == 11 { 10.5 } else { 10.0 });
         assert_eq!(view.level, Duration::ZERO);
+    }
+
+    #[test]
+    fn where_packets_are_lost_the_buffer_holds_the_longest_wait_seen() {
+        let (mut queue, view) = run(&Config::default(), 60, |i| if i == 30 { 14.0 } else { 10.0 });
+        assert_eq!(view.buffer, None);
+        queue.on_loss(ms(90.0));
+        let mut buffer = |at| queue.view(&Config::default(), ms(at), RTT).unwrap().buffer;
+        assert_eq!(buffer(90.0), Some(Duration::from_millis(4)));
+        assert_eq!(buffer(20_000.0), None);
     }
 
     #[test]

@@ -144,7 +144,11 @@ fn a_lost_packet_changes_nothing_but_the_fate_of_its_train() {
 fn when_nothing_comes_back_the_rate_is_halved_down_to_a_floor() {
     let mut world = World::established();
     let base = world.pcp.base.unwrap();
-    world.lose(LossKind::Persistent, 0);
+    let isolated = world.send(1)[0].1;
+    world.lose(LossKind::Persistent, isolated);
+    assert_eq!(world.pcp.base, Some(base), "one packet that is lost alone");
+    world.send(3);
+    world.lose(LossKind::Persistent, isolated);
     assert_eq!(world.pcp.base, Some(base.scale(0.5)));
     for _ in 0..50 {
         world.lose(LossKind::Persistent, 0);

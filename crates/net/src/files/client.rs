@@ -16,7 +16,7 @@ use super::part::Part;
 use super::progress::{Progress, loss};
 use super::protocol::{Answer, HEARTBEAT, Nonsense, Refusal, Request, check_controller};
 use super::url::read_url;
-use super::{default_transport, fresh_seed};
+use super::{default_transport, fresh_seed, unforeseeable};
 use crate::driver::{HostId, Loop};
 use crate::host::{Ended, Event, Host, Limits};
 use crate::socket::Socket;
@@ -183,9 +183,8 @@ impl<'a> Download<'a> {
         part: &'a mut Part,
         progress: &'a Progress,
     ) -> Result<Self, NetError> {
-        let random = Stream::from_seed(fresh_seed());
         let make = || NewReno::new(&OwnConfig::default(), Stream::from_seed(fresh_seed()));
-        let endpoint = Endpoint::new(EndpointConfig::default(), make, random);
+        let endpoint = Endpoint::new(EndpointConfig::default(), make, unforeseeable());
         let socket = Socket::connect(server).map_err(|reason| NetError::reach(server, reason))?;
         let limits = Limits { patience: options.patience, ..Limits::default() };
         let mut net = Loop::new(options.transport.packet.as_u64() as usize)?;

@@ -29,6 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rampmeter_transport::Config;
+use rand::rngs::OsRng;
+use rand::{RngCore, TryRngCore};
 
 pub use client::{GetOptions, GetReport, get};
 pub use error::NetError;
@@ -54,10 +56,14 @@ pub fn default_transport() -> Config {
     Config { most_timeouts: 5, ..Config::default() }
 }
 
-/// A seed that is hard to guess, for connection ids.
+/// Numbers that nobody can foresee, from the operating system.
+fn unforeseeable() -> impl RngCore + Send {
+    OsRng.unwrap_err()
+}
+
+/// A seed for what need not be foreseen, but may: which of its choices a controller makes.
 fn fresh_seed() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::hash::RandomState::new().build_hasher().finish()
+    unforeseeable().next_u64()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_transport::{Config, Connection, ConnectionId, Endpoint, EndpointConfig, State, Statistics};
+use rampmeter_transport::{Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use super::error::NetError;
 use super::lending::Lender;
 use super::protocol::{MOST_REQUEST, Refusal};
 use super::transfer::{Next, PIECE, Transfer};
-use super::{DEFAULT_PORT, default_transport, fresh_seed};
+use super::{DEFAULT_PORT, default_transport, fresh_seed, unforeseeable};
 use crate::driver::{HostId, Loop};
 use crate::host::{Ended, Event, Host, Limits};
 use crate::socket::Socket;
@@ -90,7 +90,7 @@ pub struct Served {
     pub controller: String,
     /// Bytes of the file that were sent.
     pub bytes: u64,
-    /// How long it took, until the client had all of it and we knew, or it was over.
+    /// How long it took.
     pub seconds: f64,
     /// `finished`, `refused`, `vanished`, `reset` or `aborted`.
     pub ended: &'static str,
@@ -123,8 +123,6 @@ struct Client {
     peer: SocketAddr,
     transfer: Transfer,
     since: Time,
-    /// When both ends had all; the connection stays a while longer, to answer repeats.
-    parted: Option<Time>,
     /// There is work to do for it.
     busy: bool,
     /// When it last took bytes, and how many it had taken then.
@@ -152,11 +150,10 @@ impl Server {
             most_half_open: options.most_clients + 16,
             ..EndpointConfig::default()
         };
-        let mut streams = Stream::from_seed(fresh_seed());
-        let mut seeds = Stream::from_seed(streams.below(u64::MAX));
-        let lender = Lender::new(&options.controller, &options.registry, Stream::from_seed(streams.below(u64::MAX)));
+        let mut seeds = Stream::from_seed(fresh_seed());
+        let lender = Lender::new(&options.controller, &options.registry, Stream::from_seed(fresh_seed()));
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
-        let endpoint = Endpoint::new(config, make, streams);
+        let endpoint = Endpoint::new(config, make, unforeseeable());
 
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
@@ -181,7 +178,6 @@ impl Server {
             self.net.turn(if busy { now } else { now + Duration::from_millis(100) })?;
             self.on_events();
             self.go_on();
-            self.note_partings();
             let now = self.net.now();
             if next_sweep <= now {
                 next_sweep = now + Duration::from_secs(1);
@@ -238,7 +234,7 @@ impl Server {
         if self.clients.len() >= self.options.most_clients {
             transfer.refuse(now, host, id, Refusal::Busy);
         }
-        self.clients.insert(id, Client { peer, transfer, since: now, parted: None, busy: false, moved: (now, 0) });
+        self.clients.insert(id, Client { peer, transfer, since: now, busy: false, moved: (now, 0) });
     }
 
     /// Does a piece of work for each client that has some.
@@ -254,15 +250,6 @@ impl Server {
                     host.abort(now, id);
                 }
             }
-        }
-    }
-
-    fn note_partings(&mut self) {
-        let now = self.net.now();
-        let Some(host) = self.net.host(self.host) else { return };
-        for (&id, client) in self.clients.iter_mut().filter(|(_, client)| client.parted.is_none()) {
-            let connection = host.endpoint().connection(id);
-            client.parted = connection.filter(|connection| connection.state() == State::Lingering).map(|_| now);
         }
     }
 
@@ -299,7 +286,7 @@ impl Server {
             name: client.transfer.name.clone(),
             controller: client.transfer.controller.clone(),
             bytes: client.transfer.sent,
-            seconds: client.parted.unwrap_or(now).since(client.since).as_secs_f64(),
+            seconds: statistics.delivered_at.unwrap_or(now).since(client.since).as_secs_f64(),
             ended,
             refusal: client.transfer.refused.map(|refusal| refusal.to_string()),
             rtt_s: statistics.smoothed_rtt.as_secs_f64(),

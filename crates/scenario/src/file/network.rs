@@ -52,7 +52,7 @@ pub(crate) struct HostsSpec {
 }
 
 impl LinkSpec {
-    pub(crate) fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
+    pub(crate) fn read(section: &Section<'_>, end: Duration) -> Result<Self, ScenarioError> {
         section.keys(&[
             "name", "between", "one_way", "rate", "delay", "router", "loss", "changes", "measure", "reverse",
         ])?;
@@ -72,7 +72,7 @@ impl LinkSpec {
         section.need("delay", "delay = \"10 ms\"")?;
         section.need("router", "router = { kind = \"drop-tail\", packets = 100 }")?;
         let one_way = section.get("one_way").map_or(Ok(false), |item| item.boolean())?;
-        let forward = DirectionSpec::read(section, None)?;
+        let forward = DirectionSpec::read(section, end, None)?;
         let reverse = match section.get("reverse") {
             None => (!one_way).then(|| DirectionSpec { measured: false, ..forward.clone() }),
             Some(item) if one_way => {
@@ -82,7 +82,7 @@ impl LinkSpec {
             Some(item) => {
                 let section = item.section(&format!("`reverse` of link `{name}`"))?;
                 section.keys(&["rate", "delay", "router", "loss", "changes", "measure"])?;
-                Some(DirectionSpec::read(&section, Some(&forward))?)
+                Some(DirectionSpec::read(&section, end, Some(&forward))?)
             }
         };
         Ok(Self { line: section.line, ends: [a.to_owned(), b.to_owned()], name, forward, reverse })
@@ -96,8 +96,9 @@ impl LinkSpec {
 }
 
 impl DirectionSpec {
-    /// Reads a direction; what it leaves open is as in `other`, except that it is not measured.
-    fn read(section: &Section<'_>, other: Option<&Self>) -> Result<Self, ScenarioError> {
+    /// Reads a direction of a link in a run that ends at `end`; what it leaves open is as in `other`, except that it is
+    /// not measured.
+    fn read(section: &Section<'_>, end: Duration, other: Option<&Self>) -> Result<Self, ScenarioError> {
         let unset = LinkConfig { rate: Rate::ZERO, delay: Duration::ZERO, loss: Loss::default() };
         let mut config = other.map_or(unset, |other| other.config);
         if let Some(item) = section.get("rate") {
@@ -115,7 +116,7 @@ impl DirectionSpec {
             (None, None) => RouterSpec::endless(),
         };
         let changes = match (section.get("changes"), other) {
-            (Some(item), _) => changes(&item)?,
+            (Some(item), _) => changes(&item, end)?,
             (None, Some(other)) => other.changes.clone(),
             (None, None) => Vec::new(),
         };
@@ -135,11 +136,15 @@ fn loss(item: &Item<'_>) -> Result<Loss, ScenarioError> {
     Ok(Loss { per_packet: probability("per_packet")?, per_bit: probability("per_bit")? })
 }
 
-fn changes(item: &Item<'_>) -> Result<Vec<Change>, ScenarioError> {
+fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>, ScenarioError> {
     let read = |item: &Item<'_>| {
         let section = item.section("an entry of `changes`")?;
         section.keys(&["at", "rate", "delay"])?;
         let at: Duration = section.need("at", "at = \"4 s\"")?.quantity()?;
+        if at >= end {
+            let what = format!("this entry of `changes` is for {at}, when the run has ended");
+            return Err(item.error(Problem::impossible(what, "make it earlier, or `duration` longer")));
+        }
         let rate = section.get("rate").map(|item| item.positive()).transpose()?;
         let delay = section.get("delay").map(|item| item.quantity()).transpose()?;
         if rate.is_none() && delay.is_none() {
@@ -150,6 +155,10 @@ fn changes(item: &Item<'_>) -> Result<Vec<Change>, ScenarioError> {
     };
     let mut changes = item.list()?.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     changes.sort_by_key(|change| change.at);
+    if let Some(pair) = changes.windows(2).find(|pair| pair[0].at == pair[1].at) {
+        let what = format!("two entries of `changes` are for {}", pair[0].at);
+        return Err(item.error(Problem::impossible(what, "make them one")));
+    }
     Ok(changes)
 }
 

@@ -1,0 +1,109 @@
+//! Places in a scenario's text that stand for the value of an axis.
+//!
+//! `"$rtt"` is the value of axis `rtt`; `"$rtt * 0.3"` is that much of it, also of a text with a unit: of "20 ms", 6 ms.
+
+use std::ops::Range;
+
+use toml::Value;
+
+use crate::document::{Section, Source};
+use crate::error::{Known, Problem, ScenarioError};
+use crate::{Axis, Point};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Hole {
+    /// The text that the value replaces, quotes included.
+    range: Range<usize>,
+    pub(crate) axis: String,
+    factor: Option<f64>,
+    line: usize,
+}
+
+impl Hole {
+    /// Every hole of `file` but for its axes, in the order of the text.
+    pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis]) -> Result<Vec<Self>, ScenarioError> {
+        let mut texts = Vec::new();
+        file.items().filter(|item| item.key != "axes").for_each(|item| item.texts(&mut texts));
+        texts.sort_by_key(|(_, range)| range.start);
+        let mut holes = Vec::new();
+        for (text, range) in texts {
+            let Some(text) = text.strip_prefix('$') else { continue };
+            let line = source.line(range.start);
+            let (axis, factor) = match text.split_once('*') {
+                None => (text, None),
+                Some((axis, factor)) => match factor.trim().parse::<f64>() {
+                    Ok(factor) if factor.is_finite() => (axis.trim_end(), Some(factor)),
+                    _ => {
+                        let what = format!("`\"${text}\"` is no axis times a number");
+                        return Err(source.error(line, Problem::impossible(what, "write for example \"$rtt * 0.5\"")));
+                    }
+                },
+            };
+            if !axes.iter().any(|known| known.name == axis) {
+                let known = Known::near(axis, axes.iter().map(|axis| axis.name.as_str()));
+                return Err(source.error(line, Problem::UndefinedAxis { name: axis.to_owned(), known }));
+            }
+            holes.push(Self { range, axis: axis.to_owned(), factor, line });
+        }
+        Ok(holes)
+    }
+
+    /// The text with the point's values in place.
+    pub(crate) fn fill(holes: &[Self], source: Source<'_>, point: &Point) -> Result<String, ScenarioError> {
+        let mut filled = String::with_capacity(source.text.len());
+        let mut end = 0;
+        for hole in holes {
+            filled.push_str(&source.text[end..hole.range.start]);
+            if let Some(value) = point.get(&hole.axis) {
+                let scaled = hole.factor.map_or(Some(value.clone()), |factor| times(value, factor));
+                let value = scaled.ok_or_else(|| {
+                    let what = format!("axis `{}` has the value {value}, which can't be multiplied", hole.axis);
+                    source.error(hole.line, Problem::impossible(what, "use numbers, or texts like \"20 ms\""))
+                })?;
+                filled.push_str(&value.to_string());
+            }
+            end = hole.range.end;
+        }
+        Ok(filled + &source.text[end..])
+    }
+}
+
+/// `value` times `factor`: a number, or a text that begins with one. Whole numbers stay whole where they can.
+fn times(value: &Value, factor: f64) -> Option<Value> {
+    match value {
+        Value::Float(number) => Some(Value::Float(number * factor)),
+        Value::Integer(number) => {
+            let product = *number as f64 * factor;
+            let whole = product.fract() == 0.0 && product.abs() < 1e15;
+            Some(if whole { Value::Integer(product as i64) } else { Value::Float(product) })
+        }
+        Value::String(text) => {
+            let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+            let number: f64 = text[..unit].parse().ok()?;
+            Some(Value::String(format!("{}{}", rounded(number * factor), &text[unit..])))
+        }
+        _ => None,
+    }
+}
+
+/// Without the last digits, which come from the product and not from the file: 0.1 times 3 is 0.3.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.12}").parse().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_quantities_are_multiplied() {
+        let times = |text: &str, factor| times(&text.parse().unwrap(), factor).map(|value| value.to_string());
+        assert_eq!(times("\"25 ms\"", 0.3).unwrap(), "\"7.5 ms\"");
+        assert_eq!(times("\"0.1 s\"", 3.0).unwrap(), "\"0.3 s\"");
+        assert_eq!(times("40", 0.5).unwrap(), "20");
+        assert_eq!(times("5", 0.5).unwrap(), "2.5");
+        assert_eq!(times("0.5", 0.5).unwrap(), "0.25");
+        assert_eq!(times("\"fast\"", 0.5), None);
+        assert_eq!(times("true", 0.5), None);
+    }
+}

@@ -1,0 +1,102 @@
+"""Four panels along one axis of a sweep: response, its deviation, queue, loss. Most figures of PCP are that."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from matplotlib import pyplot, rc_context
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from rampmeter.figures.style import COLOURS, MARKERS, RULES, name_lines
+from rampmeter.running import Run, Value
+
+PANELS = [
+    ("Mean response (ms)", "response_mean_s", 1e3),
+    ("Standard deviation of the response (ms)", "response_sd_s", 1e3),
+    ("Mean queue (packets)", "queue_mean_packets", 1.0),
+    ("Packets lost in the queue (%)", "drop_share", 1e2),
+]
+"""Title, column, and what to multiply it by. Times are drawn on a logarithmic axis."""
+
+
+@dataclass(frozen=True)
+class Along:
+    """A drawing along one axis of the sweep."""
+
+    axis: str
+    """The axis's name in the scenario."""
+    label: str
+    """What stands below the panels."""
+    note: str
+    """What was run."""
+    unit: float = 1.0
+    """What values are multiplied by."""
+    log: bool = False
+    """Whether the axis is logarithmic."""
+
+    def draw(self, result: Run) -> Any:
+        """Draw the four panels, a line for each scheme."""
+        rows = result.runs.join(result.links, [*result.about["axes"]]).to_pylist()
+        for row in rows:
+            row["drop_share"] = row["dropped_packets"] / max(row["offered_packets"], 1)
+            row["x"] = self.unit * number(row[self.axis])
+        schemes = list(dict.fromkeys(row["scheme"] for row in rows))
+        with rc_context(RULES):
+            figure, panels = pyplot.subplots(2, 2, figsize=(8.6, 6.4), sharex=True, layout="constrained")
+            for axes, (title, column, unit) in zip(panels.flat, PANELS, strict=True):
+                if self.log:
+                    axes.set_xscale("log")
+                if unit == 1e3:
+                    axes.set_yscale("log")
+                ends = []
+                for scheme in schemes:
+                    at = defaultdict(list)
+                    for row in rows:
+                        if row["scheme"] == scheme and row[column] is not None:
+                            at[row["x"]].append(unit * row[column])
+                    if not at:
+                        continue
+                    places = sorted(at)
+                    means = [fmean(at[place]) for place in places]
+                    bars = [stdev(at[place]) if len(at[place]) > 1 else 0.0 for place in places]
+                    look = {"color": COLOURS.get(scheme), "marker": MARKERS.get(scheme)}
+                    axes.errorbar(places, means, bars, capsize=2.5, elinewidth=1, **look)
+                    ends.append((scheme, places[-1], means[-1]))
+                axes.set_title(title)
+                if unit == 1e3:
+                    plain_ticks(axes)
+                else:
+                    axes.set_ylim(bottom=0)
+                name_lines(axes, ends)
+            for axes in panels[1]:
+                axes.set_xlabel(self.label)
+                ticks = sorted({row["x"] for row in rows})
+                axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+                axes.xaxis.set_minor_formatter(NullFormatter())
+            figure.supxlabel(f"{self.note}\n{seeds(result)}", fontsize=8.5, x=0.01, ha="left")
+        return figure
+
+
+def number(value: Value) -> float:
+    """Read a number, or the one that a quantity such as "25 ms" begins with."""
+    return float(value.split()[0]) if isinstance(value, str) else float(value)
+
+
+def plain_ticks(axes: Any) -> None:
+    """Write a logarithmic axis's ticks as 20, 50, 100, enough of them to read values between."""
+    low, high = axes.get_ylim()
+    steps = (1.0, 2.0, 5.0) if high / low < 300 else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=steps))
+    axes.yaxis.set_major_formatter("{x:,.4g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def seeds(result: Run) -> str:
+    """Say how many runs each point stands for."""
+    count = len(result.about["axes"]["seed"])
+    if count == 1:
+        return "Simulated, one run a point."
+    return f"Simulated; bars are the standard deviation over {count} seeds."

@@ -1,0 +1,94 @@
+"""The figures of the PCP paper."""
+
+from __future__ import annotations
+
+from rampmeter.figures.along import Along
+from rampmeter.figures.figure import Figure
+
+BASE = "250 kB transfers, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets"
+TCP = "tcp is NewReno as in the paper: an initial window of one packet, delayed acknowledgements."
+FQ = "fq has routers that tell every flow its fair share."
+
+TWO_SEEDS = {"seed": [1, 2]}
+
+
+def by_load(note: str) -> Along:
+    """Draw along the offered load."""
+    return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{TCP} {FQ}")
+
+
+FIGURES = {
+    "pcp.4": Figure(
+        title="Response, its deviation, queue and loss against offered load (PCP, Figure 4)",
+        scenario="pcp/offered_load.toml",
+        quick=TWO_SEEDS,
+        draw=by_load(f"{BASE}, Poisson arrivals.").draw,
+    ),
+    "pcp.5": Figure(
+        title="The same through routers with fair queueing (PCP, Figure 5)",
+        scenario="pcp/fair_queueing.toml",
+        quick=TWO_SEEDS,
+        draw=by_load(f"{BASE} under fair queueing; -fifo is Figure 4's router.").draw,
+    ),
+    "pcp.6": Figure(
+        title="Sizes and arrivals with heavy tails (PCP, Figure 6)",
+        scenario="pcp/bursty.toml",
+        quick=TWO_SEEDS,
+        draw=by_load("As Figure 4, with Pareto sizes (shape 1.25) and gaps (shape 1.2).").draw,
+    ),
+    "pcp.7": Figure(
+        title="Transfers that start together, with wrong histories (PCP, Figure 7)",
+        scenario="pcp/synchronised.toml",
+        quick=TWO_SEEDS,
+        draw=Along(
+            axis="flows",
+            label="transfers that start together",
+            note=f"{BASE}; every transfer under pcp remembers the whole link as its own.\n{TCP} {FQ}",
+        ).draw,
+    ),
+    "pcp.8": Figure(
+        title="The bottleneck's bandwidth (PCP, Figure 8)",
+        scenario="pcp/bandwidth.toml",
+        quick=TWO_SEEDS,
+        draw=Along(
+            axis="bandwidth",
+            label="bandwidth (Mb/s)",
+            log=True,
+            note=f"250 kB transfers at 60% load, round trips of 15 to 35 ms, buffers of 25 ms.\n{TCP} {FQ}",
+        ).draw,
+    ),
+    "pcp.9": Figure(
+        title="The round trip (PCP, Figure 9)",
+        scenario="pcp/round_trip.toml",
+        quick=TWO_SEEDS,
+        draw=Along(
+            axis="rtt",
+            label="mean round trip (ms)",
+            log=True,
+            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of a round trip.\n{TCP} {FQ}",
+        ).draw,
+    ),
+    "pcp.10": Figure(
+        title="The transfers' size (PCP, Figure 10)",
+        scenario="pcp/size.toml",
+        quick=TWO_SEEDS,
+        draw=Along(
+            axis="packets",
+            label="size (packets of 1250 B)",
+            log=True,
+            note=f"Transfers at 60% load, as Figure 4 but for their size.\n{TCP} {FQ}",
+        ).draw,
+    ),
+    "pcp.11": Figure(
+        title="Packets lost at random (PCP, Figure 11)",
+        scenario="pcp/loss.toml",
+        quick=TWO_SEEDS,
+        draw=Along(
+            axis="loss",
+            label="packets lost at random (%)",
+            unit=100.0,
+            note=f"{BASE}, at 60% load.\n{TCP} {FQ}",
+        ).draw,
+    ),
+}
+"""By their names: the paper, a dot, the number there."""
