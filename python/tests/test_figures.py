@@ -34,6 +34,25 @@ def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+def test_figure_4_says_what_it_is_of_and_its_axes_have_plain_numbers(tmp_path: Path) -> None:
+    figure = FIGURES["pcp.4"]
+    drawn = figure.draw(run(shortened(studies() / figure.scenario, tmp_path), load=[0.15, 0.9], seed=[1]))
+    caption = drawn.get_supxlabel()
+    assert "one run a point" in caption
+    assert "initial window of one packet" in caption
+    assert "200 ms" in caption
+    drawn.canvas.draw()
+    for axes in drawn.axes:
+        labels = [label.get_text() for label in axes.yaxis.get_ticklabels(which="both") if label.get_text()]
+        assert len(labels) >= 2, labels
+        assert all(label.replace(",", "").replace(".", "").isdigit() for label in labels), labels
+
+
+def test_no_two_schemes_have_the_same_marker() -> None:
+    names = ["mine", "pcp", "tcp", "fq", "pcp-fifo", "reno", "linux-cubic", "linux-bbr", "yours"]
+    assert len(set(style.markers(names).values())) == len(names)
+
+
 def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
     command = [sys.executable, "-m", "rampmeter.figures", "pcp.44"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -10,13 +10,13 @@ use std::os::fd::AsFd;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use rampmeter_scenario::{FlowSample, Sender};
-use rampmeter_units::{Bytes, Rate, Time};
+use rampmeter_units::{Rate, Time};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::sleep;
 use crate::priority::{self, Priority};
 use crate::sides::Side;
-use crate::stage::{Account, Act, ENDLESS, Stage, Told, acts};
+use crate::stage::{Account, Act, Stage, Told, acts};
 use crate::tcp_info::TcpInfo;
 
 /// The port that receivers listen on.
@@ -140,7 +140,7 @@ impl<'a> Kernel<'a> {
             self.by_sender.insert(address, flow);
         }
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLOUT, (flow as u64) << 2 | SENDER))?;
-        let unsent = planned.bytes.map_or(ENDLESS, Bytes::as_u64);
+        let unsent = planned.to_write();
         self.flows[flow] = Some(Conversation { account, sender: Some(socket), receiver: None, unsent });
         Ok(())
     }

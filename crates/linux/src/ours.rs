@@ -12,12 +12,12 @@ use rampmeter_control::{AnyController, Registry};
 use rampmeter_net::{Event, Host, HostId, Limits, Loop, Socket};
 use rampmeter_scenario::{FlowSample, NodeId, Plan, Scheme, WorldError};
 use rampmeter_transport::ConnectionId;
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Duration, Time};
 
 use crate::clock::NAP;
 use crate::datagram::OUR_PORTS;
 use crate::priority::{self, Priority};
-use crate::stage::{Account, Act, ENDLESS, Stage, Told, acts};
+use crate::stage::{Account, Act, Stage, Told, acts};
 
 /// The plan's schemes; `None` for the kernel's.
 pub(crate) fn schemes(plan: &Plan, registry: &Registry) -> Result<Vec<Option<Scheme>>, WorldError> {
@@ -140,7 +140,7 @@ impl<'a> Ours<'a> {
         };
         self.by_sender.insert((address, id), flow);
         self.by_name.insert((host, id), flow);
-        let unsent = planned.bytes.map_or(ENDLESS, Bytes::as_u64);
+        let unsent = planned.to_write();
         self.flows[flow] = Some(Conversation { account, sender: (host, id), receiver: None, unsent });
         self.write(flow);
     }

@@ -9,9 +9,6 @@ use crate::clock::Clock;
 use crate::host::Host;
 use crate::sides::{Side, Sides};
 
-/// What a long-lived flow writes: more than any run can send.
-pub(crate) const ENDLESS: u64 = u64::MAX;
-
 /// What there is to know.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage<'a> {

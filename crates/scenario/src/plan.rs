@@ -203,6 +203,13 @@ pub struct FlowPlan {
     pub bytes: Option<Bytes>,
 }
 
+impl FlowPlan {
+    /// Stream bytes that its application writes: if it is long-lived, more than any run can send.
+    pub fn to_write(&self) -> u64 {
+        self.bytes.map_or(1 << 62, Bytes::as_u64)
+    }
+}
+
 /// What to record beyond the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meters {

@@ -6,9 +6,6 @@ use rampmeter_units::{Bytes, Duration};
 
 use crate::paths::PathId;
 
-/// What a long-lived flow writes: more than any run can send.
-pub(crate) const ENDLESS: u64 = 1 << 62;
-
 #[derive(Debug)]
 pub(crate) struct Flow {
     /// The host that sends, among the simulation's.

@@ -10,7 +10,7 @@ use rampmeter_units::{Bytes, Time};
 use rampmeter_wire::Kind;
 
 use crate::agenda::{Actor, Agenda};
-use crate::flow::{ENDLESS, Flow};
+use crate::flow::Flow;
 use crate::host::Host;
 use crate::meters::Meters;
 use crate::packet::{Pool, Travelling};
@@ -107,14 +107,14 @@ impl Simulation<'_> {
 
     fn start(&mut self, now: Time, index: u32) {
         let flow = &mut self.flows[index as usize];
-        let bytes = self.plan.flows[index as usize].bytes;
+        let planned = &self.plan.flows[index as usize];
         let host = &mut self.hosts[flow.sender as usize];
         let opened = host.endpoint.open(now, flow.path, &host.config);
         flow.opened = opened;
         let Some(connection) = opened else { return };
         host.set_flow(connection, index);
-        host.endpoint.write(now, connection, bytes.map_or(ENDLESS, Bytes::as_u64));
-        if bytes.is_some() {
+        host.endpoint.write(now, connection, planned.to_write());
+        if planned.bytes.is_some() {
             host.endpoint.finish(now, connection);
             flow.pending = true;
             self.pending += 1;

@@ -8,9 +8,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from matplotlib import pyplot, rc_context
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
-from rampmeter.figures.style import COLOURS, MARKERS, RULES, name_lines
+from rampmeter.figures.style import RULES, look, name_lines, plain_log
 from rampmeter.running import Run, Value
 
 PANELS = [
@@ -62,12 +62,12 @@ class Along:
                     places = sorted(at)
                     means = [fmean(at[place]) for place in places]
                     bars = [stdev(at[place]) if len(at[place]) > 1 else 0.0 for place in places]
-                    look = {"color": COLOURS.get(scheme), "marker": MARKERS.get(scheme)}
-                    axes.errorbar(places, means, bars, capsize=2.5, elinewidth=1, **look)
+                    shown = bars if any(bars) else None
+                    axes.errorbar(places, means, shown, capsize=2.5, elinewidth=1, clip_on=False, **look(scheme))
                     ends.append((scheme, places[-1], means[-1]))
                 axes.set_title(title)
                 if unit == 1e3:
-                    plain_ticks(axes)
+                    plain_log(axes.yaxis)
                 else:
                     axes.set_ylim(bottom=0)
                 name_lines(axes, ends)
@@ -83,15 +83,6 @@ class Along:
 def number(value: Value) -> float:
     """Read a number, or the one that a quantity such as "25 ms" begins with."""
     return float(value.split()[0]) if isinstance(value, str) else float(value)
-
-
-def plain_ticks(axes: Any) -> None:
-    """Write a logarithmic axis's ticks as 20, 50, 100, enough of them to read values between."""
-    low, high = axes.get_ylim()
-    steps = (1.0, 2.0, 5.0) if high / low < 300 else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=steps))
-    axes.yaxis.set_major_formatter("{x:,.4g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def seeds(result: Run) -> str:

@@ -1,4 +1,4 @@
-"""The figures of the PCP paper."""
+"""The figures of the PCP paper. The paper's captions say what each shows; notes say what ours ran."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from rampmeter.figures.along import Along
 from rampmeter.figures.figure import Figure
 
 BASE = "250 kB transfers, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets"
-TCP = "tcp is NewReno as in the paper: an initial window of one packet, delayed acknowledgements."
-FQ = "fq has routers that tell every flow its fair share."
+TCP = "tcp is NewReno as in the paper: an initial window of one packet, acknowledgements delayed by 200 ms."
+FQ = "fq has a router without a limit that tells every flow its fair share."
 
 TWO_SEEDS = {"seed": [1, 2]}
 
 
 def by_load(note: str) -> Along:
     """Draw along the offered load."""
-    return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{TCP} {FQ}")
+    return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{TCP}\n{FQ}")
 
 
 FIGURES = {
@@ -43,7 +43,7 @@ FIGURES = {
         draw=Along(
             axis="flows",
             label="transfers that start together",
-            note=f"{BASE}; every transfer under pcp remembers the whole link as its own.\n{TCP} {FQ}",
+            note=f"{BASE}; every transfer under pcp remembers the whole link as its own.\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.8": Figure(
@@ -54,7 +54,7 @@ FIGURES = {
             axis="bandwidth",
             label="bandwidth (Mb/s)",
             log=True,
-            note=f"250 kB transfers at 60% load, round trips of 15 to 35 ms, buffers of 25 ms.\n{TCP} {FQ}",
+            note=f"250 kB transfers at 60% load, round trips of 15 to 35 ms, buffers of 25 ms.\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.9": Figure(
@@ -65,7 +65,7 @@ FIGURES = {
             axis="rtt",
             label="mean round trip (ms)",
             log=True,
-            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of a round trip.\n{TCP} {FQ}",
+            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of a round trip.\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.10": Figure(
@@ -76,7 +76,7 @@ FIGURES = {
             axis="packets",
             label="size (packets of 1250 B)",
             log=True,
-            note=f"Transfers at 60% load, as Figure 4 but for their size.\n{TCP} {FQ}",
+            note=f"Transfers at 60% load, as Figure 4 but for their size.\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.11": Figure(
@@ -87,7 +87,7 @@ FIGURES = {
             axis="loss",
             label="packets lost at random (%)",
             unit=100.0,
-            note=f"{BASE}, at 60% load.\n{TCP} {FQ}",
+            note=f"{BASE}, at 60% load.\n{TCP}\n{FQ}",
         ).draw,
     ),
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.ticker import LogLocator, NullFormatter
 
 matplotlib.use("Agg")
 
@@ -20,6 +22,12 @@ COLOURS = {
 """Colours that colour-blind readers tell apart (Okabe and Ito, 2008)."""
 
 MARKERS = {"pcp": "o", "tcp": "s", "fq": "^", "pcp-fifo": "D", "tcp-fifo": "v"}
+
+OTHER_MARKERS = ["P", "X", "<", ">", "p", "h", "*", "d", "8", "H"]
+"""Markers of lines that have none of their own."""
+
+DASHES = {"fq": (0, (4, 1.6))}
+"""A bound rather than a rival, and where it lies on another line both are seen."""
 
 RULES: Any = {
     "axes.axisbelow": True,
@@ -41,15 +49,47 @@ RULES: Any = {
 }
 
 
+def look(name: str) -> dict[str, Any]:
+    """Give a scheme's colour, marker and dashes; a dashed line's markers are open and lie on top."""
+    marked = {"color": COLOURS.get(name), "marker": MARKERS.get(name, "D")}
+    if name not in DASHES:
+        return marked
+    return {**marked, "linestyle": DASHES[name], "markerfacecolor": "white", "markersize": 6.5, "zorder": 3}
+
+
+def markers(names: Iterable[str]) -> dict[str, str]:
+    """Choose a marker for each name, its own if it has one, and no two the same as long as there are enough."""
+    listed = list(dict.fromkeys(names))
+    known = {name: MARKERS[name] for name in listed if name in MARKERS}
+    free = cycle(marker for marker in [*OTHER_MARKERS, *MARKERS.values()] if marker not in known.values())
+    return {name: known.get(name) or next(free) for name in listed}
+
+
+def plain_log(axis: Any) -> None:
+    """Write plain numbers at a logarithmic axis: 1, 2 and 5 of each decade within two of them, or else 1."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high <= 100 * low else (1.0,), numticks=20))
+    axis.set_major_formatter(lambda value, _place: f"{value:,.10g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
 def name_lines(axes: Any, ends: Sequence[tuple[str, float, float]], gap: float = 0.085) -> None:
     """Write each line's name right of its last point, `(name, x, y)`, at least `gap` of the axes' height apart."""
     to_height = axes.transData + axes.transAxes.inverted()
-    lowest = -1.0
-    for name, x, y in sorted(ends, key=lambda end: end[2]):
-        lowest = max(to_height.transform((x, y))[1], lowest + gap)
+    ends = sorted(ends, key=lambda end: end[2])
+    heights: list[float] = []
+    for _, x, y in ends:
+        heights.append(
+            max(to_height.transform((x, y))[1], heights[-1] + gap if heights else 0.035)
+        )  # not on the axis itself
+    ceiling = 1.0
+    for place in reversed(range(len(heights))):
+        heights[place] = min(heights[place], ceiling)
+        ceiling = heights[place] - gap
+    for (name, x, _), height in zip(ends, heights, strict=True):
         axes.annotate(
             name,
-            xy=(x, lowest),
+            xy=(x, height),
             xycoords=("data", "axes fraction"),
             xytext=(9, 0),
             textcoords="offset points",

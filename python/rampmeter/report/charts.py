@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib import pyplot, rc_context
 from matplotlib.lines import Line2D
 
-from rampmeter.figures.style import COLOURS, RULES
+from rampmeter.figures.style import COLOURS, RULES, markers, plain_log
 from rampmeter.report.sweep import Row, Sweep, deviation, grouped, mean
 
 OTHERS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A"]
@@ -70,12 +70,13 @@ def over_the_sweep(sweep: Sweep) -> Chart | None:
     bars = f"; bars are the standard deviation over {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
     along = f"Against {sweep.along}" if sweep.along is not None else "One bar a line of the sweep"
     height, legend = (2.9, lines) if sweep.along is not None else (0.7 + 0.3 * len(lines), {})
-    return chart("Over the sweep", f"{along}{bars}.", panels, legend, height)
+    return chart("Over the sweep", f"{along}{bars}.", panels, legend, height, marked=True)
 
 
 def draw_along(sweep: Sweep, lines: dict[str, str], rows: list[Row], column: str, unit: float) -> Callable[[Any], None]:
     """Draw lines along an axis."""
     along = sweep.along or ""
+    marks = markers(lines)
 
     def draw(axes: Any) -> None:
         for name, of_line in grouped(rows, sweep.name).items():
@@ -83,10 +84,12 @@ def draw_along(sweep: Sweep, lines: dict[str, str], rows: list[Row], column: str
             found = [(at, mean(some, column), deviation(some, column)) for at, some in sorted(points.items())]
             shown = [(at, unit * value, unit * spread) for at, value, spread in found if value is not None]
             if shown:
-                axes.errorbar(*zip(*shown, strict=True), marker="o", capsize=2.5, elinewidth=1, color=lines[name])
+                looks = {"marker": marks[name], "color": lines[name]}
+                axes.errorbar(*zip(*shown, strict=True), capsize=2.5, elinewidth=1, **looks)
         places = sorted({row[along] for row in rows})
         if places[0] > 0 and places[-1] >= 30 * places[0]:
             axes.set_xscale("log")
+            plain_log(axes.xaxis)
             axes.minorticks_off()
         if len(places) <= 8:
             axes.set_xticks(places, [f"{place:g}" for place in places])
@@ -122,7 +125,7 @@ def responses(sweep: Sweep) -> Chart | None:
             times = sorted(1e3 * row["response_s"] for row in of_line)
             axes.step(times, [100 * (n + 1) / len(times) for n in range(len(times))], where="post", color=lines[name])
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:,g}")
+        plain_log(axes.xaxis)
         axes.set_xlabel("response (ms)")
         axes.set_ylim(0, 100)
 
@@ -198,8 +201,16 @@ def colours(sweep: Sweep, rows: list[Row]) -> dict[str, str]:
     return {name: known.get(name) or next(free) for name in names}
 
 
-def chart(title: str, note: str, panels: list[Panel], legend: dict[str, str], height: float = 2.9) -> Chart:
-    """Set panels two in a row, each `height` inches high, with one legend for all."""
+def chart(
+    title: str,
+    note: str,
+    panels: list[Panel],
+    legend: dict[str, str],
+    height: float = 2.9,
+    *,
+    marked: bool = False,
+) -> Chart:
+    """Set panels two in a row, each `height` inches high, with one legend for all, of `marked` lines or plain ones."""
     rows = (len(panels) + 1) // 2
     with rc_context({**RULES, "svg.fonttype": "path"}):
         figure = pyplot.figure(figsize=(9.6, height * rows + 0.4), layout="constrained")
@@ -208,7 +219,8 @@ def chart(title: str, note: str, panels: list[Panel], legend: dict[str, str], he
             draw(axes)
             axes.set_title(name)
         if len(legend) > 1:
-            handles = [Line2D([], [], color=colour) for colour in legend.values()]
+            marks = markers(legend) if marked else {}
+            handles = [Line2D([], [], color=colour, marker=marks.get(name)) for name, colour in legend.items()]
             figure.legend(handles, list(legend), loc="outside upper left", ncols=min(6, len(legend)))
         written = BytesIO()
         figure.savefig(written, format="svg", metadata={"Date": None})

@@ -45,7 +45,7 @@ img { width: 100%; height: auto }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .87rem }
 th, td { padding: .25rem .75rem .25rem 0; text-align: right; white-space: nowrap; border-bottom: 1px solid #e4e7ea }
-th { color: #4c5760; font-weight: 600; border-bottom-color: #aab3ba }
+th { white-space: normal; vertical-align: bottom; color: #4c5760; font-weight: 600; border-bottom-color: #aab3ba }
 .word { text-align: left }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1.2rem; margin: 1rem 0 }
 dt { color: #4c5760 }
@@ -101,12 +101,13 @@ def picture(chart: Chart) -> str:
 
 
 def table(sweep: Sweep, columns: Sequence[Column], rows: list[Row]) -> str:
-    """Write a row for every point but the seed."""
+    """Write a row for every point but the seed, without axes that have one value: the list above has those."""
     shown = [column for column in columns if any(row[column[1]] is not None for row in rows)]
-    head = "".join(f'<th class="word">{escape(axis)}</th>' for axis in sweep.axes)
+    axes = [axis for axis in sweep.axes if len(sweep.run.about["axes"][axis]) > 1] or sweep.axes
+    head = "".join(f'<th class="word">{escape(axis)}</th>' for axis in axes)
     head += "".join(f"<th>{escape(heading)}</th>" for heading, *_ in shown)
     body = ""
-    for point, some in grouped(rows, lambda row: tuple(row[axis] for axis in sweep.axes)).items():
+    for point, some in grouped(rows, lambda row: tuple(row[axis] for axis in axes)).items():
         cells = "".join(f'<td class="word">{escape(str(value))}</td>' for value in point)
         cells += "".join(f"<td>{cell(column, some)}</td>" for column in shown)
         body += f"<tr>{cells}</tr>\n"

@@ -59,6 +59,8 @@ pub struct Config {
     pub min_delay_expiry: Duration,
     /// Share of the least round-trip time that stands in for the least one-way delay; 0.5 is a symmetric path.
     pub forward_share: f64,
+    /// Compete as TCP would with flows that don't give way.
+    pub compete: bool,
     /// Compensate less while compensation does not help (section 3.5).
     pub tit_for_tat: bool,
     /// Round trips without effect until then (section 3.5: "several").
@@ -123,6 +125,7 @@ impl Default for Config {
             settle: 1.0,
             min_delay_expiry: Duration::from_secs(10),
             forward_share: 0.5,
+            compete: true,
             tit_for_tat: true,
             tit_for_tat_after: 4,
             tit_for_tat_divisor: 10.0,
@@ -156,6 +159,7 @@ impl Config {
             level: 0.9,
             tolerance: 0.0,
             clear_after: None,
+            compete: false,
             least_probe: 0.0,
             pair: false,
             fill: None,
@@ -193,6 +197,7 @@ impl Settings for Config {
         within("gap_gain", self.gap_gain, 0.0, 1.0)?;
         within("overrun", self.overrun, 0.0, 1e3)?;
         within("tolerance", self.tolerance, 0.0, 1e3)?;
+        within("of_buffer", self.of_buffer, 0.0, 1e3)?;
         within("clear_share", self.clear_share, 0.01, 1.0)?;
         within("clear_rounds", self.clear_rounds, 0.5, 10.0)?;
         within("fill", self.fill.unwrap_or(1.0), 0.1, 4.0)?;

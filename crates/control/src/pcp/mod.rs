@@ -60,6 +60,7 @@ mod memory;
 mod pace;
 mod probe;
 mod queue;
+mod rivals;
 mod search;
 mod tit_for_tat;
 
@@ -82,6 +83,7 @@ use self::memory::Memory;
 use self::pace::Spacing;
 use self::probe::{Probe, Verdict};
 use self::queue::{Count, Queue, View};
+use self::rivals::Rivals;
 use self::search::Search;
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
@@ -124,6 +126,7 @@ pub struct Pcp {
     view: View,
     clearing: Clearing,
     compensation: Compensation,
+    rivals: Rivals,
     memory: Memory,
     spacing: Spacing,
     /// Trains in a row of which nothing came back.
@@ -151,6 +154,7 @@ impl Algorithm for Pcp {
             view: View::default(),
             clearing: Clearing::default(),
             compensation: Compensation::new(),
+            rivals: Rivals::default(),
             memory: Memory::default(),
             spacing: Spacing::default(),
             unheard: 0,
@@ -195,6 +199,9 @@ impl Pcp {
     fn poll(&mut self, now: Time) {
         self.clearing.poll(now);
         match self.phase {
+            Phase::Waiting(until) if now >= until && self.rivals.is_competing() => {
+                self.phase = Phase::Waiting(now + self.rtt);
+            }
             Phase::Waiting(until) if now >= until => match self.ask(now) {
                 Some(test) => {
                     let packets = if self.base.is_some() { self.config.train } else { self.config.chunks };
@@ -366,10 +373,18 @@ impl Pcp {
         self.view = View { noise: view.noise.min(self.config.most_noise), ..view };
         let Some(base) = self.base else { return };
         let near = self.packet_time(base).scale(0.5).max(self.view.noise);
+        if self.config.compete {
+            self.rivals.observe(now, view.least, near);
+        }
         if let Some(until) = self.clearing.begins(&self.config, now, self.rtt, view.least, near) {
+            self.rivals.on_clearing(now, self.rtt, view.least);
             self.phase = Phase::Waiting(until);
         }
-        if !self.clearing.is_on() {
+        if self.rivals.is_competing() {
+            let packets = self.rivals.round_trips(now, self.rtt);
+            let grown = base + Rate::of(self.packet, self.rtt).scale(packets);
+            self.base = Some(grown.min(self.config.fastest));
+        } else if !self.clearing.is_on() {
             let pressure = self.pressure(base);
             let cut = self.compensation.cut(&self.config, now, self.rtt, view.level, pressure);
             if cut > 0.0 {
@@ -400,6 +415,7 @@ impl Controller for Pcp {
         self.view = View::default();
         self.clearing = Clearing::new(now);
         self.compensation = Compensation::new();
+        self.rivals = Rivals::default();
         self.restart(now, first);
     }
 
@@ -454,6 +470,9 @@ impl Controller for Pcp {
             self.queue.on_loss(now);
         }
         if persistent {
+            self.base = self.base.map(|base| base.scale(0.5).max(self.least()));
+        }
+        if loss.kind != LossKind::Ecn && self.rivals.halves(now, self.rtt) {
             self.base = self.base.map(|base| base.scale(0.5).max(self.least()));
         }
         let active = !matches!(self.phase, Phase::Waiting(_));

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{
     CloseReason, Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, SendBuffer, Statistics,
@@ -59,7 +60,7 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(controller: &str, config: &Config, seed: u64) -> Self {
-        let factory = Registry::default().factory(controller, &toml::Table::new()).unwrap();
+        let factory = factory(controller);
         let end = |accept: Option<Config>, salt: u64| {
             let factory = factory.clone();
             let mut made = 0;
@@ -208,7 +209,12 @@ impl Pair {
 
 /// The controller called `name`.
 pub fn controller(name: &str, seed: u64) -> AnyController {
-    Registry::default().factory(name, &toml::Table::new()).unwrap()(Stream::from_seed(seed))
+    factory(name)(Stream::from_seed(seed))
+}
+
+fn factory(name: &str) -> Factory {
+    let settings = if name == "fixed-rate" { "rate = '1 Mb/s'" } else { "" };
+    Registry::default().factory(name, &settings.parse().unwrap()).unwrap()
 }
 
 /// Bytes that are recognisably out of place anywhere but where they belong.
