@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -286,12 +288,35 @@ fn claims_that_fail_or_are_open_are_told_with_their_texts_and_notes() {
 
 #[test]
 fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
-    let desk = Desk::new("no_python");
+    // Neither this command nor where it runs may be below a checkout, which could have a Python.
+    let away = std::env::temp_dir().join(format!("rampmeter-no-python-{}", std::process::id()));
+    std::fs::create_dir_all(&away).unwrap();
+    std::fs::copy(RAMPMETER, away.join("rampmeter")).unwrap();
     for arguments in [&["figure", "pcp.4"][..], &["report", "runs/some"]] {
-        let mut command = Command::new(RAMPMETER);
-        let output = command.args(arguments).current_dir(&desk.0).env("PATH", "").output().unwrap();
+        let mut command = Command::new(away.join("rampmeter"));
+        let output = command.args(arguments).current_dir(&away).env("PATH", "").output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains("make python"), "{}", text(&output.stderr));
+    }
+    std::fs::remove_dir_all(&away).unwrap();
+}
+
+#[test]
+fn the_python_of_the_commands_checkout_draws_anywhere() {
+    let (desk, elsewhere) = (Desk::new("checkouts_python"), Desk::new("elsewhere"));
+    let (bin, target) = (desk.0.join(".venv/bin"), desk.0.join("target/release"));
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::create_dir_all(&target).unwrap();
+    std::fs::write(bin.join("python"), "#!/bin/sh\necho \"$@\"\n").unwrap();
+    std::fs::set_permissions(bin.join("python"), Permissions::from_mode(0o755)).unwrap();
+    std::fs::copy(RAMPMETER, target.join("rampmeter")).unwrap();
+    for (arguments, said) in [
+        (&["figure", "pcp.4", "--quick"][..], "-m rampmeter.figures pcp.4 --quick\n"),
+        (&["figure", "pcp.4", "--help"], "-m rampmeter.figures pcp.4 --help\n"),
+        (&["report", "runs/some"], "-m rampmeter.report -- runs/some\n"),
+    ] {
+        let output = Command::new(target.join("rampmeter")).args(arguments).current_dir(&elsewhere.0).output().unwrap();
+        assert_eq!(text(&output.stdout), said, "{}", text(&output.stderr));
     }
 }
 
@@ -303,5 +328,6 @@ fn help_teaches() {
     assert!(text(&output.stdout).contains("--world emulated"));
     let run = text(&desk.rampmeter(&["run", "--help"]).stdout);
     assert!(run.contains("--fresh") && run.contains("instead of going on with an interrupted run"), "{run}");
+    assert!(text(&desk.rampmeter(&["figure", "--help"]).stdout).contains("rampmeter figure pcp.4 --help"));
     assert!(text(&desk.rampmeter(&["controllers"]).stdout).contains("newreno"));
 }
