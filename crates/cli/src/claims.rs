@@ -139,12 +139,10 @@ fn look(verdict: &Verdict<'_>, quick: bool) -> Option<String> {
         Status::Open => "open",
         Status::Holds => return None,
     };
-    let mut text = format!("{word:<8}{}: {}\n", claim.id, claim.text);
+    let first = format!("{word:<8}{}: {}\n", claim.id, claim.text);
     let holds = (word == "news").then_some("is marked open and holds here");
-    for more in holds.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref()) {
-        text += &format!("        {more}\n");
-    }
-    Some(text)
+    let more = holds.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
+    Some(std::iter::once(first).chain(more.map(|more| format!("        {more}\n"))).collect())
 }
 
 /// Four digits are as many as runs give.

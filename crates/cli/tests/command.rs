@@ -80,7 +80,7 @@ impl Serving {
         let printed = BufReader::new(child.stdout.take().unwrap());
         let mut serving = Self { child, address: String::new(), printed };
         let line = serving.line();
-        serving.address = line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap().to_owned();
+        serving.address.push_str(line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap());
         serving
     }
 
