@@ -1,5 +1,5 @@
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rampmeter.running import Value
 
@@ -16,4 +16,5 @@ def run(
     jobs: int | None,
     out: str | os.PathLike[str],
     program: str | os.PathLike[str],
+    watch: Callable[[int, int, float | None], object],
 ) -> None: ...

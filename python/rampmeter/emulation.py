@@ -11,28 +11,53 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
+from tempfile import TemporaryFile
 from typing import Any
 
 
-def run(engine: Any, path: str, axes: Sequence[tuple[str, Sequence[Any]]], out: str) -> None:
-    """Run `engine.run` in the emulated world and in another process; raises what it raises."""
+def run(
+    engine: Any,
+    path: str,
+    axes: Sequence[tuple[str, Sequence[Any]]],
+    out: str,
+    watch: Callable[[int, int, float | None], object],
+) -> None:
+    """Run `engine.run` in the emulated world and in another process; raises what it raises.
+
+    The other process says a JSON list a line: how far it is, each time that `watch` is to be called, and its answer.
+    """
     request = json.dumps([engine.__file__, path, axes, out], default=_plain)
     command = [sys.executable, "-I", __file__]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
+    answer: list[Any] = []
+    with (
+        TemporaryFile("w+") as trouble,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=trouble, text=True) as child,
+    ):
+        assert child.stdin is not None
+        assert child.stdout is not None
         try:
-            answer, trouble = child.communicate(request)
+            # A process that ends without listening has left its reason in `trouble`.
+            with suppress(BrokenPipeError), child.stdin as asking:
+                asking.write(request)
+            for line in child.stdout:
+                kind, *said = json.loads(line)
+                if kind == "progress":
+                    watch(*said)
+                else:
+                    answer = said
         except KeyboardInterrupt:
             child.send_signal(signal.SIGINT)  # a terminal has told it already, a notebook has not
             raise
-    if not answer:
-        why = trouble.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
-        raise engine.WorldError(f"the process that emulates ended without an answer: {why[0]}")
-    error, message = json.loads(answer)
+        child.wait()
+        if not answer:
+            trouble.seek(0)
+            why = trouble.read().strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
+            raise engine.WorldError(f"the process that emulates ended without an answer: {why[0]}")
+    error, message = answer
     if error is not None:
         raise getattr(engine, error)(message)
 
@@ -54,10 +79,14 @@ def _serve() -> None:
     engine.enter_user_namespace()
     answer: tuple[str | None, str] = (None, "")
     try:
-        engine.run(path, "emulated", axes, None, out, file)
+        engine.run(path, "emulated", axes, None, out, file, lambda *progress: _say("progress", *progress))
     except (engine.ScenarioError, engine.WorldError) as error:
         answer = (type(error).__name__, str(error))
-    json.dump(answer, sys.stdout)
+    _say("answer", *answer)
+
+
+def _say(*words: Any) -> None:
+    print(json.dumps(words), flush=True)
 
 
 if __name__ == "__main__":

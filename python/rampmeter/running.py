@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ def run(
     root or user namespaces, and a `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
-    there, and points that it already has are not run again.
+    there, and a run that was interrupted goes on from it. A terminal and a notebook show how far it is.
 
     Raises:
         ScenarioError: the file or a value is wrong; the message says what, where, and what would be right.
@@ -88,9 +89,9 @@ def run(
     values = [(axis, _listed(axis, given)) for axis, given in axes.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
         if world == "emulated":
-            emulation.run(_engine, os.fspath(path), values, os.fspath(folder))
+            emulation.run(_engine, os.fspath(path), values, os.fspath(folder), _show)
         else:
-            _engine.run(path, world, values, jobs, folder, _engine.__file__)
+            _engine.run(path, world, values, jobs, folder, _engine.__file__, _show)
         return Run.read(folder)
 
 
@@ -100,3 +101,11 @@ def _listed(axis: str, given: Value | Iterable[Value]) -> list[Value]:
     if isinstance(given, Iterable):
         return list(given)
     raise ScenarioError(f"{axis}={given}: give a value, or a list of them, for example {axis}=[1, 2]")
+
+
+def _show(done: int, total: int, left: float | None) -> None:
+    """Write how far a run is over what was written last, where somebody looks."""
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        return
+    text = f"{done} of {total} runs" + ("" if left is None else f", {left:.0f} s left")
+    print(f"\r{text:40}", end="\n" if done == total else "", file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ import pytest
 
 from rampmeter import run
 from rampmeter.figures import FIGURES, style
+from rampmeter.figures import figure as figures
 from rampmeter.figures.figure import studies
 
 
@@ -58,3 +59,18 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "pcp.4" in result.stderr
+
+
+def test_the_studies_may_be_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = FIGURES["pcp.4"]
+    scenario = tmp_path / "theirs" / figure.scenario
+    scenario.parent.mkdir(parents=True)
+    shortened(studies() / figure.scenario, scenario.parent)
+    command = [sys.executable, "-m", "rampmeter.figures", "pcp.4", "--seeds", "1", "--studies", "theirs"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.stdout.splitlines() == ["runs/figures/pcp.4.png", "runs/figures/pcp.4.svg"], result.stderr
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(figures, "__file__", str(tmp_path / "a/b/c/figure.py"))
+    with pytest.raises(FileNotFoundError, match="--studies DIR"):
+        studies()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def test_what_is_wrong_is_said_in_one_line(first_light: Path, tmp_path: Path) ->
         (first_light, {"sed": 1}, "did you mean `seed`"),
         (first_light, {"scheme": "tpc"}, "did you mean `"),
         (first_light, {"seed": []}, "give it one or more"),
+        (first_light, {"seed": None}, "seed=None: give a value, or a list of them"),
     ]:
         with pytest.raises(rampmeter.ScenarioError) as error:
             rampmeter.run(path, **axes)  # type: ignore[arg-type]
@@ -64,14 +66,41 @@ def test_a_run_folder_can_be_kept_and_read_again(first_light: Path, tmp_path: Pa
         rampmeter.run(first_light, out=tmp_path / "kept", scheme="pcp")
 
 
-def test_the_emulated_world_runs_in_a_process_of_its_own(first_light: Path, tmp_path: Path) -> None:
-    brief = tmp_path / "brief.toml"
-    text = first_light.read_text()
+def brief(scenario: Path, folder: Path) -> Path:
+    """Write the scenario without the time that statistics take."""
+    path = folder / "brief.toml"
+    text = scenario.read_text()
     for key, value in {"duration": "2 s", "warmup": "0 s", "drain": "3 s"}.items():
         text = re.sub(f"^{key} = .*$", f'{key} = "{value}"', text, flags=re.MULTILINE)
-    brief.write_text(text)
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("world", ["simulated", "emulated"])
+def test_a_terminal_shows_how_far_a_run_is(
+    world: str, first_light: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = brief(first_light, tmp_path)
+    for watched in [False, True]:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda watched=watched: watched)
+        try:
+            rampmeter.run(short, world, scheme="tcp", seed=[1, 2])
+        except rampmeter.WorldError as error:
+            if "no emulated network here" not in str(error):
+                raise
+            pytest.skip(str(error))
+        said = capsys.readouterr().err
+        steps = [step.strip() for step in said.split("\r") if step]
+        if watched:
+            assert [step.split(",")[0] for step in steps] == ["0 of 2 runs", "1 of 2 runs", "2 of 2 runs"]
+            assert said.endswith("\n")
+        else:
+            assert said == ""
+
+
+def test_the_emulated_world_runs_in_a_process_of_its_own(first_light: Path, tmp_path: Path) -> None:
     try:
-        result = rampmeter.run(brief, "emulated", scheme="tcp", out=tmp_path / "kept")
+        result = rampmeter.run(brief(first_light, tmp_path), "emulated", scheme="tcp", out=tmp_path / "kept")
     except rampmeter.WorldError as error:
         if "no emulated network here" not in str(error):
             raise

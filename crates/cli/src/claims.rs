@@ -103,7 +103,7 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// A row a claim, then what deserves a look: claims that broke, that do not hold, that hold by now, that were not judged.
+/// A row a claim, then what each claim says that fails or is open, and why those were not judged that were not.
 fn report(verdicts: &[Verdict<'_>], quick: bool) -> String {
     let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
     let rows: Vec<Vec<String>> = verdicts
@@ -121,23 +121,28 @@ fn report(verdicts: &[Verdict<'_>], quick: bool) -> String {
             ]
         })
         .collect();
-    let looks = verdicts.iter().filter_map(|verdict| {
-        let claim = verdict.claim;
-        let (id, text) = (&claim.id, &claim.text);
-        if verdict.is_broken() {
-            return Some(format!("BROKEN  {id}: {text}\n"));
-        } else if verdict.is_news() {
-            // A few runs of one seed change no status.
-            return (!quick).then(|| format!("news    {id} is marked open and holds here: {text}\n"));
-        } else if let Some(reason) = &verdict.reason {
-            return Some(format!("skipped {id}: {reason}\n"));
-        }
-        let note = claim.note.as_ref().filter(|_| verdict.holds == Some(false))?;
-        Some(format!("open    {id}: {text}\n        {note}\n"))
-    });
-    let text = format!("{}\n{}", table(&head, &rows), looks.collect::<String>());
+    let looks: String = verdicts.iter().filter_map(|verdict| look(verdict, quick)).collect();
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
-    text + &format!("\n{holding} hold, {failing} do not, {} not judged\n", count(verdicts, None))
+    let unjudged = count(verdicts, None);
+    format!("{}\n{looks}\n{holding} hold, {failing} do not, {unjudged} not judged\n", table(&head, &rows))
+}
+
+/// What to say of a claim below the table; nothing of one that holds as it is said to.
+fn look(verdict: &Verdict<'_>, quick: bool) -> Option<String> {
+    let claim = verdict.claim;
+    // Fewer and shorter runs than those that a status is given by cannot contradict it.
+    let word = match claim.status {
+        _ if verdict.holds.is_none() => "skipped",
+        _ if verdict.is_broken() && quick => "fails",
+        _ if verdict.is_broken() => "BROKEN",
+        _ if verdict.is_news() && !quick => "news",
+        Status::Open => "open",
+        Status::Holds => return None,
+    };
+    let first = format!("{word:<8}{}: {}\n", claim.id, claim.text);
+    let holds = (word == "news").then_some("is marked open and holds here");
+    let more = holds.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
+    Some(std::iter::once(first).chain(more.map(|more| format!("        {more}\n"))).collect())
 }
 
 /// Four digits are as many as runs give.

@@ -69,20 +69,24 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// A line a transfer. The name comes from a stranger, so nothing in it reaches the terminal raw.
 fn tell(served: &Served) {
-    let Served { peer, name, controller, ended, seconds, .. } = served;
-    let amount = amount(served.bytes, *seconds, served.bytes as f64 * 8.0 / seconds.max(1e-9));
-    let how = if *ended == "finished" { String::new() } else { format!(", {ended}") };
-    println!("{peer} {name:?}: {amount}, {controller}{how}");
+    let amount = amount(served.bytes, served.seconds, served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
+    let how = match (served.ended, &served.refusal) {
+        (_, Some(reason)) => format!("refused: {reason}"),
+        ("finished", None) => amount,
+        (ended, None) => format!("{ended} after {amount}"),
+    };
+    println!("{} {:?}: {how}, {}", served.peer, served.name, served.controller);
 }
 
-/// How much, in what time, how fast: to the four digits that anyone reads.
+/// How much, in what time, how fast.
 fn amount(bytes: u64, seconds: f64, bps: f64) -> String {
-    let digits = |value: f64| {
-        let unit = 10_f64.powf((value.max(1.0).log10().floor() - 3.0).max(0.0));
-        (value / unit).round() * unit
-    };
-    let (bytes, rate) = (Bytes::new(digits(bytes as f64) as u64), Rate::from_bps_f64(digits(bps)));
-    format!("{bytes} in {seconds:.2} s, {rate}")
+    let (bytes, rate) = (Bytes::new(rounded(bytes as f64) as u64), Rate::from_bps_f64(rounded(bps)));
+    format!("{bytes} in {} s, {rate}", rounded(seconds))
+}
+
+/// To the four significant digits that anyone reads.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
 }
 
 pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
@@ -103,10 +107,10 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
         println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?);
     } else {
         println!(
-            "{}: {}, loss {:.2}%, {}, blake3 {}",
+            "{}: {}, loss {}%, {}, blake3 {}",
             report.path.display(),
             amount(report.bytes, report.seconds, report.goodput_bps),
-            report.loss * 100.0,
+            rounded(report.loss * 100.0),
             report.controller,
             report.blake3
         );
@@ -120,9 +124,9 @@ mod tests {
 
     #[test]
     fn amounts_have_four_digits() {
-        assert_eq!(amount(250_000, 0.2, 10_000_000.4), "250 kB in 0.20 s, 10 Mb/s");
-        assert_eq!(amount(123_456_789, 10.004, 98_726_123.0), "123.5 MB in 10.00 s, 98.73 Mb/s");
-        assert_eq!(amount(0, 0.0, 0.0), "0 B in 0.00 s, 0 b/s");
+        assert_eq!(amount(250_000, 0.2, 10_000_000.4), "250 kB in 0.2 s, 10 Mb/s");
+        assert_eq!(amount(123_456_789, 10.004, 98_726_123.0), "123.5 MB in 10 s, 98.73 Mb/s");
+        assert_eq!(amount(0, 0.0, 0.0), "0 B in 0 s, 0 b/s");
     }
 
     #[test]

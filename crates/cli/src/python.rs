@@ -9,6 +9,7 @@ use crate::failure::Failure;
 
 /// What `rampmeter figure` takes: passed on as it is.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "The figures, and the options that they take: rampmeter figure pcp.4 --help")]
 pub(crate) struct FigureArgs {
     /// The figure and its options, for example: pcp.4 --seeds 1 --out runs/figures; without any, the list
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -39,21 +40,28 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
 
 /// A Python with the package, and the command that runs its module `name`.
 fn module(name: &str) -> Result<(PathBuf, Command), Failure> {
-    // A checkout's own environment first: it has this very version of the package.
-    let local = PathBuf::from(".venv/bin/python");
-    let python = if local.exists() { local } else { PathBuf::from("python3") };
+    let python = checkouts_python().unwrap_or_else(|| PathBuf::from("python3"));
     let module = format!("rampmeter.{name}");
     let has_it = Command::new(&python).args(["-c", &format!("import {module}")]).output();
     if !has_it.is_ok_and(|output| output.status.success()) {
         return Err(Failure::failed(format!(
             "this needs the Python package `rampmeter` with matplotlib, and {} does not have them; in a checkout \
-             `make python` installs both",
+             `make python` installs both; elsewhere a python3 that has them must come first in PATH",
             python.display()
         )));
     }
     let mut command = Command::new(&python);
     command.args(["-m", &module]);
     Ok((python, command))
+}
+
+/// The Python of the checkout that we stand in, or that this command lies in: it has this very version of the package.
+/// What else lies above where we stand may be a stranger's.
+fn checkouts_python() -> Option<PathBuf> {
+    let (here, command) = (std::env::current_dir(), std::env::current_exe());
+    let above = command.iter().flat_map(|command| command.ancestors().skip(1));
+    let mut paths = here.iter().map(PathBuf::as_path).chain(above).map(|folder| folder.join(".venv/bin/python"));
+    paths.find(|python| python.exists())
 }
 
 fn run(python: &Path, command: &mut Command) -> Result<ExitCode, Failure> {

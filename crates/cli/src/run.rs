@@ -103,7 +103,10 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     }
     let summaries: Vec<&Summary> = results.iter().filter_map(Finished::summary).collect();
     if summaries.is_empty() {
-        return Err(Failure::failed("nothing ran: all of it was skipped"));
+        let (world, all) = (world.name(), results.len());
+        return Err(Failure::failed(format!(
+            "nothing ran: the {world} world can do none of the {all} runs, see above"
+        )));
     }
     if let Some(warning) = lateness(&summaries) {
         eprintln!("rampmeter: {warning}");

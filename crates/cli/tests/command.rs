@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -11,6 +13,7 @@ use common::{Desk, RAMPMETER, SMALL, text};
 #[test]
 fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
     let desk = Desk::new("bad_input");
+    std::fs::create_dir(desk.0.join("empty")).unwrap();
     let wrong = [("key.toml", "delay = \"10 ms\"", "dellay = \"10 ms\""), ("rate.toml", "40 Mb/s", "40 MB/s")];
     for (file, right, wrong) in wrong {
         std::fs::write(desk.0.join(file), SMALL.replacen(right, wrong, 1)).unwrap();
@@ -23,7 +26,9 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
         (&["run", "small.toml", "--set", "scheme=tpc"], "did you mean `tcp`"),
         (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
         (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
+        (&["run", "small.toml", "--set", "=1"], "--set load=0.3,0.6"),
         (&["claims", "--studies", "nowhere"], "say where the studies are"),
+        (&["claims", "--studies", "empty"], "empty: no folder in it has a claims.toml"),
         (&["get", "not-an-address"], "HOST:PORT/NAME"),
         (&["serve", "no/such/directory"], "no/such/directory"),
     ] {
@@ -34,6 +39,21 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
         assert!(message.starts_with("rampmeter: "), "{arguments:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_flag_with_a_value_that_it_cannot_have_says_which() {
+    let desk = Desk::new("bad_flag");
+    for (arguments, flag, right) in [
+        (&["run", "small.toml", "--jobs", "0"][..], "--jobs <N>", "a whole number from 1"),
+        (&["claims", "--jobs", "0"], "--jobs <N>", "a whole number from 1"),
+        (&["serve", ".", "--listen", "localhost"], "--listen <HOST:PORT>", "write for example 127.0.0.1:7267"),
+    ] {
+        let output = desk.rampmeter(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(flag) && message.contains(right), "{arguments:?}: {message}");
     }
 }
 
@@ -50,18 +70,25 @@ struct Serving {
     child: Child,
     address: String,
     /// It ends when nobody reads what it prints.
-    _printed: BufReader<ChildStdout>,
+    printed: BufReader<ChildStdout>,
 }
 
 impl Serving {
     fn start(desk: &Desk, arguments: &[&str]) -> Self {
         let mut command = desk.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap());
+        let mut serving = Self { child, address: String::new(), printed };
+        let line = serving.line();
+        serving.address.push_str(line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap());
+        serving
+    }
+
+    /// The next line that it prints.
+    fn line(&mut self) -> String {
         let mut line = String::new();
-        let mut printed = BufReader::new(child.stdout.take().unwrap());
-        printed.read_line(&mut line).unwrap();
-        let address = line.split(' ').find(|word| word.starts_with("127.0.0.1:")).unwrap().to_owned();
-        Self { child, address, _printed: printed }
+        self.printed.read_line(&mut line).unwrap();
+        line
     }
 }
 
@@ -102,6 +129,32 @@ fn get_names_the_controller_of_the_files_sender() {
 }
 
 #[test]
+fn a_transfer_is_a_line_of_short_numbers_at_both_ends() {
+    let desk = Desk::new("transfer_lines");
+    std::fs::write(desk.0.join("large"), vec![7; 1_234_567]).unwrap();
+    let mut server = Serving::start(&desk, &[]);
+    let url = format!("{}/large", server.address);
+    let got = text(&desk.rampmeter(&["get", &url, "-o", "copy"]).stdout);
+    let json = desk.rampmeter(&["get", &url, "-o", "copy", "--json"]).stdout;
+    let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let hash = report["blake3"].as_str().unwrap();
+    assert!(got.starts_with("copy: 1.235 MB in ") && got.ends_with(&format!(" blake3 {hash}\n")), "{got}");
+
+    let served = server.line();
+    assert!(served.contains(" \"large\": 1.235 MB in ") && served.ends_with(" newreno\n"), "{served}");
+    for line in [got.split(" blake3 ").next().unwrap(), &served] {
+        for number in line.split([' ', ',', '%']).filter(|word| word.parse::<f64>().is_ok()) {
+            let digits = number.replace('.', "");
+            assert!(digits.trim_start_matches('0').len() <= 4, "{number} in {line}");
+        }
+    }
+    server.line(); // of the second time
+    assert_eq!(desk.rampmeter(&["get", &format!("{}/none", server.address)]).status.code(), Some(1));
+    let refused = server.line();
+    assert!(refused.contains(" \"none\": refused: ") && refused.contains("no such file"), "{refused}");
+}
+
+#[test]
 fn json_is_all_there_is_on_standard_output_and_has_every_figure() {
     let desk = Desk::new("json");
     let output = desk.rampmeter(&["run", "small.toml", "--seed", "7", "--json"]);
@@ -123,6 +176,25 @@ fn json_is_all_there_is_on_standard_output_and_has_every_figure() {
 }
 
 #[test]
+fn a_sweep_of_which_nothing_can_run_fails_and_says_why() {
+    let desk = Desk::new("all_skipped");
+    let both = SMALL.replace("[\"tcp\"]", "[\"tcp\", \"linux\"]") + "[scheme.linux]\nkernel = \"cubic\"\n";
+    std::fs::write(desk.0.join("both.toml"), both).unwrap();
+    let some = desk.rampmeter(&["run", "both.toml"]);
+    assert!(
+        some.status.success() && text(&some.stderr).contains("skipped scheme = \"linux\""),
+        "{}",
+        text(&some.stderr)
+    );
+    for format in [&[][..], &["--json"]] {
+        let none = desk.rampmeter(&[&["run", "both.toml", "--set", "scheme=linux"], format].concat());
+        let said = text(&none.stderr);
+        assert_eq!((none.status.code(), text(&none.stdout)), (Some(1), String::new()), "{said}");
+        assert!(said.contains("--world emulated") && said.ends_with("none of the 2 runs, see above\n"), "{said}");
+    }
+}
+
+#[test]
 fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
     let desk = Desk::new("threads");
     for jobs in ["1", "2"] {
@@ -141,14 +213,110 @@ fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
     assert!(compared >= 3, "{compared} tables");
 }
 
+/// What the claims of the file are judged with: two that hold, marked `holds` and `open`, one of each that does not.
+const CLAIMS: &str = r#"
+[[claim]]
+id = "kept"
+where = "here"
+text = "Transfers take a while"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.response_mean_s", in = { RTT = 0.024 } }
+expect = { above = 1.0 }
+status = "holds"
+
+[[claim]]
+id = "lost"
+where = "here"
+text = "Transfers take no time"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.response_mean_s", in = { RTT = 0.024 } }
+expect = { below = 1.0 }
+status = "holds"
+
+[[claim]]
+id = "near"
+where = "here"
+text = "Transfers take next to no time"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.response_mean_s" }
+expect = { below = 0.001 }
+status = "open"
+note = "light is too slow"
+
+[[claim]]
+id = "reached"
+where = "here"
+text = "Transfers end"
+scenario = "../../small.toml"
+quick = true
+metric = { mean = "flows.response_mean_s" }
+expect = { below = 100.0 }
+status = "open"
+note = "nobody has waited"
+"#;
+
+#[test]
+fn claims_that_fail_or_are_open_are_told_with_their_texts_and_notes() {
+    let desk = Desk::new("claims");
+    std::fs::create_dir_all(desk.0.join("studies/mine")).unwrap();
+    std::fs::write(desk.0.join("studies/mine/claims.toml"), CLAIMS).unwrap();
+    let said = |arguments: &[&str]| {
+        let output = desk.rampmeter(&[&["claims"], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let whole = said(&[]);
+    for line in [
+        "BROKEN  lost: Transfers take no time\n",
+        "open    near: Transfers take next to no time\n        light is too slow\n",
+        "news    reached: Transfers end\n        is marked open and holds here\n        nobody has waited\n",
+        "2 hold, 2 do not, 0 not judged\n",
+    ] {
+        assert!(whole.contains(line), "{line}{whole}");
+    }
+    let kept: Vec<&str> = whole.lines().filter(|line| line.contains("kept")).collect();
+    assert!(kept.len() == 1 && kept[0].matches(" RTT").count() == 2, "the bound and the figure have a unit: {kept:?}");
+
+    let quick = said(&["--quick"]);
+    assert!(!quick.contains("news") && !quick.contains("BROKEN"), "{quick}");
+    assert!(quick.contains("fails   lost: ") && quick.contains("open    reached: "), "{quick}");
+    assert_eq!(desk.rampmeter(&["claims", "--quick", "--strict"]).status.code(), Some(1));
+}
+
 #[test]
 fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
-    let desk = Desk::new("no_python");
+    // Neither this command nor where it runs may be below a checkout, which could have a Python.
+    let away = std::env::temp_dir().join(format!("rampmeter-no-python-{}", std::process::id()));
+    std::fs::create_dir_all(&away).unwrap();
+    std::fs::copy(RAMPMETER, away.join("rampmeter")).unwrap();
     for arguments in [&["figure", "pcp.4"][..], &["report", "runs/some"]] {
-        let mut command = Command::new(RAMPMETER);
-        let output = command.args(arguments).current_dir(&desk.0).env("PATH", "").output().unwrap();
+        let mut command = Command::new(away.join("rampmeter"));
+        let output = command.args(arguments).current_dir(&away).env("PATH", "").output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains("make python"), "{}", text(&output.stderr));
+    }
+    std::fs::remove_dir_all(&away).unwrap();
+}
+
+#[test]
+fn the_python_of_the_commands_checkout_draws_anywhere() {
+    let (desk, elsewhere) = (Desk::new("checkouts_python"), Desk::new("elsewhere"));
+    let (bin, target) = (desk.0.join(".venv/bin"), desk.0.join("target/release"));
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::create_dir_all(&target).unwrap();
+    std::fs::write(bin.join("python"), "#!/bin/sh\necho \"$@\"\n").unwrap();
+    std::fs::set_permissions(bin.join("python"), Permissions::from_mode(0o755)).unwrap();
+    std::fs::copy(RAMPMETER, target.join("rampmeter")).unwrap();
+    for (arguments, said) in [
+        (&["figure", "pcp.4", "--quick"][..], "-m rampmeter.figures pcp.4 --quick\n"),
+        (&["figure", "pcp.4", "--help"], "-m rampmeter.figures pcp.4 --help\n"),
+        (&["report", "runs/some"], "-m rampmeter.report -- runs/some\n"),
+    ] {
+        let output = Command::new(target.join("rampmeter")).args(arguments).current_dir(&elsewhere.0).output().unwrap();
+        assert_eq!(text(&output.stdout), said, "{}", text(&output.stderr));
     }
 }
 
@@ -158,5 +326,8 @@ fn help_teaches() {
     let output = desk.rampmeter(&["--help"]);
     assert!(output.status.success());
     assert!(text(&output.stdout).contains("--world emulated"));
+    let run = text(&desk.rampmeter(&["run", "--help"]).stdout);
+    assert!(run.contains("--fresh") && run.contains("instead of going on with an interrupted run"), "{run}");
+    assert!(text(&desk.rampmeter(&["figure", "--help"]).stdout).contains("rampmeter figure pcp.4 --help"));
     assert!(text(&desk.rampmeter(&["controllers"]).stdout).contains("newreno"));
 }

@@ -29,6 +29,8 @@ fn files_of_any_size_arrive_whole() {
         assert!(!to.path().join(format!("{name}.part")).exists());
         let served = server.next_served();
         assert_eq!((served.name.as_str(), served.bytes, served.ended), (name, len as u64, "finished"));
+        // Both ends saw the same transfer: the connection's last second is not part of it.
+        assert!(served.seconds < report.seconds + 0.2, "{} s here, {} s there", served.seconds, report.seconds);
     }
 }
 
@@ -237,6 +239,8 @@ fn nothing_but_regular_files_below_the_directory_is_served() {
         let error = fetch(server.address, name, &to.path().join("x")).unwrap_err();
         assert!(matches!(error, NetError::Refused { reason, .. } if reason == why), "{name}: {error}");
         assert!(error.to_string().contains(name) && !error.to_string().contains('\n'));
+        let served = server.next_served();
+        assert_eq!((served.name.as_str(), served.ended, served.refusal), (name, "refused", Some(why.to_string())));
     }
     assert!(fs::read_dir(to.path()).unwrap().next().is_none(), "nothing is left behind");
     for name in ["../secret", "sub/../../secret"] {
@@ -345,6 +349,7 @@ fn a_server_that_stops_says_so() {
     server.stop();
     let error = client.join().unwrap().unwrap_err();
     assert!(matches!(error, NetError::BrokenOff { .. }), "{error}");
+    assert_eq!(server.next_served().ended, "aborted");
 }
 
 #[test]

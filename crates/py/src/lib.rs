@@ -17,7 +17,7 @@ use rampmeter_control::Registry;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Scenario, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Folder, Program, StudyError, Sweep};
+use rampmeter_study::{Folder, Program, Progress, StudyError, Sweep};
 
 pyo3::create_exception!(
     rampmeter,
@@ -51,8 +51,10 @@ impl From<AxisValue> for toml::Value {
 }
 
 /// Runs every point of the scenario at `path` and leaves the results in the folder `out`. `program` is the file of this
-/// module: what another build of it left there is not taken over.
+/// module: what another build of it left there is not taken over. `watch` is called, from another thread, with the runs
+/// that are done, all of them, and the seconds left if that is known.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "Python names what it gives")]
 fn run(
     python: Python<'_>,
     path: PathBuf,
@@ -61,6 +63,7 @@ fn run(
     jobs: Option<usize>,
     out: PathBuf,
     program: PathBuf,
+    watch: Py<PyAny>,
 ) -> PyResult<()> {
     let registry = Registry::default();
     let scenario = read(&path, axes, &registry).map_err(|error| refuse(&error))?;
@@ -79,7 +82,8 @@ fn run(
         thread::scope(|scope| {
             let (done, result) = mpsc::sync_channel(1);
             let (scenario, sweep, world) = (&scenario, &sweep, &*world);
-            scope.spawn(move || done.send(run_sweep(sweep, &path, scenario, world, out, &program)));
+            let tell = move |progress| Python::attach(|python| tell(python, &watch, progress));
+            scope.spawn(move || done.send(run_sweep(sweep, &path, scenario, world, out, &program, tell)));
             loop {
                 match result.recv_timeout(NAP) {
                     Ok(result) => return result.map_err(|error| refuse(&error)),
@@ -109,9 +113,18 @@ fn run_sweep(
     world: &dyn World,
     out: PathBuf,
     program: &Path,
+    tell: impl FnMut(Progress),
 ) -> Result<(), StudyError> {
     let mut folder = Folder::open(out, path, scenario, world, Program::of(program)?, false)?;
-    folder.run(sweep, scenario, world, |_| ()).map(drop)
+    folder.run(sweep, scenario, world, tell).map(drop)
+}
+
+/// A run goes on if nobody can be told how far it is.
+fn tell(python: Python<'_>, watch: &Py<PyAny>, progress: Progress) {
+    let left = progress.left.map(|left| left.as_secs_f64());
+    if let Err(error) = watch.call1(python, (progress.done, progress.total, left)) {
+        error.write_unraisable(python, None);
+    }
 }
 
 /// Makes this process able to run emulated networks without being root, if the system lets it: where it does not, the

@@ -1,4 +1,4 @@
-"""`python -m rampmeter.figures pcp.4 [--out DIR] [--quick] [--seeds N]`, or `rampmeter figure` with the same."""
+"""`rampmeter figure pcp.4 --quick`, or `python -m rampmeter.figures` with the same; `--help` lists the options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> int:
     """Draw the figure that the command line names."""
     names = "\n".join(f"  {name}  {figure.title}" for name, figure in FIGURES.items())
     parser = argparse.ArgumentParser(
-        prog="python -m rampmeter.figures",
+        prog="rampmeter figure",
         description=f"Draw a paper's figure from our own runs, as PNG and SVG.\n\nfigures:\n{names}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -22,12 +22,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="where to (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="fewer runs, for a first look")
     parser.add_argument("--seeds", type=_count, metavar="N", help="runs of each point")
+    parser.add_argument("--studies", type=Path, metavar="DIR", help="where the papers' folders are (studies)")
     given = parser.parse_args()
     if given.figure is None:
         print(names)
         return 0
     try:
-        for path in draw(given.figure, given.out, quick=given.quick, seeds=given.seeds):
+        for path in draw(given.figure, given.out, quick=given.quick, seeds=given.seeds, folder=given.studies):
             print(path)
     except (ScenarioError, WorldError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -30,4 +30,4 @@ def studies() -> Path:
     for folder in [here, *here.parents, Path(__file__).parents[3]]:
         if (folder / "studies" / "pcp").is_dir():
             return folder / "studies"
-    raise FileNotFoundError("there is no folder `studies` here; run this in a checkout of Rampmeter")
+    raise FileNotFoundError("there is no folder `studies` here or above; say where it is with --studies DIR")

@@ -94,6 +94,8 @@ pub struct Served {
     pub seconds: f64,
     /// `finished`, `refused`, `vanished`, `reset` or `aborted`.
     pub ended: &'static str,
+    /// Why it was refused, if it was.
+    pub refusal: Option<String>,
     /// Smoothed round-trip time at the end.
     pub rtt_s: f64,
     /// Packets with payload that left.
@@ -174,9 +176,7 @@ impl Server {
             let now = self.net.now();
             let busy = self.clients.values().any(|client| client.busy);
             self.net.turn(if busy { now } else { now + Duration::from_millis(100) })?;
-            while let Some((_, event)) = self.net.poll_event() {
-                self.on_event(&event);
-            }
+            self.on_events();
             self.go_on();
             let now = self.net.now();
             if next_sweep <= now {
@@ -191,7 +191,14 @@ impl Server {
             }
         }
         self.net.turn(now)?; // tells them
+        self.on_events();
         Ok(())
+    }
+
+    fn on_events(&mut self) {
+        while let Some((_, event)) = self.net.poll_event() {
+            self.on_event(&event);
+        }
     }
 
     fn on_event(&mut self, event: &Event) {
@@ -281,6 +288,7 @@ impl Server {
             bytes: client.transfer.sent,
             seconds: statistics.delivered_at.unwrap_or(now).since(client.since).as_secs_f64(),
             ended,
+            refusal: client.transfer.refused.map(|refusal| refusal.to_string()),
             rtt_s: statistics.smoothed_rtt.as_secs_f64(),
             packets: statistics.data_packets,
             retransmitted: statistics.retransmitted,

@@ -126,6 +126,10 @@ impl DirectionSpec {
 }
 
 fn loss(item: &Item<'_>) -> Result<Loss, ScenarioError> {
+    if !item.is_table() {
+        let advice = "say what of: { per_packet = 0.01 } or { per_bit = 1e-6 }";
+        return Err(item.error(Problem::impossible("`loss` is not a table", advice)));
+    }
     let section = item.section("`loss`")?;
     section.keys(&["per_packet", "per_bit"])?;
     let probability = |key| {
