@@ -108,9 +108,11 @@ pub struct Packet {
     /// In a `Syn` or `SynAck`: the sending endpoint's id for the connection. In `Data` with payload: the packet's number,
     /// new for every transmission and counted over the whole macroflow (CM Figure 10, `Sequence`).
     pub number: u32,
-    /// Sequence number of the first payload byte.
+    /// Sequence number of the first payload byte. In a `Syn`, `SynAck` or `Reset`: the first one of the sender's stream,
+    /// which strangers can't guess.
     pub sequence: u32,
-    /// Next sequence number expected from the peer: everything before it has arrived.
+    /// Next sequence number expected from the peer: everything before it has arrived. In a `Syn`: which attempt it is,
+    /// from zero. In a `SynAck`: the `Syn`'s first sequence number, and its attempt added.
     pub acknowledgement: u32,
     /// Bytes the sender of this packet is ready to receive beyond `acknowledgement`.
     pub window: u32,
