@@ -1,9 +1,10 @@
 //! What strangers who don't see the packets can't do to a connection, and what a peer that vanishes leaves behind.
 
+use proptest::prelude::*;
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{CloseReason, Config, ConnectionId, Endpoint, EndpointConfig, Event};
-use rampmeter_units::{Duration, Ecn, Stream, Time};
-use rampmeter_wire::{Kind, Packet, encoded_len};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_wire::{Kind, Packet, RouterFeedback, encoded_len};
 
 type Host = Endpoint<AnyController, u32>;
 
@@ -149,20 +150,33 @@ fn first_sequence_numbers_and_ids_differ_from_connection_to_connection() {
     assert_eq!((different(|syn| syn.sequence), different(|syn| syn.number)), (20, 20));
 }
 
-#[test]
-fn an_unverified_sender_gets_no_more_than_it_sent() {
-    let mut server = host(Some(Config::default()), 1);
-    let (mut got, mut now) = (0, Time::ZERO);
-    let mut given = 0;
-    for number in 0..200 {
-        let syn = syn(number % 20);
-        got += encoded_len(&syn);
-        server.receive(now, STRANGER, &syn, Ecn::NotEct, now);
-        given += sent(&mut server, now).iter().map(|(_, packet)| encoded_len(packet)).sum::<usize>();
-        now += Duration::from_millis(300);
-        server.on_deadline(now);
-        given += sent(&mut server, now).iter().map(|(_, packet)| encoded_len(packet)).sum::<usize>();
-        assert!(given <= got, "{given} bytes for {got}");
+proptest! {
+    /// Nor does one who has guessed the server's id for the connection.
+    #[test]
+    fn an_unverified_sender_gets_no_more_than_it_sent(
+        // What each packet is, whether it asks routers, and how many milliseconds after the last one it comes.
+        story in proptest::collection::vec((0u32..20, 0usize..4, any::<bool>(), 0u64..3000), 1..200),
+        answers_wait: bool,
+    ) {
+        let mut server = host(Some(Config::default()), 1);
+        let (mut now, mut got, mut given, mut connection) = (Time::ZERO, 0, 0, 0);
+        for (number, kind, asks, pause) in story {
+            let kind = [Kind::Syn, Kind::SynAck, Kind::Data, Kind::Reset][kind];
+            let share = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
+            let feedback = if asks { share } else { RouterFeedback::None };
+            let packet = Packet { kind, connection, feedback, ..syn(number) };
+            // Only these are answered; the others must not make up for an answer that is too long.
+            got += if kind == Kind::Syn { encoded_len(&packet) } else { 0 };
+            server.receive(now, STRANGER, &packet, Ecn::NotEct, now);
+            now += Duration::from_millis(pause);
+            server.on_deadline(now);
+            let answers = if answers_wait && pause % 2 == 0 { vec![] } else { sent(&mut server, now) };
+            for (_, answer) in answers {
+                given += encoded_len(&answer);
+                connection = answer.number;
+            }
+            prop_assert!(given <= got, "{} bytes for {}", given, got);
+        }
     }
 }
 
@@ -179,11 +193,43 @@ fn a_flood_of_forged_openers_keeps_nobody_out_and_grows_nothing() {
 }
 
 #[test]
-fn a_peer_that_vanished_is_given_up_and_one_that_is_idle_is_not() {
+fn a_flood_during_a_handshake_keeps_nobody_out_who_answers_before_it_goes_around() {
+    for forged_meanwhile in [MOST_HALF_OPEN - 1, MOST_HALF_OPEN] {
+        let mut two = Two::new(1);
+        let mut flood = 0..;
+        let mut forge = |server: &mut Host, packets: usize| {
+            for number in flood.by_ref().take(packets) {
+                server.receive(Time::ZERO, STRANGER + number, &syn(number), Ecn::NotEct, Time::ZERO);
+            }
+        };
+        forge(&mut two.server, 10_000);
+        let opener = sent(&mut two.client, two.now)[0].1;
+        two.server.receive(two.now, CLIENT, &opener, Ecn::NotEct, two.now);
+        forge(&mut two.server, forged_meanwhile);
+        two.exchange();
+        let accepted = events(&mut two.server).iter().any(|event| matches!(event, Event::Accepted(..)));
+        assert_eq!(accepted, forged_meanwhile < MOST_HALF_OPEN, "{forged_meanwhile} forged meanwhile");
+    }
+}
+
+#[test]
+fn an_idle_peer_is_not_given_up() {
     let mut two = Two::connected();
     two.live(Duration::from_secs(3600), true);
     assert_eq!((closed(&mut two.server), closed(&mut two.client)), (vec![], vec![]));
-    two.live(Duration::from_secs(3600), false);
+}
+
+#[test]
+fn a_peer_that_vanished_is_given_up_after_the_last_question() {
+    let mut two = Two::connected();
+    let config = Config::default();
+    // Each question waits twice as long as the one before: 0.2 s (the round trip is none), 0.4 s, ... 60 s at most.
+    let wait = |n: u32| (config.min_rto * (1 << n)).min(Duration::from_secs(60));
+    let questions = (0..config.most_timeouts).map(wait).fold(Duration::ZERO, |sum, wait| sum + wait);
+    let given_up = config.keep_alive.unwrap() + questions;
+    two.live(given_up - Duration::from_millis(1), false);
+    assert_eq!(closed(&mut two.server), []);
+    two.live(Duration::from_millis(1), false);
     assert_eq!(closed(&mut two.server), [CloseReason::TimedOut]);
     assert_eq!(two.server.connections(), 0);
 }
