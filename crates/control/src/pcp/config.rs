@@ -92,6 +92,8 @@ pub struct Config {
     pub least_trust: f64,
     /// Weight of a new rate in the remembered mean and deviation.
     pub history_gain: f64,
+    /// A round trip that is shorter counts as this: what happens in less is timers and schedulers, not queues.
+    pub shortest: Duration,
     /// Longest time between two packets: the base rate's floor.
     pub slowest: Duration,
     /// Highest rate ever tried.
@@ -141,6 +143,7 @@ impl Default for Config {
             rigged: None,
             least_trust: 0.5,
             history_gain: 0.25,
+            shortest: Duration::from_millis(2),
             slowest: Duration::from_secs(5),
             fastest: Rate::from_bps(100_000_000_000),
         }
@@ -162,6 +165,7 @@ impl Config {
             compete: false,
             least_probe: 0.0,
             pair: false,
+            shortest: Duration::from_nanos(1),
             fill: None,
             least_trust: 1.0 / 64.0,
             ..Self::default()
@@ -216,6 +220,7 @@ impl Settings for Config {
         some("least_patience", self.least_patience)?;
         some("min_delay_expiry", self.min_delay_expiry)?;
         some("clear_after", self.clear_after.unwrap_or(Duration::from_secs(1)))?;
+        some("shortest", self.shortest)?;
         some("slowest", self.slowest)?;
         if self.slowest > Duration::from_secs(3600) {
             return Err("slowest is over an hour: nothing would seem to move; use for example \"5 s\"".into());

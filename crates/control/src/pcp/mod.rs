@@ -251,7 +251,7 @@ impl Pcp {
 
     /// The share of its rate that a flow of `base` should give up; negative where there is room.
     fn pressure(&self, base: Rate) -> f64 {
-        Compensation::pressure(&self.config, &self.view, self.tolerated(base), self.min_rtt)
+        Compensation::pressure(&self.config, &self.view, self.tolerated(base), self.min_rtt.max(self.config.shortest))
     }
 
     /// The queue that a flow of `rate` lets be.
@@ -407,8 +407,8 @@ impl Pcp {
 impl Controller for Pcp {
     fn on_path(&mut self, now: Time, path: &Path) {
         self.packet = path.packet.max(Bytes::new(1));
-        self.rtt = path.rtt.clamp(Duration::from_nanos(1), LONGEST);
-        self.min_rtt = self.rtt;
+        self.rtt = path.rtt.clamp(self.config.shortest, LONGEST);
+        self.min_rtt = path.rtt.clamp(Duration::from_nanos(1), LONGEST);
         self.last_rtt = self.rtt;
         let first = self.memory.start(&self.config, path);
         self.queue = Queue::new(self.past_rtt().map(|rtt| (self.packet, rtt)));
@@ -436,7 +436,7 @@ impl Controller for Pcp {
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.unanswered = 0;
         if ack.smoothed_rtt > Duration::ZERO {
-            self.rtt = ack.smoothed_rtt.min(LONGEST);
+            self.rtt = ack.smoothed_rtt.clamp(self.config.shortest, LONGEST);
         }
         if ack.min_rtt > Duration::ZERO {
             self.min_rtt = ack.min_rtt.min(LONGEST);
