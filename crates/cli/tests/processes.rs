@@ -135,7 +135,7 @@ fn an_interrupted_emulation_ends_at_once_and_leaves_nothing_behind() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}"); // of 600
     assert_eq!(points(&desk.0.join("kept")).len(), 0);
     assert_eq!(traces(), before);
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
