@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Where the papers' folders are
     #[arg(long, value_name = "DIR", default_value = "studies")]
     studies: PathBuf,
-    /// Simulations at once [default: one a core]
+    /// Runs at once [default: simulated, one a core; emulated, one]
     #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
     /// One JSON object on standard output instead of a table
@@ -52,9 +52,8 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     let emulated = Emulated::new(stop.clone());
     let worlds: [&dyn World; 2] = [&Simulated, &emulated];
     let program = Program::this()?;
-    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let judge = Judge {
-        sweep: Sweep { registry, jobs, stop: &stop },
+        sweep: Sweep { registry, jobs: args.jobs, stop: &stop },
         worlds: &worlds,
         folder: Path::new("runs/claims"),
         program: &program,

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Start over instead of going on with an interrupted run of the same scenario
     #[arg(long)]
     fresh: bool,
-    /// Simulations at once [default: one a core]
+    /// Runs at once [default: simulated, one a core; emulated, one]
     #[arg(long, value_name = "N", value_parser = jobs)]
     jobs: Option<usize>,
     /// One JSON object on standard output instead of a table
@@ -76,9 +76,8 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
 
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
     let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, args.fresh)?;
-    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let bar = progress_bar(args.quiet || args.json);
-    let sweep = Sweep { registry, jobs, stop: &stop };
+    let sweep = Sweep { registry, jobs: args.jobs, stop: &stop };
     let mut kept = 0;
     let results = folder.run(&sweep, &scenario, &*world, |progress| {
         kept = progress.kept;

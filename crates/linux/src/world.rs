@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -45,9 +45,6 @@ impl World for Emulated {
     }
 
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
-        // Two at once would disturb each other's timing.
-        static ONE: Mutex<()> = Mutex::new(());
-        let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         check_kernel(plan)?;
         let schemes = schemes(plan, registry)?;
         let sides = Sides::of(plan)?;

@@ -139,7 +139,7 @@ fn an_interrupted_run_ends_at_once() {
             thread::sleep(Duration::from_millis(300));
             interrupted.store(true, Ordering::Relaxed);
         });
-        // Runs take turns, so this one may begin late; it would take ten minutes.
+        // It would take ten minutes.
         Emulated::new(interrupted.clone()).run(&transfers(600), &Registry::default())
     });
     assert!(matches!(result, Err(WorldError::Interrupted)), "{result:?}");

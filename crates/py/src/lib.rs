@@ -3,7 +3,6 @@
 //! Nothing is decided here. Values come in as Python's own, results stay in a run folder, and Python's lock is free while
 //! packets move. What is typed, documented and pleasant to use is `python/rampmeter`.
 
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +67,6 @@ fn run(
     let registry = Registry::default();
     let scenario = read(&path, axes, &registry).map_err(|error| refuse(&error))?;
     let stop = Arc::new(AtomicBool::new(false));
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let world: Box<dyn World> = match world {
         "simulated" => Box::new(Simulated),
         "emulated" => Box::new(Emulated::new(Arc::clone(&stop))),
@@ -77,7 +75,7 @@ fn run(
             return Err(ScenarioError::new_err(message));
         }
     };
-    let sweep = Sweep { registry: &registry, jobs: jobs.unwrap_or(cores), stop: &stop };
+    let sweep = Sweep { registry: &registry, jobs, stop: &stop };
     python.detach(|| {
         thread::scope(|scope| {
             let (done, result) = mpsc::sync_channel(1);

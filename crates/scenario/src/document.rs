@@ -1,5 +1,6 @@
 //! TOML with the places of everything: what the readers of the file's parts are written in.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use rampmeter_units::BadQuantity;
@@ -177,10 +178,10 @@ impl<'a> Item<'a> {
         number.ok_or_else(|| self.wrong("a whole number, 0 or more"))
     }
 
-    /// A whole number from 1 up to `most`.
-    pub(crate) fn count(&self, most: u64) -> Result<u64, ScenarioError> {
-        let expected = || self.wrong(format!("a whole number from 1 to {most}"));
-        self.whole().ok().filter(|number| (1..=most).contains(number)).ok_or_else(expected)
+    /// A whole number within `range`.
+    pub(crate) fn count(&self, range: RangeInclusive<u64>) -> Result<u64, ScenarioError> {
+        let expected = || self.wrong(format!("a whole number from {} to {}", range.start(), range.end()));
+        self.whole().ok().filter(|number| range.contains(number)).ok_or_else(expected)
     }
 
     pub(crate) fn boolean(&self) -> Result<bool, ScenarioError> {

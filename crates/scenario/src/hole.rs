@@ -1,20 +1,24 @@
 //! Places in a scenario's text that stand for the value of an axis.
 //!
-//! `"$rtt"` is the value of axis `rtt`; `"$rtt * 0.3"` is that much of it, also of a text with a unit: of "20 ms", 6 ms.
+//! `"$rtt"` is the value of axis `rtt`, `"$path.rtt"` that of a field of its records; `"$rtt * 0.3"` is that much of it,
+//! also of a text with a unit: of "20 ms", 6 ms.
 
 use std::ops::Range;
 
 use toml::Value;
 
+use crate::axis::{Axis, named};
 use crate::document::{Section, Source};
 use crate::error::{Known, Problem, ScenarioError};
-use crate::{Axis, Point};
+use crate::Point;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Hole {
     /// The text that the value replaces, quotes included.
     range: Range<usize>,
-    pub(crate) axis: String,
+    axis: String,
+    /// Of the axis's records.
+    field: Option<String>,
     factor: Option<f64>,
     line: usize,
 }
@@ -39,23 +43,35 @@ impl Hole {
                     }
                 },
             };
-            if !axes.iter().any(|known| known.name == axis) {
-                let known = Known::near(axis, axes.iter().map(|axis| axis.name.as_str()));
-                return Err(source.error(line, Problem::UndefinedAxis { name: axis.to_owned(), known }));
+            let (axis, field) = axis.split_once('.').map_or((axis, None), |(axis, field)| (axis, Some(field)));
+            let undefined = |name: &str, known| source.error(line, Problem::UndefinedAxis { name: name.into(), known });
+            let records = named(axes, axis).map_err(|known| undefined(axis, known))?;
+            if let Some(field) = field.filter(|field| !records.fields().any(|known| known == *field)) {
+                return Err(undefined(&format!("{axis}.{field}"), Known::near(field, records.fields())));
             }
-            holes.push(Self { range, axis: axis.to_owned(), factor, line });
+            holes.push(Self { range, axis: axis.to_owned(), field: field.map(str::to_owned), factor, line });
         }
         Ok(holes)
     }
 
+    /// Whether it stands for `axis`, or that field of it.
+    pub(crate) fn names(&self, axis: &str, field: Option<&str>) -> bool {
+        self.axis == axis && self.field.as_deref() == field
+    }
+
     /// The text with the point's values in place.
-    pub(crate) fn fill(holes: &[Self], source: Source<'_>, point: &Point) -> Result<String, ScenarioError> {
+    pub(crate) fn fill(
+        holes: &[Self],
+        source: Source<'_>,
+        axes: &[Axis],
+        point: &Point,
+    ) -> Result<String, ScenarioError> {
         let mut filled = String::with_capacity(source.text.len());
         let mut end = 0;
         for hole in holes {
             filled.push_str(&source.text[end..hole.range.start]);
-            if let Some(value) = point.get(&hole.axis) {
-                let scaled = hole.factor.map_or(Some(value.clone()), |factor| times(value, factor));
+            if let Some(value) = hole.value(axes, point) {
+                let scaled = hole.factor.map_or(Some(value.clone()), |factor| times(&value, factor));
                 let value = scaled.ok_or_else(|| {
                     let what = format!("axis `{}` has the value {value}, which can't be multiplied", hole.axis);
                     source.error(hole.line, Problem::impossible(what, "use numbers, or texts like \"20 ms\""))
@@ -65,6 +81,10 @@ impl Hole {
             end = hole.range.end;
         }
         Ok(filled + &source.text[end..])
+    }
+
+    fn value(&self, axes: &[Axis], point: &Point) -> Option<Value> {
+        named(axes, &self.axis).ok()?.field(point.get(&self.axis)?, self.field.as_deref())
     }
 }
 

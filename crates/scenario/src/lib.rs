@@ -6,6 +6,7 @@
 //!
 //! Nothing here moves a packet or reads a clock. `docs/scenario.md` explains the format.
 
+mod axis;
 mod build;
 mod document;
 mod error;
@@ -20,6 +21,7 @@ mod scenario;
 mod summary;
 mod world;
 
+pub use axis::{Axis, values};
 pub use build::Scheme;
 pub use error::{Known, Problem, ScenarioError};
 pub use outcome::{FlowOutcome, FlowSample, Lateness, LinkOutcome, LinkSample, Outcome, Series};
@@ -28,6 +30,6 @@ pub use plan::{
 };
 pub use point::Point;
 pub use routes::{NoPath, Routes};
-pub use scenario::{Axis, Scenario, values};
+pub use scenario::Scenario;
 pub use summary::{FlowSummary, LinkSummary, Summary};
 pub use world::{World, WorldError};

@@ -9,27 +9,12 @@ use rampmeter_control::Registry;
 use sha2::{Digest, Sha256};
 use toml::Value;
 
-use crate::document::{Item, NAME, Section, Source, is_name};
+use crate::axis::{Axis, SEED, check_size, read_axes};
+use crate::document::{Section, Source};
 use crate::error::{Known, Problem, ScenarioError};
 use crate::file::File;
 use crate::hole::Hole;
 use crate::{Plan, Point};
-
-/// The axis that every scenario has.
-const SEED: &str = "seed";
-
-/// Most points of one sweep.
-const MOST_POINTS: usize = 1_000_000;
-
-/// A dimension of a sweep.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Axis {
-    /// Its name.
-    pub name: String,
-    /// Its values, in the order they are run: texts, whole numbers, numbers, true or false.
-    pub values: Vec<Value>,
-    line: usize,
-}
 
 /// A scenario file, read and checked.
 #[derive(Debug, Clone)]
@@ -60,9 +45,10 @@ impl Scenario {
         let section = Section::whole(source, document.get_ref());
         let axes = read_axes(source, &section)?;
         let holes = Hole::all(source, &section, &axes)?;
-        let unused = |axis: &&Axis| axis.name != SEED && !holes.iter().any(|hole| hole.axis == axis.name);
-        if let Some(Axis { name, line, .. }) = axes.iter().find(unused) {
-            return Err(source.error(*line, Problem::UnusedAxis { name: name.clone() }));
+        for axis in axes.iter().filter(|axis| axis.name != SEED) {
+            if let Some(name) = axis.unused(|field| holes.iter().any(|hole| hole.names(&axis.name, field))) {
+                return Err(source.error(axis.line, Problem::UnusedAxis { name }));
+            }
         }
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
         let scenario = Self { file: file.to_owned(), text: text.to_owned(), title, axes, holes };
@@ -87,12 +73,9 @@ impl Scenario {
             let known = Known::near(axis, self.axes.iter().map(|axis| axis.name.as_str()));
             return Err(refuse(Problem::UnknownName { kind: "axis", name: axis.to_owned(), known }));
         };
-        let line = self.axes[place].line;
-        let changed = Axis { name: axis.to_owned(), values, line };
-        changed.check().map_err(refuse)?;
         let mut scenario = self.clone();
-        scenario.axes[place] = changed;
-        scenario.check_size().map_err(refuse)?;
+        scenario.axes[place] = self.axes[place].with(values).map_err(refuse)?;
+        check_size(&scenario.axes).map_err(refuse)?;
         scenario.each_value(|point| scenario.at(point).map(drop))?;
         *self = scenario;
         Ok(())
@@ -137,7 +120,7 @@ impl Scenario {
 
     /// The text with the point's values in place.
     fn text_at(&self, point: &Point) -> Result<String, ScenarioError> {
-        Hole::fill(&self.holes, Source { file: &self.file, text: &self.text }, point)
+        Hole::fill(&self.holes, Source { file: &self.file, text: &self.text }, &self.axes, point)
     }
 
     fn each_value(&self, check: impl Fn(&Point) -> Result<(), ScenarioError>) -> Result<(), ScenarioError> {
@@ -154,78 +137,4 @@ impl Scenario {
         }
         Ok(())
     }
-
-    fn check_size(&self) -> Result<(), Problem> {
-        check_size(&self.axes)
-    }
-}
-
-fn check_size(axes: &[Axis]) -> Result<(), Problem> {
-    let points = axes.iter().try_fold(1usize, |points, axis| points.checked_mul(axis.values.len()));
-    if points.is_none_or(|points| points > MOST_POINTS) {
-        let what = format!("the axes span more than {MOST_POINTS} points");
-        return Err(Problem::impossible(what, "give them fewer values"));
-    }
-    Ok(())
-}
-
-impl Axis {
-    fn check(&self) -> Result<(), Problem> {
-        let name = &self.name;
-        if self.values.is_empty() {
-            return Err(Problem::impossible(format!("axis `{name}` has no values"), "give it one or more"));
-        }
-        for (place, value) in self.values.iter().enumerate() {
-            let plain = match value {
-                Value::String(text) => !text.chars().any(char::is_control),
-                Value::Integer(_) | Value::Boolean(_) => true,
-                Value::Float(number) => number.is_finite(),
-                _ => false,
-            };
-            if !plain {
-                let what = format!("axis `{name}` has a value that is no plain text or number");
-                return Err(Problem::impossible(what, "list values like \"pcp\", 0.6, 30 or true"));
-            }
-            if name == SEED && value.as_integer().is_none_or(|seed| seed < 0) {
-                let what = format!("axis `seed` has the value {value}");
-                return Err(Problem::impossible(what, "seeds are whole numbers, 0 or more"));
-            }
-            if self.values[..place].contains(value) {
-                let what = format!("axis `{name}` has the value {value} twice");
-                return Err(Problem::impossible(what, "remove one"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The values in a comma-separated list, as given on a command line: numbers, true and false are themselves, all else
-/// is text.
-pub fn values(list: &str) -> Vec<Value> {
-    let value = |text: &str| match text.parse() {
-        Ok(value @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::String(_))) => value,
-        _ => Value::String(text.to_owned()),
-    };
-    list.split(',').map(str::trim).filter(|text| !text.is_empty()).map(value).collect()
-}
-
-fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Axis>, ScenarioError> {
-    let read = |item: Item<'_>| {
-        if !is_name(item.key) {
-            let what = format!("`{}` cannot be an axis's name", item.key);
-            return Err(item.error(Problem::impossible(what, format!("use {NAME}"))));
-        }
-        let values = item.list()?.iter().map(Item::value).collect::<Result<Vec<_>, _>>()?;
-        let axis = Axis { name: item.key.to_owned(), values, line: item.line() };
-        axis.check().map_err(|problem| item.error(problem))?;
-        Ok(axis)
-    };
-    let section = file.get("axes").map(|item| item.section("[axes]")).transpose()?;
-    let mut axes = section.iter().flat_map(Section::items).map(read).collect::<Result<Vec<_>, _>>()?;
-    if !axes.iter().any(|axis| axis.name == SEED) {
-        axes.push(Axis { name: SEED.into(), values: vec![Value::Integer(1)], line: 1 });
-    }
-    let line = section.map_or(1, |section| section.line);
-    check_size(&axes).map_err(|problem| source.error(line, problem))?;
-    Ok(axes)
 }

@@ -1,5 +1,6 @@
 //! Points run on all cores, kept as they finish, and given in the order of the sweep.
 
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -70,8 +71,8 @@ pub struct Progress {
 pub struct Sweep<'a> {
     /// The controllers.
     pub registry: &'a Registry,
-    /// Threads to run on, in worlds whose runs do not disturb each other.
-    pub jobs: usize,
+    /// Points at once. By default one for every core; in worlds whose runs disturb each other, one.
+    pub jobs: Option<usize>,
     /// Set to stop after the points under way.
     pub stop: &'a AtomicBool,
 }
@@ -130,7 +131,8 @@ impl Sweep<'_> {
 impl Sweep<'_> {
     fn threads(&self, tasks: &[Task<'_>]) -> usize {
         let alone = tasks.iter().any(|task| task.world.runs_alone());
-        if alone { 1 } else { self.jobs.clamp(1, tasks.len().max(1)) }
+        let cores = || if alone { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
+        self.jobs.unwrap_or_else(cores).clamp(1, tasks.len().max(1))
     }
 }
 

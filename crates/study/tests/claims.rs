@@ -60,7 +60,7 @@ fn read(text: &str, quick: bool) -> Result<Vec<Claim>, String> {
 
 fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<Verdict<'c>> {
     let (registry, stop, program) = (Registry::default(), AtomicBool::new(false), Program::this().unwrap());
-    let sweep = Sweep { registry: &registry, jobs: 2, stop: &stop };
+    let sweep = Sweep { registry: &registry, jobs: Some(2), stop: &stop };
     Judge { sweep, worlds: &[world], folder: points, program: &program }.judge(claims, |_| {}).unwrap()
 }
 

@@ -42,7 +42,7 @@ impl<'a> Run<'a> {
         let program = Program::this().unwrap();
         let file = Path::new("six.toml");
         let mut folder = Folder::open(self.folder, file, self.scenario, self.world, program, self.fresh)?;
-        let sweep = Sweep { registry: &registry, jobs: self.jobs, stop };
+        let sweep = Sweep { registry: &registry, jobs: Some(self.jobs), stop };
         let mut last = None;
         let results = folder.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
         Ok((results, last.unwrap()))

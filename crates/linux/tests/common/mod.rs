@@ -1,5 +1,7 @@
 //! Scenarios for tests, and tests that need a machine that can run them.
 
+use std::sync::{Mutex, PoisonError};
+
 use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Outcome, Plan, Scenario, World, WorldError};
@@ -56,7 +58,9 @@ pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// The outcome.
+/// The outcome. Runs take turns: two at once would disturb each other's timing.
 pub(crate) fn try_run(plan: &Plan) -> Result<Outcome, WorldError> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     Emulated::default().run(plan, &Registry::default())
 }

@@ -192,7 +192,7 @@ impl HostsSpec {
         Ok(Self {
             line: section.line,
             name,
-            count: section.get("count").map_or(Ok(1), |item| item.count(MOST_HOSTS))?,
+            count: section.get("count").map_or(Ok(1), |item| item.count(1..=MOST_HOSTS))?,
             at: section.need("at", "at = \"left\"")?.name()?.to_owned(),
             rate: section.need("rate", "rate = \"1 Gb/s\"")?.positive()?,
             delay: delays(&section.need("delay", "delay = \"1 ms\"")?)?,

@@ -121,7 +121,7 @@ fn size(item: &Item<'_>) -> Result<Size, ScenarioError> {
     let section = item.section("`size`")?;
     if let Some(packets) = section.get("packets") {
         section.keys(&["packets"])?;
-        return Ok(Size::Packets(packets.count(1_000_000_000)?));
+        return Ok(Size::Packets(packets.count(1..=1_000_000_000)?));
     }
     section.keys(&["packets", "mean", "pareto"])?;
     let mean = section.need("mean", "mean = \"250 kB\"")?.positive()?;
@@ -172,7 +172,7 @@ fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arr
             return Err(item.error(Problem::impossible(what, "make it shorter")));
         }
         return Ok(Arrivals::Group {
-            count: kind.count(MOST_FLOWS)?,
+            count: kind.count(0..=MOST_FLOWS)?,
             from,
             spread,
             every: section.get("every").map(|item| item.positive()).transpose()?,
@@ -180,14 +180,14 @@ fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arr
     }
     let pace = if kind.key == "per_second" {
         only(&["per_second", "gaps", "at", "until"])?;
-        Pace::PerSecond(kind.number(f64::MIN_POSITIVE, 1e9, "flows per second, more than 0")?)
+        Pace::PerSecond(kind.number(0.0, 1e9, "flows per second, 0 or more")?)
     } else {
         only(&["load", "of", "gaps", "at", "until"])?;
         if !sized {
             let advice = "give the traffic a `size`, or use `per_second` or `count`";
             return Err(kind.error(Problem::impossible("`load` of flows without a size", advice)));
         }
-        let share = kind.number(f64::MIN_POSITIVE, 100.0, "a share of the link's rate, more than 0: 0.6")?;
+        let share = kind.number(0.0, 100.0, "a share of the link's rate, 0 or more: 0.6")?;
         Pace::Load(share, section.need("of", "of = \"bottleneck\"")?.text()?.to_owned())
     };
     let gaps = section.get("gaps").map_or(Ok(Gaps::Poisson), |item| gaps(&item))?;

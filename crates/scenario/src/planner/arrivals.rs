@@ -52,7 +52,11 @@ fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Str
     let mut starts = Vec::new();
     match &traffic.arrivals {
         Arrivals::Random { pace, gaps, from, until } => {
-            let mean = 1.0 / pace.per_second(file, traffic, network);
+            let pace = pace.per_second(file, traffic, network);
+            if pace == 0.0 {
+                return Some(starts);
+            }
+            let mean = 1.0 / pace;
             let mut gap = || match gaps {
                 Gaps::Poisson => random.exponential(mean),
                 Gaps::Pareto(shape) => random.pareto(mean, *shape),

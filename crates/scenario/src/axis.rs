@@ -1,0 +1,181 @@
+//! What a sweep varies: `[axes]`, its values, and values that are several things at once.
+//!
+//! ```text
+//!   load = [0.3, 0.6]                                          "$load"
+//!   path = [{ name = "near", rate = "40 Mb/s", delay = "2 ms" },
+//!           { name = "far", rate = "5 Mb/s", delay = "90 ms" }]  "$path.rate", "$path.delay"; "$path" is the name
+//! ```
+
+use toml::{Table, Value};
+
+use crate::document::{Item, NAME, Section, Source, is_name};
+use crate::error::{Known, Problem, ScenarioError};
+
+/// The axis that every scenario has.
+pub(crate) const SEED: &str = "seed";
+
+/// What a record goes by in points, tables and on command lines.
+const RECORD_NAME: &str = "name";
+
+/// Most points of one sweep.
+const MOST_POINTS: usize = 1_000_000;
+
+/// A dimension of a sweep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// Its values, in the order they are run: texts, whole numbers, numbers, true or false; the names of records.
+    pub values: Vec<Value>,
+    /// Every record of the file, whether or not it is among the values; none if values are plain.
+    records: Vec<Table>,
+    pub(crate) line: usize,
+}
+
+impl Axis {
+    fn new(name: &str, listed: Vec<Value>, line: usize) -> Result<Self, Problem> {
+        let axis = if listed.iter().any(Value::is_table) {
+            let records = listed.into_iter().map(|value| record(name, value)).collect::<Result<Vec<_>, _>>()?;
+            let values = records.iter().map(|record| record[RECORD_NAME].clone()).collect();
+            Self { name: name.to_owned(), values, records, line }
+        } else {
+            Self { name: name.to_owned(), values: listed, records: Vec::new(), line }
+        };
+        axis.check()?;
+        Ok(axis)
+    }
+
+    /// The axis with other values; of records, some of those that the file has.
+    pub(crate) fn with(&self, values: Vec<Value>) -> Result<Self, Problem> {
+        let axis = Self { values, ..self.clone() };
+        axis.check()?;
+        match axis.values.iter().find(|value| !axis.records.is_empty() && axis.record(value).is_none()) {
+            None => Ok(axis),
+            Some(value) => {
+                let name = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let known = axis.records.iter().filter_map(|record| record[RECORD_NAME].as_str());
+                Err(Problem::unknown("record of that axis", &name, known))
+            }
+        }
+    }
+
+    /// What `"$axis"`, or `"$axis.field"`, stands for where the axis has `value`.
+    pub(crate) fn field(&self, value: &Value, field: Option<&str>) -> Option<Value> {
+        match field {
+            None => Some(value.clone()),
+            Some(field) => self.record(value)?.get(field).cloned(),
+        }
+    }
+
+    /// The fields that every record has, but for its name.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        let first = self.records.first().into_iter().flat_map(Table::keys).map(String::as_str);
+        first.filter(|field| *field != RECORD_NAME)
+    }
+
+    /// What of it nothing in the file stands for, as `used` knows of the axis itself and of each field.
+    pub(crate) fn unused(&self, used: impl Fn(Option<&str>) -> bool) -> Option<String> {
+        if self.fields().next().is_none() {
+            return (!used(None)).then(|| self.name.clone());
+        }
+        self.fields().find(|field| !used(Some(field))).map(|field| format!("{}.{field}", self.name))
+    }
+
+    fn record(&self, value: &Value) -> Option<&Table> {
+        self.records.iter().find(|record| record[RECORD_NAME] == *value)
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        let name = &self.name;
+        if self.values.is_empty() {
+            return Err(Problem::impossible(format!("axis `{name}` has no values"), "give it one or more"));
+        }
+        let fields = |record: &Table| record.keys().cloned().collect::<Vec<_>>();
+        if let Some(odd) = self.records.iter().find(|record| fields(record) != fields(&self.records[0])) {
+            let what = format!("record {} of axis `{name}` has other keys than the first one", odd[RECORD_NAME]);
+            return Err(Problem::impossible(what, "give all records the same keys"));
+        }
+        for value in self.records.iter().flat_map(|record| record.values()).chain(&self.values) {
+            if !is_plain(value) {
+                let what = format!("axis `{name}` has a value that is no plain text or number");
+                return Err(Problem::impossible(what, "list values like \"pcp\", 0.6, 30 or true"));
+            }
+        }
+        for (place, value) in self.values.iter().enumerate() {
+            if name == SEED && value.as_integer().is_none_or(|seed| seed < 0) {
+                let what = format!("axis `seed` has the value {value}");
+                return Err(Problem::impossible(what, "seeds are whole numbers, 0 or more"));
+            }
+            if self.values[..place].contains(value) {
+                let what = format!("axis `{name}` has the value {value} twice");
+                return Err(Problem::impossible(what, "remove one"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn record(axis: &str, value: Value) -> Result<Table, Problem> {
+    match value {
+        Value::Table(record) if record.get(RECORD_NAME).and_then(Value::as_str).is_some_and(is_name) => Ok(record),
+        _ => {
+            let what = format!("axis `{axis}` has a record without a name among its values");
+            let advice = format!("give every value {NAME}: {{ name = \"far\", delay = \"90 ms\" }}");
+            Err(Problem::impossible(what, advice))
+        }
+    }
+}
+
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.chars().any(char::is_control),
+        Value::Integer(_) | Value::Boolean(_) => true,
+        Value::Float(number) => number.is_finite(),
+        _ => false,
+    }
+}
+
+pub(crate) fn check_size(axes: &[Axis]) -> Result<(), Problem> {
+    let points = axes.iter().try_fold(1usize, |points, axis| points.checked_mul(axis.values.len()));
+    if points.is_none_or(|points| points > MOST_POINTS) {
+        let what = format!("the axes span more than {MOST_POINTS} points");
+        return Err(Problem::impossible(what, "give them fewer values"));
+    }
+    Ok(())
+}
+
+/// The values in a comma-separated list, as given on a command line: numbers, true and false are themselves, all else
+/// is text.
+pub fn values(list: &str) -> Vec<Value> {
+    let value = |text: &str| match text.parse() {
+        Ok(value @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::String(_))) => value,
+        _ => Value::String(text.to_owned()),
+    };
+    list.split(',').map(str::trim).filter(|text| !text.is_empty()).map(value).collect()
+}
+
+pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Axis>, ScenarioError> {
+    let read = |item: Item<'_>| {
+        if !is_name(item.key) {
+            let what = format!("`{}` cannot be an axis's name", item.key);
+            return Err(item.error(Problem::impossible(what, format!("use {NAME}"))));
+        }
+        let values = item.list()?.iter().map(Item::value).collect::<Result<Vec<_>, _>>()?;
+        Axis::new(item.key, values, item.line()).map_err(|problem| item.error(problem))
+    };
+    let section = file.get("axes").map(|item| item.section("[axes]")).transpose()?;
+    let mut axes = section.iter().flat_map(Section::items).map(read).collect::<Result<Vec<_>, _>>()?;
+    let line = section.map_or(1, |section| section.line);
+    let whole = |problem| source.error(line, problem);
+    if !axes.iter().any(|axis| axis.name == SEED) {
+        axes.push(Axis::new(SEED, vec![Value::Integer(1)], 1).map_err(whole)?);
+    }
+    check_size(&axes).map_err(whole)?;
+    Ok(axes)
+}
+
+/// The axis called `name`, or what is called so nearly.
+pub(crate) fn named<'a>(axes: &'a [Axis], name: &str) -> Result<&'a Axis, Known> {
+    let near = || Known::near(name, axes.iter().map(|axis| axis.name.as_str()));
+    axes.iter().find(|axis| axis.name == name).ok_or_else(near)
+}
