@@ -14,6 +14,8 @@ pub struct History {
     /// Share of a third of `base_rate` to try first, in (0, 1]: halved after an inaccurate prediction, doubled after an
     /// accurate one.
     pub trust: f64,
+    /// How sure it is that others there don't give way to PCP, in \[0, 1\].
+    pub rivals: f64,
     /// Least round-trip time of a full packet.
     pub min_rtt: Duration,
 }

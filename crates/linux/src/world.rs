@@ -1,8 +1,8 @@
 //! The door: a plan goes in, real packets move, an outcome comes out.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

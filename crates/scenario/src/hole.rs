@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use toml::Value;
 
+use crate::Point;
 use crate::axis::{Axis, named};
 use crate::document::{Section, Source};
 use crate::error::{Known, Problem, ScenarioError};
-use crate::Point;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Hole {

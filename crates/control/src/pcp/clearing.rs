@@ -38,7 +38,7 @@ impl Clearing {
     }
 
     /// The shortest wait of the last round trip was `least`, and `near` is as good as none. Until when to make way, if
-    /// that begins now.
+    /// that begins now, `out_of_turn` or not.
     pub(super) fn begins(
         &mut self,
         config: &Config,
@@ -46,6 +46,7 @@ impl Clearing {
         rtt: Duration,
         least: Duration,
         near: Duration,
+        out_of_turn: bool,
     ) -> Option<Time> {
         let after = config.clear_after?;
         self.highest = self.highest.max(least);
@@ -55,7 +56,7 @@ impl Clearing {
         let since = now.since(self.empty_at);
         let fell = self.highest >= near.scale(STANDS) && least <= self.highest.scale(DIP);
         let others_do = since > after / 2 && fell;
-        if since <= after && !others_do {
+        if since <= after && !others_do && !out_of_turn {
             return None;
         }
         (self.empty_at, self.highest) = (now, least);
@@ -86,14 +87,23 @@ mod tests {
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
         let (wait, near) = (Duration::from_millis(3), Duration::from_millis(1));
         let mut clearing = Clearing::new(Time::ZERO);
-        assert_eq!(clearing.begins(&config, ms(1900), RTT, Duration::ZERO, near), None);
-        assert_eq!(clearing.begins(&config, ms(3900), RTT, wait, near), None);
-        assert_eq!(clearing.begins(&config, ms(3901), RTT, wait, near), Some(ms(4051)));
+        assert_eq!(clearing.begins(&config, ms(1900), RTT, Duration::ZERO, near, false), None);
+        assert_eq!(clearing.begins(&config, ms(3900), RTT, wait, near, false), None);
+        assert_eq!(clearing.begins(&config, ms(3901), RTT, wait, near, false), Some(ms(4051)));
         clearing.poll(ms(4050));
         assert!(clearing.is_on());
         clearing.poll(ms(4051));
         assert!(!clearing.is_on());
-        assert_eq!(clearing.begins(&config, ms(5901), RTT, wait, near), None);
+        assert_eq!(clearing.begins(&config, ms(5901), RTT, wait, near, false), None);
+    }
+
+    #[test]
+    fn who_suspects_rivals_clears_out_of_turn() {
+        let config = Config { clear_after: Some(Duration::from_secs(2)), clear_rounds: 1.5, ..Config::default() };
+        let (wait, near) = (Duration::from_millis(3), Duration::from_millis(1));
+        let mut clearing = Clearing::new(Time::ZERO);
+        assert!(clearing.begins(&config, Time::ZERO + RTT, RTT, wait, near, true).is_some());
+        assert_eq!(clearing.begins(&config, Time::ZERO + RTT * 3, RTT, wait, near, false), None);
     }
 
     #[test]
@@ -102,7 +112,7 @@ mod tests {
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
         let near = Duration::from_millis(1);
         let mut clearing = Clearing::new(Time::ZERO);
-        let mut begins = |at, wait| clearing.begins(&config, ms(at), RTT, Duration::from_millis(wait), near);
+        let mut begins = |at, wait| clearing.begins(&config, ms(at), RTT, Duration::from_millis(wait), near, false);
         assert_eq!(begins(500, 20), None);
         assert_eq!(begins(900, 8), None, "too soon");
         assert_eq!(begins(1100, 9), None);

@@ -5,6 +5,7 @@
 //! trust                = trust / 2 if the first probe fails, trust * 2 up to 1 if it succeeds
 //! base rate, deviation = running means of the best base rate reached and of its distance from the mean
 //! capacity             = running mean of the highest rate at which two packets sent together arrived
+//! rivals               = how sure the last transfer was of them
 //! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change
 //! ```
 //!
@@ -35,6 +36,7 @@ pub(super) struct Memory {
     /// What came of the first probe.
     predicted: Option<bool>,
     min_rtt: Option<Duration>,
+    rivals: f64,
 }
 
 impl Memory {
@@ -47,6 +49,16 @@ impl Memory {
             Some(past) => past.base_rate.scale(config.first_share * trust(past.trust, config)),
             None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
         }
+    }
+
+    /// How sure the last transfer was that others don't give way.
+    pub(super) fn past_rivals(&self) -> f64 {
+        self.past.map_or(0.0, |past| past.rivals)
+    }
+
+    /// How sure this one is.
+    pub(super) fn on_rivals(&mut self, suspicion: f64) {
+        self.rivals = suspicion;
     }
 
     /// A probe was judged; `base` is the rate reached with it.
@@ -88,10 +100,12 @@ impl Memory {
         let Some(past) = history else {
             if self.best > Rate::ZERO {
                 let (base_rate, capacity) = (self.best, self.pairs.rate());
-                *history = Some(History { base_rate, capacity, deviation: Rate::ZERO, trust: 1.0, min_rtt });
+                let (trust, rivals) = (1.0, self.rivals);
+                *history = Some(History { base_rate, capacity, deviation: Rate::ZERO, trust, rivals, min_rtt });
             }
             return;
         };
+        past.rivals = self.rivals;
         past.min_rtt = min_rtt.min(past.min_rtt + min_rtt.saturating_sub(past.min_rtt) / ROUTE_CHANGES);
         if let (Some(accurate), Some(_)) = (self.predicted, self.past) {
             past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 }, config);
@@ -148,6 +162,7 @@ fn known(path: &Path) -> History {
         capacity: Rate::ZERO,
         deviation: Rate::ZERO,
         trust: 1.0,
+        rivals: 0.0,
     };
     path.history.unwrap_or_else(new)
 }

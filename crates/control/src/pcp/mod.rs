@@ -49,7 +49,7 @@
 //! - The estimates of queue, gap and delay stand in `queue` and `compensation`.
 //! - Beside flows that don't give way it competes as TCP does (`compete`, in `rivals`).
 //!
-//! *Known weaknesses.* It takes ten seconds and more to tell TCP from its own kind; until then it starves. Some
+//! *Known weaknesses.* It takes some seconds to tell TCP from its own kind; until then it starves. Some
 //! hundredths of a percent of packets are lost when newcomers meet (the paper: none).
 
 mod clearing;
@@ -84,7 +84,7 @@ use self::memory::Memory;
 use self::pace::Spacing;
 use self::probe::{Probe, Verdict};
 use self::queue::{Count, Queue, View};
-use self::rivals::Rivals;
+use self::rivals::{Rivals, Sight};
 use self::search::Search;
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
@@ -375,15 +375,19 @@ impl Pcp {
         let Some(base) = self.base else { return };
         let near = self.packet_time(base).scale(0.5).max(self.view.noise);
         if self.config.compete {
-            self.rivals.observe(now, view.least, base, self.rtt);
+            let crowd = base.max(self.memory.best().unwrap_or(base).scale(1.0 / rivals::CROWD));
+            let sight = Sight { least: view.least, near, odd: self.tolerated(crowd).scale(rivals::ODD) };
+            self.rivals.observe(now, sight, base, self.rtt, self.packet);
+            self.memory.on_rivals(self.rivals.suspicion());
         }
-        if let Some(until) = self.clearing.begins(&self.config, now, self.rtt, view.least, near) {
+        let test = self.rivals.wants_test();
+        if let Some(until) = self.clearing.begins(&self.config, now, self.rtt, view.least, near, test) {
             let seen_by = self.rtt.max(base.time_to_send(self.packet));
             self.rivals.on_clearing(now, seen_by, view.least);
             self.phase = Phase::Waiting(until);
         }
-        if let Some(rate) = self.rivals.rate(self.packet, self.rtt) {
-            self.base = Some(rate.clamp(self.least(), self.config.fastest));
+        if self.rivals.is_competing() {
+            self.base = self.competing_rate();
         } else if !self.clearing.is_on() {
             let pressure = self.pressure(base);
             let cut = self.compensation.cut(&self.config, now, self.rtt, view.level, pressure);
@@ -393,9 +397,15 @@ impl Pcp {
         }
     }
 
+    /// The base rate of a flow that competes.
+    fn competing_rate(&self) -> Option<Rate> {
+        let rate = self.rivals.rate(self.packet, self.rtt)?;
+        Some(rate.clamp(self.least(), self.config.fastest))
+    }
+
     /// Begins to search for a base rate, with `first` to try.
     fn restart(&mut self, now: Time, first: Rate) {
-        self.base = None;
+        self.base = self.competing_rate();
         self.search = Search::new(first);
         self.spacing.reset(now, self.config.slowest);
         self.unheard = 0;
@@ -415,7 +425,8 @@ impl Controller for Pcp {
         self.view = View::default();
         self.clearing = Clearing::new(now);
         self.compensation = Compensation::new();
-        self.rivals = Rivals::default();
+        let suspicion = if self.config.compete { self.memory.past_rivals() } else { 0.0 };
+        self.rivals = Rivals::new(suspicion, self.packet);
         self.restart(now, first);
     }
 
