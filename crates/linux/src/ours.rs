@@ -89,7 +89,7 @@ impl<'a> Ours<'a> {
         let Stage { sides, plan, .. } = self.stage;
         let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
         let socket = self.stage.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
-        let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32);
+        let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, &plan.nodes[node.0]);
         let limits = Limits { patience: Duration::MAX, ..Limits::default() };
         let id = self.wire.add(Host::new(endpoint, Socket::new(socket)?, limits))?;
         self.hosts.insert((node, scheme), (id, address));

@@ -7,7 +7,7 @@ use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Streams, Time};
 
-use crate::{Change, Plan, SchemePlan, Sender, WorldError};
+use crate::{Change, Node, Plan, SchemePlan, Sender, WorldError};
 
 /// Connections an endpoint can name: hosts of a plan refuse none.
 const MOST_CONNECTIONS: usize = 1 << 20;
@@ -53,12 +53,13 @@ impl Scheme {
         Ok(Some(Self { config: transport.clone(), controller: registry.factory(controller, settings)? }))
     }
 
-    /// The endpoint of one host. `number` tells it from the run's other endpoints.
-    pub fn endpoint<A: Address>(&self, seed: u64, number: u32) -> Endpoint<AnyController, A> {
+    /// The endpoint of `node`. `number` tells it from the run's other endpoints.
+    pub fn endpoint<A: Address>(&self, seed: u64, number: u32, node: &Node) -> Endpoint<AnyController, A> {
         let config = EndpointConfig {
             accept: Some(self.config.clone()),
             most_connections: MOST_CONNECTIONS,
             most_half_open: MOST_CONNECTIONS,
+            clock: node.clock,
             ..EndpointConfig::default()
         };
         let (streams, controller) = (Streams::new(seed), self.controller.clone());

@@ -165,7 +165,7 @@ impl<'a> Item<'a> {
     pub(crate) fn number(&self, least: f64, most: f64, expected: &str) -> Result<f64, ScenarioError> {
         let number = match self.value.get_ref() {
             DeValue::Float(number) => number.as_str().parse().ok(),
-            DeValue::Integer(_) => self.whole().ok().map(|whole| whole as f64),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64),
             _ => None,
         };
         number.filter(|number| (least..most).contains(number)).ok_or_else(|| self.wrong(expected))

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Add;
 
 use rampmeter_router::{AnyConfig, LinkConfig};
+use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::{NoPath, Point, Routes};
@@ -114,6 +115,8 @@ pub struct Node {
     pub name: String,
     /// Whether flows may start and end here.
     pub is_host: bool,
+    /// The clock by which it says when packets of our own schemes arrived.
+    pub clock: Clock,
 }
 
 /// One direction of a link.

@@ -19,7 +19,7 @@ impl<'a> Simulation<'a> {
     pub(crate) fn new(plan: &'a Plan, registry: &Registry) -> Result<Self, WorldError> {
         let ours = |scheme| Ok(Scheme::of(scheme, registry)?.expect("the world has refused kernel TCP"));
         let schemes = plan.schemes.iter().map(ours).collect::<Result<Vec<_>, WorldError>>()?;
-        let mut hosts = Hosts { list: Vec::new(), known: BTreeMap::new(), schemes, seed: plan.seed };
+        let mut hosts = Hosts { plan, list: Vec::new(), known: BTreeMap::new(), schemes };
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
         for flow in &plan.flows {
@@ -59,21 +59,22 @@ impl<'a> Simulation<'a> {
 }
 
 /// The hosts that send or receive, one for every node and scheme that meet.
-struct Hosts {
+struct Hosts<'a> {
+    plan: &'a Plan,
     list: Vec<Host>,
     known: BTreeMap<(NodeId, usize), u32>,
     schemes: Vec<Scheme>,
-    seed: u64,
 }
 
-impl Hosts {
+impl Hosts<'_> {
     fn of(&mut self, node: NodeId, scheme: usize) -> u32 {
         if let Some(host) = self.known.get(&(node, scheme)) {
             return *host;
         }
         let host = self.list.len() as u32;
         let sending = &self.schemes[scheme];
-        self.list.push(Host::new(sending.endpoint(self.seed, host), sending.config.clone()));
+        let endpoint = sending.endpoint(self.plan.seed, host, &self.plan.nodes[node.0]);
+        self.list.push(Host::new(endpoint, sending.config.clone()));
         self.known.insert((node, scheme), host);
         host
     }

@@ -18,6 +18,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
 use rand::RngCore;
 
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{CloseReason, Connection, State, Statistics};
 use crate::sender::Learnt;
@@ -82,11 +83,19 @@ pub struct EndpointConfig {
     /// takes the place of the oldest: a flood of forged openers keeps out only those who need longer to show it than
     /// the flood to go around.
     pub most_half_open: usize,
+    /// The clock that says when packets arrived.
+    pub clock: Clock,
 }
 
 impl Default for EndpointConfig {
     fn default() -> Self {
-        Self { grouping: Grouping::PerFlow, accept: None, most_connections: 4096, most_half_open: 256 }
+        Self {
+            grouping: Grouping::PerFlow,
+            accept: None,
+            most_connections: 4096,
+            most_half_open: 256,
+            clock: Clock::default(),
+        }
     }
 }
 
@@ -254,7 +263,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let id = slot.id;
         let connection = &mut slot.connection;
         let half_open = connection.state() == State::HalfOpen;
-        let outcome = connection.on_packet(now, packet, ecn, arrived_at);
+        let outcome = connection.on_packet(now, packet, ecn, self.config.clock.show(arrived_at));
         let flow = connection.flow;
         if let Some((rtt, feedback)) = outcome.opened {
             if half_open {

@@ -10,6 +10,7 @@
 //! RFC 6298. What differs is in `rampmeter-wire`: packet numbers, and a receipt for every packet.
 
 mod buffer;
+mod clock;
 mod config;
 mod connection;
 mod endpoint;
@@ -19,6 +20,7 @@ mod scoreboard;
 mod sender;
 
 pub use buffer::{ReceiveBuffer, SendBuffer};
+pub use clock::Clock;
 pub use config::{Config, Recovery};
 pub use connection::{CloseReason, Connection, State, Statistics};
 pub use endpoint::{Address, ConnectionId, Endpoint, EndpointConfig, Event, Received, Transmit};

@@ -57,6 +57,8 @@ pub struct Config {
     pub settle: f64,
     /// Age at which the least delay is forgotten, for routes that grew longer (section 3.2 names no number).
     pub min_delay_expiry: Duration,
+    /// Take round trips for one-way delays, as with a receiver that does not say when packets arrived (section 3.5).
+    pub round_trip: bool,
     /// Share of the least round-trip time that stands in for the least one-way delay; 0.5 is a symmetric path.
     pub forward_share: f64,
     /// Compete as TCP would with flows that don't give way.
@@ -126,6 +128,7 @@ impl Default for Config {
             clear_rounds: 1.5,
             settle: 1.0,
             min_delay_expiry: Duration::from_secs(10),
+            round_trip: false,
             forward_share: 0.5,
             compete: true,
             tit_for_tat: true,

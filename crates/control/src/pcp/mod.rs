@@ -86,7 +86,7 @@ use self::probe::{Probe, Verdict};
 use self::queue::{Count, Queue, View};
 use self::rivals::{Rivals, Sight};
 use self::search::Search;
-use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent};
+use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
 /// The least a packet is divided into: headers and something to carry.
 const LEAST_CHUNK: Bytes = Bytes::new(100);
@@ -459,6 +459,7 @@ impl Controller for Pcp {
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);
         let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
         for arrival in ack.arrivals {
+            let arrival = &if self.config.round_trip { Arrival { received_at: now, ..*arrival } } else { *arrival };
             if active && self.probe.holds(arrival.number) {
                 self.probe.on_arrival(arrival);
             }

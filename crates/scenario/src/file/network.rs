@@ -1,6 +1,7 @@
 //! `[[link]]` and `[[hosts]]`: routers, the links between them and the hosts at their edge.
 
 use rampmeter_router::{LinkConfig, Loss};
+use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::{File, no_duplicates};
@@ -49,6 +50,7 @@ pub(crate) struct HostsSpec {
     /// The first and the last delay of the group.
     pub(crate) delay: (Duration, Duration),
     pub(crate) router: Option<RouterSpec>,
+    pub(crate) clock: Clock,
 }
 
 impl LinkSpec {
@@ -186,7 +188,7 @@ impl RouterSpec {
 
 impl HostsSpec {
     pub(crate) fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
-        section.keys(&["name", "count", "at", "rate", "delay", "router"])?;
+        section.keys(&["name", "count", "at", "rate", "delay", "router", "clock"])?;
         let name = section.need("name", "name = \"source\"")?.name()?.to_owned();
         let section = &section.called(format!("hosts `{name}`"));
         Ok(Self {
@@ -197,6 +199,7 @@ impl HostsSpec {
             rate: section.need("rate", "rate = \"1 Gb/s\"")?.positive()?,
             delay: delays(&section.need("delay", "delay = \"1 ms\"")?)?,
             router: section.get("router").map(|item| RouterSpec::read(&item)).transpose()?,
+            clock: section.get("clock").map_or(Ok(Clock::default()), |item| clock(&item))?,
         })
     }
 
@@ -205,6 +208,15 @@ impl HostsSpec {
         let (first, last) = self.delay;
         first + last.saturating_sub(first).scale((i as f64 + 0.5) / self.count as f64)
     }
+}
+
+fn clock(item: &Item<'_>) -> Result<Clock, ScenarioError> {
+    let section = item.section("`clock`")?;
+    section.keys(&["ahead", "fast", "jitter"])?;
+    let span = |key| section.get(key).map_or(Ok(Duration::ZERO), |item| item.quantity());
+    let fast = |item: Item<'_>| item.number(-1e5, 1e5 + 1.0, "parts per million, up to 100000; negative is slow");
+    let fast = section.get("fast").map_or(Ok(0.0), fast)?;
+    Ok(Clock { ahead: span("ahead")?, fast: fast.round() as i32, jitter: span("jitter")? })
 }
 
 fn delays(item: &Item<'_>) -> Result<(Duration, Duration), ScenarioError> {
