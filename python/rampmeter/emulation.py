@@ -23,6 +23,7 @@ def run(
     engine: Any,
     path: str,
     axes: Sequence[tuple[str, Sequence[Any]]],
+    jobs: int | None,
     out: str,
     watch: Callable[[int, int, float | None], object],
 ) -> None:
@@ -30,7 +31,7 @@ def run(
 
     The other process says a JSON list a line: how far it is, each time that `watch` is to be called, and its answer.
     """
-    request = json.dumps([engine.__file__, path, axes, out], default=_plain)
+    request = json.dumps([engine.__file__, path, axes, jobs, out], default=_plain)
     command = [sys.executable, "-I", __file__]
     answer: list[Any] = []
     with (
@@ -69,7 +70,7 @@ def _plain(value: Any) -> Any:
 
 def _serve() -> None:
     """Do what `run` asks for, in the new process."""
-    file, path, listed, out = json.load(sys.stdin)
+    file, path, listed, jobs, out = json.load(sys.stdin)
     axes = [(axis, values) for axis, values in listed]  # JSON knows no tuples
     loader = ExtensionFileLoader("rampmeter._engine", file)
     spec = spec_from_loader(loader.name, loader)
@@ -79,7 +80,7 @@ def _serve() -> None:
     engine.enter_user_namespace()
     answer: tuple[str | None, str] = (None, "")
     try:
-        engine.run(path, "emulated", axes, None, out, file, lambda *progress: _say("progress", *progress))
+        engine.run(path, "emulated", axes, jobs, out, file, lambda *progress: _say("progress", *progress))
     except (engine.ScenarioError, engine.WorldError) as error:
         answer = (type(error).__name__, str(error))
     _say("answer", *answer)

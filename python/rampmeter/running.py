@@ -73,9 +73,10 @@ def run(
     jobs: int | None = None,
     **axes: Value | Iterable[Value],
 ) -> Run:
-    """Run every point of the scenario at `path`: `simulated` on `jobs` threads (by default one a core), or `emulated`.
+    """Run every point of the scenario at `path`, `simulated` or `emulated`: `jobs` at once, by default one a core.
 
-    Emulated runs carry real packets between network namespaces, one run at a time, for as long as they say; they need
+    Emulated runs carry real packets between network namespaces, by default one run at a time, for as long as they say;
+    several share the machine, and `lateness_p99_s` says how well they did. They need
     root or user namespaces, and a `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
@@ -89,7 +90,7 @@ def run(
     values = [(axis, _listed(axis, given)) for axis, given in axes.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
         if world == "emulated":
-            emulation.run(_engine, os.fspath(path), values, os.fspath(folder), _show)
+            emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(folder), _show)
         else:
             _engine.run(path, world, values, jobs, folder, _engine.__file__, _show)
         return Run.read(folder)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 use rampmeter_control::Registry;
-use rampmeter_linux::Emulated;
+use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::World;
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{self, Claim, Judge, Status, Verdict};
@@ -50,7 +50,13 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     }
     let stop = stop_flag();
     let emulated = Emulated::new(stop.clone());
-    let worlds: [&dyn World; 2] = [&Simulated, &emulated];
+    let mut worlds: Vec<&dyn World> = vec![&Simulated];
+    if list.iter().any(|claim| claim.world == emulated.name()) {
+        match probe().emulation() {
+            Ok(()) => worlds.push(&emulated),
+            Err(reason) => eprintln!("rampmeter: claims on real packets are not judged here: {reason}"),
+        }
+    }
     let program = Program::this()?;
     let judge = Judge {
         sweep: Sweep { registry, jobs: args.jobs, stop: &stop },

@@ -19,14 +19,26 @@ FIGURES: dict[str, Figure] = {**pcp.FIGURES}
 
 
 def draw(
-    name: str, out: Path, *, quick: bool = False, seeds: int | None = None, folder: Path | None = None
+    name: str,
+    out: Path,
+    *,
+    quick: bool = False,
+    seeds: int | None = None,
+    folder: Path | None = None,
+    jobs: int | None = None,
 ) -> list[Path]:
     """Run the figure's scenario, draw it into the folder `out` as PNG and SVG, and give their paths.
 
-    The scenario is in `folder`, by default the folder `studies` of a checkout that is here or above.
+    The scenario is in `folder`, by default the folder `studies` of a checkout that is here or above. `jobs` runs take
+    place at once. Real packets take their time, so what they showed stays beside the figure, and an interrupted drawing
+    goes on from there.
     """
     figure = FIGURES[name]
     axes: dict[str, Any] = dict(figure.quick) if quick else {}
     if seeds is not None:
         axes["seed"] = list(range(1, seeds + 1))
-    return style.save(figure.draw(run((folder or studies()) / figure.scenario, **axes)), out, name)
+    kept = None
+    if figure.world == "emulated":
+        kept = out / (f"{name}-quick-runs" if quick else f"{name}-runs")
+    result = run((folder or studies()) / figure.scenario, figure.world, out=kept, jobs=jobs, **axes)
+    return style.save(figure.draw(result), out, name)

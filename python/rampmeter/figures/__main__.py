@@ -22,13 +22,15 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="where to (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="fewer runs, for a first look")
     parser.add_argument("--seeds", type=_count, metavar="N", help="runs of each point")
+    parser.add_argument("--jobs", type=_count, metavar="N", help="runs at once (one a core; of real packets, one)")
     parser.add_argument("--studies", type=Path, metavar="DIR", help="where the papers' folders are (studies)")
     given = parser.parse_args()
     if given.figure is None:
         print(names)
         return 0
     try:
-        for path in draw(given.figure, given.out, quick=given.quick, seeds=given.seeds, folder=given.studies):
+        asked = {"quick": given.quick, "seeds": given.seeds, "folder": given.studies, "jobs": given.jobs}
+        for path in draw(given.figure, given.out, **asked):
             print(path)
     except (ScenarioError, WorldError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

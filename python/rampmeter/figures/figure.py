@@ -22,6 +22,8 @@ class Figure:
     """From results to a matplotlib figure."""
     quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """Fewer values of the axes, for a first look."""
+    world: str = "simulated"
+    """Where its runs take place."""
 
 
 def studies() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rampmeter.figures.along import Along
 from rampmeter.figures.figure import Figure
+from rampmeter.figures.paths import Paths, Sizes
 
 BASE = "250 kB transfers, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets"
 TCP = "tcp is NewReno as in the paper: an initial window of one packet, acknowledgements delayed by 200 ms."
@@ -17,7 +18,30 @@ def by_load(note: str) -> Along:
     return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{TCP}\n{FQ}")
 
 
+SACK = "tcp-sack is our own TCP with the paper's settings, linux-cubic and linux-bbr are the kernel's."
+
 FIGURES = {
+    "pcp.2": Figure(
+        title="250 kB over forty paths, on real packets (PCP, Figure 2)",
+        scenario="pcp/paths.toml",
+        world="emulated",
+        quick={"path": ["p12", "p17", "p20", "p23", "p27", "p31", "p36", "p39"]},
+        draw=Paths(
+            note="Real packets over emulated paths of 1 to 100 Mb/s and 10 to 200 ms, up to 0.5% of packets lost at "
+            "random, beside no,\nlight or heavy kernel TCP. Four transfers at once under four-pcp, else one; means of "
+            f"six.\n{SACK}",
+        ).draw,
+    ),
+    "pcp.3": Figure(
+        title="The size of transfers on a path that loses packets, on real packets (PCP, Figure 3)",
+        scenario="pcp/transfer_size.toml",
+        world="emulated",
+        quick={"size": ["10kB", "100kB", "1MB"]},
+        draw=Sizes(
+            note="Real packets over an emulated path: 40 Mb/s, 60 ms, 0.4% of packets lost at random. Means of six "
+            f"transfers.\n{SACK}",
+        ).draw,
+    ),
     "pcp.4": Figure(
         title="Response, its deviation, queue and loss against offered load (PCP, Figure 4)",
         scenario="pcp/offered_load.toml",

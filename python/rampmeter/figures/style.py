@@ -18,15 +18,19 @@ COLOURS = {
     "fq": "#009E73",
     "pcp-fifo": "#56B4E9",
     "tcp-fifo": "#E69F00",
+    "four-pcp": "#56B4E9",
+    "tcp-sack": "#D55E00",
+    "linux-cubic": "#CC79A7",
+    "linux-bbr": "#000000",
 }
 """Colours that colour-blind readers tell apart (Okabe and Ito, 2008)."""
 
-MARKERS = {"pcp": "o", "tcp": "s", "fq": "^", "pcp-fifo": "D", "tcp-fifo": "v"}
+MARKERS = {"pcp": "o", "tcp": "s", "fq": "^", "pcp-fifo": "D", "tcp-fifo": "v", "tcp-sack": "s", "linux-cubic": "P", "linux-bbr": "X"}
 
 OTHER_MARKERS = ["P", "X", "<", ">", "p", "h", "*", "d", "8", "H"]
 """Markers of lines that have none of their own."""
 
-DASHES = {"fq": (0, (4, 1.6))}
+DASHES = {"fq": (0, (4, 1.6)), "four-pcp": (0, (4, 1.6))}
 """A bound rather than a rival, and where it lies on another line both are seen."""
 
 RULES: Any = {
