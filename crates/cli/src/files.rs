@@ -25,6 +25,9 @@ pub(crate) struct ServeArgs {
     /// The congestion controller that files leave under where `get` names no other (`rampmeter controllers` lists them)
     #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
+    /// Keep what is learnt of clients' paths in this file, for the next time; several servers may share one
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
 }
 
 /// What `rampmeter get` takes.
@@ -53,10 +56,14 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         controller: args.controller.clone(),
         registry: registry.clone(),
         observe: Some(Box::new(tell)),
+        history: args.history.clone(),
         stop: stop_flag(),
         ..ServeOptions::default()
     })?;
     println!("serving {} on {} with {}", args.directory.display(), server.address(), args.controller);
+    if let Some(aside) = server.put_aside() {
+        eprintln!("rampmeter: the file of histories was damaged: it is now {}, and a new one begun", aside.display());
+    }
     server.run()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,6 +14,6 @@ mod rtt;
 mod timers;
 
 pub use macroflow::Status;
-pub use manager::{Destination, FlowId, Grant, Grouping, Manager, Update, UpdateLoss};
+pub use manager::{Destination, FlowId, Grant, Grouping, MOST_DESTINATIONS, Manager, Update, UpdateLoss};
 pub use rtt::RttEstimator;
 pub use timers::Timers;

@@ -1,5 +1,6 @@
 //! The manager: flows in, grants out.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use rampmeter_control::{Arrival, Controller, Departure, History, LossKind, Path};
@@ -99,7 +100,7 @@ struct Known {
 }
 
 /// Destinations remembered at most; the one unused for longest is forgotten first.
-const MOST_DESTINATIONS: usize = 10_000;
+pub const MOST_DESTINATIONS: usize = 10_000;
 
 /// The congestion manager of one host.
 #[derive(Debug)]
@@ -128,6 +129,16 @@ impl<C: Controller> Manager<C> {
             known: BTreeMap::new(),
             ready: VecDeque::new(),
             timers: Timers::default(),
+        }
+    }
+
+    /// Remembers of `destination` what others learnt, unless it knows of it itself.
+    pub fn recall(&mut self, destination: Destination, history: History) {
+        let known = self.known.len();
+        if let Entry::Vacant(place) = self.known.entry(destination) {
+            if known < MOST_DESTINATIONS {
+                place.insert(Known { history: Some(history), ..Known::default() });
+            }
         }
     }
 

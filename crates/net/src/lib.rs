@@ -4,6 +4,7 @@
 //! files      serve a directory, get a file: an application
 //! driver     Loop: many hosts, one thread; turns, events
 //! host       Host: an endpoint, its socket, its connections' bytes
+//! history    what destinations are remembered for, in a file
 //! socket     batches of packets with ECN codes and arrival stamps, over layout      clock   precise time and waits
 //! ```
 //!
@@ -13,6 +14,7 @@
 mod clock;
 mod driver;
 pub mod files;
+mod history;
 mod host;
 mod layout;
 mod socket;
@@ -20,6 +22,7 @@ mod stream;
 
 pub use clock::{Clock, be_punctual, be_urgent};
 pub use driver::{HostId, Loop};
+pub use history::{HistoryError, HistoryFile, Remembered};
 pub use host::{Ended, Event, Host, Limits};
 pub use socket::Socket;
 pub use stream::Arrivals;

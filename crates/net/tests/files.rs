@@ -3,15 +3,15 @@
 mod common;
 
 use std::fs;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Mood, Relay, Running, fetch, noise, options, slowly};
-use rampmeter_net::Limits;
 use rampmeter_net::files::{GetOptions, GetReport, NetError, Refusal, ServeOptions, Server, get};
+use rampmeter_net::{HistoryFile, Limits};
 
 #[test]
 fn files_of_any_size_arrive_whole() {
@@ -44,6 +44,25 @@ fn every_controller_that_needs_no_router_moves_a_file() {
         let report = fetch(server.address, "f", to.path()).unwrap();
         assert_eq!(report.controller, controller);
         assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn what_a_server_learns_of_a_path_is_kept_for_the_next_one() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("f"), noise(400_000, 12)).unwrap();
+    let path = to.path().join("histories");
+    for _ in 0..2 {
+        let server = Running::start(from.path(), |options| {
+            (options.controller, options.history) = ("pcp".into(), Some(path.clone()));
+        });
+        fetch(server.address, "f", to.path()).unwrap();
+        server.next_served();
+        drop(server);
+        let (_, remembered) = HistoryFile::open(&path).unwrap();
+        let [(destination, history)] = remembered.histories[..] else { panic!("{remembered:?}") };
+        assert_eq!(destination.0, Ipv4Addr::LOCALHOST.to_ipv6_mapped().to_bits());
+        assert!(history.base_rate.as_bps() > 0 && history.min_rtt > rampmeter_units::Duration::ZERO, "{history:?}");
     }
 }
 

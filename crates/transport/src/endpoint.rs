@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-use rampmeter_control::Controller;
+use rampmeter_control::{Controller, History};
 use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Timers, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
@@ -198,6 +198,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             events: VecDeque::new(),
             resets: VecDeque::new(),
         }
+    }
+
+    /// Remembers of `destination` what others learnt, unless it knows of it itself.
+    pub fn recall(&mut self, destination: Destination, history: History) {
+        self.manager.recall(destination, history);
     }
 
     /// Opens a connection; `None` if there are too many.

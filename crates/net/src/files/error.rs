@@ -9,6 +9,7 @@ use rampmeter_units::Bytes;
 use thiserror::Error;
 
 use super::protocol::Refusal;
+use crate::history::HistoryError;
 
 /// Why a file was not served or not got.
 #[derive(Debug, Error)]
@@ -28,6 +29,9 @@ pub enum NetError {
     /// No such controller, or wrong settings for it.
     #[error(transparent)]
     Controller(#[from] RegistryError),
+    /// Histories cannot be kept there.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// The directory to serve is not one.
     #[error("{}: {reason}; give a directory that can be read", path.display())]
     BadDirectory {

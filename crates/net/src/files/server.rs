@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_transport::{Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
+use rampmeter_transport::{Address, Config, Connection, ConnectionId, Endpoint, EndpointConfig, Statistics};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::Serialize;
 
@@ -19,6 +19,7 @@ use super::protocol::{MOST_REQUEST, Refusal};
 use super::transfer::{Next, PIECE, Transfer};
 use super::{DEFAULT_PORT, default_transport, fresh_seed, unforeseeable};
 use crate::driver::{HostId, Loop};
+use crate::history::HistoryFile;
 use crate::host::{Ended, Event, Host, Limits};
 use crate::socket::Socket;
 
@@ -47,6 +48,8 @@ pub struct ServeOptions {
     pub most_idle: Duration,
     /// Called with every transfer that is over.
     pub observe: Option<Observer>,
+    /// Where to keep what is learnt of clients' paths; nowhere if `None`.
+    pub history: Option<PathBuf>,
     /// Stops the server when raised.
     pub stop: Arc<AtomicBool>,
 }
@@ -64,6 +67,7 @@ impl Default for ServeOptions {
             limits: Limits::default(),
             most_idle: Duration::from_secs(60),
             observe: None,
+            history: None,
             stop: Arc::default(),
         }
     }
@@ -114,6 +118,8 @@ pub struct Server {
     host: HostId,
     address: SocketAddr,
     clients: BTreeMap<ConnectionId, Client>,
+    histories: Option<HistoryFile>,
+    put_aside: Option<PathBuf>,
     /// Where pieces of files pass through.
     piece: Box<[u8]>,
 }
@@ -153,7 +159,15 @@ impl Server {
         let mut seeds = Stream::from_seed(fresh_seed());
         let lender = Lender::new(&options.controller, &options.registry, Stream::from_seed(fresh_seed()));
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
-        let endpoint = Endpoint::new(config, make, unforeseeable());
+        let mut endpoint = Endpoint::new(config, make, unforeseeable());
+        let mut put_aside = None;
+        let mut recall = |path: &PathBuf| {
+            let (file, remembered) = HistoryFile::open(path)?;
+            remembered.histories.into_iter().for_each(|(whose, history)| endpoint.recall(whose, history));
+            put_aside = remembered.put_aside;
+            Ok::<_, NetError>(file)
+        };
+        let histories = options.history.as_ref().map(&mut recall).transpose()?;
 
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
@@ -161,12 +175,28 @@ impl Server {
         let mut net = Loop::new(packet.as_u64() as usize)?;
         let host = net.add(Host::new(endpoint, socket, options.limits))?;
         let piece = vec![0; PIECE].into_boxed_slice();
-        Ok(Self { options, directory, lender, net, host, address, clients: BTreeMap::new(), piece })
+        Ok(Self {
+            options,
+            directory,
+            lender,
+            net,
+            host,
+            address,
+            clients: BTreeMap::new(),
+            histories,
+            put_aside,
+            piece,
+        })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where a damaged file of histories was put, if it was.
+    pub fn put_aside(&self) -> Option<&Path> {
+        self.put_aside.as_deref()
     }
 
     /// Serves until told to stop.
@@ -219,6 +249,7 @@ impl Server {
             }
             Event::Closed(id, ended, statistics) => {
                 if let Some(client) = self.clients.remove(&id) {
+                    self.keep_history(client.peer);
                     self.report(now, &client, ended, &statistics);
                 }
             }
@@ -269,6 +300,14 @@ impl Server {
             if now.since(client.moved.0) >= patience {
                 host.abort(now, id);
             }
+        }
+    }
+
+    fn keep_history(&self, peer: SocketAddr) {
+        let destination = peer.destination();
+        let learnt = self.net.host(self.host).and_then(|host| host.endpoint().manager().history(destination));
+        if let (Some(file), Some(history)) = (&self.histories, learnt) {
+            file.keep(destination, history);
         }
     }
 

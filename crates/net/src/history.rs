@@ -1,0 +1,347 @@
+//! What destinations are remembered for, kept in a file, so that a process begins with what others before it learnt (PCP
+//! section 3.4).
+//!
+//! The file is a database of `SQLite` with a row for each destination. Several processes may use one at once: of what
+//! two learn of one destination the later word counts. It holds no more than the manager remembers, and nothing older than a
+//! month. Disks are slow, so a thread of its own writes, and what comes faster than it can write is dropped: a history is
+//! worth a round trip or two, and no wait.
+//!
+//! A file that is damaged is put aside and begun anew. One that is something else is refused and left as it is.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
+
+use rampmeter_control::History;
+use rampmeter_manager::{Destination, MOST_DESTINATIONS};
+use rampmeter_units::{Duration, Rate};
+use rusqlite::{Connection, Row, params};
+use thiserror::Error;
+
+/// Says in the file's header whose it is: "Ramp".
+const APPLICATION: u32 = 0x5261_6d70;
+
+/// How a file of `SQLite` begins, and where its header says whose it is.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+const APPLICATION_AT: usize = 68;
+
+/// Seconds after which a path may be another.
+const OLD: u64 = 30 * 24 * 3600;
+
+/// Rows that wait to be written at most.
+const WAITING: usize = 1024;
+
+/// How long to wait for another process that writes.
+const PATIENCE: StdDuration = StdDuration::from_secs(2);
+
+const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
+    destination BLOB PRIMARY KEY,
+    base_rate INTEGER NOT NULL,
+    capacity INTEGER NOT NULL,
+    deviation INTEGER NOT NULL,
+    trust REAL NOT NULL,
+    rivals REAL NOT NULL,
+    min_rtt INTEGER NOT NULL,
+    learnt INTEGER NOT NULL
+) WITHOUT ROWID, STRICT";
+
+/// Why a file cannot keep histories.
+#[derive(Debug, Error)]
+pub enum HistoryError {
+    /// It is something else.
+    #[error("{}: holds something else than histories; give another file with --history", .0.display())]
+    Foreign(PathBuf),
+    /// The system refused.
+    #[error("{}: {reason}; give a file that can be written with --history", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What the system or the database said.
+        reason: String,
+    },
+}
+
+/// A file of histories, open for more.
+#[derive(Debug)]
+pub struct HistoryFile {
+    learnt: Option<SyncSender<(Destination, History)>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// What was in a file of histories.
+#[derive(Debug)]
+pub struct Remembered {
+    /// Each destination's history.
+    pub histories: Vec<(Destination, History)>,
+    /// Where the file was put because it was damaged, if it was.
+    pub put_aside: Option<PathBuf>,
+}
+
+impl HistoryFile {
+    /// Opens the file at `path`, or makes it.
+    pub fn open(path: &Path) -> Result<(Self, Remembered), HistoryError> {
+        let mut put_aside = None;
+        let refused = |reason: String| HistoryError::Refused { path: path.to_owned(), reason };
+        let is_ours = header(path).map_err(|error| refused(error.to_string()))?;
+        if is_ours == Some(false) {
+            return Err(HistoryError::Foreign(path.to_owned()));
+        }
+        let read = |path: &Path| {
+            let mut database = prepare(path)?;
+            let histories = load(&mut database)?;
+            Ok::<_, rusqlite::Error>((database, histories))
+        };
+        let (database, histories) = match read(path) {
+            Ok(opened) => opened,
+            Err(error) if is_damage(&error) && is_ours == Some(true) => {
+                let aside = beside(path, ".damaged");
+                std::fs::rename(path, &aside).map_err(|error| refused(error.to_string()))?;
+                // What the damaged one had not taken in yet must not get into the new one.
+                for suffix in ["-wal", "-shm"] {
+                    let _ = std::fs::remove_file(beside(path, suffix));
+                }
+                put_aside = Some(aside);
+                read(path).map_err(|error| refused(error.to_string()))?
+            }
+            Err(error) => return Err(refused(error.to_string())),
+        };
+        let (learnt, waiting) = sync_channel(WAITING);
+        let writer = std::thread::Builder::new()
+            .name("histories".into())
+            .spawn(move || write(database, &waiting))
+            .map_err(|error| refused(error.to_string()))?;
+        let file = Self { learnt: Some(learnt), writer: Some(writer) };
+        Ok((file, Remembered { histories, put_aside }))
+    }
+
+    /// Keeps what was learnt of `destination`; never waits.
+    pub fn keep(&self, destination: Destination, history: History) {
+        if let Some(learnt) = &self.learnt {
+            let _ = learnt.try_send((destination, history));
+        }
+    }
+}
+
+impl Drop for HistoryFile {
+    /// Everything that was kept is written.
+    fn drop(&mut self) {
+        self.learnt = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Whether the file at `path` is one of ours; `None` if it is empty, or if there is none: then it is made, for its owner
+/// alone to read.
+fn header(path: &Path) -> io::Result<Option<bool>> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let mut header = Vec::new();
+    file.take(100).read_to_end(&mut header)?;
+    let id = header.get(APPLICATION_AT..APPLICATION_AT + 4);
+    Ok((!header.is_empty()).then(|| header.starts_with(MAGIC) && id == Some(&APPLICATION.to_be_bytes()[..])))
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+}
+
+fn prepare(path: &Path) -> rusqlite::Result<Connection> {
+    let database = Connection::open(path)?;
+    database.busy_timeout(PATIENCE)?;
+    database.pragma_update(None, "application_id", APPLICATION)?;
+    database.pragma_update(None, "journal_mode", "wal")?;
+    // A power cut may cost the last rows, and no more.
+    database.pragma_update(None, "synchronous", "normal")?;
+    let sound: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if sound != "ok" {
+        let damaged = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+        return Err(rusqlite::Error::SqliteFailure(damaged, Some(sound)));
+    }
+    database.execute_batch(SCHEMA)?;
+    Ok(database)
+}
+
+fn load(database: &mut Connection) -> rusqlite::Result<Vec<(Destination, History)>> {
+    forget(database)?;
+    let mut all = database.prepare("SELECT * FROM history")?;
+    let rows = all.query_map([], read_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// Forgets what is old, and of the rest what is too much.
+fn forget(database: &Connection) -> rusqlite::Result<()> {
+    database.execute("DELETE FROM history WHERE learnt < ?1", [seconds().saturating_sub(OLD) as i64])?;
+    let most = "DELETE FROM history WHERE destination IN (SELECT destination FROM history
+                ORDER BY learnt DESC LIMIT -1 OFFSET ?1)";
+    database.execute(most, [MOST_DESTINATIONS as i64]).map(drop)
+}
+
+/// A row; `None` if somebody wrote nonsense into it.
+fn read_row(row: &Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
+    let (bytes, rate): (Vec<u8>, _) =
+        (row.get(0)?, |place| row.get(place).map(|bps: i64| Rate::from_bps(bps.max(0) as u64)));
+    let (trust, rivals, min_rtt): (f64, f64, i64) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    let history = History {
+        base_rate: rate(1)?,
+        capacity: rate(2)?,
+        deviation: rate(3)?,
+        trust,
+        rivals,
+        min_rtt: Duration::from_nanos(min_rtt.max(0) as u64),
+    };
+    let sound = (0.0..=1.0).contains(&trust) && (0.0..=1.0).contains(&rivals) && min_rtt > 0;
+    let destination = <[u8; 16]>::try_from(bytes).ok().map(|bytes| Destination(u128::from_be_bytes(bytes)));
+    Ok(destination.filter(|_| sound).map(|destination| (destination, history)))
+}
+
+/// Writes what comes until nothing more can. What cannot be written is let go: the next process learns it again.
+fn write(mut database: Connection, waiting: &Receiver<(Destination, History)>) {
+    while let Ok(first) = waiting.recv() {
+        let _ = write_all(&mut database, std::iter::once(first).chain(waiting.try_iter()));
+    }
+    let _ = forget(&database);
+}
+
+fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destination, History)>) -> rusqlite::Result<()> {
+    let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    {
+        let sql = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let mut insert = transaction.prepare_cached(sql)?;
+        for (Destination(destination), history) in learnt {
+            let whole = |rate: Rate| i64::try_from(rate.as_bps()).unwrap_or(i64::MAX);
+            insert.execute(params![
+                destination.to_be_bytes(),
+                whole(history.base_rate),
+                whole(history.capacity),
+                whole(history.deviation),
+                history.trust,
+                history.rivals,
+                history.min_rtt.as_nanos() as i64,
+                seconds() as i64,
+            ])?;
+        }
+    }
+    transaction.commit()
+}
+
+/// Seconds since 1970, by the clock on the wall: histories outlive processes.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::tempdir;
+
+    use super::*;
+
+    fn history(mbps: u64) -> History {
+        History {
+            base_rate: Rate::from_bps(mbps * 1_000_000),
+            capacity: Rate::from_bps(100_000_000),
+            deviation: Rate::from_bps(1_000),
+            trust: 0.5,
+            rivals: 0.25,
+            min_rtt: Duration::from_millis(20),
+        }
+    }
+
+    fn write(path: &Path, rows: impl IntoIterator<Item = (u128, u64)>) {
+        let (file, _) = HistoryFile::open(path).unwrap();
+        rows.into_iter().for_each(|(destination, mbps)| file.keep(Destination(destination), history(mbps)));
+    }
+
+    fn read(path: &Path) -> Vec<(Destination, History)> {
+        HistoryFile::open(path).unwrap().1.histories
+    }
+
+    #[test]
+    fn what_one_process_learnt_the_next_one_knows() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("histories");
+        assert_eq!(read(&path), []);
+        write(&path, [(1, 10), (u128::MAX, 20)]);
+        write(&path, [(1, 30)]);
+        assert_eq!(read(&path), [(Destination(1), history(30)), (Destination(u128::MAX), history(20))]);
+    }
+
+    #[test]
+    fn processes_may_share_a_file() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("histories");
+        std::thread::scope(|scope| {
+            for part in 0..4 {
+                let path = &path;
+                scope.spawn(move || write(path, (0..100).map(|n| (part * 1000 + n, n as u64 + 1))));
+            }
+        });
+        assert_eq!(read(&path).len(), 400);
+    }
+
+    #[test]
+    fn it_stays_bounded() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("histories");
+        drop(HistoryFile::open(&path).unwrap());
+        let mut database = prepare(&path).unwrap();
+        let many = (0..MOST_DESTINATIONS as u128 + 50).map(|n| (Destination(n), history(1)));
+        write_all(&mut database, many).unwrap();
+        assert_eq!(read(&path).len(), MOST_DESTINATIONS);
+        database.execute("UPDATE history SET learnt = 1", []).unwrap();
+        assert_eq!(read(&path), [], "a month later");
+    }
+
+    #[test]
+    fn a_damaged_file_is_put_aside_and_one_of_somebody_else_refused() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("histories");
+        write(&path, (0..500).map(|n| (n, 10)));
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[100..].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        fs::write(&path, &bytes).unwrap();
+        let (_, found) = HistoryFile::open(&path).unwrap();
+        assert_eq!(found.histories, []);
+        assert!(fs::read(found.put_aside.unwrap()).unwrap()[100..] == bytes[100..]);
+
+        let letter = folder.path().join("letter");
+        fs::write(&letter, "Dear reader,").unwrap();
+        let error = HistoryFile::open(&letter).unwrap_err().to_string();
+        assert!(error.ends_with("letter: holds something else than histories; give another file with --history"));
+        assert_eq!(fs::read(&letter).unwrap(), b"Dear reader,");
+        assert!(matches!(HistoryFile::open(folder.path()), Err(HistoryError::Refused { .. })));
+    }
+
+    #[test]
+    fn nonsense_in_a_row_is_skipped() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("histories");
+        write(&path, [(1, 10), (2, 20), (3, 30)]);
+        let database = Connection::open(&path).unwrap();
+        database.execute("UPDATE history SET trust = 7.0 WHERE base_rate = 10000000", []).unwrap();
+        database.execute("UPDATE history SET destination = x'00' WHERE base_rate = 20000000", []).unwrap();
+        assert_eq!(read(&path), [(Destination(3), history(30))]);
+    }
+
+    #[test]
+    fn only_its_owner_may_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("histories");
+        write(&path, [(1, 10)]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+    }
+}
