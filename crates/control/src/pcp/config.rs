@@ -84,6 +84,8 @@ pub struct Config {
     pub met: f64,
     /// Queue from which it, not trains, says how much to ask for, in packet times.
     pub standing: f64,
+    /// After a failure, test what the slope of its delays says was left, instead of half.
+    pub guided: bool,
     /// Longest interval between probes, in round trips (section 3.3).
     pub longest_backoff: f64,
     /// Share of the remembered rate to try first (section 3.4).
@@ -141,6 +143,7 @@ impl Default for Config {
             newcomer: 0.75,
             met: 0.6,
             standing: 2.0,
+            guided: false,
             longest_backoff: 100.0,
             first_share: 1.0 / 3.0,
             rigged: None,

@@ -290,7 +290,10 @@ impl Pcp {
                 self.memory.on_verdict(true, self.base);
             }
             Verdict::Rejected => {
-                self.search.rejected(&self.config, self.probe.test(), self.base, self.least_probe());
+                let left = self.memory.capacity().filter(|_| self.config.guided);
+                let left = left.and_then(|capacity| self.probe.left_of(capacity));
+                let left = left.map(|rate| rate.saturating_sub(self.base.unwrap_or(Rate::ZERO)));
+                self.search.rejected(&self.config, self.probe.test(), self.base, self.least_probe(), left);
                 self.memory.on_verdict(false, self.base);
             }
             Verdict::Unproved => {}

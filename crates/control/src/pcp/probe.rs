@@ -238,18 +238,28 @@ impl Probe {
         if self.lost > missing || self.received + missing < self.packets {
             return Verdict::Rejected;
         }
-        let mut received = self.receipts.iter().flatten();
-        let Some(&(origin, least)) = received.next() else { return Verdict::Rejected };
-        let points = self.receipts.iter().flatten().map(|(left, delay)| {
-            let x = left.as_nanos().wrapping_sub(origin.as_nanos()) as i64;
-            (x as f64, delay.wrapping_sub(least) as f64)
-        });
         let span = self.span();
         let flat = flat.as_nanos() as f64 / (span.as_nanos() as f64).max(1.0);
-        match Line::fit(points) {
+        match self.line() {
             Some(line) if line.draw(random) <= flat => self.granted(span),
             _ => Verdict::Rejected,
         }
+    }
+
+    /// The line through its delays.
+    fn line(&self) -> Option<Line> {
+        let &(origin, least) = self.receipts.iter().flatten().next()?;
+        Line::fit(self.receipts.iter().flatten().map(|(left, delay)| {
+            let x = left.as_nanos().wrapping_sub(origin.as_nanos()) as i64;
+            (x as f64, delay.wrapping_sub(least) as f64)
+        }))
+    }
+
+    /// What a link of `capacity` had left, going by how fast a queue grew: a queue that grows by `s` seconds a second gets
+    /// `1 + s` times what the link carries, of which the train is its rate.
+    pub(super) fn left_of(&self, capacity: Rate) -> Option<Rate> {
+        let slope = self.line()?.slope.max(0.0);
+        Some(self.rate().saturating_sub(capacity.scale(slope)))
     }
 
     fn granted(&self, span: Duration) -> Verdict {
@@ -274,6 +284,14 @@ mod tests {
     const BASE: Rate = Rate::from_bps(4_000_000);
     const TEST: Rate = Rate::from_bps(4_000_000); // together a packet a millisecond
     const FLAT: Duration = Duration::from_micros(10);
+
+    #[test]
+    fn the_slope_tells_what_was_left() {
+        // 8 Mb/s onto a link of 10 Mb/s where others send 4: 1.2 times what it carries.
+        let probe = train(1, &[0, 200, 400, 600, 800]);
+        let left = probe.left_of(Rate::from_bps(10_000_000)).unwrap().as_bps_f64();
+        assert!((left / 6e6 - 1.0).abs() < 1e-6, "{left}");
+    }
 
     /// A train of one packet a millisecond, times `stretch`, with these one-way delays in microseconds.
     fn train(stretch: u64, delays: &[i64]) -> Probe {

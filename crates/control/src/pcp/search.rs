@@ -6,6 +6,11 @@
 //! rejected there:      interval *= 2, up to 100 round trips; the next probe comes at random within it
 //! ```
 //!
+//! With `guided` a failure whose delays told how fast the queue grew asks for what was left, a quarter to nine tenths of
+//! the test, as the paper suggests ("the probe rate that maximizes its expected yield"). It does not help: a line through
+//! five delays is too rough. Figure 4 at 0.30, 0.60 and 0.90, three seeds: 191, 308 and 804 ms with it, 189, 299 and 779
+//! without.
+//!
 //! *Deviation*: the floor is at least 0.3 packets a round trip (`least_probe`). A flow that compensation has brought down
 //! to a few packets a second would otherwise ask for a hundredth of that, with trains that take seconds, and starve
 //! beside an idle link. Figure 4 in the simulator, one seed: mean response at load 0.60, 0.75, 0.90 is 425, 973, 5028 ms
@@ -44,12 +49,20 @@ impl Search {
         self.interval = 1.0;
     }
 
-    pub(super) fn rejected(&mut self, config: &Config, test: Rate, base: Option<Rate>, least: Rate) {
+    /// A probe for `test` failed; `left`, if anything told, is what might have passed.
+    pub(super) fn rejected(
+        &mut self,
+        config: &Config,
+        test: Rate,
+        base: Option<Rate>,
+        least: Rate,
+        left: Option<Rate>,
+    ) {
         let floor = Self::floor(config, base, least);
         if test <= floor {
             self.interval = (self.interval * 2.0).min(config.longest_backoff);
         }
-        self.test = test.scale(0.5).max(floor);
+        self.test = left.map_or(test.scale(0.5), |left| left.clamp(test.scale(0.25), test.scale(0.9))).max(floor);
     }
 
     /// When the next probe may begin: never two in one round trip.
@@ -79,8 +92,18 @@ mod tests {
         let mut search = Search::new(mbps(4.0));
         search.accepted(mbps(4.0));
         assert_eq!(search.test(&config, Some(mbps(4.0)), LEAST), mbps(8.0));
-        search.rejected(&config, mbps(8.0), Some(mbps(4.0)), LEAST);
+        search.rejected(&config, mbps(8.0), Some(mbps(4.0)), LEAST, None);
         assert_eq!(search.test(&config, Some(mbps(4.0)), LEAST), mbps(4.0));
+    }
+
+    #[test]
+    fn a_failure_that_told_what_was_left_asks_for_that_within_limits() {
+        let config = Config::default();
+        for (left, next) in [(2.5, 2.5), (0.0, 1.0), (7.0, 3.6)] {
+            let mut search = Search::new(mbps(4.0));
+            search.rejected(&config, mbps(4.0), Some(mbps(4.0)), LEAST, Some(mbps(left)));
+            assert_eq!(search.test(&config, Some(mbps(4.0)), LEAST), mbps(next));
+        }
     }
 
     #[test]
@@ -88,7 +111,7 @@ mod tests {
         let config = Config::default();
         let mut search = Search::new(mbps(1.0));
         for _ in 0..10 {
-            search.rejected(&config, search.test(&config, Some(mbps(40.0)), LEAST), Some(mbps(40.0)), LEAST);
+            search.rejected(&config, search.test(&config, Some(mbps(40.0)), LEAST), Some(mbps(40.0)), LEAST, None);
         }
         assert_eq!(search.test(&config, Some(mbps(40.0)), LEAST), mbps(0.4));
     }
@@ -98,7 +121,7 @@ mod tests {
         let config = Config::default();
         let mut search = Search::new(mbps(1.0));
         for _ in 0..10 {
-            search.rejected(&config, search.test(&config, Some(mbps(0.05)), LEAST), Some(mbps(0.05)), LEAST);
+            search.rejected(&config, search.test(&config, Some(mbps(0.05)), LEAST), Some(mbps(0.05)), LEAST, None);
         }
         assert_eq!(search.test(&config, Some(mbps(0.05)), LEAST), LEAST);
     }
@@ -110,7 +133,7 @@ mod tests {
         let mut search = Search::new(mbps(0.4));
         let mut intervals = Vec::new();
         for _ in 0..9 {
-            search.rejected(&config, mbps(0.4), base, LEAST);
+            search.rejected(&config, mbps(0.4), base, LEAST, None);
             intervals.push(search.interval);
             for _ in 0..100 {
                 let next = search.next(Time::ZERO, Time::ZERO, rtt, &mut random);
