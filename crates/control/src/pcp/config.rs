@@ -3,6 +3,7 @@
 use rampmeter_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
+use super::probe::MOST_PACKETS;
 use crate::Settings;
 
 /// Tunables of PCP.
@@ -22,6 +23,8 @@ pub struct Config {
     pub resolution: Duration,
     /// Packets of a train that may be lost, or their receipts, for it still to be judged; 0 is the paper.
     pub missing_receipts: usize,
+    /// One packet of a train is left out if the others lie so many times closer to a line without it; 0 is the paper.
+    pub outlier: f64,
     /// Round trips after its last packet until a train counts as lost; doubled every time nothing at all came back.
     pub patience: f64,
     /// The same, at least: a handshake's round trip says little of a full packet's on a slow link (section 3.3).
@@ -113,6 +116,7 @@ impl Default for Config {
             most_noise: Duration::from_micros(100),
             resolution: Duration::from_nanos(100),
             missing_receipts: 1,
+            outlier: 4.0,
             patience: 2.0,
             least_patience: Duration::from_millis(200),
             gap: true,
@@ -162,6 +166,7 @@ impl Config {
         Self {
             noise: 0.0,
             missing_receipts: 0,
+            outlier: 0.0,
             most_noise: Duration::ZERO,
             permanent: 1.0,
             gap_gain: 1.0,
@@ -182,7 +187,7 @@ impl Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let count = |name: &str, value: usize| match value {
-            3..=64 => Ok(()),
+            3..=MOST_PACKETS => Ok(()),
             _ => Err(format!("{name} is {value} packets: a line's slope and error take 3, and 64 are enough")),
         };
         let within = |name: &str, value: f64, least: f64, most: f64| {
@@ -198,6 +203,7 @@ impl Settings for Config {
         if self.missing_receipts + 3 > self.chunks.min(self.train) {
             return Err(format!("missing_receipts is {}: 3 must remain of a train", self.missing_receipts));
         }
+        within("outlier", self.outlier, 0.0, 1e6)?;
         within("noise", self.noise, 0.0, 100.0)?;
         within("patience", self.patience, 1.0, 1e3)?;
         within("permanent", self.permanent, 0.0, 1.0)?;

@@ -149,7 +149,7 @@ impl Algorithm for Pcp {
             last_rtt: Duration::ZERO,
             base: None,
             phase: Phase::Waiting(Time::MAX),
-            probe: Probe::new(config.chunks.max(config.train)),
+            probe: Probe::new(config.chunks.max(config.train), config.outlier),
             search: Search::new(Rate::ZERO),
             queue: Queue::new(None),
             view: View::default(),
@@ -334,9 +334,9 @@ impl Pcp {
             // Chunks have nothing to be compared with but their round trip and a full packet's in earlier transfers.
             let Some(least) = self.past_rtt() else { return Duration::ZERO };
             let less = self.packet_time(Rate::ZERO).scale(1.0 - self.chunk().as_f64() / self.packet.as_f64());
-            return self.last_rtt.saturating_sub(least.saturating_sub(less));
+            return self.probe.least_rtt().saturating_sub(least.saturating_sub(less));
         }
-        self.queue.wait(self.probe.mean_delay())
+        self.queue.wait(self.probe.usual_delay())
     }
 
     /// The most that a train may be granted, whatever it asked for, if its packets waited for `wait` in the mean.
@@ -344,7 +344,7 @@ impl Pcp {
         let (Some(fill), Some(capacity)) = (self.config.fill, self.memory.capacity()) else { return Rate::MAX };
         let most = match self.base {
             None => {
-                let least = self.probe.mean_delay().wrapping_sub(wait.as_nanos() as i64);
+                let least = self.probe.usual_delay().wrapping_sub(wait.as_nanos() as i64);
                 let met = self.probe.met(|delay| delay.wrapping_sub(least) > self.met_wait().as_nanos() as i64);
                 growth::welcome(self.config.newcomer, met, capacity)
             }
@@ -464,7 +464,7 @@ impl Controller for Pcp {
         for arrival in ack.arrivals {
             let arrival = &if self.config.round_trip { Arrival { received_at: now, ..*arrival } } else { *arrival };
             if active && self.probe.holds(arrival.number) {
-                self.probe.on_arrival(arrival);
+                self.probe.on_arrival(arrival, self.last_rtt);
             }
             kept |= self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
         }
