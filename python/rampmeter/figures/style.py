@@ -25,7 +25,16 @@ COLOURS = {
 }
 """Colours that colour-blind readers tell apart (Okabe and Ito, 2008)."""
 
-MARKERS = {"pcp": "o", "tcp": "s", "fq": "^", "pcp-fifo": "D", "tcp-fifo": "v", "tcp-sack": "s", "linux-cubic": "P", "linux-bbr": "X"}
+MARKERS = {
+    "pcp": "o",
+    "tcp": "s",
+    "fq": "^",
+    "pcp-fifo": "D",
+    "tcp-fifo": "v",
+    "tcp-sack": "s",
+    "linux-cubic": "P",
+    "linux-bbr": "X",
+}
 
 OTHER_MARKERS = ["P", "X", "<", ">", "p", "h", "*", "d", "8", "H"]
 """Markers of lines that have none of their own."""

@@ -9,6 +9,9 @@
 //! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change
 //! ```
 //!
+//! A short transfer may end before any probe has failed. If it had less than others before, it says nothing of the path: its
+//! rate is not remembered. Otherwise transfers of a few packets forget what long ones found.
+//!
 //! The paper says "the previous base rate". A transfer's last base rate says how crowded the path was at that moment;
 //! its best, averaged over transfers, says what the path can carry.
 
@@ -35,6 +38,8 @@ pub(super) struct Memory {
     pairs: Pairs,
     /// What came of the first probe.
     predicted: Option<bool>,
+    /// Some probe failed: the path's limit was met.
+    refused: bool,
     min_rtt: Option<Duration>,
     rivals: f64,
 }
@@ -64,6 +69,7 @@ impl Memory {
     /// A probe was judged; `base` is the rate reached with it.
     pub(super) fn on_verdict(&mut self, accepted: bool, base: Option<Rate>) {
         self.predicted.get_or_insert(accepted);
+        self.refused |= !accepted;
         self.best = self.best.max(base.unwrap_or(Rate::ZERO));
     }
 
@@ -110,7 +116,8 @@ impl Memory {
         if let (Some(accurate), Some(_)) = (self.predicted, self.past) {
             past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 }, config);
         }
-        if self.best > Rate::ZERO {
+        // Who was refused nothing, and had less than others before, ended too soon to know what there was.
+        if self.best >= past.base_rate || (self.refused && self.best > Rate::ZERO) {
             let toward = |mean: Rate, value: f64| {
                 let mean = mean.as_bps_f64();
                 Rate::from_bps_f64(mean + config.history_gain * (value - mean))
@@ -230,9 +237,19 @@ mod tests {
     fn the_remembered_rate_is_a_running_mean_with_its_deviation() {
         let mut history = None;
         transfer(&mut history, true, 40.0);
-        transfer(&mut history, true, 20.0);
+        transfer(&mut history, false, 20.0);
         let past = history.unwrap();
         assert_eq!((past.base_rate, past.deviation), (mbps(35.0), mbps(5.0)));
+    }
+
+    #[test]
+    fn who_was_refused_nothing_and_had_little_ended_too_soon_to_know() {
+        let mut history = None;
+        transfer(&mut history, true, 40.0);
+        transfer(&mut history, true, 20.0);
+        assert_eq!(history.unwrap().base_rate, mbps(40.0));
+        transfer(&mut history, true, 60.0);
+        assert_eq!(history.unwrap().base_rate, mbps(45.0));
     }
 
     #[test]
