@@ -76,8 +76,8 @@ def run(
     """Run every point of the scenario at `path`, `simulated` or `emulated`: `jobs` at once, by default one a core.
 
     Emulated runs carry real packets between network namespaces, by default one run at a time, for as long as they say;
-    several share the machine, and `lateness_p99_s` says how well they did. They need
-    root or user namespaces, and a `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
+    several share the machine, and `lateness_p99_s` says how well they did. They need root or user namespaces, and a
+    `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
     there, and a run that was interrupted goes on from it. A terminal and a notebook show how far it is.

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def shortened(scenario: Path, folder: Path) -> Path:
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name]
-    axes = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
+    axes: dict[str, Any] = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
     result = run(shortened(studies() / figure.scenario, tmp_path), seed=[1], **axes)
     first, second = (style.save(figure.draw(result), tmp_path / folder, name) for folder in ["a", "b"])
     assert [path.suffix for path in first] == [".png", ".svg"]

@@ -26,6 +26,9 @@ use crate::table::table;
 pub(crate) struct Args {
     /// One paper's claims, by the name of its folder: pcp [default: all]
     paper: Option<String>,
+    /// Only the claims that are tested in this world: simulated or emulated
+    #[arg(long, value_name = "WORLD", value_parser = ["simulated", "emulated"])]
+    world: Option<String>,
     /// Only the quick claims, with fewer and shorter runs
     #[arg(long)]
     quick: bool,
@@ -48,6 +51,7 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     for file in files(&args.studies, args.paper.as_deref())? {
         list.extend(claims::read(&file, args.quick, registry).map_err(Failure::input)?);
     }
+    list.retain(|claim| args.world.as_ref().is_none_or(|world| *world == claim.world));
     let stop = stop_flag();
     let emulated = Emulated::new(stop.clone());
     let mut worlds: Vec<&dyn World> = vec![&Simulated];
