@@ -79,9 +79,11 @@ fn fills_the_link(name: &str, scheme: &str) {
     assert!((35e6 / excuse..38.5e6).contains(&goodput), "{goodput} {:?}", outcome.lateness);
     let link = &outcome.links[0];
     assert!(link.utilization > 0.93 / excuse, "{}", link.utilization);
-    assert!(link.counts.dropped > 0 && link.counts.dropped < link.counts.offered / 20, "{:?}", link.counts);
-    // 100 kB are 80 packets.
-    assert_eq!(link.queue.max_packets, 80);
+    // 100 kB are 80 packets. On a busy machine the queue may wait in the kernel instead.
+    assert!(link.queue.max_packets <= 80 && link.counts.dropped < link.counts.offered / 20, "{:?}", link.counts);
+    if excuse == 1.0 {
+        assert!(link.queue.max_packets == 80 && link.counts.dropped > 0, "{:?}", link.counts);
+    }
     assert!(flow.retransmitted_packets >= link.counts.dropped);
     assert!(outcome.data_packets <= flow.sent_packets);
 }
