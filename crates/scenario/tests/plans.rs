@@ -18,6 +18,37 @@ fn plan(text: &str) -> Plan {
     first_plan(&Scenario::parse("x.toml", text).unwrap()).unwrap()
 }
 
+#[test]
+fn a_record_is_known_by_its_name_and_stands_for_all_its_fields() {
+    let mut scenario = study("pcp/paths.toml");
+    scenario.set("path", values("p22,p40")).unwrap();
+    scenario.set("sender", values("four-pcp")).unwrap();
+    assert!(scenario.set("path", values("p41")).unwrap_err().to_string().contains("`p41`"));
+    let points = scenario.points();
+    assert_eq!(
+        points.iter().map(|point| point.get("path").unwrap().as_str().unwrap()).collect::<Vec<_>>(),
+        ["p22", "p40"]
+    );
+    let plans = points.iter().map(|point| scenario.plan(point, &Registry::default()).unwrap()).collect::<Vec<_>>();
+    let flows = |plan: &Plan, traffic: usize| plan.flows.iter().filter(|flow| flow.traffic == traffic).count();
+    // Seven times four transfers; on the first path nobody else, on the other one web traffic and two long-lived flows.
+    assert_eq!([0, 1, 2].map(|traffic| flows(&plans[0], traffic)), [28, 0, 0]);
+    assert_eq!((flows(&plans[1], 0), flows(&plans[1], 1) > 100, flows(&plans[1], 2)), (28, true, 2));
+    assert_eq!(
+        plans.iter().map(|plan| plan.links[0].config.rate.as_bps()).collect::<Vec<_>>(),
+        [12_000_000, 99_000_000]
+    );
+}
+
+#[test]
+fn a_groups_clock_is_that_of_its_hosts() {
+    let mut scenario = study("pcp/clocks.toml");
+    scenario.set("clock", values("slow")).unwrap();
+    let plan = first_plan(&scenario).unwrap();
+    let fast = |name| plan.nodes[node(&plan, name)].clock.fast;
+    assert_eq!((fast("source.3"), fast("sink.3")), (0, -200));
+}
+
 fn names(plan: &Plan, from: usize, to: usize) -> Vec<&str> {
     let path = plan.path(NodeId(from), NodeId(to)).unwrap();
     path.iter().map(|link| plan.links[link.0].name.as_str()).collect()
