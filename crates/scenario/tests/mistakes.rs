@@ -71,6 +71,14 @@ fn message(find: &str, replace: &str) -> String {
     check(&GOOD.replacen(find, replace, 1)).expect_err(replace).to_string()
 }
 
+/// With `find` replaced, `GOOD` is refused in one line that names the line and what would be right.
+fn is_refused(find: &str, replace: &str, line: usize, advice: &str) {
+    let message = message(find, replace);
+    assert!(message.starts_with(&format!("x.toml:{line}: ")), "{replace}: {message}");
+    assert!(message.contains(advice), "{replace}: {message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+}
+
 #[test]
 fn the_good_file_is_good() {
     check(GOOD).unwrap();
@@ -108,15 +116,6 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("load = \"$load\"", "load = \"$load * much\"", 46, "write for example \"$rtt * 0.5\""),
         ("scheme = \"$scheme\"", "scheme = \"$scheme * 2\"", 42, "use numbers"),
         ("load = [0.3, 0.6]", "load = []", 8, "give it one or more"),
-        ("load = [0.3, 0.6]", "load = [{ share = 0.3 }]", 8, "a record without a name"),
-        (
-            "load = [0.3, 0.6]",
-            "load = [{ name = \"a\", x = 1 }, { name = \"b\" }]",
-            8,
-            "give all records the same keys",
-        ),
-        ("load = [0.3, 0.6]", "load = [{ name = \"a\", x = 1 }]", 8, "write \"$load.x\""),
-        ("load = \"$load\"", "load = \"$load.lots\"", 46, "no axis is called `load.lots`"),
         ("load = [0.3, 0.6]", "load = 0.3", 8, "a list in brackets"),
         ("load = [0.3, 0.6]", "load = [0.3, [0.6]]", 8, "list values like"),
         ("load = [0.3, 0.6]", "load = [0.3, 0.3]", 8, "remove one"),
@@ -189,10 +188,24 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("spread = \"1 s\"", "spread = \"20 s\"", 54, "make it shorter"),
         ("count = 2, at = \"1 s\", spread = \"1 s\"", "count = 900000, every = \"1 s\"", 47, "more than 1000000 flows"),
     ] {
-        let message = message(find, replace);
-        assert!(message.starts_with(&format!("x.toml:{line}: ")), "{replace}: {message}");
-        assert!(message.contains(advice), "{replace}: {message}");
-        assert_eq!(message.lines().count(), 1, "{message}");
+        is_refused(find, replace, line, advice);
+    }
+}
+
+#[test]
+fn records_have_names_and_the_same_fields_and_all_are_used() {
+    for (find, replace, line, advice) in [
+        ("load = [0.3, 0.6]", "load = [{ share = 0.3 }]", 8, "a record without a name"),
+        (
+            "load = [0.3, 0.6]",
+            "load = [{ name = \"a\", x = 1 }, { name = \"b\" }]",
+            8,
+            "give all records the same keys",
+        ),
+        ("load = [0.3, 0.6]", "load = [{ name = \"a\", x = 1 }]", 8, "write \"$load.x\""),
+        ("load = \"$load\"", "load = \"$load.lots\"", 46, "no axis is called `load.lots`"),
+    ] {
+        is_refused(find, replace, line, advice);
     }
 }
 
