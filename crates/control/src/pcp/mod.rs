@@ -336,7 +336,7 @@ impl Pcp {
             let less = self.packet_time(Rate::ZERO).scale(1.0 - self.chunk().as_f64() / self.packet.as_f64());
             return self.probe.least_rtt().saturating_sub(least.saturating_sub(less));
         }
-        self.queue.wait(self.probe.usual_delay())
+        self.queue.wait(self.probe.median_delay())
     }
 
     /// The most that a train may be granted, whatever it asked for, if its packets waited for `wait` in the mean.
@@ -344,7 +344,7 @@ impl Pcp {
         let (Some(fill), Some(capacity)) = (self.config.fill, self.memory.capacity()) else { return Rate::MAX };
         let most = match self.base {
             None => {
-                let least = self.probe.usual_delay().wrapping_sub(wait.as_nanos() as i64);
+                let least = self.probe.median_delay().wrapping_sub(wait.as_nanos() as i64);
                 let met = self.probe.met(|delay| delay.wrapping_sub(least) > self.met_wait().as_nanos() as i64);
                 growth::welcome(self.config.newcomer, met, capacity)
             }

@@ -217,7 +217,7 @@ impl Probe {
     }
 
     /// Median delay of the packets of the train that arrived: one that a host was late for says nothing of a queue.
-    pub(super) fn usual_delay(&self) -> i64 {
+    pub(super) fn median_delay(&self) -> i64 {
         let mut delays = [0; MOST_PACKETS];
         delays.iter_mut().zip(self.delays()).for_each(|(place, delay)| *place = delay);
         let delays = &mut delays[..self.received.min(MOST_PACKETS)];
@@ -286,8 +286,8 @@ impl Probe {
         best.filter(|best| best.error * self.outlier < line.error).or(Some(line))
     }
 
-    /// What a link of `capacity` had left, going by how fast a queue grew: a queue that grows by `s` seconds a second gets
-    /// `1 + s` times what the link carries, of which the train is its rate.
+    /// What a link of `capacity` had left, going by how fast its queue grew. A queue that grows by `s` seconds a second is
+    /// offered `1 + s` times what the link carries: `s` of the capacity is what the train asked too much.
     pub(super) fn left_of(&self, capacity: Rate) -> Option<Rate> {
         let slope = self.line()?.slope.max(0.0);
         Some(self.rate().saturating_sub(capacity.scale(slope)))
@@ -316,27 +316,6 @@ mod tests {
     const BASE: Rate = Rate::from_bps(4_000_000);
     const TEST: Rate = Rate::from_bps(4_000_000); // together a packet a millisecond
     const FLAT: Duration = Duration::from_micros(10);
-
-    #[test]
-    fn the_slope_tells_what_was_left() {
-        // 8 Mb/s onto a link of 10 Mb/s where others send 4: 1.2 times what it carries.
-        let probe = train(1, &[0, 200, 400, 600, 800]);
-        let left = probe.left_of(Rate::from_bps(10_000_000)).unwrap().as_bps_f64();
-        assert!((left / 6e6 - 1.0).abs() < 1e-6, "{left}");
-    }
-
-    #[test]
-    fn one_late_packet_is_left_out_and_a_growing_queue_is_not() {
-        let slope = |outlier, delays: &[i64]| {
-            let mut probe = train(1, delays);
-            probe.outlier = outlier;
-            probe.line().unwrap().slope
-        };
-        assert!(slope(0.0, &[0, 0, 0, 0, 9000]) > 1.0);
-        assert_eq!(slope(4.0, &[0, 0, 0, 0, 9000]), 0.0);
-        assert!((slope(4.0, &[0, 500, 1000, 1500, 2000]) - 0.5).abs() < 1e-9);
-        assert!((slope(4.0, &[0, 100, 900, 800, 1500]) - slope(0.0, &[0, 100, 900, 800, 1500])).abs() < 1e-9);
-    }
 
     /// A train of one packet a millisecond, times `stretch`, with these one-way delays in microseconds.
     fn train(stretch: u64, delays: &[i64]) -> Probe {
@@ -397,6 +376,27 @@ mod tests {
     }
 
     #[test]
+    fn the_slope_tells_what_was_left() {
+        // 8 Mb/s onto a link of 10 Mb/s where others send 4: 1.2 times what it carries.
+        let probe = train(1, &[0, 200, 400, 600, 800]);
+        let left = probe.left_of(Rate::from_bps(10_000_000)).unwrap().as_bps_f64();
+        assert!((left / 6e6 - 1.0).abs() < 1e-6, "{left}");
+    }
+
+    #[test]
+    fn one_late_packet_is_left_out_and_a_growing_queue_is_not() {
+        let slope = |outlier, delays: &[i64]| {
+            let mut probe = train(1, delays);
+            probe.outlier = outlier;
+            probe.line().unwrap().slope
+        };
+        assert!(slope(0.0, &[0, 0, 0, 0, 9000]) > 1.0);
+        assert_eq!(slope(4.0, &[0, 0, 0, 0, 9000]), 0.0);
+        assert!((slope(4.0, &[0, 500, 1000, 1500, 2000]) - 0.5).abs() < 1e-9);
+        assert!((slope(4.0, &[0, 100, 900, 800, 1500]) - slope(0.0, &[0, 100, 900, 800, 1500])).abs() < 1e-9);
+    }
+
+    #[test]
     fn a_missing_receipt_rejects_the_train_unless_it_is_forgiven() {
         let mut probe = Probe::new(5, 0.0);
         probe.start(Time::ZERO, Some(BASE), TEST, 5, false);
@@ -429,7 +429,7 @@ mod tests {
         probe.on_arrival(&arrival(3, ms(2), 250), RTT); // 0.2 ms behind the other: 8000 bits
         assert!(probe.is_complete(0));
         assert_eq!(probe.pair_rate(), Some(Rate::from_bps(40_000_000)));
-        assert_eq!((probe.usual_delay(), probe.met(|_| true).all), (50_000, 3));
+        assert_eq!((probe.median_delay(), probe.met(|_| true).all), (50_000, 3));
         assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Accepted(TEST));
     }
 
