@@ -238,7 +238,7 @@ pub(crate) mod tests {
 
     /// `0 ── 8 Mb/s, 5 ms ── 1 ── 2`, measured from 0 s to 1 s; a 1000-byte packet takes a millisecond.
     pub(crate) fn plan() -> Plan {
-        let node = |name: &str, is_host| Node { name: name.into(), is_host, clock: Clock::default() };
+        let node = |name: &str, is_host| Node { name: name.into(), is_host, clock: Clock::default(), stalls: None };
         let nodes = vec![node("a", true), node("r", false), node("b", true)];
         let link = |from, to, rate, delay: u64| LinkPlan {
             name: format!("{from}-{to}"),

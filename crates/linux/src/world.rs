@@ -45,6 +45,7 @@ impl World for Emulated {
     }
 
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
+        check_hosts(plan)?;
         check_kernel(plan)?;
         let schemes = schemes(plan, registry)?;
         let sides = Sides::of(plan)?;
@@ -107,6 +108,15 @@ fn raise_open_files() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
+}
+
+fn check_hosts(plan: &Plan) -> Result<(), WorldError> {
+    let Some(node) = plan.nodes.iter().find(|node| node.stalls.is_some()) else { return Ok(()) };
+    Err(WorldError::Lacks {
+        world: "emulated",
+        what: format!("hosts that stall when told (`{}`)", node.name),
+        advice: "leave out its `stalls`, real hosts stall by themselves; or run it in the simulator".into(),
+    })
 }
 
 fn check_kernel(plan: &Plan) -> Result<(), WorldError> {

@@ -18,6 +18,7 @@ mod planner;
 mod point;
 mod routes;
 mod scenario;
+mod stalls;
 mod summary;
 mod world;
 
@@ -31,5 +32,6 @@ pub use plan::{
 pub use point::Point;
 pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;
+pub use stalls::{Stalling, Stalls};
 pub use summary::{FlowSummary, LinkSummary, Summary};
 pub use world::{World, WorldError};

@@ -7,7 +7,7 @@ use rampmeter_router::{AnyConfig, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use crate::{NoPath, Point, Routes};
+use crate::{NoPath, Point, Routes, Stalls};
 
 /// A node's place in [`Plan::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,6 +117,8 @@ pub struct Node {
     pub is_host: bool,
     /// The clock by which it says when packets of our own schemes arrived.
     pub clock: Clock,
+    /// How it stalls, if it does.
+    pub stalls: Option<Stalls>,
 }
 
 /// One direction of a link.

@@ -93,7 +93,7 @@ impl Network {
         let mut routers: HashMap<&str, NodeId> = HashMap::new();
         for end in file.links.iter().flat_map(|link| &link.ends) {
             routers.entry(end).or_insert_with(|| {
-                nodes.push(Node { name: end.clone(), is_host: false, clock: Clock::default() });
+                nodes.push(Node { name: end.clone(), is_host: false, clock: Clock::default(), stalls: None });
                 NodeId(nodes.len() - 1)
             });
         }
@@ -122,7 +122,7 @@ impl Network {
             for i in 0..hosts.count {
                 let host = NodeId(nodes.len());
                 let name = format!("{}.{i}", hosts.name);
-                nodes.push(Node { name: name.clone(), is_host: true, clock: hosts.clock });
+                nodes.push(Node { name: name.clone(), is_host: true, clock: hosts.clock, stalls: hosts.stalls });
                 group.push(host);
                 for (name, from, to) in [(name.clone(), host, at), (format!("{name}.reverse"), at, host)] {
                     let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };

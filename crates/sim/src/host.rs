@@ -1,8 +1,13 @@
 //! A host as one scheme sees it: an endpoint with that scheme's settings, and which flow each of its connections is.
 
-use rampmeter_control::AnyController;
-use rampmeter_transport::{Config, ConnectionId, Endpoint};
+use std::collections::VecDeque;
 
+use rampmeter_control::AnyController;
+use rampmeter_scenario::Stalling;
+use rampmeter_transport::{Config, ConnectionId, Endpoint};
+use rampmeter_units::Time;
+
+use crate::packet::Travelling;
 use crate::paths::PathId;
 
 pub(crate) struct Host {
@@ -11,11 +16,19 @@ pub(crate) struct Host {
     pub(crate) config: Config,
     /// The flow of each connection, by the connection's index.
     flow_of: Vec<u32>,
+    stalling: Option<Stalling>,
+    /// Packets that arrived while it stalled.
+    pub(crate) untaken: VecDeque<Travelling>,
 }
 
 impl Host {
-    pub(crate) fn new(endpoint: Endpoint<AnyController, PathId>, config: Config) -> Self {
-        Self { endpoint, config, flow_of: Vec::new() }
+    pub(crate) fn new(endpoint: Endpoint<AnyController, PathId>, config: Config, stalling: Option<Stalling>) -> Self {
+        Self { endpoint, config, flow_of: Vec::new(), stalling, untaken: VecDeque::new() }
+    }
+
+    /// When the stall ends that it is in; none if it is awake.
+    pub(crate) fn stalled_until(&mut self, now: Time) -> Option<Time> {
+        self.stalling.as_mut()?.until(now)
     }
 
     pub(crate) fn flow(&self, connection: ConnectionId) -> u32 {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{NodeId, Plan, Scheme, World, WorldError};
+use rampmeter_scenario::{NodeId, Plan, Scheme, Stalling, World, WorldError};
+use rampmeter_units::Streams;
 
 use crate::agenda::Agenda;
 use crate::flow::Flow;
@@ -73,8 +74,11 @@ impl Hosts<'_> {
         }
         let host = self.list.len() as u32;
         let sending = &self.schemes[scheme];
-        let endpoint = sending.endpoint(self.plan.seed, host, &self.plan.nodes[node.0]);
-        self.list.push(Host::new(endpoint, sending.config.clone()));
+        let planned = &self.plan.nodes[node.0];
+        let endpoint = sending.endpoint(self.plan.seed, host, planned);
+        let random = || Streams::new(self.plan.seed).stream("stalls", node.0 as u64);
+        let stalling = planned.stalls.map(|stalls| Stalling::new(stalls, random()));
+        self.list.push(Host::new(endpoint, sending.config.clone(), stalling));
         self.known.insert((node, scheme), host);
         host
     }

@@ -6,7 +6,7 @@
 use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Outcome, Plan};
 use rampmeter_transport::Event;
-use rampmeter_units::{Bytes, Time};
+use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
 
 use crate::agenda::{Actor, Agenda};
@@ -16,6 +16,9 @@ use crate::meters::Meters;
 use crate::packet::{Pool, Travelling};
 use crate::paths::{Hop, Paths, is_forward, reverse};
 use crate::timetable::{Entry, Timetable};
+
+/// What a host that was stalled takes to take in each of the packets that arrived meanwhile.
+const TAKING: Duration = Duration::from_micros(5);
 
 pub(crate) type SimulatedLink = Link<Travelling, AnyRouter<Travelling>>;
 
@@ -79,6 +82,15 @@ impl Simulation<'_> {
     }
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
+        if let Some(end) = self.hosts[host as usize].stalled_until(now) {
+            return end;
+        }
+        if let Some(packet) = self.hosts[host as usize].untaken.pop_front() {
+            self.take(now, host, packet);
+        }
+        if !self.hosts[host as usize].untaken.is_empty() {
+            return now + TAKING;
+        }
         let endpoint = &mut self.hosts[host as usize].endpoint;
         if endpoint.deadline() <= now {
             endpoint.on_deadline(now);
@@ -149,6 +161,17 @@ impl Simulation<'_> {
     }
 
     fn deliver(&mut self, now: Time, host: u32, packet: Travelling) {
+        let receiving = &mut self.hosts[host as usize];
+        let stalled = receiving.stalled_until(now);
+        if stalled.is_some() || !receiving.untaken.is_empty() {
+            receiving.untaken.push_back(packet);
+            self.agenda.wake(self.links.len() as Actor + host, stalled.unwrap_or(now));
+        } else {
+            self.take(now, host, packet);
+        }
+    }
+
+    fn take(&mut self, now: Time, host: u32, packet: Travelling) {
         let (flow, header) = (packet.flow, packet.header());
         let endpoint = &mut self.hosts[host as usize].endpoint;
         endpoint.receive(now, reverse(packet.path), &header, packet.ecn(), now);

@@ -5,7 +5,7 @@ use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::{File, no_duplicates};
-use crate::Change;
+use crate::{Change, Stalls};
 use crate::document::{Item, Section, Settings, Source};
 use crate::error::{Problem, ScenarioError};
 
@@ -51,6 +51,7 @@ pub(crate) struct HostsSpec {
     pub(crate) delay: (Duration, Duration),
     pub(crate) router: Option<RouterSpec>,
     pub(crate) clock: Clock,
+    pub(crate) stalls: Option<Stalls>,
 }
 
 impl LinkSpec {
@@ -188,7 +189,7 @@ impl RouterSpec {
 
 impl HostsSpec {
     pub(crate) fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
-        section.keys(&["name", "count", "at", "rate", "delay", "router", "clock"])?;
+        section.keys(&["name", "count", "at", "rate", "delay", "router", "clock", "stalls"])?;
         let name = section.need("name", "name = \"source\"")?.name()?.to_owned();
         let section = &section.called(format!("hosts `{name}`"));
         Ok(Self {
@@ -200,6 +201,7 @@ impl HostsSpec {
             delay: delays(&section.need("delay", "delay = \"1 ms\"")?)?,
             router: section.get("router").map(|item| RouterSpec::read(&item)).transpose()?,
             clock: section.get("clock").map_or(Ok(Clock::default()), |item| clock(&item))?,
+            stalls: section.get("stalls").map(|item| stalls(&item)).transpose()?,
         })
     }
 
@@ -217,6 +219,13 @@ fn clock(item: &Item<'_>) -> Result<Clock, ScenarioError> {
     let fast = |item: Item<'_>| item.number(-1e5, 1e5 + 1.0, "parts per million, up to 100000; negative is slow");
     let fast = section.get("fast").map_or(Ok(0.0), fast)?;
     Ok(Clock { ahead: span("ahead")?, fast: fast.round() as i32, jitter: span("jitter")? })
+}
+
+fn stalls(item: &Item<'_>) -> Result<Stalls, ScenarioError> {
+    let section = item.section("`stalls`")?;
+    section.keys(&["every", "last"])?;
+    let span = |key, example| section.need(key, example)?.positive();
+    Ok(Stalls { every: span("every", "every = \"50 ms\"")?, last: span("last", "last = \"2 ms\"")? })
 }
 
 fn delays(item: &Item<'_>) -> Result<(Duration, Duration), ScenarioError> {
