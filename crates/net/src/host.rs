@@ -239,6 +239,9 @@ impl<C: Controller> Host<C> {
             for (datagram, bytes) in batch.iter() {
                 let arrived_at = datagram.stamp.map_or(now, |stamp| clock.arrival(stamp, now));
                 self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
+                // An acknowledgement has room for few receipts: it is written before the next packet arrives, even if
+                // the kernel gave us many at once.
+                self.fill(now);
             }
             if !more {
                 return false;
@@ -289,10 +292,7 @@ impl<C: Controller> Host<C> {
 
     fn transmit(&mut self, clock: &Clock) -> bool {
         for _ in 0..BATCHES_A_TURN {
-            if !self.blocked {
-                let now = clock.now();
-                while !self.outgoing.is_full() && self.push_next(now) {}
-            }
+            self.fill(clock.now());
             if self.outgoing.is_empty() {
                 return false;
             }
@@ -306,6 +306,11 @@ impl<C: Controller> Host<C> {
             }
         }
         true
+    }
+
+    /// Writes packets that may leave now, as many as the kernel takes at once.
+    fn fill(&mut self, now: Time) {
+        while !self.blocked && !self.outgoing.is_full() && self.push_next(now) {}
     }
 
     fn push_next(&mut self, now: Time) -> bool {

@@ -18,6 +18,7 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::Config;
+use super::probe::PairRate;
 use crate::{History, Path};
 
 /// Transfers after which a longer route is known for what it is: a least round trip that grew may be a queue that stood.
@@ -26,9 +27,9 @@ const ROUTE_CHANGES: u64 = 8;
 /// Pairs that are remembered.
 const PAIRS: usize = 16;
 
-/// How fast the remembered capacity follows: others' packets between the two of a pair only ever make it seem less.
-const CAPACITY_UP: f64 = 0.5;
-const CAPACITY_DOWN: f64 = 0.1;
+/// Pairs that weigh as much as all that earlier transfers saw: others' packets between the two make the path seem slower.
+const CAPACITY_UP: f64 = 1.0;
+const CAPACITY_DOWN: f64 = 9.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
@@ -74,8 +75,8 @@ impl Memory {
     }
 
     /// Two packets sent together arrived at `rate`.
-    pub(super) fn on_pair(&mut self, rate: Rate) {
-        self.pairs.add(rate);
+    pub(super) fn on_pair(&mut self, pair: PairRate) {
+        self.pairs.add(pair);
     }
 
     /// A full packet's least round trip.
@@ -90,14 +91,19 @@ impl Memory {
 
     /// The highest rate known to have been carried, here or by earlier transfers.
     pub(super) fn best(&self) -> Option<Rate> {
-        let past = self.past.map_or(Rate::ZERO, |past| past.base_rate.max(past.capacity));
-        Some(self.best.max(self.pairs.rate()).max(past)).filter(|best| *best > Rate::ZERO)
+        let past = self.past.map_or(Rate::ZERO, |past| past.base_rate);
+        Some(self.best.max(self.paired()).max(past)).filter(|best| *best > Rate::ZERO)
     }
 
     /// What the path carries when nobody else is there, if pairs of packets have told.
     pub(super) fn capacity(&self) -> Option<Rate> {
-        let pairs = self.pairs.rate().max(self.past.map_or(Rate::ZERO, |past| past.capacity));
-        Some(pairs.max(self.best)).filter(|_| pairs > Rate::ZERO)
+        let paired = self.paired();
+        Some(paired.max(self.best)).filter(|_| paired > Rate::ZERO)
+    }
+
+    /// What pairs of packets say of the capacity; zero if nothing.
+    fn paired(&self) -> Rate {
+        self.pairs.after(self.past.map_or(Rate::ZERO, |past| past.capacity))
     }
 
     /// Adds this transfer to what is known; to be called once, at its end.
@@ -105,7 +111,7 @@ impl Memory {
         let Some(min_rtt) = self.min_rtt else { return };
         let Some(past) = history else {
             if self.best > Rate::ZERO {
-                let (base_rate, capacity) = (self.best, self.pairs.rate());
+                let (base_rate, capacity) = (self.best, self.paired());
                 let (trust, rivals) = (1.0, self.rivals);
                 *history = Some(History { base_rate, capacity, deviation: Rate::ZERO, trust, rivals, min_rtt });
             }
@@ -126,38 +132,48 @@ impl Memory {
             past.deviation = toward(past.deviation, off as f64);
             past.base_rate = toward(past.base_rate, self.best.as_bps_f64());
         }
-        let pairs = self.pairs.rate();
-        if pairs > Rate::ZERO {
-            let gain = match past.capacity {
-                Rate::ZERO => 1.0,
-                past if pairs > past => CAPACITY_UP,
-                _ => CAPACITY_DOWN,
-            };
-            past.capacity = past.capacity.scale(1.0 - gain) + pairs.scale(gain);
-        }
+        past.capacity = self.pairs.after(past.capacity);
     }
 }
 
 /// The last rates at which two packets sent together arrived.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pairs {
-    rates: [Rate; PAIRS],
+    pairs: [PairRate; PAIRS],
     seen: usize,
 }
 
 impl Pairs {
-    fn add(&mut self, rate: Rate) {
-        self.rates[self.seen % PAIRS] = rate;
+    fn add(&mut self, pair: PairRate) {
+        self.pairs[self.seen % PAIRS] = pair;
         self.seen += 1;
     }
 
-    /// The upper quartile: a packet of others between the two makes the path seem slower, a late clock seem faster, and
-    /// the first happens more often.
-    fn rate(&self) -> Rate {
-        let mut rates = self.rates;
-        let rates = &mut rates[..self.seen.min(PAIRS)];
-        rates.sort_unstable();
-        rates.get(rates.len() * 3 / 4).copied().unwrap_or(Rate::ZERO)
+    /// What they make of the capacity that earlier transfers found.
+    fn after(&self, past: Rate) -> Rate {
+        let (rate, weight) = self.rate();
+        let gain = match past {
+            _ if weight == 0.0 => return past,
+            Rate::ZERO => 1.0,
+            past if rate > past => weight / (weight + CAPACITY_UP),
+            _ => weight / (weight + CAPACITY_DOWN),
+        };
+        past.scale(1.0 - gain) + rate.scale(gain)
+    }
+
+    /// The upper quartile by weight, because more often than not it is others' packets that make the path seem slower;
+    /// and the weight of all.
+    fn rate(&self) -> (Rate, f64) {
+        let mut pairs = self.pairs;
+        let pairs = &mut pairs[..self.seen.min(PAIRS)];
+        pairs.sort_unstable_by_key(|pair| pair.rate);
+        let weight: f64 = pairs.iter().map(|pair| pair.weight).sum();
+        let mut below = 0.0;
+        let quartile = pairs.iter().find(|pair| {
+            below += pair.weight;
+            below > weight * 0.75
+        });
+        (quartile.or(pairs.last()).map_or(Rate::ZERO, |pair| pair.rate), weight)
     }
 }
 
@@ -260,7 +276,7 @@ mod tests {
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
             memory.on_least_rtt(RTT);
             memory.on_verdict(true, Some(mbps(1.0)));
-            memory.on_pair(mbps(rate));
+            memory.on_pair(PairRate { rate: mbps(rate), weight: 1.0 });
             memory.remember(&Config::default(), &mut history);
             (memory.capacity().unwrap(), history.unwrap().capacity)
         };

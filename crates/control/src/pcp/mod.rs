@@ -82,7 +82,7 @@ use self::compensation::Compensation;
 pub use self::config::Config;
 use self::memory::Memory;
 use self::pace::Spacing;
-use self::probe::{Probe, Verdict};
+use self::probe::{PairRate, Probe, Verdict};
 use self::queue::{Count, Queue, View};
 use self::rivals::{Rivals, Sight};
 use self::search::Search;
@@ -277,8 +277,8 @@ impl Pcp {
     /// Judges the train, draws the consequences and plans the next.
     fn conclude(&mut self, now: Time) {
         self.unheard = if self.probe.was_heard() { 0 } else { self.unheard + 1 };
-        if let Some(rate) = self.probe.pair_rate() {
-            self.memory.on_pair(rate.min(self.config.fastest));
+        if let Some(pair) = self.probe.pair_rate() {
+            self.memory.on_pair(PairRate { rate: pair.rate.min(self.config.fastest), ..pair });
         }
         match self.verdict() {
             Verdict::Accepted(more) => {

@@ -69,8 +69,17 @@ pub(super) struct Probe {
 struct Pair {
     /// The second, once it left.
     second: Option<u64>,
-    arrived: [Option<Time>; 2],
+    arrivals: [Option<Arrival>; 2],
     bytes: Bytes,
+}
+
+/// The rate at which two packets sent together arrived, and how much that says, in \[0, 1\]. On an empty path the first
+/// is not late and the second by what the link took for it. The more late they are beside that, the more others' packets
+/// and hosts had to do with it (Kapoor, Chen, Lao, Gerla and Sanadidi, `CapProbe`, SIGCOMM 2004).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct PairRate {
+    pub(super) rate: Rate,
+    pub(super) weight: f64,
 }
 
 impl Probe {
@@ -195,9 +204,9 @@ impl Probe {
         let (place, second) = (self.place(arrival.number), self.is_second(arrival.number));
         if let Some(pair) = &mut self.pair {
             if second {
-                pair.arrived[1] = Some(arrival.received_at);
+                pair.arrivals[1] = Some(*arrival);
             } else if place.is_some_and(|place| place + 1 == self.packets) {
-                pair.arrived[0] = Some(arrival.received_at);
+                pair.arrivals[0] = Some(*arrival);
             }
         }
         if let Some(receipt) = place.and_then(|place| self.receipts.get_mut(place)) {
@@ -209,11 +218,14 @@ impl Probe {
     }
 
     /// The rate at which the path let the pair through.
-    pub(super) fn pair_rate(&self) -> Option<Rate> {
+    pub(super) fn pair_rate(&self) -> Option<PairRate> {
         let pair = self.pair?;
-        let [first, second] = pair.arrived;
-        let spread = second?.since(first?);
-        (spread > Duration::ZERO).then(|| Rate::of(pair.bytes, spread))
+        let [Some(first), Some(second)] = pair.arrivals else { return None };
+        let spread = second.received_at.since(first.received_at);
+        let least = self.delays().min()?;
+        let late = |arrival: Arrival| arrival.one_way_delay().saturating_sub(least).max(0) as f64;
+        let weight = (spread.as_nanos() as f64 / (late(first) + late(second)).max(1.0)).min(1.0);
+        (spread > Duration::ZERO).then(|| PairRate { rate: Rate::of(pair.bytes, spread), weight })
     }
 
     /// Median delay of the packets of the train that arrived: one that a host was late for says nothing of a queue.
@@ -250,7 +262,7 @@ impl Probe {
 
     /// Whether there is nothing left to wait for, if `missing` packets may be.
     pub(super) fn is_complete(&self, missing: usize) -> bool {
-        let paired = self.pair.is_none_or(|pair| pair.arrived[1].is_some());
+        let paired = self.pair.is_none_or(|pair| pair.arrivals[1].is_some());
         self.lost > missing || (self.is_sent() && self.received + self.lost >= self.packets && paired)
     }
 
