@@ -16,6 +16,8 @@ pub struct History {
     pub trust: f64,
     /// How sure it is that others there don't give way to PCP, in \[0, 1\].
     pub rivals: f64,
+    /// How late packets come although no queue holds them up, most of them: hosts' doing.
+    pub lateness: Duration,
     /// Least round-trip time of a full packet.
     pub min_rtt: Duration,
 }

@@ -194,6 +194,7 @@ impl Controller for Starter {
             deviation: Rate::ZERO,
             trust: 1.0,
             rivals: 0.0,
+            lateness: Duration::ZERO,
             min_rtt: RTT,
         });
     }

@@ -45,6 +45,7 @@ const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
     deviation INTEGER NOT NULL,
     trust REAL NOT NULL,
     rivals REAL NOT NULL,
+    lateness INTEGER NOT NULL,
     min_rtt INTEGER NOT NULL,
     learnt INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT";
@@ -192,14 +193,16 @@ fn forget(database: &Connection) -> rusqlite::Result<()> {
 fn read_row(row: &Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
     let (bytes, rate): (Vec<u8>, _) =
         (row.get(0)?, |place| row.get(place).map(|bps: i64| Rate::from_bps(bps.max(0) as u64)));
-    let (trust, rivals, min_rtt): (f64, f64, i64) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    let (trust, rivals, lateness, min_rtt): (f64, f64, i64, i64) = (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?);
+    let span = |nanos: i64| Duration::from_nanos(nanos.max(0) as u64);
     let history = History {
         base_rate: rate(1)?,
         capacity: rate(2)?,
         deviation: rate(3)?,
         trust,
         rivals,
-        min_rtt: Duration::from_nanos(min_rtt.max(0) as u64),
+        lateness: span(lateness),
+        min_rtt: span(min_rtt),
     };
     let sound = (0.0..=1.0).contains(&trust) && (0.0..=1.0).contains(&rivals) && min_rtt > 0;
     let destination = <[u8; 16]>::try_from(bytes).ok().map(|bytes| Destination(u128::from_be_bytes(bytes)));
@@ -217,7 +220,7 @@ fn write(mut database: Connection, waiting: &Receiver<(Destination, History)>) {
 fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destination, History)>) -> rusqlite::Result<()> {
     let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     {
-        let sql = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let sql = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let mut insert = transaction.prepare_cached(sql)?;
         for (Destination(destination), history) in learnt {
             let whole = |rate: Rate| i64::try_from(rate.as_bps()).unwrap_or(i64::MAX);
@@ -228,6 +231,7 @@ fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destinatio
                 whole(history.deviation),
                 history.trust,
                 history.rivals,
+                history.lateness.as_nanos() as i64,
                 history.min_rtt.as_nanos() as i64,
                 seconds() as i64,
             ])?;
@@ -256,6 +260,7 @@ mod tests {
             deviation: Rate::from_bps(1_000),
             trust: 0.5,
             rivals: 0.25,
+            lateness: Duration::from_micros(50),
             min_rtt: Duration::from_millis(20),
         }
     }

@@ -19,6 +19,12 @@ pub struct Config {
     /// What delays differ by without a queue is measured and taken for no wait and no growth, up to this: beyond it is
     /// traffic, not a host that is late. Zero is the paper.
     pub most_noise: Duration,
+    /// The same where the way back says that it is hosts, up to this. Zero is the paper.
+    pub most_late: Duration,
+    /// Trains take so many times as long as hosts are late, if that takes no more packets than `longest_train`.
+    pub outlast: f64,
+    /// Most packets of a train.
+    pub longest_train: usize,
     /// Growth of delay over a train that the clocks can't resolve.
     pub resolution: Duration,
     /// Packets of a train that may be lost, or their receipts, for it still to be judged; 0 is the paper.
@@ -114,6 +120,9 @@ impl Default for Config {
             train: 5,
             noise: 0.5,
             most_noise: Duration::from_micros(100),
+            most_late: Duration::from_millis(5),
+            outlast: 4.0,
+            longest_train: 24,
             resolution: Duration::from_nanos(100),
             missing_receipts: 1,
             outlier: 4.0,
@@ -168,6 +177,8 @@ impl Config {
             missing_receipts: 0,
             outlier: 0.0,
             most_noise: Duration::ZERO,
+            most_late: Duration::ZERO,
+            longest_train: 3,
             permanent: 1.0,
             gap_gain: 1.0,
             level: 0.9,
@@ -200,10 +211,12 @@ impl Settings for Config {
         };
         count("chunks", self.chunks)?;
         count("train", self.train)?;
+        count("longest_train", self.longest_train)?;
         if self.missing_receipts + 3 > self.chunks.min(self.train) {
             return Err(format!("missing_receipts is {}: 3 must remain of a train", self.missing_receipts));
         }
         within("outlier", self.outlier, 0.0, 1e6)?;
+        within("outlast", self.outlast, 0.0, 100.0)?;
         within("noise", self.noise, 0.0, 100.0)?;
         within("patience", self.patience, 1.0, 1e3)?;
         within("permanent", self.permanent, 0.0, 1.0)?;

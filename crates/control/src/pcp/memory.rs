@@ -27,6 +27,9 @@ const ROUTE_CHANGES: u64 = 8;
 /// Pairs that are remembered.
 const PAIRS: usize = 16;
 
+/// Pairs that weigh less say nothing.
+const LEAST_WEIGHT: f64 = 0.2;
+
 /// Pairs that weigh as much as all that earlier transfers saw: others' packets between the two make the path seem slower.
 const CAPACITY_UP: f64 = 1.0;
 const CAPACITY_DOWN: f64 = 9.0;
@@ -43,6 +46,7 @@ pub(super) struct Memory {
     refused: bool,
     min_rtt: Option<Duration>,
     rivals: f64,
+    lateness: Duration,
 }
 
 impl Memory {
@@ -65,6 +69,16 @@ impl Memory {
     /// How sure this one is.
     pub(super) fn on_rivals(&mut self, suspicion: f64) {
         self.rivals = suspicion;
+    }
+
+    /// How late hosts were in earlier transfers.
+    pub(super) fn past_lateness(&self) -> Duration {
+        self.past.map_or(Duration::ZERO, |past| past.lateness)
+    }
+
+    /// How late they are in this one.
+    pub(super) fn on_lateness(&mut self, lateness: Duration) {
+        self.lateness = lateness;
     }
 
     /// A probe was judged; `base` is the rate reached with it.
@@ -113,11 +127,14 @@ impl Memory {
             if self.best > Rate::ZERO {
                 let (base_rate, capacity) = (self.best, self.paired());
                 let (trust, rivals) = (1.0, self.rivals);
-                *history = Some(History { base_rate, capacity, deviation: Rate::ZERO, trust, rivals, min_rtt });
+                let lateness = self.lateness;
+                *history =
+                    Some(History { base_rate, capacity, deviation: Rate::ZERO, trust, rivals, min_rtt, lateness });
             }
             return;
         };
         past.rivals = self.rivals;
+        past.lateness = (past.lateness + self.lateness) / 2;
         past.min_rtt = min_rtt.min(past.min_rtt + min_rtt.saturating_sub(past.min_rtt) / ROUTE_CHANGES);
         if let (Some(accurate), Some(_)) = (self.predicted, self.past) {
             past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 }, config);
@@ -166,6 +183,7 @@ impl Pairs {
     fn rate(&self) -> (Rate, f64) {
         let mut pairs = self.pairs;
         let pairs = &mut pairs[..self.seen.min(PAIRS)];
+        pairs.iter_mut().filter(|pair| pair.weight < LEAST_WEIGHT).for_each(|pair| pair.weight = 0.0);
         pairs.sort_unstable_by_key(|pair| pair.rate);
         let weight: f64 = pairs.iter().map(|pair| pair.weight).sum();
         let mut below = 0.0;
@@ -186,6 +204,7 @@ fn known(path: &Path) -> History {
         deviation: Rate::ZERO,
         trust: 1.0,
         rivals: 0.0,
+        lateness: Duration::ZERO,
     };
     path.history.unwrap_or_else(new)
 }

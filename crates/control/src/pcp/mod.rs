@@ -55,8 +55,10 @@
 mod clearing;
 mod compensation;
 mod config;
+mod damage;
 mod fit;
 mod growth;
+mod lateness;
 mod memory;
 mod pace;
 mod probe;
@@ -80,6 +82,8 @@ use rampmeter_wire::RouterFeedback;
 use self::clearing::Clearing;
 use self::compensation::Compensation;
 pub use self::config::Config;
+use self::damage::Damage;
+use self::lateness::Lateness;
 use self::memory::Memory;
 use self::pace::Spacing;
 use self::probe::{PairRate, Probe, Verdict};
@@ -128,6 +132,8 @@ pub struct Pcp {
     clearing: Clearing,
     compensation: Compensation,
     rivals: Rivals,
+    damage: Damage,
+    lateness: Lateness,
     memory: Memory,
     spacing: Spacing,
     /// Trains in a row of which nothing came back.
@@ -149,13 +155,15 @@ impl Algorithm for Pcp {
             last_rtt: Duration::ZERO,
             base: None,
             phase: Phase::Waiting(Time::MAX),
-            probe: Probe::new(config.chunks.max(config.train), config.outlier),
+            probe: Probe::new(config.chunks.max(config.train).max(config.longest_train), config.outlier),
             search: Search::new(Rate::ZERO),
             queue: Queue::new(None),
             view: View::default(),
             clearing: Clearing::default(),
             compensation: Compensation::new(),
             rivals: Rivals::default(),
+            damage: Damage::default(),
+            lateness: Lateness::new(Duration::ZERO),
             memory: Memory::default(),
             spacing: Spacing::default(),
             unheard: 0,
@@ -205,7 +213,7 @@ impl Pcp {
             }
             Phase::Waiting(until) if now >= until => match self.ask(now) {
                 Some(test) => {
-                    let packets = if self.base.is_some() { self.config.train } else { self.config.chunks };
+                    let packets = self.train(test);
                     self.probe.start(now, self.base, test, packets, self.config.pair);
                     self.spacing.resume(now, self.probe.rate());
                     self.phase = Phase::Sending;
@@ -215,6 +223,15 @@ impl Pcp {
             Phase::Listening(until) if now >= until => self.conclude(now),
             _ => {}
         }
+    }
+
+    /// Packets of a train that asks for `test`: so many that it takes several times as long as hosts are late.
+    fn train(&self, test: Rate) -> usize {
+        let least = if self.base.is_some() { self.config.train } else { self.config.chunks };
+        let rate = self.base.unwrap_or(Rate::ZERO) + test;
+        let span = self.lateness.get().scale(self.config.outlast);
+        let packets = rate.bytes_in(span).as_u64() / self.chunk().as_u64().max(1);
+        (packets as usize + 1).clamp(least, self.config.longest_train.max(least))
     }
 
     /// The rate to ask for now; none if there is nothing to be had.
@@ -374,7 +391,9 @@ impl Pcp {
     /// Section 3.2: what the queue asks for.
     fn compensate(&mut self, now: Time) {
         let Some(view) = self.queue.view(&self.config, now, self.min_rtt) else { return };
-        self.view = View { noise: view.noise.min(self.config.most_noise), ..view };
+        let noise = view.noise.min(self.config.most_noise).max(self.lateness.get());
+        self.memory.on_lateness(self.lateness.get());
+        self.view = View { noise, ..view };
         let Some(base) = self.base else { return };
         let near = self.packet_time(base).scale(0.5).max(self.view.noise);
         if self.config.compete {
@@ -425,11 +444,13 @@ impl Controller for Pcp {
         self.last_rtt = self.rtt;
         let first = self.memory.start(&self.config, path);
         self.queue = Queue::new(self.past_rtt().map(|rtt| (self.packet, rtt)));
-        self.view = View::default();
+        self.view = View { noise: self.memory.past_lateness().min(self.config.most_late), ..View::default() };
         self.clearing = Clearing::new(now);
         self.compensation = Compensation::new();
         let suspicion = if self.config.compete { self.memory.past_rivals() } else { 0.0 };
         self.rivals = Rivals::new(suspicion, self.packet);
+        self.damage = Damage::default();
+        self.lateness = Lateness::new(self.memory.past_lateness().min(self.config.most_late));
         self.restart(now, first);
     }
 
@@ -459,6 +480,10 @@ impl Controller for Pcp {
             }
         }
         self.rivals.on_ack(ack.acked, self.packet);
+        self.damage.on_arrival(now, self.rtt, ack.acked);
+        if let Some(last) = ack.arrivals.last() {
+            self.lateness.on_arrival(&self.config, now, last);
+        }
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);
         let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
         for arrival in ack.arrivals {
@@ -486,7 +511,9 @@ impl Controller for Pcp {
             self.queue.on_loss(now);
             self.rivals.on_loss(now, self.rtt);
         }
-        if persistent {
+        let damaged = loss.kind == LossKind::Transient
+            && self.damage.on_loss(now, self.rtt, loss.bytes, self.packet, loss.number, loss.last_sent);
+        if persistent || damaged {
             self.base = self.base.map(|base| base.scale(0.5).max(self.least()));
         }
         let active = !matches!(self.phase, Phase::Waiting(_));

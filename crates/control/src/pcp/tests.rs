@@ -184,6 +184,7 @@ fn with_history_the_first_train_asks_for_a_third_of_it() {
         deviation: Rate::ZERO,
         trust: 1.0,
         rivals: 0.0,
+        lateness: Duration::ZERO,
         min_rtt: RTT,
     };
     let world = World::with(&Config::default(), Some(history));

@@ -5,9 +5,9 @@ use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Rate, Time};
 
 use super::{File, no_duplicates};
-use crate::{Change, Stalls};
 use crate::document::{Item, Section, Settings, Source};
 use crate::error::{Problem, ScenarioError};
+use crate::{Change, Stalls};
 
 /// Most hosts of one group.
 const MOST_HOSTS: u64 = 100_000;
