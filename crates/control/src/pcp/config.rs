@@ -178,7 +178,6 @@ impl Config {
             outlier: 0.0,
             most_noise: Duration::ZERO,
             most_late: Duration::ZERO,
-            longest_train: 3,
             permanent: 1.0,
             gap_gain: 1.0,
             level: 0.9,

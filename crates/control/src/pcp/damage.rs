@@ -5,15 +5,15 @@
 //! delay, and then nothing but losses says that it sends too much.
 //!
 //! ```text
-//! lost > 3 + answered / 10, packets of one round trip:    base /= 2
+//! lost > 4 + answered / 10, packets of one round trip:    base /= 2
 //! ```
 //!
-//! Where one packet in twenty is lost at random, one round trip in thousands looks like that.
+//! Where one packet in twenty is lost at random, one round trip in six thousand looks like that at most.
 
 use rampmeter_units::{Bytes, Duration, Time};
 
 /// Packets that chance may lose in a round trip, and the share of more that it may.
-const CHANCE: u64 = 3;
+const CHANCE: u64 = 4;
 const SHARE: u64 = 10;
 
 #[derive(Debug, Clone, Default)]

@@ -28,7 +28,7 @@ const ROUTE_CHANGES: u64 = 8;
 const PAIRS: usize = 16;
 
 /// Pairs that weigh less say nothing.
-const LEAST_WEIGHT: f64 = 0.2;
+const LEAST_WEIGHT: f64 = 0.05;
 
 /// Pairs that weigh as much as all that earlier transfers saw: others' packets between the two make the path seem slower.
 const CAPACITY_UP: f64 = 1.0;
@@ -290,30 +290,36 @@ mod tests {
     #[test]
     fn capacity_follows_what_pairs_of_packets_say_faster_up_than_down() {
         let mut history = None;
-        let mut pairs = |rate| {
+        let mut pairs = |rate, weight| {
             let mut memory = Memory::default();
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
             memory.on_least_rtt(RTT);
             memory.on_verdict(true, Some(mbps(1.0)));
-            memory.on_pair(PairRate { rate: mbps(rate), weight: 1.0 });
+            memory.on_pair(PairRate { rate: mbps(rate), weight });
             memory.remember(&Config::default(), &mut history);
-            (memory.capacity().unwrap(), history.unwrap().capacity)
+            assert_eq!(memory.capacity(), Some(history.unwrap().capacity));
+            history.unwrap().capacity
         };
-        assert_eq!(pairs(40.0), (mbps(40.0), mbps(40.0)));
-        assert_eq!(pairs(30.0), (mbps(40.0), mbps(39.0)));
-        assert_eq!(pairs(41.0), (mbps(41.0), mbps(40.0)));
+        assert_eq!(pairs(40.0, 1.0), mbps(40.0));
+        assert_eq!(pairs(30.0, 1.0), mbps(39.0));
+        assert_eq!(pairs(41.0, 1.0), mbps(40.0));
+        assert_eq!(pairs(44.0, 1.0 / 3.0), mbps(41.0), "a pair that waited is believed less");
+        assert_eq!(pairs(800.0, 0.01), mbps(41.0), "and one that waited long not at all");
     }
 
     #[test]
     fn of_many_pairs_the_upper_quartile_counts() {
         let mut pairs = Pairs::default();
-        assert_eq!(pairs.rate(), Rate::ZERO);
-        pairs.add(mbps(39.0));
-        assert_eq!(pairs.rate(), mbps(39.0));
-        for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0, 40.0] {
-            pairs.add(mbps(rate));
+        let mut add = |rate, weight| {
+            pairs.add(PairRate { rate: mbps(rate), weight });
+            pairs.rate()
+        };
+        assert_eq!(add(39.0, 1.0), (mbps(39.0), 1.0));
+        for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0] {
+            add(rate, 1.0);
         }
-        assert_eq!(pairs.rate(), mbps(40.0));
+        assert_eq!(add(40.0, 1.0), (mbps(40.0), 8.0));
+        assert_eq!(add(800.0, 0.5), (mbps(40.0), 8.5));
     }
 
     #[test]

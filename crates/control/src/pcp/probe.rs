@@ -440,9 +440,23 @@ mod tests {
         assert!(probe.is_sent() && probe.holds(3) && !probe.is_complete(0));
         probe.on_arrival(&arrival(3, ms(2), 250), RTT); // 0.2 ms behind the other: 8000 bits
         assert!(probe.is_complete(0));
-        assert_eq!(probe.pair_rate(), Some(Rate::from_bps(40_000_000)));
+        assert_eq!(probe.pair_rate(), Some(PairRate { rate: Rate::from_bps(40_000_000), weight: 1.0 }));
         assert_eq!((probe.median_delay(), probe.met(|_| true).all), (50_000, 3));
         assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Accepted(TEST));
+    }
+
+    #[test]
+    fn a_pair_whose_first_packet_was_held_up_says_little() {
+        let mut probe = Probe::new(3, 0.0);
+        probe.start(Time::ZERO, Some(BASE), TEST, 3, true);
+        for (number, millis, delay) in [(0, 0, 50), (1, 1, 50), (2, 2, 2240), (3, 2, 2250)] {
+            let left = Time::ZERO + Duration::from_millis(millis);
+            probe.on_sent(left, number, PACKET);
+            probe.on_arrival(&arrival(number, left, delay), RTT);
+        }
+        let pair = probe.pair_rate().unwrap();
+        assert_eq!(pair.rate, Rate::from_bps(800_000_000));
+        assert!(pair.weight < 0.01, "{pair:?}");
     }
 
     #[test]
