@@ -14,7 +14,7 @@ use common::{path, run, try_run};
 use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_router::AnyConfig;
-use rampmeter_scenario::{FlowPlan, Outcome, Plan, World, WorldError};
+use rampmeter_scenario::{FlowPlan, Outcome, Plan, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
 use rampmeter_units::Time;
 
@@ -197,6 +197,14 @@ fn hosts_that_cannot_face_each_other_are_named() {
     plan.flows.push(around);
     let error = try_run(&plan).unwrap_err().to_string();
     assert!(error.contains("sink.") && error.contains("other side"), "{error}");
+}
+
+#[test]
+fn hosts_cannot_be_told_to_stall() {
+    let (mut plan, span) = (transfers(1), rampmeter_units::Duration::from_secs(1));
+    plan.nodes[0].stalls = Some(Stalls { every: span, last: span });
+    let error = try_run(&plan).unwrap_err().to_string();
+    assert!(error.contains("stall") && error.contains(&plan.nodes[0].name), "{error}");
 }
 
 #[test]

@@ -60,46 +60,52 @@ fn sink(net: &mut Loop<AnyController>, host: HostId, id: ConnectionId, bytes: &m
     }
 }
 
+/// What the controller is told of the arrivals of 60 kB, sent at `rate` with `code`.
+fn arrivals(rate: &str, code: Ecn) -> Vec<Arrival> {
+    let config = Config { ecn: code, ..Config::default() };
+    let mut net = Loop::new(1250).unwrap();
+    let (listener, address) = listen(&mut net, &config);
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (logged, rate) = (Arc::clone(&log), rate.parse().unwrap());
+    let make = move || {
+        let rate = FixedRate::new(&FixedConfig { rate }, Stream::from_seed(3));
+        AnyController::External(Box::new(Watched(rate, Arc::clone(&logged))))
+    };
+    let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(4));
+    let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
+    let id = host.open(net.now(), address, &config).unwrap();
+    assert_eq!(host.write(net.now(), id, &vec![7; 60_000]), 60_000);
+    host.finish(net.now(), id);
+    let sender = net.add(host).unwrap();
+
+    let mut got = Vec::new();
+    let limit = net.now() + Duration::from_secs(20);
+    let mut open = true;
+    while open {
+        assert!(net.now() < limit, "it never ended");
+        net.turn(limit).unwrap();
+        while let Some((host, event)) = net.poll_event() {
+            match event {
+                Event::Readable(id) if host == listener => sink(&mut net, listener, id, &mut got),
+                Event::Closed(_, ended, _) if host == sender => {
+                    assert_eq!(ended, Ended::Finished);
+                    open = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(got, vec![7; 60_000]);
+    drop(net);
+    Arc::into_inner(log).unwrap().into_inner().unwrap()
+}
+
 #[test]
 fn a_controller_sees_codes_and_stamps_of_each_packet() {
     for code in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
-        let config = Config { ecn: code, ..Config::default() };
-        let mut net = Loop::new(1250).unwrap();
-        let (listener, address) = listen(&mut net, &config);
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let logged = Arc::clone(&log);
-        let make = move || {
-            let rate = FixedRate::new(&FixedConfig { rate: "40 Mb/s".parse().unwrap() }, Stream::from_seed(3));
-            AnyController::External(Box::new(Watched(rate, Arc::clone(&logged))))
-        };
-        let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(4));
-        let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
-        let id = host.open(net.now(), address, &config).unwrap();
-        assert_eq!(host.write(net.now(), id, &vec![7; 60_000]), 60_000);
-        host.finish(net.now(), id);
-        let sender = net.add(host).unwrap();
-
-        let mut got = Vec::new();
-        let limit = net.now() + Duration::from_secs(20);
-        let mut open = true;
-        while open {
-            assert!(net.now() < limit, "it never ended");
-            net.turn(limit).unwrap();
-            while let Some((host, event)) = net.poll_event() {
-                match event {
-                    Event::Readable(id) if host == listener => sink(&mut net, listener, id, &mut got),
-                    Event::Closed(_, ended, _) if host == sender => {
-                        assert_eq!(ended, Ended::Finished);
-                        open = false;
-                    }
-                    _ => {}
-                }
-            }
-        }
-        assert_eq!(got, vec![7; 60_000]);
-        let arrivals = log.lock().unwrap();
+        let arrivals = arrivals("40 Mb/s", code);
         assert!(arrivals.len() >= 40, "{}", arrivals.len());
-        for arrival in arrivals.iter() {
+        for arrival in &arrivals {
             assert_eq!(arrival.ecn, code);
             // Both ends read the same clock: a packet arrives after it left, and soon.
             let delay = arrival.one_way_delay();
@@ -108,6 +114,13 @@ fn a_controller_sees_codes_and_stamps_of_each_packet() {
         // The kernel's stamps follow the departures, not our reading of them: no two are the same.
         assert!(arrivals.windows(2).all(|pair| pair[0].received_at < pair[1].received_at));
     }
+}
+
+#[test]
+fn packets_that_come_all_at_once_are_reported_one_by_one() {
+    let arrivals = arrivals("10 Gb/s", Ecn::NotEct);
+    let bytes: u64 = arrivals.iter().map(|arrival| arrival.bytes.as_u64()).sum();
+    assert!(bytes >= 60_000, "{bytes} bytes in {} packets", arrivals.len());
 }
 
 #[test]

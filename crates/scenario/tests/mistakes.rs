@@ -122,6 +122,14 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("load = [0.3, 0.6]", "load = [0.3, 0.6]\nseed = [\"a\"]", 9, "whole numbers"),
         ("load = [0.3, 0.6]", "load = [0.3, \"much\"]", 46, "a share of the link's rate"),
         ("[\"tcp\", \"fixed\"]", "[\"tcp\", \"fixd\"]", 40, "did you mean `fixed`?"),
+        // Hosts.
+        ("count = 3\nat = \"left\"", "stalls = { every = \"1 s\" }\nat = \"left\"", 22, "last = \"2 ms\""),
+        (
+            "count = 3\nat = \"left\"",
+            "stalls = { every = \"0 s\", last = \"1 ms\" }\nat = \"left\"",
+            22,
+            "more than zero",
+        ),
         // Links.
         ("name = \"bottleneck\"", "name = \"bottle neck\"", 12, "letters, digits"),
         ("name = \"bottleneck\"\n", "", 11, "[[link]] needs `name`"),

@@ -6,8 +6,9 @@ use std::thread;
 
 use common::{Dumbbell, run};
 use rampmeter_control::Registry;
-use rampmeter_scenario::{SchemePlan, Sender, World, WorldError};
+use rampmeter_scenario::{Plan, SchemePlan, Sender, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
+use rampmeter_units::Duration;
 
 /// Short transfers, losses of both kinds, both directions, samples: a bit of everything.
 fn busy() -> Dumbbell {
@@ -95,4 +96,27 @@ fn the_kernels_tcp_is_not_to_be_had_here() {
     let error = Simulated.run(&plan, &Registry::default()).unwrap_err();
     assert!(matches!(error, WorldError::Lacks { .. }), "{error}");
     assert!(error.to_string().contains("emulated"), "{error}");
+}
+
+#[test]
+fn hosts_that_stall_lose_nothing_and_take_longer() {
+    let mut plan = Dumbbell {
+        scheme: r#"controller = "fixed-rate", settings = { rate = "4 Mb/s" }"#,
+        traffic: r#"size = "20 kB", arrivals = { count = 1, every = "100 ms" }"#,
+        ..Dumbbell::default()
+    }
+    .plan();
+    let responses = |plan: &Plan| -> Vec<_> {
+        let outcome = run(plan);
+        assert!(outcome.flows.iter().all(|flow| flow.retransmitted_packets == 0));
+        outcome.flows.iter().map(|flow| flow.response.expect("the transfer ends")).collect()
+    };
+    let awake = responses(&plan);
+    let stalls = Stalls { every: Duration::from_millis(20), last: Duration::from_millis(5) };
+    plan.nodes.iter_mut().filter(|node| node.is_host).for_each(|node| node.stalls = Some(stalls));
+    let stalled = responses(&plan);
+    assert!(awake.iter().zip(&stalled).all(|(awake, stalled)| stalled >= awake));
+    let seconds = |responses: &[Duration]| responses.iter().map(|response| response.as_secs_f64()).sum::<f64>();
+    assert!(seconds(&stalled) > seconds(&awake) + 0.5);
+    assert_eq!(stalled, responses(&plan));
 }
