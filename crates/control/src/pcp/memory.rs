@@ -4,8 +4,10 @@
 //! first test rate      = base rate / 3 * trust
 //! trust                = trust / 2 if the first probe fails, trust * 2 up to 1 if it succeeds
 //! base rate, deviation = running means of the best base rate reached and of its distance from the mean
-//! capacity             = running mean of the highest rate at which two packets sent together arrived
+//! capacity             = running mean of the rates at which two packets sent together arrived, weighted by how little
+//!                        else held them up
 //! rivals               = how sure the last transfer was of them
+//! lateness             = running mean of how late hosts were
 //! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change
 //! ```
 //!

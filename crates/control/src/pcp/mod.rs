@@ -23,6 +23,7 @@
 //!   at least. There are no delays to judge a queue by, and a sender that may not learn of its own damage must not keep
 //!   its rate. Where fewer are on their way each is lost alone, and halving for each starves: 200 packets took 19 s in
 //!   the mean on Figure 8's 1 Mb/s with it and 5.9 s without (two seeds).
+//! - *Damage*: more losses in a round trip than chance explains halve the rate too (`damage`).
 //! - *A silence* longer than the retransmission timer: the base rate is no longer ours, because nobody could see it.
 //!   The flow starts over, with that rate as its history.
 //! - *Lost trains*: one whose receipts do not all come within two round trips (and 200 ms) is rejected; if nothing at
@@ -37,6 +38,7 @@
 //!   1290 ms interleaved, 720 to 880 ms merged. No setting undoes it.
 //! - Delay may grow by half a packet time over a train (`noise`), because the packets of others make it jitter by more,
 //!   and by what it is seen to jitter by without them (`most_noise`).
+//! - Hosts are late, and the way back says by how much (`lateness`). Trains outlast that.
 //! - A flow lets a queue be that grows with the logarithm of how little it has (`tolerance`, in `growth`), and clears it
 //!   away every few seconds (`clearing`). A train through a longer queue than that is rejected.
 //! - Where packets are lost no more of the buffer is let be than a share of it (`of_buffer`). Without that, a buffer of
@@ -481,7 +483,7 @@ impl Controller for Pcp {
         }
         self.rivals.on_ack(ack.acked, self.packet);
         self.damage.on_arrival(now, self.rtt, ack.acked);
-        if let Some(last) = ack.arrivals.last() {
+        if let Some(last) = ack.arrivals.last().filter(|_| !self.config.round_trip) {
             self.lateness.on_arrival(&self.config, now, last);
         }
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);

@@ -176,17 +176,52 @@ fn after_a_silence_the_flow_starts_over_from_a_third_of_its_rate() {
     assert_eq!((world.pcp.base, world.pcp.rate()), (None, Some(base.scale(1.0 / 3.0))));
 }
 
-#[test]
-fn with_history_the_first_train_asks_for_a_third_of_it() {
-    let history = History {
-        base_rate: Rate::from_bps(30_000_000),
+fn remembered(base_rate: Rate) -> History {
+    History {
+        base_rate,
         capacity: Rate::ZERO,
         deviation: Rate::ZERO,
         trust: 1.0,
         rivals: 0.0,
         lateness: Duration::ZERO,
         min_rtt: RTT,
-    };
+    }
+}
+
+#[test]
+fn with_history_the_first_train_asks_for_a_third_of_it() {
+    let history = remembered(Rate::from_bps(30_000_000));
     let world = World::with(&Config::default(), Some(history));
     assert_eq!(world.pcp.rate(), Some(Rate::from_bps(10_000_000)));
+}
+
+#[test]
+fn where_hosts_are_late_a_train_outlasts_that() {
+    let first_train = |lateness| {
+        let history = History { lateness, ..remembered(Rate::from_bps(6_000_000)) };
+        World::with(&Config { pair: false, ..Config::default() }, Some(history)).send(usize::MAX).len()
+    };
+    // A third of 6 Mb/s, in packets of 200 bytes: one every 0.8 ms.
+    assert_eq!(first_train(Duration::ZERO), 5);
+    assert_eq!(first_train(Duration::from_millis(2)), 11);
+    assert_eq!(first_train(Duration::from_millis(5)), Config::default().longest_train);
+}
+
+#[test]
+fn what_chance_does_not_lose_halves_the_rate_once() {
+    let mut world = World::with(&Config { pair: false, ..Config::default() }, None);
+    let train = world.send(usize::MAX);
+    world.acknowledge(&train, Duration::ZERO);
+    let base = world.pcp.base.unwrap();
+    let lose = |world: &mut World, number| {
+        let (kind, bytes, last_sent) = (LossKind::Transient, PACKET, world.next - 1);
+        let loss = Loss { kind, bytes, number, last_sent, flight: PACKET, recovering: true, repeated: false };
+        world.pcp.on_loss(world.now, &loss);
+    };
+    world.next += 20;
+    let first = world.next - 10;
+    (first..first + 4).for_each(|number| lose(&mut world, number));
+    assert_eq!(world.pcp.base, Some(base));
+    (first + 4..first + 10).for_each(|number| lose(&mut world, number));
+    assert_eq!(world.pcp.base, Some(base.scale(0.5)));
 }
