@@ -202,7 +202,7 @@ fn hosts_that_cannot_face_each_other_are_named() {
 #[test]
 fn hosts_cannot_be_told_to_stall() {
     let (mut plan, span) = (transfers(1), rampmeter_units::Duration::from_secs(1));
-    plan.nodes[0].stalls = Some(Stalls { every: span, last: span });
+    plan.nodes[0].stalls = Some(Stalls { every: span, lasting: span });
     let error = try_run(&plan).unwrap_err().to_string();
     assert!(error.contains("stall") && error.contains(&plan.nodes[0].name), "{error}");
 }

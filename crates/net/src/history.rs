@@ -38,6 +38,9 @@ const WAITING: usize = 1024;
 /// How long to wait for another process that writes.
 const PATIENCE: StdDuration = StdDuration::from_secs(2);
 
+/// The shape of the table. A file with another is begun anew: histories are worth a round trip or two.
+const VERSION: i64 = 2;
+
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
     destination BLOB PRIMARY KEY,
     base_rate INTEGER NOT NULL,
@@ -169,6 +172,11 @@ fn prepare(path: &Path) -> rusqlite::Result<Connection> {
     if sound != "ok" {
         let damaged = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
         return Err(rusqlite::Error::SqliteFailure(damaged, Some(sound)));
+    }
+    let version: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version != VERSION {
+        database.execute_batch("DROP TABLE IF EXISTS history")?;
+        database.pragma_update(None, "user_version", VERSION)?;
     }
     database.execute_batch(SCHEMA)?;
     Ok(database)
@@ -348,5 +356,22 @@ mod tests {
         let path = folder.path().join("histories");
         write(&path, [(1, 10)]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+    }
+
+    #[test]
+    fn a_file_of_another_version_is_begun_anew() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("histories");
+        drop(HistoryFile::open(&path).unwrap());
+        let database = Connection::open(&path).unwrap();
+        let old = "DROP TABLE history; CREATE TABLE history (destination BLOB, base_rate INTEGER, learnt INTEGER);
+            INSERT INTO history VALUES (x'01', 1, 1); PRAGMA user_version = 1;";
+        database.execute_batch(old).unwrap();
+        drop(database);
+        let (file, remembered) = HistoryFile::open(&path).unwrap();
+        assert!(remembered.histories.is_empty() && remembered.put_aside.is_none());
+        file.keep(Destination(1), history(10));
+        drop(file);
+        assert_eq!(HistoryFile::open(&path).unwrap().1.histories, [(Destination(1), history(10))]);
     }
 }

@@ -235,14 +235,18 @@ impl<C: Controller> Host<C> {
                     return true;
                 }
             };
-            let now = clock.now();
             for (datagram, bytes) in batch.iter() {
+                let now = clock.now();
                 let arrived_at = datagram.stamp.map_or(now, |stamp| clock.arrival(stamp, now));
                 self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
-                // An acknowledgement has room for few receipts: it is written before the next packet arrives, even if
+                // An acknowledgement has room for few receipts: it is written before the next packet is looked at, even if
                 // the kernel gave us many at once.
                 self.fill(now);
+                if self.outgoing.is_full() {
+                    self.transmit(clock);
+                }
             }
+            self.transmit(clock);
             if !more {
                 return false;
             }

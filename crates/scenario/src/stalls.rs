@@ -1,6 +1,6 @@
-//! Hosts that stall. A real one now and then does nothing for a while: its scheduler runs something else, its virtual
-//! machine is not given the processor. Packets that arrive meanwhile are all taken at the end, and what was due to leave
-//! leaves late. Real hosts do so by themselves; these do as they are told, to see what controllers make of it.
+//! Hosts that stall. A virtual machine is now and then not given a processor for a while. Packets that arrive meanwhile are
+//! taken at the end, with the time of that, and what was due to leave leaves late. Real hosts do so by themselves; these
+//! do as they are told, to see what controllers make of it.
 
 use rampmeter_units::{Duration, Stream, Time};
 
@@ -10,7 +10,7 @@ pub struct Stalls {
     /// The mean time from the end of a stall to the next one's begin, drawn from an exponential distribution.
     pub every: Duration,
     /// The mean time that one lasts, drawn likewise.
-    pub last: Duration,
+    pub lasting: Duration,
 }
 
 /// The stalls of one host, one after another.
@@ -32,7 +32,7 @@ impl Stalling {
     pub fn until(&mut self, now: Time) -> Option<Time> {
         while self.end <= now {
             self.begin = self.end + self.draw(self.stalls.every);
-            self.end = self.begin + self.draw(self.stalls.last);
+            self.end = self.begin + self.draw(self.stalls.lasting);
         }
         (self.begin <= now).then_some(self.end)
     }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn stalls_are_as_frequent_and_as_long_as_told() {
-        let stalls = Stalls { every: Duration::from_millis(9), last: Duration::from_millis(1) };
+        let stalls = Stalls { every: Duration::from_millis(9), lasting: Duration::from_millis(1) };
         let mut stalling = Stalling::new(stalls, Stream::from_seed(1));
         let (mut stalled, mut ends) = (0, std::collections::BTreeSet::new());
         for tick in 0..1_000_000 {

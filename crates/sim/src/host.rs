@@ -19,11 +19,23 @@ pub(crate) struct Host {
     stalling: Option<Stalling>,
     /// Packets that arrived while it stalled.
     pub(crate) untaken: VecDeque<Travelling>,
+    /// When it can take the next of them.
+    pub(crate) taking_from: Time,
+    /// It had something to say while it stalled.
+    pub(crate) held_back: bool,
 }
 
 impl Host {
     pub(crate) fn new(endpoint: Endpoint<AnyController, PathId>, config: Config, stalling: Option<Stalling>) -> Self {
-        Self { endpoint, config, flow_of: Vec::new(), stalling, untaken: VecDeque::new() }
+        Self {
+            endpoint,
+            config,
+            flow_of: Vec::new(),
+            stalling,
+            untaken: VecDeque::new(),
+            taking_from: Time::ZERO,
+            held_back: false,
+        }
     }
 
     /// When the stall ends that it is in; none if it is awake.

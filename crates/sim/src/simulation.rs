@@ -1,7 +1,7 @@
 //! One thing after another.
 //!
 //! A link that wakes up hands each packet that has arrived to the next hop: another link, or the host at the path's end.
-//! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once.
+//! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once, unless it stalls: then it does so at the end of that.
 
 use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Outcome, Plan};
@@ -82,21 +82,27 @@ impl Simulation<'_> {
     }
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
-        if let Some(end) = self.hosts[host as usize].stalled_until(now) {
+        let waking = &mut self.hosts[host as usize];
+        if let Some(end) = waking.stalled_until(now) {
             return end;
         }
-        if let Some(packet) = self.hosts[host as usize].untaken.pop_front() {
-            self.take(now, host, packet);
+        if std::mem::take(&mut waking.held_back) {
+            self.attend(now, host, None);
         }
-        if !self.hosts[host as usize].untaken.is_empty() {
-            return now + TAKING;
+        let this = &mut self.hosts[host as usize];
+        let packet = if this.taking_from <= now { this.untaken.pop_front() } else { None };
+        if let Some(packet) = packet {
+            this.taking_from = now + TAKING;
+            self.take(now, host, packet);
         }
         let endpoint = &mut self.hosts[host as usize].endpoint;
         if endpoint.deadline() <= now {
             endpoint.on_deadline(now);
             self.attend(now, host, None);
         }
-        self.hosts[host as usize].endpoint.deadline()
+        let this = &self.hosts[host as usize];
+        let taking = if this.untaken.is_empty() { Time::MAX } else { this.taking_from };
+        this.endpoint.deadline().min(taking)
     }
 
     fn happen(&mut self, now: Time, entry: Entry) {
@@ -162,12 +168,13 @@ impl Simulation<'_> {
 
     fn deliver(&mut self, now: Time, host: u32, packet: Travelling) {
         let receiving = &mut self.hosts[host as usize];
-        let stalled = receiving.stalled_until(now);
-        if stalled.is_some() || !receiving.untaken.is_empty() {
+        if let Some(end) = receiving.stalled_until(now) {
             receiving.untaken.push_back(packet);
-            self.agenda.wake(self.links.len() as Actor + host, stalled.unwrap_or(now));
-        } else {
+            self.agenda.wake(self.links.len() as Actor + host, end);
+        } else if receiving.untaken.is_empty() {
             self.take(now, host, packet);
+        } else {
+            receiving.untaken.push_back(packet); // behind those that it has yet to take
         }
     }
 
@@ -209,6 +216,11 @@ impl Simulation<'_> {
     /// Takes from a host what it has to say and to send. `answering` is the flow of the packet it has just got.
     fn attend(&mut self, now: Time, host: u32, answering: Option<u32>) {
         self.drain_events(host, answering.unwrap_or(u32::MAX));
+        let this = &mut self.hosts[host as usize];
+        if let Some(end) = this.stalled_until(now) {
+            this.held_back = true;
+            return self.agenda.wake(self.links.len() as Actor + host, end);
+        }
         while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
             let this = &mut self.hosts[host as usize];
             // An accepter's first packet answers the packet that made it.

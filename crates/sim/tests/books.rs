@@ -112,7 +112,7 @@ fn hosts_that_stall_lose_nothing_and_take_longer() {
         outcome.flows.iter().map(|flow| flow.response.expect("the transfer ends")).collect()
     };
     let awake = responses(&plan);
-    let stalls = Stalls { every: Duration::from_millis(20), last: Duration::from_millis(5) };
+    let stalls = Stalls { every: Duration::from_millis(20), lasting: Duration::from_millis(5) };
     plan.nodes.iter_mut().filter(|node| node.is_host).for_each(|node| node.stalls = Some(stalls));
     let stalled = responses(&plan);
     assert!(awake.iter().zip(&stalled).all(|(awake, stalled)| stalled >= awake));

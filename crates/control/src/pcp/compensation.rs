@@ -56,6 +56,12 @@ impl Compensation {
         if pressure.is_nan() { 0.0 } else { pressure }
     }
 
+    /// This share was cut for another reason.
+    pub(super) fn made(&mut self, now: Time, share: f64) {
+        let required = self.cuts.sum + share;
+        self.cuts.raise(now, required);
+    }
+
     /// The share to cut from the base rate now, beyond what was cut in the last round trip.
     pub(super) fn cut(&mut self, config: &Config, now: Time, rtt: Duration, level: Duration, pressure: f64) -> f64 {
         self.cuts.forget(now, rtt.scale(config.settle));

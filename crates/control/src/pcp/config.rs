@@ -23,7 +23,7 @@ pub struct Config {
     pub most_late: Duration,
     /// Trains take so many times as long as hosts are late, if that takes no more packets than `longest_train`.
     pub outlast: f64,
-    /// Most packets of a train.
+    /// Most packets of a train that is made longer for that.
     pub longest_train: usize,
     /// Growth of delay over a train that the clocks can't resolve.
     pub resolution: Duration,
@@ -35,6 +35,8 @@ pub struct Config {
     pub patience: f64,
     /// The same, at least: a handshake's round trip says little of a full packet's on a slow link (section 3.3).
     pub least_patience: Duration,
+    /// Share of a round trip's packets, beyond four, that may be lost before the rate is halved for it; 1 is the paper.
+    pub most_lost: f64,
     /// Compensate for gaps that grow on the way (section 3.2, first mechanism).
     pub gap: bool,
     /// Compensate for delay above its minimum (section 3.2, second mechanism).
@@ -128,6 +130,7 @@ impl Default for Config {
             outlier: 4.0,
             patience: 2.0,
             least_patience: Duration::from_millis(200),
+            most_lost: 0.1,
             gap: true,
             delay: true,
             permanent: 0.15,
@@ -178,6 +181,7 @@ impl Config {
             outlier: 0.0,
             most_noise: Duration::ZERO,
             most_late: Duration::ZERO,
+            most_lost: 1.0,
             permanent: 1.0,
             gap_gain: 1.0,
             level: 0.9,
@@ -215,7 +219,12 @@ impl Settings for Config {
             return Err(format!("missing_receipts is {}: 3 must remain of a train", self.missing_receipts));
         }
         within("outlier", self.outlier, 0.0, 1e6)?;
-        within("outlast", self.outlast, 0.0, 100.0)?;
+        if self.longest_train < self.train.max(self.chunks) {
+            return Err(format!("longest_train is {} packets, less than train or chunks", self.longest_train));
+        }
+        within("outlast", self.outlast, 1.0, 100.0)?;
+        within("most_late in seconds", self.most_late.as_secs_f64(), 0.0, 1.0)?;
+        within("most_lost", self.most_lost, 0.0, 1.0)?;
         within("noise", self.noise, 0.0, 100.0)?;
         within("patience", self.patience, 1.0, 1e3)?;
         within("permanent", self.permanent, 0.0, 1.0)?;
@@ -269,6 +278,10 @@ mod tests {
         for (text, word) in [
             ("train = 2", "train"),
             ("noise = nan", "noise"),
+            ("most_late = '2 s'", "most_late"),
+            ("most_lost = 1.5", "most_lost"),
+            ("longest_train = 4", "longest_train"),
+            ("outlast = 0", "outlast"),
             ("permanent = 1.5", "permanent"),
             ("missing_receipts = 3", "missing_receipts"),
             ("fill = 0.0", "fill"),

@@ -2,19 +2,20 @@
 //!
 //! Section 3.2 sees a queue long before it overflows and answers no losses, and where packets are lost at random that is
 //! right (Figure 11). But a flow can be mistaken in the path: one that has got used to a queue takes it for the path's own
-//! delay, and then nothing but losses says that it sends too much.
+//! delay, and then nothing but losses says that it sends too much. With other settings of `rivals` single runs of 50
+//! flows lost 28 to 52% of their packets as long as they lasted.
 //!
 //! ```text
-//! lost > 4 + answered / 10, packets of one round trip:    base /= 2
+//! lost > 4 + most_lost * answered, packets of one round trip:    base /= 2
 //! ```
 //!
-//! Where one packet in twenty is lost at random, one round trip in six thousand looks like that at most.
+//! With a `most_lost` of a tenth, one round trip in six thousand looks like that where one packet in twenty is lost at
+//! random, and one in 200 where one in twelve is.
 
 use rampmeter_units::{Bytes, Duration, Time};
 
-/// Packets that chance may lose in a round trip, and the share of more that it may.
+/// Packets that chance may lose in a round trip.
 const CHANCE: u64 = 4;
-const SHARE: u64 = 10;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Damage {
@@ -22,82 +23,80 @@ pub(super) struct Damage {
     lost: Bytes,
     answered: Bytes,
     /// What left up to this number was answered for.
-    settled: u64,
+    settled: Option<u64>,
+    last_sent: u64,
 }
 
 impl Damage {
-    /// `bytes` arrived.
-    pub(super) fn on_arrival(&mut self, now: Time, rtt: Duration, bytes: Bytes) {
-        self.turn(now, rtt);
-        self.answered += bytes;
-    }
-
-    /// `bytes` were lost, in packets up to `number`; packets up to `last_sent` have left. True if that is too much to be
-    /// chance.
-    pub(super) fn on_loss(
-        &mut self,
-        now: Time,
-        rtt: Duration,
-        bytes: Bytes,
-        packet: Bytes,
-        number: u64,
-        last_sent: u64,
-    ) -> bool {
-        if number <= self.settled {
+    /// Time goes on, and packets of up to `packet` leave. True at the end of a round trip in which too many were lost.
+    pub(super) fn turn(&mut self, now: Time, rtt: Duration, packet: Bytes, most_lost: f64) -> bool {
+        if now < self.until {
             return false;
         }
-        self.turn(now, rtt);
-        self.lost += bytes;
-        self.answered += bytes;
-        let damaged = self.lost > packet * CHANCE + self.answered / SHARE;
+        let chance = packet.as_f64() * CHANCE as f64 + self.answered.as_f64() * most_lost;
+        let damaged = self.lost.as_f64() > chance;
         if damaged {
-            *self = Self { settled: last_sent, ..Self::default() };
+            self.settled = Some(self.last_sent);
         }
+        (self.until, self.lost, self.answered) = (now + rtt, Bytes::ZERO, Bytes::ZERO);
         damaged
     }
 
-    fn turn(&mut self, now: Time, rtt: Duration) {
-        if now >= self.until {
-            *self = Self { until: now + rtt, settled: self.settled, ..Self::default() };
+    /// `bytes` arrived.
+    pub(super) fn on_arrival(&mut self, bytes: Bytes) {
+        self.answered += bytes;
+    }
+
+    /// `bytes` were lost, in packets up to `number`; packets up to `last_sent` have left.
+    pub(super) fn on_loss(&mut self, bytes: Bytes, number: u64, last_sent: u64) {
+        self.last_sent = last_sent;
+        if self.settled.is_none_or(|settled| number > settled) {
+            self.lost += bytes;
+            self.answered += bytes;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::Stream;
+
     use super::*;
 
     const RTT: Duration = Duration::from_millis(20);
     const PACKET: Bytes = Bytes::new(1000);
 
-    /// A packet a millisecond, of which `is_lost` are lost: how often the rate is halved.
-    fn run(packets: u64, is_lost: impl Fn(u64) -> bool) -> usize {
+    /// So many packets a round trip, of which `is_lost` are lost: how often the rate is halved.
+    fn run(round_trips: u64, packets: u64, mut is_lost: impl FnMut(u64) -> bool) -> usize {
         let mut damage = Damage::default();
-        let sees = |number| {
-            let now = Time::ZERO + Duration::from_millis(number);
+        let sees = |number: u64| {
+            let now = Time::ZERO + (RTT * number) / packets;
             if is_lost(number) {
-                return damage.on_loss(now, RTT, PACKET, PACKET, number, number + 20);
+                damage.on_loss(PACKET, number, number + packets);
+            } else {
+                damage.on_arrival(PACKET);
             }
-            damage.on_arrival(now, RTT, PACKET);
-            false
+            damage.turn(now, RTT, PACKET, 0.1)
         };
-        (1..=packets).map(sees).filter(|halved| *halved).count()
+        (1..=round_trips * packets).map(sees).filter(|halved| *halved).count()
     }
 
     #[test]
     fn packets_lost_one_by_one_are_chance() {
-        assert_eq!(run(10_000, |n| n % 10 == 0), 0);
-        assert_eq!(run(10_000, |n| n % 100 < 3), 0);
+        assert_eq!(run(1_000, 20, |n| n % 10 == 0), 0);
+        let mut random = Stream::from_seed(1);
+        let halved = run(10_000, 100, |_| random.chance(0.05));
+        assert!(halved <= 4, "{halved} of 10,000 round trips");
     }
 
     #[test]
-    fn every_round_trip_with_a_third_lost_halves_the_rate_once() {
-        let halved = run(1_000, |n| n % 3 == 0);
-        assert!((15..=30).contains(&halved), "{halved} times in 50 round trips");
+    fn a_third_lost_all_the_time_halves_the_rate_every_third_round_trip() {
+        let halved = run(100, 20, |n| n % 3 == 0);
+        assert!((30..=40).contains(&halved), "{halved} times in 100 round trips");
     }
 
     #[test]
     fn what_was_sent_before_it_was_halved_is_not_answered_for_again() {
-        assert_eq!(run(24, |_| true), 1);
+        assert_eq!(run(10, 20, |n| n <= 35), 1);
     }
 }

@@ -5,7 +5,7 @@
 //! trust                = trust / 2 if the first probe fails, trust * 2 up to 1 if it succeeds
 //! base rate, deviation = running means of the best base rate reached and of its distance from the mean
 //! capacity             = running mean of the rates at which two packets sent together arrived, weighted by how little
-//!                        else held them up
+//!                        the first was held up
 //! rivals               = how sure the last transfer was of them
 //! lateness             = running mean of how late hosts were
 //! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change
@@ -29,12 +29,13 @@ const ROUTE_CHANGES: u64 = 8;
 /// Pairs that are remembered.
 const PAIRS: usize = 16;
 
-/// Pairs that weigh less say nothing.
+/// Pairs that weigh less are bad: most of what they say is how long others or hosts held the first one up.
 const LEAST_WEIGHT: f64 = 0.05;
 
-/// Pairs that weigh as much as all that earlier transfers saw: others' packets between the two make the path seem slower.
-const CAPACITY_UP: f64 = 1.0;
-const CAPACITY_DOWN: f64 = 9.0;
+/// What earlier transfers saw weighs as much as so many pairs that say more, or less: others' packets between the two
+/// make the path seem slower.
+const PAST_BELOW: f64 = 1.0;
+const PAST_ABOVE: f64 = 9.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
@@ -119,7 +120,7 @@ impl Memory {
 
     /// What pairs of packets say of the capacity; zero if nothing.
     fn paired(&self) -> Rate {
-        self.pairs.after(self.past.map_or(Rate::ZERO, |past| past.capacity))
+        self.pairs.capacity_given(self.past.map_or(Rate::ZERO, |past| past.capacity))
     }
 
     /// Adds this transfer to what is known; to be called once, at its end.
@@ -127,7 +128,7 @@ impl Memory {
         let Some(min_rtt) = self.min_rtt else { return };
         let Some(past) = history else {
             if self.best > Rate::ZERO {
-                let (base_rate, capacity) = (self.best, self.paired());
+                let (base_rate, capacity) = (self.best, self.pairs.remembered_given(Rate::ZERO));
                 let (trust, rivals) = (1.0, self.rivals);
                 let lateness = self.lateness;
                 *history =
@@ -151,7 +152,7 @@ impl Memory {
             past.deviation = toward(past.deviation, off as f64);
             past.base_rate = toward(past.base_rate, self.best.as_bps_f64());
         }
-        past.capacity = self.pairs.after(past.capacity);
+        past.capacity = self.pairs.remembered_given(past.capacity);
     }
 }
 
@@ -168,32 +169,38 @@ impl Pairs {
         self.seen += 1;
     }
 
-    /// What they make of the capacity that earlier transfers found.
-    fn after(&self, past: Rate) -> Rate {
-        let (rate, weight) = self.rate();
+    /// What they make of the capacity that earlier transfers found. Where none did and no pair is good, bad ones will do.
+    fn capacity_given(&self, past: Rate) -> Rate {
+        let (rate, weight) = self.rate(LEAST_WEIGHT);
         let gain = match past {
+            Rate::ZERO if weight == 0.0 => return self.rate(0.0).0,
             _ if weight == 0.0 => return past,
             Rate::ZERO => 1.0,
-            past if rate > past => weight / (weight + CAPACITY_UP),
-            _ => weight / (weight + CAPACITY_DOWN),
+            past if rate > past => weight / (weight + PAST_BELOW),
+            _ => weight.min(1.0) / (weight.min(1.0) + PAST_ABOVE),
         };
         past.scale(1.0 - gain) + rate.scale(gain)
     }
 
-    /// The upper quartile by weight, because more often than not it is others' packets that make the path seem slower;
-    /// and the weight of all.
-    fn rate(&self) -> (Rate, f64) {
+    /// The same, to be remembered: of good pairs alone.
+    fn remembered_given(&self, past: Rate) -> Rate {
+        if self.rate(LEAST_WEIGHT).1 == 0.0 { past } else { self.capacity_given(past) }
+    }
+
+    /// The upper quartile of pairs that weigh `least` or more, by weight, because more often than not it is others' packets
+    /// that make the path seem slower; and the weight of all.
+    fn rate(&self, least: f64) -> (Rate, f64) {
         let mut pairs = self.pairs;
         let pairs = &mut pairs[..self.seen.min(PAIRS)];
-        pairs.iter_mut().filter(|pair| pair.weight < LEAST_WEIGHT).for_each(|pair| pair.weight = 0.0);
         pairs.sort_unstable_by_key(|pair| pair.rate);
-        let weight: f64 = pairs.iter().map(|pair| pair.weight).sum();
+        let good = || pairs.iter().filter(|pair| pair.weight >= least);
+        let weight: f64 = good().map(|pair| pair.weight).sum();
         let mut below = 0.0;
-        let quartile = pairs.iter().find(|pair| {
+        let quartile = good().find(|pair| {
             below += pair.weight;
             below > weight * 0.75
         });
-        (quartile.or(pairs.last()).map_or(Rate::ZERO, |pair| pair.rate), weight)
+        (quartile.map_or(Rate::ZERO, |pair| pair.rate), weight)
     }
 }
 
@@ -314,7 +321,7 @@ mod tests {
         let mut pairs = Pairs::default();
         let mut add = |rate, weight| {
             pairs.add(PairRate { rate: mbps(rate), weight });
-            pairs.rate()
+            pairs.rate(LEAST_WEIGHT)
         };
         assert_eq!(add(39.0, 1.0), (mbps(39.0), 1.0));
         for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0] {

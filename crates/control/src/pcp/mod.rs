@@ -165,7 +165,7 @@ impl Algorithm for Pcp {
             compensation: Compensation::new(),
             rivals: Rivals::default(),
             damage: Damage::default(),
-            lateness: Lateness::new(Duration::ZERO),
+            lateness: Lateness::new(Duration::ZERO, Duration::ZERO),
             memory: Memory::default(),
             spacing: Spacing::default(),
             unheard: 0,
@@ -215,7 +215,7 @@ impl Pcp {
             }
             Phase::Waiting(until) if now >= until => match self.ask(now) {
                 Some(test) => {
-                    let packets = self.train(test);
+                    let packets = self.train_length(test);
                     self.probe.start(now, self.base, test, packets, self.config.pair);
                     self.spacing.resume(now, self.probe.rate());
                     self.phase = Phase::Sending;
@@ -227,13 +227,13 @@ impl Pcp {
         }
     }
 
-    /// Packets of a train that asks for `test`: so many that it takes several times as long as hosts are late.
-    fn train(&self, test: Rate) -> usize {
+    /// Packets of a train that asks for `test`: if they may be so many, it takes several times as long as hosts are late.
+    fn train_length(&self, test: Rate) -> usize {
         let least = if self.base.is_some() { self.config.train } else { self.config.chunks };
         let rate = self.base.unwrap_or(Rate::ZERO) + test;
-        let span = self.lateness.get().scale(self.config.outlast);
+        let span = self.lateness.usual().scale(self.config.outlast);
         let packets = rate.bytes_in(span).as_u64() / self.chunk().as_u64().max(1);
-        (packets as usize + 1).clamp(least, self.config.longest_train.max(least))
+        (packets as usize).saturating_add(1).clamp(least, self.config.longest_train)
     }
 
     /// The rate to ask for now; none if there is nothing to be had.
@@ -244,7 +244,7 @@ impl Pcp {
         };
         let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
         let room = -self.pressure(base) * round_trips;
-        let standing = self.view.level > self.packet_time(base).scale(self.config.standing).max(self.view.noise);
+        let standing = self.view.level > self.packet_time(base).scale(self.config.standing).max(self.noise());
         let growth = if standing {
             if room <= 0.0 {
                 return None;
@@ -265,12 +265,17 @@ impl Pcp {
     }
 
     fn met_wait(&self) -> Duration {
-        self.packet_time(Rate::ZERO).scale(self.config.met).max(self.view.noise)
+        self.packet_time(Rate::ZERO).scale(self.config.met).max(self.noise())
     }
 
     /// The share of its rate that a flow of `base` should give up; negative where there is room.
     fn pressure(&self, base: Rate) -> f64 {
         Compensation::pressure(&self.config, &self.view, self.tolerated(base), self.min_rtt.max(self.config.shortest))
+    }
+
+    /// What delays differ by without a queue.
+    fn noise(&self) -> Duration {
+        self.view.noise.max(self.lateness.usual())
     }
 
     /// The queue that a flow of `rate` lets be.
@@ -281,7 +286,7 @@ impl Pcp {
             .view
             .buffer
             .map_or(f64::INFINITY, |buffer| self.config.of_buffer * buffer.as_secs_f64() / packet.as_secs_f64());
-        growth::tolerated(self.config.tolerance.min(most), rate, capacity, packet) + self.view.noise
+        growth::tolerated(self.config.tolerance.min(most), rate, capacity, packet) + self.noise()
     }
 
     /// All of the train has left: how long to wait for the rest of its receipts.
@@ -379,7 +384,9 @@ impl Pcp {
     /// The growth of delay over a train that passes as none.
     fn flat(&self) -> Duration {
         let assumed = self.packet_time(self.probe.rate()).scale(self.config.noise);
-        assumed.max(self.view.noise).max(self.config.resolution)
+        // A train that lateness outlasts would pass whatever its queue does.
+        let late = self.lateness.usual().min(self.probe.span().scale(1.0 / self.config.outlast));
+        assumed.max(self.view.noise).max(late).max(self.config.resolution)
     }
 
     /// How long the bottleneck takes for a packet, as far as is known: no longer than at `rate`.
@@ -393,11 +400,10 @@ impl Pcp {
     /// Section 3.2: what the queue asks for.
     fn compensate(&mut self, now: Time) {
         let Some(view) = self.queue.view(&self.config, now, self.min_rtt) else { return };
-        let noise = view.noise.min(self.config.most_noise).max(self.lateness.get());
-        self.memory.on_lateness(self.lateness.get());
-        self.view = View { noise, ..view };
+        self.view = View { noise: view.noise.min(self.config.most_noise), ..view };
+        self.memory.on_lateness(self.lateness.usual());
         let Some(base) = self.base else { return };
-        let near = self.packet_time(base).scale(0.5).max(self.view.noise);
+        let near = self.packet_time(base).scale(0.5).max(self.noise());
         if self.config.compete {
             let crowd = base.max(self.memory.best().unwrap_or(base).scale(1.0 / rivals::CROWD));
             let sight = Sight { least: view.least, near, odd: self.tolerated(crowd).scale(rivals::ODD) };
@@ -419,6 +425,16 @@ impl Pcp {
                 self.base = Some(base.scale(1.0 - cut).max(self.least()));
             }
         }
+    }
+
+    /// Halves the rate if too much of what was sent at it was lost; a train that is under way is given up. A flow that
+    /// competes has its own answer to losses.
+    fn answer_damage(&mut self, now: Time) {
+        let damaged = self.damage.turn(now, self.rtt, self.packet, self.config.most_lost);
+        let Some(base) = self.base.filter(|_| damaged && !self.rivals.is_competing()) else { return };
+        self.base = Some(base.scale(0.5).max(self.least()));
+        self.compensation.made(now, 0.5);
+        self.phase = Phase::Waiting(now + self.rtt);
     }
 
     /// The base rate of a flow that competes.
@@ -446,13 +462,13 @@ impl Controller for Pcp {
         self.last_rtt = self.rtt;
         let first = self.memory.start(&self.config, path);
         self.queue = Queue::new(self.past_rtt().map(|rtt| (self.packet, rtt)));
-        self.view = View { noise: self.memory.past_lateness().min(self.config.most_late), ..View::default() };
+        self.view = View::default();
         self.clearing = Clearing::new(now);
         self.compensation = Compensation::new();
         let suspicion = if self.config.compete { self.memory.past_rivals() } else { 0.0 };
         self.rivals = Rivals::new(suspicion, self.packet);
         self.damage = Damage::default();
-        self.lateness = Lateness::new(self.memory.past_lateness().min(self.config.most_late));
+        self.lateness = Lateness::new(self.memory.past_lateness(), self.config.most_late);
         self.restart(now, first);
     }
 
@@ -482,9 +498,10 @@ impl Controller for Pcp {
             }
         }
         self.rivals.on_ack(ack.acked, self.packet);
-        self.damage.on_arrival(now, self.rtt, ack.acked);
+        self.damage.on_arrival(ack.acked);
+        self.answer_damage(now);
         if let Some(last) = ack.arrivals.last().filter(|_| !self.config.round_trip) {
-            self.lateness.on_arrival(&self.config, now, last);
+            self.lateness.on_arrival(now, last);
         }
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);
         let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
@@ -513,9 +530,10 @@ impl Controller for Pcp {
             self.queue.on_loss(now);
             self.rivals.on_loss(now, self.rtt);
         }
-        let damaged = loss.kind == LossKind::Transient
-            && self.damage.on_loss(now, self.rtt, loss.bytes, self.packet, loss.number, loss.last_sent);
-        if persistent || damaged {
+        if loss.kind == LossKind::Transient {
+            self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
+        }
+        if persistent {
             self.base = self.base.map(|base| base.scale(0.5).max(self.least()));
         }
         let active = !matches!(self.phase, Phase::Waiting(_));

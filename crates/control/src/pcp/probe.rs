@@ -73,9 +73,10 @@ struct Pair {
     bytes: Bytes,
 }
 
-/// The rate at which two packets sent together arrived, and how much that says, in \[0, 1\]. On an empty path the first
-/// is not late and the second by what the link took for it. The more late they are beside that, the more others' packets
-/// and hosts had to do with it (Kapoor, Chen, Lao, Gerla and Sanadidi, `CapProbe`, SIGCOMM 2004).
+/// The rate at which two packets sent together arrived, and how much that says, in \[0, 1\]: on a path without others and
+/// with prompt hosts the first is not late and the second by what the link took for it. `CapProbe` (Kapoor, Chen, Lao, Gerla
+/// and Sanadidi, SIGCOMM 2004) compares pairs by the sum of both delays. *Deviation*: here they are compared with their
+/// own train's least delay, so that every pair says something; a packet of others between the two goes unnoticed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct PairRate {
     pub(super) rate: Rate,

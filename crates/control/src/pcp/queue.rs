@@ -214,7 +214,7 @@ impl Count {
 
 /// The least delay of the last while: of this half of it and the half before.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Least {
+struct Least {
     since: Time,
     this: Option<i64>,
     before: Option<i64>,
@@ -225,7 +225,7 @@ impl Least {
         self.this.into_iter().chain(self.before).min()
     }
 
-    pub(super) fn update(&mut self, now: Time, delay: i64, expiry: Duration) -> i64 {
+    fn update(&mut self, now: Time, delay: i64, expiry: Duration) -> i64 {
         if now.since(self.since) > expiry / 2 {
             (self.since, self.before, self.this) = (now, self.this, None);
         }

@@ -207,21 +207,44 @@ fn where_hosts_are_late_a_train_outlasts_that() {
     assert_eq!(first_train(Duration::from_millis(5)), Config::default().longest_train);
 }
 
-#[test]
-fn what_chance_does_not_lose_halves_the_rate_once() {
-    let mut world = World::with(&Config { pair: false, ..Config::default() }, None);
+/// `lost` packets of twenty are found lost, and a round trip later one arrives.
+fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
+    let mut world = World::with(config, None);
     let train = world.send(usize::MAX);
     world.acknowledge(&train, Duration::ZERO);
     let base = world.pcp.base.unwrap();
-    let lose = |world: &mut World, number| {
+    world.next += 20;
+    for number in world.next - lost..world.next {
         let (kind, bytes, last_sent) = (LossKind::Transient, PACKET, world.next - 1);
         let loss = Loss { kind, bytes, number, last_sent, flight: PACKET, recovering: true, repeated: false };
         world.pcp.on_loss(world.now, &loss);
-    };
-    world.next += 20;
-    let first = world.next - 10;
-    (first..first + 4).for_each(|number| lose(&mut world, number));
+    }
+    world.now += RTT * 2;
+    world.pcp.answer_damage(world.now);
+    (base, world)
+}
+
+#[test]
+fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
+    let config = Config { pair: false, ..Config::default() };
+    let (base, world) = after_losses(&config, 4);
     assert_eq!(world.pcp.base, Some(base));
-    (first + 4..first + 10).for_each(|number| lose(&mut world, number));
+    let (base, world) = after_losses(&config, 8);
     assert_eq!(world.pcp.base, Some(base.scale(0.5)));
+    assert_eq!(world.pcp.phase, Phase::Waiting(world.now + RTT));
+    let (base, world) = after_losses(&Config { pair: false, ..Config::paper() }, 20);
+    assert_eq!(world.pcp.base, Some(base), "the paper's controller does not answer losses");
+}
+
+#[test]
+fn a_train_too_short_for_how_late_hosts_are_still_sees_its_queue() {
+    let lateness = Duration::from_millis(5);
+    let history = History { lateness, ..remembered(Rate::from_bps(300_000_000)) };
+    let mut world = World::with(&Config { pair: false, ..Config::default() }, Some(history));
+    let train = world.send(usize::MAX);
+    let span = train.last().unwrap().0.since(train[0].0);
+    assert!(span < lateness, "{span}");
+    // Twice what the path carries: the queue grows by as long as the train takes.
+    world.acknowledge(&train, span / (train.len() as u64 - 1));
+    assert_eq!(world.pcp.base, None);
 }

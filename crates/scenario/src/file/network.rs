@@ -12,6 +12,9 @@ use crate::{Change, Stalls};
 /// Most hosts of one group.
 const MOST_HOSTS: u64 = 100_000;
 
+/// Hosts that stall more often would do nothing else.
+const LEAST_STALL: Duration = Duration::from_micros(1);
+
 /// A link between two routers.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
@@ -223,9 +226,17 @@ fn clock(item: &Item<'_>) -> Result<Clock, ScenarioError> {
 
 fn stalls(item: &Item<'_>) -> Result<Stalls, ScenarioError> {
     let section = item.section("`stalls`")?;
-    section.keys(&["every", "last"])?;
-    let span = |key, example| section.need(key, example)?.positive();
-    Ok(Stalls { every: span("every", "every = \"50 ms\"")?, last: span("last", "last = \"2 ms\"")? })
+    section.keys(&["every", "lasting"])?;
+    let span = |key, example| {
+        let item = section.need(key, example)?;
+        let span: Duration = item.positive()?;
+        if span < LEAST_STALL {
+            let what = format!("`{key}` is {span}");
+            return Err(item.error(Problem::impossible(what, format!("use {LEAST_STALL} or more"))));
+        }
+        Ok(span)
+    };
+    Ok(Stalls { every: span("every", "every = \"50 ms\"")?, lasting: span("lasting", "lasting = \"2 ms\"")? })
 }
 
 fn delays(item: &Item<'_>) -> Result<(Duration, Duration), ScenarioError> {
