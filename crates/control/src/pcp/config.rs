@@ -123,7 +123,7 @@ impl Default for Config {
             noise: 0.5,
             most_noise: Duration::from_micros(100),
             most_late: Duration::from_millis(5),
-            outlast: 4.0,
+            outlast: 3.0,
             longest_train: 24,
             resolution: Duration::from_nanos(100),
             missing_receipts: 1,
