@@ -80,6 +80,13 @@ impl RenoWindow {
         self.window = packet * self.config.initial_window;
     }
 
+    /// Goes on with `window`, if that is more than a first one, as if that had been found by congestion avoidance.
+    pub(crate) fn resume(&mut self, window: Bytes) {
+        if window > self.window {
+            (self.window, self.threshold) = (window, window);
+        }
+    }
+
     pub(crate) fn grow(&mut self, ack: &Ack<'_>) {
         if ack.recovering || ack.app_limited || ack.acked == Bytes::ZERO {
             return;

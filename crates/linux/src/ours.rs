@@ -134,7 +134,13 @@ impl<'a> Ours<'a> {
         let (_, peer) = self.hosts[&(planned.to, planned.scheme)];
         let mut account = Account::new(self.stage.plan, flow, self.stage.clock.now());
         let now = self.wire.now();
-        let Some(id) = self.wire.host_mut(host).and_then(|host| host.open(now, peer, config)) else {
+        let share = self.stage.plan.share(planned);
+        let opening = |host: &mut rampmeter_net::Host<_>| {
+            let id = host.open(now, peer, config)?;
+            host.share(id, share);
+            Some(id)
+        };
+        let Some(id) = self.wire.host_mut(host).and_then(opening) else {
             account.settle(&self.stage);
             return self.told.flows.push(account.outcome);
         };

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use rampmeter_control::{Ack, Controller, History, Loss, LossKind, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use crate::manager::{Destination, Update};
+use crate::manager::{Destination, Share, Update};
 use crate::rtt::RttEstimator;
+use crate::scheduler::{Scheduler, Scheduling};
 
 /// What a flow may learn of its macroflow (CM section 3.1, `cm_query`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +46,10 @@ pub(crate) struct Macroflow<C> {
     pub(crate) flows: usize,
     /// Waiting in the manager's ready queue.
     pub(crate) ready: bool,
-    /// Flows that ask for leave, in the order of their turns.
-    requests: VecDeque<u32>,
+    /// Flows that ask for leave.
+    scheduler: Scheduler,
+    /// The flow that was last given leave by the scheduler and has not said what it made of it.
+    granted: Option<u32>,
     /// Flows that ask to repair a loss at once, whatever the window says (RFC 6675 section 5, step 4.3).
     urgent: VecDeque<u32>,
     outstanding: Bytes,
@@ -59,14 +62,15 @@ pub(crate) struct Macroflow<C> {
 }
 
 impl<C: Controller> Macroflow<C> {
-    pub(crate) fn new(destination: Destination, controller: C) -> Self {
+    pub(crate) fn new(destination: Destination, controller: C, scheduling: Scheduling) -> Self {
         Self {
             destination,
             controller,
             started: false,
             flows: 0,
             ready: false,
-            requests: VecDeque::new(),
+            scheduler: Scheduler::new(scheduling),
+            granted: None,
             urgent: VecDeque::new(),
             outstanding: Bytes::ZERO,
             next_number: 0,
@@ -96,16 +100,16 @@ impl<C: Controller> Macroflow<C> {
     }
 
     pub(crate) fn request(&mut self, now: Time, flow: u32, urgent: bool) {
-        let first = self.requests.is_empty() && self.urgent.is_empty();
+        let first = self.scheduler.is_empty() && self.urgent.is_empty();
         if first && self.outstanding == Bytes::ZERO && now > self.last_sent && self.next_number > 0 {
             let timeout = self.rtt.timeout(Duration::from_secs(1), Duration::ZERO);
             self.controller.on_idle(now, now.since(self.last_sent), timeout);
         }
-        if urgent { self.urgent.push_back(flow) } else { self.requests.push_back(flow) }
+        if urgent { self.urgent.push_back(flow) } else { self.scheduler.request(flow) }
     }
 
     pub(crate) fn attempt(&mut self, now: Time) -> Attempt {
-        let asks = !self.requests.is_empty();
+        let asks = !self.scheduler.is_empty();
         if self.urgent.is_empty() {
             let window = self.controller.window();
             // An empty pipe always takes one packet: a window below one packet must not stop everything.
@@ -131,13 +135,22 @@ impl<C: Controller> Macroflow<C> {
                 return Attempt::TooEarly(departure.at);
             }
         }
-        match self.urgent.pop_front().or_else(|| self.requests.pop_front()) {
-            Some(flow) => Attempt::Granted { flow, number: self.next_number },
-            None => Attempt::NothingToSend,
-        }
+        let urgent = self.urgent.pop_front();
+        let granted = urgent.or_else(|| {
+            self.granted = self.scheduler.next(self.packet);
+            self.granted
+        });
+        granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
     }
 
+    /// The flow that was given leave has sent `bytes`, or nothing after all.
     pub(crate) fn sent(&mut self, now: Time, bytes: Bytes) {
+        if let Some(flow) = self.granted.take() {
+            self.scheduler.sent(flow, self.packet, bytes);
+        }
+        if bytes == Bytes::ZERO {
+            return;
+        }
         self.outstanding += bytes;
         self.last_sent = now;
         let sent = Sent { number: self.next_number, bytes, outstanding: self.outstanding };
@@ -179,10 +192,23 @@ impl<C: Controller> Macroflow<C> {
         self.controller.on_ack(now, &ack);
     }
 
+    /// A flow joins.
+    pub(crate) fn join(&mut self, flow: u32) {
+        self.flows += 1;
+        self.scheduler.join(flow);
+    }
+
+    /// The flow's share of the macroflow.
+    pub(crate) fn share(&mut self, flow: u32, share: Share) {
+        self.scheduler.weigh(flow, share.weight);
+        self.scheduler.classify(flow, share.class);
+    }
+
     /// A flow leaves, with bytes of its own still outstanding.
     pub(crate) fn close(&mut self, flow: u32, outstanding: Bytes) {
         self.flows -= 1;
-        self.requests.retain(|&f| f != flow);
+        self.scheduler.leave(flow);
+        self.granted = self.granted.filter(|granted| *granted != flow);
         self.urgent.retain(|&f| f != flow);
         self.outstanding = self.outstanding.saturating_sub(outstanding);
     }

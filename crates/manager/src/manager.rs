@@ -8,6 +8,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::macroflow::{Attempt, Macroflow, Status};
+use crate::scheduler::Scheduling;
 use crate::timers::Timers;
 
 /// Where packets go, as far as congestion is concerned: an address without a port.
@@ -33,6 +34,31 @@ pub enum Grouping {
     PerFlow,
     /// All flows to one destination share one (the CM paper).
     PerDestination,
+}
+
+/// How a host's flows share its paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sharing {
+    /// Which flows share a macroflow.
+    pub grouping: Grouping,
+    /// How those of one macroflow share it.
+    pub scheduling: Scheduling,
+}
+
+/// What part of its macroflow a flow is to have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// Relative to the other flows of its class.
+    pub weight: f64,
+    /// Its class's number and that class's weight, relative to other classes and to flows without one.
+    pub class: Option<(u32, f64)>,
+}
+
+impl Default for Share {
+    /// Like everybody else's.
+    fn default() -> Self {
+        Self { weight: 1.0, class: None }
+    }
 }
 
 /// Leave to send one packet.
@@ -105,7 +131,7 @@ pub const MOST_DESTINATIONS: usize = 10_000;
 /// The congestion manager of one host.
 #[derive(Debug)]
 pub struct Manager<C> {
-    grouping: Grouping,
+    sharing: Sharing,
     flows: Vec<Option<Flow>>,
     free_flows: Vec<u32>,
     macroflows: Vec<Option<Macroflow<C>>>,
@@ -119,9 +145,9 @@ pub struct Manager<C> {
 
 impl<C: Controller> Manager<C> {
     /// A manager without flows.
-    pub fn new(grouping: Grouping) -> Self {
+    pub fn new(sharing: Sharing) -> Self {
         Self {
-            grouping,
+            sharing,
             flows: Vec::new(),
             free_flows: Vec::new(),
             macroflows: Vec::new(),
@@ -152,17 +178,28 @@ impl<C: Controller> Manager<C> {
         }
         let known = self.known.entry(destination).or_default();
         known.last_used = now;
-        let shared = known.macroflow.filter(|_| self.grouping == Grouping::PerDestination);
+        let shared = known.macroflow.filter(|_| self.sharing.grouping == Grouping::PerDestination);
         let macroflow = shared.unwrap_or_else(|| {
-            let fresh = Macroflow::new(destination, make());
+            let fresh = Macroflow::new(destination, make(), self.sharing.scheduling);
             insert(&mut self.macroflows, &mut self.free_macroflows, fresh)
         });
         known.macroflow = Some(macroflow);
-        if let Some(m) = &mut self.macroflows[macroflow as usize] {
-            m.flows += 1;
-        }
         let flow = Flow { macroflow, outstanding: Bytes::ZERO, asking: false, urgent: false };
-        FlowId(insert(&mut self.flows, &mut self.free_flows, flow))
+        let flow = insert(&mut self.flows, &mut self.free_flows, flow);
+        if let Some(m) = &mut self.macroflows[macroflow as usize] {
+            m.join(flow);
+        }
+        FlowId(flow)
+    }
+
+    /// The flow is to have this share of its macroflow. Weights are above zero and finite; others are left out of account.
+    pub fn share(&mut self, flow: FlowId, share: Share) {
+        let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
+        if is_weight(share.weight) && share.class.is_none_or(|(_, weight)| is_weight(weight)) {
+            if let Some((macroflow, _)) = self.macroflow(flow) {
+                macroflow.share(flow.0, share);
+            }
+        }
     }
 
     /// The flow's handshake is done: its path has this round-trip time and takes packets of up to `packet` bytes.
@@ -250,9 +287,6 @@ impl<C: Controller> Manager<C> {
     /// The flow used its grant for a packet of `bytes`, headers included; zero means that it had nothing to send after
     /// all (`cm_notify`).
     pub fn notify(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        if bytes == Bytes::ZERO {
-            return;
-        }
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
             f.outstanding += bytes;
         }

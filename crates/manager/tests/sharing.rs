@@ -55,7 +55,7 @@ fn count(grants: &[Grant], flow: FlowId) -> usize {
 
 #[test]
 fn flows_of_one_macroflow_take_turns_in_one_window() {
-    let mut manager = Manager::new(Grouping::PerDestination);
+    let mut manager = Manager::new(by(Grouping::PerDestination));
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
     let grants = send_all(&mut manager, Time::ZERO, &flows);
     assert_eq!(grants.len(), 10, "one initial window for both");
@@ -67,7 +67,7 @@ fn flows_of_one_macroflow_take_turns_in_one_window() {
 
 #[test]
 fn flows_on_their_own_have_a_window_each() {
-    let mut manager = Manager::new(Grouping::PerFlow);
+    let mut manager = Manager::new(by(Grouping::PerFlow));
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
     let grants = send_all(&mut manager, Time::ZERO, &flows);
     assert_eq!((count(&grants, flows[0]), count(&grants, flows[1])), (10, 10));
@@ -75,7 +75,7 @@ fn flows_on_their_own_have_a_window_each() {
 
 #[test]
 fn a_later_flow_to_the_same_destination_starts_with_what_the_first_one_learnt() {
-    let mut manager = Manager::new(Grouping::PerDestination);
+    let mut manager = Manager::new(by(Grouping::PerDestination));
     let first = open(&mut manager, HERE);
     let mut now = Time::ZERO;
     for _ in 0..4 {
@@ -91,7 +91,7 @@ fn a_later_flow_to_the_same_destination_starts_with_what_the_first_one_learnt() 
 
 #[test]
 fn a_full_window_stops_everything_but_an_urgent_repair() {
-    let mut manager = Manager::new(Grouping::PerFlow);
+    let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = open(&mut manager, HERE);
     send_all(&mut manager, Time::ZERO, &[flow]);
     let loss = UpdateLoss { kind: LossKind::Transient, number: 0, recovering: false, repeated: false };
@@ -106,7 +106,7 @@ fn a_full_window_stops_everything_but_an_urgent_repair() {
 
 #[test]
 fn an_empty_pipe_takes_one_packet_whatever_the_window() {
-    let mut manager = Manager::new(Grouping::PerFlow);
+    let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = open(&mut manager, HERE);
     send_all(&mut manager, Time::ZERO, &[flow]);
     let loss = UpdateLoss { kind: LossKind::Persistent, number: 9, recovering: false, repeated: false };
@@ -117,7 +117,7 @@ fn an_empty_pipe_takes_one_packet_whatever_the_window() {
 
 #[test]
 fn closing_gives_the_flows_bytes_back_to_the_others() {
-    let mut manager = Manager::new(Grouping::PerDestination);
+    let mut manager = Manager::new(by(Grouping::PerDestination));
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
     send_all(&mut manager, Time::ZERO, &flows);
     manager.close(Time::ZERO, flows[0]);
@@ -132,7 +132,7 @@ proptest! {
         per_destination: bool,
     ) {
         let grouping = if per_destination { Grouping::PerDestination } else { Grouping::PerFlow };
-        let mut manager = Manager::new(grouping);
+        let mut manager = Manager::new(by(grouping));
         let mut now = Time::ZERO;
         let mut flows: Vec<FlowId> = Vec::new();
         for (call, which, n, flag) in calls {
@@ -202,7 +202,7 @@ impl Controller for Starter {
 
 #[test]
 fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that_one_learnt() {
-    let mut manager = Manager::new(Grouping::PerFlow);
+    let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = manager.open(Time::ZERO, HERE, || Starter(None, 7));
     manager.replace(Time::ZERO, flow, Starter(None, 8));
     assert!(manager.controller(flow).unwrap().0.is_none(), "nothing is known of the path before the handshake");

@@ -108,6 +108,11 @@ impl<C: Controller> Host<C> {
         Some(id)
     }
 
+    /// What part of its macroflow a connection is to have.
+    pub fn share(&mut self, id: ConnectionId, share: Share) {
+        self.endpoint.share(id, share);
+    }
+
     fn admit(&mut self, now: Time, id: ConnectionId, peer: SocketAddr) {
         self.streams.insert(id.number(), Stream::new(now, id, peer));
         if self.limits.patience < Duration::MAX {

@@ -43,14 +43,16 @@ impl Change {
 pub struct Scheme {
     /// Its connections' settings.
     pub config: Config,
+    sharing: Sharing,
     controller: Factory,
 }
 
 impl Scheme {
     /// The scheme that `plan` describes; `None` if it is the operating system's TCP.
     pub fn of(plan: &SchemePlan, registry: &Registry) -> Result<Option<Self>, WorldError> {
-        let Sender::Ours { controller, settings, transport } = &plan.sender else { return Ok(None) };
-        Ok(Some(Self { config: transport.clone(), controller: registry.factory(controller, settings)? }))
+        let Sender::Ours { controller, settings, transport, sharing } = &plan.sender else { return Ok(None) };
+        let controller = registry.factory(controller, settings)?;
+        Ok(Some(Self { config: transport.clone(), sharing: *sharing, controller }))
     }
 
     /// The endpoint of `node`. `number` tells it from the run's other endpoints.
@@ -59,6 +61,7 @@ impl Scheme {
             accept: Some(self.config.clone()),
             most_connections: MOST_CONNECTIONS,
             most_half_open: MOST_CONNECTIONS,
+            sharing: self.sharing,
             clock: node.clock,
             ..EndpointConfig::default()
         };

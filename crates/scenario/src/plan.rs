@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Add;
 
+use rampmeter_manager::{Share, Sharing};
 use rampmeter_router::{AnyConfig, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
@@ -97,6 +98,11 @@ impl Plan {
         self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))
     }
 
+    /// What part of its macroflow a flow is to have.
+    pub fn share(&self, flow: &FlowPlan) -> Share {
+        Share { weight: self.traffic[flow.traffic].weight, ..Share::default() }
+    }
+
     /// Stream bytes in a full packet.
     pub fn payload(&self) -> Bytes {
         payload(self.packet)
@@ -172,6 +178,8 @@ pub enum Sender {
         settings: toml::Table,
         /// Its transport's settings.
         transport: rampmeter_transport::Config,
+        /// How its flows share congestion control.
+        sharing: Sharing,
     },
     /// The operating system's TCP, in worlds that have one.
     Kernel {
@@ -185,6 +193,8 @@ pub enum Sender {
 pub struct TrafficPlan {
     /// Its name in the file.
     pub name: String,
+    /// What its flows are to have of their macroflows, relative to other flows there.
+    pub weight: f64,
     /// Whether its flows count in the summary.
     pub measured: bool,
 }

@@ -52,7 +52,7 @@ pub(crate) fn plan(
         nodes: network.nodes,
         links: network.links,
         schemes,
-        traffic: file.traffic.iter().map(|t| TrafficPlan { name: t.name.clone(), measured: t.measured }).collect(),
+        traffic: file.traffic.iter().map(|t| TrafficPlan { name: t.name.clone(), weight: t.weight, measured: t.measured }).collect(),
         flows,
         meters: file.meters,
     })
@@ -66,14 +66,15 @@ fn scheme(
 ) -> Result<SchemePlan, ScenarioError> {
     let sender = match &spec.sender {
         SenderSpec::Kernel { algorithm } => Sender::Kernel { algorithm: algorithm.clone() },
-        SenderSpec::Ours { controller, line, settings, transport } => {
+        SenderSpec::Ours { controller, line, settings, transport, sharing } => {
             controllers.factory(controller, &settings.table).map_err(|error| match error {
                 ControllerError::Unknown { .. } => source.error(*line, error),
                 ControllerError::Settings { .. } => source.error(settings.line_of(&error.to_string()), error),
             })?;
             let config = Transport::read(&transport.table, packet)
                 .map_err(|reason| source.error(transport.line_of(&reason), Problem::Transport(reason)))?;
-            Sender::Ours { controller: controller.clone(), settings: settings.table.clone(), transport: config }
+            let (controller, settings) = (controller.clone(), settings.table.clone());
+            Sender::Ours { controller, settings, transport: config, sharing: *sharing }
         }
     };
     Ok(SchemePlan { name: spec.name.clone(), sender })

@@ -131,6 +131,7 @@ impl Simulation<'_> {
         flow.opened = opened;
         let Some(connection) = opened else { return };
         host.set_flow(connection, index);
+        host.endpoint.share(connection, self.plan.share(planned));
         host.endpoint.write(now, connection, planned.to_write());
         if planned.bytes.is_some() {
             host.endpoint.finish(now, connection);

@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_control::{Controller, History};
-use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Timers, Update};
+use rampmeter_manager::{Destination, FlowId, Manager, Share, Sharing, Timers, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
 use rand::RngCore;
@@ -73,8 +73,8 @@ impl ConnectionId {
 /// What an endpoint can be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointConfig {
-    /// Which flows share a macroflow.
-    pub grouping: Grouping,
+    /// How its connections share congestion control.
+    pub sharing: Sharing,
     /// How to treat connections that others open; `None` refuses them.
     pub accept: Option<Config>,
     /// Connections at most, both ways.
@@ -90,7 +90,7 @@ pub struct EndpointConfig {
 impl Default for EndpointConfig {
     fn default() -> Self {
         Self {
-            grouping: Grouping::PerFlow,
+            sharing: Sharing::default(),
             accept: None,
             most_connections: 4096,
             most_half_open: 256,
@@ -184,7 +184,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         random: impl RngCore + Send + 'static,
     ) -> Self {
         Self {
-            manager: Manager::new(config.grouping),
+            manager: Manager::new(config.sharing),
             config,
             make: Box::new(make),
             random: Box::new(random),
@@ -214,6 +214,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let connection = Connection::open(self.begin(config), flow, id.0, feedback);
         self.insert(now, id, peer, flow, connection);
         Some(id)
+    }
+
+    /// What part of its macroflow a connection is to have of what it sends.
+    pub fn share(&mut self, id: ConnectionId, share: Share) {
+        let flow = self.connection(id).map(|connection| connection.flow);
+        if let Some(flow) = flow {
+            self.manager.share(flow, share);
+        }
     }
 
     /// `config` for one connection, with its first sequence number.

@@ -1,5 +1,7 @@
 //! `[scheme.NAME]`: who sends, and the routers it needs.
 
+use rampmeter_manager::{Grouping, Scheduling, Sharing};
+
 use super::RouterSpec;
 use crate::document::{NAME, Section, Settings, is_name};
 use crate::error::{Problem, ScenarioError};
@@ -22,6 +24,7 @@ pub(crate) enum SenderSpec {
         line: usize,
         settings: Settings,
         transport: Settings,
+        sharing: Sharing,
     },
     Kernel {
         algorithm: String,
@@ -42,7 +45,7 @@ impl SchemeSpec {
     }
 
     fn read(section: &Section<'_>, name: &str) -> Result<Self, ScenarioError> {
-        section.keys(&["controller", "settings", "transport", "kernel", "routers"])?;
+        section.keys(&["controller", "settings", "transport", "macroflow", "scheduler", "kernel", "routers"])?;
         let sender = match (section.get("controller"), section.get("kernel")) {
             (Some(controller), None) => {
                 let settings = |key| {
@@ -54,10 +57,11 @@ impl SchemeSpec {
                     line: controller.line(),
                     settings: settings("settings")?,
                     transport: settings("transport")?,
+                    sharing: sharing(section)?,
                 }
             }
             (None, Some(kernel)) => {
-                if let Some(item) = ["settings", "transport"].into_iter().find_map(|key| section.get(key)) {
+                if let Some(item) = ["settings", "transport", "macroflow", "scheduler"].into_iter().find_map(|key| section.get(key)) {
                     let what = format!("`{}` in a scheme whose sender is the kernel", item.key);
                     return Err(item.error(Problem::impossible(what, "remove it: the kernel takes no settings here")));
                 }
@@ -80,4 +84,32 @@ impl SchemeSpec {
         }
         Ok(Self { name: name.to_owned(), sender, routers })
     }
+}
+
+fn sharing(section: &Section<'_>) -> Result<Sharing, ScenarioError> {
+    let grouping = match section.get("macroflow") {
+        None => Grouping::PerFlow,
+        Some(item) => match item.text()? {
+            "flow" => Grouping::PerFlow,
+            "destination" => Grouping::PerDestination,
+            other => {
+                let what = format!("`macroflow` is \"{other}\"");
+                let advice = "use \"flow\" (each by itself) or \"destination\" (all to one host together)";
+                return Err(item.error(Problem::impossible(what, advice)));
+            }
+        },
+    };
+    let scheduling = match section.get("scheduler") {
+        None if grouping == Grouping::PerFlow => Scheduling::InTurn,
+        None => Scheduling::RoundRobin,
+        Some(item) => match item.text()? {
+            "in-turn" => Scheduling::InTurn,
+            "round-robin" => Scheduling::RoundRobin,
+            other => {
+                let what = format!("`scheduler` is \"{other}\"");
+                return Err(item.error(Problem::impossible(what, "use \"round-robin\" (by weight) or \"in-turn\"")));
+            }
+        },
+    };
+    Ok(Sharing { grouping, scheduling })
 }

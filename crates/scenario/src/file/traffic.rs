@@ -23,6 +23,8 @@ pub(crate) struct TrafficSpec {
     pub(crate) arrivals: Arrivals,
     /// How long a long-lived flow lives; `None` for as long as the run.
     pub(crate) lasts: Option<Duration>,
+    /// Its flows' part of their macroflows, relative to others.
+    pub(crate) weight: f64,
     pub(crate) measured: bool,
 }
 
@@ -73,7 +75,7 @@ pub(crate) enum Gaps {
 
 impl TrafficSpec {
     pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self, ScenarioError> {
-        section.keys(&["name", "scheme", "from", "to", "pairs", "size", "arrivals", "lasts", "measure"])?;
+        section.keys(&["name", "scheme", "from", "to", "pairs", "size", "arrivals", "lasts", "weight", "measure"])?;
         let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
         let section = &section.called(format!("traffic `{name}`"));
         let scheme = section.need("scheme", "scheme = \"tcp\"")?.text()?.to_owned();
@@ -109,6 +111,7 @@ impl TrafficSpec {
             arrivals: read_arrivals(&arrivals, size.is_some(), duration)?,
             size,
             lasts,
+            weight: section.get("weight").map_or(Ok(1.0), |item| item.number(1e-3, 1e3, "a weight from 0.001 to 1000"))?,
             measured: section.get("measure").map_or(Ok(true), |item| item.boolean())?,
         })
     }

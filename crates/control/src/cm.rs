@@ -1,0 +1,205 @@
+//! The Congestion Manager's own congestion control (`congestion-manager.md`, section 4.1): TCP's window, shaped by a rate.
+//!
+//! ```text
+//! window    slow start, additive increase and halving as TCP NewReno's            (`reno_window`)
+//! rate      window / srtt: packets leave so far apart, never in bursts
+//! ```
+//!
+//! A loss or a mark halves the window once for all that was sent before, whichever flow of the macroflow tells. A flow
+//! that finds that nothing comes back (`PERSISTENT`) brings it down to one packet. All flows together grow as one TCP does.
+//!
+//! *State kept for later flows.* What a macroflow leaves behind is the rate it had last, and the next one begins with
+//! the window that this is over its round trip, in congestion avoidance: spaced, it is no burst. The paper has "per-host
+//! state" without saying what is made of it.
+
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::pacer::Pacer;
+use crate::reno_window::{Config as WindowConfig, RenoWindow};
+use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent, Settings};
+
+/// Tunables of the Congestion Manager's controller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// First window, in packets, where nothing is remembered; the paper says "slow start".
+    pub initial_window: u64,
+    /// Space packets at the rate `window / srtt` (section 4.1); false leaves the window alone to decide, as in TCP.
+    pub shape: bool,
+    /// Begin with the rate that the last macroflow to the destination had.
+    pub share_state: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { initial_window: 2, shape: true, share_state: true }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        if self.initial_window == 0 {
+            return Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into());
+        }
+        Ok(())
+    }
+}
+
+/// The Congestion Manager's controller.
+#[derive(Debug, Clone)]
+pub struct Cm {
+    config: Config,
+    window: RenoWindow,
+    packet: Bytes,
+    smoothed_rtt: Duration,
+    min_rtt: Duration,
+    pacer: Pacer,
+    /// Highest number sent when the last loss was answered.
+    recover: Option<u64>,
+}
+
+impl Algorithm for Cm {
+    type Config = Config;
+
+    fn new(config: &Config, _random: Stream) -> Self {
+        let window = WindowConfig { initial_window: config.initial_window, ..WindowConfig::default() };
+        Self {
+            config: config.clone(),
+            window: RenoWindow::new(&window),
+            packet: Bytes::ZERO,
+            smoothed_rtt: Duration::ZERO,
+            min_rtt: Duration::ZERO,
+            pacer: Pacer::default(),
+            recover: None,
+        }
+    }
+}
+
+impl Cm {
+    /// What the window comes to over a round trip.
+    fn shaped(&self) -> Rate {
+        Rate::of(self.window.window(), self.smoothed_rtt)
+    }
+}
+
+impl Controller for Cm {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        self.packet = path.packet;
+        (self.smoothed_rtt, self.min_rtt) = (path.rtt, path.rtt);
+        self.window.start(path.packet);
+        if let Some(past) = path.history.filter(|_| self.config.share_state) {
+            self.window.resume(past.base_rate.bytes_in(path.rtt));
+        }
+        self.pacer.reset(now);
+        self.recover = None;
+    }
+
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        if self.config.shape {
+            self.pacer.sent(now, sent.bytes, self.shaped());
+        }
+    }
+
+    fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
+        (self.smoothed_rtt, self.min_rtt) = (ack.smoothed_rtt, ack.min_rtt);
+        self.window.grow(ack);
+    }
+
+    fn on_loss(&mut self, _now: Time, loss: &Loss) {
+        if loss.kind == LossKind::Persistent {
+            self.window.collapse(loss.flight, loss.repeated);
+        } else if self.recover.is_some_and(|recover| loss.number <= recover) {
+            return;
+        } else {
+            self.window.halve(Bytes::MAX);
+        }
+        self.recover = Some(loss.last_sent);
+    }
+
+    fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
+        self.window.restart(idle, timeout);
+        self.pacer.reset(now);
+    }
+
+    fn window(&self) -> Bytes {
+        self.window.window()
+    }
+
+    fn departure(&self) -> Departure {
+        Departure { at: self.pacer.next(), ..self.window.departure() }
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.config.shape.then(|| self.shaped())
+    }
+
+    fn remember(&self, _now: Time, history: &mut Option<History>) {
+        let base_rate = self.shaped();
+        if base_rate == Rate::ZERO {
+            return;
+        }
+        let unknown = History {
+            base_rate,
+            capacity: Rate::ZERO,
+            deviation: Rate::ZERO,
+            trust: 1.0,
+            rivals: 0.0,
+            lateness: Duration::ZERO,
+            min_rtt: self.min_rtt,
+        };
+        let past = history.get_or_insert(unknown);
+        (past.base_rate, past.min_rtt) = (base_rate, past.min_rtt.min(self.min_rtt));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reno_window::tests::{PACKET, ack};
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    fn started(history: Option<History>) -> Cm {
+        let mut cm = Cm::new(&Config { initial_window: 4, ..Config::default() }, Stream::from_seed(1));
+        cm.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
+        cm
+    }
+
+    fn loss(number: u64, last_sent: u64) -> Loss {
+        let (kind, flight) = (LossKind::Transient, PACKET * 100);
+        Loss { kind, bytes: PACKET, flight, number, last_sent, recovering: false, repeated: false }
+    }
+
+    #[test]
+    fn packets_leave_a_round_trip_over_the_window_apart() {
+        let mut cm = started(None);
+        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, outstanding: PACKET });
+        assert_eq!(cm.departure().at, Time::ZERO + RTT / 4);
+        cm.on_ack(Time::ZERO, &ack(1));
+        assert_eq!((cm.window(), cm.rate()), (PACKET * 5, Some(Rate::of(PACKET * 5, RTT))));
+    }
+
+    #[test]
+    fn all_losses_of_what_was_sent_before_halve_the_window_once() {
+        let mut cm = started(None);
+        (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
+        cm.on_loss(Time::ZERO, &loss(3, 20));
+        cm.on_loss(Time::ZERO, &loss(20, 24));
+        assert_eq!(cm.window(), PACKET * 8);
+        cm.on_loss(Time::ZERO, &loss(21, 30));
+        assert_eq!(cm.window(), PACKET * 4);
+    }
+
+    #[test]
+    fn the_next_macroflow_begins_with_the_rate_of_the_last() {
+        let mut history = None;
+        let mut cm = started(None);
+        (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
+        cm.remember(Time::ZERO, &mut history);
+        let mut next = started(history);
+        assert_eq!(next.window(), PACKET * 16);
+        next.on_ack(Time::ZERO, &ack(1));
+        assert!(next.window() < PACKET * 17, "it knows where it is: no slow start");
+    }
+}
