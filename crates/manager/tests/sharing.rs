@@ -3,13 +3,19 @@
 use proptest::prelude::*;
 use rampmeter_control::newreno::{Config, NewReno};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
-use rampmeter_manager::{Destination, FlowId, Grant, Grouping, Manager, Update, UpdateLoss};
+use rampmeter_manager::{
+    Destination, FlowId, Grant, Grouping, Manager, Scheduling, Share, Sharing, Update, UpdateLoss,
+};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1250);
 const RTT: Duration = Duration::from_millis(20);
 const HERE: Destination = Destination(1);
+
+fn by(grouping: Grouping) -> Sharing {
+    Sharing { grouping, ..Sharing::default() }
+}
 
 fn newreno() -> NewReno {
     NewReno::new(&Config::default(), Stream::from_seed(1))
@@ -218,4 +224,23 @@ fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that
     assert_eq!((path.packet, path.rtt, path.feedback), (PACKET, RTT, RouterFeedback::None));
     assert_eq!(path.history.map(|history| history.base_rate), Some(Rate::from_bps(8)));
     assert!(manager.grant(Time::ZERO).is_some(), "a flow that had asked still gets its turn");
+}
+
+#[test]
+fn flows_with_weights_have_their_shares() {
+    let sharing = Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin };
+    let mut manager = Manager::new(sharing);
+    let flows = [open(&mut manager, HERE), open(&mut manager, HERE), open(&mut manager, HERE)];
+    manager.share(flows[1], Share { weight: 3.0, class: None });
+    for nonsense in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        manager.share(flows[1], Share { weight: nonsense, class: None });
+        manager.share(flows[1], Share { weight: 1.0, class: Some((1, nonsense)) });
+    }
+    let mut granted = send_all(&mut manager, Time::ZERO, &flows);
+    for _ in 0..100 {
+        manager.update(Time::ZERO, flows[0], &update(10));
+        granted.extend(send_all(&mut manager, Time::ZERO, &[]));
+    }
+    let shares = flows.map(|flow| count(&granted, flow) as f64 / granted.len() as f64);
+    assert!(shares.iter().zip([0.2, 0.6, 0.2]).all(|(share, meant)| (share - meant).abs() < 0.01), "{shares:?}");
 }

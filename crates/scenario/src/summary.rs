@@ -47,8 +47,10 @@ pub struct FlowSummary {
     /// Mean goodput: of long-lived flows between `warmup` and `duration` if there are any, or else of completed
     /// transfers, bytes over response.
     pub goodput_mean_bps: Option<f64>,
-    /// Jain's index of the same goodputs: 1 if all are equal, 1/n if one has everything.
+    /// Jain's index of the same goodputs, each over its flow's weight: 1 if all are equal, 1/n if one has everything.
     pub goodput_jain: Option<f64>,
+    /// The largest of them over the smallest.
+    pub goodput_spread: Option<f64>,
 }
 
 /// A measured link between `warmup` and `duration`.
@@ -107,24 +109,28 @@ impl FlowSummary {
         let warmup = Time::ZERO + plan.warmup;
         let mut responses = Vec::new();
         let mut unfinished = 0;
+        // Each with the weight that it was to have.
         let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
         for result in &outcome.flows {
             let flow = &plan.flows[result.flow];
             if !plan.traffic[flow.traffic].measured {
                 continue;
             }
+            let goodput = result.goodput_bps(plan).map(|bps| (bps, plan.traffic[flow.traffic].weight));
             if flow.bytes.is_none() {
-                of_long_lived.extend(result.goodput_bps(plan));
+                of_long_lived.extend(goodput);
             } else if flow.start >= warmup {
                 match result.response {
                     Some(response) => responses.push(response.as_secs_f64()),
                     None => unfinished += 1,
                 }
-                of_transfers.extend(result.goodput_bps(plan));
+                of_transfers.extend(goodput);
             }
         }
         responses.sort_by(f64::total_cmp);
-        let goodputs = if of_long_lived.is_empty() { &of_transfers } else { &of_long_lived };
+        let goodputs = if of_long_lived.is_empty() { of_transfers } else { of_long_lived };
+        let weighted: Vec<f64> = goodputs.iter().map(|(bps, weight)| bps / weight).collect();
+        let goodputs: Vec<f64> = goodputs.into_iter().map(|(bps, _)| bps).collect();
         Self {
             completed: responses.len() as u64,
             unfinished,
@@ -132,8 +138,9 @@ impl FlowSummary {
             response_sd_s: deviation(&responses),
             response_p50_s: quantile(&responses, 0.50),
             response_p99_s: quantile(&responses, 0.99),
-            goodput_mean_bps: mean(goodputs),
-            goodput_jain: jain(goodputs),
+            goodput_mean_bps: mean(&goodputs),
+            goodput_jain: jain(&weighted),
+            goodput_spread: spread(&weighted),
         }
     }
 }
@@ -158,6 +165,12 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 fn jain(values: &[f64]) -> Option<f64> {
     let (sum, squares) = values.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+/// The largest over the smallest; none if one has nothing.
+fn spread(values: &[f64]) -> Option<f64> {
+    let least = values.iter().copied().min_by(f64::total_cmp).filter(|least| *least > 0.0)?;
+    values.iter().copied().max_by(f64::total_cmp).map(|most| most / least)
 }
 
 fn as_map<S: Serializer>(links: &[(String, impl Serialize)], serializer: S) -> Result<S::Ok, S::Error> {

@@ -26,6 +26,7 @@ const RUNS: Columns = &[
     ("response_p99_s", Kind::Number),
     ("goodput_mean_bps", Kind::Number),
     ("goodput_jain", Kind::Number),
+    ("goodput_spread", Kind::Number),
     ("data_packets", Kind::Whole),
     ("lateness_p99_s", Kind::Number),
 ];
@@ -126,6 +127,7 @@ fn run_cells(summary: &Summary, outcome: &Outcome) -> impl Iterator<Item = Cell>
         flows.response_p99_s.into(),
         flows.goodput_mean_bps.into(),
         flows.goodput_jain.into(),
+        flows.goodput_spread.into(),
         Cell::whole(summary.data_packets),
         outcome.lateness.map(|late| late.p99.as_secs_f64()).into(),
     ]
