@@ -15,6 +15,7 @@ mod pacer;
 pub mod registry;
 mod reno_window;
 
+pub mod cm;
 pub mod fair_share;
 pub mod fixed_rate;
 pub mod newreno;

@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use rampmeter_control::Controller;
+use rampmeter_manager::Share;
 use rampmeter_transport::{CloseReason, Config, ConnectionId, Endpoint, Statistics};
 use rampmeter_units::{Duration, Ecn, Time};
 use rampmeter_wire::{Kind, decode, encode};

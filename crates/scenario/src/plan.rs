@@ -189,7 +189,7 @@ pub enum Sender {
 }
 
 /// A kind of traffic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TrafficPlan {
     /// Its name in the file.
     pub name: String,

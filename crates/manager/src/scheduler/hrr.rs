@@ -266,7 +266,7 @@ mod tests {
     fn who_sends_half_a_packet_has_twice_the_turns() {
         let mut hrr = with(2);
         [0, 1].iter().for_each(|flow| hrr.request(*flow));
-        let mut turns = [0, 0];
+        let mut turns = [0_u32, 0];
         for _ in 0..300 {
             let flow = hrr.next(PACKET).unwrap();
             turns[flow as usize] += 1;
