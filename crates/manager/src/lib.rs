@@ -15,7 +15,9 @@ mod scheduler;
 mod timers;
 
 pub use macroflow::Status;
-pub use manager::{Destination, FlowId, Grant, Grouping, MOST_DESTINATIONS, Manager, Share, Sharing, Update, UpdateLoss};
+pub use manager::{
+    Destination, FlowId, Grant, Grouping, MOST_DESTINATIONS, Manager, Share, Sharing, Update, UpdateLoss,
+};
 pub use rtt::RttEstimator;
 pub use scheduler::Scheduling;
 pub use timers::Timers;

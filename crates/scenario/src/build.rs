@@ -3,8 +3,8 @@
 
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_manager::Sharing;
+use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Streams, Time};
 

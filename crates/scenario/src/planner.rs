@@ -52,7 +52,11 @@ pub(crate) fn plan(
         nodes: network.nodes,
         links: network.links,
         schemes,
-        traffic: file.traffic.iter().map(|t| TrafficPlan { name: t.name.clone(), weight: t.weight, measured: t.measured }).collect(),
+        traffic: file
+            .traffic
+            .iter()
+            .map(|t| TrafficPlan { name: t.name.clone(), weight: t.weight, measured: t.measured })
+            .collect(),
         flows,
         meters: file.meters,
     })

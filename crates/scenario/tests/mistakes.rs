@@ -85,6 +85,18 @@ fn the_good_file_is_good() {
 }
 
 #[test]
+fn macroflows_that_cannot_be_are_refused() {
+    for (key, line, advice) in [
+        ("macroflow = \"host\"", 33, "\"destination\""),
+        ("scheduler = \"fair\"", 33, "\"round-robin\""),
+        ("macroflow = 7", 33, "a text in quotes"),
+    ] {
+        is_refused("controller = \"newreno\"\n", &format!("controller = \"newreno\"\n{key}\n"), line, advice);
+    }
+    is_refused("pairs = \"any\"", "weight = 0", 53, "a weight from 0.001 to 1000");
+}
+
+#[test]
 fn stalls_that_cannot_be_are_refused() {
     for (stalls, advice) in [
         ("every = \"1 s\"", "lasting = \"2 ms\""),

@@ -1,8 +1,10 @@
 //! What a plan is made of, checked on the scenarios that ship and on small ones.
 
 use rampmeter_control::Registry;
+use rampmeter_manager::{Grouping, Scheduling, Sharing};
 use rampmeter_scenario::{
-    FlowOutcome, Lateness, LinkId, LinkOutcome, NodeId, Outcome, Plan, Scenario, ScenarioError, Sender, Summary, values,
+    FlowOutcome, Lateness, LinkId, LinkOutcome, NodeId, Outcome, Plan, Scenario, ScenarioError, SchemePlan, Sender,
+    Summary, values,
 };
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -47,6 +49,22 @@ fn a_groups_clock_is_that_of_its_hosts() {
     let plan = first_plan(&scenario).unwrap();
     let fast = |name| plan.nodes[node(&plan, name)].clock.fast;
     assert_eq!((fast("source.3"), fast("sink.3")), (0, -200));
+}
+
+#[test]
+fn flows_share_a_macroflow_by_the_weights_of_their_traffic() {
+    let mut scenario = study("cm/sharing.toml");
+    scenario.set("weights", values("unequal")).unwrap();
+    scenario.set("scheme", values("tcp-cm")).unwrap();
+    let plan = first_plan(&scenario).unwrap();
+    let weights: Vec<f64> = plan.flows.iter().map(|flow| plan.share(flow).weight).collect();
+    assert_eq!(weights, [1.0, 2.0, 3.0, 4.0]);
+    let sharing = |scheme: &SchemePlan| match scheme.sender {
+        Sender::Ours { sharing, .. } => sharing,
+        Sender::Kernel { .. } => unreachable!(),
+    };
+    let together = Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin };
+    assert_eq!(sharing(&plan.schemes[plan.flows[0].scheme]), together);
 }
 
 fn names(plan: &Plan, from: usize, to: usize) -> Vec<&str> {

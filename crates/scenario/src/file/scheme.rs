@@ -61,7 +61,9 @@ impl SchemeSpec {
                 }
             }
             (None, Some(kernel)) => {
-                if let Some(item) = ["settings", "transport", "macroflow", "scheduler"].into_iter().find_map(|key| section.get(key)) {
+                if let Some(item) =
+                    ["settings", "transport", "macroflow", "scheduler"].into_iter().find_map(|key| section.get(key))
+                {
                     let what = format!("`{}` in a scheme whose sender is the kernel", item.key);
                     return Err(item.error(Problem::impossible(what, "remove it: the kernel takes no settings here")));
                 }

@@ -111,7 +111,9 @@ impl TrafficSpec {
             arrivals: read_arrivals(&arrivals, size.is_some(), duration)?,
             size,
             lasts,
-            weight: section.get("weight").map_or(Ok(1.0), |item| item.number(1e-3, 1e3, "a weight from 0.001 to 1000"))?,
+            weight: section
+                .get("weight")
+                .map_or(Ok(1.0), |item| item.number(1e-3, 1e3, "a weight from 0.001 to 1000"))?,
             measured: section.get("measure").map_or(Ok(true), |item| item.boolean())?,
         })
     }
