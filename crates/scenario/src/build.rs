@@ -64,7 +64,6 @@ impl Scheme {
             most_half_open: MOST_CONNECTIONS,
             sharing: self.sharing,
             clock: node.clock,
-            ..EndpointConfig::default()
         };
         let (streams, controller) = (Streams::new(seed), self.controller.clone());
         let mut made = u64::from(number) << 32;

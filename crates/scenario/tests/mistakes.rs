@@ -87,9 +87,9 @@ fn the_good_file_is_good() {
 #[test]
 fn macroflows_that_cannot_be_are_refused() {
     for (key, line, advice) in [
-        ("macroflow = \"host\"", 33, "\"destination\""),
-        ("scheduler = \"fair\"", 33, "\"round-robin\""),
-        ("macroflow = 7", 33, "a text in quotes"),
+        ("macroflow = \"host\"", 34, "\"destination\""),
+        ("scheduler = \"fair\"", 34, "\"round-robin\""),
+        ("macroflow = 7", 34, "a text in quotes"),
     ] {
         is_refused("controller = \"newreno\"\n", &format!("controller = \"newreno\"\n{key}\n"), line, advice);
     }

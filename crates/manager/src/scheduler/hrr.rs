@@ -229,7 +229,9 @@ mod tests {
 
     /// Who is granted, of flows that always ask.
     fn grants(hrr: &mut Hrr, flows: &[u32], packets: usize) -> Vec<u32> {
-        flows.iter().for_each(|flow| hrr.request(*flow));
+        for flow in flows {
+            hrr.request(*flow);
+        }
         let next = |_| {
             let flow = hrr.next(PACKET).unwrap();
             hrr.request(flow);
@@ -265,7 +267,9 @@ mod tests {
     #[test]
     fn who_sends_half_a_packet_has_twice_the_turns() {
         let mut hrr = with(2);
-        [0, 1].iter().for_each(|flow| hrr.request(*flow));
+        for flow in [0, 1] {
+            hrr.request(flow);
+        }
         let mut turns = [0_u32, 0];
         for _ in 0..300 {
             let flow = hrr.next(PACKET).unwrap();
@@ -304,7 +308,9 @@ mod tests {
     #[test]
     fn nobody_is_granted_twice_for_one_request_and_none_who_left() {
         let mut hrr = with(3);
-        [0, 1, 2, 1].iter().for_each(|flow| hrr.request(*flow));
+        for flow in [0, 1, 2, 1] {
+            hrr.request(flow);
+        }
         hrr.leave(0);
         assert_eq!([hrr.next(PACKET), hrr.next(PACKET), hrr.next(PACKET)], [Some(1), Some(2), None]);
         assert!(hrr.is_empty());
