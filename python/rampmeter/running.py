@@ -67,6 +67,7 @@ class Run:
 
 def run(
     path: str | os.PathLike[str],
+    /,
     world: str = "simulated",
     *,
     out: str | os.PathLike[str] | None = None,

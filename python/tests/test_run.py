@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rampmeter
+from rampmeter.figures.figure import studies
 
 
 def test_every_point_is_a_row_in_the_order_of_the_sweep(first_light: Path) -> None:
@@ -113,3 +114,8 @@ def test_the_emulated_world_runs_in_a_process_of_its_own(first_light: Path, tmp_
 def test_the_other_process_says_what_is_wrong(first_light: Path) -> None:
     with pytest.raises(rampmeter.ScenarioError, match="did you mean `pcp`"):
         rampmeter.run(first_light, "emulated", scheme="tpc")
+
+
+def test_an_axis_may_be_called_path() -> None:
+    result = rampmeter.run(studies() / "pcp" / "paths.toml", path="p23", others="tcp", sender="pcp")
+    assert result.runs["path"].to_pylist() == ["p23"]
