@@ -139,16 +139,7 @@ impl Controller for Cm {
         if base_rate == Rate::ZERO {
             return;
         }
-        let unknown = History {
-            base_rate,
-            capacity: Rate::ZERO,
-            deviation: Rate::ZERO,
-            trust: 1.0,
-            rivals: 0.0,
-            lateness: Duration::ZERO,
-            min_rtt: self.min_rtt,
-        };
-        let past = history.get_or_insert(unknown);
+        let past = history.get_or_insert(History::new(base_rate, self.min_rtt));
         (past.base_rate, past.min_rtt) = (base_rate, past.min_rtt.min(self.min_rtt));
     }
 }

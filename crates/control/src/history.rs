@@ -21,3 +21,18 @@ pub struct History {
     /// Least round-trip time of a full packet.
     pub min_rtt: Duration,
 }
+
+impl History {
+    /// A path that takes `min_rtt` and on which `base_rate` was reached; nothing else is known of it.
+    pub fn new(base_rate: Rate, min_rtt: Duration) -> Self {
+        Self {
+            base_rate,
+            capacity: Rate::ZERO,
+            deviation: Rate::ZERO,
+            trust: 1.0,
+            rivals: 0.0,
+            lateness: Duration::ZERO,
+            min_rtt,
+        }
+    }
+}

@@ -193,16 +193,7 @@ impl Controller for Starter {
         None
     }
     fn remember(&self, _now: Time, history: &mut Option<History>) {
-        let base_rate = Rate::from_bps(self.1);
-        *history = Some(History {
-            base_rate,
-            capacity: Rate::ZERO,
-            deviation: Rate::ZERO,
-            trust: 1.0,
-            rivals: 0.0,
-            lateness: Duration::ZERO,
-            min_rtt: RTT,
-        });
+        *history = Some(History::new(Rate::from_bps(self.1), RTT));
     }
 }
 

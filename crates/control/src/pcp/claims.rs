@@ -119,16 +119,8 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 fn warm() -> History {
-    let (base_rate, capacity) = (Rate::from_bps(40_000_000), Rate::from_bps(40_000_000));
-    History {
-        base_rate,
-        capacity,
-        deviation: Rate::ZERO,
-        trust: 1.0,
-        rivals: 0.0,
-        lateness: Duration::ZERO,
-        min_rtt: RTT,
-    }
+    let link = Rate::from_bps(40_000_000);
+    History { capacity: link, ..History::new(link, RTT) }
 }
 
 /// The settings of each row come from `PCP_TABLE`: rows by `;`, settings by `,`. Means over five seeds, with the

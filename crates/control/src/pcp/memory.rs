@@ -206,16 +206,7 @@ impl Pairs {
 
 /// What is known of `path`, its least round trip at least.
 fn known(path: &Path) -> History {
-    let new = || History {
-        min_rtt: path.rtt,
-        base_rate: Rate::ZERO,
-        capacity: Rate::ZERO,
-        deviation: Rate::ZERO,
-        trust: 1.0,
-        rivals: 0.0,
-        lateness: Duration::ZERO,
-    };
-    path.history.unwrap_or_else(new)
+    path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt))
 }
 
 fn trust(trust: f64, config: &Config) -> f64 {

@@ -177,15 +177,7 @@ fn after_a_silence_the_flow_starts_over_from_a_third_of_its_rate() {
 }
 
 fn remembered(base_rate: Rate) -> History {
-    History {
-        base_rate,
-        capacity: Rate::ZERO,
-        deviation: Rate::ZERO,
-        trust: 1.0,
-        rivals: 0.0,
-        lateness: Duration::ZERO,
-        min_rtt: RTT,
-    }
+    History::new(base_rate, RTT)
 }
 
 #[test]
