@@ -5,12 +5,13 @@
 //! rate      window / srtt: packets leave so far apart, never in bursts
 //! ```
 //!
-//! A loss or a mark halves the window once for all that was sent before, whichever flow of the macroflow tells. A flow
-//! that finds that nothing comes back (`PERSISTENT`) brings it down to one packet. All flows together grow as one TCP does.
+//! A loss or a mark halves the window once for all that was sent before, whichever flow of the macroflow tells. A flow that
+//! finds that nothing comes back (`PERSISTENT`) brings it down to one packet. All flows together grow as one TCP does.
 //!
-//! *State kept for later flows.* What a macroflow leaves behind is the rate it had last, and the next one begins with
-//! the window that this is over its round trip, in congestion avoidance: spaced, it is no burst. The paper has "per-host
-//! state" without saying what is made of it.
+//! Where the paper is silent: *state kept for later flows* is the rate that a macroflow had last. The next one begins with
+//! the window that this is over its round trip, in congestion avoidance: spaced, it is no burst.
+//!
+//! *Not there yet*: the open-loop mode in which the rate ages while feedback is absent (section 4.4).
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,6 @@ impl Settings for Config {
 pub struct Cm {
     config: Config,
     window: RenoWindow,
-    packet: Bytes,
     smoothed_rtt: Duration,
     min_rtt: Duration,
     pacer: Pacer,
@@ -67,7 +67,6 @@ impl Algorithm for Cm {
         Self {
             config: config.clone(),
             window: RenoWindow::new(&window),
-            packet: Bytes::ZERO,
             smoothed_rtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
             pacer: Pacer::default(),
@@ -85,7 +84,6 @@ impl Cm {
 
 impl Controller for Cm {
     fn on_path(&mut self, now: Time, path: &Path) {
-        self.packet = path.packet;
         (self.smoothed_rtt, self.min_rtt) = (path.rtt, path.rtt);
         self.window.start(path.packet);
         if let Some(past) = path.history.filter(|_| self.config.share_state) {

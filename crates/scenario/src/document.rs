@@ -155,6 +155,14 @@ impl<'a> Item<'a> {
         text.parse().map_err(|error| self.error(Problem::Quantity { key: self.key.to_owned(), error }))
     }
 
+    /// What the text stands for, which must be one of these words; `advice` says what they do.
+    pub(crate) fn one_of<T: Copy>(&self, words: &[(&str, T)], advice: &str) -> Result<T, ScenarioError> {
+        let text = self.text()?;
+        let meant = words.iter().find(|(word, _)| *word == text);
+        let what = || format!("`{}` is \"{text}\"", self.key);
+        meant.map(|(_, meaning)| *meaning).ok_or_else(|| self.error(Problem::impossible(what(), advice)))
+    }
+
     /// A quantity that is not zero.
     pub(crate) fn positive<T: FromStr<Err = BadQuantity> + Default + PartialEq>(&self) -> Result<T, ScenarioError> {
         let quantity: T = self.quantity()?;

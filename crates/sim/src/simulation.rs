@@ -1,7 +1,8 @@
 //! One thing after another.
 //!
 //! A link that wakes up hands each packet that has arrived to the next hop: another link, or the host at the path's end.
-//! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once, unless it stalls: then it does so at the end of that.
+//! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once; one that stalls
+//! does so at the end of that.
 
 use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Outcome, Plan};

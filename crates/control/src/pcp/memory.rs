@@ -43,6 +43,8 @@ pub(super) struct Memory {
     /// Highest base rate reached.
     best: Rate,
     pairs: Pairs,
+    /// What pairs of packets say of the capacity; zero if nothing. Asked for with every acknowledgement, found with every pair.
+    paired: Rate,
     /// What came of the first probe.
     predicted: Option<bool>,
     /// Some probe failed: the path's limit was met.
@@ -57,7 +59,7 @@ impl Memory {
     pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
         let rigged = config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known(path) });
         let past = rigged.or(path.history).filter(|past| past.base_rate > Rate::ZERO);
-        *self = Self { past, ..Self::default() };
+        *self = Self { past, paired: past.map_or(Rate::ZERO, |past| past.capacity), ..Self::default() };
         match past {
             Some(past) => past.base_rate.scale(config.first_share * trust(past.trust, config)),
             None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
@@ -94,6 +96,7 @@ impl Memory {
     /// Two packets sent together arrived at `rate`.
     pub(super) fn on_pair(&mut self, pair: PairRate) {
         self.pairs.add(pair);
+        self.paired = self.pairs.capacity_given(self.past.map_or(Rate::ZERO, |past| past.capacity));
     }
 
     /// A full packet's least round trip.
@@ -109,18 +112,12 @@ impl Memory {
     /// The highest rate known to have been carried, here or by earlier transfers.
     pub(super) fn best(&self) -> Option<Rate> {
         let past = self.past.map_or(Rate::ZERO, |past| past.base_rate);
-        Some(self.best.max(self.paired()).max(past)).filter(|best| *best > Rate::ZERO)
+        Some(self.best.max(self.paired).max(past)).filter(|best| *best > Rate::ZERO)
     }
 
     /// What the path carries when nobody else is there, if pairs of packets have told.
     pub(super) fn capacity(&self) -> Option<Rate> {
-        let paired = self.paired();
-        Some(paired.max(self.best)).filter(|_| paired > Rate::ZERO)
-    }
-
-    /// What pairs of packets say of the capacity; zero if nothing.
-    fn paired(&self) -> Rate {
-        self.pairs.capacity_given(self.past.map_or(Rate::ZERO, |past| past.capacity))
+        Some(self.paired.max(self.best)).filter(|_| self.paired > Rate::ZERO)
     }
 
     /// Adds this transfer to what is known; to be called once, at its end.

@@ -176,13 +176,9 @@ fn after_a_silence_the_flow_starts_over_from_a_third_of_its_rate() {
     assert_eq!((world.pcp.base, world.pcp.rate()), (None, Some(base.scale(1.0 / 3.0))));
 }
 
-fn remembered(base_rate: Rate) -> History {
-    History::new(base_rate, RTT)
-}
-
 #[test]
 fn with_history_the_first_train_asks_for_a_third_of_it() {
-    let history = remembered(Rate::from_bps(30_000_000));
+    let history = History::new(Rate::from_bps(30_000_000), RTT);
     let world = World::with(&Config::default(), Some(history));
     assert_eq!(world.pcp.rate(), Some(Rate::from_bps(10_000_000)));
 }
@@ -190,7 +186,7 @@ fn with_history_the_first_train_asks_for_a_third_of_it() {
 #[test]
 fn where_hosts_are_late_a_train_outlasts_that() {
     let first_train = |lateness| {
-        let history = History { lateness, ..remembered(Rate::from_bps(6_000_000)) };
+        let history = History { lateness, ..History::new(Rate::from_bps(6_000_000), RTT) };
         World::with(&Config { pair: false, ..Config::default() }, Some(history)).send(usize::MAX).len()
     };
     // A third of 6 Mb/s, in packets of 200 bytes: one every 0.8 ms.
@@ -231,7 +227,7 @@ fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
 #[test]
 fn a_train_too_short_for_how_late_hosts_are_still_sees_its_queue() {
     let lateness = Duration::from_millis(5);
-    let history = History { lateness, ..remembered(Rate::from_bps(300_000_000)) };
+    let history = History { lateness, ..History::new(Rate::from_bps(300_000_000), RTT) };
     let mut world = World::with(&Config { pair: false, ..Config::default() }, Some(history));
     let train = world.send(usize::MAX);
     let span = train.last().unwrap().0.since(train[0].0);

@@ -9,9 +9,9 @@
 //!  flow 3  flow 4  flow 7
 //! ```
 //!
-//! Whose turn it is follows from *rounds* instead of lists of slots (Kalmanek, Kanakia and Keshav's framing strategy): in
-//! one round a node may send bytes in proportion to its weight, and the node whose round is the earliest is next. Any
-//! weights will do, and a thousand flows cost little more than one.
+//! *Deviation*: whose turn it is follows from rounds, not from lists of slots as in the strategy of that name (Kalmanek,
+//! Kanakia and Keshav, 1990; the paper's reference 17). In one round a node may send bytes in proportion to its weight,
+//! and the node whose round is the earliest is next. Any weights will do, and nobody's packets come in a row.
 //!
 //! ```text
 //! node is granted a packet of b bytes:       round += b / weight

@@ -89,29 +89,15 @@ impl SchemeSpec {
 }
 
 fn sharing(section: &Section<'_>) -> Result<Sharing, ScenarioError> {
-    let grouping = match section.get("macroflow") {
-        None => Grouping::PerFlow,
-        Some(item) => match item.text()? {
-            "flow" => Grouping::PerFlow,
-            "destination" => Grouping::PerDestination,
-            other => {
-                let what = format!("`macroflow` is \"{other}\"");
-                let advice = "use \"flow\" (each by itself) or \"destination\" (all to one host together)";
-                return Err(item.error(Problem::impossible(what, advice)));
-            }
-        },
+    let groupings = [("flow", Grouping::PerFlow), ("destination", Grouping::PerDestination)];
+    let advice = "use \"flow\" (each by itself) or \"destination\" (all to one host together)";
+    let grouping = section.get("macroflow").map_or(Ok(Grouping::PerFlow), |item| item.one_of(&groupings, advice))?;
+    let usual = match grouping {
+        Grouping::PerFlow => Scheduling::InTurn,
+        Grouping::PerDestination => Scheduling::RoundRobin,
     };
-    let scheduling = match section.get("scheduler") {
-        None if grouping == Grouping::PerFlow => Scheduling::InTurn,
-        None => Scheduling::RoundRobin,
-        Some(item) => match item.text()? {
-            "in-turn" => Scheduling::InTurn,
-            "round-robin" => Scheduling::RoundRobin,
-            other => {
-                let what = format!("`scheduler` is \"{other}\"");
-                return Err(item.error(Problem::impossible(what, "use \"round-robin\" (by weight) or \"in-turn\"")));
-            }
-        },
-    };
+    let schedulings = [("in-turn", Scheduling::InTurn), ("round-robin", Scheduling::RoundRobin)];
+    let advice = "use \"round-robin\" (by weight) or \"in-turn\"";
+    let scheduling = section.get("scheduler").map_or(Ok(usual), |item| item.one_of(&schedulings, advice))?;
     Ok(Sharing { grouping, scheduling })
 }

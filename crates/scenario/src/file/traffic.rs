@@ -81,17 +81,9 @@ impl TrafficSpec {
         let scheme = section.need("scheme", "scheme = \"tcp\"")?.text()?.to_owned();
         let from = section.need("from", "from = \"source\"")?.name()?.to_owned();
         let to = section.need("to", "to = \"sink\"")?.name()?.to_owned();
-        let pairs = match section.get("pairs") {
-            None => Pairs::Same,
-            Some(item) => match item.text()? {
-                "same" => Pairs::Same,
-                "any" => Pairs::Any,
-                other => {
-                    let what = format!("`pairs` is \"{other}\"");
-                    return Err(item.error(Problem::impossible(what, "use \"same\" (i-th with i-th) or \"any\"")));
-                }
-            },
-        };
+        let pairs = [("same", Pairs::Same), ("any", Pairs::Any)];
+        let advice = "use \"same\" (i-th with i-th) or \"any\"";
+        let pairs = section.get("pairs").map_or(Ok(Pairs::Same), |item| item.one_of(&pairs, advice))?;
         let size = section.get("size").map(|item| size(&item)).transpose()?;
         let arrivals = section.need("arrivals", "arrivals = { count = 1 }")?;
         let lasts = match section.get("lasts") {
