@@ -11,7 +11,7 @@
 //! Where the paper is silent: *state kept for later flows* is the rate that a macroflow had last. The next one begins with
 //! the window that this is over its round trip, in congestion avoidance: spaced, it is no burst.
 //!
-//! *Not there yet*: the open-loop mode in which the rate ages while feedback is absent (section 4.4).
+//! While feedback is absent the macroflow ages the rate, whichever controller it has (section 4.4).
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,8 @@ pub struct Cm {
     pacer: Pacer,
     /// Highest number sent when the last loss was answered.
     recover: Option<u64>,
+    /// The window that the last loss has halved.
+    halved: Option<RenoWindow>,
 }
 
 impl Algorithm for Cm {
@@ -71,6 +73,7 @@ impl Algorithm for Cm {
             min_rtt: Duration::ZERO,
             pacer: Pacer::default(),
             recover: None,
+            halved: None,
         }
     }
 }
@@ -106,13 +109,21 @@ impl Controller for Cm {
 
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
         if loss.kind == LossKind::Persistent {
+            self.halved = None;
             self.window.collapse(loss.flight, loss.repeated);
         } else if self.recover.is_some_and(|recover| loss.number <= recover) {
             return;
         } else {
+            self.halved = Some(self.window.clone());
             self.window.halve(Bytes::MAX);
         }
         self.recover = Some(loss.last_sent);
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        if let Some(before) = self.halved.take().filter(|before| before.window() > self.window.window()) {
+            self.window = before;
+        }
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
@@ -178,6 +189,17 @@ mod tests {
         assert_eq!(cm.window(), PACKET * 8);
         cm.on_loss(Time::ZERO, &loss(21, 30));
         assert_eq!(cm.window(), PACKET * 4);
+    }
+
+    #[test]
+    fn a_loss_that_did_not_happen_is_undone() {
+        let mut cm = started(None);
+        (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
+        cm.on_loss(Time::ZERO, &loss(3, 20));
+        cm.on_spurious_loss(Time::ZERO);
+        assert_eq!(cm.window(), PACKET * 16);
+        cm.on_spurious_loss(Time::ZERO);
+        assert_eq!(cm.window(), PACKET * 16, "once");
     }
 
     #[test]

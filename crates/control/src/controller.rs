@@ -147,6 +147,9 @@ pub trait Controller: Debug {
     /// A packet could have left, but no flow had anything to send.
     fn on_app_limited(&mut self, _now: Time) {}
 
+    /// The last loss that was told had not happened: packets had overtaken each other (CM section 4.2.2).
+    fn on_spurious_loss(&mut self, _now: Time) {}
+
     /// The time given by [`Controller::deadline`] has come.
     fn on_deadline(&mut self, _now: Time) {}
 

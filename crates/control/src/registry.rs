@@ -159,6 +159,10 @@ impl Controller for AnyController {
         each!(self, c => c.on_app_limited(now));
     }
 
+    fn on_spurious_loss(&mut self, now: Time) {
+        each!(self, c => c.on_spurious_loss(now));
+    }
+
     fn on_deadline(&mut self, now: Time) {
         each!(self, c => c.on_deadline(now));
     }

@@ -8,16 +8,21 @@
 //! Which flows share a macroflow is a policy, [`Grouping`]: one flow each, as TCP, PCP and VCP are measured by their own
 //! papers, or all flows to a destination, as the CM paper proposes. History is kept per destination either way.
 
+mod aging;
+mod feedback;
 mod macroflow;
 mod manager;
 mod rtt;
 mod scheduler;
+mod shares;
 mod timers;
+mod trail;
 
+pub use aging::HalfLife;
+pub use feedback::{Report, Update, UpdateLoss};
 pub use macroflow::Status;
-pub use manager::{
-    Destination, FlowId, Grant, Grouping, MOST_DESTINATIONS, Manager, Share, Sharing, Update, UpdateLoss,
-};
+pub use manager::{Destination, FlowId, Grant, Grouping, MOST_DESTINATIONS, Manager, Share, Sharing};
 pub use rtt::RttEstimator;
 pub use scheduler::Scheduling;
+pub use shares::{Change, Thresholds};
 pub use timers::Timers;

@@ -4,16 +4,26 @@ use std::collections::VecDeque;
 
 use rampmeter_control::{Ack, Controller, History, Loss, LossKind, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_wire::RouterFeedback;
 
-use crate::manager::{Destination, Share, Update};
+use crate::aging::{Aging, HalfLife};
+use crate::feedback::{Report, Update};
+use crate::manager::{Destination, Share, Sharing};
 use crate::rtt::RttEstimator;
-use crate::scheduler::{Scheduler, Scheduling};
+use crate::scheduler::Scheduler;
+use crate::trail::Trail;
+
+/// What the first round trip is taken for while nothing has been measured (RFC 6298 (2.1) takes the same for its timer).
+const ASSUMED_RTT: Duration = Duration::from_secs(1);
 
 /// What a flow may learn of its macroflow (CM section 3.1, `cm_query`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
-    /// The rate the macroflow is allowed: the controller's or, for a window, `window / smoothed_rtt`.
+    /// The rate the macroflow is allowed: the controller's or, for a window, `window / smoothed_rtt`; while nothing comes
+    /// back, what aging has left of it.
     pub rate: Rate,
+    /// The flow's share of it, among the flows that have something to send or on their way.
+    pub share: Rate,
     /// Its window; [`Bytes::MAX`] for a rate-based controller.
     pub window: Bytes,
     /// Bytes outstanding.
@@ -43,7 +53,14 @@ pub(crate) struct Macroflow<C> {
     pub(crate) destination: Destination,
     pub(crate) controller: C,
     pub(crate) started: bool,
-    pub(crate) flows: usize,
+    /// Its flows.
+    pub(crate) members: Vec<u32>,
+    /// How many of them want to be told of changes.
+    pub(crate) watchers: u32,
+    /// When it is looked at next for such changes.
+    pub(crate) next_look: Time,
+    /// When it ends, if it has no flows.
+    pub(crate) ends_at: Time,
     /// Waiting in the manager's ready queue.
     pub(crate) ready: bool,
     /// Flows that ask for leave.
@@ -59,17 +76,29 @@ pub(crate) struct Macroflow<C> {
     rtt: RttEstimator,
     /// When leave could last be given, nobody asked: the application, not the controller, bounds what is outstanding.
     app_limited: bool,
+    /// The round trip is a guess so far.
+    assumed: bool,
+    /// When something last came back.
+    heard: Time,
+    /// Sending without feedback.
+    aging: Option<Aging>,
+    half_life: HalfLife,
+    /// Kept where there is feedback that names times instead of packets.
+    trail: Option<Box<Trail>>,
 }
 
 impl<C: Controller> Macroflow<C> {
-    pub(crate) fn new(destination: Destination, controller: C, scheduling: Scheduling) -> Self {
+    pub(crate) fn new(destination: Destination, controller: C, sharing: Sharing) -> Self {
         Self {
             destination,
             controller,
             started: false,
-            flows: 0,
+            members: Vec::new(),
+            watchers: 0,
+            next_look: Time::ZERO,
+            ends_at: Time::MAX,
             ready: false,
-            scheduler: Scheduler::new(scheduling),
+            scheduler: Scheduler::new(sharing.scheduling),
             granted: None,
             urgent: VecDeque::new(),
             outstanding: Bytes::ZERO,
@@ -78,17 +107,46 @@ impl<C: Controller> Macroflow<C> {
             packet: Bytes::ZERO,
             rtt: RttEstimator::default(),
             app_limited: false,
+            assumed: false,
+            heard: Time::ZERO,
+            aging: None,
+            half_life: sharing.half_life,
+            trail: None,
         }
     }
 
     pub(crate) fn start(&mut self, now: Time, path: &Path) {
         self.rtt.sample(path.rtt);
-        if !self.started {
+        if !self.started || std::mem::take(&mut self.assumed) {
             self.started = true;
             self.packet = path.packet;
             self.last_sent = now;
             self.controller.on_path(now, path);
         }
+    }
+
+    /// Starts without a measured round trip: with that of `history`, or a guess.
+    pub(crate) fn assume(&mut self, now: Time, packet: Bytes, history: Option<History>) {
+        if !self.started {
+            let rtt = history.map_or(ASSUMED_RTT, |past| past.min_rtt);
+            (self.started, self.assumed) = (true, true);
+            (self.packet, self.last_sent) = (packet, now);
+            self.controller.on_path(now, &Path::new(packet, rtt, history));
+        }
+    }
+
+    /// Whether its round trip is a guess.
+    pub(crate) fn is_assumed(&self) -> bool {
+        self.assumed
+    }
+
+    /// The largest packet, headers included.
+    pub(crate) fn packet(&self) -> Bytes {
+        self.packet
+    }
+
+    fn smoothed_rtt(&self) -> Duration {
+        if self.assumed { ASSUMED_RTT } else { self.rtt.smoothed() }
     }
 
     /// The controller is a new one; it starts if the path is known.
@@ -110,7 +168,12 @@ impl<C: Controller> Macroflow<C> {
 
     pub(crate) fn attempt(&mut self, now: Time) -> Attempt {
         let asks = !self.scheduler.is_empty();
-        if self.urgent.is_empty() {
+        if let Some(aging) = &self.aging {
+            let at = self.last_sent + aging.gap(now, self.packet);
+            if at > now || (!asks && self.urgent.is_empty()) {
+                return if asks { Attempt::TooEarly(at) } else { Attempt::NothingToSend };
+            }
+        } else if self.urgent.is_empty() {
             let window = self.controller.window();
             // An empty pipe always takes one packet: a window below one packet must not stop everything.
             let fits = self.outstanding + self.packet <= window || self.outstanding == Bytes::ZERO;
@@ -153,6 +216,9 @@ impl<C: Controller> Macroflow<C> {
         }
         self.outstanding += bytes;
         self.last_sent = now;
+        if let Some(trail) = &mut self.trail {
+            trail.sent(now, self.next_number, self.rtt.smoothed());
+        }
         let sent = Sent { number: self.next_number, bytes, outstanding: self.outstanding };
         self.next_number += 1;
         self.controller.on_sent(now, &sent);
@@ -163,6 +229,9 @@ impl<C: Controller> Macroflow<C> {
             self.rtt.sample(rtt);
         }
         self.outstanding = self.outstanding.saturating_sub(update.acked + update.lost);
+        if update.delivered > Bytes::ZERO {
+            self.hear(now);
+        }
         if let Some(loss) = &update.loss {
             let loss = Loss {
                 kind: loss.kind,
@@ -192,9 +261,104 @@ impl<C: Controller> Macroflow<C> {
         self.controller.on_ack(now, &ack);
     }
 
+    /// Feedback of one who knows no packet numbers. It stands for as many acknowledgements as there are packets in it, so
+    /// that a window grows as it would by them.
+    pub(crate) fn report(&mut self, now: Time, report: &Report) {
+        if let Some(rtt) = report.rtt {
+            self.rtt.sample(rtt);
+        }
+        let used = self.outstanding;
+        self.outstanding = self.outstanding.saturating_sub(report.received + report.lost);
+        if report.received > Bytes::ZERO {
+            self.hear(now);
+        }
+        let smoothed_rtt = self.smoothed_rtt();
+        let last_sent = self.next_number.saturating_sub(1);
+        if let Some(kind) = report.kind {
+            let sent_by =
+                report.sent_by.unwrap_or(Time::from_nanos(now.as_nanos().saturating_sub(smoothed_rtt.as_nanos())));
+            // Without a trail all that has left may be meant.
+            let number = self.trail.as_ref().map_or(Some(last_sent), |trail| trail.at(sent_by)).unwrap_or_default();
+            let (bytes, flight) = (report.lost, used);
+            self.controller.on_loss(
+                now,
+                &Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated: report.repeated },
+            );
+        }
+        self.trail.get_or_insert_default();
+        // RFC 7661's rule for those who send at times of their own: a window of which half is used may grow.
+        let app_limited = used * 2 < self.controller.window();
+        let mut left = if report.kind == Some(LossKind::Persistent) { Bytes::ZERO } else { report.received };
+        let mut rtt = report.rtt;
+        while left > Bytes::ZERO {
+            let acked = left.min(self.packet.max(Bytes::new(1)));
+            left -= acked;
+            let ack = Ack {
+                acked,
+                outstanding: self.outstanding,
+                rtt: rtt.take(),
+                smoothed_rtt,
+                min_rtt: self.rtt.min(),
+                arrivals: &[],
+                feedback: RouterFeedback::None,
+                recovering: report.lost > Bytes::ZERO,
+                app_limited,
+            };
+            self.controller.on_ack(now, &ack);
+        }
+    }
+
+    /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.
+    pub(crate) fn forget(&mut self, bytes: Bytes) {
+        self.outstanding = self.outstanding.saturating_sub(bytes);
+    }
+
+    /// The last reduction was for nothing: what had seemed lost had only been overtaken.
+    pub(crate) fn undo(&mut self, now: Time) {
+        self.controller.on_spurious_loss(now);
+    }
+
+    fn hear(&mut self, now: Time) {
+        self.heard = now;
+        self.aging = None;
+    }
+
+    /// What was asked at `asked` should have been answered by now. True if the rate ages from now on.
+    pub(crate) fn fall_silent(&mut self, now: Time, asked: Time) -> bool {
+        if self.aging.is_some() || self.heard > asked || !self.started {
+            return false;
+        }
+        let half_life = match self.half_life {
+            HalfLife::MinRtt if !self.assumed => self.rtt.min(),
+            _ => self.smoothed_rtt(),
+        };
+        self.aging = Some(Aging::new(now, self.allowed(), half_life));
+        true
+    }
+
+    /// When the rate ages next.
+    pub(crate) fn next_halving(&self, now: Time) -> Time {
+        self.aging.map_or(Time::MAX, |aging| aging.next_halving(now))
+    }
+
+    /// Time passes without feedback. After a retransmission timeout of it the congestion is persistent (section 4.1).
+    pub(crate) fn grow_old(&mut self, now: Time) {
+        let timeout = self.rtt.timeout(ASSUMED_RTT, Duration::ZERO);
+        let Some(aging) = self.aging.as_mut().filter(|aging| !aging.told && now.since(aging.since) >= timeout) else {
+            return;
+        };
+        aging.told = true;
+        let (flight, number) = (self.outstanding, self.next_number.saturating_sub(1));
+        let kind = LossKind::Persistent;
+        let loss =
+            Loss { kind, bytes: Bytes::ZERO, flight, number, last_sent: number, recovering: false, repeated: false };
+        self.controller.on_loss(now, &loss);
+    }
+
     /// A flow joins.
     pub(crate) fn join(&mut self, flow: u32) {
-        self.flows += 1;
+        self.members.push(flow);
+        self.ends_at = Time::MAX;
         self.scheduler.join(flow);
     }
 
@@ -206,22 +370,38 @@ impl<C: Controller> Macroflow<C> {
 
     /// A flow leaves, with bytes of its own still outstanding.
     pub(crate) fn close(&mut self, flow: u32, outstanding: Bytes) {
-        self.flows -= 1;
+        self.members.retain(|&member| member != flow);
         self.scheduler.leave(flow);
         self.granted = self.granted.filter(|granted| *granted != flow);
         self.urgent.retain(|&f| f != flow);
         self.outstanding = self.outstanding.saturating_sub(outstanding);
     }
 
-    pub(crate) fn status(&self) -> Status {
-        let window = self.controller.window();
+    /// How long it outlives its last flow: what is still on its way then arrives, or doesn't.
+    pub(crate) fn lifetime(&self) -> Duration {
+        self.rtt.timeout(ASSUMED_RTT, Duration::from_millis(200))
+    }
+
+    fn allowed(&self) -> Rate {
+        self.controller.rate().unwrap_or_else(|| Rate::of(self.controller.window(), self.smoothed_rtt()))
+    }
+
+    /// What it is allowed at `now`.
+    pub(crate) fn rate(&self, now: Time) -> Rate {
+        self.aging.map_or_else(|| self.allowed(), |aging| aging.rate(now, self.packet))
+    }
+
+    /// `share` of 1 is all of it.
+    pub(crate) fn status(&self, now: Time, share: f64) -> Status {
+        let rate = self.rate(now);
         Status {
-            rate: self.controller.rate().unwrap_or_else(|| Rate::of(window, self.rtt.smoothed())),
-            window,
+            rate,
+            share: rate.scale(share),
+            window: self.controller.window(),
             outstanding: self.outstanding,
-            smoothed_rtt: self.rtt.smoothed(),
+            smoothed_rtt: self.smoothed_rtt(),
             min_rtt: self.rtt.min(),
-            flows: self.flows,
+            flows: self.members.len(),
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
-use rampmeter_control::{Arrival, Controller, Departure, History, LossKind, Path};
+use rampmeter_control::{Controller, Departure, History, Path};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::macroflow::{Attempt, Macroflow, Status};
+use crate::aging::HalfLife;
+use crate::macroflow::{Attempt, Macroflow};
 use crate::scheduler::Scheduling;
+use crate::shares::{Changes, Watch};
 use crate::timers::Timers;
 
 /// Where packets go, as far as congestion is concerned: an address without a port.
@@ -17,7 +19,7 @@ pub struct Destination(pub u128);
 
 /// A flow's name at its manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(u32);
+pub struct FlowId(pub(crate) u32);
 
 impl FlowId {
     /// A small number for tables; that of a closed flow is used again.
@@ -43,6 +45,8 @@ pub struct Sharing {
     pub grouping: Grouping,
     /// How those of one macroflow share it.
     pub scheduling: Scheduling,
+    /// How fast a rate ages while nothing comes back.
+    pub half_life: HalfLife,
 }
 
 /// What part of its macroflow a flow is to have.
@@ -74,48 +78,22 @@ pub struct Grant {
     pub feedback: RouterFeedback,
 }
 
-/// How a flow's packets fared (CM section 3.1, `cm_update`).
-#[derive(Debug, Clone, Copy)]
-pub struct Update<'a> {
-    /// Outstanding bytes that have left the network because they arrived.
-    pub acked: Bytes,
-    /// Outstanding bytes that have left the network because they were lost.
-    pub lost: Bytes,
-    /// Bytes newly known to have arrived, among them some that had been given up.
-    pub delivered: Bytes,
-    /// The packets that arrived, one by one.
-    pub arrivals: &'a [Arrival],
-    /// A round-trip time measurement.
-    pub rtt: Option<Duration>,
-    /// How packets were found lost.
-    pub loss: Option<UpdateLoss>,
-    /// Bytes sent and not cumulatively acknowledged before this feedback.
-    pub flight: Bytes,
-    /// The flow is repairing losses.
-    pub recovering: bool,
-    /// What routers wrote into the flow's packets.
-    pub feedback: RouterFeedback,
-}
-
-/// The loss part of an [`Update`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UpdateLoss {
-    /// How it showed.
-    pub kind: LossKind,
-    /// Highest number among the lost packets.
-    pub number: u64,
-    /// The flow was repairing an earlier loss when it found this one.
-    pub recovering: bool,
-    /// The timer has run out before without anything having arrived since.
-    pub repeated: bool,
-}
-
 #[derive(Debug)]
-struct Flow {
-    macroflow: u32,
-    outstanding: Bytes,
+pub(crate) struct Flow {
+    pub(crate) macroflow: u32,
+    pub(crate) outstanding: Bytes,
     asking: bool,
     urgent: bool,
+    pub(crate) share: Share,
+    pub(crate) watch: Option<Box<Watch>>,
+    /// When its owner last called.
+    pub(crate) last_used: Time,
+}
+
+impl Flow {
+    pub(crate) fn is_active(&self) -> bool {
+        self.asking || self.outstanding > Bytes::ZERO
+    }
 }
 
 #[derive(Debug, Default)]
@@ -132,15 +110,16 @@ pub const MOST_DESTINATIONS: usize = 10_000;
 #[derive(Debug)]
 pub struct Manager<C> {
     sharing: Sharing,
-    flows: Vec<Option<Flow>>,
+    pub(crate) flows: Vec<Option<Flow>>,
     free_flows: Vec<u32>,
-    macroflows: Vec<Option<Macroflow<C>>>,
+    pub(crate) macroflows: Vec<Option<Macroflow<C>>>,
     free_macroflows: Vec<u32>,
     known: BTreeMap<Destination, Known>,
     /// Macroflows that may have something to grant.
     ready: VecDeque<u32>,
     /// When a macroflow's next packet may leave, or its controller's deadline comes.
-    timers: Timers,
+    pub(crate) timers: Timers,
+    pub(crate) changes: Changes,
 }
 
 impl<C: Controller> Manager<C> {
@@ -155,6 +134,7 @@ impl<C: Controller> Manager<C> {
             known: BTreeMap::new(),
             ready: VecDeque::new(),
             timers: Timers::default(),
+            changes: Changes::new(),
         }
     }
 
@@ -180,11 +160,19 @@ impl<C: Controller> Manager<C> {
         known.last_used = now;
         let shared = known.macroflow.filter(|_| self.sharing.grouping == Grouping::PerDestination);
         let macroflow = shared.unwrap_or_else(|| {
-            let fresh = Macroflow::new(destination, make(), self.sharing.scheduling);
+            let fresh = Macroflow::new(destination, make(), self.sharing);
             insert(&mut self.macroflows, &mut self.free_macroflows, fresh)
         });
         known.macroflow = Some(macroflow);
-        let flow = Flow { macroflow, outstanding: Bytes::ZERO, asking: false, urgent: false };
+        let flow = Flow {
+            macroflow,
+            outstanding: Bytes::ZERO,
+            asking: false,
+            urgent: false,
+            share: Share::default(),
+            watch: None,
+            last_used: now,
+        };
         let flow = insert(&mut self.flows, &mut self.free_flows, flow);
         if let Some(m) = &mut self.macroflows[macroflow as usize] {
             m.join(flow);
@@ -199,6 +187,9 @@ impl<C: Controller> Manager<C> {
             if let Some((macroflow, _)) = self.macroflow(flow) {
                 macroflow.share(flow.0, share);
             }
+            if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
+                f.share = share;
+            }
         }
     }
 
@@ -211,6 +202,23 @@ impl<C: Controller> Manager<C> {
             macroflow.start(now, &Path { packet, rtt, history, feedback });
             self.wake(index);
         }
+    }
+
+    /// The flow may send before anything has been measured on its path, which takes packets of up to `packet` bytes: as if
+    /// its round trip were what history says, or a second. The first measurement starts it anew.
+    pub fn assume_path(&mut self, now: Time, flow: FlowId, packet: Bytes) {
+        let Some((macroflow, index)) = self.macroflow(flow) else { return };
+        let destination = macroflow.destination;
+        let history = self.history(destination);
+        if let Some((macroflow, _)) = self.macroflow(flow) {
+            macroflow.assume(now, packet, history);
+            self.wake(index);
+        }
+    }
+
+    /// The largest packet that the flow may send, headers included (`cm_mtu`); zero before its path is known.
+    pub fn mtu(&self, flow: FlowId) -> Bytes {
+        self.of_flow(flow).map_or(Bytes::ZERO, |(_, macroflow)| macroflow.packet())
     }
 
     /// Puts another controller in charge of the flow's macroflow, for all flows that share it. Where the handshake is
@@ -236,6 +244,7 @@ impl<C: Controller> Manager<C> {
     /// The flow has a packet to send (`cm_request`). `urgent` asks to repair a loss at once, although the window is full.
     pub fn request(&mut self, now: Time, flow: FlowId, urgent: bool) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
+        f.last_used = now;
         let asked = if urgent { &mut f.urgent } else { &mut f.asking };
         if std::mem::replace(asked, true) {
             return;
@@ -289,6 +298,7 @@ impl<C: Controller> Manager<C> {
     pub fn notify(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
             f.outstanding += bytes;
+            f.last_used = now;
         }
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.sent(now, bytes);
@@ -299,53 +309,64 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// The flow learnt how its packets fared (`cm_update`).
-    pub fn update(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
-        if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
-            f.outstanding = f.outstanding.saturating_sub(update.acked + update.lost);
-        }
-        if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.update(now, update);
-            let deadline = macroflow.controller.deadline();
-            if deadline < Time::MAX {
-                self.timers.arm(index, deadline);
-            }
-            self.wake(index);
-        }
-    }
-
-    /// What the flow's macroflow is allowed (`cm_query`).
-    pub fn query(&self, flow: FlowId) -> Option<Status> {
-        let macroflow = self.flows.get(flow.0 as usize)?.as_ref()?.macroflow;
-        self.macroflows[macroflow as usize].as_ref().map(Macroflow::status)
+    pub(crate) fn of_flow(&self, flow: FlowId) -> Option<(&Flow, &Macroflow<C>)> {
+        let f = self.flows.get(flow.0 as usize)?.as_ref()?;
+        Some((f, self.macroflows[f.macroflow as usize].as_ref()?))
     }
 
     /// The flow's controller, for meters and tests.
     pub fn controller(&self, flow: FlowId) -> Option<&C> {
-        let macroflow = self.flows.get(flow.0 as usize)?.as_ref()?.macroflow;
-        self.macroflows[macroflow as usize].as_ref().map(|m| &m.controller)
+        self.of_flow(flow).map(|(_, macroflow)| &macroflow.controller)
     }
 
-    /// The flow ends (`cm_close`). The last flow of a macroflow takes it along; what it learnt stays.
+    /// The flow ends (`cm_close`). A macroflow that others may join outlives its last flow by a retransmission timeout;
+    /// what it learnt stays for longer.
     pub fn close(&mut self, now: Time, flow: FlowId) {
         let Some(f) = self.flows.get_mut(flow.0 as usize).and_then(Option::take) else { return };
         self.free_flows.push(flow.0);
+        self.changes.retain(|change| change.flow != flow);
         let Some(macroflow) = &mut self.macroflows[f.macroflow as usize] else { return };
         macroflow.close(flow.0, f.outstanding);
-        if macroflow.flows > 0 {
+        macroflow.watchers -= u32::from(f.watch.is_some());
+        if !macroflow.members.is_empty() {
             self.wake(f.macroflow);
             return;
         }
         if let Some(known) = self.known.get_mut(&macroflow.destination) {
             macroflow.controller.remember(now, &mut known.history);
             known.last_used = now;
-            if known.macroflow == Some(f.macroflow) {
-                known.macroflow = None;
-            }
         }
-        self.macroflows[f.macroflow as usize] = None;
-        self.free_macroflows.push(f.macroflow);
-        self.ready.retain(|&index| index != f.macroflow);
+        if self.sharing.grouping == Grouping::PerDestination && macroflow.started {
+            macroflow.ends_at = now + macroflow.lifetime();
+            let ends_at = macroflow.ends_at;
+            self.timers.arm(f.macroflow, ends_at);
+        } else {
+            self.end(f.macroflow);
+        }
+    }
+
+    fn end(&mut self, index: u32) {
+        let Some(macroflow) = self.macroflows[index as usize].take() else { return };
+        if let Some(known) = self.known.get_mut(&macroflow.destination) {
+            known.macroflow = known.macroflow.filter(|&current| current != index);
+        }
+        self.free_macroflows.push(index);
+        self.ready.retain(|&ready| ready != index);
+    }
+
+    /// Closes flows whose owners have forgotten them: those that have not been heard of for `idle` (section 3.1). Says
+    /// which.
+    pub fn expire(&mut self, now: Time, idle: Duration) -> Vec<FlowId> {
+        let forgotten = self
+            .flows
+            .iter()
+            .enumerate()
+            .filter(|(_, flow)| flow.as_ref().is_some_and(|flow| now.since(flow.last_used) >= idle));
+        let forgotten: Vec<FlowId> = forgotten.map(|(index, _)| FlowId(index as u32)).collect();
+        for &flow in &forgotten {
+            self.close(now, flow);
+        }
+        forgotten
     }
 
     /// What is remembered of a destination.
@@ -362,10 +383,19 @@ impl<C: Controller> Manager<C> {
     pub fn on_deadline(&mut self, now: Time) {
         while let Some(index) = self.timers.due(now) {
             let Some(Some(macroflow)) = self.macroflows.get_mut(index as usize) else { continue };
+            if macroflow.ends_at <= now {
+                self.end(index);
+                continue;
+            }
             if macroflow.controller.deadline() <= now {
                 macroflow.controller.on_deadline(now);
             }
-            let deadline = macroflow.controller.deadline();
+            macroflow.grow_old(now);
+            let aging = macroflow.next_halving(now);
+            let deadline = macroflow.controller.deadline().min(macroflow.ends_at).min(aging);
+            if aging < Time::MAX {
+                self.look(now, index);
+            }
             if deadline < Time::MAX {
                 // A deadline in the past would wake us forever at the same instant.
                 self.timers.arm(index, deadline.max(now + Duration::from_nanos(1)));
@@ -374,12 +404,12 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    fn macroflow(&mut self, flow: FlowId) -> Option<(&mut Macroflow<C>, u32)> {
+    pub(crate) fn macroflow(&mut self, flow: FlowId) -> Option<(&mut Macroflow<C>, u32)> {
         let index = self.flows.get(flow.0 as usize)?.as_ref()?.macroflow;
         self.macroflows[index as usize].as_mut().map(|macroflow| (macroflow, index))
     }
 
-    fn wake(&mut self, index: u32) {
+    pub(crate) fn wake(&mut self, index: u32) {
         if let Some(macroflow) = &mut self.macroflows[index as usize] {
             if !std::mem::replace(&mut macroflow.ready, true) {
                 self.ready.push_back(index);

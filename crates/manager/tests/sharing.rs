@@ -68,7 +68,7 @@ fn flows_of_one_macroflow_take_turns_in_one_window() {
     assert_eq!((count(&grants, flows[0]), count(&grants, flows[1])), (5, 5));
     let numbers: Vec<u64> = grants.iter().map(|g| g.number).collect();
     assert_eq!(numbers, (0..10).collect::<Vec<_>>(), "packets are numbered over the macroflow");
-    assert_eq!(manager.query(flows[0]).unwrap().flows, 2);
+    assert_eq!(manager.query(Time::ZERO, flows[0]).unwrap().flows, 2);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_later_flow_to_the_same_destination_starts_with_what_the_first_one_learnt() 
         }
     }
     let second = open(&mut manager, HERE);
-    assert!(manager.query(second).unwrap().window > PACKET * 100);
+    assert!(manager.query(Time::ZERO, second).unwrap().window > PACKET * 100);
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn a_full_window_stops_everything_but_an_urgent_repair() {
     let loss = UpdateLoss { kind: LossKind::Transient, number: 0, recovering: false, repeated: false };
     let lost = Update { lost: PACKET, loss: Some(loss), recovering: true, ..update(3) };
     manager.update(Time::ZERO + RTT, flow, &lost);
-    assert_eq!(manager.query(flow).unwrap().window, PACKET * 5);
-    assert_eq!(manager.query(flow).unwrap().outstanding, PACKET * 6);
+    assert_eq!(manager.query(Time::ZERO, flow).unwrap().window, PACKET * 5);
+    assert_eq!(manager.query(Time::ZERO, flow).unwrap().outstanding, PACKET * 6);
     assert_eq!(manager.grant(Time::ZERO + RTT), None);
     manager.request(Time::ZERO + RTT, flow, true);
     assert!(manager.grant(Time::ZERO + RTT).is_some());
@@ -128,7 +128,7 @@ fn closing_gives_the_flows_bytes_back_to_the_others() {
     send_all(&mut manager, Time::ZERO, &flows);
     manager.close(Time::ZERO, flows[0]);
     assert_eq!(send_all(&mut manager, Time::ZERO, &flows[1..]).len(), 5);
-    assert_eq!(manager.query(flows[0]), None);
+    assert_eq!(manager.query(Time::ZERO, flows[0]), None);
 }
 
 proptest! {
@@ -150,10 +150,10 @@ proptest! {
                 (2, Some(flow)) => manager.request(now, flow, flag),
                 (3, _) => {
                     if let Some(grant) = manager.grant(now) {
-                        let before = manager.query(grant.flow).unwrap();
+                        let before = manager.query(Time::ZERO, grant.flow).unwrap();
                         prop_assert!(grant.bytes <= PACKET);
                         manager.notify(now, grant.flow, if flag { Bytes::ZERO } else { grant.bytes });
-                        prop_assert!(manager.query(grant.flow).unwrap().outstanding <= before.outstanding + PACKET);
+                        prop_assert!(manager.query(Time::ZERO, grant.flow).unwrap().outstanding <= before.outstanding + PACKET);
                     }
                 }
                 (4, Some(flow)) => {
@@ -219,7 +219,8 @@ fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that
 
 #[test]
 fn flows_with_weights_have_their_shares() {
-    let sharing = Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin };
+    let sharing =
+        Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin, ..Sharing::default() };
     let mut manager = Manager::new(sharing);
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE), open(&mut manager, HERE)];
     manager.share(flows[1], Share { weight: 3.0, class: None });

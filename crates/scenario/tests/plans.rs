@@ -63,7 +63,8 @@ fn flows_share_a_macroflow_by_the_weights_of_their_traffic() {
         Sender::Ours { sharing, .. } => sharing,
         Sender::Kernel { .. } => unreachable!(),
     };
-    let together = Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin };
+    let together =
+        Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin, ..Sharing::default() };
     assert_eq!(sharing(&plan.schemes[plan.flows[0].scheme]), together);
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{Faults, Pair, controller, pattern};
 use proptest::prelude::*;
 use rampmeter_transport::{CloseReason, Config, Recovery};
-use rampmeter_units::{Bytes, Duration};
+use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -152,9 +152,9 @@ fn a_new_controller_takes_over_in_the_middle() {
             let (now, id) = (pair.now, pair.ends[0].connection.unwrap());
             let sender = &mut pair.ends[0].endpoint;
             let flow = sender.flow(id).unwrap();
-            let outstanding = sender.manager().query(flow).unwrap().outstanding;
+            let outstanding = sender.manager().query(Time::ZERO, flow).unwrap().outstanding;
             sender.replace_controller(now, id, controller(second, 8));
-            assert_eq!(sender.manager().query(flow).unwrap().outstanding, outstanding);
+            assert_eq!(sender.manager().query(Time::ZERO, flow).unwrap().outstanding, outstanding);
             assert!(pair.run(HOUR), "{first} to {second}: {:?}", pair.ends[0].endpoint);
             assert!(pair.ends[1].read == data, "{first} to {second}");
         }

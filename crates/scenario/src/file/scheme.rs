@@ -99,5 +99,5 @@ fn sharing(section: &Section<'_>) -> Result<Sharing, ScenarioError> {
     let schedulings = [("in-turn", Scheduling::InTurn), ("round-robin", Scheduling::RoundRobin)];
     let advice = "use \"round-robin\" (by weight) or \"in-turn\"";
     let scheduling = section.get("scheduler").map_or(Ok(usual), |item| item.one_of(&schedulings, advice))?;
-    Ok(Sharing { grouping, scheduling })
+    Ok(Sharing { grouping, scheduling, ..Sharing::default() })
 }

@@ -1,0 +1,195 @@
+//! What flows that know little of their packets get from the manager: growth by reports, aging, word of their shares.
+
+use rampmeter_control::cm::{Cm, Config};
+use rampmeter_control::{Algorithm, LossKind};
+use rampmeter_manager::{
+    Destination, FlowId, Grouping, HalfLife, Manager, Report, Scheduling, Share, Sharing, Thresholds,
+};
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+const PACKET: Bytes = Bytes::new(1000);
+const RTT: Duration = Duration::from_millis(100);
+const HERE: Destination = Destination(1);
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+fn cm() -> Cm {
+    Cm::new(&Config { initial_window: 4, ..Config::default() }, Stream::from_seed(1))
+}
+
+fn manager() -> Manager<Cm> {
+    let (grouping, scheduling) = (Grouping::PerDestination, Scheduling::RoundRobin);
+    Manager::new(Sharing { grouping, scheduling, half_life: HalfLife::MinRtt })
+}
+
+fn open(manager: &mut Manager<Cm>) -> FlowId {
+    let flow = manager.open(Time::ZERO, HERE, cm);
+    manager.on_path(Time::ZERO, flow, PACKET, RTT, RouterFeedback::None);
+    flow
+}
+
+fn received(packets: u64) -> Report {
+    Report { received: PACKET * packets, rtt: Some(RTT), ..Report::default() }
+}
+
+fn lost(packets: u64, kind: LossKind) -> Report {
+    Report { lost: PACKET * packets, kind: Some(kind), ..Report::default() }
+}
+
+/// Sends `packets` without asking, as a synchronous sender does.
+fn send(manager: &mut Manager<Cm>, now: Time, flow: FlowId, packets: u64) {
+    (0..packets).for_each(|_| manager.notify(now, flow, PACKET));
+}
+
+fn window(manager: &Manager<Cm>, flow: FlowId) -> u64 {
+    manager.query(Time::ZERO, flow).unwrap().window.as_u64() / PACKET.as_u64()
+}
+
+#[test]
+fn a_report_opens_the_window_as_the_acknowledgements_of_its_packets_would() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    manager.report(at(100), flow, &received(4));
+    assert_eq!(window(&manager, flow), 8, "slow start");
+}
+
+#[test]
+fn reports_of_one_episode_halve_the_window_once() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    for round in 0..4 {
+        let sent = window(&manager, flow);
+        send(&mut manager, at(round * 100), flow, sent);
+        manager.report(at(round * 100 + 100), flow, &received(sent));
+    }
+    assert_eq!(window(&manager, flow), 64);
+    send(&mut manager, at(400), flow, 64);
+    manager.report(at(500), flow, &lost(1, LossKind::Transient));
+    manager.report(at(510), flow, &lost(1, LossKind::Transient));
+    assert_eq!(window(&manager, flow), 32);
+    send(&mut manager, at(520), flow, 10);
+    manager.report(at(640), flow, &lost(1, LossKind::Ecn));
+    assert_eq!(window(&manager, flow), 16, "packets that left after the first reduction");
+    manager.report(at(2000), flow, &lost(5, LossKind::Persistent));
+    assert_eq!(window(&manager, flow), 1);
+}
+
+#[test]
+fn a_window_of_which_less_than_half_is_used_does_not_grow() {
+    for (used, grown) in [(1, 4), (2, 6)] {
+        let mut manager = manager();
+        let flow = open(&mut manager);
+        send(&mut manager, at(0), flow, used);
+        manager.report(at(100), flow, &received(used));
+        assert_eq!(window(&manager, flow), grown);
+    }
+}
+
+#[test]
+fn a_rate_ages_by_the_least_round_trip_until_something_comes_back() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    manager.request(at(0), flow, false);
+    let before = manager.query(at(0), flow).unwrap().rate;
+    manager.fall_silent(at(100), flow, at(0));
+    let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
+    assert_eq!(rate(&manager, 100), before.scale(0.5));
+    assert_eq!(rate(&manager, 200), before.scale(0.25));
+    // The window does not bind: packets go on leaving, ever further apart.
+    let mut left = Vec::new();
+    for ms in 100..4000 {
+        manager.on_deadline(at(ms));
+        while let Some(grant) = manager.grant(at(ms)) {
+            manager.notify(at(ms), grant.flow, PACKET);
+            manager.request(at(ms), grant.flow, false);
+            left.push(ms);
+        }
+    }
+    assert_eq!(left, [100, 150, 250, 1250, 2250, 3250], "in the end one a second");
+    manager.report(at(4000), flow, &received(1));
+    assert_eq!(window(&manager, flow), 2, "silence for longer than the timer: slow start");
+    assert_eq!(rate(&manager, 5000), Rate::of(PACKET * 2, RTT));
+    manager.fall_silent(at(4100), flow, at(3900));
+    assert_eq!(rate(&manager, 4100), Rate::of(PACKET * 2, RTT), "heard of since it was asked");
+}
+
+#[test]
+fn who_watches_is_told_when_its_share_changes() {
+    let mut manager = manager();
+    let (audio, bulk) = (open(&mut manager), open(&mut manager));
+    manager.watch(at(0), audio, Thresholds::default());
+    send(&mut manager, at(0), audio, 2);
+    send(&mut manager, at(0), bulk, 2);
+    assert_eq!(manager.poll_change(), None);
+    manager.report(at(100), bulk, &received(2));
+    manager.report(at(100), audio, &received(1));
+    let change = manager.poll_change().expect("the window has grown, and only one flow has packets on their way");
+    assert_eq!((change.flow, change.share), (audio, Rate::of(PACKET * 6, RTT)));
+    manager.report(at(120), audio, &received(1));
+    assert_eq!(manager.poll_change(), None, "not so soon again");
+    send(&mut manager, at(200), audio, 1);
+    send(&mut manager, at(200), bulk, 9);
+    manager.report(at(300), bulk, &lost(1, LossKind::Transient));
+    let change = manager.poll_change().unwrap();
+    assert_eq!(change.share, manager.query(at(300), audio).unwrap().share);
+    assert_eq!(change.share, Rate::of(PACKET * 3 / 2, RTT));
+    manager.share(bulk, Share { weight: 3.0, ..Share::default() });
+    assert_eq!(manager.query(at(300), audio).unwrap().share, Rate::of(PACKET * 3 / 4, RTT));
+}
+
+#[test]
+fn a_macroflow_outlives_its_last_flow_by_a_timeout() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    manager.report(at(100), flow, &received(4));
+    manager.close(at(100), flow);
+    let next = manager.open(at(200), HERE, cm);
+    assert_eq!(window(&manager, next), 8, "the same macroflow");
+    manager.close(at(200), next);
+    manager.on_deadline(at(10_000));
+    let later = manager.open(at(10_000), HERE, cm);
+    assert_eq!(window(&manager, later), 0, "another one, whose path is not yet known");
+    manager.assume_path(at(10_000), later, PACKET);
+    assert_eq!(window(&manager, later), 8, "but what the first one learnt is");
+}
+
+#[test]
+fn flows_that_were_forgotten_are_closed() {
+    let mut manager = manager();
+    let (kept, forgotten) = (open(&mut manager), open(&mut manager));
+    send(&mut manager, at(9000), kept, 1);
+    assert_eq!(manager.expire(at(10_000), Duration::from_secs(5)), [forgotten]);
+    assert_eq!(manager.query(at(10_000), forgotten), None);
+    assert_eq!(manager.query(at(10_000), kept).unwrap().flows, 1);
+}
+
+#[test]
+fn a_flow_may_send_before_its_path_was_measured() {
+    let mut manager = manager();
+    let flow = manager.open(Time::ZERO, HERE, cm);
+    assert_eq!(manager.mtu(flow), Bytes::ZERO);
+    manager.assume_path(at(0), flow, PACKET);
+    assert_eq!(manager.mtu(flow), PACKET);
+    manager.request(at(0), flow, false);
+    assert!(manager.grant(at(0)).is_some());
+    manager.notify(at(0), flow, PACKET);
+    assert_eq!(manager.query(at(0), flow).unwrap().rate, Rate::of(PACKET * 4, Duration::from_secs(1)));
+    manager.report(at(50), flow, &Report { rtt: Some(Duration::from_millis(50)), ..received(1) });
+    assert_eq!(manager.query(at(50), flow).unwrap().smoothed_rtt, Duration::from_millis(50));
+}
+
+#[test]
+fn what_did_not_leave_is_taken_back() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    manager.take_back(at(0), flow, PACKET);
+    assert_eq!(manager.query(at(0), flow).unwrap().outstanding, PACKET * 3);
+    manager.take_back(at(0), flow, PACKET * 99);
+    assert_eq!(manager.query(at(0), flow).unwrap().outstanding, Bytes::ZERO);
+}
