@@ -8,6 +8,7 @@
 //! Which flows share a macroflow is a policy, [`Grouping`]: one flow each, as TCP, PCP and VCP are measured by their own
 //! papers, or all flows to a destination, as the CM paper proposes. History is kept per destination either way.
 
+mod agent;
 mod aging;
 mod feedback;
 mod macroflow;
@@ -18,6 +19,7 @@ mod shares;
 mod timers;
 mod trail;
 
+pub use agent::{Agent, AgentConfig, Delivery};
 pub use aging::HalfLife;
 pub use feedback::{Report, Update, UpdateLoss};
 pub use macroflow::Status;

@@ -145,6 +145,11 @@ impl<C: Controller> Macroflow<C> {
         self.packet
     }
 
+    /// The smoothed round-trip time, and the retransmission timeout (RFC 6298).
+    pub(crate) fn round_trip(&self) -> Option<(Duration, Duration)> {
+        self.started.then(|| (self.smoothed_rtt(), self.rtt.timeout(ASSUMED_RTT * 3, Duration::ZERO)))
+    }
+
     fn smoothed_rtt(&self) -> Duration {
         if self.assumed { ASSUMED_RTT } else { self.rtt.smoothed() }
     }

@@ -221,6 +221,12 @@ impl<C: Controller> Manager<C> {
         self.of_flow(flow).map_or(Bytes::ZERO, |(_, macroflow)| macroflow.packet())
     }
 
+    /// The smoothed round-trip time of the flow's path and the retransmission timeout that follows from it; none before
+    /// the path is known.
+    pub fn round_trip(&self, flow: FlowId) -> Option<(Duration, Duration)> {
+        self.of_flow(flow).and_then(|(_, macroflow)| macroflow.round_trip())
+    }
+
     /// Puts another controller in charge of the flow's macroflow, for all flows that share it. Where the handshake is
     /// done the newcomer starts at once, as on a new path of the round-trip time that has been measured; what its
     /// predecessor learnt is remembered as at its end, and what routers told the handshake is not told again.

@@ -17,7 +17,7 @@
 //! Where the paper is silent: data packets are of type 0. The two fields that Figure 11 calls unused are zero unless there
 //! is something to say: that packets had been marked or were missed ([`Response::marked`], [`Response::missed`]), and, where
 //! not all flows fit into one packet, how many there are. Receiver hints (section 3.2.1) are of type 6 and look like a
-//! response, with weights in place of counts. The checksum is the Internet's (RFC 1071), of the whole message without the
+//! response without a last probe, with weights in place of counts. The checksum is the Internet's (RFC 1071), of the whole message without the
 //! payload of data. A probe has four bytes of padding: no answer is longer than its question.
 //!
 //! The version is 2 because [`crate::Packet`]s, which may share a UDP port with these messages, begin with a 1.
@@ -117,7 +117,12 @@ pub enum CmMessage {
     /// Figure 11.
     Response(Box<Response>),
     /// The receiver would like flows to have shares in proportion to these: `[o1:r1, ...]`, section 3.2.1.
-    Hints(Box<[Count]>),
+    Hints {
+        /// The last probe that it got: a stranger does not know it.
+        probe: u32,
+        /// Flows with their weights.
+        weights: Box<[Count]>,
+    },
 }
 
 const RESPONSE: u8 = 5;
@@ -129,7 +134,7 @@ pub fn cm_encoded_len(message: &CmMessage) -> usize {
         CmMessage::Header(CmHeader { kind: CmKind::Probe, .. }) => CM_HEADER_BYTES + PROBE_PADDING,
         CmMessage::Header(_) => CM_HEADER_BYTES,
         CmMessage::Response(response) => RESPONSE_BYTES + response.counts.len() * COUNT_BYTES,
-        CmMessage::Hints(hints) => RESPONSE_BYTES + hints.len() * COUNT_BYTES,
+        CmMessage::Hints { weights, .. } => RESPONSE_BYTES + weights.len() * COUNT_BYTES,
     }
 }
 
@@ -159,7 +164,7 @@ pub fn cm_encode(message: &CmMessage, out: &mut Vec<u8>) {
             let probes = [response.this_probe, response.last_probe];
             counted(RESPONSE, flags, response.flows, probes, &response.counts);
         }
-        CmMessage::Hints(hints) => counted(HINTS, 0, 0, [0; 2], hints),
+        CmMessage::Hints { probe, weights } => counted(HINTS, 0, 0, [*probe, 0], weights),
     }
     let checksum = !sum(&out[start..]);
     out[start + 2..start + 4].copy_from_slice(&checksum.to_be_bytes());
@@ -209,7 +214,7 @@ fn decode_counts(datagram: &[u8]) -> Result<CmMessage, DecodeError> {
     check(datagram)?;
     let counts = rest.chunks_exact(COUNT_BYTES).map(|pair| Count { flow: word(pair), count: word(&pair[4..]) });
     if bytes[0] & 0xf == HINTS {
-        return Ok(CmMessage::Hints(counts.collect()));
+        return Ok(CmMessage::Hints { probe: word(&bytes[8..]), weights: counts.collect() });
     }
     if bytes[1] & !(MARKED | MISSED) != 0 {
         return Err(DecodeError::Field("flag"));
@@ -270,7 +275,9 @@ mod tests {
                 CmMessage::Response(Box::new(Response { this_probe, last_probe, marked, missed, flows, counts }))
             },
         );
-        prop_oneof![header, response, counts().prop_map(|counts| CmMessage::Hints(counts.into()))]
+        let hints =
+            (any::<u32>(), counts()).prop_map(|(probe, weights)| CmMessage::Hints { probe, weights: weights.into() });
+        prop_oneof![header, response, hints]
     }
 
     proptest! {

@@ -1,0 +1,332 @@
+//! Two Congestion Managers and a network between them that loses, copies and delays.
+
+use proptest::prelude::*;
+use rampmeter_control::Algorithm;
+use rampmeter_control::cm::{Cm, Config};
+use rampmeter_manager::{Agent, AgentConfig, Delivery, Destination, FlowId, Grouping, Manager, Scheduling, Sharing};
+use rampmeter_units::{Bytes, Duration, Ecn, Stream, Streams, Time};
+use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count};
+
+const PAYLOAD: usize = 1000;
+const PACKET: Bytes = Bytes::new(1040);
+const ONE_WAY: Duration = Duration::from_millis(50);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn manager() -> Manager<Cm> {
+    Manager::new(Sharing {
+        grouping: Grouping::PerDestination,
+        scheduling: Scheduling::RoundRobin,
+        ..Sharing::default()
+    })
+}
+
+/// What the network does to packets.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weather {
+    loss: f64,
+    copies: f64,
+    /// Packets are late by up to this.
+    jitter: Duration,
+    marks: f64,
+}
+
+struct Network {
+    now: Time,
+    weather: Weather,
+    random: Stream,
+    /// Sorted by time: when, whether for the receiver, what, payload.
+    under_way: Vec<(Time, bool, CmMessage, usize, Ecn)>,
+    sender: Agent<u8>,
+    manager: Manager<Cm>,
+    receiver: Option<Agent<u8>>,
+    /// Flows that always have something to send.
+    flows: Vec<FlowId>,
+    sent: u64,
+    delivered: Vec<Delivery>,
+    /// When data left.
+    left: Vec<Time>,
+}
+
+impl Network {
+    fn new(config: AgentConfig, weather: Weather, seed: u64) -> Self {
+        let streams = Streams::new(seed);
+        Self {
+            now: Time::ZERO,
+            weather,
+            random: streams.stream("network", 0),
+            under_way: Vec::new(),
+            sender: Agent::new(config, streams.stream("sender", 0)),
+            manager: manager(),
+            receiver: Some(Agent::new(config, streams.stream("receiver", 0))),
+            flows: Vec::new(),
+            sent: 0,
+            delivered: Vec::new(),
+            left: Vec::new(),
+        }
+    }
+
+    fn open(&mut self) -> FlowId {
+        let flow = self.manager.open(self.now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
+        self.sender.open(self.now, flow, 1, PACKET, &mut self.manager);
+        self.flows.push(flow);
+        flow
+    }
+
+    fn put(&mut self, to_receiver: bool, message: &CmMessage, payload: usize) {
+        let copies = 1 + usize::from(self.random.uniform() < self.weather.copies);
+        for _ in 0..copies {
+            if self.random.uniform() >= self.weather.loss {
+                let at = self.now + ONE_WAY + self.weather.jitter.scale(self.random.uniform());
+                let marked = payload > 0 && self.random.uniform() < self.weather.marks;
+                let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
+                let place = self.under_way.partition_point(|(other, ..)| *other <= at);
+                self.under_way.insert(place, (at, to_receiver, message.clone(), payload, ecn));
+            }
+        }
+    }
+
+    /// Runs for `span`, a millisecond at a time; data is sent while `sending`.
+    fn run(&mut self, span: Duration, sending: bool) {
+        let end = self.now + span;
+        let mut nobody = manager();
+        while self.now < end {
+            self.now += ms(1);
+            let now = self.now;
+            while self.under_way.first().is_some_and(|(at, ..)| *at <= now) {
+                let (_, to_receiver, message, payload, ecn) = self.under_way.remove(0);
+                if !to_receiver {
+                    self.sender.receive(now, 1, &message, payload, ecn, &mut self.manager);
+                } else if let Some(receiver) = &mut self.receiver {
+                    self.delivered.extend(receiver.receive(now, 0, &message, payload, ecn, &mut nobody));
+                }
+            }
+            self.manager.on_deadline(now);
+            self.sender.on_deadline(now, &mut self.manager);
+            if sending {
+                self.flows.clone().into_iter().for_each(|flow| self.manager.request(now, flow, false));
+                while let Some(grant) = self.manager.grant(now) {
+                    let header = self.sender.send(now, grant.flow, 17, PAYLOAD, &mut self.manager);
+                    self.sent += 1;
+                    self.left.push(now);
+                    if let Some(header) = header {
+                        self.put(true, &CmMessage::Header(header), PAYLOAD);
+                    }
+                    self.manager.request(now, grant.flow, false);
+                }
+            }
+            while let Some((_, message)) = self.sender.poll_transmit() {
+                self.put(true, &message, 0);
+            }
+            while let Some((_, message)) = self.receiver.as_mut().and_then(Agent::poll_transmit) {
+                self.put(false, &message, 0);
+            }
+        }
+    }
+
+    fn window(&self) -> u64 {
+        self.manager.query(self.now, self.flows[0]).unwrap().window.as_u64() / PACKET.as_u64()
+    }
+
+    fn outstanding(&self) -> Bytes {
+        self.manager.query(self.now, self.flows[0]).unwrap().outstanding
+    }
+
+    fn left_between(&self, from: u64, to: u64) -> usize {
+        self.left.iter().filter(|at| (ms(from)..ms(to)).contains(&at.since(Time::ZERO))).count()
+    }
+}
+
+#[test]
+fn the_handshake_takes_place_beside_data_and_then_packets_have_headers() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    network.open();
+    network.run(ms(99), true);
+    assert!(network.sent >= 1, "data does not wait");
+    assert!(network.delivered.is_empty(), "but has no header yet");
+    network.run(ms(901), true);
+    assert!(!network.delivered.is_empty());
+    assert_eq!(network.manager.query(network.now, network.flows[0]).unwrap().min_rtt, ONE_WAY * 2);
+    assert!(network.window() > 60, "slow start: {}", network.window());
+}
+
+#[test]
+fn a_receiver_without_a_congestion_manager_gets_data_at_an_ever_lower_rate() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    network.receiver = None;
+    network.open();
+    network.run(ms(20_000), true);
+    assert!(network.delivered.is_empty());
+    let last = network.left_between(10_000, 20_000);
+    assert!((8..=11).contains(&last), "a packet a second: {last}");
+}
+
+#[test]
+fn the_system_may_say_that_there_is_no_congestion_manager() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    network.receiver = None;
+    network.open();
+    network.run(ms(10), true);
+    network.sender.on_unreachable(network.now, 1);
+    let mut asked = 0;
+    for _ in 0..50 {
+        network.run(ms(100), true);
+        asked += network.under_way.iter().filter(|(_, to_receiver, ..)| *to_receiver).count();
+    }
+    assert_eq!(asked, 0);
+}
+
+#[test]
+fn a_receiver_that_crashed_has_the_sender_begin_anew() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    network.open();
+    network.run(ms(1000), true);
+    network.receiver = Some(Agent::new(AgentConfig::default(), Stream::from_seed(77)));
+    let before = network.delivered.len();
+    network.run(ms(2000), true);
+    assert!(network.delivered.len() > before + 50);
+    network.run(ms(3000), false);
+    assert_eq!(network.outstanding(), Bytes::ZERO, "what was on its way is not waited for");
+}
+
+#[test]
+fn a_sender_that_crashed_is_believed_again() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    network.open();
+    network.run(ms(1000), true);
+    (network.sender, network.manager) = (Agent::new(AgentConfig::default(), Stream::from_seed(77)), manager());
+    network.flows.clear();
+    network.under_way.clear();
+    network.open();
+    let before = network.delivered.len();
+    network.run(ms(1000), true);
+    assert!(network.delivered.len() > before + 50);
+}
+
+#[test]
+fn the_rate_ages_while_the_receiver_is_away_and_comes_back_with_it() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    network.open();
+    network.run(ms(1000), true);
+    network.weather.loss = 1.0;
+    network.run(ms(4000), true);
+    let parts = [1150, 1250, 1350, 1450].map(|from| network.left_between(from, from + 100));
+    assert!(parts.windows(2).all(|pair| pair[1] * 3 <= pair[0] * 2), "{parts:?}");
+    assert!(network.left_between(3000, 5000) <= 3);
+    network.weather.loss = 0.0;
+    network.run(ms(3000), true);
+    assert!(network.left_between(7000, 8000) > 50);
+}
+
+#[test]
+fn the_receivers_hints_are_the_senders_weights() {
+    let mut network = Network::new(AgentConfig::default(), Weather { loss: 0.1, ..Weather::default() }, 1);
+    let flows = [network.open(), network.open()];
+    network.run(ms(1000), true);
+    let names = flows.map(|flow| network.sender.name(flow).unwrap());
+    let hints = [Count { flow: names[0], count: 1 }, Count { flow: names[1], count: 3 }];
+    network.receiver.as_mut().unwrap().hint(0, &hints);
+    network.run(ms(1000), true);
+    network.delivered.clear();
+    network.run(ms(9000), true);
+    let arrived = names.map(|name| network.delivered.iter().filter(|delivery| delivery.flow == name).count() as f64);
+    assert!((2.5..3.5).contains(&(arrived[1] / arrived[0])), "{arrived:?}");
+}
+
+#[test]
+fn marks_and_losses_halve_the_window_and_reordering_does_not() {
+    let windows = [
+        Weather::default(),
+        Weather { jitter: ms(2), ..Weather::default() },
+        Weather { loss: 0.05, ..Weather::default() },
+        Weather { marks: 0.05, ..Weather::default() },
+    ]
+    .map(|weather| {
+        let mut network = Network::new(AgentConfig::default(), weather, 1);
+        network.open();
+        network.run(ms(900), true);
+        network.window()
+    });
+    assert!(windows[1] * 10 >= windows[0] * 5, "{windows:?}");
+    assert!(windows[2] * 3 < windows[0] && windows[3] * 3 < windows[0], "{windows:?}");
+}
+
+#[test]
+fn strangers_change_nothing() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    network.open();
+    network.run(ms(1000), true);
+    let window = network.window();
+    let kinds = [CmKind::Syn, CmKind::SynAck, CmKind::Reset, CmKind::Probe, CmKind::Data];
+    let mut random = Stream::from_seed(3);
+    let mut nobody = manager();
+    for round in 0..10_000u32 {
+        let sequence = random.below(1 << 32) as u32;
+        let header = CmHeader { kind: kinds[round as usize % 5], protocol: 17, sequence, flow: 0 };
+        let message = CmMessage::Header(header);
+        network.sender.receive(network.now, 1, &message, 8, Ecn::Ce, &mut network.manager);
+        network.receiver.as_mut().unwrap().receive(network.now, 0, &message, 8, Ecn::Ce, &mut nobody);
+        let hints = CmMessage::Hints { probe: sequence, weights: [Count { flow: 0, count: 9 }].into() };
+        network.sender.receive(network.now, 1, &hints, 0, Ecn::Ce, &mut network.manager);
+    }
+    assert_eq!(network.window(), window);
+    let mut answers = 0;
+    while network.receiver.as_mut().unwrap().poll_transmit().is_some() {
+        answers += 1;
+    }
+    assert!(answers <= 10_000);
+    while network.sender.poll_transmit().is_some() {}
+    let before = network.delivered.len();
+    network.run(ms(500), true);
+    assert!(network.delivered.len() > before + 50, "the conversation goes on");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn whatever_happens_nothing_stays_outstanding(
+        seed in 0u64..1000,
+        loss in 0.0..0.4f64,
+        copies in 0.0..0.3f64,
+        jitter in 0u64..80,
+        sequenced: bool,
+    ) {
+        let weather = Weather { loss, copies, jitter: ms(jitter), marks: 0.0 };
+        let mut network = Network::new(AgentConfig { sequenced }, weather, seed);
+        network.open();
+        network.open();
+        network.run(ms(5000), true);
+        network.weather = Weather::default();
+        network.run(ms(60_000), false);
+        prop_assert_eq!(network.outstanding(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn no_message_panics(
+        messages in prop::collection::vec((0u8..7, any::<u32>(), 0u32..5, any::<bool>()), 0..200),
+    ) {
+        let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+        network.open();
+        network.run(ms(300), true);
+        for (kind, number, flow, flag) in messages {
+            let counts = vec![Count { flow, count: number }; 3];
+            let header = |kind| CmMessage::Header(CmHeader { kind, protocol: 17, sequence: number, flow });
+            let message = match kind {
+                0 => header(CmKind::Data),
+                1 => header(CmKind::Syn),
+                2 => header(CmKind::SynAck),
+                3 => header(CmKind::Reset),
+                4 => header(CmKind::Probe),
+                5 => CmMessage::Hints { probe: number, weights: counts.into() },
+                _ => CmMessage::Response(Box::new(rampmeter_wire::Response {
+                    this_probe: number, last_probe: number.wrapping_sub(flow), marked: flag, missed: !flag, flows: 3, counts,
+                })),
+            };
+            network.put(flag, &message, 100);
+            network.run(ms(1), true);
+        }
+    }
+}
