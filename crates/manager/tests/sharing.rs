@@ -223,10 +223,10 @@ fn flows_with_weights_have_their_shares() {
         Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin, ..Sharing::default() };
     let mut manager = Manager::new(sharing);
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE), open(&mut manager, HERE)];
-    manager.share(flows[1], Share { weight: 3.0, class: None });
+    manager.share(flows[1], Share { weight: 3.0, ..Share::default() });
     for nonsense in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        manager.share(flows[1], Share { weight: nonsense, class: None });
-        manager.share(flows[1], Share { weight: 1.0, class: Some((1, nonsense)) });
+        manager.share(flows[1], Share { weight: nonsense, ..Share::default() });
+        manager.share(flows[1], Share { class: Some((1, nonsense)), ..Share::default() });
     }
     let mut granted = send_all(&mut manager, Time::ZERO, &flows);
     for _ in 0..100 {
