@@ -32,7 +32,7 @@ impl ServiceCurve {
         Self { m1: rate, d: Duration::ZERO, m2: rate }
     }
 
-    /// Whatever its rate, a packet of `packet` bytes leaves within `delay` (H-FSC section 5; there u_max, d_max and r).
+    /// Whatever its rate, a packet of `packet` bytes leaves within `delay` (H-FSC section 5).
     pub fn within(delay: Duration, packet: Bytes, rate: Rate) -> Self {
         let alone = rate.time_to_send(packet);
         if delay < alone {
@@ -40,6 +40,11 @@ impl ServiceCurve {
         } else {
             Self { m1: Rate::ZERO, d: delay.saturating_sub(alone), m2: rate }
         }
+    }
+
+    /// What a concave curve's first piece gives.
+    pub(super) fn burst(&self) -> Option<Bytes> {
+        Some(self.m1.bytes_in(self.d)).filter(|burst| self.m1 > self.m2 && *burst > Bytes::ZERO)
     }
 
     fn is_convex(&self) -> bool {

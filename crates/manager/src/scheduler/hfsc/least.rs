@@ -41,7 +41,7 @@ impl<K: Ord + Copy> Least<K> {
 
     fn put(&mut self, place: u32, key: Option<Reverse<K>>) {
         self.keys[place as usize] = key;
-        let mut game = (self.keys.len() + place as usize) / 2;
+        let mut game = usize::midpoint(self.keys.len(), place as usize);
         while game > 0 {
             self.play(game);
             game /= 2;
@@ -74,15 +74,12 @@ mod tests {
             let mut least = Least::new();
             let mut known = std::collections::BTreeMap::new();
             for (place, key) in calls {
-                match key {
-                    Some(key) => {
-                        least.set(place, (key, place));
-                        known.insert(place, (key, place));
-                    }
-                    None => {
-                        least.clear(place);
-                        known.remove(&place);
-                    }
+                if let Some(key) = key {
+                    least.set(place, (key, place));
+                    known.insert(place, (key, place));
+                } else {
+                    least.clear(place);
+                    known.remove(&place);
                 }
                 let expected = known.iter().min_by_key(|(_, key)| **key).map(|(place, key)| (*place, *key));
                 prop_assert_eq!(least.first(), expected);

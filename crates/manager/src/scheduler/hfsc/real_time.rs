@@ -15,7 +15,8 @@
 //! - What is owed for longer than [`OWED`] is owed no more: else a flow that came short for an hour would have the whole
 //!   macroflow to itself for as long as it took to make good.
 //!
-//! And one because CM flows don't say how large a packet they ask for: it is taken to be like the flow's last.
+//! And one because CM flows don't say how large a packet they ask for: it is taken to be like the flow's last, the first
+//! one to be what the first piece of a concave curve is for.
 
 use rampmeter_units::{Bytes, Duration, Time};
 
@@ -25,7 +26,7 @@ use super::least::Least;
 /// How late a guarantee may be made good: well above what a macroflow pauses for (round trips, a retransmission timeout).
 const OWED: Duration = Duration::from_secs(1);
 
-/// A packet before a flow has sent one.
+/// The largest packet that a flow is taken to ask for before it has sent one.
 const FIRST_PACKET: Bytes = Bytes::new(1500);
 
 #[derive(Debug)]
@@ -65,9 +66,10 @@ impl RealTime {
             return;
         }
         self.withdraw(place);
-        let fresh = |curve| {
-            let (service, packet, deadline) = (0, FIRST_PACKET, Time::ZERO);
-            Flow { curve, curves: None, service, packet, asked_at: Time::ZERO, deadline, asks: false }
+        let fresh = |curve: ServiceCurve| {
+            let packet = curve.burst().filter(|burst| *burst < FIRST_PACKET).unwrap_or(FIRST_PACKET);
+            let (asked_at, deadline) = (Time::ZERO, Time::ZERO);
+            Flow { curve, curves: None, service: 0, packet, asked_at, deadline, asks: false }
         };
         if self.flows.len() <= place as usize {
             self.flows.resize_with(place as usize + 1, || None);
