@@ -199,6 +199,18 @@ fn silence_earns_nothing() {
 }
 
 #[test]
+fn what_a_flow_had_beyond_its_guarantee_does_not_count_against_it() {
+    let mut link = Link::new(Scheduling::ServiceCurves);
+    let promised = link.flow(1.0, Some(ServiceCurve::linear(kbps(500))), None);
+    link.run(kbps(1000), SECOND * 10);
+    assert_eq!(link.rates(SECOND * 10), [1000]);
+    (0..9).for_each(|_| _ = link.greedy(1.0));
+    link.run(kbps(1000), SECOND);
+    let rates = link.rates(SECOND);
+    assert!(near(&rates[promised..=promised], &[500]), "{rates:?}");
+}
+
+#[test]
 fn unused_leave_costs_nothing() {
     let mut link = Link::new(Scheduling::ServiceCurves);
     let [half, whole] = [link.greedy(1.0), link.greedy(1.0)];
