@@ -1,4 +1,4 @@
-//! Service curves: how much a flow is guaranteed to have been sent after any time of asking (H-FSC sections 2 and 5).
+//! Service curves: how much a flow is guaranteed to have been sent after any time of asking.
 //!
 //! ```text
 //!  bytes |        __..--  slope m2           bytes |          /  slope m2
@@ -32,7 +32,7 @@ impl ServiceCurve {
         Self { m1: rate, d: Duration::ZERO, m2: rate }
     }
 
-    /// Whatever its rate, a packet of `packet` bytes leaves within `delay` (H-FSC section 5).
+    /// Whatever its rate, a packet of `packet` bytes leaves within `delay`.
     pub fn within(delay: Duration, packet: Bytes, rate: Rate) -> Self {
         let alone = rate.time_to_send(packet);
         if delay < alone {
@@ -113,7 +113,7 @@ impl Curves {
         let first = Line::through(now, service, curve.m1);
         let bend = now + curve.d;
         let second = Line::through(bend, first.height(bend), curve.m2);
-        // A flow with a convex curve may have to be served early, lest it want more later than is left (section 4.2).
+        // A flow with a convex curve may have to be served early, lest it want more later than is left.
         Self { curve, pieces: [first, second], eligible: Line::through(now, service, curve.m2) }
     }
 
@@ -121,7 +121,7 @@ impl Curves {
     pub(super) fn resume(&mut self, now: Time, service: Service) {
         let fresh = Self::new(self.curve, now, service);
         if self.curve.is_convex() {
-            // The lesser of two that cross has three pieces; the paper too stays with the old one then.
+            // Deviation: the lesser of two that cross has three pieces; the old one, which promises more, stays.
             if self.pieces[0].height(now).max(self.pieces[1].height(now)) >= service {
                 *self = fresh;
             }

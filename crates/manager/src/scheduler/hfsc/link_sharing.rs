@@ -1,5 +1,5 @@
-//! The link-sharing criterion (H-FSC section 4.3): from the macroflow down, the class and then the flow that has come
-//! the least far in virtual time, which is what it has sent by its weight.
+//! The link-sharing criterion: from the macroflow down, the class and then the flow that has come the least far in virtual
+//! time, which is what it has sent by its weight.
 //!
 //! ```text
 //! node has sent bytes, by either criterion:   v += bytes / weight

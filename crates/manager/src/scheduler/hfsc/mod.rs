@@ -14,7 +14,8 @@
 //! and take turns when late, those without wait. When the rate is back above the sum, they get the rest again after a
 //! second's worth of guarantees has been made good. Nothing here sets a rate, and no turn is ever left unused.
 //!
-//! *Deviations* stand in [`real_time`] and [`link_sharing`]. There are no upper limits, and classes have no guarantees.
+//! *Deviations* stand in `real_time`, `link_sharing` and at `Curves::resume`. There are no upper limits, and classes have
+//! no guarantees.
 
 mod curve;
 mod least;

@@ -1,5 +1,5 @@
-//! The real-time criterion (H-FSC section 4.2): of the flows to which more is due than they had, the one with the
-//! earliest deadline is next, whatever its class.
+//! The real-time criterion: of the flows to which more is due than they had, the one with the earliest deadline is next,
+//! whatever its class.
 //!
 //! ```text
 //! flow asks after a silence:   D(t) = min(D(t), S(t - now) + c)           c: what it had by this criterion

@@ -127,7 +127,7 @@ fn voice_among_nine(scheduling: Scheduling, weight: f64, curve: Option<ServiceCu
 
 #[test]
 fn a_small_flow_has_low_delay_where_round_robin_has_none_to_give() {
-    // Within 8 ms and one packet that has begun (H-FSC section 6): its own takes all of the 8.
+    // Within 8 ms and one packet that has begun (the H-FSC bound): its own takes all of the 8.
     let curve = ServiceCurve::within(MS * 8, PACKET, kbps(320));
     let (rate, delay) = voice_among_nine(Scheduling::ServiceCurves, 1.0, Some(curve));
     assert_eq!(rate, 320);
