@@ -25,6 +25,6 @@ pub use feedback::{Report, Update, UpdateLoss};
 pub use macroflow::Status;
 pub use manager::{Destination, FlowId, Grant, Grouping, MOST_DESTINATIONS, Manager, Share, Sharing};
 pub use rtt::RttEstimator;
-pub use scheduler::Scheduling;
+pub use scheduler::{Scheduling, ServiceCurve};
 pub use shares::{Change, Thresholds};
 pub use timers::Timers;

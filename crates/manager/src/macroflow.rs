@@ -168,7 +168,7 @@ impl<C: Controller> Macroflow<C> {
             let timeout = self.rtt.timeout(Duration::from_secs(1), Duration::ZERO);
             self.controller.on_idle(now, now.since(self.last_sent), timeout);
         }
-        if urgent { self.urgent.push_back(flow) } else { self.scheduler.request(flow) }
+        if urgent { self.urgent.push_back(flow) } else { self.scheduler.request(now, flow) }
     }
 
     pub(crate) fn attempt(&mut self, now: Time) -> Attempt {
@@ -205,7 +205,7 @@ impl<C: Controller> Macroflow<C> {
         }
         let urgent = self.urgent.pop_front();
         let granted = urgent.or_else(|| {
-            self.granted = self.scheduler.next(self.packet);
+            self.granted = self.scheduler.next(now, self.packet);
             self.granted
         });
         granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
@@ -371,6 +371,7 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn share(&mut self, flow: u32, share: Share) {
         self.scheduler.weigh(flow, share.weight);
         self.scheduler.classify(flow, share.class);
+        self.scheduler.guarantee(flow, share.curve);
     }
 
     /// A flow leaves, with bytes of its own still outstanding.

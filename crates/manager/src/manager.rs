@@ -9,7 +9,7 @@ use rampmeter_wire::RouterFeedback;
 
 use crate::aging::HalfLife;
 use crate::macroflow::{Attempt, Macroflow};
-use crate::scheduler::Scheduling;
+use crate::scheduler::{Scheduling, ServiceCurve};
 use crate::shares::{Changes, Watch};
 use crate::timers::Timers;
 
@@ -56,12 +56,14 @@ pub struct Share {
     pub weight: f64,
     /// Its class's number and that class's weight, relative to other classes and to flows without one.
     pub class: Option<(u32, f64)>,
+    /// What it is guaranteed before anything is shared; needs [`Scheduling::ServiceCurves`].
+    pub curve: Option<ServiceCurve>,
 }
 
 impl Default for Share {
     /// Like everybody else's.
     fn default() -> Self {
-        Self { weight: 1.0, class: None }
+        Self { weight: 1.0, class: None, curve: None }
     }
 }
 

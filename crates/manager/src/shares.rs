@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn parts_follow_weights_within_classes_and_among_them() {
         let flow = |weight| Share { weight, ..Share::default() };
-        let within = |class, of, weight| Share { weight, class: Some((class, of)) };
+        let within = |class, of, weight| Share { weight, class: Some((class, of)), ..Share::default() };
         let weights = Weights::of([flow(1.0), within(7, 3.0, 1.0), within(7, 3.0, 2.0)].into_iter());
         assert_eq!(weights.part(flow(1.0), true), 0.25);
         assert_eq!(weights.part(within(7, 3.0, 1.0), true), 0.25);

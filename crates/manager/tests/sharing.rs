@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rampmeter_control::newreno::{Config, NewReno};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 use rampmeter_manager::{
-    Destination, FlowId, Grant, Grouping, Manager, Scheduling, Share, Sharing, Update, UpdateLoss,
+    Destination, FlowId, Grant, Grouping, Manager, Scheduling, ServiceCurve, Share, Sharing, Update, UpdateLoss,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -218,15 +218,22 @@ fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that
 }
 
 #[test]
-fn flows_with_weights_have_their_shares() {
-    let sharing =
-        Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin, ..Sharing::default() };
-    let mut manager = Manager::new(sharing);
+fn flows_with_weights_have_their_shares_whoever_schedules_by_weight() {
+    weights_are_kept(Scheduling::RoundRobin);
+    weights_are_kept(Scheduling::ServiceCurves);
+}
+
+fn together(scheduling: Scheduling) -> Manager<NewReno> {
+    Manager::new(Sharing { grouping: Grouping::PerDestination, scheduling, ..Sharing::default() })
+}
+
+fn weights_are_kept(scheduling: Scheduling) {
+    let mut manager = together(scheduling);
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE), open(&mut manager, HERE)];
-    manager.share(flows[1], Share { weight: 3.0, class: None });
+    manager.share(flows[1], Share { weight: 3.0, ..Share::default() });
     for nonsense in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        manager.share(flows[1], Share { weight: nonsense, class: None });
-        manager.share(flows[1], Share { weight: 1.0, class: Some((1, nonsense)) });
+        manager.share(flows[1], Share { weight: nonsense, ..Share::default() });
+        manager.share(flows[1], Share { class: Some((1, nonsense)), ..Share::default() });
     }
     let mut granted = send_all(&mut manager, Time::ZERO, &flows);
     for _ in 0..100 {
@@ -235,4 +242,29 @@ fn flows_with_weights_have_their_shares() {
     }
     let shares = flows.map(|flow| count(&granted, flow) as f64 / granted.len() as f64);
     assert!(shares.iter().zip([0.2, 0.6, 0.2]).all(|(share, meant)| (share - meant).abs() < 0.01), "{shares:?}");
+}
+
+#[test]
+fn a_flow_with_a_service_curve_is_first_in_the_next_window_and_others_have_the_rest_of_it() {
+    let curve = Some(ServiceCurve::within(RTT, PACKET, Rate::from_bps(100_000)));
+    for (scheduling, place) in [(Scheduling::ServiceCurves, 0), (Scheduling::RoundRobin, 2), (Scheduling::InTurn, 4)] {
+        let mut manager = together(scheduling);
+        let bulk: Vec<FlowId> = (0..4).map(|_| open(&mut manager, HERE)).collect();
+        let voice = open(&mut manager, HERE);
+        manager.share(voice, Share { curve, ..Share::default() });
+        send_all(&mut manager, Time::ZERO, &bulk);
+        let now = Time::ZERO + RTT;
+        manager.request(now, voice, false);
+        manager.update(now, bulk[0], &update(10));
+        let mut granted = Vec::new();
+        while let Some(grant) = manager.grant(now) {
+            manager.notify(now, grant.flow, PACKET);
+            if grant.flow != voice {
+                manager.request(now, grant.flow, false);
+            }
+            granted.push(grant.flow);
+        }
+        assert_eq!(granted.iter().position(|flow| *flow == voice), Some(place), "{scheduling:?}");
+        assert!(granted.len() >= 10 && granted.iter().filter(|flow| **flow == voice).count() == 1);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Add;
 
-use rampmeter_manager::{Share, Sharing};
+use rampmeter_manager::{ServiceCurve, Share, Sharing};
 use rampmeter_router::{AnyConfig, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
@@ -100,7 +100,8 @@ impl Plan {
 
     /// What part of its macroflow a flow is to have.
     pub fn share(&self, flow: &FlowPlan) -> Share {
-        Share { weight: self.traffic[flow.traffic].weight, ..Share::default() }
+        let TrafficPlan { weight, curve, .. } = self.traffic[flow.traffic];
+        Share { weight, curve, ..Share::default() }
     }
 
     /// Stream bytes in a full packet.
@@ -195,6 +196,8 @@ pub struct TrafficPlan {
     pub name: String,
     /// What its flows are to have of their macroflows, relative to other flows there.
     pub weight: f64,
+    /// What each of its flows is guaranteed of its macroflow, where that can be guaranteed.
+    pub curve: Option<ServiceCurve>,
     /// Whether its flows count in the summary.
     pub measured: bool,
 }

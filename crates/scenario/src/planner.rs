@@ -55,7 +55,12 @@ pub(crate) fn plan(
         traffic: file
             .traffic
             .iter()
-            .map(|t| TrafficPlan { name: t.name.clone(), weight: t.weight, measured: t.measured })
+            .map(|t| TrafficPlan {
+                name: t.name.clone(),
+                weight: t.weight,
+                curve: t.curve.map(|(curve, _)| curve),
+                measured: t.measured,
+            })
             .collect(),
         flows,
         meters: file.meters,

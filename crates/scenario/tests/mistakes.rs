@@ -97,6 +97,29 @@ fn macroflows_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn service_curves_that_cannot_be_are_refused() {
+    let hfsc =
+        |text: &str| text.replace("controller = \"newreno\"\n", "controller = \"newreno\"\nscheduler = \"h-fsc\"\n");
+    let with = |curve: &str| GOOD.replace("pairs = \"any\"", &format!("curve = {curve}"));
+    for (curve, advice) in [
+        ("\"1 Mb/s\"", "{ m1 = \"1.6 Mb/s\", d = \"5 ms\", m2 = \"320 kb/s\" }"),
+        ("{ m1 = \"1 Mb/s\", d = \"5 ms\" }", "needs `m2`"),
+        ("{ m1 = \"1 Mb/s\", m2 = \"1 Mb/s\" }", "has `m1` alone; give it both or neither"),
+        ("{ d = \"5 ms\", m2 = \"1 Mb/s\" }", "has `d` alone"),
+        ("{ m2 = \"0 b/s\" }", "more than zero"),
+        ("{ m1 = \"1 Mb/s\", d = 5, m2 = \"1 Mb/s\" }", "one of ns, us, ms, s"),
+        ("{ m1 = \"1 Mb/s\", D = \"5 ms\", m2 = \"1 Mb/s\" }", "has no key `D`"),
+    ] {
+        let message = check(&hfsc(&with(curve))).expect_err(curve).to_string();
+        assert!(message.starts_with("x.toml:54: ") && message.contains(advice), "{curve}: {message}");
+    }
+    let nobody = check(&with("{ m2 = \"1 Mb/s\" }")).unwrap_err().to_string();
+    assert!(nobody.starts_with("x.toml:53: ") && nobody.contains("scheduler = \"h-fsc\""), "{nobody}");
+    assert!(nobody.contains("[scheme.tcp]"), "{nobody}");
+    check(&hfsc(&GOOD.replace("pairs = \"any\"", "pairs = \"any\"\ncurve = { m2 = \"1 Mb/s\" }"))).unwrap();
+}
+
+#[test]
 fn stalls_that_cannot_be_are_refused() {
     for (stalls, advice) in [
         ("every = \"1 s\"", "lasting = \"2 ms\""),

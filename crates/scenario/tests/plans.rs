@@ -1,7 +1,7 @@
 //! What a plan is made of, checked on the scenarios that ship and on small ones.
 
 use rampmeter_control::Registry;
-use rampmeter_manager::{Grouping, Scheduling, Sharing};
+use rampmeter_manager::{Grouping, Scheduling, ServiceCurve, Sharing};
 use rampmeter_scenario::{
     FlowOutcome, Lateness, LinkId, LinkOutcome, NodeId, Outcome, Plan, Scenario, ScenarioError, SchemePlan, Sender,
     Summary, values,
@@ -66,6 +66,24 @@ fn flows_share_a_macroflow_by_the_weights_of_their_traffic() {
     let together =
         Sharing { grouping: Grouping::PerDestination, scheduling: Scheduling::RoundRobin, ..Sharing::default() };
     assert_eq!(sharing(&plan.schemes[plan.flows[0].scheme]), together);
+}
+
+#[test]
+fn flows_are_guaranteed_the_curve_of_their_traffic() {
+    let hfsc = SMALL.replace("\"newreno\"", "\"newreno\"\nmacroflow = \"destination\"\nscheduler = \"h-fsc\"");
+    let promised = |curve: &str| {
+        let plan = plan(&format!("{hfsc}{curve}\narrivals = {{ count = 1 }}"));
+        assert!(
+            matches!(plan.schemes[0].sender, Sender::Ours { sharing, .. } if sharing.scheduling == Scheduling::ServiceCurves)
+        );
+        plan.share(&plan.flows[0]).curve
+    };
+    let [m1, m2] = [1_600_000, 320_000].map(Rate::from_bps);
+    let d = Duration::from_millis(5);
+    let two_pieces = "curve = { m1 = \"1.6 Mb/s\", d = \"5 ms\", m2 = \"320 kb/s\" }";
+    assert_eq!(promised(two_pieces), Some(ServiceCurve { m1, d, m2 }));
+    assert_eq!(promised("curve = { m2 = \"320 kb/s\" }"), Some(ServiceCurve::linear(m2)));
+    assert_eq!(promised(""), None);
 }
 
 fn names(plan: &Plan, from: usize, to: usize) -> Vec<&str> {

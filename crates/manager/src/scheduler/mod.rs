@@ -1,12 +1,15 @@
 //! Whose turn it is among the flows of a macroflow (section 4.6). One scheduler can be put in another's place without
 //! anything else knowing.
 
+mod hfsc;
 mod hrr;
 
 use std::collections::VecDeque;
 
-use rampmeter_units::Bytes;
+use rampmeter_units::{Bytes, Time};
 
+use self::hfsc::Hfsc;
+pub use self::hfsc::ServiceCurve;
 use self::hrr::Hrr;
 
 /// How the flows of a macroflow share it.
@@ -17,6 +20,8 @@ pub enum Scheduling {
     InTurn,
     /// Hierarchical round robin by weights, the CM paper's scheduler.
     RoundRobin,
+    /// Hierarchical fair service curves (H-FSC): guarantees of rate and delay first, then by weights.
+    ServiceCurves,
 }
 
 /// A scheduler: who asks, and who is next.
@@ -24,6 +29,7 @@ pub enum Scheduling {
 pub(crate) enum Scheduler {
     InTurn(VecDeque<u32>),
     RoundRobin(Box<Hrr>),
+    ServiceCurves(Box<Hfsc>),
 }
 
 impl Scheduler {
@@ -31,12 +37,15 @@ impl Scheduler {
         match scheduling {
             Scheduling::InTurn => Self::InTurn(VecDeque::new()),
             Scheduling::RoundRobin => Self::RoundRobin(Box::new(Hrr::new())),
+            Scheduling::ServiceCurves => Self::ServiceCurves(Box::new(Hfsc::new())),
         }
     }
 
     pub(crate) fn join(&mut self, flow: u32) {
-        if let Self::RoundRobin(hrr) = self {
-            hrr.join(flow);
+        match self {
+            Self::InTurn(_) => {}
+            Self::RoundRobin(hrr) => hrr.join(flow),
+            Self::ServiceCurves(hfsc) => hfsc.join(flow),
         }
     }
 
@@ -44,28 +53,41 @@ impl Scheduler {
         match self {
             Self::InTurn(queue) => queue.retain(|&other| other != flow),
             Self::RoundRobin(hrr) => hrr.leave(flow),
+            Self::ServiceCurves(hfsc) => hfsc.leave(flow),
         }
     }
 
     /// The flow's share, where shares are not equal, relative to the others' of its class.
     pub(crate) fn weigh(&mut self, flow: u32, weight: f64) {
-        if let Self::RoundRobin(hrr) = self {
-            hrr.weigh(flow, weight);
+        match self {
+            Self::InTurn(_) => {}
+            Self::RoundRobin(hrr) => hrr.weigh(flow, weight),
+            Self::ServiceCurves(hfsc) => hfsc.weigh(flow, weight),
         }
     }
 
     /// The class that the flow's share is part of, and that class's own.
     pub(crate) fn classify(&mut self, flow: u32, class: Option<(u32, f64)>) {
-        if let Self::RoundRobin(hrr) = self {
-            hrr.classify(flow, class);
+        match self {
+            Self::InTurn(_) => {}
+            Self::RoundRobin(hrr) => hrr.classify(flow, class),
+            Self::ServiceCurves(hfsc) => hfsc.classify(flow, class),
+        }
+    }
+
+    /// What the flow is guaranteed, where there are guarantees.
+    pub(crate) fn guarantee(&mut self, flow: u32, curve: Option<ServiceCurve>) {
+        if let Self::ServiceCurves(hfsc) = self {
+            hfsc.guarantee(flow, curve);
         }
     }
 
     /// The flow, which does not ask yet, has a packet to send.
-    pub(crate) fn request(&mut self, flow: u32) {
+    pub(crate) fn request(&mut self, now: Time, flow: u32) {
         match self {
             Self::InTurn(queue) => queue.push_back(flow),
             Self::RoundRobin(hrr) => hrr.request(flow),
+            Self::ServiceCurves(hfsc) => hfsc.request(now, flow),
         }
     }
 
@@ -73,21 +95,25 @@ impl Scheduler {
         match self {
             Self::InTurn(queue) => queue.is_empty(),
             Self::RoundRobin(hrr) => hrr.is_empty(),
+            Self::ServiceCurves(hfsc) => hfsc.is_empty(),
         }
     }
 
     /// Who may send `packet`; it no longer asks.
-    pub(crate) fn next(&mut self, packet: Bytes) -> Option<u32> {
+    pub(crate) fn next(&mut self, now: Time, packet: Bytes) -> Option<u32> {
         match self {
             Self::InTurn(queue) => queue.pop_front(),
             Self::RoundRobin(hrr) => hrr.next(packet),
+            Self::ServiceCurves(hfsc) => hfsc.next(now),
         }
     }
 
     /// Of the `packet` that it was granted the flow has sent `bytes`.
     pub(crate) fn sent(&mut self, flow: u32, packet: Bytes, bytes: Bytes) {
-        if let Self::RoundRobin(hrr) = self {
-            hrr.sent(flow, packet, bytes);
+        match self {
+            Self::InTurn(_) => {}
+            Self::RoundRobin(hrr) => hrr.sent(flow, packet, bytes),
+            Self::ServiceCurves(hfsc) => hfsc.sent(flow, packet, bytes),
         }
     }
 }

@@ -32,6 +32,11 @@ pub(crate) enum SenderSpec {
 }
 
 impl SchemeSpec {
+    /// Whether its flows can be guaranteed anything.
+    pub(crate) fn guarantees(&self) -> bool {
+        matches!(&self.sender, SenderSpec::Ours { sharing, .. } if sharing.scheduling == Scheduling::ServiceCurves)
+    }
+
     pub(crate) fn read_all(file: &Section<'_>) -> Result<Vec<Self>, ScenarioError> {
         let Some(schemes) = file.get("scheme") else { return Ok(Vec::new()) };
         let read = |item: crate::document::Item<'_>| {
@@ -96,8 +101,12 @@ fn sharing(section: &Section<'_>) -> Result<Sharing, ScenarioError> {
         Grouping::PerFlow => Scheduling::InTurn,
         Grouping::PerDestination => Scheduling::RoundRobin,
     };
-    let schedulings = [("in-turn", Scheduling::InTurn), ("round-robin", Scheduling::RoundRobin)];
-    let advice = "use \"round-robin\" (by weight) or \"in-turn\"";
+    let schedulings = [
+        ("in-turn", Scheduling::InTurn),
+        ("round-robin", Scheduling::RoundRobin),
+        ("h-fsc", Scheduling::ServiceCurves),
+    ];
+    let advice = "use \"round-robin\" (by weight), \"h-fsc\" (by service curve, then by weight) or \"in-turn\"";
     let scheduling = section.get("scheduler").map_or(Ok(usual), |item| item.one_of(&schedulings, advice))?;
     Ok(Sharing { grouping, scheduling, ..Sharing::default() })
 }

@@ -1,8 +1,9 @@
 //! `[[traffic]]`: which hosts send to which, how much and when.
 
+use rampmeter_manager::ServiceCurve;
 use rampmeter_units::{Bytes, Duration, Time};
 
-use super::{File, no_duplicates};
+use super::{File, SchemeSpec, no_duplicates};
 use crate::document::{Item, Section, Source};
 use crate::error::{Problem, ScenarioError};
 
@@ -25,6 +26,8 @@ pub(crate) struct TrafficSpec {
     pub(crate) lasts: Option<Duration>,
     /// Its flows' part of their macroflows, relative to others.
     pub(crate) weight: f64,
+    /// What each of its flows is guaranteed, and the line that says so.
+    pub(crate) curve: Option<(ServiceCurve, usize)>,
     pub(crate) measured: bool,
 }
 
@@ -75,7 +78,9 @@ pub(crate) enum Gaps {
 
 impl TrafficSpec {
     pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self, ScenarioError> {
-        section.keys(&["name", "scheme", "from", "to", "pairs", "size", "arrivals", "lasts", "weight", "measure"])?;
+        section.keys(&[
+            "name", "scheme", "from", "to", "pairs", "size", "arrivals", "lasts", "weight", "curve", "measure",
+        ])?;
         let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
         let section = &section.called(format!("traffic `{name}`"));
         let scheme = section.need("scheme", "scheme = \"tcp\"")?.text()?.to_owned();
@@ -106,8 +111,29 @@ impl TrafficSpec {
             weight: section
                 .get("weight")
                 .map_or(Ok(1.0), |item| item.number(1e-3, 1e3, "a weight from 0.001 to 1000"))?,
+            curve: section.get("curve").map(|item| Ok((curve(&item)?, item.line()))).transpose()?,
             measured: section.get("measure").map_or(Ok(true), |item| item.boolean())?,
         })
+    }
+}
+
+fn curve(item: &Item<'_>) -> Result<ServiceCurve, ScenarioError> {
+    if !item.is_table() {
+        let advice =
+            "say what is guaranteed: { m1 = \"1.6 Mb/s\", d = \"5 ms\", m2 = \"320 kb/s\" }, or { m2 = \"1 Mb/s\" }";
+        return Err(item.error(Problem::impossible("`curve` is not a table", advice)));
+    }
+    let section = item.section("`curve`")?;
+    section.keys(&["m1", "d", "m2"])?;
+    let m2 = section.need("m2", "m2 = \"320 kb/s\"")?.positive()?;
+    match (section.get("m1"), section.get("d")) {
+        (Some(m1), Some(d)) => Ok(ServiceCurve { m1: m1.quantity()?, d: d.positive()?, m2 }),
+        (None, None) => Ok(ServiceCurve::linear(m2)),
+        (Some(alone), None) | (None, Some(alone)) => {
+            let what = format!("`curve` has `{}` alone", alone.key);
+            let advice = "give it both or neither: the curve is `m1` steep for the time `d`, and `m2` from then on";
+            Err(alone.error(Problem::impossible(what, advice)))
+        }
     }
 }
 
@@ -241,6 +267,15 @@ impl File {
             if traffic.pairs == Pairs::Same && counts[0] != counts[1] {
                 let what = format!("there are {} hosts `{from}` and {} hosts `{to}` to pair", counts[0], counts[1]);
                 return wrong(Problem::impossible(what, "give both groups the same count, or use pairs = \"any\""));
+            }
+            // Where schemes are compared, those without h-fsc leave it out of account.
+            if let Some((_, line)) = traffic.curve.filter(|_| !self.schemes.iter().any(SchemeSpec::guarantees)) {
+                let what = format!("traffic `{}` has a `curve`, and no scheme keeps to it", traffic.name);
+                let advice = format!(
+                    "give [scheme.{}] macroflow = \"destination\" and scheduler = \"h-fsc\", or remove it",
+                    traffic.scheme
+                );
+                return Err(source.error(line, Problem::impossible(what, advice)));
             }
             if let Arrivals::Random { pace: Pace::Load(_, of), .. } = &traffic.arrivals {
                 let names = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name));
