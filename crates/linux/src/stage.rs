@@ -104,6 +104,7 @@ impl Account {
             delivered_measured: Bytes::ZERO,
             sent_packets: 0,
             retransmitted_packets: 0,
+            just_below_share: None,
         };
         Self { outcome, wanted: planned.bytes, pending: planned.bytes.is_some() }
     }

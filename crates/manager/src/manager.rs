@@ -195,6 +195,13 @@ impl<C: Controller> Manager<C> {
         }
     }
 
+    /// The flow is to have this weight among its siblings; the rest of its share stays.
+    pub fn weigh(&mut self, flow: FlowId, weight: f64) {
+        if let Some(share) = self.of_flow(flow).map(|(f, _)| f.share) {
+            self.share(flow, Share { weight, ..share });
+        }
+    }
+
     /// The flow's handshake is done: its path has this round-trip time and takes packets of up to `packet` bytes.
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
         let Some((macroflow, _)) = self.macroflow(flow) else { return };

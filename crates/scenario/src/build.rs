@@ -3,7 +3,7 @@
 
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, Registry};
-use rampmeter_manager::Sharing;
+use rampmeter_manager::{AgentConfig, Sharing};
 use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Streams, Time};
@@ -45,15 +45,16 @@ pub struct Scheme {
     /// Its connections' settings.
     pub config: Config,
     sharing: Sharing,
+    agent: AgentConfig,
     controller: Factory,
 }
 
 impl Scheme {
     /// The scheme that `plan` describes; `None` if it is the operating system's TCP.
     pub fn of(plan: &SchemePlan, registry: &Registry) -> Result<Option<Self>, WorldError> {
-        let Sender::Ours { controller, settings, transport, sharing } = &plan.sender else { return Ok(None) };
+        let Sender::Ours { controller, settings, transport, sharing, agent } = &plan.sender else { return Ok(None) };
         let controller = registry.factory(controller, settings)?;
-        Ok(Some(Self { config: transport.clone(), sharing: *sharing, controller }))
+        Ok(Some(Self { config: transport.clone(), sharing: *sharing, agent: *agent, controller }))
     }
 
     /// The endpoint of `node`. `number` tells it from the run's other endpoints.
@@ -63,6 +64,7 @@ impl Scheme {
             most_connections: MOST_CONNECTIONS,
             most_half_open: MOST_CONNECTIONS,
             sharing: self.sharing,
+            agent: self.agent,
             clock: node.clock,
         };
         let (streams, controller) = (Streams::new(seed), self.controller.clone());

@@ -6,6 +6,7 @@
 //!
 //! Nothing here moves a packet or reads a clock. `docs/scenario.md` explains the format.
 
+mod audio;
 mod axis;
 mod build;
 mod document;
@@ -18,20 +19,24 @@ mod planner;
 mod point;
 mod routes;
 mod scenario;
+mod sources;
 mod stalls;
 mod summary;
 mod world;
 
+pub use audio::LayeredAudio;
 pub use axis::{Axis, values};
 pub use build::Scheme;
 pub use error::{Known, Problem, ScenarioError};
 pub use outcome::{FlowOutcome, FlowSample, Lateness, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
-    Change, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender, TrafficPlan, payload,
+    Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender, TrafficPlan,
+    payload,
 };
 pub use point::Point;
 pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;
+pub use sources::{SourceOutcome, Sources};
 pub use stalls::{Stalling, Stalls};
 pub use summary::{FlowSummary, LinkSummary, Summary};
 pub use world::{World, WorldError};

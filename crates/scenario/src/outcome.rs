@@ -34,7 +34,7 @@ pub struct Lateness {
 }
 
 /// What became of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowOutcome {
     /// Its place in [`crate::Plan::flows`].
     pub flow: usize,
@@ -54,6 +54,8 @@ pub struct FlowOutcome {
     pub sent_packets: u64,
     /// Packets that repeated stream bytes.
     pub retransmitted_packets: u64,
+    /// Of layered audio: the part of its time in the encoding just below its mean share of the macroflow.
+    pub just_below_share: Option<f64>,
 }
 
 impl FlowOutcome {

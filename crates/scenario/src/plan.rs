@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Add;
 
-use rampmeter_manager::{ServiceCurve, Share, Sharing};
+use rampmeter_manager::{AgentConfig, ServiceCurve, Share, Sharing};
 use rampmeter_router::{AnyConfig, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
@@ -100,8 +100,8 @@ impl Plan {
 
     /// What part of its macroflow a flow is to have.
     pub fn share(&self, flow: &FlowPlan) -> Share {
-        let TrafficPlan { weight, curve, .. } = self.traffic[flow.traffic];
-        Share { weight, curve, ..Share::default() }
+        let traffic = &self.traffic[flow.traffic];
+        Share { weight: traffic.weight, curve: traffic.curve, ..Share::default() }
     }
 
     /// Stream bytes in a full packet.
@@ -181,6 +181,8 @@ pub enum Sender {
         transport: rampmeter_transport::Config,
         /// How its flows share congestion control.
         sharing: Sharing,
+        /// How its flows of datagrams get feedback.
+        agent: AgentConfig,
     },
     /// The operating system's TCP, in worlds that have one.
     Kernel {
@@ -198,8 +200,19 @@ pub struct TrafficPlan {
     pub weight: f64,
     /// What each of its flows is guaranteed of its macroflow, where that can be guaranteed.
     pub curve: Option<ServiceCurve>,
+    /// Datagrams instead of a stream.
+    pub datagrams: Option<DatagramPlan>,
     /// Whether its flows count in the summary.
     pub measured: bool,
+}
+
+/// Flows of datagrams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatagramPlan {
+    /// Bytes of each datagram.
+    pub size: Bytes,
+    /// The encodings of a layered audio stream, from the lowest to the highest; none send as much as they may.
+    pub encodings: Vec<Rate>,
 }
 
 /// A flow.

@@ -59,6 +59,7 @@ pub(crate) fn plan(
                 name: t.name.clone(),
                 weight: t.weight,
                 curve: t.curve.map(|(curve, _)| curve),
+                datagrams: t.datagrams.clone(),
                 measured: t.measured,
             })
             .collect(),
@@ -75,7 +76,7 @@ fn scheme(
 ) -> Result<SchemePlan, ScenarioError> {
     let sender = match &spec.sender {
         SenderSpec::Kernel { algorithm } => Sender::Kernel { algorithm: algorithm.clone() },
-        SenderSpec::Ours { controller, line, settings, transport, sharing } => {
+        SenderSpec::Ours { controller, line, settings, transport, sharing, agent } => {
             controllers.factory(controller, &settings.table).map_err(|error| match error {
                 ControllerError::Unknown { .. } => source.error(*line, error),
                 ControllerError::Settings { .. } => source.error(settings.line_of(&error.to_string()), error),
@@ -83,7 +84,7 @@ fn scheme(
             let config = Transport::read(&transport.table, packet)
                 .map_err(|reason| source.error(transport.line_of(&reason), Problem::Transport(reason)))?;
             let (controller, settings) = (controller.clone(), settings.table.clone());
-            Sender::Ours { controller, settings, transport: config, sharing: *sharing }
+            Sender::Ours { controller, settings, transport: config, sharing: *sharing, agent: *agent }
         }
     };
     Ok(SchemePlan { name: spec.name.clone(), sender })

@@ -51,6 +51,9 @@ pub struct FlowSummary {
     pub goodput_jain: Option<f64>,
     /// The largest of them over the smallest.
     pub goodput_spread: Option<f64>,
+    /// Layered audio: the part of its time in the encoding just below its mean share of the macroflow; mean over streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub just_below_share: Option<f64>,
 }
 
 /// A measured link between `warmup` and `duration`.
@@ -127,6 +130,8 @@ impl FlowSummary {
                 of_transfers.extend(goodput);
             }
         }
+        let measured = outcome.flows.iter().filter(|result| plan.traffic[result.traffic].measured);
+        let just_below: Vec<f64> = measured.filter_map(|result| result.just_below_share).collect();
         responses.sort_by(f64::total_cmp);
         let goodputs = if of_long_lived.is_empty() { of_transfers } else { of_long_lived };
         let weighted: Vec<f64> = goodputs.iter().map(|(bps, weight)| bps / weight).collect();
@@ -141,6 +146,7 @@ impl FlowSummary {
             goodput_mean_bps: mean(&goodputs),
             goodput_jain: jain(&weighted),
             goodput_spread: spread(&weighted),
+            just_below_share: mean(&just_below),
         }
     }
 }

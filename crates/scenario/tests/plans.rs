@@ -297,6 +297,7 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
         delivered_measured: Bytes::ZERO,
         sent_packets: 1,
         retransmitted_packets: 0,
+        just_below_share: None,
     };
     let counts = rampmeter_router::Counts { offered: 200, dropped: 2, marked: 1, ..Default::default() };
     let queue =
@@ -349,6 +350,7 @@ fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
         delivered_measured: Bytes::new(megabytes * 1_000_000),
         sent_packets: 1,
         retransmitted_packets: 0,
+        just_below_share: None,
     };
     let outcome = Outcome { flows: vec![outcome(0, 9), outcome(1, 27)], ..Outcome::default() };
     let flows = Summary::of(&plan, &outcome, "simulated", 0.0).flows;

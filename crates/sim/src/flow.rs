@@ -1,6 +1,8 @@
 //! A flow's application, both ends: the sender writes its bytes and ends its stream, the receiver takes what arrives at
 //! once and ends its own stream when all has come.
 
+use rampmeter_manager::FlowId;
+use rampmeter_scenario::SourceOutcome;
 use rampmeter_transport::{ConnectionId, Statistics};
 use rampmeter_units::{Bytes, Duration};
 
@@ -16,9 +18,11 @@ pub(crate) struct Flow {
     pub(crate) path: PathId,
     /// The connection's name at the sender.
     pub(crate) opened: Option<ConnectionId>,
-    /// The same at the receiver.
+    /// The connection's name at the receiver.
     pub(crate) accepted: Option<ConnectionId>,
-    /// Stream bytes the receiver's application has taken.
+    /// The flow's name at the sender's manager, if it sends datagrams.
+    pub(crate) datagrams: Option<FlowId>,
+    /// Bytes the receiver's application has taken.
     pub(crate) delivered: Bytes,
     /// Of these, what it had at the end of the warm-up, later what it took while flows were measured.
     pub(crate) delivered_measured: Bytes,
@@ -28,6 +32,8 @@ pub(crate) struct Flow {
     pub(crate) pending: bool,
     /// What the sender's connection has counted, once it is over.
     pub(crate) statistics: Statistics,
+    /// What its source of datagrams has come to.
+    pub(crate) source: SourceOutcome,
 }
 
 impl Flow {
@@ -37,12 +43,14 @@ impl Flow {
             receiver,
             path,
             opened: None,
+            datagrams: None,
             accepted: None,
             delivered: Bytes::ZERO,
             delivered_measured: Bytes::ZERO,
             response: None,
             pending: false,
             statistics: Statistics::default(),
+            source: SourceOutcome::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rampmeter_control::AnyController;
-use rampmeter_scenario::Stalling;
+use rampmeter_scenario::{Sources, Stalling};
 use rampmeter_transport::{Config, ConnectionId, Endpoint};
 use rampmeter_units::Time;
 
@@ -14,6 +14,10 @@ pub(crate) struct Host {
     pub(crate) endpoint: Endpoint<AnyController, PathId>,
     /// For the connections it opens.
     pub(crate) config: Config,
+    /// What sends datagrams from here.
+    pub(crate) sources: Sources,
+    /// A flow of datagrams to or from here: whose packets its Congestion Manager's own count as.
+    pub(crate) datagram_flow: u32,
     /// The flow of each connection, by the connection's index.
     flow_of: Vec<u32>,
     stalling: Option<Stalling>,
@@ -30,6 +34,8 @@ impl Host {
         Self {
             endpoint,
             config,
+            sources: Sources::default(),
+            datagram_flow: u32::MAX,
             flow_of: Vec::new(),
             stalling,
             untaken: VecDeque::new(),
@@ -41,6 +47,16 @@ impl Host {
     /// When the stall ends that it is in; none if it is awake.
     pub(crate) fn stalled_until(&mut self, now: Time) -> Option<Time> {
         self.stalling.as_mut()?.until(now)
+    }
+
+    /// Whether datagrams have left from here or come here.
+    pub(crate) fn has_datagrams(&self) -> bool {
+        self.datagram_flow != u32::MAX
+    }
+
+    /// When it next has something to do.
+    pub(crate) fn deadline(&self) -> Time {
+        self.endpoint.deadline().min(self.sources.deadline())
     }
 
     pub(crate) fn flow(&self, connection: ConnectionId) -> u32 {

@@ -3,6 +3,7 @@
 use rampmeter_scenario::{FlowOutcome, FlowSample, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series};
 use rampmeter_units::Time;
 
+use crate::host::Host;
 use crate::simulation::Simulation;
 
 #[derive(Debug)]
@@ -54,20 +55,23 @@ impl Simulation<'_> {
             self.meters.series.links.push(LinkSample::of(id, &mut self.links[id.0], at));
         }
         for (index, flow) in self.flows.iter().enumerate() {
-            let Some(connection) = flow.opened.filter(|_| self.plan.traffic[self.plan.flows[index].traffic].measured)
-            else {
+            if !self.plan.traffic[self.plan.flows[index].traffic].measured {
                 continue;
-            };
+            }
             let endpoint = &self.hosts[flow.sender as usize].endpoint;
-            let Some(controller) = endpoint.flow(connection).and_then(|flow| endpoint.manager().controller(flow))
-            else {
-                continue;
-            };
+            let name = flow.datagrams.or_else(|| endpoint.flow(flow.opened?));
+            let Some(controller) = name.and_then(|name| endpoint.manager().controller(name)) else { continue };
             self.meters.series.flows.push(FlowSample::of(at, index, controller, flow.delivered));
         }
     }
 
-    pub(crate) fn outcome(self) -> Outcome {
+    pub(crate) fn outcome(mut self) -> Outcome {
+        for flow in &mut self.flows {
+            let Host { sources, endpoint, .. } = &mut self.hosts[flow.sender as usize];
+            if let Some(datagrams) = flow.datagrams {
+                flow.source = sources.outcome(Time::ZERO + self.plan.duration, datagrams, endpoint);
+            }
+        }
         let flows = self.flows.iter().zip(&self.plan.flows).enumerate().map(|(index, (flow, plan))| {
             let endpoint = &self.hosts[flow.sender as usize].endpoint;
             let living = flow.opened.and_then(|connection| endpoint.connection(connection));
@@ -80,8 +84,9 @@ impl Simulation<'_> {
                 response: flow.response,
                 delivered: flow.delivered,
                 delivered_measured: flow.delivered_measured,
-                sent_packets: statistics.data_packets,
+                sent_packets: statistics.data_packets + flow.source.sent,
                 retransmitted_packets: statistics.retransmitted,
+                just_below_share: flow.source.just_below_share,
             }
         });
         Outcome {

@@ -5,10 +5,11 @@
 //! boxes of packets that have arrived for those to come.
 
 use rampmeter_router::Parcel;
-use rampmeter_transport::Transmit;
+use rampmeter_transport::{Message, Transmit};
 use rampmeter_units::{Bytes, Ecn};
 use rampmeter_wire::{
-    Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Receipt, RouterFeedback, Sack, UDP_BYTES, encoded_len,
+    CmHeader, CmKind, CmMessage, Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Receipt, RouterFeedback, Sack, UDP_BYTES,
+    cm_encoded_len, encoded_len,
 };
 
 use crate::paths::{HopId, PathId, is_forward};
@@ -45,6 +46,15 @@ pub(crate) struct Travelling {
 const FIN: u8 = 1;
 const PING: u8 = 2;
 
+/// [`Travelling::kind`] of data for a Congestion Manager, beyond those of [`Kind`].
+const CM_DATA: u8 = 16;
+
+/// The same of its other messages.
+const CM_MESSAGE: u8 = 17;
+
+/// The same of a datagram without a header.
+const BARE: u8 = 18;
+
 /// Of the header, what only some packets have.
 #[derive(Debug, Default)]
 struct Options {
@@ -52,6 +62,7 @@ struct Options {
     sacks: List<Sack, MAX_SACKS>,
     feedback: RouterFeedback,
     echoed_feedback: RouterFeedback,
+    message: Option<CmMessage>,
 }
 
 impl Travelling {
@@ -94,9 +105,41 @@ impl Travelling {
         };
         match self.options.as_deref() {
             None => plain,
-            Some(&Options { receipts, sacks, feedback, echoed_feedback }) => {
+            Some(&Options { receipts, sacks, feedback, echoed_feedback, .. }) => {
                 Packet { receipts, sacks, feedback, echoed_feedback, ..plain }
             }
+        }
+    }
+}
+
+/// What a packet is to its host.
+pub(crate) enum Content {
+    /// A connection's.
+    Segment(Packet),
+    /// A Congestion Manager's.
+    Message(CmMessage),
+    /// A datagram of a sender that does not know of ours.
+    Bare,
+}
+
+impl Travelling {
+    /// Bytes behind its header.
+    pub(crate) fn payload(&self) -> usize {
+        usize::from(self.payload)
+    }
+
+    /// What it is. Its message is taken out of it.
+    pub(crate) fn take_content(&mut self) -> Content {
+        match self.kind {
+            CM_DATA => Content::Message(CmMessage::Header(CmHeader {
+                kind: CmKind::Data,
+                protocol: self.window as u8,
+                sequence: self.sequence,
+                flow: self.connection,
+            })),
+            CM_MESSAGE => self.options.as_mut().and_then(|o| o.message.take()).map_or(Content::Bare, Content::Message),
+            BARE => Content::Bare,
+            _ => Content::Segment(self.header()),
         }
     }
 }
@@ -159,6 +202,38 @@ impl Pool {
             kind: header.kind as u8,
             ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
             ecn: ecn.bits(),
+        }
+    }
+
+    /// The packet of `message`, of `flow`, about to leave from `hop`.
+    pub(crate) fn message(&mut self, message: Message<PathId>, flow: u32, hop: HopId) -> Travelling {
+        let header = message.data().copied();
+        let len = message.message.as_ref().map_or(0, cm_encoded_len);
+        let kind = match (header, &message.message) {
+            (Some(_), _) => CM_DATA,
+            (None, Some(_)) => CM_MESSAGE,
+            (None, None) => BARE,
+        };
+        let options = message.message.filter(|_| kind == CM_MESSAGE).map(|message| {
+            let mut options = self.0.pop().unwrap_or_default();
+            *options = Options { message: Some(message), ..Options::default() };
+            options
+        });
+        Travelling {
+            hop,
+            options,
+            path: message.to,
+            flow,
+            bytes: (len + usize::from(message.payload) + UDP_BYTES) as u32,
+            connection: header.map_or(0, |header| header.flow),
+            number: 0,
+            sequence: header.map_or(0, |header| header.sequence),
+            acknowledgement: 0,
+            window: header.map_or(0, |header| header.protocol.into()),
+            payload: message.payload,
+            kind,
+            ends: 0,
+            ecn: message.ecn.bits(),
         }
     }
 

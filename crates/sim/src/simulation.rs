@@ -14,7 +14,7 @@ use crate::agenda::{Actor, Agenda};
 use crate::flow::Flow;
 use crate::host::Host;
 use crate::meters::Meters;
-use crate::packet::{Pool, Travelling};
+use crate::packet::{Content, Pool, Travelling};
 use crate::paths::{Hop, Paths, is_forward, reverse};
 use crate::timetable::{Entry, Timetable};
 
@@ -96,14 +96,15 @@ impl Simulation<'_> {
             this.taking_from = now + TAKING;
             self.take(now, host, packet);
         }
-        let endpoint = &mut self.hosts[host as usize].endpoint;
-        if endpoint.deadline() <= now {
-            endpoint.on_deadline(now);
+        let this = &mut self.hosts[host as usize];
+        if this.deadline() <= now {
+            this.endpoint.on_deadline(now);
+            this.sources.serve(now, &mut this.endpoint);
             self.attend(now, host, None);
         }
         let this = &self.hosts[host as usize];
         let taking = if this.untaken.is_empty() { Time::MAX } else { this.taking_from };
-        this.endpoint.deadline().min(taking)
+        this.deadline().min(taking)
     }
 
     fn happen(&mut self, now: Time, entry: Entry) {
@@ -128,6 +129,15 @@ impl Simulation<'_> {
         let flow = &mut self.flows[index as usize];
         let planned = &self.plan.flows[index as usize];
         let host = &mut self.hosts[flow.sender as usize];
+        if let Some(datagrams) = &self.plan.traffic[planned.traffic].datagrams {
+            let (share, path, sender, receiver) = (self.plan.share(planned), flow.path, flow.sender, flow.receiver);
+            let Host { sources, endpoint, config, .. } = host;
+            let place = index as usize;
+            flow.datagrams = Some(sources.start(now, place, datagrams, share, path, config, endpoint));
+            host.datagram_flow = index;
+            self.hosts[receiver as usize].datagram_flow = index;
+            return self.attend(now, sender, None);
+        }
         let opened = host.endpoint.open(now, flow.path, &host.config);
         flow.opened = opened;
         let Some(connection) = opened else { return };
@@ -145,6 +155,11 @@ impl Simulation<'_> {
 
     fn stop(&mut self, now: Time, index: u32) {
         let flow = &mut self.flows[index as usize];
+        if let Some(datagrams) = flow.datagrams.take() {
+            let Host { sources, endpoint, .. } = &mut self.hosts[flow.sender as usize];
+            flow.source = sources.stop(now, datagrams, endpoint);
+            return;
+        }
         let Some(connection) = flow.opened else { return };
         self.pending -= usize::from(std::mem::take(&mut flow.pending));
         let sender = flow.sender;
@@ -180,12 +195,22 @@ impl Simulation<'_> {
         }
     }
 
-    fn take(&mut self, now: Time, host: u32, packet: Travelling) {
-        let (flow, header) = (packet.flow, packet.header());
+    fn take(&mut self, now: Time, host: u32, mut packet: Travelling) {
+        let (flow, from, payload) = (packet.flow, reverse(packet.path), packet.payload());
         let endpoint = &mut self.hosts[host as usize].endpoint;
-        endpoint.receive(now, reverse(packet.path), &header, packet.ecn(), now);
-        let to_receiver = is_forward(packet.path) && packet.has_stream();
-        self.data_packets += u64::from(packet.has_payload());
+        let delivered = match packet.take_content() {
+            Content::Segment(header) => {
+                endpoint.receive(now, from, &header, packet.ecn(), now);
+                false
+            }
+            Content::Message(message) => endpoint.receive_message(now, from, &message, payload, packet.ecn()).is_some(),
+            Content::Bare => true,
+        };
+        if delivered {
+            self.flows[flow as usize].delivered += Bytes::new(payload as u64);
+        }
+        let to_receiver = is_forward(packet.path) && packet.has_stream() && !delivered;
+        self.data_packets += u64::from(payload > 0);
         self.pool.take_back(packet);
         self.drain_events(host, flow);
         if to_receiver {
@@ -223,6 +248,10 @@ impl Simulation<'_> {
             this.held_back = true;
             return self.agenda.wake(self.links.len() as Actor + host, end);
         }
+        if this.has_datagrams() {
+            this.sources.serve(now, &mut this.endpoint);
+            self.send_messages(now, host);
+        }
         while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
             let this = &mut self.hosts[host as usize];
             // An accepter's first packet answers the packet that made it.
@@ -234,8 +263,23 @@ impl Simulation<'_> {
             let packet = self.pool.packet(&transmit, flow, hop);
             self.hand_on(now, packet);
         }
-        let deadline = self.hosts[host as usize].endpoint.deadline();
+        if self.hosts[host as usize].has_datagrams() {
+            self.send_messages(now, host);
+        }
+        let deadline = self.hosts[host as usize].deadline();
         self.agenda.wake(self.links.len() as Actor + host, deadline);
+    }
+
+    /// Sends what a host's Congestion Manager has to say, and its datagrams.
+    fn send_messages(&mut self, now: Time, host: u32) {
+        while let Some(message) = self.hosts[host as usize].endpoint.poll_message() {
+            let this = &self.hosts[host as usize];
+            let known = message.flow.and_then(|flow| this.sources.flow(flow));
+            let flow = known.map_or(this.datagram_flow, |flow| flow as u32);
+            let hop = self.paths.start(message.to);
+            let packet = self.pool.message(message, flow, hop);
+            self.hand_on(now, packet);
+        }
     }
 
     fn drain_events(&mut self, host: u32, answering: u32) {

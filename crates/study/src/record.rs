@@ -25,7 +25,7 @@ pub(crate) struct Record {
 
 /// Flow, traffic, scheme, start, response, delivered, of these while measured, packets sent, of these repetitions.
 #[derive(Debug, Serialize, Deserialize)]
-struct Flow(usize, usize, usize, u64, Option<u64>, u64, u64, u64, u64);
+struct Flow(usize, usize, usize, u64, Option<u64>, u64, u64, u64, u64, Option<f64>);
 
 /// Time, link, packets and bytes waiting, bytes transmitted.
 #[derive(Debug, Serialize, Deserialize)]
@@ -91,13 +91,14 @@ impl From<&FlowOutcome> for Flow {
         let response = f.response.map(Duration::as_nanos);
         let (delivered, measured) = (f.delivered.as_u64(), f.delivered_measured.as_u64());
         let (sent, again) = (f.sent_packets, f.retransmitted_packets);
-        Self(f.flow, f.traffic, f.scheme, f.start.as_nanos(), response, delivered, measured, sent, again)
+        let below = f.just_below_share;
+        Self(f.flow, f.traffic, f.scheme, f.start.as_nanos(), response, delivered, measured, sent, again, below)
     }
 }
 
 impl Flow {
     fn outcome(&self) -> FlowOutcome {
-        let &Self(flow, traffic, scheme, start, response, delivered, measured, sent, again) = self;
+        let &Self(flow, traffic, scheme, start, response, delivered, measured, sent, again, below) = self;
         FlowOutcome {
             flow,
             traffic,
@@ -108,6 +109,7 @@ impl Flow {
             delivered_measured: Bytes::new(measured),
             sent_packets: sent,
             retransmitted_packets: again,
+            just_below_share: below,
         }
     }
 }
@@ -214,6 +216,7 @@ mod tests {
             delivered_measured: Bytes::new(5),
             sent_packets: 9,
             retransmitted_packets: 2,
+            just_below_share: Some(1.0 / 3.0),
         };
         let queue =
             QueueSummary { mean_packets: 0.1 + 0.2, mean_bytes: 1.0 / 3.0, max_packets: 4, ..Default::default() };

@@ -60,6 +60,7 @@ const FLOWS: Columns = &[
     ("goodput_bps", Kind::Number),
     ("sent_packets", Kind::Whole),
     ("retransmitted_packets", Kind::Whole),
+    ("just_below_share", Kind::Number),
 ];
 
 const LINK_SERIES: Columns = &[
@@ -169,6 +170,7 @@ fn flow_cells(plan: &Plan, flow: &rampmeter_scenario::FlowOutcome) -> impl Itera
         flow.goodput_bps(plan).into(),
         Cell::whole(flow.sent_packets),
         Cell::whole(flow.retransmitted_packets),
+        flow.just_below_share.into(),
     ]
     .into_iter()
 }

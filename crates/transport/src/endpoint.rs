@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_control::{Controller, History};
-use rampmeter_manager::{Destination, FlowId, Manager, Share, Sharing, Timers, Update};
+use rampmeter_manager::{AgentConfig, Destination, FlowId, Manager, Share, Sharing, Timers, Update};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
 use rand::RngCore;
@@ -21,6 +21,7 @@ use rand::RngCore;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{CloseReason, Connection, State, Statistics};
+use crate::datagrams::Datagrams;
 use crate::sender::Learnt;
 
 /// Where packets go and come from.
@@ -83,6 +84,8 @@ pub struct EndpointConfig {
     /// takes the place of the oldest: a flood of forged openers keeps out only those who need longer to show it than
     /// the flood to go around.
     pub most_half_open: usize,
+    /// How its flows of datagrams get feedback.
+    pub agent: AgentConfig,
     /// The clock that says when packets arrived.
     pub clock: Clock,
 }
@@ -94,6 +97,7 @@ impl Default for EndpointConfig {
             accept: None,
             most_connections: 4096,
             most_half_open: 256,
+            agent: AgentConfig::default(),
             clock: Clock::default(),
         }
     }
@@ -150,9 +154,10 @@ struct Slot<A> {
 /// One host.
 pub struct Endpoint<C, A> {
     config: EndpointConfig,
-    make: Box<dyn FnMut() -> C + Send>,
-    random: Box<dyn RngCore + Send>,
-    manager: Manager<C>,
+    pub(crate) make: Box<dyn FnMut() -> C + Send>,
+    pub(crate) random: Box<dyn RngCore + Send>,
+    pub(crate) manager: Manager<C>,
+    pub(crate) datagrams: Datagrams<A>,
     slots: Vec<Option<Slot<A>>>,
     /// Closed connections whose places are free.
     free: Vec<ConnectionId>,
@@ -185,6 +190,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     ) -> Self {
         Self {
             manager: Manager::new(config.sharing),
+            datagrams: Datagrams::new(config.agent),
             config,
             make: Box::new(make),
             random: Box::new(random),
@@ -400,6 +406,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
         }
         while let Some(grant) = self.manager.grant(now) {
+            if self.datagrams.on_grant(now, grant.flow, &mut self.manager) {
+                continue;
+            }
             let index = self.by_flow[grant.flow.index()];
             let Some(slot) = &mut self.slots[index as usize] else { continue };
             let Some((packet, offset, bytes)) = slot.connection.transmit(now, &grant) else {
@@ -425,12 +434,13 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// When [`Endpoint::on_deadline`] wants to be called; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
-        self.timers.next().min(self.manager.deadline())
+        self.timers.next().min(self.manager.deadline()).min(self.datagrams.deadline())
     }
 
     /// Does what is due at `now`.
     pub fn on_deadline(&mut self, now: Time) {
         self.manager.on_deadline(now);
+        self.datagrams.on_deadline(now, &mut self.manager);
         while let Some(index) = self.timers.due(now) {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_mut) else { continue };
             let flow = slot.connection.flow;

@@ -7,12 +7,14 @@
 //!
 //! The protocol is TCP's in all that matters to congestion control: cumulative and selective acknowledgements (RFC 2018),
 //! delayed acknowledgements (RFC 5681 section 4.2), fast retransmit and recovery (RFC 5681, 6582, 6675), the timer of
-//! RFC 6298. What differs is in `rampmeter-wire`: packet numbers, and a receipt for every packet.
+//! RFC 6298. What differs is in `rampmeter-wire`: packet numbers, and a receipt for every packet. Flows of datagrams have
+//! none of it: only their congestion is managed, with the feedback of the Congestion Manager's own protocol.
 
 mod buffer;
 mod clock;
 mod config;
 mod connection;
+mod datagrams;
 mod endpoint;
 mod range_set;
 mod receiver;
@@ -23,4 +25,5 @@ pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use clock::Clock;
 pub use config::{Config, Recovery};
 pub use connection::{CloseReason, Connection, State, Statistics};
+pub use datagrams::Message;
 pub use endpoint::{Address, ConnectionId, Endpoint, EndpointConfig, Event, Received, Transmit};

@@ -34,7 +34,7 @@ use self::prober::{Due, Prober, State};
 use self::probes::{Fate, Name};
 use self::responder::{Responder, Verdict};
 use crate::manager::{FlowId, Manager};
-use crate::{Report, Share, Timers};
+use crate::{Report, Timers};
 
 /// Senders that a host answers at most; one more takes the place of the one not heard of for longest.
 const MOST_RESPONDERS: usize = 10_000;
@@ -82,9 +82,9 @@ struct Peer<A> {
 }
 
 /// One host's end of the protocol.
+#[derive(Debug)]
 pub struct Agent<A> {
     config: AgentConfig,
-    random: Box<dyn RngCore + Send>,
     /// Hosts that we send to.
     peers: Vec<Peer<A>>,
     by_address: BTreeMap<A, u32>,
@@ -97,21 +97,11 @@ pub struct Agent<A> {
     timers: Timers,
 }
 
-impl<A: Debug> Debug for Agent<A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Agent")
-            .field("peers", &self.peers)
-            .field("responders", &self.responders)
-            .finish_non_exhaustive()
-    }
-}
-
 impl<A: Copy + Ord + Debug> Agent<A> {
-    /// An agent without flows. `random` draws first numbers, which strangers must not foresee.
-    pub fn new(config: AgentConfig, random: impl RngCore + Send + 'static) -> Self {
+    /// An agent without flows.
+    pub fn new(config: AgentConfig) -> Self {
         Self {
             config,
-            random: Box::new(random),
             peers: Vec::new(),
             by_address: BTreeMap::new(),
             members: Vec::new(),
@@ -123,9 +113,17 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     }
 
     /// `flow`, which `manager` has opened, sends packets of up to `packet` bytes to `peer` and has no feedback of its own.
-    /// It may send at once.
-    pub fn open<C: Controller>(&mut self, now: Time, flow: FlowId, peer: A, packet: Bytes, manager: &mut Manager<C>) {
-        let index = self.peer(peer);
+    /// It may send at once. `random` draws first numbers, which strangers must not foresee.
+    pub fn open<C: Controller>(
+        &mut self,
+        now: Time,
+        flow: FlowId,
+        peer: A,
+        packet: Bytes,
+        random: &mut dyn RngCore,
+        manager: &mut Manager<C>,
+    ) {
+        let index = self.peer(peer, random);
         let name = Name { wire: self.next_name, flow };
         self.next_name = self.next_name.wrapping_add(1);
         let place = flow.index();
@@ -142,11 +140,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         self.arm(index, manager);
     }
 
-    fn peer(&mut self, address: A) -> u32 {
+    fn peer(&mut self, address: A, random: &mut dyn RngCore) -> u32 {
         if let Some(index) = self.by_address.get(&address) {
             return *index;
         }
-        let fresh = Peer { address, prober: Prober::new(self.random.next_u32()), members: Vec::new() };
+        let fresh = Peer { address, prober: Prober::new(random.next_u64()), members: Vec::new() };
         let full = self.peers.len() >= MOST_PEERS;
         let idle = if full { self.peers.iter().position(|peer| peer.members.is_empty()) } else { None };
         let index = idle.unwrap_or(self.peers.len());
@@ -275,11 +273,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     /// Begins the conversation with a receiver anew.
     fn begin<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
-        let mut fresh = Prober::new(self.random.next_u32());
-        let prober = &mut self.peers[index as usize].prober;
-        fresh.rtt = prober.rtt;
-        let old = std::mem::replace(prober, fresh);
-        self.settle(now, None, None, &old.probes.end(), manager);
+        let books = self.peers[index as usize].prober.begin_anew();
+        self.settle(now, None, None, &books.end(), manager);
         self.arm(index, manager);
     }
 
@@ -338,7 +333,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         for &flow in members {
             let Some(Some(member)) = self.members.get(flow.index()) else { continue };
             if let Some(hint) = weights.iter().find(|hint| hint.flow == member.name.wire) {
-                manager.share(flow, Share { weight: f64::from(hint.count), ..Share::default() });
+                manager.weigh(flow, f64::from(hint.count));
             }
         }
     }

@@ -60,6 +60,8 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) struct Prober {
     pub(crate) state: State,
+    /// First numbers come from it; nobody knows it but us.
+    secret: u64,
     /// The sequence number of the `Syn`.
     pub(crate) first: u32,
     /// The last data packet's.
@@ -80,9 +82,11 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    pub(crate) fn new(first: u32) -> Self {
+    pub(crate) fn new(secret: u64) -> Self {
+        let first = (secret >> 32) as u32;
         Self {
             state: State::Asking,
+            secret,
             first,
             sequence: first,
             probes: Probes::new(first),
@@ -94,6 +98,15 @@ impl Prober {
             bare_since: Time::ZERO,
             rtt: None,
         }
+    }
+
+    /// Begins anew with another first number; gives up the books.
+    pub(crate) fn begin_anew(&mut self) -> Probes {
+        // Any bijection does: its high half is all that is shown of the secret, and only to the receiver.
+        let fresh = Self::new(self.secret.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
+        let rtt = self.rtt;
+        let old = std::mem::replace(self, Self { rtt, ..fresh });
+        old.probes
     }
 
     /// A data packet with `payload` bytes leaves; with its header, it is of `headed` bytes, without one of `bare`. The
@@ -235,7 +248,7 @@ mod tests {
     }
 
     fn present() -> Prober {
-        let mut prober = Prober::new(7);
+        let mut prober = Prober::new(7 << 32);
         assert_eq!(prober.due(at(0), RTT, RTO), Some(Due::Send(CmHeader::control(CmKind::Syn, 7))));
         assert!(!prober.on_syn_ack(at(100), 8) && prober.on_syn_ack(at(100), 7));
         assert_eq!(prober.rtt, Some(RTT));
@@ -244,7 +257,7 @@ mod tests {
 
     #[test]
     fn who_does_not_answer_three_times_has_no_congestion_manager() {
-        let mut prober = Prober::new(7);
+        let mut prober = Prober::new(7 << 32);
         let mut asked = Vec::new();
         for ms in 0..20_000 {
             while let Some(due) = prober.due(at(ms), RTT, RTO) {

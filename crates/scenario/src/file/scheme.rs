@@ -1,6 +1,6 @@
 //! `[scheme.NAME]`: who sends, and the routers it needs.
 
-use rampmeter_manager::{Grouping, Scheduling, Sharing};
+use rampmeter_manager::{AgentConfig, Grouping, HalfLife, Scheduling, Sharing};
 
 use super::RouterSpec;
 use crate::document::{NAME, Section, Settings, is_name};
@@ -25,6 +25,7 @@ pub(crate) enum SenderSpec {
         settings: Settings,
         transport: Settings,
         sharing: Sharing,
+        agent: AgentConfig,
     },
     Kernel {
         algorithm: String,
@@ -32,6 +33,11 @@ pub(crate) enum SenderSpec {
 }
 
 impl SchemeSpec {
+    /// Whether it is one of Rampmeter's own.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.sender, SenderSpec::Ours { .. })
+    }
+
     /// Whether its flows can be guaranteed anything.
     pub(crate) fn guarantees(&self) -> bool {
         matches!(&self.sender, SenderSpec::Ours { sharing, .. } if sharing.scheduling == Scheduling::ServiceCurves)
@@ -50,7 +56,17 @@ impl SchemeSpec {
     }
 
     fn read(section: &Section<'_>, name: &str) -> Result<Self, ScenarioError> {
-        section.keys(&["controller", "settings", "transport", "macroflow", "scheduler", "kernel", "routers"])?;
+        section.keys(&[
+            "controller",
+            "settings",
+            "transport",
+            "macroflow",
+            "scheduler",
+            "half_life",
+            "sequenced",
+            "kernel",
+            "routers",
+        ])?;
         let sender = match (section.get("controller"), section.get("kernel")) {
             (Some(controller), None) => {
                 let settings = |key| {
@@ -63,11 +79,13 @@ impl SchemeSpec {
                     settings: settings("settings")?,
                     transport: settings("transport")?,
                     sharing: sharing(section)?,
+                    agent: agent(section)?,
                 }
             }
             (None, Some(kernel)) => {
-                if let Some(item) =
-                    ["settings", "transport", "macroflow", "scheduler"].into_iter().find_map(|key| section.get(key))
+                if let Some(item) = ["settings", "transport", "macroflow", "scheduler", "half_life", "sequenced"]
+                    .into_iter()
+                    .find_map(|key| section.get(key))
                 {
                     let what = format!("`{}` in a scheme whose sender is the kernel", item.key);
                     return Err(item.error(Problem::impossible(what, "remove it: the kernel takes no settings here")));
@@ -108,5 +126,13 @@ fn sharing(section: &Section<'_>) -> Result<Sharing, ScenarioError> {
     ];
     let advice = "use \"round-robin\" (by weight), \"h-fsc\" (by service curve, then by weight) or \"in-turn\"";
     let scheduling = section.get("scheduler").map_or(Ok(usual), |item| item.one_of(&schedulings, advice))?;
-    Ok(Sharing { grouping, scheduling, ..Sharing::default() })
+    let half_lives = [("min-rtt", HalfLife::MinRtt), ("mean-rtt", HalfLife::MeanRtt)];
+    let advice = "use \"min-rtt\" or \"mean-rtt\": how long a rate takes to halve while nothing comes back";
+    let half_life = section.get("half_life").map_or(Ok(HalfLife::MinRtt), |item| item.one_of(&half_lives, advice))?;
+    Ok(Sharing { grouping, scheduling, half_life })
+}
+
+fn agent(section: &Section<'_>) -> Result<AgentConfig, ScenarioError> {
+    let sequenced = section.get("sequenced").map_or(Ok(true), |item| item.boolean())?;
+    Ok(AgentConfig { sequenced })
 }

@@ -1,9 +1,10 @@
 //! `[[traffic]]`: which hosts send to which, how much and when.
 
 use rampmeter_manager::ServiceCurve;
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::{File, SchemeSpec, no_duplicates};
+use crate::DatagramPlan;
 use crate::document::{Item, Section, Source};
 use crate::error::{Problem, ScenarioError};
 
@@ -28,6 +29,8 @@ pub(crate) struct TrafficSpec {
     pub(crate) weight: f64,
     /// What each of its flows is guaranteed, and the line that says so.
     pub(crate) curve: Option<(ServiceCurve, usize)>,
+    /// Datagrams instead of a stream.
+    pub(crate) datagrams: Option<DatagramPlan>,
     pub(crate) measured: bool,
 }
 
@@ -79,7 +82,19 @@ pub(crate) enum Gaps {
 impl TrafficSpec {
     pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self, ScenarioError> {
         section.keys(&[
-            "name", "scheme", "from", "to", "pairs", "size", "arrivals", "lasts", "weight", "curve", "measure",
+            "name",
+            "scheme",
+            "from",
+            "to",
+            "pairs",
+            "size",
+            "arrivals",
+            "lasts",
+            "weight",
+            "curve",
+            "datagrams",
+            "encodings",
+            "measure",
         ])?;
         let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
         let section = &section.called(format!("traffic `{name}`"));
@@ -112,9 +127,47 @@ impl TrafficSpec {
                 .get("weight")
                 .map_or(Ok(1.0), |item| item.number(1e-3, 1e3, "a weight from 0.001 to 1000"))?,
             curve: section.get("curve").map(|item| Ok((curve(&item)?, item.line()))).transpose()?,
+            datagrams: datagrams(section)?,
             measured: section.get("measure").map_or(Ok(true), |item| item.boolean())?,
         })
     }
+}
+
+/// The least and the most bytes of a datagram that CM, UDP and IP headers are added to.
+const DATAGRAM: std::ops::RangeInclusive<u64> = 8..=9000;
+
+/// Encodings further from each other than anybody's.
+const MOST_ENCODINGS: usize = 32;
+
+fn datagrams(section: &Section<'_>) -> Result<Option<DatagramPlan>, ScenarioError> {
+    let encodings = section.get("encodings");
+    let Some(item) = section.get("datagrams") else {
+        return encodings.map_or(Ok(None), |item| {
+            let advice = "say how large they are: datagrams = \"1000 B\"";
+            Err(item.error(Problem::impossible("`encodings` without `datagrams`", advice)))
+        });
+    };
+    let size: Bytes = item.positive()?;
+    if !DATAGRAM.contains(&size.as_u64()) {
+        let what = format!("`datagrams` of {size}");
+        let advice = format!("use {} to {} bytes", DATAGRAM.start(), DATAGRAM.end());
+        return Err(item.error(Problem::impossible(what, advice)));
+    }
+    if let Some(with) = section.get("size") {
+        let advice = "datagrams are sent until the flow or the run ends: remove `size`, say `lasts`";
+        return Err(with.error(Problem::impossible("`size` of a flow of datagrams", advice)));
+    }
+    let encodings = encodings.map_or(Ok(Vec::new()), |item| read_encodings(&item))?;
+    Ok(Some(DatagramPlan { size, encodings }))
+}
+
+fn read_encodings(item: &Item<'_>) -> Result<Vec<Rate>, ScenarioError> {
+    let encodings = item.list()?.iter().map(Item::positive).collect::<Result<Vec<Rate>, _>>()?;
+    if encodings.is_empty() || encodings.len() > MOST_ENCODINGS || !encodings.is_sorted_by(|a, b| a < b) {
+        let advice = "give 1 to 32 rates from the lowest to the highest: [\"10 kb/s\", \"20 kb/s\"]";
+        return Err(item.error(Problem::impossible("`encodings` that are none, too many or out of order", advice)));
+    }
+    Ok(encodings)
 }
 
 fn curve(item: &Item<'_>) -> Result<ServiceCurve, ScenarioError> {
@@ -245,6 +298,11 @@ impl File {
             let known = || self.schemes.iter().map(|scheme| scheme.name.as_str());
             if !known().any(|name| name == traffic.scheme) {
                 return wrong(Problem::unknown("scheme", &traffic.scheme, known()));
+            }
+            let is_kernels = self.schemes.iter().any(|s| s.name == traffic.scheme && !s.is_ours());
+            if traffic.datagrams.is_some() && is_kernels {
+                let what = format!("traffic `{}` sends datagrams by a scheme of the kernel", traffic.name);
+                return wrong(Problem::impossible(what, "the kernel manages no datagrams: give it another scheme"));
             }
             let mut counts = [0; 2];
             for (count, name) in counts.iter_mut().zip([&traffic.from, &traffic.to]) {
