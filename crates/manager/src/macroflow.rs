@@ -328,9 +328,12 @@ impl<C: Controller> Macroflow<C> {
         self.aging = None;
     }
 
-    /// What was asked at `asked` should have been answered by now. True if the rate ages from now on.
+    /// What was asked at `asked` should have been answered by now. True if the rate ages from now on, because nothing else
+    /// has come back either.
     pub(crate) fn fall_silent(&mut self, now: Time, asked: Time) -> bool {
-        if self.aging.is_some() || self.heard > asked || !self.started {
+        // Responses come twice a round trip: what answers earlier probes, or other flows, may have come since.
+        let quiet = self.heard <= asked || now.since(self.heard) >= self.smoothed_rtt() / 2;
+        if self.aging.is_some() || !quiet || !self.started {
             return false;
         }
         let half_life = match self.half_life {

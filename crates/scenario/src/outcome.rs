@@ -72,6 +72,13 @@ impl FlowOutcome {
         };
         (span > Duration::ZERO).then(|| bytes.as_f64() * 8.0 / span.as_secs_f64())
     }
+
+    /// Of a flow of datagrams, how many did not arrive over the whole run; those that are on their way at its end are
+    /// among them. `None` of other flows.
+    pub fn lost_datagrams(&self, plan: &Plan) -> Option<u64> {
+        let size = plan.traffic[self.traffic].datagrams.as_ref()?.size;
+        Some(self.sent_packets.saturating_sub(self.delivered.as_u64() / size.as_u64()))
+    }
 }
 
 /// What became of a measured link between `warmup` and `duration`.

@@ -51,6 +51,9 @@ pub struct FlowSummary {
     pub goodput_jain: Option<f64>,
     /// The largest of them over the smallest.
     pub goodput_spread: Option<f64>,
+    /// Flows of datagrams: how many did not arrive, over the whole run; mean over flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_mean_packets: Option<f64>,
     /// Layered audio: the part of its time in the encoding just below its mean share of the macroflow; mean over streams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub just_below_share: Option<f64>,
@@ -131,7 +134,9 @@ impl FlowSummary {
             }
         }
         let measured = outcome.flows.iter().filter(|result| plan.traffic[result.traffic].measured);
-        let just_below: Vec<f64> = measured.filter_map(|result| result.just_below_share).collect();
+        let just_below: Vec<f64> = measured.clone().filter_map(|result| result.just_below_share).collect();
+        let losses: Vec<f64> =
+            measured.filter_map(|result| result.lost_datagrams(plan)).map(|lost| lost as f64).collect();
         responses.sort_by(f64::total_cmp);
         let goodputs = if of_long_lived.is_empty() { of_transfers } else { of_long_lived };
         let weighted: Vec<f64> = goodputs.iter().map(|(bps, weight)| bps / weight).collect();
@@ -146,6 +151,7 @@ impl FlowSummary {
             goodput_mean_bps: mean(&goodputs),
             goodput_jain: jain(&weighted),
             goodput_spread: spread(&weighted),
+            lost_mean_packets: mean(&losses),
             just_below_share: mean(&just_below),
         }
     }

@@ -23,7 +23,8 @@ pub(crate) struct Record {
     lateness: Option<[u64; 3]>,
 }
 
-/// Flow, traffic, scheme, start, response, delivered, of these while measured, packets sent, of these repetitions.
+/// Flow, traffic, scheme, start, response, delivered, of these while measured, packets sent, of these repetitions,
+/// the part of the time in the encoding just below the share.
 #[derive(Debug, Serialize, Deserialize)]
 struct Flow(usize, usize, usize, u64, Option<u64>, u64, u64, u64, u64, Option<f64>);
 

@@ -191,10 +191,10 @@ impl Prober {
         }
     }
 
-    /// "Within a round-trip time" (section 4.4) and what its deviation makes of it, from a quarter to as much again.
+    /// "Within a round-trip time" (section 4.4) and what its deviation makes of it, from a quarter to a half of one.
     fn next_silence(&self, smoothed: Duration, timeout: Duration) -> Time {
         let since = self.probes.unanswered_since().filter(|_| !self.silent);
-        let patience = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed);
+        let patience = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed / 2);
         since.map_or(Time::MAX, |since| since + patience)
     }
 
@@ -312,7 +312,7 @@ mod tests {
                         prober.probed(at(ms));
                     }
                     Due::Begin => return assert_eq!(seen.iter().filter(|(_, due)| *due == Due::Probe).count(), 10),
-                    Due::Silence(since) => assert_eq!((since, ms), (at(150), 350)),
+                    Due::Silence(since) => assert_eq!((since, ms), (at(150), 300)),
                     Due::Send(_) => panic!("{seen:?}"),
                 }
             }
