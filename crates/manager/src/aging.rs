@@ -28,6 +28,9 @@ const MOST_GAP: Duration = Duration::from_secs(1);
 /// Time passes much faster than paths change: nothing is halved more often than this.
 const LEAST_HALF_LIFE: Duration = Duration::from_millis(1);
 
+/// After that many not a bit a second is left of any rate.
+const MOST_HALVINGS: u32 = 62;
+
 /// Sending without feedback.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aging {
@@ -44,7 +47,7 @@ impl Aging {
     }
 
     fn halvings(&self, now: Time) -> u32 {
-        1 + (now.since(self.since).as_nanos() / self.half_life.as_nanos()).min(62) as u32
+        1 + (now.since(self.since).as_nanos() / self.half_life.as_nanos()).min(MOST_HALVINGS.into()) as u32
     }
 
     /// The rate at `now`, for packets of that size.
@@ -57,9 +60,10 @@ impl Aging {
         self.rate(now, packet).time_to_send(packet)
     }
 
-    /// When it is halved next.
+    /// When it is halved next; [`Time::MAX`] once there is nothing left to halve.
     pub(crate) fn next_halving(&self, now: Time) -> Time {
-        self.since + self.half_life * u64::from(self.halvings(now))
+        let halvings = self.halvings(now);
+        if halvings > MOST_HALVINGS { Time::MAX } else { self.since + self.half_life * u64::from(halvings) }
     }
 }
 
@@ -77,5 +81,6 @@ mod tests {
         assert_eq!(aging.gap(at(100), packet), Duration::from_millis(2));
         assert_eq!((aging.next_halving(at(100)), aging.next_halving(at(150))), (at(150), at(200)));
         assert_eq!(rate(100_000), 8000, "a packet a second");
+        assert_eq!(aging.next_halving(at(100_000)), Time::MAX);
     }
 }
