@@ -235,22 +235,23 @@ fn the_receivers_hints_are_the_senders_weights() {
     assert!((2.5..3.5).contains(&(arrived[1] / arrived[0])), "{arrived:?}");
 }
 
+fn window_after(span: Duration, weather: Weather) -> u64 {
+    let mut network = Network::new(AgentConfig::default(), weather, 1);
+    network.open();
+    network.run(span, true);
+    network.window()
+}
+
 #[test]
 fn marks_and_losses_halve_the_window_and_reordering_does_not() {
-    let windows = [
-        Weather::default(),
-        Weather { jitter: ms(2), ..Weather::default() },
-        Weather { loss: 0.05, ..Weather::default() },
-        Weather { marks: 0.05, ..Weather::default() },
-    ]
-    .map(|weather| {
-        let mut network = Network::new(AgentConfig::default(), weather, 1);
-        network.open();
-        network.run(ms(900), true);
-        network.window()
-    });
-    assert!(windows[1] * 10 >= windows[0] * 5, "{windows:?}");
-    assert!(windows[2] * 2 < windows[0] && windows[3] * 2 < windows[0], "{windows:?}");
+    let fine = Weather::default();
+    let calm = window_after(ms(1500), fine);
+    for (loss, marks) in [(0.05, 0.0), (0.0, 0.05)] {
+        let window = window_after(ms(1500), Weather { loss, marks, ..fine });
+        assert!(window * 10 < calm, "{loss} lost, {marks} marked: {window} of {calm} packets");
+    }
+    let (calm, reordered) = (window_after(ms(900), fine), window_after(ms(900), Weather { jitter: ms(2), ..fine }));
+    assert!(reordered * 2 > calm, "{reordered} of {calm} packets");
 }
 
 #[test]

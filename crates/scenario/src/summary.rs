@@ -52,10 +52,8 @@ pub struct FlowSummary {
     /// The largest of them over the smallest.
     pub goodput_spread: Option<f64>,
     /// Flows of datagrams: how many did not arrive, over the whole run; mean over flows.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_mean_packets: Option<f64>,
     /// Layered audio: the part of its time in the encoding just below its mean share of the macroflow; mean over streams.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub just_below_share: Option<f64>,
 }
 

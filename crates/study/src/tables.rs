@@ -27,6 +27,8 @@ const RUNS: Columns = &[
     ("goodput_mean_bps", Kind::Number),
     ("goodput_jain", Kind::Number),
     ("goodput_spread", Kind::Number),
+    ("lost_mean_packets", Kind::Number),
+    ("just_below_share", Kind::Number),
     ("data_packets", Kind::Whole),
     ("lateness_p99_s", Kind::Number),
 ];
@@ -129,6 +131,8 @@ fn run_cells(summary: &Summary, outcome: &Outcome) -> impl Iterator<Item = Cell>
         flows.goodput_mean_bps.into(),
         flows.goodput_jain.into(),
         flows.goodput_spread.into(),
+        flows.lost_mean_packets.into(),
+        flows.just_below_share.into(),
         Cell::whole(summary.data_packets),
         outcome.lateness.map(|late| late.p99.as_secs_f64()).into(),
     ]

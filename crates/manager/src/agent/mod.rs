@@ -303,7 +303,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             return;
         }
         let Some(answer) = prober.probes.answer(now, response, self.config.sequenced) else { return };
-        prober.heard();
+        prober.heard(now);
         prober.rtt = Some(answer.rtt);
         let mut on_loss = Some(LossKind::Transient);
         if !self.config.sequenced {
