@@ -150,7 +150,7 @@ impl<C: Controller> Macroflow<C> {
         self.started.then(|| (self.smoothed_rtt(), self.rtt.timeout(ASSUMED_RTT * 3, Duration::ZERO)))
     }
 
-    fn smoothed_rtt(&self) -> Duration {
+    pub(crate) fn smoothed_rtt(&self) -> Duration {
         if self.assumed { ASSUMED_RTT } else { self.rtt.smoothed() }
     }
 
@@ -316,6 +316,11 @@ impl<C: Controller> Macroflow<C> {
     /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.
     pub(crate) fn forget(&mut self, bytes: Bytes) {
         self.outstanding = self.outstanding.saturating_sub(bytes);
+    }
+
+    /// `flow` was charged for `bytes` that it did not send.
+    pub(crate) fn credit(&mut self, flow: u32, bytes: Bytes) {
+        self.scheduler.sent(flow, bytes, Bytes::ZERO);
     }
 
     /// The last reduction was for nothing: what had seemed lost had only been overtaken.

@@ -1,0 +1,118 @@
+//! Waiting for the daemon. One thread at a time listens to the bell, without the lock; others that wait, wait for it.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rampmeter_units::{Duration, Time};
+
+use super::Client;
+use super::state::State;
+use crate::error::Error;
+use crate::message::Command;
+use crate::ring::Lookout;
+use crate::time::{now, sleep};
+
+/// How long a call waits for a daemon that does not take what is said to it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+type Guard<'a> = MutexGuard<'a, State>;
+
+impl Client {
+    /// Says something to the daemon, and wakes it if it sleeps.
+    pub(super) fn say<'a>(&'a self, mut state: Guard<'a>, id: u32, command: Command) -> Result<Guard<'a>, Error> {
+        let until = now() + PATIENCE;
+        while !state.say(id, command)? {
+            state = self.wait_for_room(state, until)?;
+        }
+        self.shared.theirs.ring();
+        Ok(state)
+    }
+
+    /// The ring or the data area is full: the daemon has something to do.
+    pub(super) fn wait_for_room<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
+        self.shared.theirs.ring();
+        if now() >= until || self.is_over() {
+            state.gone |= self.is_over();
+            return Err(if state.gone { Error::Gone } else { Error::Full });
+        }
+        drop(state);
+        std::thread::sleep(std::time::Duration::from_micros(20));
+        self.lock()
+    }
+
+    /// Waits until something comes, somebody else has taken something in, or it is `until`; takes in what came.
+    pub(super) fn wait<'a>(&'a self, mut state: Guard<'a>, until: Option<Time>) -> Result<Guard<'a>, Error> {
+        if state.take_in() {
+            return self.took_in(state);
+        }
+        if state.has_listener {
+            let left = until.map_or(Duration::from_secs(1), |until| until.since(now()));
+            let left = std::time::Duration::from_nanos(left.as_nanos());
+            let (state, _) = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            return if state.gone { Err(Error::Gone) } else { Ok(state) };
+        }
+        state.has_listener = true;
+        let (lookout, spell, quiet_since) = (state.notices.lookout(), state.spin.spell(), state.quiet_since);
+        drop(state);
+        self.listen(&lookout, spell, until);
+        let is_over = !lookout.sees_something() && self.is_over();
+        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.has_listener = false;
+        state.gone |= is_over;
+        if state.take_in() {
+            let time = now();
+            state.spin.learn(time.since(quiet_since));
+            state.quiet_since = time;
+        }
+        self.took_in(state)
+    }
+
+    /// Something has changed for everybody who waits.
+    fn took_in<'a>(&'a self, state: Guard<'a>) -> Result<Guard<'a>, Error> {
+        self.shared.changed.notify_all();
+        if state.gone { Err(Error::Gone) } else { Ok(state) }
+    }
+
+    /// Spins for a while, then sleeps.
+    fn listen(&self, lookout: &Lookout, spell: Duration, until: Option<Time>) {
+        let start = now();
+        let until = until.unwrap_or(Time::MAX);
+        loop {
+            let time = now();
+            if lookout.sees_something() || time >= until {
+                return;
+            }
+            if time.since(start) >= spell {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        let bell = &self.shared.ours;
+        bell.about_to_sleep();
+        if !lookout.sees_something() {
+            // Not for ever, though nothing should get lost.
+            let span = until.since(now()).min(Duration::from_secs(1));
+            let _ = sleep(&[bell.as_fd(), self.shared.socket.as_fd()], span);
+            bell.silence();
+        }
+        bell.awake();
+    }
+
+    /// Whether the daemon has hung up.
+    fn is_over(&self) -> bool {
+        let mut files = [PollFd::new(self.shared.socket.as_fd(), PollFlags::POLLIN)];
+        poll(&mut files, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+    }
+
+    /// The caller goes about its own business: whoever polls must hear of what comes, or is here already.
+    pub(super) fn leave(&self, state: &State) {
+        if self.shared.is_polled.load(Ordering::Relaxed) {
+            self.shared.ours.about_to_sleep();
+            if !state.events.is_empty() || state.notices.has_more() {
+                self.shared.ours.ring_anyway();
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Where the daemon listens, and whether one does already.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Names another socket than the usual one, for the daemon and for clients.
+pub const SOCKET_VARIABLE: &str = "RAMPMETER_CM_SOCKET";
+
+/// Where the daemon of this user listens: what `RAMPMETER_CM_SOCKET` says; else `$XDG_RUNTIME_DIR/rampmeter/cm.sock`; for
+/// root, or where that is not set, `/run/rampmeter/cm.sock`.
+pub fn default_socket() -> PathBuf {
+    let said = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let runtime = || said("XDG_RUNTIME_DIR").filter(|_| !nix::unistd::geteuid().is_root());
+    said(SOCKET_VARIABLE)
+        .unwrap_or_else(|| runtime().unwrap_or_else(|| PathBuf::from("/run")).join("rampmeter").join("cm.sock"))
+}
+
+/// Listens at `path`: takes over what a dead daemon left, and refuses where one lives (`AddrInUse`).
+pub(crate) fn listen(path: &Path, public: bool) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        other => other?,
+    };
+    // Who may connect is decided by who they are; this keeps others from even trying.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(if public { 0o666 } else { 0o600 }))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A socket that nobody listens at. What is no socket is none of our business.
+fn is_dead(path: &Path) -> bool {
+    let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
+    is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_socket_is_left_alone_and_a_dead_one_taken_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deeper/cm.sock");
+        let first = listen(&path, false).unwrap();
+        assert_eq!(listen(&path, false).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        let second = listen(&path, false);
+        assert!(second.is_ok(), "{second:?}");
+        let file = folder.path().join("precious");
+        std::fs::write(&file, "text").unwrap();
+        assert!(listen(&file, false).is_err());
+        assert_eq!(std::fs::read(&file).unwrap(), b"text");
+    }
+}
