@@ -354,11 +354,14 @@ impl Client {
         Ok(self.shared.epoll.0.as_fd())
     }
 
+    /// Whether this process is the one that connected, and not a child of it.
+    pub fn is_ours(&self) -> Result<(), Error> {
+        if fork::is_still(self.shared.mark) { Ok(()) } else { Err(Error::Forked) }
+    }
+
     fn lock(&self) -> Result<MutexGuard<'_, State>, Error> {
         // Before the lock: in a child another thread of its parent may hold it for ever.
-        if !fork::is_still(self.shared.mark) {
-            return Err(Error::Forked);
-        }
+        self.is_ours()?;
         let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.gone { Err(Error::Gone) } else { Ok(state) }
     }

@@ -158,3 +158,110 @@ impl From<Broken> for Misuse {
         Self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use proptest::prelude::*;
+    use rampmeter_control::Registry;
+    use rampmeter_manager::Scheduling;
+
+    use super::*;
+    use crate::daemon::host::{Action, Limits};
+    use crate::layout::{DATA_TAIL, SLOT};
+
+    fn hosted() -> (Host, Session, Memory) {
+        let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
+        let host = Host::new(factory, Scheduling::RoundRobin, Limits::default());
+        let (socket, _) = UnixStream::pair().unwrap();
+        let (session, files) = Session::new(3, Peer { pid: 1, uid: 0 }, socket).unwrap();
+        (host, session, Memory::open(&files.memory, WORDS).unwrap())
+    }
+
+    /// Plausible or not: the first word of a record decides how far it gets.
+    fn record() -> impl Strategy<Value = [u64; SLOT]> {
+        let word = prop_oneof![0..4_u64, 1000..2000_u64, any::<u64>(), any::<f64>().prop_map(f64::to_bits)];
+        (0..11_u64, 0..4_u64, any::<[u64; 3]>(), prop::array::uniform7(word)).prop_map(|(kind, id, wild, words)| {
+            let mut record = [0; SLOT];
+            record[1..].copy_from_slice(&words);
+            record[0] = if wild[0] % 16 == 0 { wild[1] } else { (8192 + id) << 32 | kind };
+            if kind == 1 && wild[0] % 3 > 0 {
+                record[1] = 4 << 16; // an address of version 4
+                record[3] = 0x7f00_0001;
+                (record[4], record[5]) = (1.0_f64.to_bits(), 0);
+            }
+            record
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// A hostile client writes what it likes where it likes. The worst that happens is that it is given up.
+        #[test]
+        fn hostile_memory_never_panics_the_daemon(
+            records in prop::collection::vec(record(), 0..100),
+            positions in any::<Option<[u64; 3]>>(),
+            scribbles in prop::collection::vec((0..WORDS, any::<u64>()), 0..50),
+        ) {
+            let (mut host, mut session, memory) = hosted();
+            let words = memory.words();
+            for (place, value) in scribbles {
+                words[place].store(value, Relaxed);
+            }
+            for (number, record) in records.iter().enumerate() {
+                for (word, value) in words[COMMANDS.slots + number * SLOT..].iter().zip(record) {
+                    word.store(*value, Relaxed);
+                }
+            }
+            words[COMMANDS.head].store(records.len() as u64, Relaxed);
+            if let Some([head, tail, data]) = positions {
+                words[COMMANDS.head].store(head, Relaxed);
+                words[EVENTS.tail].store(tail, Relaxed);
+                words[DATA_TAIL].store(data, Relaxed);
+            }
+            let now = Time::from_nanos(1);
+            for _ in 0..40 {
+                if session.take_commands(&mut host, now).is_err() {
+                    break;
+                }
+                host.advance(now);
+                while let Some(action) = host.poll_action() {
+                    if let Action::Tell { id, notice, .. } = action {
+                        let _ = session.tell(id, notice);
+                    }
+                }
+                session.ring();
+            }
+            host.forget(now, 3);
+            prop_assert_eq!(host.flows().count(), 0);
+        }
+    }
+
+    #[test]
+    fn who_never_reads_is_given_up() {
+        let (_, mut session, _memory) = hosted();
+        let told = (0..=MOST_UNREAD + crate::layout::SLOTS + 1).map(|_| session.tell(1, Notice::Grant { bytes: 1 }));
+        assert!(told.last().unwrap().is_err());
+    }
+
+    #[test]
+    fn what_did_not_fit_comes_later_in_order() {
+        let (_, mut session, memory) = hosted();
+        let mut reader = Consumer::new(Arc::new(memory), EVENTS);
+        (0..3000).for_each(|bytes| session.tell(1, Notice::Grant { bytes }).unwrap());
+        assert!(session.is_behind());
+        for expected in 0..3000 {
+            let record = match reader.pop().unwrap() {
+                Some(record) => record,
+                None => {
+                    session.catch_up().unwrap();
+                    reader.pop().unwrap().unwrap()
+                }
+            };
+            assert_eq!(Notice::decode(&record), Some((1, Notice::Grant { bytes: expected })));
+        }
+        assert!(!session.is_behind());
+    }
+}
