@@ -124,7 +124,11 @@ impl Connection {
         let _leave = Leave(self);
         let mut called = 0;
         loop {
-            let wait = if called > 0 { Some(Duration::ZERO) } else { left().map(|span| Duration::from_nanos(span.as_nanos() as u64)) };
+            let wait = if called > 0 {
+                Some(Duration::ZERO)
+            } else {
+                left().map(|span| Duration::from_nanos(span.as_nanos() as u64))
+            };
             match self.client.next(wait) {
                 Ok(Some((id, event))) => called += c_int::from(self.call(id, event)),
                 Ok(None) if called > 0 || wait.is_some() => return Ok(called),

@@ -37,7 +37,9 @@ pub enum Error {
     #[error("the datagram is larger than cm_mtu allows")]
     TooLarge = -10,
     /// The daemon closed the flow: grant after grant was neither used nor answered.
-    #[error("the flow was closed because it never answered its grants; call cm_notify for each, with 0 if nothing was sent")]
+    #[error(
+        "the flow was closed because it never answered its grants; call cm_notify for each, with 0 if nothing was sent"
+    )]
     Unanswered = -11,
     /// The daemon closed the flow: nothing was heard of it for long.
     #[error("the flow was closed because it had been silent for long; open it again when it has something to send")]

@@ -14,12 +14,11 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The mark of this process, made if it has none yet.
 pub(crate) fn mark() -> io::Result<u64> {
-    let word = match MARK.get() {
-        Some(word) => *word,
-        None => {
-            let made = word_wiped_by_fork()?;
-            MARK.get_or_init(|| made)
-        }
+    let word = if let Some(word) = MARK.get() {
+        word
+    } else {
+        let made = word_wiped_by_fork()?;
+        MARK.get_or_init(|| made)
     };
     // A child gets a number that none of its ancestors had: the counter is copied, not wiped.
     let fresh = NEXT.fetch_add(1, Relaxed);

@@ -17,11 +17,15 @@ use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonym
 use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
+use crate::fork;
+
 /// Memory of whole words that another process has too.
 #[derive(Debug)]
 pub(crate) struct Memory {
     base: NonNull<c_void>,
     words: usize,
+    /// The process that has it: a child of that process has something else at this place, or nothing.
+    mark: u64,
 }
 
 // SAFETY: the mapping belongs to this value alone within the process, and is only ever seen as atomics.
@@ -50,6 +54,7 @@ impl Memory {
     }
 
     fn map(file: &impl AsFd, words: usize) -> io::Result<Self> {
+        let mark = fork::mark()?;
         let length = NonZero::new(words * size_of::<u64>()).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
@@ -57,22 +62,24 @@ impl Memory {
         // A forked child is a stranger here: it must not write into its parent's rings.
         // SAFETY: the range is the mapping just made; the advice changes what a fork copies and nothing else.
         unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK)? };
-        Ok(Self { base, words })
+        Ok(Self { base, words, mark })
     }
 
     /// All of it.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, `words` long (its file is sealed against shrinking) and lives as long as
-        // this value; both processes treat it as atomics, for which every bit pattern is a value.
+        // this value, which is used only in the process that made it (`Client` sees to that); both processes treat it as atomics, for which every bit pattern is a value.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<AtomicU64>(), self.words) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map`, with this length, and no slice of it outlives this value. In a forked
-        // child there is nothing at this place, which is no error.
-        let _ = unsafe { munmap(self.base, self.words * size_of::<u64>()) };
+        if fork::is_still(self.mark) {
+            // SAFETY: the mapping was made by `map`, in this process and with this length, and no slice of it outlives
+            // this value.
+            let _ = unsafe { munmap(self.base, self.words * size_of::<u64>()) };
+        }
     }
 }
 

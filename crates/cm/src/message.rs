@@ -51,14 +51,23 @@ pub(crate) fn are_sound(thresholds: &Thresholds) -> bool {
 /// What a client wants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Command {
-    Open { to: SocketAddr, share: Share },
+    Open {
+        to: SocketAddr,
+        share: Share,
+    },
     Close,
     Request,
-    Notify { sent: Bytes },
+    Notify {
+        sent: Bytes,
+    },
     Update(Feedback),
     /// So many bytes stand in the data area.
-    Send { length: u32 },
-    Query { token: u64 },
+    Send {
+        length: u32,
+    },
+    Query {
+        token: u64,
+    },
     Share(Share),
     Watch(Thresholds),
 }
@@ -66,12 +75,22 @@ pub(crate) enum Command {
 /// What the daemon has to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
-    Opened { mtu: u32, state: PathState },
-    Grant { bytes: u32 },
-    State { token: u64, state: PathState },
+    Opened {
+        mtu: u32,
+        state: PathState,
+    },
+    Grant {
+        bytes: u32,
+    },
+    State {
+        token: u64,
+        state: PathState,
+    },
     Change(PathState),
     /// Data of `cm_send` has left the daemon's queue.
-    Left { bytes: u32 },
+    Left {
+        bytes: u32,
+    },
     /// The flow is over, or was never opened.
     Over(Error),
 }
@@ -109,10 +128,10 @@ impl Command {
             4 => Self::Notify { sent: bytes(a)? },
             5 => {
                 let rtt = (d > 0).then(|| Duration::from_nanos(d));
-                if rtt.is_some_and(|rtt| rtt > MOST_RTT) {
+                if c > 3 || rtt.is_some_and(|rtt| rtt > MOST_RTT) {
                     return None;
                 }
-                Self::Update(Feedback { received: bytes(a)?, lost: bytes(b)?, kind: kind(c)?, rtt })
+                Self::Update(Feedback { received: bytes(a)?, lost: bytes(b)?, kind: kind(c), rtt })
             }
             6 => Self::Send { length: a.try_into().ok()? },
             7 => Self::Query { token: a },
@@ -226,12 +245,12 @@ fn kind_word(kind: Option<LossKind>) -> u64 {
     }
 }
 
-fn kind(word: u64) -> Option<Option<LossKind>> {
+/// Numbers above these have been refused before.
+fn kind(word: u64) -> Option<LossKind> {
     match word {
-        0 => Some(None),
-        1 => Some(Some(LossKind::Persistent)),
-        2 => Some(Some(LossKind::Transient)),
-        3 => Some(Some(LossKind::Ecn)),
+        1 => Some(LossKind::Persistent),
+        2 => Some(LossKind::Transient),
+        3 => Some(LossKind::Ecn),
         _ => None,
     }
 }

@@ -29,11 +29,8 @@ impl Spin {
         if quiet <= self.spell {
             return; // caught: long enough
         }
-        self.spell = if quiet <= self.longest * 2 {
-            (self.spell * 2).max(SHORTEST).min(self.longest)
-        } else {
-            self.spell / 2
-        };
+        self.spell =
+            if quiet <= self.longest * 2 { (self.spell * 2).max(SHORTEST).min(self.longest) } else { self.spell / 2 };
     }
 }
 

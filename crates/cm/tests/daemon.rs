@@ -173,7 +173,10 @@ fn every_misuse_has_an_error_of_its_own() {
     assert_eq!(client.share(flow, Share { weight: -1.0, class: None }), Err(Error::Invalid));
     assert_eq!(client.thresholds(flow, &Thresholds { down: 2.0, up: 1.0 }), Err(Error::Invalid));
     assert_eq!(client.notify(flow, u64::MAX), Err(Error::Invalid));
-    assert_eq!(client.update(flow, &Feedback { rtt: Some(Duration::ZERO), ..Feedback::default() }), Err(Error::Invalid));
+    assert_eq!(
+        client.update(flow, &Feedback { rtt: Some(Duration::ZERO), ..Feedback::default() }),
+        Err(Error::Invalid)
+    );
     assert_eq!(client.send(flow, &[0; 1473]), Err(Error::TooLarge));
     let portless = client.open("127.0.0.1:0".parse().unwrap(), &Options::default()).unwrap();
     assert_eq!(client.send(portless, &[0]), Err(Error::Destination));

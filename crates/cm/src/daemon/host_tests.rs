@@ -181,7 +181,10 @@ fn data_left_here_is_sent_a_packet_a_grant() {
     }
     host.advance(at(0));
     let actions: Vec<_> = std::iter::from_fn(|| host.poll_action()).collect();
-    let sent: Vec<u8> = actions.iter().filter_map(|action| if let Action::Transmit { data, .. } = action { Some(data[0]) } else { None }).collect();
+    let sent: Vec<u8> = actions
+        .iter()
+        .filter_map(|action| if let Action::Transmit { data, .. } = action { Some(data[0]) } else { None })
+        .collect();
     assert!(sent.len() >= 10 && sent.len() < 15, "the initial window, in bytes: {sent:?}");
     assert!(sent.is_sorted());
     assert_eq!(outstanding(&host), Bytes::new(1000) * sent.len() as u64);

@@ -66,9 +66,8 @@ fn kernel_mtu(ip: IpAddr) -> io::Result<usize> {
     let mut mtu: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
     // SAFETY: the pointers and the length describe `mtu`, which outlives the call.
-    let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut mtu).cast::<c_void>(), &raw mut length)
-    };
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut mtu).cast::<c_void>(), &raw mut length) };
     if result == 0 && mtu > 0 { Ok(mtu as usize) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -13,13 +13,7 @@ pub(super) fn begin(manager: &mut Manager<AnyController>, now: Time, flow: FlowI
 
 /// A flow's process says how its packets fared; `silent` says that it reported persistent loss before, and since then
 /// nothing that arrived.
-pub(super) fn report(
-    manager: &mut Manager<AnyController>,
-    now: Time,
-    flow: FlowId,
-    feedback: &Feedback,
-    silent: bool,
-) {
+pub(super) fn report(manager: &mut Manager<AnyController>, now: Time, flow: FlowId, feedback: &Feedback, silent: bool) {
     let &Feedback { received, lost, kind, rtt } = feedback;
     let repeated = silent && kind == Some(LossKind::Persistent);
     manager.report(now, flow, &Report { received, lost, kind, repeated, rtt, sent_by: None });
@@ -27,8 +21,7 @@ pub(super) fn report(
 
 /// A flow's part of its path.
 pub(super) fn state(manager: &Manager<AnyController>, now: Time, flow: FlowId) -> PathState {
-    manager.query(now, flow).map_or_else(PathState::default, |status| PathState {
-        rate: status.share,
-        srtt: status.smoothed_rtt,
-    })
+    manager
+        .query(now, flow)
+        .map_or_else(PathState::default, |status| PathState { rate: status.share, srtt: status.smoothed_rtt })
 }

@@ -52,11 +52,8 @@ impl Session {
         let (file, memory) = Memory::create(WORDS)?;
         let memory = Arc::new(memory);
         let (daemon_bell, client_bell) = (Bell::file()?, Bell::file()?);
-        let files = Files {
-            memory: file,
-            daemon_bell: daemon_bell.try_clone()?,
-            client_bell: client_bell.try_clone()?,
-        };
+        let files =
+            Files { memory: file, daemon_bell: daemon_bell.try_clone()?, client_bell: client_bell.try_clone()? };
         let session = Self {
             number,
             peer,
