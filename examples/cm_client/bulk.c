@@ -1,7 +1,10 @@
 /* bulk - sends a lot of UDP, as fast as the Congestion Manager allows and no faster.
  *
- *     bulk receive PORT               acknowledges what arrives, until nothing has come for two seconds
+ *     bulk receive PORT [RATE]        acknowledges what arrives, until nothing has come for two seconds
  *     bulk send ADDRESS PORT PACKETS  sends; prints what it did, and the rate it was told along the way
+ *
+ * With a RATE the receiver plays the narrow place of a long path, so that there is something to adapt to on one machine:
+ * RATE packets a second, a queue of 40, and 20 ms until an acknowledgement is back.
  *
  * The receiver answers each packet with the packet's number and time of sending. The sender keeps one request under
  * way, sends a packet per grant, and tells the CM what arrived (cm_update). A packet that three later ones have
@@ -172,41 +175,71 @@ static int send_all(struct sockaddr_in to, uint32_t packets)
     return 0;
 }
 
-static int receive_all(struct sockaddr_in at)
+/* An acknowledgement that is on its way back. */
+struct answer {
+    double due;
+    struct header header;
+    struct sockaddr_in to;
+};
+
+enum { QUEUE = 40, ANSWERS = 4096 };
+static const double WAY_BACK = 0.02;
+
+static int receive_all(struct sockaddr_in at, double rate)
 {
+    static struct answer answers[ANSWERS];
+    unsigned long packets = 0, dropped = 0, first = 0, last = 0; /* answers first .. last - 1 are under way */
+    double free_at = 0, heard = now();
     int file = socket(AF_INET, SOCK_DGRAM, 0);
+
     if (file < 0 || bind(file, (struct sockaddr *)&at, sizeof at) < 0) {
         perror("bulk");
         return 1;
     }
-    unsigned long packets = 0;
-    struct pollfd files[] = {{file, POLLIN, 0}};
-    while (poll(files, 1, packets > 0 ? 2000 : 20000) > 0) {
+    while (now() - heard < (packets > 0 ? 2 : 20)) {
+        struct pollfd files[] = {{file, POLLIN, 0}};
+        struct answer answer;
         static char packet[65536];
-        struct sockaddr_in from;
-        socklen_t length = sizeof from;
-        ssize_t got = recvfrom(file, packet, sizeof packet, 0, (struct sockaddr *)&from, &length);
-        if (got >= (ssize_t)sizeof(struct header)) {
-            packets++;
-            sendto(file, packet, sizeof(struct header), 0, (struct sockaddr *)&from, length);
+        socklen_t length = sizeof answer.to;
+
+        for (; first < last && answers[first % ANSWERS].due <= now(); first++) {
+            const struct answer *a = &answers[first % ANSWERS];
+            sendto(file, &a->header, sizeof a->header, 0, (const struct sockaddr *)&a->to, sizeof a->to);
         }
+        if (poll(files, 1, first < last ? 1 : 500) <= 0)
+            continue;
+        if (recvfrom(file, packet, sizeof packet, 0, (struct sockaddr *)&answer.to, &length) < (ssize_t)sizeof answer.header)
+            continue;
+        heard = answer.due = now();
+        if (rate > 0) {
+            free_at = free_at > heard ? free_at : heard;
+            if (free_at - heard > QUEUE / rate || last - first == ANSWERS) {
+                dropped++;
+                continue;
+            }
+            free_at += 1 / rate;
+            answer.due = free_at + WAY_BACK;
+        }
+        memcpy(&answer.header, packet, sizeof answer.header);
+        packets++;
+        answers[last++ % ANSWERS] = answer;
     }
-    printf("%lu packets arrived\n", packets);
+    printf("%lu packets arrived, %lu found the queue full\n", packets, dropped);
     return 0;
 }
 
 int main(int count, char **words)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
-    if (count == 3 && strcmp(words[1], "receive") == 0) {
+    if ((count == 3 || count == 4) && strcmp(words[1], "receive") == 0) {
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         address.sin_port = htons((uint16_t)atoi(words[2]));
-        return receive_all(address);
+        return receive_all(address, count == 4 ? atof(words[3]) : 0);
     }
     if (count == 5 && strcmp(words[1], "send") == 0 && inet_pton(AF_INET, words[2], &address.sin_addr) == 1) {
         address.sin_port = htons((uint16_t)atoi(words[3]));
         return send_all(address, (uint32_t)atoi(words[4]));
     }
-    fprintf(stderr, "usage: bulk receive PORT | bulk send ADDRESS PORT PACKETS\n");
+    fprintf(stderr, "usage: bulk receive PORT [RATE] | bulk send ADDRESS PORT PACKETS\n");
     return 2;
 }

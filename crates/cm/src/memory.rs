@@ -68,7 +68,8 @@ impl Memory {
     /// All of it.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, `words` long (its file is sealed against shrinking) and lives as long as
-        // this value, which is used only in the process that made it (`Client` sees to that); both processes treat it as atomics, for which every bit pattern is a value.
+        // this value, which is used only in the process that made it (`Client` sees to that); both processes treat it
+        // as atomics, for which every bit pattern is a value.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<AtomicU64>(), self.words) }
     }
 }

@@ -77,7 +77,9 @@ fn who_uses_half_of_its_grants_has_twice_the_turns() {
     let scheduling = Scheduling::RoundRobin;
     let mut manager = Manager::new(Sharing { scheduling, ..by(Grouping::PerDestination) });
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
-    flows.map(|flow| manager.request(Time::ZERO, flow, false));
+    for flow in flows {
+        manager.request(Time::ZERO, flow, false);
+    }
     let mut turns = [0_u32; 2];
     for _ in 0..300 {
         let Grant { flow, .. } = manager.grant(Time::ZERO).unwrap();
