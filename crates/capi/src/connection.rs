@@ -131,9 +131,7 @@ impl Connection {
             };
             match self.client.next(wait) {
                 Ok(Some((id, event))) => called += c_int::from(self.call(id, event)),
-                Ok(None) if called > 0 || wait.is_some() => return Ok(called),
-                // A signal: whoever waits for ever goes on doing so.
-                Ok(None) => {}
+                Ok(None) => return Ok(called),
                 // What was called was called; the error comes again at the next call.
                 Err(_) if called > 0 => return Ok(called),
                 Err(error) => return Err(error),

@@ -35,7 +35,7 @@ enum CmCommand {
 
 #[derive(Debug, Args)]
 struct DaemonArgs {
-    /// Where programs find it [default: $XDG_RUNTIME_DIR/rampmeter/cm.sock, /run/rampmeter/cm.sock for root]
+    /// Where programs find it [default: `$XDG_RUNTIME_DIR/rampmeter/cm.sock`, for root /run/rampmeter/cm.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// The congestion controller of each path (`rampmeter controllers` lists them)

@@ -1,9 +1,11 @@
 //! Where the daemon listens, and whether one does already.
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
 
 /// Names another socket than the usual one, for the daemon and for clients.
 pub const SOCKET_VARIABLE: &str = "RAMPMETER_CM_SOCKET";
@@ -19,9 +21,10 @@ pub fn default_socket() -> PathBuf {
 
 /// Listens at `path`: takes over what a dead daemon left, and refuses where one lives (`AddrInUse`).
 pub(crate) fn listen(path: &Path, public: bool) -> io::Result<UnixListener> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder)?;
-    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    // Of two that start at the same time only one takes over, and the other finds it alive.
+    let _lock = Flock::lock(std::fs::File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
             std::fs::remove_file(path)?;
@@ -33,6 +36,11 @@ pub(crate) fn listen(path: &Path, public: bool) -> io::Result<UnixListener> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(if public { 0o666 } else { 0o600 }))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+/// What tells a socket at `path` from another one at the same place.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// A socket that nobody listens at. What is no socket is none of our business.

@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn records_cross_between_threads_whole_and_in_order() {
-        let (mut producer, mut consumer, _) = pair();
         const COUNT: u64 = 50_000;
+        let (mut producer, mut consumer, _) = pair();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 for n in 0..COUNT {

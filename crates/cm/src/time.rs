@@ -15,13 +15,14 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
-/// Sleeps until one of `files` has something to say, or for `span`. A signal ends it early.
-pub(crate) fn sleep(files: &[BorrowedFd<'_>], span: Duration) -> Result<(), Errno> {
+/// Sleeps until one of `files` has something to say, or for `span`. True if a signal ended it.
+pub(crate) fn sleep(files: &[BorrowedFd<'_>], span: Duration) -> Result<bool, Errno> {
     let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(*file, PollFlags::POLLIN)).collect();
     let nanos = span.as_nanos().min(1_000_000 * 1_000_000_000);
     let span = TimeSpec::new((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as i64);
     match ppoll(&mut polled, Some(span), None) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Ok(_) => Ok(false),
+        Err(Errno::EINTR) => Ok(true),
         Err(error) => Err(error),
     }
 }

@@ -200,7 +200,7 @@ impl Client {
                     state.flows.remove(id)?;
                     return Err(error);
                 }
-                Stage::Opening => state = self.wait(state, None)?,
+                Stage::Opening => (state, _) = self.wait(state, None)?,
             }
         }
     }
@@ -263,7 +263,7 @@ impl Client {
                 state.questions.remove(&token);
                 return Err(error);
             }
-            state = self.wait(state, None)?;
+            (state, _) = self.wait(state, None)?;
         }
     }
 
@@ -287,7 +287,13 @@ impl Client {
         let f = state.flows.open(flow.0)?;
         f.queued += length;
         f.datagrams += 1;
-        self.say(state, flow.0, Command::Send { length: length as u32 }).map(drop)
+        let said = self.say(state, flow.0, Command::Send { length: length as u32 });
+        said.map(drop).inspect_err(|_| {
+            // Data without its command: nobody could tell what belongs to what any more.
+            if let Ok(mut state) = self.lock() {
+                state.gone = true;
+            }
+        })
     }
 
     /// The flow is to have this share of its path.
@@ -321,7 +327,7 @@ impl Client {
         Ok(())
     }
 
-    /// The next event of any flow; `None` when `timeout` is over, or a signal came and there is none. Without a timeout
+    /// The next event of any flow; `None` if there is none when `timeout` is over or a signal has come. Without a timeout
     /// waits as long as it takes.
     pub fn next(&self, timeout: Option<Duration>) -> Result<Option<(Id, Event)>, Error> {
         let mut state = self.lock()?;
@@ -340,8 +346,10 @@ impl Client {
                 self.leave(&state);
                 return Ok(None);
             }
-            is_last = until.is_some_and(|until| now() >= until);
-            state = self.wait(state, until)?;
+            let is_late = until.is_some_and(|until| now() >= until);
+            let interrupted;
+            (state, interrupted) = self.wait(state, until)?;
+            is_last = is_late || interrupted;
         }
     }
 

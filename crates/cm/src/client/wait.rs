@@ -42,21 +42,22 @@ impl Client {
         self.lock()
     }
 
-    /// Waits until something comes, somebody else has taken something in, or it is `until`; takes in what came.
-    pub(super) fn wait<'a>(&'a self, mut state: Guard<'a>, until: Option<Time>) -> Result<Guard<'a>, Error> {
+    /// Waits until something comes, somebody else has taken something in, or it is `until`; takes in what came. The flag
+    /// says that a signal ended the wait.
+    pub(super) fn wait<'a>(&'a self, mut state: Guard<'a>, until: Option<Time>) -> Result<(Guard<'a>, bool), Error> {
         if state.take_in() {
-            return self.took_in(state);
+            return Ok((self.took_in(state)?, false));
         }
         if state.has_listener {
             let left = until.map_or(Duration::from_secs(1), |until| until.since(now()));
             let left = std::time::Duration::from_nanos(left.as_nanos());
             let (state, _) = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
-            return if state.gone { Err(Error::Gone) } else { Ok(state) };
+            return if state.gone { Err(Error::Gone) } else { Ok((state, false)) };
         }
         state.has_listener = true;
         let (lookout, spell, quiet_since) = (state.notices.lookout(), state.spin.spell(), state.quiet_since);
         drop(state);
-        self.listen(&lookout, spell, until);
+        let interrupted = self.listen(&lookout, spell, until);
         let is_over = !lookout.sees_something() && self.is_over();
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.has_listener = false;
@@ -66,7 +67,7 @@ impl Client {
             state.spin.learn(time.since(quiet_since));
             state.quiet_since = time;
         }
-        self.took_in(state)
+        Ok((self.took_in(state)?, interrupted))
     }
 
     /// Something has changed for everybody who waits.
@@ -75,14 +76,14 @@ impl Client {
         if state.gone { Err(Error::Gone) } else { Ok(state) }
     }
 
-    /// Spins for a while, then sleeps.
-    fn listen(&self, lookout: &Lookout, spell: Duration, until: Option<Time>) {
+    /// Spins for a while, then sleeps; true if a signal ended that.
+    fn listen(&self, lookout: &Lookout, spell: Duration, until: Option<Time>) -> bool {
         let start = now();
         let until = until.unwrap_or(Time::MAX);
         loop {
             let time = now();
             if lookout.sees_something() || time >= until {
-                return;
+                return false;
             }
             if time.since(start) >= spell {
                 break;
@@ -91,13 +92,15 @@ impl Client {
         }
         let bell = &self.shared.ours;
         bell.about_to_sleep();
+        let mut interrupted = false;
         if !lookout.sees_something() {
             // Not for ever, though nothing should get lost.
             let span = until.since(now()).min(Duration::from_secs(1));
-            let _ = sleep(&[bell.as_fd(), self.shared.socket.as_fd()], span);
+            interrupted = sleep(&[bell.as_fd(), self.shared.socket.as_fd()], span).unwrap_or(true);
             bell.silence();
         }
         bell.awake();
+        interrupted
     }
 
     /// Whether the daemon has hung up.

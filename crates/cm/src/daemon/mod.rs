@@ -115,6 +115,8 @@ pub struct Daemon {
     controller: String,
     public: bool,
     path: PathBuf,
+    /// Which socket there is ours.
+    identity: Option<(u64, u64)>,
     listener: UnixListener,
     epoll: Epoll,
     /// Connected, and yet to say what they want; by number.
@@ -143,6 +145,7 @@ impl Daemon {
         Ok(Self {
             controller: options.controller,
             public: options.public,
+            identity: place::identity(&path),
             path,
             listener,
             epoll,
@@ -343,7 +346,9 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Clients notice by their sockets; the next daemon finds the place empty.
-        let _ = std::fs::remove_file(&self.path);
+        // Clients notice by their sockets; the next daemon finds the place empty, unless it is there already.
+        if place::identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

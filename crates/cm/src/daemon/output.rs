@@ -3,10 +3,10 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
 use libc::{c_int, c_void, socklen_t};
 use rampmeter_units::Bytes;
-use std::os::fd::AsRawFd;
 
 /// Headers of a datagram: UDP's, and IPv4's or IPv6's.
 const HEADERS: [usize; 2] = [28, 48];
@@ -87,7 +87,7 @@ mod tests {
         output.send(receiver.local_addr().unwrap(), b"hello");
         let mut bytes = [0; 10];
         assert_eq!(receiver.recv(&mut bytes).unwrap(), 5);
-        output.send(receiver.local_addr().unwrap(), &[0; 70_000]);
+        output.send(receiver.local_addr().unwrap(), &vec![0; 70_000]);
         assert_eq!(output.refused, 1);
     }
 }

@@ -250,13 +250,10 @@ mod tests {
         (0..3000).for_each(|bytes| session.tell(1, Notice::Grant { bytes }).unwrap());
         assert!(session.is_behind());
         for expected in 0..3000 {
-            let record = match reader.pop().unwrap() {
-                Some(record) => record,
-                None => {
-                    session.catch_up().unwrap();
-                    reader.pop().unwrap().unwrap()
-                }
-            };
+            if !reader.has_more() {
+                session.catch_up().unwrap();
+            }
+            let record = reader.pop().unwrap().unwrap();
             assert_eq!(Notice::decode(&record), Some((1, Notice::Grant { bytes: expected })));
         }
         assert!(!session.is_behind());
