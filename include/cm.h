@@ -130,6 +130,11 @@ int cm_thresh(cm_id id, double down, double up);
 /* The flow's share relative to others on its path; 1 unless told otherwise. */
 int cm_weight(cm_id id, double weight);
 
+/* The flow is guaranteed `rate` bits per second before anything is shared, and that a packet that it asks for waits no
+ * longer than `delay` seconds (0: no longer than the rate says), as far as the path allows. A rate of 0 ends it. Kept by
+ * daemons that were started with --scheduler service-curves; others only weigh. */
+int cm_guarantee(cm_id id, double rate, double delay);
+
 /* Buffered transmission: the CM keeps a copy of these bytes and sends them as one UDP datagram when it is the flow's
  * turn, from a socket of the daemon's. Neither cm_request nor cm_notify is called for them; cm_update is. */
 int cm_send(cm_id id, const void *data, int length);

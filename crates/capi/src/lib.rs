@@ -12,9 +12,9 @@ use std::ffi::{CStr, OsStr, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cm::{Error, Feedback, Id, LossKind, Share, Thresholds};
+use cm::{Error, Feedback, Id, LossKind, ServiceCurve, Share, Thresholds};
 use libc::{sockaddr, socklen_t};
-use rampmeter_units::{Bytes, Duration};
+use rampmeter_units::{Bytes, Duration, Rate};
 
 use crate::connection::{Callbacks, User};
 
@@ -154,8 +154,32 @@ pub extern "C" fn cm_thresh(flow: c_int, down: c_double, up: c_double) -> c_int 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_weight(flow: c_int, weight: c_double) -> c_int {
-    let share = || connection::existing()?.client.share(id(flow)?, Share { weight, class: None });
-    done(share())
+    let weigh = || {
+        let (connection, id) = (connection::existing()?, id(flow)?);
+        let client = &connection.client;
+        client.share(id, Share { weight, ..client.share_of(id)? })
+    };
+    done(weigh())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_guarantee(flow: c_int, rate: c_double, delay: c_double) -> c_int {
+    let guarantee = || {
+        let (connection, id) = (connection::existing()?, id(flow)?);
+        let client = &connection.client;
+        if !(0.0..=1e15).contains(&rate) {
+            return Err(Error::Invalid);
+        }
+        let packet = Bytes::new(client.mtu(id)?.into());
+        let rate = Rate::from_bps_f64(rate);
+        let curve = match seconds(delay)? {
+            _ if rate == Rate::ZERO => None,
+            None => Some(ServiceCurve::linear(rate)),
+            Some(delay) => Some(ServiceCurve::within(delay, packet, rate)),
+        };
+        client.share(id, Share { curve, ..client.share_of(id)? })
+    };
+    done(guarantee())
 }
 
 /// # Safety

@@ -56,6 +56,8 @@ struct DaemonArgs {
 enum Scheduler {
     /// By weights, within classes
     RoundRobin,
+    /// Guarantees of rate and delay first, then by weights (H-FSC)
+    ServiceCurves,
     /// In the order in which they ask
     InTurn,
 }
@@ -91,6 +93,7 @@ pub(crate) fn cm(args: &CmArgs, registry: &Registry) -> Result<ExitCode, Failure
 fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     let scheduling = match args.scheduler {
         Scheduler::RoundRobin => Scheduling::RoundRobin,
+        Scheduler::ServiceCurves => Scheduling::ServiceCurves,
         Scheduler::InTurn => Scheduling::InTurn,
     };
     let silence = rampmeter_units::Duration::from_secs(args.silence.clamp(1, 1 << 30));

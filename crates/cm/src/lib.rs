@@ -39,4 +39,4 @@ pub use error::Error;
 pub use message::{Feedback, PathState};
 pub use place::{SOCKET_VARIABLE, default_socket};
 pub use rampmeter_control::LossKind;
-pub use rampmeter_manager::{Share, Thresholds};
+pub use rampmeter_manager::{ServiceCurve, Share, Thresholds};

@@ -9,7 +9,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use rampmeter_control::LossKind;
-use rampmeter_manager::{Share, Thresholds};
+use rampmeter_manager::{ServiceCurve, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration, Rate};
 
 use crate::error::Error;
@@ -40,8 +40,14 @@ pub struct PathState {
 /// Whether a share makes sense.
 pub(crate) fn is_sound(share: &Share) -> bool {
     let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
-    is_weight(share.weight) && share.class.is_none_or(|(_, weight)| is_weight(weight))
+    let is_curve = |c: ServiceCurve| c.m1 <= FASTEST && c.m2 <= FASTEST && c.d <= MOST_RTT;
+    is_weight(share.weight)
+        && share.class.is_none_or(|(_, weight)| is_weight(weight))
+        && share.curve.is_none_or(is_curve)
 }
+
+/// No link is faster.
+const FASTEST: Rate = Rate::from_bps(1_000_000_000_000_000);
 
 /// Whether thresholds make sense.
 pub(crate) fn are_sound(thresholds: &Thresholds) -> bool {
@@ -108,7 +114,10 @@ impl Command {
             }
             Self::Send { length } => (6, [length.into(), 0, 0, 0, 0, 0, 0]),
             Self::Query { token } => (7, [token, 0, 0, 0, 0, 0, 0]),
-            Self::Share(share) => (8, [share.weight.to_bits(), class_word(&share), class_weight(&share), 0, 0, 0, 0]),
+            Self::Share(share) => {
+                let [m1, d, m2] = share.curve.map_or([0; 3], |c| [c.m1.as_bps() + 1, c.d.as_nanos(), c.m2.as_bps()]);
+                (8, [share.weight.to_bits(), class_word(&share), class_weight(&share), m1, d, m2, 0])
+            }
             Self::Watch(t) => (9, [t.down.to_bits(), t.up.to_bits(), 0, 0, 0, 0, 0]),
         };
         record(kind, flow, rest)
@@ -135,7 +144,10 @@ impl Command {
             }
             6 => Self::Send { length: a.try_into().ok()? },
             7 => Self::Query { token: a },
-            8 => Self::Share(share(a, b, c)?),
+            8 => {
+                let share = Share { curve: curve(d, record[5], record[6]), ..share(a, b, c)? };
+                Self::Share(Some(share).filter(is_sound)?)
+            }
             9 => {
                 let thresholds = Thresholds { down: f64::from_bits(a), up: f64::from_bits(b) };
                 Self::Watch(Some(thresholds).filter(are_sound)?)
@@ -233,7 +245,13 @@ fn share(weight: u64, class: u64, class_weight: u64) -> Option<Share> {
         Some(class) => Some((u32::try_from(class).ok()?, f64::from_bits(class_weight))),
         None => None,
     };
-    Some(Share { weight: f64::from_bits(weight), class }).filter(is_sound)
+    Some(Share { weight: f64::from_bits(weight), class, curve: None }).filter(is_sound)
+}
+
+/// A guarantee or none; the first word is one above its rate.
+fn curve(m1: u64, d: u64, m2: u64) -> Option<ServiceCurve> {
+    let m1 = m1.checked_sub(1)?;
+    Some(ServiceCurve { m1: Rate::from_bps(m1), d: Duration::from_nanos(d), m2: Rate::from_bps(m2) })
 }
 
 fn kind_word(kind: Option<LossKind>) -> u64 {
@@ -263,7 +281,8 @@ mod tests {
 
     #[test]
     fn what_is_said_is_what_is_understood() {
-        let share = Share { weight: 2.5, class: Some((7, 0.5)) };
+        let share = Share { weight: 2.5, class: Some((7, 0.5)), curve: None };
+        let curve = Some(ServiceCurve::linear(FASTEST));
         let feedback =
             Feedback { received: Bytes::new(3), lost: Bytes::new(4), kind: Some(LossKind::Ecn), rtt: Some(MOST_RTT) };
         for command in [
@@ -277,6 +296,7 @@ mod tests {
             Command::Send { length: 77 },
             Command::Query { token: u64::MAX },
             Command::Share(share),
+            Command::Share(Share { curve, ..share }),
             Command::Watch(Thresholds::default()),
         ] {
             assert_eq!(Command::decode(&command.encode(0x1234_5678)), Some((0x1234_5678, command)));
@@ -297,7 +317,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_not_understood() {
         for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Command::decode(&Command::Share(Share { weight, class: None }).encode(1)), None);
+            assert_eq!(Command::decode(&Command::Share(Share { weight, ..Share::default() }).encode(1)), None);
         }
         assert_eq!(Command::decode(&Command::Notify { sent: Bytes::MAX }.encode(1)), None);
         let thresholds = Thresholds { down: 1.5, ..Thresholds::default() };

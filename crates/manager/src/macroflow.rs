@@ -150,7 +150,7 @@ impl<C: Controller> Macroflow<C> {
         self.started.then(|| (self.smoothed_rtt(), self.rtt.timeout(ASSUMED_RTT * 3, Duration::ZERO)))
     }
 
-    pub(crate) fn smoothed_rtt(&self) -> Duration {
+    fn smoothed_rtt(&self) -> Duration {
         if self.assumed { ASSUMED_RTT } else { self.rtt.smoothed() }
     }
 

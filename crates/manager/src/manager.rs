@@ -329,11 +329,6 @@ impl<C: Controller> Manager<C> {
         Some((f, self.macroflows[f.macroflow as usize].as_ref()?))
     }
 
-    /// The smoothed round-trip time of the flow's path, or what is assumed of it. Costs the same for any number of flows.
-    pub fn smoothed_rtt(&self, flow: FlowId) -> Duration {
-        self.of_flow(flow).map_or(Duration::ZERO, |(_, macroflow)| macroflow.smoothed_rtt())
-    }
-
     /// The flow's controller, for meters and tests.
     pub fn controller(&self, flow: FlowId) -> Option<&C> {
         self.of_flow(flow).map(|(_, macroflow)| &macroflow.controller)

@@ -69,7 +69,6 @@ fn what_was_granted_and_not_used_is_room_for_others() {
     // More than it has outstanding nobody can give back.
     manager.unsent(Time::ZERO, flows[0], PACKET * 99);
     assert!(manager.query(Time::ZERO, flows[1]).unwrap().outstanding >= PACKET * 5);
-    assert_eq!(manager.smoothed_rtt(flows[0]), RTT);
 }
 
 #[test]

@@ -114,6 +114,9 @@ int main(void)
     EXPECT(cm_thresh(id, 2, 1), CM_EINVAL);
     EXPECT(cm_weight(id, 0), CM_EINVAL);
     EXPECT(cm_weight(id, NAN), CM_EINVAL);
+    EXPECT(cm_guarantee(id, -1, 0), CM_EINVAL);
+    EXPECT(cm_guarantee(id, 320e3, 0.005), CM_OK);
+    EXPECT(cm_weight(id, 2), CM_OK);
     EXPECT(cm_query(id, NULL, NULL), CM_OK);
     EXPECT(cm_dispatch(0), 0);
 

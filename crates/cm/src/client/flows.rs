@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use rampmeter_manager::Share;
+
 use crate::error::Error;
 use crate::limits::{GENERATIONS, MOST_FLOWS, generation, id, place};
 use crate::message::PathState;
@@ -20,6 +22,7 @@ pub(super) struct Flow {
     pub(super) stage: Stage,
     pub(super) mtu: u32,
     pub(super) state: PathState,
+    pub(super) share: Share,
     /// It can be sent to (`cm_send`).
     pub(super) has_port: bool,
     /// Requests that no grant has come for.
@@ -116,6 +119,7 @@ mod tests {
             stage: Stage::Open,
             mtu: 1472,
             state: PathState::default(),
+            share: Share::default(),
             has_port: true,
             wanted: 0,
             queued: 0,

@@ -185,6 +185,7 @@ impl Client {
             stage: Stage::Opening,
             mtu: 0,
             state: PathState::default(),
+            share: options.share,
             has_port: to.port() > 0,
             wanted: 0,
             queued: 0,
@@ -195,6 +196,9 @@ impl Client {
         let mut state = self.say(state, id, Command::Open { to, share: options.share })?;
         loop {
             match state.flows.get(id)?.stage {
+                Stage::Open if options.share.curve.is_some() => {
+                    return self.say(state, id, Command::Share(options.share)).map(|_| Id(id));
+                }
                 Stage::Open => return Ok(Id(id)),
                 Stage::Over(error) => {
                     state.flows.remove(id)?;
@@ -296,13 +300,18 @@ impl Client {
         })
     }
 
-    /// The flow is to have this share of its path.
+    /// The share that the flow was given.
+    pub fn share_of(&self, flow: Id) -> Result<Share, Error> {
+        Ok(self.lock()?.flows.open(flow.0)?.share)
+    }
+
+    /// The flow is to have this share of its path. Guarantees need a daemon whose scheduler keeps them.
     pub fn share(&self, flow: Id, share: Share) -> Result<(), Error> {
         if !is_sound(&share) {
             return Err(Error::Invalid);
         }
         let mut state = self.lock()?;
-        state.flows.open(flow.0)?;
+        state.flows.open(flow.0)?.share = share;
         self.say(state, flow.0, Command::Share(share)).map(drop)
     }
 

@@ -221,7 +221,7 @@ impl Host {
     /// The flow may send: a datagram that it left here, or its process.
     fn pass_on(&mut self, now: Time, manager_id: FlowId, bytes: Bytes) {
         let index = manager_id.index();
-        let patience = self.manager.smoothed_rtt(manager_id) * 2;
+        let patience = self.manager.round_trip(manager_id).map_or(Duration::ZERO, |(smoothed, _)| smoothed * 2);
         let Some(Some(flow)) = self.flows.get_mut(index) else { return };
         let (client, id) = (flow.client, flow.id);
         if let Some(data) = flow.queue.pop_front() {

@@ -77,7 +77,7 @@ fn each_request_is_granted_once_within_the_window() {
 fn flows_of_several_processes_share_one_window() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:1000");
-    host.open(at(0), 2, A, "192.0.2.1:2000".parse().unwrap(), Share { weight: 4.0, class: None }, MTU).unwrap();
+    host.open(at(0), 2, A, "192.0.2.1:2000".parse().unwrap(), Share { weight: 4.0, ..Share::default() }, MTU).unwrap();
     ask(&mut host, at(0), A, 20);
     (0..20).for_each(|_| host.command(at(0), 2, A, Command::Request, Vec::new()));
     notices(&mut host);
@@ -253,7 +253,7 @@ proptest! {
                     Command::Update(Feedback { lost, kind: Some(kind), ..Feedback::default() })
                 }
                 7 => Command::Send { length: amount as u32 },
-                8 => Command::Share(Share { weight: amount as f64 + 0.5, class: Some((flow, 1.0)) }),
+                8 => Command::Share(Share { weight: amount as f64 + 0.5, class: Some((flow, 1.0)), curve: None }),
                 _ => Command::Query { token: amount },
             };
             host.command(now, client, id, command, vec![0; amount as usize]);
