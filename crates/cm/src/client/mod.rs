@@ -193,6 +193,7 @@ impl Client {
             wants_room: false,
         };
         let id = state.flows.add(flow)?;
+        let until = now() + wait::SILENCE;
         let mut state = self.say(state, id, Command::Open { to, share: options.share })?;
         loop {
             match state.flows.get(id)?.stage {
@@ -204,7 +205,7 @@ impl Client {
                     state.flows.remove(id)?;
                     return Err(error);
                 }
-                Stage::Opening => (state, _) = self.wait(state, None)?,
+                Stage::Opening => state = self.wait_for_answer(state, until)?,
             }
         }
     }
@@ -257,6 +258,7 @@ impl Client {
         let token = state.next_token;
         state.next_token += 1;
         state.questions.insert(token, None);
+        let until = now() + wait::SILENCE;
         let mut state = self.say(state, flow.0, Command::Query { token })?;
         loop {
             if let Some(answer) = state.questions.get(&token).copied().flatten() {
@@ -267,7 +269,7 @@ impl Client {
                 state.questions.remove(&token);
                 return Err(error);
             }
-            (state, _) = self.wait(state, None)?;
+            state = self.wait_for_answer(state, until)?;
         }
     }
 

@@ -17,6 +17,9 @@ use crate::time::{now, sleep};
 /// How long a call waits for a daemon that does not take what is said to it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
+/// A daemon that answers a question no sooner than this is as good as gone.
+pub(super) const SILENCE: Duration = Duration::from_secs(10);
+
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl Client {
@@ -68,6 +71,15 @@ impl Client {
             state.quiet_since = time;
         }
         Ok((self.took_in(state)?, interrupted))
+    }
+
+    /// Waits for something to come that may be the answer to a question.
+    pub(super) fn wait_for_answer<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
+        if now() >= until {
+            state.gone = true;
+            return Err(Error::Gone);
+        }
+        self.wait(state, Some(until)).map(|(state, _)| state)
     }
 
     /// Something has changed for everybody who waits.
