@@ -57,15 +57,15 @@ class Flow:
         loss: Literal["persistent", "transient", "ecn"] | None = None,
         rtt: float | None = None,
     ) -> None:
-        """Say how many bytes have arrived and how many are lost since the last call, how that showed, and the round trip.
+        """Say what has become of packets since the last call: bytes that arrived, bytes that are lost, the round trip.
 
-        A loss is "persistent" if nothing comes back, "transient" if later packets arrived, "ecn" if packets were marked.
-        `rtt` is in seconds.
+        A loss is "persistent" if nothing comes back, "transient" if later packets arrived, "ecn" if packets were
+        marked. `rtt` is in seconds.
         """
         self._client.update(self._number, received, lost, loss, rtt)
 
     def query(self) -> tuple[float, float]:
-        """The flow's share of its path in bits per second, and the smoothed round-trip time in seconds."""
+        """Tell the flow's share of its path in bits per second, and the smoothed round-trip time in seconds."""
         return self._client.query(self._number)
 
     def thresholds(self, down: float, up: float) -> None:
@@ -162,7 +162,7 @@ class Manager:
             yield event
 
     def fileno(self) -> int:
-        """A file for `select`: readable when `next(0)` should be called."""
+        """Give a file for `select`: readable when `next(0)` should be called."""
         return self._connected().fileno()
 
     def close(self) -> None:

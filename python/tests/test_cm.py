@@ -16,7 +16,7 @@ from rampmeter import cm
 @pytest.fixture
 def daemon(tmp_path: Path, rampmeter_command: Path) -> Iterator[Path]:
     path = tmp_path / "cm.sock"
-    command = [rampmeter_command, "cm", "daemon", "--controller", "newreno", "--socket", path]
+    command = [str(rampmeter_command), "cm", "daemon", "--controller", "newreno", "--socket", str(path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         for _ in range(200):
             if path.exists():

@@ -201,7 +201,10 @@ fn lay_out(figures: &Figures) -> String {
     let rows = [
         row("request to grant", figures.grant),
         row("request to grant, after 1 ms of silence", figures.grant_after_silence),
-        row("request to grant, 16 flows at a time, each", figures.grants_of_16_flows),
+        row("of 16 hosts at once, each", figures.each_of_16_hosts),
+        row("of 1000 hosts at once, each", figures.each_of_1000_hosts),
+        row("of 16 flows to one host at once, each", figures.each_of_16_flows),
+        row("of 1000 flows to one host at once, each", figures.each_of_1000_flows),
         row("round trip over a Unix socket", figures.socket_round_trip),
     ];
     let table = table(&["microseconds", "median", "p90", "p99"].map(String::from), &rows);

@@ -30,8 +30,14 @@ pub struct Figures {
     pub grant: Spread,
     /// The same with a pause of a millisecond before each: the daemon sleeps and has to be woken.
     pub grant_after_silence: Spread,
-    /// From a request to its grant, sixteen flows at a time: per grant.
-    pub grants_of_16_flows: Spread,
+    /// Sixteen flows to as many hosts ask at once: per grant.
+    pub each_of_16_hosts: Spread,
+    /// A thousand flows to as many hosts ask at once: per grant.
+    pub each_of_1000_hosts: Spread,
+    /// Sixteen flows to one host ask at once: per grant.
+    pub each_of_16_flows: Spread,
+    /// A thousand flows to one host ask at once: per grant.
+    pub each_of_1000_flows: Spread,
     /// A byte to a thread and back over a Unix socket.
     pub socket_round_trip: Spread,
     /// The median grant over the median round trip.
@@ -70,22 +76,31 @@ pub fn measure(path: &Path, samples: usize) -> Result<Figures, Error> {
         one()
     });
     let grant_after_silence = spread(after_silence.collect::<Result<_, _>>()?);
-    let grants_of_16_flows = crowd(&client, samples / 16)?;
+    client.close(flow)?;
+    let crowd = |flows: usize, hosts: usize| crowd(&client, flows, hosts, samples / flows);
+    let (each_of_16_hosts, each_of_1000_hosts) = (crowd(16, 16)?, crowd(1000, 1000)?);
+    let (each_of_16_flows, each_of_1000_flows) = (crowd(16, 1)?, crowd(1000, 1)?);
     let socket_round_trip = socket(samples).map_err(|_| Error::System)?;
     Ok(Figures {
         grant,
         grant_after_silence,
-        grants_of_16_flows,
+        each_of_16_hosts,
+        each_of_1000_hosts,
+        each_of_16_flows,
+        each_of_1000_flows,
         socket_round_trip,
         grant_over_socket: grant.median_us / socket_round_trip.median_us,
         samples,
     })
 }
 
-/// Sixteen flows ask at once.
-fn crowd(client: &Client, rounds: usize) -> Result<Spread, Error> {
-    let open = |host: u8| client.open(([127, 0, 0, host], 9).into(), &Options::default());
-    let flows: Vec<_> = (1..=16).map(open).collect::<Result<_, _>>()?;
+/// So many flows, spread over so many hosts, ask at once; the time until all have been granted, divided by them.
+fn crowd(client: &Client, flows: usize, hosts: usize, rounds: usize) -> Result<Spread, Error> {
+    let open = |flow: usize| {
+        let [high, low] = (flow % hosts).to_be_bytes()[6..] else { return Err(Error::Invalid) };
+        client.open(([127, 0, 1 + high, low], 9).into(), &Options::default())
+    };
+    let flows: Vec<_> = (0..flows).map(open).collect::<Result<_, _>>()?;
     let mut spans = Vec::new();
     for _ in 0..rounds.max(10) {
         let start = now();
