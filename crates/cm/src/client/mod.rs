@@ -56,7 +56,7 @@ use crate::spin::Spin;
 use crate::time::now;
 
 /// The longest that a waiting client spins before it sleeps.
-const SPIN: Duration = Duration::from_micros(20);
+const SPIN: Duration = Duration::from_micros(50);
 
 /// A flow's id. Positive; not used again for long after the flow is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -160,7 +160,6 @@ impl Client {
             gone: false,
             has_listener: false,
             spin: Spin::new(SPIN),
-            quiet_since: now(),
         };
         let shared = Shared {
             state: Mutex::new(state),

@@ -2,8 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use rampmeter_units::Time;
-
 use super::Event;
 use super::flows::{Flows, Stage};
 use crate::data::Writer;
@@ -28,8 +26,6 @@ pub(super) struct State {
     /// Somebody waits for the bell; others wait for that one.
     pub(super) has_listener: bool,
     pub(super) spin: Spin,
-    /// Since when nothing has come.
-    pub(super) quiet_since: Time,
 }
 
 impl State {

@@ -58,7 +58,7 @@ impl Client {
             return if state.gone { Err(Error::Gone) } else { Ok((state, false)) };
         }
         state.has_listener = true;
-        let (lookout, spell, quiet_since) = (state.notices.lookout(), state.spin.spell(), state.quiet_since);
+        let (lookout, spell, start) = (state.notices.lookout(), state.spin.spell(), now());
         drop(state);
         let interrupted = self.listen(&lookout, spell, until);
         let is_over = !lookout.sees_something() && self.is_over();
@@ -66,9 +66,7 @@ impl Client {
         state.has_listener = false;
         state.gone |= is_over;
         if state.take_in() {
-            let time = now();
-            state.spin.learn(time.since(quiet_since));
-            state.quiet_since = time;
+            state.spin.learn(now().since(start));
         }
         Ok((self.took_in(state)?, interrupted))
     }
