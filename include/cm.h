@@ -155,7 +155,7 @@ int cm_disconnect(void);
 
 /* Waits for events for up to `milliseconds` (-1: as long as it takes; 0: not at all), then calls callbacks for all that
  * there are. A signal ends the wait. Returns how many were called, or a negative error. One thread dispatches at a time,
- * others wait for it (CM_EFULL if that takes longer than they want to wait). */
+ * others wait for it, no longer than they said. */
 int cm_dispatch(int milliseconds);
 
 /* For a poll loop of your own: a file descriptor that is readable (POLLIN) when cm_dispatch(0) should be called. Don't

@@ -120,7 +120,9 @@ impl Connection {
         let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
         // A child of the process must not wait for a thread that it does not have.
         self.client.is_ours()?;
-        self.enter(left)?;
+        if !self.enter(left)? {
+            return Ok(0);
+        }
         let _leave = Leave(self);
         let mut called = 0;
         loop {
@@ -142,7 +144,8 @@ impl Connection {
         }
     }
 
-    fn enter(&self, left: impl Fn() -> Option<std::time::Duration>) -> Result<(), Error> {
+    /// Makes this thread the one that dispatches; false if another one is, for longer than there is time.
+    fn enter(&self, left: impl Fn() -> Option<std::time::Duration>) -> Result<bool, Error> {
         let me = std::thread::current().id();
         let mut desk = self.desk();
         while let Some((thread, _)) = desk.dispatcher {
@@ -151,12 +154,12 @@ impl Connection {
             }
             let span = left().unwrap_or(std::time::Duration::from_secs(1));
             if span.is_zero() {
-                return Err(Error::Full);
+                return Ok(false);
             }
             (desk, _) = self.changed.wait_timeout(desk, span).unwrap_or_else(PoisonError::into_inner);
         }
         desk.dispatcher = Some((me, None));
-        Ok(())
+        Ok(true)
     }
 
     /// Calls whoever is to be told, without any lock. False if nobody is.
