@@ -6,7 +6,8 @@
  * With a RATE the receiver plays the narrow place of a long path, so that there is something to adapt to on one machine:
  * RATE packets a second, a queue of 40, and 20 ms until an acknowledgement is back.
  *
- * The receiver answers each packet with the packet's number and time of sending. The sender keeps one request under
+ * What it sends comes in three encodings, and it uses the best one that the rate it was last told has room for. The
+ * receiver answers each packet with the packet's number and time of sending. The sender keeps one request under
  * way, sends a packet per grant, and tells the CM what arrived (cm_update). A packet that three later ones have
  * overtaken is lost. Everything happens in one thread, in a poll loop of the program's own.
  */
@@ -30,8 +31,13 @@ struct header {
     double sent_at;
 };
 
+/* What the encodings need, in bits per second. */
+static const double encodings[] = {0, 4e6, 10e6};
+
 struct transfer {
     int socket;
+    int encoding;              /* in use */
+    uint32_t encoded[3];       /* packets sent in each */
     uint32_t packets;          /* to send */
     uint32_t next;             /* number of the next one */
     uint32_t lowest;           /* lowest number that is neither acknowledged nor lost */
@@ -73,19 +79,23 @@ static void may_send(cm_id id, int bytes, void *user)
     memcpy(packet, &header, sizeof header);
     ssize_t sent = send(t->socket, packet, (size_t)bytes, 0);
     check(cm_notify(id, sent > 0 ? (int)sent : 0), "cm_notify");
-    if (sent > 0)
+    if (sent > 0) {
+        t->encoded[t->encoding]++;
         t->size[t->next++ % MOST] = (int)sent;
+    }
     if (t->next < t->packets)
         check(cm_request(id), "cm_request");
 }
 
-/* The CM says: your share of the path has changed. An adaptive program would choose a smaller or larger picture now. */
+/* The CM says: your share of the path has changed. So choose what fits. */
 static void changed(cm_id id, double rate, double srtt, void *user)
 {
     struct transfer *t = user;
     (void)id;
     (void)srtt;
     t->updates++;
+    for (t->encoding = 2; rate < encodings[t->encoding]; t->encoding--)
+        ;
     if (t->slowest_rate == 0 || rate < t->slowest_rate)
         t->slowest_rate = rate;
     if (rate > t->fastest_rate)
@@ -169,6 +179,7 @@ static int send_all(struct sockaddr_in to, uint32_t packets)
            t.acknowledged, t.lost);
     printf("grants from %.3f s to %.3f s, %u updates from %.0f to %.0f b/s\n", t.first_grant - start,
            t.last_grant - start, t.updates, t.slowest_rate, t.fastest_rate);
+    printf("encodings: %u packets low, %u medium, %u high\n", t.encoded[0], t.encoded[1], t.encoded[2]);
     printf("last told %.0f b/s at %.3f ms\n", rate, srtt * 1e3);
     check(cm_close(id), "cm_close");
     check(cm_disconnect(), "cm_disconnect");

@@ -120,7 +120,7 @@ pub struct Daemon {
     listener: UnixListener,
     epoll: Epoll,
     /// Connected, and yet to say what they want; by number.
-    newcomers: BTreeMap<u32, (Peer, UnixStream)>,
+    newcomers: BTreeMap<u32, Newcomer>,
     sessions: Vec<Session>,
     next_number: u32,
     host: Host,
@@ -130,6 +130,16 @@ pub struct Daemon {
 }
 
 const LISTENER: u64 = u64::MAX;
+
+/// How long somebody may be connected without saying what for.
+const HESITATION: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+struct Newcomer {
+    peer: Peer,
+    socket: UnixStream,
+    since: Time,
+}
 
 impl Daemon {
     /// Listens; clients are served by [`Daemon::run`].
@@ -166,6 +176,7 @@ impl Daemon {
 
     /// Serves until it is told to stop. The thread that calls this has its timers made precise.
     pub fn run(&mut self) -> Result<(), DaemonError> {
+        raise_file_limit();
         // Without it waits end up to 50 us later; nothing else changes.
         let _ = nix::sys::prctl::set_timerslack(1);
         let mut glanced = now();
@@ -267,12 +278,20 @@ impl Daemon {
                 data => self.hear_of(data as u32, data >> 32),
             }
         }
+        let time = now();
+        self.newcomers.retain(|_, newcomer| time.since(newcomer.since) < HESITATION);
         Ok(())
     }
 
     /// Lets in whoever waits.
     fn welcome(&mut self) {
-        while let Ok((socket, _)) = self.listener.accept() {
+        loop {
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // No files are left, as a rule. Trying again at once would not help.
+                Err(_) => return std::thread::sleep(std::time::Duration::from_millis(1)),
+            };
             let Ok(peer) = Peer::of(&socket) else { continue };
             let refusal = if !(self.public || peer.is_trusted()) {
                 Some(Error::Denied)
@@ -289,14 +308,14 @@ impl Daemon {
             self.next_number = (number + 1) % (u32::MAX - 1);
             let watched = self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, number.into())).is_ok();
             if watched && socket.set_nonblocking(true).is_ok() {
-                self.newcomers.insert(number, (peer, socket));
+                self.newcomers.insert(number, Newcomer { peer, socket, since: now() });
             }
         }
     }
 
     /// A file of this client has something to say: the first is its socket, the second its bell, the third its process.
     fn hear_of(&mut self, number: u32, file: u64) {
-        if let Some((peer, socket)) = self.newcomers.remove(&number) {
+        if let Some(Newcomer { peer, socket, .. }) = self.newcomers.remove(&number) {
             // Who fails here hears nothing more of us, which tells it enough.
             let _ = self.epoll.delete(&socket);
             let _ = self.admit(number, peer, socket);
@@ -340,6 +359,17 @@ impl Daemon {
                 let _ = self.epoll.delete(file);
             }
             self.host.forget(now, number);
+        }
+    }
+}
+
+/// Each client takes four files, and systems allow few unless asked.
+fn raise_file_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        if soft < hard {
+            // Where that is refused, clients beyond the limit are too.
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
         }
     }
 }
