@@ -25,16 +25,21 @@ pub(crate) fn listen(path: &Path, public: bool) -> io::Result<UnixListener> {
     std::fs::create_dir_all(folder)?;
     // Of two that start at the same time only one takes over, and the other finds it alive.
     let _lock = Flock::lock(std::fs::File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
-    let listener = match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)?
-        }
-        other => other?,
-    };
-    // Who may connect is decided by who they are; this keeps others from even trying.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(if public { 0o666 } else { 0o600 }))?;
+    match path.symlink_metadata() {
+        Err(_) => {}
+        Ok(metadata) if !metadata.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
+        Ok(_) if !is_dead(path) => return Err(io::ErrorKind::AddrInUse.into()),
+        Ok(_) => {}
+    }
+    // It appears in its place when it listens already: whoever finds it there can connect.
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".new");
+    let _ = std::fs::remove_file(&aside);
+    let listener = UnixListener::bind(&aside)?;
     listener.set_nonblocking(true)?;
+    // Who may connect is decided by who they are; this keeps others from even trying.
+    std::fs::set_permissions(&aside, std::fs::Permissions::from_mode(if public { 0o666 } else { 0o600 }))?;
+    std::fs::rename(&aside, path)?;
     Ok(listener)
 }
 
@@ -43,10 +48,9 @@ pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// A socket that nobody listens at. What is no socket is none of our business.
+/// A socket that nobody listens at.
 fn is_dead(path: &Path) -> bool {
-    let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
-    is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 #[cfg(test)]
@@ -64,7 +68,7 @@ mod tests {
         assert!(second.is_ok(), "{second:?}");
         let file = folder.path().join("precious");
         std::fs::write(&file, "text").unwrap();
-        assert!(listen(&file, false).is_err());
+        assert_eq!(listen(&file, false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&file).unwrap(), b"text");
     }
 }

@@ -16,6 +16,14 @@ const TRIES: u32 = 8;
 /// How many times something comes before they are tried again.
 const REST: u32 = 64;
 
+/// With the other side on a core of its own an answer takes no longer than this.
+const ALONE: Duration = Duration::from_micros(1);
+
+/// Between two looks, after spinning for so long. On a busy machine the other side may be waiting for this very core.
+pub(crate) fn look_away(spun: Duration) {
+    if spun < ALONE { std::hint::spin_loop() } else { std::thread::yield_now() }
+}
+
 /// A spell of spinning that learns how long it should be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spin {

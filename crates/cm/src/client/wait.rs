@@ -12,6 +12,7 @@ use super::state::State;
 use crate::error::Error;
 use crate::message::Command;
 use crate::ring::Lookout;
+use crate::spin::look_away;
 use crate::time::{now, sleep};
 
 /// How long a call waits for a daemon that does not take what is said to it.
@@ -98,7 +99,7 @@ impl Client {
             if time.since(start) >= spell {
                 break;
             }
-            std::hint::spin_loop();
+            look_away(time.since(start));
         }
         let bell = &self.shared.ours;
         bell.about_to_sleep();

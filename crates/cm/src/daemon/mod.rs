@@ -38,7 +38,7 @@ pub use self::status::{MacroflowStatus, Status, status};
 use crate::error::Error;
 use crate::limits::MOST_CLIENTS;
 use crate::meeting::{Peer, Wish, answer, hear};
-use crate::spin::Spin;
+use crate::spin::{Spin, look_away};
 use crate::time::{now, sleep};
 use crate::{default_socket, place};
 
@@ -243,7 +243,7 @@ impl Daemon {
             if time.since(start) >= self.spin.spell() && deadline.since(time) > LATE {
                 break;
             }
-            std::hint::spin_loop();
+            look_away(time.since(start));
         }
         for session in &self.sessions {
             session.about_to_sleep();
