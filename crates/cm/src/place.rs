@@ -25,11 +25,12 @@ pub(crate) fn listen(path: &Path, public: bool) -> io::Result<UnixListener> {
     std::fs::create_dir_all(folder)?;
     // Of two that start at the same time only one takes over, and the other finds it alive.
     let _lock = Flock::lock(std::fs::File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
-    match path.symlink_metadata() {
-        Err(_) => {}
-        Ok(metadata) if !metadata.file_type().is_socket() => return Err(io::ErrorKind::AlreadyExists.into()),
-        Ok(_) if !is_dead(path) => return Err(io::ErrorKind::AddrInUse.into()),
-        Ok(_) => {}
+    if let Ok(metadata) = path.symlink_metadata() {
+        if !metadata.file_type().is_socket() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        } else if !is_dead(path) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
     }
     // It appears in its place when it listens already: whoever finds it there can connect.
     let mut aside = path.as_os_str().to_owned();
