@@ -11,8 +11,13 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 .PHONY: build
-build: setup ## the command: target/release/rampmeter
-	cargo build --release --package rampmeter-cli
+build: setup ## the command: target/release/rampmeter, and librampmeter_cm for C
+	cargo build --release --package rampmeter-cli --package rampmeter-capi
+
+PREFIX ?= /usr/local
+.PHONY: install
+install: ## the command, librampmeter_cm and cm.h, into PREFIX (/usr/local), below DESTDIR
+	scripts/install "$(PREFIX)" "$(DESTDIR)"
 
 .PHONY: demo
 demo: build python ## one scenario in two worlds, a file over the wire, Figure 4: about a minute when built
@@ -38,8 +43,9 @@ test-rust: setup ## Rust alone
 	cargo test --quiet --workspace
 
 .PHONY: test-example
-test-example: build ## a controller of another crate, in every world that runs here
+test-example: build ## a controller of another crate, in every world that runs here; C programs through a CM daemon
 	cd examples/my_controller && cargo fmt --check && cargo test --quiet --release -- --nocapture
+	scripts/test-cm
 
 .PHONY: test-python
 test-python: build python ## Python alone

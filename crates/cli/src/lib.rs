@@ -11,6 +11,7 @@
 //! line on standard error. What scripts read (`--json`) is the only thing on standard output then.
 
 mod claims;
+mod cm;
 mod failure;
 mod files;
 mod lists;
@@ -33,7 +34,8 @@ const EXAMPLES: &str = "Examples:
   rampmeter run studies/pcp/offered_load.toml --set load=0.3,0.6 --set scheme=pcp,tcp
   rampmeter serve DIR                                               offer files over UDP
   rampmeter get 127.0.0.1:7267/NAME                                 fetch one
-  rampmeter get 127.0.0.1:7267/NAME --controller pcp                have it sent under PCP";
+  rampmeter get 127.0.0.1:7267/NAME --controller pcp                have it sent under PCP
+  rampmeter cm daemon                                               let other programs use the Congestion Manager";
 
 /// Congestion control, written once: simulated, emulated with real packets, and on the open wire.
 #[derive(Debug, Parser)]
@@ -53,6 +55,8 @@ enum Command {
     Serve(files::ServeArgs),
     /// Fetch a file from `rampmeter serve`
     Get(files::GetArgs),
+    /// Manage congestion for all programs of this host that ask, and say how it goes
+    Cm(cm::CmArgs),
     /// List the congestion controllers
     Controllers,
     /// List the routers
@@ -92,6 +96,7 @@ fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> 
         Command::Claims(args) => claims::claims(args, registry),
         Command::Serve(args) => files::serve(args, registry),
         Command::Get(args) => files::get(args),
+        Command::Cm(args) => cm::cm(args, registry),
         Command::Controllers => Ok(lists::controllers(registry)),
         Command::Routers => Ok(lists::routers()),
         Command::Probe => Ok(lists::probe()),

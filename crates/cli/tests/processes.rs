@@ -183,3 +183,29 @@ fn real_packets_need_no_root() {
         assert_eq!(fs::metadata(desk.0.join("kept/run.json")).unwrap().uid(), nobody);
     }
 }
+
+#[test]
+fn one_congestion_manager_listens_at_a_place_and_leaves_nothing_behind() {
+    let desk = Desk::new("congestion_manager");
+    let socket = desk.0.join("run/cm.sock");
+    let cm = |words: &[&str]| {
+        let mut command = Command::new(RAMPMETER);
+        command.arg("cm").args(words).env("RAMPMETER_CM_SOCKET", &socket);
+        command
+    };
+    let status = || cm(&["status", "--json"]).output().unwrap();
+    let nobody = status();
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(text(&nobody.stderr).contains("rampmeter cm daemon"), "{}", text(&nobody.stderr));
+    let daemon = start(cm(&["daemon", "--controller", "newreno"]));
+    until("socket", || socket.exists().then_some(()));
+    let second = cm(&["daemon"]).output().unwrap();
+    assert_eq!((second.status.code(), text(&second.stderr).lines().count()), (Some(1), 1));
+    assert!(text(&second.stderr).contains("--socket"), "{}", text(&second.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&status().stdout).unwrap();
+    assert_eq!(told, serde_json::json!({"controller": "newreno", "processes": [], "macroflows": []}));
+    let (output, _) = interrupt(daemon);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!socket.exists());
+    assert_eq!(cm(&["daemon", "--controller", "renno"]).output().unwrap().status.code(), Some(2));
+}

@@ -105,6 +105,15 @@ impl<C: Controller> Manager<C> {
         }
     }
 
+    /// Of what the flow has notified of, `bytes` never left: where flows can't answer each grant before the next one is
+    /// given, it counts as sent in full, and what was not used comes back here. The flow's turn comes the sooner.
+    pub fn unsent(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
+        self.take_back(now, flow, bytes);
+        if let Some((macroflow, _)) = self.macroflow(flow) {
+            macroflow.credit(flow.0, bytes);
+        }
+    }
+
     /// What had been reported lost has arrived after all: packets had overtaken each other (section 4.2.2).
     pub fn undo(&mut self, now: Time, flow: FlowId) {
         if let Some((macroflow, index)) = self.macroflow(flow) {

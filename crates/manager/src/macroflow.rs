@@ -318,6 +318,11 @@ impl<C: Controller> Macroflow<C> {
         self.outstanding = self.outstanding.saturating_sub(bytes);
     }
 
+    /// `flow` was charged for `bytes` that it did not send.
+    pub(crate) fn credit(&mut self, flow: u32, bytes: Bytes) {
+        self.scheduler.sent(flow, bytes, Bytes::ZERO);
+    }
+
     /// The last reduction was for nothing: what had seemed lost had only been overtaken.
     pub(crate) fn undo(&mut self, now: Time) {
         self.controller.on_spurious_loss(now);

@@ -60,6 +60,40 @@ fn count(grants: &[Grant], flow: FlowId) -> usize {
 }
 
 #[test]
+fn what_was_granted_and_not_used_is_room_for_others() {
+    let mut manager = Manager::new(by(Grouping::PerDestination));
+    let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
+    assert_eq!(send_all(&mut manager, Time::ZERO, &flows).len(), 10, "the initial window");
+    manager.unsent(Time::ZERO, flows[0], PACKET * 2);
+    assert_eq!(send_all(&mut manager, Time::ZERO, &flows).len(), 2);
+    // More than it has outstanding nobody can give back.
+    manager.unsent(Time::ZERO, flows[0], PACKET * 99);
+    assert!(manager.query(Time::ZERO, flows[1]).unwrap().outstanding >= PACKET * 5);
+}
+
+#[test]
+fn who_uses_half_of_its_grants_has_twice_the_turns() {
+    let scheduling = Scheduling::RoundRobin;
+    let mut manager = Manager::new(Sharing { scheduling, ..by(Grouping::PerDestination) });
+    let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
+    for flow in flows {
+        manager.request(Time::ZERO, flow, false);
+    }
+    let mut turns = [0_u32; 2];
+    for _ in 0..300 {
+        let Grant { flow, .. } = manager.grant(Time::ZERO).unwrap();
+        let which = usize::from(flow == flows[1]);
+        turns[which] += 1;
+        manager.notify(Time::ZERO, flow, PACKET);
+        let used = if which == 0 { PACKET / 2 } else { PACKET };
+        manager.unsent(Time::ZERO, flow, PACKET.saturating_sub(used));
+        manager.take_back(Time::ZERO, flow, used);
+        manager.request(Time::ZERO, flow, false);
+    }
+    assert!(turns[0].abs_diff(200) <= 2, "{turns:?}");
+}
+
+#[test]
 fn flows_of_one_macroflow_take_turns_in_one_window() {
     let mut manager = Manager::new(by(Grouping::PerDestination));
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];

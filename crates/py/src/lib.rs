@@ -1,7 +1,10 @@
 //! `rampmeter._engine`: scenarios run in the process that asks; `python/rampmeter/emulation.py` makes one for real packets.
+//! And the client of this host's Congestion Manager.
 //!
 //! Nothing is decided here. Values come in as Python's own, results stay in a run folder, and Python's lock is free while
 //! packets move. What is typed, documented and pleasant to use is `python/rampmeter`.
+
+mod cm;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -147,6 +150,9 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("WorldError", module.py().get_type::<WorldError>())?;
+    module.add("CmError", module.py().get_type::<cm::CmError>())?;
+    module.add_class::<cm::CmClient>()?;
+    module.add_function(wrap_pyfunction!(cm::cm_strerror, module)?)?;
     module.add_function(wrap_pyfunction!(enter_user_namespace, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)
 }

@@ -1,0 +1,44 @@
+//! Addresses as C has them.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use cm::Error;
+
+/// Reads a `sockaddr_in` or `sockaddr_in6`: family, port, address in their places (ip(7), ipv6(7)).
+pub(crate) fn read(bytes: &[u8]) -> Result<SocketAddr, Error> {
+    let two = |at: usize| bytes.get(at..at + 2).map(|b| [b[0], b[1]]).ok_or(Error::Invalid);
+    let family = i32::from(u16::from_ne_bytes(two(0)?));
+    let port = u16::from_be_bytes(two(2)?);
+    match family {
+        libc::AF_INET => {
+            let ip: [u8; 4] = bytes.get(4..8).and_then(|ip| ip.try_into().ok()).ok_or(Error::Invalid)?;
+            Ok((Ipv4Addr::from(ip), port).into())
+        }
+        libc::AF_INET6 => {
+            let ip: [u8; 16] = bytes.get(8..24).and_then(|ip| ip.try_into().ok()).ok_or(Error::Invalid)?;
+            let scope: [u8; 4] = bytes.get(24..28).and_then(|scope| scope.try_into().ok()).ok_or(Error::Invalid)?;
+            Ok(SocketAddrV6::new(Ipv6Addr::from(ip), port, 0, u32::from_ne_bytes(scope)).into())
+        }
+        _ => Err(Error::Destination),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_versions_and_nothing_else() {
+        let mut v4 = [0_u8; 16];
+        v4[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        v4[2..8].copy_from_slice(&[0, 80, 192, 0, 2, 1]);
+        assert_eq!(read(&v4), Ok("192.0.2.1:80".parse().unwrap()));
+        assert_eq!(read(&v4[..7]), Err(Error::Invalid));
+        let mut v6 = [0_u8; 28];
+        v6[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+        v6[23] = 1;
+        assert_eq!(read(&v6), Ok("[::1]:0".parse().unwrap()));
+        assert_eq!(read(&[1, 0, 0, 0]), Err(Error::Destination), "a Unix socket");
+        assert_eq!(read(&[]), Err(Error::Invalid));
+    }
+}

@@ -1,0 +1,219 @@
+//! `librampmeter_cm`: the calls of `include/cm.h`, which documents them. One connection serves the whole process.
+//!
+//! Callbacks are called without any lock, so they may call back in. Which thread dispatches is noted: `cm_dispatch` from
+//! within a callback is refused, and `cm_close` waits for a callback that runs in another thread.
+
+#![allow(missing_docs, reason = "cm.h documents these functions")]
+
+mod address;
+mod connection;
+
+use std::ffi::{CStr, OsStr, c_char, c_double, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use cm::{Error, Feedback, Id, LossKind, ServiceCurve, Share, Thresholds};
+use libc::{sockaddr, socklen_t};
+use rampmeter_units::{Bytes, Duration, Rate};
+
+use crate::connection::{Callbacks, User};
+
+/// Errors as C has them.
+fn code(result: Result<c_int, Error>) -> c_int {
+    result.unwrap_or_else(Error::code)
+}
+
+fn done(result: Result<(), Error>) -> c_int {
+    code(result.map(|()| 0))
+}
+
+fn id(id: c_int) -> Result<Id, Error> {
+    Id::from_c(id).ok_or(Error::Unknown)
+}
+
+/// A number of bytes, which C can have below zero.
+fn bytes(number: c_int) -> Result<u64, Error> {
+    u64::try_from(number).map_err(|_| Error::Invalid)
+}
+
+fn seconds(number: c_double) -> Result<Option<Duration>, Error> {
+    if number == 0.0 {
+        return Ok(None);
+    }
+    let sound = (1e-9..=600.0).contains(&number);
+    if sound { Ok(Some(Duration::from_secs_f64(number))) } else { Err(Error::Invalid) }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_strerror(error: c_int) -> *const c_char {
+    connection::describe(error).as_ptr()
+}
+
+/// # Safety
+/// `path` is null or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cm_connect(path: *const c_char) -> c_int {
+    let path = if path.is_null() {
+        cm::default_socket()
+    } else {
+        // SAFETY: the caller gives a string, as `cm.h` asks.
+        let bytes = unsafe { CStr::from_ptr(path) }.to_bytes();
+        Path::new(OsStr::from_bytes(bytes)).to_owned()
+    };
+    done(connection::connect(&path))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_disconnect() -> c_int {
+    done(connection::disconnect())
+}
+
+/// # Safety
+/// `to` is null or an address of `length` bytes; `callbacks` is null or points to a structure of functions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cm_open(
+    to: *const sockaddr,
+    length: socklen_t,
+    callbacks: *const Callbacks,
+    user: *mut c_void,
+) -> c_int {
+    if to.is_null() {
+        return Error::Invalid.code();
+    }
+    // SAFETY: not null, so an address of that length, as `cm.h` asks; copied here.
+    let address = unsafe { std::slice::from_raw_parts(to.cast::<u8>(), length as usize) };
+    // SAFETY: null or a structure, as `cm.h` asks; copied here.
+    let callbacks = unsafe { callbacks.as_ref() }.copied().unwrap_or_default();
+    let open = || {
+        let to = address::read(address)?;
+        connection::get()?.open(to, callbacks, User(user))
+    };
+    code(open().map(Id::to_c))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_mtu(flow: c_int) -> c_int {
+    let mtu = || connection::existing()?.client.mtu(id(flow)?);
+    code(mtu().map(|mtu| mtu as c_int))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_request(flow: c_int) -> c_int {
+    let request = || connection::existing()?.client.request(id(flow)?);
+    done(request())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_notify(flow: c_int, sent: c_int) -> c_int {
+    let notify = || connection::existing()?.client.notify(id(flow)?, bytes(sent)?);
+    done(notify())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_update(flow: c_int, received: c_int, lost: c_int, loss: c_int, rtt: c_double) -> c_int {
+    let update = || {
+        let kind = match loss {
+            0 => None,
+            1 => Some(LossKind::Persistent),
+            2 => Some(LossKind::Transient),
+            3 => Some(LossKind::Ecn),
+            _ => return Err(Error::Invalid),
+        };
+        let (received, lost) = (Bytes::new(bytes(received)?), Bytes::new(bytes(lost)?));
+        connection::existing()?.client.update(id(flow)?, &Feedback { received, lost, kind, rtt: seconds(rtt)? })
+    };
+    done(update())
+}
+
+/// # Safety
+/// `rate` and `srtt` are null or point to a number each.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cm_query(flow: c_int, rate: *mut c_double, srtt: *mut c_double) -> c_int {
+    let query = || connection::existing()?.client.query(id(flow)?);
+    match query() {
+        Ok(state) => {
+            // SAFETY: null or a place for a number, as `cm.h` asks.
+            if let Some(rate) = unsafe { rate.as_mut() } {
+                *rate = state.rate.as_bps_f64();
+            }
+            // SAFETY: as above.
+            if let Some(srtt) = unsafe { srtt.as_mut() } {
+                *srtt = state.srtt.as_secs_f64();
+            }
+            0
+        }
+        Err(error) => error.code(),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_thresh(flow: c_int, down: c_double, up: c_double) -> c_int {
+    let thresholds = || connection::existing()?.client.thresholds(id(flow)?, &Thresholds { down, up });
+    done(thresholds())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_weight(flow: c_int, weight: c_double) -> c_int {
+    let weigh = || {
+        let (connection, id) = (connection::existing()?, id(flow)?);
+        let client = &connection.client;
+        client.share(id, Share { weight, ..client.share_of(id)? })
+    };
+    done(weigh())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_guarantee(flow: c_int, rate: c_double, delay: c_double) -> c_int {
+    let guarantee = || {
+        let (connection, id) = (connection::existing()?, id(flow)?);
+        let client = &connection.client;
+        if !(0.0..=1e15).contains(&rate) {
+            return Err(Error::Invalid);
+        }
+        let packet = Bytes::new(client.mtu(id)?.into());
+        let rate = Rate::from_bps_f64(rate);
+        let curve = match seconds(delay)? {
+            _ if rate == Rate::ZERO => None,
+            None => Some(ServiceCurve::linear(rate)),
+            Some(delay) => Some(ServiceCurve::within(delay, packet, rate)),
+        };
+        client.share(id, Share { curve, ..client.share_of(id)? })
+    };
+    done(guarantee())
+}
+
+/// # Safety
+/// `data` is null or points to `length` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cm_send(flow: c_int, data: *const c_void, length: c_int) -> c_int {
+    let send = || {
+        let length = bytes(length)? as usize;
+        if data.is_null() {
+            return Err(Error::Invalid);
+        }
+        // SAFETY: not null, so that many bytes, as `cm.h` asks.
+        let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
+        connection::existing()?.client.send(id(flow)?, data)
+    };
+    done(send())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_close(flow: c_int) -> c_int {
+    let close = || connection::existing()?.close(id(flow)?);
+    done(close())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_dispatch(milliseconds: c_int) -> c_int {
+    let timeout = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    let dispatch = || connection::existing()?.dispatch(timeout);
+    code(dispatch())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_fd() -> c_int {
+    use std::os::fd::AsRawFd;
+    let file = || Ok(connection::get()?.client.file()?.as_raw_fd());
+    code(file())
+}

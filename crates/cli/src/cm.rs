@@ -1,0 +1,212 @@
+//! `rampmeter cm`: the Congestion Manager of this host.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, ExitCode, Stdio};
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use rampmeter_cm::bench::{self, Figures, Spread};
+use rampmeter_cm::daemon::{self, Daemon, DaemonError, Limits, MacroflowStatus, Options, Status};
+use rampmeter_cm::{Error, default_socket};
+use rampmeter_control::Registry;
+use rampmeter_manager::Scheduling;
+use rampmeter_units::{Bytes, Rate};
+
+use crate::failure::Failure;
+use crate::stop_flag;
+use crate::table::table;
+
+/// What `rampmeter cm` takes.
+#[derive(Debug, Args)]
+pub(crate) struct CmArgs {
+    #[command(subcommand)]
+    command: CmCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CmCommand {
+    /// Manage congestion for all of this host's programs that ask
+    Daemon(DaemonArgs),
+    /// Say what the running daemon does: paths, rates, flows, processes
+    Status(StatusArgs),
+    /// Measure what a grant costs, with a daemon of its own
+    Bench(BenchArgs),
+}
+
+#[derive(Debug, Args)]
+struct DaemonArgs {
+    /// Where programs find it [default: `$XDG_RUNTIME_DIR/rampmeter/cm.sock`, for root /run/rampmeter/cm.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// The congestion controller of each path (`rampmeter controllers` lists them)
+    #[arg(long, value_name = "NAME", default_value = "cm")]
+    controller: String,
+    /// How flows on one path share it
+    #[arg(long, value_enum, default_value_t = Scheduler::RoundRobin)]
+    scheduler: Scheduler,
+    /// Serve programs of all users, not only one's own and root's
+    #[arg(long)]
+    public: bool,
+    /// Close flows that have been silent for so long
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    silence: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Scheduler {
+    /// By weights, within classes
+    RoundRobin,
+    /// Guarantees of rate and delay first, then by weights (H-FSC)
+    ServiceCurves,
+    /// In the order in which they ask
+    InTurn,
+}
+
+#[derive(Debug, Args)]
+struct StatusArgs {
+    /// Where the daemon listens
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct BenchArgs {
+    /// How many grants
+    #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
+    samples: usize,
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn cm(args: &CmArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    match &args.command {
+        CmCommand::Daemon(args) => serve(args, registry),
+        CmCommand::Status(args) => tell(args),
+        CmCommand::Bench(args) => measure(args),
+    }
+}
+
+fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    let scheduling = match args.scheduler {
+        Scheduler::RoundRobin => Scheduling::RoundRobin,
+        Scheduler::ServiceCurves => Scheduling::ServiceCurves,
+        Scheduler::InTurn => Scheduling::InTurn,
+    };
+    let silence = rampmeter_units::Duration::from_secs(args.silence.clamp(1, 1 << 30));
+    let mut daemon = Daemon::bind(Options {
+        socket: args.socket.clone().unwrap_or_else(default_socket),
+        controller: args.controller.clone(),
+        registry: registry.clone(),
+        scheduling,
+        limits: Limits { silence, ..Limits::default() },
+        public: args.public,
+        stop: stop_flag(),
+        ..Options::default()
+    })
+    .map_err(refuse)?;
+    println!("managing congestion at {} with {}", daemon.path().display(), args.controller);
+    daemon.run().map_err(refuse)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refuse(error: DaemonError) -> Failure {
+    match error {
+        DaemonError::Controller(_) => Failure::input(error),
+        _ => Failure::failed(error),
+    }
+}
+
+fn tell(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let path = args.socket.clone().unwrap_or_else(default_socket);
+    let status = daemon::status(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
+    if args.json {
+        println!("{}", serde_json::to_string(&status).map_err(Failure::failed)?);
+    } else {
+        print!("{}", describe(&status));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(status: &Status) -> String {
+    let mut text = format!("controller {}, processes {}\n", status.controller, list(&status.processes));
+    if status.macroflows.is_empty() {
+        return text + "no flows\n";
+    }
+    let head = ["destination", "rate", "window", "outstanding", "srtt", "flows", "processes"].map(String::from);
+    let row = |macroflow: &MacroflowStatus| {
+        vec![
+            macroflow.destination.to_string(),
+            Rate::from_bps(macroflow.rate_bps).to_string(),
+            macroflow.window_bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string()),
+            Bytes::new(macroflow.outstanding_bytes).to_string(),
+            format!("{:.3} ms", macroflow.srtt_s * 1e3),
+            macroflow.flows.to_string(),
+            list(&macroflow.processes),
+        ]
+    };
+    text.push_str(&table(&head, &status.macroflows.iter().map(row).collect::<Vec<_>>()));
+    text
+}
+
+fn list(numbers: &[i32]) -> String {
+    if numbers.is_empty() { "-".into() } else { numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(" ") }
+}
+
+fn measure(args: &BenchArgs) -> Result<ExitCode, Failure> {
+    let folder = std::env::temp_dir().join(format!("rampmeter-cm-bench-{}", std::process::id()));
+    let path = folder.join("cm.sock");
+    let figures = start(&path).and_then(|mut process| {
+        let figures = wait_for(&path).and_then(|()| bench::measure(&path, args.samples)).map_err(Failure::failed);
+        let _ = process.kill();
+        let _ = process.wait();
+        figures
+    });
+    let _ = std::fs::remove_dir_all(&folder);
+    let figures = figures?;
+    if args.json {
+        println!("{}", serde_json::to_string(&figures).map_err(Failure::failed)?);
+    } else {
+        print!("{}", lay_out(&figures));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A daemon in a process of its own, as in life. A window alone decides, so that it is open.
+fn start(path: &Path) -> Result<Child, Failure> {
+    let program = std::env::current_exe().map_err(Failure::failed)?;
+    let mut command = Process::new(program);
+    command.args(["cm", "daemon", "--controller", "newreno", "--socket"]).arg(path).stdout(Stdio::null());
+    command.spawn().map_err(Failure::failed)
+}
+
+fn wait_for(path: &Path) -> Result<(), Error> {
+    for _ in 0..500 {
+        if path.exists() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(Error::NoDaemon)
+}
+
+fn lay_out(figures: &Figures) -> String {
+    let row = |name: &str, spread: Spread| {
+        let number = |us: f64| format!("{us:.2}");
+        vec![name.to_owned(), number(spread.median_us), number(spread.p90_us), number(spread.p99_us)]
+    };
+    let rows = [
+        row("request to grant", figures.grant),
+        row("request to grant, after 1 ms of silence", figures.grant_after_silence),
+        row("of 16 hosts at once, each", figures.each_of_16_hosts),
+        row("of 1000 hosts at once, each", figures.each_of_1000_hosts),
+        row("of 16 flows to one host at once, each", figures.each_of_16_flows),
+        row("of 1000 flows to one host at once, each", figures.each_of_1000_flows),
+        row("round trip over a Unix socket", figures.socket_round_trip),
+    ];
+    let table = table(&["microseconds", "median", "p90", "p99"].map(String::from), &rows);
+    format!("{table}a grant takes {:.2} of a round trip over a Unix socket\n", figures.grant_over_socket)
+}

@@ -1,0 +1,279 @@
+//! What flows get from the host's manager, in time that the tests make up.
+
+use proptest::prelude::*;
+use rampmeter_control::Registry;
+use rampmeter_units::Rate;
+
+use super::*;
+
+const MTU: Bytes = Bytes::new(1472);
+const RTT: Duration = Duration::from_millis(20);
+const A: u32 = limits::MOST_FLOWS as u32 + 1;
+const B: u32 = limits::MOST_FLOWS as u32 + 2;
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(1 + millis * 1_000_000)
+}
+
+fn host() -> Host {
+    let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
+    Host::new(factory, Scheduling::RoundRobin, Limits::default())
+}
+
+/// A flow of client 1 to `to`.
+fn open(host: &mut Host, now: Time, id: u32, to: &str) {
+    host.open(now, 1, id, to.parse().unwrap(), Share::default(), MTU).unwrap();
+    assert!(matches!(notices(host)[..], [(_, Notice::Opened { mtu: 1472, .. })]));
+}
+
+fn say(host: &mut Host, now: Time, id: u32, command: Command) {
+    host.command(now, 1, id, command, Vec::new());
+}
+
+fn notices(host: &mut Host) -> Vec<(u32, Notice)> {
+    let told = |action| match action {
+        Action::Tell { id, notice, .. } => Some((id, notice)),
+        Action::Transmit { .. } => None,
+    };
+    std::iter::from_fn(|| host.poll_action()).filter_map(told).collect()
+}
+
+/// Who is granted at `now`.
+fn grants(host: &mut Host, now: Time) -> Vec<u32> {
+    host.advance(now);
+    let granted = |(id, notice)| matches!(notice, Notice::Grant { .. }).then_some(id);
+    notices(host).into_iter().filter_map(granted).collect()
+}
+
+fn ask(host: &mut Host, now: Time, id: u32, times: usize) {
+    (0..times).for_each(|_| say(host, now, id, Command::Request));
+}
+
+fn arrived(packets: u64) -> Command {
+    Command::Update(Feedback { received: MTU * packets, rtt: Some(RTT), ..Feedback::default() })
+}
+
+fn outstanding(host: &Host) -> Bytes {
+    host.manager().query(at(0), host.flows().next().unwrap().manager_id).unwrap().outstanding
+}
+
+#[test]
+fn each_request_is_granted_once_within_the_window() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    ask(&mut host, at(0), A, 30);
+    assert_eq!(grants(&mut host, at(0)).len(), 10, "the initial window");
+    assert_eq!(outstanding(&host), MTU * 10);
+    for _ in 0..10 {
+        say(&mut host, at(20), A, Command::Notify { sent: MTU });
+    }
+    say(&mut host, at(20), A, arrived(10));
+    assert_eq!(grants(&mut host, at(20)).len(), 20, "slow start doubles it");
+    say(&mut host, at(40), A, arrived(20));
+    assert!(grants(&mut host, at(40)).is_empty(), "thirty were asked for");
+}
+
+#[test]
+fn flows_of_several_processes_share_one_window() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:1000");
+    host.open(at(0), 2, A, "192.0.2.1:2000".parse().unwrap(), Share { weight: 4.0, ..Share::default() }, MTU).unwrap();
+    ask(&mut host, at(0), A, 20);
+    (0..20).for_each(|_| host.command(at(0), 2, A, Command::Request, Vec::new()));
+    notices(&mut host);
+    host.advance(at(0));
+    let second = |action: &Action| matches!(action, Action::Tell { client: 2, notice: Notice::Grant { .. }, .. });
+    let actions: Vec<_> = std::iter::from_fn(|| host.poll_action()).collect();
+    assert_eq!((actions.len(), actions.iter().filter(|action| second(action)).count()), (10, 8));
+    host.forget(at(1), 2);
+    assert_eq!(grants(&mut host, at(1)).len(), 8, "what the dead had under way is room for others");
+}
+
+#[test]
+fn what_is_not_used_of_a_grant_is_taken_back_at_once() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    ask(&mut host, at(0), A, 12);
+    assert_eq!(grants(&mut host, at(0)).len(), 10);
+    say(&mut host, at(1), A, Command::Notify { sent: Bytes::ZERO });
+    assert_eq!(outstanding(&host), MTU * 9);
+    assert_eq!(grants(&mut host, at(1)).len(), 1);
+    say(&mut host, at(2), A, Command::Notify { sent: Bytes::new(100) });
+    assert_eq!(outstanding(&host), MTU * 9 + Bytes::new(100));
+}
+
+#[test]
+fn who_sends_without_a_grant_is_counted_too() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    open(&mut host, at(0), B, "192.0.2.1:0");
+    (0..9).for_each(|_| say(&mut host, at(0), A, Command::Notify { sent: MTU }));
+    ask(&mut host, at(0), B, 5);
+    assert_eq!(grants(&mut host, at(0)), [B], "others are shaped around it");
+}
+
+#[test]
+fn nobody_is_believed_to_have_received_more_than_was_sent() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    let rate = |host: &Host| host.manager().query(at(0), host.flows().next().unwrap().manager_id).unwrap().window;
+    let before = rate(&host);
+    say(&mut host, at(0), A, arrived(1_000_000));
+    assert_eq!(rate(&host), before);
+}
+
+#[test]
+fn grants_without_an_answer_are_taken_back_and_in_the_end_the_flow_is_closed() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    open(&mut host, at(0), B, "192.0.2.1:0");
+    say(&mut host, at(0), A, Command::Notify { sent: MTU });
+    say(&mut host, at(20), A, arrived(1)); // the round trip is known now
+    ask(&mut host, at(20), A, 11);
+    assert_eq!(grants(&mut host, at(20)).len(), 10);
+    ask(&mut host, at(21), B, 1);
+    assert!(grants(&mut host, at(119)).is_empty());
+    assert_eq!(host.deadline(), at(120));
+    host.advance(at(120));
+    let told = notices(&mut host);
+    assert!(told.contains(&(A, Notice::Over(Error::Unanswered))), "{told:?}");
+    assert!(told.iter().any(|(id, notice)| *id == B && matches!(notice, Notice::Grant { .. })), "{told:?}");
+    // What it says after that has crossed the news.
+    say(&mut host, at(121), A, Command::Request);
+    assert!(grants(&mut host, at(121)).is_empty());
+}
+
+#[test]
+fn a_few_unanswered_grants_are_forgiven() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    ask(&mut host, at(0), A, 7);
+    assert_eq!(grants(&mut host, at(0)).len(), 7);
+    let later = at(2000); // two round trips of an unmeasured path
+    host.advance(later);
+    assert_eq!(outstanding(&host), Bytes::ZERO);
+    ask(&mut host, later, A, 1);
+    assert_eq!(grants(&mut host, later), [A]);
+    // Answered too late it counts as sent without leave.
+    (0..2).for_each(|_| say(&mut host, later, A, Command::Notify { sent: MTU }));
+    assert_eq!(outstanding(&host), MTU * 2);
+}
+
+#[test]
+fn a_silent_flow_is_closed_and_one_that_waits_is_not() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    open(&mut host, at(0), B, "192.0.2.2:0");
+    ask(&mut host, at(0), B, 12);
+    for _ in grants(&mut host, at(0)) {
+        say(&mut host, at(0), B, Command::Notify { sent: MTU });
+    }
+    host.advance(at(600_000));
+    assert_eq!(notices(&mut host), [(A, Notice::Over(Error::Silent))]);
+}
+
+#[test]
+fn data_left_here_is_sent_a_packet_a_grant() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:9");
+    for n in 0..15 {
+        host.command(at(0), 1, A, Command::Send { length: 1000 }, vec![n; 1000]);
+    }
+    host.advance(at(0));
+    let actions: Vec<_> = std::iter::from_fn(|| host.poll_action()).collect();
+    let sent: Vec<u8> = actions
+        .iter()
+        .filter_map(|action| if let Action::Transmit { data, .. } = action { Some(data[0]) } else { None })
+        .collect();
+    assert!(sent.len() >= 10 && sent.len() < 15, "the initial window, in bytes: {sent:?}");
+    assert!(sent.is_sorted());
+    assert_eq!(outstanding(&host), Bytes::new(1000) * sent.len() as u64);
+}
+
+#[test]
+fn what_is_known_of_a_path_is_where_the_next_flow_begins() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    for round in 0..4 {
+        ask(&mut host, at(20 * round), A, 200);
+        let granted = grants(&mut host, at(20 * round)).len() as u64;
+        (0..granted).for_each(|_| say(&mut host, at(20 * round), A, Command::Notify { sent: MTU }));
+        say(&mut host, at(20 * round + 19), A, arrived(granted));
+    }
+    host.forget(at(80), 1);
+    let state = |host: &mut Host, id: u32, to: &str| {
+        host.open(at(81), 1, id, to.parse().unwrap(), Share::default(), MTU).unwrap();
+        match notices(host)[..] {
+            [(_, Notice::Opened { state, .. })] => state,
+            ref other => panic!("{other:?}"),
+        }
+    };
+    let known = state(&mut host, A, "192.0.2.1:0");
+    let unknown = state(&mut host, B, "192.0.2.77:0");
+    assert_eq!(known.srtt, RTT);
+    assert!(known.rate > unknown.rate.scale(100.0), "{} and {}", known.rate, unknown.rate);
+    assert!(unknown.rate > Rate::ZERO);
+}
+
+#[test]
+fn places_are_not_taken_twice_and_not_everything_is_a_destination() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    assert_eq!(host.open(at(0), 1, A, "192.0.2.1:0".parse().unwrap(), Share::default(), MTU), Err(Misuse));
+    for wrong in ["0.0.0.0:9", "224.0.0.1:9", "255.255.255.255:9", "[::]:9", "[ff02::1]:9"] {
+        host.open(at(0), 1, B, wrong.parse().unwrap(), Share::default(), MTU).unwrap();
+        assert_eq!(notices(&mut host), [(B, Notice::Over(Error::Destination))], "{wrong}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever processes say in whatever order, nothing panics, and what is outstanding is what flows account for.
+    #[test]
+    fn any_order_of_commands(steps in prop::collection::vec((0..10_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200)) {
+        let mut host = host();
+        let mut now = at(0);
+        for (what, client, flow, amount, wait) in steps {
+            now += Duration::from_micros(wait * wait);
+            let id = A + flow;
+            let command = match what {
+                0 => {
+                    let to: SocketAddr = ([192, 0, 2, amount as u8 % 4], 9).into();
+                    let _ = host.open(now, client, id, to, Share::default(), MTU);
+                    continue;
+                }
+                1 => Command::Close,
+                2 | 3 => Command::Request,
+                4 => Command::Notify { sent: Bytes::new(amount) },
+                5 => Command::Update(Feedback { received: Bytes::new(amount), rtt: Some(RTT), ..Feedback::default() }),
+                6 => {
+                    let kind = [LossKind::Persistent, LossKind::Transient, LossKind::Ecn][amount as usize % 3];
+                    let lost = Bytes::new(amount);
+                    Command::Update(Feedback { lost, kind: Some(kind), ..Feedback::default() })
+                }
+                7 => Command::Send { length: amount as u32 },
+                8 => Command::Share(Share { weight: amount as f64 + 0.5, class: Some((flow, 1.0)), curve: None }),
+                _ => Command::Query { token: amount },
+            };
+            host.command(now, client, id, command, vec![0; amount as usize]);
+            if amount % 2 == 0 {
+                host.advance(now);
+                while host.poll_action().is_some() {}
+            }
+        }
+        let mut by_destination = std::collections::BTreeMap::new();
+        for flow in host.flows() {
+            let counted = host.manager().query(now, flow.manager_id).unwrap().outstanding;
+            let sum = by_destination.entry(flow.destination).or_insert((Bytes::ZERO, counted));
+            sum.0 += flow.outstanding;
+        }
+        for (flows, macroflow) in by_destination.into_values() {
+            prop_assert_eq!(flows, macroflow);
+        }
+        for client in 0..3 {
+            host.forget(now, client);
+        }
+        prop_assert_eq!(host.flows().count(), 0);
+    }
+}

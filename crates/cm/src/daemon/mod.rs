@@ -1,0 +1,384 @@
+//! The daemon: one process owns congestion control for all of a host's flows.
+//!
+//! ```text
+//! loop { commands of all clients ──► host ──► grants and news into rings, bells;  nothing came? spin, then sleep }
+//! ```
+//!
+//! While clients are busy nobody sleeps and no system call is made for a grant. In silence the daemon sleeps until a
+//! bell rings, somebody connects or dies, or the manager's next deadline comes.
+
+mod flow;
+mod host;
+mod output;
+mod paths;
+mod session;
+mod status;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use rampmeter_control::Registry;
+use rampmeter_control::registry::RegistryError;
+use rampmeter_manager::Scheduling;
+use rampmeter_units::{Duration, Time};
+use thiserror::Error as ThisError;
+
+pub use self::host::Limits;
+use self::host::{Action, Host};
+use self::output::Output;
+use self::session::Session;
+pub use self::status::{MacroflowStatus, Status, status};
+use crate::error::Error;
+use crate::limits::MOST_CLIENTS;
+use crate::meeting::{Peer, Wish, answer, hear};
+use crate::spin::{Spin, look_away};
+use crate::time::{now, sleep};
+use crate::{default_socket, place};
+
+/// The longest spell of spinning.
+const SPIN: Duration = Duration::from_micros(50);
+/// How late the kernel may wake us: what is left of a wait is spun.
+const LATE: Duration = Duration::from_micros(15);
+/// While there is always something to do: how often sockets are looked at.
+const GLANCE: Duration = Duration::from_micros(500);
+/// How often a sleeper looks whether it is to stop.
+const NAP: Duration = Duration::from_millis(100);
+
+/// What a daemon is to be like.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// The controller of each macroflow, by name.
+    pub controller: String,
+    /// That controller's settings.
+    pub settings: toml::Table,
+    /// Where names of controllers come from.
+    pub registry: Registry,
+    /// How the flows of a macroflow share it.
+    pub scheduling: Scheduling,
+    /// What it puts up with.
+    pub limits: Limits,
+    /// Serve processes of all users, not only of its own and root.
+    pub public: bool,
+    /// Raised from outside to end it.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            socket: default_socket(),
+            controller: "cm".into(),
+            settings: toml::Table::new(),
+            registry: Registry::default(),
+            scheduling: Scheduling::RoundRobin,
+            limits: Limits::default(),
+            public: false,
+            stop: Arc::default(),
+        }
+    }
+}
+
+/// Why a daemon could not start or go on.
+#[derive(Debug, ThisError)]
+pub enum DaemonError {
+    /// The controller can't be made.
+    #[error(transparent)]
+    Controller(#[from] RegistryError),
+    /// Another one listens there.
+    #[error("a congestion manager already listens at {0}; stop it, or choose another place with --socket")]
+    Running(PathBuf),
+    /// It can't listen there.
+    #[error("can't listen at {path}: {error}; choose another place with --socket or RAMPMETER_CM_SOCKET")]
+    Listen {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The system refused something.
+    #[error("the system refused what a congestion manager needs: {0}")]
+    System(#[from] io::Error),
+}
+
+/// The Congestion Manager of a host.
+#[derive(Debug)]
+pub struct Daemon {
+    controller: String,
+    public: bool,
+    path: PathBuf,
+    /// Which socket there is ours.
+    identity: Option<(u64, u64)>,
+    listener: UnixListener,
+    epoll: Epoll,
+    /// Connected, and yet to say what they want; by number.
+    newcomers: BTreeMap<u32, Newcomer>,
+    sessions: Vec<Session>,
+    next_number: u32,
+    host: Host,
+    output: Output,
+    spin: Spin,
+    stop: Arc<AtomicBool>,
+}
+
+const LISTENER: u64 = u64::MAX;
+
+/// How long somebody may be connected without saying what for.
+const HESITATION: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+struct Newcomer {
+    peer: Peer,
+    socket: UnixStream,
+    since: Time,
+}
+
+impl Daemon {
+    /// Listens; clients are served by [`Daemon::run`].
+    pub fn bind(options: Options) -> Result<Self, DaemonError> {
+        let factory = options.registry.factory(&options.controller, &options.settings)?;
+        let path = options.socket;
+        let listener = place::listen(&path, options.public).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => DaemonError::Running(path.clone()),
+            _ => DaemonError::Listen { path: path.clone(), error },
+        })?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io::Error::from)?;
+        epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).map_err(io::Error::from)?;
+        Ok(Self {
+            controller: options.controller,
+            public: options.public,
+            identity: place::identity(&path),
+            path,
+            listener,
+            epoll,
+            newcomers: BTreeMap::new(),
+            sessions: Vec::new(),
+            next_number: 0,
+            host: Host::new(factory, options.scheduling, options.limits),
+            output: Output::default(),
+            spin: Spin::new(SPIN),
+            stop: options.stop,
+        })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Serves until it is told to stop. The thread that calls this has its timers made precise.
+    pub fn run(&mut self) -> Result<(), DaemonError> {
+        raise_file_limit();
+        // Without it waits end up to 50 us later; nothing else changes.
+        let _ = nix::sys::prctl::set_timerslack(1);
+        let mut glanced = now();
+        while !self.stop.load(Ordering::Relaxed) {
+            let time = now();
+            if self.turn(time) {
+                if time.since(glanced) > GLANCE {
+                    glanced = time;
+                    self.look_at_files()?;
+                }
+                continue;
+            }
+            self.rest()?;
+            glanced = now();
+        }
+        Ok(())
+    }
+
+    /// Everything that can be done now; true if there was something.
+    fn turn(&mut self, now: Time) -> bool {
+        let (mut busy, mut leaving) = (false, Vec::new());
+        for session in &mut self.sessions {
+            match session.take_commands(&mut self.host, now).and_then(|some| session.catch_up().map(|()| some)) {
+                Ok(some) => busy |= some,
+                Err(_) => leaving.push(session.number),
+            }
+        }
+        self.host.advance(now);
+        while let Some(action) = self.host.poll_action() {
+            busy = true;
+            match action {
+                Action::Transmit { to, data } => self.output.send(to, &data),
+                Action::Tell { client, id, notice } => {
+                    let session = self.sessions.binary_search_by_key(&client, |session| session.number);
+                    let Ok(index) = session else { continue };
+                    if self.sessions[index].tell(id, notice).is_err() {
+                        leaving.push(client);
+                    }
+                }
+            }
+        }
+        for session in &mut self.sessions {
+            session.ring();
+        }
+        for number in leaving {
+            self.part(now, number);
+        }
+        busy
+    }
+
+    /// Nothing is to be done: spins for a while, then sleeps.
+    fn rest(&mut self) -> Result<(), DaemonError> {
+        let start = now();
+        let deadline = self.host.deadline();
+        loop {
+            if self.sessions.iter().any(Session::has_more) {
+                self.spin.learn(now().since(start));
+                return Ok(());
+            }
+            let time = now();
+            if time >= deadline {
+                return Ok(());
+            }
+            if time.since(start) >= self.spin.spell() && deadline.since(time) > LATE {
+                break;
+            }
+            look_away(time.since(start));
+        }
+        for session in &self.sessions {
+            session.about_to_sleep();
+        }
+        let behind = self.sessions.iter().any(Session::is_behind);
+        let longest = if behind { Duration::from_millis(1) } else { NAP };
+        let mut timed = false;
+        if !self.sessions.iter().any(Session::has_more) {
+            let left = deadline.since(now()).saturating_sub(LATE);
+            timed = left < longest;
+            sleep(&[self.epoll.0.as_fd()], left.min(longest)).map_err(io::Error::from)?;
+        }
+        for session in &self.sessions {
+            session.awake();
+        }
+        let quiet = now().since(start);
+        if !(timed && now() + LATE >= deadline) {
+            self.spin.learn(quiet);
+        }
+        self.look_at_files()
+    }
+
+    fn look_at_files(&mut self) -> Result<(), DaemonError> {
+        let mut ready = [EpollEvent::empty(); 64];
+        let count = match self.epoll.wait(&mut ready, EpollTimeout::ZERO) {
+            Err(Errno::EINTR) => 0,
+            other => other.map_err(io::Error::from)?,
+        };
+        for event in &ready[..count] {
+            match event.data() {
+                LISTENER => self.welcome(),
+                data => self.hear_of(data as u32, data >> 32),
+            }
+        }
+        let time = now();
+        self.newcomers.retain(|_, newcomer| time.since(newcomer.since) < HESITATION);
+        Ok(())
+    }
+
+    /// Lets in whoever waits.
+    fn welcome(&mut self) {
+        loop {
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // No files are left, as a rule. Trying again at once would not help.
+                Err(_) => return std::thread::sleep(std::time::Duration::from_millis(1)),
+            };
+            let Ok(peer) = Peer::of(&socket) else { continue };
+            let refusal = if !(self.public || peer.is_trusted()) {
+                Some(Error::Denied)
+            } else if self.sessions.len() + self.newcomers.len() >= MOST_CLIENTS {
+                Some(Error::Full)
+            } else {
+                None
+            };
+            if let Some(error) = refusal {
+                let _ = answer(&socket, Err(error));
+                continue;
+            }
+            let number = self.next_number;
+            self.next_number = (number + 1) % (u32::MAX - 1);
+            let watched = self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, number.into())).is_ok();
+            if watched && socket.set_nonblocking(true).is_ok() {
+                self.newcomers.insert(number, Newcomer { peer, socket, since: now() });
+            }
+        }
+    }
+
+    /// A file of this client has something to say: the first is its socket, the second its bell, the third its process.
+    fn hear_of(&mut self, number: u32, file: u64) {
+        if let Some(Newcomer { peer, socket, .. }) = self.newcomers.remove(&number) {
+            // Who fails here hears nothing more of us, which tells it enough.
+            let _ = self.epoll.delete(&socket);
+            let _ = self.admit(number, peer, socket);
+        } else if let Ok(index) = self.sessions.binary_search_by_key(&number, |session| session.number) {
+            match file {
+                1 => self.sessions[index].silence(),
+                // A socket says nothing but that it is over.
+                _ => self.part(now(), number),
+            }
+        }
+    }
+
+    fn admit(&mut self, number: u32, peer: Peer, mut socket: UnixStream) -> io::Result<()> {
+        match hear(&mut socket) {
+            Err(error) => answer(&socket, Err(error)),
+            Ok(Wish::Status) => {
+                answer(&socket, Ok(None))?;
+                let pids = self.sessions.iter().map(|session| (session.number, session.peer.pid)).collect();
+                status::hand_over(&status::describe(&self.host, now(), &self.controller, &pids), socket);
+                Ok(())
+            }
+            Ok(Wish::Client) => {
+                let reply = socket.try_clone()?;
+                let (session, files) = Session::new(number, peer, socket)?;
+                for (file, kind) in session.files().zip(0_u64..) {
+                    self.epoll.add(file, EpollEvent::new(EpollFlags::EPOLLIN, kind << 32 | u64::from(number)))?;
+                }
+                answer(&reply, Ok(Some(&files)))?;
+                let place = self.sessions.partition_point(|other| other.number < number);
+                self.sessions.insert(place, session);
+                Ok(())
+            }
+        }
+    }
+
+    /// A client is gone, or has to go; nobody else notices.
+    fn part(&mut self, now: Time, number: u32) {
+        if let Ok(index) = self.sessions.binary_search_by_key(&number, |session| session.number) {
+            let session = self.sessions.remove(index);
+            for file in session.files() {
+                let _ = self.epoll.delete(file);
+            }
+            self.host.forget(now, number);
+        }
+    }
+}
+
+/// Each client takes four files, and systems allow few unless asked.
+fn raise_file_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        if soft < hard {
+            // Where that is refused, clients beyond the limit are too.
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Clients notice by their sockets; the next daemon finds the place empty, unless it is there already.
+        if place::identity(&self.path) == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What the daemon tells its manager of a path: how it begins, and what applications say became of their packets.
+
+use rampmeter_control::{AnyController, LossKind};
+use rampmeter_manager::{FlowId, Manager, Report};
+use rampmeter_units::{Bytes, Time};
+
+use crate::message::{Feedback, PathState};
+
+/// A flow begins. Nobody has shaken hands: what its path is like is remembered, or assumed until the first measurement.
+pub(super) fn begin(manager: &mut Manager<AnyController>, now: Time, flow: FlowId, mtu: Bytes) {
+    manager.assume_path(now, flow, mtu);
+}
+
+/// A flow's process says how its packets fared; `silent` says that it reported persistent loss before, and since then
+/// nothing that arrived.
+pub(super) fn report(manager: &mut Manager<AnyController>, now: Time, flow: FlowId, feedback: &Feedback, silent: bool) {
+    let &Feedback { received, lost, kind, rtt } = feedback;
+    let repeated = silent && kind == Some(LossKind::Persistent);
+    manager.report(now, flow, &Report { received, lost, kind, repeated, rtt, sent_by: None });
+}
+
+/// A flow's part of its path.
+pub(super) fn state(manager: &Manager<AnyController>, now: Time, flow: FlowId) -> PathState {
+    manager
+        .query(now, flow)
+        .map_or_else(PathState::default, |status| PathState { rate: status.share, srtt: status.smoothed_rtt })
+}

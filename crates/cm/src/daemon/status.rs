@@ -1,0 +1,95 @@
+//! What goes on, for `rampmeter cm status`: one JSON document, read over the daemon's socket.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rampmeter_manager::Destination;
+use rampmeter_units::{Bytes, Time};
+use serde::{Deserialize, Serialize};
+
+use super::host::Host;
+use crate::client::connect;
+use crate::error::Error;
+use crate::meeting::{Wish, greet, receive_go_ahead};
+
+/// What a daemon is doing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The controller of its macroflows.
+    pub controller: String,
+    /// The processes that are connected.
+    pub processes: Vec<i32>,
+    /// The paths in use.
+    pub macroflows: Vec<MacroflowStatus>,
+}
+
+/// All flows to one destination.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MacroflowStatus {
+    /// Where they go.
+    pub destination: IpAddr,
+    /// The rate that they have together.
+    pub rate_bps: u64,
+    /// How much they may have outstanding together; nothing where a rate alone decides.
+    pub window_bytes: Option<u64>,
+    /// How much they have outstanding together.
+    pub outstanding_bytes: u64,
+    /// Smoothed round-trip time.
+    pub srtt_s: f64,
+    /// Flows.
+    pub flows: usize,
+    /// Whose they are.
+    pub processes: Vec<i32>,
+}
+
+/// What goes on in `host`; `pid` tells whose client a number stands for.
+pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap<u32, i32>) -> Status {
+    let mut by_destination: BTreeMap<Destination, Vec<_>> = BTreeMap::new();
+    for flow in host.flows() {
+        by_destination.entry(flow.destination).or_default().push(flow);
+    }
+    let describe = |(to, flows): (Destination, Vec<&super::flow::Flow>)| {
+        let status = host.manager().query(now, flows[0].manager_id)?;
+        let processes: BTreeSet<i32> = flows.iter().filter_map(|flow| pids.get(&flow.client).copied()).collect();
+        let ip = Ipv6Addr::from(to.0);
+        Some(MacroflowStatus {
+            destination: ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4),
+            rate_bps: status.rate.as_bps(),
+            window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),
+            outstanding_bytes: status.outstanding.as_u64(),
+            srtt_s: status.smoothed_rtt.as_secs_f64(),
+            flows: flows.len(),
+            processes: processes.into_iter().collect(),
+        })
+    };
+    Status {
+        controller: controller.to_owned(),
+        processes: pids.values().copied().collect::<BTreeSet<_>>().into_iter().collect(),
+        macroflows: by_destination.into_iter().filter_map(describe).collect(),
+    }
+}
+
+/// Hands `status` to whoever asked, in a thread of its own: a slow reader holds nobody up.
+pub(super) fn hand_over(status: &Status, mut socket: UnixStream) {
+    let Ok(text) = serde_json::to_string(status) else { return };
+    // Whoever hangs up does not want to know.
+    let _ = std::thread::Builder::new().name("status".into()).spawn(move || {
+        let _ = socket.set_nonblocking(false);
+        let _ = socket.set_write_timeout(Some(Duration::from_secs(5)));
+        let _ = socket.write_all(text.as_bytes());
+    });
+}
+
+/// What the daemon at `path` is doing.
+pub fn status(path: &Path) -> Result<Status, Error> {
+    let mut socket = connect(path)?;
+    greet(&socket, Wish::Status).map_err(|_| Error::Gone)?;
+    receive_go_ahead(&mut socket)?;
+    let mut text = String::new();
+    socket.read_to_string(&mut text).map_err(|_| Error::Gone)?;
+    serde_json::from_str(&text).map_err(|_| Error::Gone)
+}

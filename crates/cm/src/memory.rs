@@ -1,0 +1,131 @@
+//! Memory that two processes share: a sealed memfd, seen as a slice of atomic words and in no other way.
+//!
+//! The other process may write anything at any time. Atomic words make that harmless to the language: what is read is
+//! some value, and it is up to the reader to check it. The seals see to it that the memory can't become smaller, which
+//! would kill whoever reads beyond its new end (`SIGBUS`). All `unsafe` of sharing is here.
+
+use std::ffi::c_void;
+use std::io;
+use std::num::NonZero;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use nix::sys::stat::fstat;
+use nix::unistd::ftruncate;
+
+use crate::fork;
+
+/// Memory of whole words that another process has too.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    base: NonNull<c_void>,
+    words: usize,
+    /// The process that has it: a child of that process has something else at this place, or nothing.
+    mark: u64,
+}
+
+// SAFETY: the mapping belongs to this value alone within the process, and is only ever seen as atomics.
+unsafe impl Send for Memory {}
+// SAFETY: as above; atomics may be used from many threads.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// New memory, all zeros, and the file to hand to the other process.
+    pub(crate) fn create(words: usize) -> io::Result<(OwnedFd, Self)> {
+        let file = memfd_create(c"rampmeter-cm", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        ftruncate(&file, (words * size_of::<u64>()) as i64)?;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals()))?;
+        let memory = Self::map(&file, words)?;
+        Ok((file, memory))
+    }
+
+    /// The memory behind a file that another process gave us; refused unless it is sealed and large enough.
+    pub(crate) fn open(file: &OwnedFd, words: usize) -> io::Result<Self> {
+        let sealed = SealFlag::from_bits_retain(fcntl(file, FcntlArg::F_GET_SEALS)?).contains(seals());
+        let large_enough = fstat(file)?.st_size >= (words * size_of::<u64>()) as i64;
+        if !(sealed && large_enough) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the shared memory is not what it should be"));
+        }
+        Self::map(file, words)
+    }
+
+    fn map(file: &impl AsFd, words: usize) -> io::Result<Self> {
+        let mark = fork::mark()?;
+        let length = NonZero::new(words * size_of::<u64>()).ok_or(io::ErrorKind::InvalidInput)?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, file, 0)? };
+        // A forked child is a stranger here: it must not write into its parent's rings.
+        // SAFETY: the range is the mapping just made; the advice changes what a fork copies and nothing else.
+        unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK)? };
+        Ok(Self { base, words, mark })
+    }
+
+    /// All of it.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is page-aligned, `words` long (its file is sealed against shrinking) and lives as long as
+        // this value, which is used only in the process that made it (`Client` sees to that); both processes treat it
+        // as atomics, for which every bit pattern is a value.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<AtomicU64>(), self.words) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if fork::is_still(self.mark) {
+            // SAFETY: the mapping was made by `map`, in this process and with this length, and no slice of it outlives
+            // this value.
+            let _ = unsafe { munmap(self.base, self.words * size_of::<u64>()) };
+        }
+    }
+}
+
+fn seals() -> SealFlag {
+    SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL
+}
+
+/// A word of private memory that is zero again in every child that this process forks.
+pub(crate) fn word_wiped_by_fork() -> io::Result<&'static AtomicU64> {
+    let length = NonZero::new(4096).ok_or(io::ErrorKind::InvalidInput)?;
+    let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: a new private mapping touches no memory of ours; it is page-aligned, all zeros and never unmapped.
+    unsafe {
+        let base = mmap_anonymous(None, length, protection, MapFlags::MAP_PRIVATE)?;
+        madvise(base, length.get(), MmapAdvise::MADV_WIPEONFORK)?;
+        Ok(base.cast::<AtomicU64>().as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn what_one_side_writes_the_other_reads() {
+        let (file, ours) = Memory::create(512).unwrap();
+        let theirs = Memory::open(&file, 512).unwrap();
+        ours.words()[511].store(7, Ordering::Relaxed);
+        assert_eq!(theirs.words()[511].load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn it_keeps_its_size() {
+        let (file, _memory) = Memory::create(1024).unwrap();
+        assert!(ftruncate(&file, 8).is_err());
+        assert!(ftruncate(&file, 1 << 20).is_err());
+        assert!(Memory::open(&file, 2048).is_err(), "smaller than it should be");
+    }
+
+    #[test]
+    fn what_is_not_sealed_is_refused() {
+        let file = memfd_create(c"open", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
+        ftruncate(&file, 4096).unwrap();
+        assert!(Memory::open(&file, 512).is_err());
+    }
+}

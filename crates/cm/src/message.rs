@@ -1,0 +1,337 @@
+//! What client and daemon tell each other, and how it stands in a record. Decoding believes nothing: numbers that are no
+//! numbers, kinds that don't exist and addresses that can't be give `None`.
+//!
+//! ```text
+//! word 0      kind (low 32 bits), flow (high 32 bits)
+//! words 1-7   what the kind needs; the rest is zero
+//! ```
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use rampmeter_control::LossKind;
+use rampmeter_manager::{ServiceCurve, Share, Thresholds};
+use rampmeter_units::{Bytes, Duration, Rate};
+
+use crate::error::Error;
+use crate::ring::Record;
+
+/// How a flow's packets fared (`cm_update`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Feedback {
+    /// Bytes newly known to have arrived.
+    pub received: Bytes,
+    /// Bytes newly known to be lost.
+    pub lost: Bytes,
+    /// How that showed; `None` if nothing was lost or marked.
+    pub kind: Option<LossKind>,
+    /// A round-trip time that was measured.
+    pub rtt: Option<Duration>,
+}
+
+/// A flow's part of its path (`cm_query`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathState {
+    /// The flow's share of the rate that the path's flows have together.
+    pub rate: Rate,
+    /// Smoothed round-trip time, or what is assumed of it before the first measurement.
+    pub srtt: Duration,
+}
+
+/// Whether a share makes sense.
+pub(crate) fn is_sound(share: &Share) -> bool {
+    let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
+    let is_curve = |c: ServiceCurve| c.m1 <= FASTEST && c.m2 <= FASTEST && c.d <= MOST_RTT;
+    is_weight(share.weight)
+        && share.class.is_none_or(|(_, weight)| is_weight(weight))
+        && share.curve.is_none_or(is_curve)
+}
+
+/// No link is faster.
+const FASTEST: Rate = Rate::from_bps(1_000_000_000_000_000);
+
+/// Whether thresholds make sense.
+pub(crate) fn are_sound(thresholds: &Thresholds) -> bool {
+    thresholds.down > 0.0 && thresholds.down <= 1.0 && thresholds.up >= 1.0
+}
+
+/// What a client wants.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Command {
+    Open {
+        to: SocketAddr,
+        share: Share,
+    },
+    Close,
+    Request,
+    Notify {
+        sent: Bytes,
+    },
+    Update(Feedback),
+    /// So many bytes stand in the data area.
+    Send {
+        length: u32,
+    },
+    Query {
+        token: u64,
+    },
+    Share(Share),
+    Watch(Thresholds),
+}
+
+/// What the daemon has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notice {
+    Opened {
+        mtu: u32,
+        state: PathState,
+    },
+    Grant {
+        bytes: u32,
+    },
+    State {
+        token: u64,
+        state: PathState,
+    },
+    Change(PathState),
+    /// Data of `cm_send` has left the daemon's queue.
+    Left {
+        bytes: u32,
+    },
+    /// The flow is over, or was never opened.
+    Over(Error),
+}
+
+impl Command {
+    pub(crate) fn encode(self, flow: u32) -> Record {
+        let (kind, rest) = match self {
+            Self::Open { to, share } => (1, open_words(to, &share)),
+            Self::Close => (2, [0; 7]),
+            Self::Request => (3, [0; 7]),
+            Self::Notify { sent } => (4, [sent.as_u64(), 0, 0, 0, 0, 0, 0]),
+            Self::Update(f) => {
+                let rtt = f.rtt.map_or(0, |rtt| rtt.as_nanos().max(1));
+                (5, [f.received.as_u64(), f.lost.as_u64(), kind_word(f.kind), rtt, 0, 0, 0])
+            }
+            Self::Send { length } => (6, [length.into(), 0, 0, 0, 0, 0, 0]),
+            Self::Query { token } => (7, [token, 0, 0, 0, 0, 0, 0]),
+            Self::Share(share) => {
+                let [m1, d, m2] = share.curve.map_or([0; 3], |c| [c.m1.as_bps() + 1, c.d.as_nanos(), c.m2.as_bps()]);
+                (8, [share.weight.to_bits(), class_word(&share), class_weight(&share), m1, d, m2, 0])
+            }
+            Self::Watch(t) => (9, [t.down.to_bits(), t.up.to_bits(), 0, 0, 0, 0, 0]),
+        };
+        record(kind, flow, rest)
+    }
+
+    pub(crate) fn decode(record: &Record) -> Option<(u32, Self)> {
+        let [_, a, b, c, d, ..] = *record;
+        // Sums of a few of these must not overflow.
+        let bytes = |word: u64| (word < 1 << 48).then(|| Bytes::new(word));
+        let command = match record[0] as u32 {
+            1 => {
+                let share = share(record[4], record[5], record[6])?;
+                Self::Open { to: address(a, b, c)?, share }
+            }
+            2 => Self::Close,
+            3 => Self::Request,
+            4 => Self::Notify { sent: bytes(a)? },
+            5 => {
+                let rtt = (d > 0).then(|| Duration::from_nanos(d));
+                if c > 3 || rtt.is_some_and(|rtt| rtt > MOST_RTT) {
+                    return None;
+                }
+                Self::Update(Feedback { received: bytes(a)?, lost: bytes(b)?, kind: kind(c), rtt })
+            }
+            6 => Self::Send { length: a.try_into().ok()? },
+            7 => Self::Query { token: a },
+            8 => {
+                let share = Share { curve: curve(d, record[5], record[6]), ..share(a, b, c)? };
+                Self::Share(Some(share).filter(is_sound)?)
+            }
+            9 => {
+                let thresholds = Thresholds { down: f64::from_bits(a), up: f64::from_bits(b) };
+                Self::Watch(Some(thresholds).filter(are_sound)?)
+            }
+            _ => return None,
+        };
+        Some(((record[0] >> 32) as u32, command))
+    }
+}
+
+impl Notice {
+    pub(crate) fn encode(self, flow: u32) -> Record {
+        let state_words = |state: PathState| (state.rate.as_bps(), state.srtt.as_nanos());
+        let (kind, rest) = match self {
+            Self::Opened { mtu, state } => {
+                let (rate, srtt) = state_words(state);
+                (1, [mtu.into(), rate, srtt, 0, 0, 0, 0])
+            }
+            Self::Grant { bytes } => (2, [bytes.into(), 0, 0, 0, 0, 0, 0]),
+            Self::State { token, state } => {
+                let (rate, srtt) = state_words(state);
+                (3, [token, rate, srtt, 0, 0, 0, 0])
+            }
+            Self::Change(state) => {
+                let (rate, srtt) = state_words(state);
+                (4, [rate, srtt, 0, 0, 0, 0, 0])
+            }
+            Self::Left { bytes } => (5, [bytes.into(), 0, 0, 0, 0, 0, 0]),
+            Self::Over(error) => (6, [error.code().unsigned_abs().into(), 0, 0, 0, 0, 0, 0]),
+        };
+        record(kind, flow, rest)
+    }
+
+    pub(crate) fn decode(record: &Record) -> Option<(u32, Self)> {
+        let [_, a, b, c, ..] = *record;
+        let state = |rate, srtt| PathState { rate: Rate::from_bps(rate), srtt: Duration::from_nanos(srtt) };
+        let notice = match record[0] as u32 {
+            1 => Self::Opened { mtu: a.try_into().ok()?, state: state(b, c) },
+            2 => Self::Grant { bytes: a.try_into().ok()? },
+            3 => Self::State { token: a, state: state(b, c) },
+            4 => Self::Change(state(a, b)),
+            5 => Self::Left { bytes: a.try_into().ok()? },
+            6 => Self::Over(Error::from_code(-i32::try_from(a).ok()?)?),
+            _ => return None,
+        };
+        Some(((record[0] >> 32) as u32, notice))
+    }
+}
+
+/// A longer round trip is a mistake.
+pub(crate) const MOST_RTT: Duration = Duration::from_secs(600);
+
+fn record(kind: u32, flow: u32, rest: [u64; 7]) -> Record {
+    let mut record = [0; 8];
+    record[0] = u64::from(flow) << 32 | u64::from(kind);
+    record[1..].copy_from_slice(&rest);
+    record
+}
+
+fn open_words(to: SocketAddr, share: &Share) -> [u64; 7] {
+    let (version, scope) = match to {
+        SocketAddr::V4(_) => (4, 0),
+        SocketAddr::V6(v6) => (6, v6.scope_id()),
+    };
+    let ip = match to.ip() {
+        IpAddr::V4(ip) => u128::from(u32::from(ip)),
+        IpAddr::V6(ip) => u128::from(ip),
+    };
+    let place = u64::from(to.port()) | version << 16 | u64::from(scope) << 32;
+    [place, (ip >> 64) as u64, ip as u64, share.weight.to_bits(), class_word(share), class_weight(share), 0]
+}
+
+fn address(place: u64, high: u64, low: u64) -> Option<SocketAddr> {
+    let (port, scope) = (place as u16, (place >> 32) as u32);
+    match place >> 16 & 0xffff {
+        4 => Some(SocketAddr::new(Ipv4Addr::from(u32::try_from(low).ok()?).into(), port)),
+        6 => {
+            let ip = Ipv6Addr::from(u128::from(high) << 64 | u128::from(low));
+            Some(SocketAddrV6::new(ip, port, 0, scope).into())
+        }
+        _ => None,
+    }
+}
+
+fn class_word(share: &Share) -> u64 {
+    share.class.map_or(0, |(class, _)| u64::from(class) + 1)
+}
+
+fn class_weight(share: &Share) -> u64 {
+    share.class.map_or(0, |(_, weight)| weight.to_bits())
+}
+
+fn share(weight: u64, class: u64, class_weight: u64) -> Option<Share> {
+    let class = match class.checked_sub(1) {
+        Some(class) => Some((u32::try_from(class).ok()?, f64::from_bits(class_weight))),
+        None => None,
+    };
+    Some(Share { weight: f64::from_bits(weight), class, curve: None }).filter(is_sound)
+}
+
+/// A guarantee or none; the first word is one above its rate.
+fn curve(m1: u64, d: u64, m2: u64) -> Option<ServiceCurve> {
+    let m1 = m1.checked_sub(1)?;
+    Some(ServiceCurve { m1: Rate::from_bps(m1), d: Duration::from_nanos(d), m2: Rate::from_bps(m2) })
+}
+
+fn kind_word(kind: Option<LossKind>) -> u64 {
+    match kind {
+        None => 0,
+        Some(LossKind::Persistent) => 1,
+        Some(LossKind::Transient) => 2,
+        Some(LossKind::Ecn) => 3,
+    }
+}
+
+/// Numbers above these have been refused before.
+fn kind(word: u64) -> Option<LossKind> {
+    match word {
+        1 => Some(LossKind::Persistent),
+        2 => Some(LossKind::Transient),
+        3 => Some(LossKind::Ecn),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_what_is_understood() {
+        let share = Share { weight: 2.5, class: Some((7, 0.5)), curve: None };
+        let curve = Some(ServiceCurve::linear(FASTEST));
+        let feedback =
+            Feedback { received: Bytes::new(3), lost: Bytes::new(4), kind: Some(LossKind::Ecn), rtt: Some(MOST_RTT) };
+        for command in [
+            Command::Open { to: "192.0.2.1:80".parse().unwrap(), share },
+            Command::Open { to: "[2001:db8::1]:0".parse().unwrap(), share: Share::default() },
+            Command::Close,
+            Command::Request,
+            Command::Notify { sent: Bytes::new(1200) },
+            Command::Update(feedback),
+            Command::Update(Feedback::default()),
+            Command::Send { length: 77 },
+            Command::Query { token: u64::MAX },
+            Command::Share(share),
+            Command::Share(Share { curve, ..share }),
+            Command::Watch(Thresholds::default()),
+        ] {
+            assert_eq!(Command::decode(&command.encode(0x1234_5678)), Some((0x1234_5678, command)));
+        }
+        let state = PathState { rate: Rate::from_bps(10), srtt: Duration::from_millis(3) };
+        for notice in [
+            Notice::Opened { mtu: 1472, state },
+            Notice::Grant { bytes: 9 },
+            Notice::State { token: 5, state },
+            Notice::Change(state),
+            Notice::Left { bytes: 1 },
+            Notice::Over(Error::Unanswered),
+        ] {
+            assert_eq!(Notice::decode(&notice.encode(3)), Some((3, notice)));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_understood() {
+        for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Command::decode(&Command::Share(Share { weight, ..Share::default() }).encode(1)), None);
+        }
+        assert_eq!(Command::decode(&Command::Notify { sent: Bytes::MAX }.encode(1)), None);
+        let thresholds = Thresholds { down: 1.5, ..Thresholds::default() };
+        assert_eq!(Command::decode(&Command::Watch(thresholds).encode(1)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_decode_or_not(kind in 0..12_u64, rest in any::<[u64; 7]>()) {
+            let mut record = [0; 8];
+            record[0] = kind;
+            record[1..].copy_from_slice(&rest);
+            let _ = Command::decode(&record);
+            let _ = Notice::decode(&record);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A ring of fixed-size records in shared memory: one process writes, the other reads, neither ever waits.
+//!
+//! Each side keeps its own position to itself and only publishes it; of the other's it believes nothing that can't be:
+//! a distance above the ring's size is [`Broken`]. A record is copied out before anyone looks at it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::layout::{Place, SLOT, SLOTS};
+use crate::memory::Memory;
+
+/// One record.
+pub(crate) type Record = [u64; SLOT];
+
+/// The other side has written what it never should: there is no talking to it any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+/// The writing end.
+#[derive(Debug)]
+pub(crate) struct Producer {
+    memory: Arc<Memory>,
+    place: Place,
+    head: u64,
+    /// The reader's position when we last looked.
+    tail: u64,
+}
+
+impl Producer {
+    pub(crate) fn new(memory: Arc<Memory>, place: Place) -> Self {
+        Self { memory, place, head: 0, tail: 0 }
+    }
+
+    /// Appends a record; false if there is no room.
+    pub(crate) fn push(&mut self, record: &Record) -> Result<bool, Broken> {
+        let words = self.memory.words();
+        if self.head - self.tail == SLOTS as u64 {
+            let tail = words[self.place.tail].load(Acquire);
+            // It has taken no more than we wrote, and never puts anything back.
+            if tail < self.tail || tail > self.head {
+                return Err(Broken);
+            }
+            self.tail = tail;
+            if self.head - self.tail == SLOTS as u64 {
+                return Ok(false);
+            }
+        }
+        let start = self.place.slots + (self.head as usize % SLOTS) * SLOT;
+        for (word, value) in words[start..start + SLOT].iter().zip(record) {
+            word.store(*value, Relaxed);
+        }
+        self.head += 1;
+        words[self.place.head].store(self.head, Release);
+        Ok(true)
+    }
+}
+
+/// The reading end.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    memory: Arc<Memory>,
+    place: Place,
+    tail: u64,
+}
+
+impl Consumer {
+    pub(crate) fn new(memory: Arc<Memory>, place: Place) -> Self {
+        Self { memory, place, tail: 0 }
+    }
+
+    /// Whether there is something to take, or something wrong.
+    pub(crate) fn has_more(&self) -> bool {
+        self.memory.words()[self.place.head].load(Relaxed) != self.tail
+    }
+
+    /// Looks out for the next record without holding this end.
+    pub(crate) fn lookout(&self) -> Lookout {
+        Lookout { memory: Arc::clone(&self.memory), head: self.place.head, tail: self.tail }
+    }
+
+    /// Takes the oldest record.
+    pub(crate) fn pop(&mut self) -> Result<Option<Record>, Broken> {
+        let words = self.memory.words();
+        let head = words[self.place.head].load(Acquire);
+        match head.checked_sub(self.tail) {
+            Some(0) => return Ok(None),
+            Some(count) if count <= SLOTS as u64 => {}
+            _ => return Err(Broken),
+        }
+        let start = self.place.slots + (self.tail as usize % SLOTS) * SLOT;
+        let mut record = [0; SLOT];
+        for (value, word) in record.iter_mut().zip(&words[start..start + SLOT]) {
+            *value = word.load(Relaxed);
+        }
+        self.tail += 1;
+        words[self.place.tail].store(self.tail, Release);
+        Ok(Some(record))
+    }
+}
+
+/// Sees whether something has come since it was made.
+#[derive(Debug)]
+pub(crate) struct Lookout {
+    memory: Arc<Memory>,
+    head: usize,
+    tail: u64,
+}
+
+impl Lookout {
+    pub(crate) fn sees_something(&self) -> bool {
+        self.memory.words()[self.head].load(Relaxed) != self.tail
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::layout::{COMMANDS, WORDS};
+
+    fn pair() -> (Producer, Consumer, Arc<Memory>) {
+        let memory = Arc::new(Memory::create(WORDS).unwrap().1);
+        (Producer::new(Arc::clone(&memory), COMMANDS), Consumer::new(Arc::clone(&memory), COMMANDS), memory)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Any order of writing and reading is that of a queue with so much room.
+        #[test]
+        fn it_is_a_queue(steps in prop::collection::vec((any::<bool>(), 1..700_usize), 1..40)) {
+            let (mut producer, mut consumer, _) = pair();
+            let (mut model, mut next) = (VecDeque::new(), 0_u64);
+            for (push, times) in steps {
+                for _ in 0..times {
+                    if push {
+                        let fits = producer.push(&[next; SLOT]).unwrap();
+                        prop_assert_eq!(fits, model.len() < SLOTS);
+                        if fits {
+                            model.push_back(next);
+                        }
+                        next += 1;
+                    } else {
+                        prop_assert_eq!(consumer.has_more(), !model.is_empty());
+                        prop_assert_eq!(consumer.pop().unwrap(), model.pop_front().map(|n| [n; SLOT]));
+                    }
+                }
+            }
+        }
+
+        /// Whatever the other side writes anywhere, nothing panics, and no more comes out than a ring holds.
+        #[test]
+        fn hostile_positions_are_noticed(head in any::<u64>(), tail in any::<u64>(), written in 0..2000_u64) {
+            let (mut producer, mut consumer, memory) = pair();
+            for n in 0..written {
+                let _ = producer.push(&[n; SLOT]);
+            }
+            memory.words()[COMMANDS.tail].store(tail, Relaxed);
+            let pushed = (0..3 * SLOTS).map_while(|_| producer.push(&[0; SLOT]).ok().filter(|fits| *fits)).count();
+            prop_assert!(pushed <= SLOTS);
+            memory.words()[COMMANDS.head].store(head, Relaxed);
+            let mut taken = 0;
+            while let Ok(Some(_)) = consumer.pop() {
+                taken += 1;
+                prop_assert!(taken <= SLOTS);
+            }
+        }
+    }
+
+    #[test]
+    fn records_cross_between_threads_whole_and_in_order() {
+        const COUNT: u64 = 50_000;
+        let (mut producer, mut consumer, _) = pair();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for n in 0..COUNT {
+                    while !producer.push(&[n; SLOT]).unwrap() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            for n in 0..COUNT {
+                let record = loop {
+                    match consumer.pop().unwrap() {
+                        Some(record) => break record,
+                        None => std::thread::yield_now(),
+                    }
+                };
+                assert_eq!(record, [n; SLOT]);
+            }
+        });
+    }
+}

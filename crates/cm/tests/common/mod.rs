@@ -1,0 +1,95 @@
+//! A daemon in this process, in a folder of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use rampmeter_cm::daemon::{Daemon, Limits, Options};
+use rampmeter_cm::{Client, Event, Feedback, Id};
+use rampmeter_units::{Bytes, Duration};
+
+/// Long enough for any machine; nothing waits so long unless it fails.
+pub(crate) const LONG: Option<Duration> = Some(Duration::from_secs(20));
+
+pub(crate) struct Running {
+    folder: tempfile::TempDir,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    pub(crate) fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    pub(crate) fn with(limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut running = Self { folder, stop: Arc::default(), thread: None };
+        running.start(limits);
+        running
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("cm.sock")
+    }
+
+    pub(crate) fn start(&mut self, limits: Limits) {
+        self.stop = Arc::default();
+        let mut daemon = Daemon::bind(options(&self.path(), limits, &self.stop)).unwrap();
+        self.thread = Some(std::thread::spawn(move || daemon.run().unwrap()));
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect_to(&self.path()).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || ended.is_none_or(|ended| ended.is_ok()));
+    }
+}
+
+pub(crate) fn options(path: &Path, limits: Limits, stop: &Arc<AtomicBool>) -> Options {
+    // A window alone decides: tests need not wait for its packets to be spaced.
+    Options {
+        socket: path.to_owned(),
+        controller: "newreno".into(),
+        limits,
+        stop: Arc::clone(stop),
+        ..Options::default()
+    }
+}
+
+/// The next grant of any flow.
+pub(crate) fn granted(client: &Client) -> (Id, u32) {
+    loop {
+        match client.next(LONG).unwrap().expect("an event in time") {
+            (flow, Event::Send { bytes }) => return (flow, bytes),
+            (_, Event::Closed(error)) => panic!("{error}"),
+            _ => {}
+        }
+    }
+}
+
+/// Sends so many packets, as far as the congestion manager knows, and has them all arrive.
+pub(crate) fn transfer(client: &Client, flow: Id, packets: usize, rtt: Duration) {
+    for _ in 0..packets {
+        client.request(flow).unwrap();
+        let (who, bytes) = granted(client);
+        assert_eq!(who, flow);
+        client.notify(flow, bytes.into()).unwrap();
+        let feedback = Feedback { received: Bytes::new(bytes.into()), rtt: Some(rtt), ..Feedback::default() };
+        client.update(flow, &feedback).unwrap();
+    }
+}

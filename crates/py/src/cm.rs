@@ -1,0 +1,155 @@
+//! `rampmeter._engine.CmClient`: the Congestion Manager's client as it is; `python/rampmeter/cm.py` makes it pleasant.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossKind, Options, Share, Thresholds, default_socket};
+use rampmeter_units::{Bytes, Duration};
+
+use crate::NAP;
+
+pyo3::create_exception!(
+    rampmeter,
+    CmError,
+    PyRuntimeError,
+    "What the Congestion Manager refused, and what to do about it. `args` are the message and the number in cm.h."
+);
+
+fn refuse(error: Error) -> PyErr {
+    CmError::new_err((error.to_string(), error.code()))
+}
+
+fn id(flow: i32) -> PyResult<Id> {
+    Id::from_c(flow).ok_or_else(|| refuse(Error::Unknown))
+}
+
+fn seconds(number: f64) -> PyResult<Duration> {
+    let sound = (0.0..=1e9).contains(&number);
+    if sound { Ok(Duration::from_secs_f64(number)) } else { Err(refuse(Error::Invalid)) }
+}
+
+/// A kind of event, its flow, and two numbers that mean what the kind says.
+type PyEvent = (&'static str, i32, f64, f64);
+
+/// A connection to the daemon.
+#[pyclass(frozen)]
+pub(crate) struct CmClient {
+    client: Client,
+}
+
+#[pymethods]
+impl CmClient {
+    #[new]
+    fn new(python: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
+        let path = path.unwrap_or_else(default_socket);
+        let client = python.detach(|| Client::connect_to(&path)).map_err(refuse)?;
+        Ok(Self { client })
+    }
+
+    fn open(&self, python: Python<'_>, host: &str, port: u16, weight: f64) -> PyResult<i32> {
+        let address = python.detach(|| (host, port).to_socket_addrs().ok().and_then(|mut found| found.next()));
+        let to: SocketAddr =
+            address.ok_or_else(|| PyValueError::new_err(format!("{host} is no host that has an address")))?;
+        let options = Options { share: Share { weight, ..Share::default() } };
+        python.detach(|| self.client.open(to, &options)).map(Id::to_c).map_err(refuse)
+    }
+
+    fn mtu(&self, flow: i32) -> PyResult<u32> {
+        self.client.mtu(id(flow)?).map_err(refuse)
+    }
+
+    fn request(&self, python: Python<'_>, flow: i32) -> PyResult<()> {
+        let flow = id(flow)?;
+        python.detach(|| self.client.request(flow)).map_err(refuse)
+    }
+
+    fn notify(&self, python: Python<'_>, flow: i32, sent: u64) -> PyResult<()> {
+        let flow = id(flow)?;
+        python.detach(|| self.client.notify(flow, sent)).map_err(refuse)
+    }
+
+    fn update(
+        &self,
+        python: Python<'_>,
+        flow: i32,
+        received: u64,
+        lost: u64,
+        loss: Option<&str>,
+        rtt: Option<f64>,
+    ) -> PyResult<()> {
+        let kind = match loss {
+            None => None,
+            Some("persistent") => Some(LossKind::Persistent),
+            Some("transient") => Some(LossKind::Transient),
+            Some("ecn") => Some(LossKind::Ecn),
+            Some(_) => return Err(refuse(Error::Invalid)),
+        };
+        let rtt = rtt.map(seconds).transpose()?;
+        let feedback = Feedback { received: Bytes::new(received), lost: Bytes::new(lost), kind, rtt };
+        let flow = id(flow)?;
+        python.detach(|| self.client.update(flow, &feedback)).map_err(refuse)
+    }
+
+    fn query(&self, python: Python<'_>, flow: i32) -> PyResult<(f64, f64)> {
+        let flow = id(flow)?;
+        let state = python.detach(|| self.client.query(flow)).map_err(refuse)?;
+        Ok((state.rate.as_bps_f64(), state.srtt.as_secs_f64()))
+    }
+
+    fn thresholds(&self, flow: i32, down: f64, up: f64) -> PyResult<()> {
+        self.client.thresholds(id(flow)?, &Thresholds { down, up }).map_err(refuse)
+    }
+
+    fn weigh(&self, flow: i32, weight: f64) -> PyResult<()> {
+        let flow = id(flow)?;
+        let share = self.client.share_of(flow).map_err(refuse)?;
+        self.client.share(flow, Share { weight, ..share }).map_err(refuse)
+    }
+
+    fn send(&self, python: Python<'_>, flow: i32, data: &[u8]) -> PyResult<()> {
+        let flow = id(flow)?;
+        python.detach(|| self.client.send(flow, data)).map_err(refuse)
+    }
+
+    fn close(&self, flow: i32) -> PyResult<()> {
+        self.client.close(id(flow)?).map_err(refuse)
+    }
+
+    /// The next event, or nothing when `timeout` seconds are over. Python's lock is free while this waits, and Ctrl-C ends
+    /// it.
+    fn next(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Option<PyEvent>> {
+        let mut left = timeout.map(seconds).transpose()?;
+        loop {
+            let nap = Duration::from_nanos(NAP.as_nanos() as u64);
+            let wait = left.map_or(nap, |left| left.min(nap));
+            let event = python.detach(|| self.client.next(Some(wait))).map_err(refuse)?;
+            if let Some((flow, event)) = event {
+                let (kind, a, b) = match event {
+                    Event::Send { bytes } => ("send", f64::from(bytes), 0.0),
+                    Event::Update(path) => ("update", path.rate.as_bps_f64(), path.srtt.as_secs_f64()),
+                    Event::Room => ("room", 0.0, 0.0),
+                    Event::Closed(error) => ("closed", f64::from(error.code()), 0.0),
+                };
+                return Ok(Some((kind, flow.to_c(), a, b)));
+            }
+            python.check_signals()?;
+            left = left.map(|left| left.saturating_sub(wait));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn fileno(&self) -> PyResult<i32> {
+        use std::os::fd::AsRawFd;
+        self.client.file().map(|file| file.as_raw_fd()).map_err(refuse)
+    }
+}
+
+/// What an error's number means.
+#[pyfunction]
+pub(crate) fn cm_strerror(code: i32) -> Option<String> {
+    Error::from_code(code).map(|error| error.to_string())
+}

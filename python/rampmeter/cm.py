@@ -1,0 +1,198 @@
+"""The Congestion Manager of this host: it says when to send, for all programs together.
+
+A daemon must run (`rampmeter cm daemon`). A program opens flows, asks for leave to send, and is told:
+
+>>> from rampmeter import cm
+>>> with cm.connect() as manager:
+...     flow = manager.open("192.0.2.7", 5000)
+...     flow.request()
+...     for event in manager.events(timeout=1):
+...         match event:
+...             case cm.Send(flow, size):
+...                 flow.notify(socket.send(data[:size]))
+...                 flow.request()
+...             case cm.Update(flow, rate, srtt):
+...                 choose_encoding(rate)
+
+`flow.update` says what arrived and what was lost; nothing else opens the window.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal
+
+from rampmeter._engine import CmClient, CmError, cm_strerror
+
+__all__ = ["Closed", "CmError", "Event", "Flow", "Manager", "Room", "Send", "Update", "connect"]
+
+
+class Flow:
+    """Packets to one destination. Made by `Manager.open`."""
+
+    def __init__(self, client: CmClient, number: int) -> None:
+        """Wrap the flow that `client` opened as `number`."""
+        self._client = client
+        self._number = number
+
+    @property
+    def mtu(self) -> int:
+        """How many bytes a packet may carry."""
+        return self._client.mtu(self._number)
+
+    def request(self) -> None:
+        """Ask for leave to send one packet; a `Send` comes for each request."""
+        self._client.request(self._number)
+
+    def notify(self, sent: int) -> None:
+        """Say how many bytes the packet had that was sent; 0 if none was. Answers the oldest `Send`."""
+        self._client.notify(self._number, sent)
+
+    def update(
+        self,
+        received: int = 0,
+        lost: int = 0,
+        loss: Literal["persistent", "transient", "ecn"] | None = None,
+        rtt: float | None = None,
+    ) -> None:
+        """Say what has become of packets since the last call: bytes that arrived, bytes that are lost, the round trip.
+
+        A loss is "persistent" if nothing comes back, "transient" if later packets arrived, "ecn" if packets were
+        marked. `rtt` is in seconds.
+        """
+        self._client.update(self._number, received, lost, loss, rtt)
+
+    def query(self) -> tuple[float, float]:
+        """Tell the flow's share of its path in bits per second, and the smoothed round-trip time in seconds."""
+        return self._client.query(self._number)
+
+    def thresholds(self, down: float, up: float) -> None:
+        """Have `Update` come when the rate falls or rises to this many times what was told last."""
+        self._client.thresholds(self._number, down, up)
+
+    def weigh(self, weight: float) -> None:
+        """Change the flow's share, relative to others on its path."""
+        self._client.weigh(self._number, weight)
+
+    def send(self, data: bytes) -> None:
+        """Leave a datagram with the daemon, which sends it when it is the flow's turn."""
+        self._client.send(self._number, data)
+
+    def close(self) -> None:
+        """End the flow."""
+        self._client.close(self._number)
+
+    def __repr__(self) -> str:
+        """Name the flow as C has it."""
+        return f"Flow({self._number})"
+
+
+@dataclass(frozen=True)
+class Send:
+    """The flow may send one packet of up to `size` bytes now. Answer with `flow.notify`."""
+
+    flow: Flow
+    size: int
+
+
+@dataclass(frozen=True)
+class Update:
+    """The flow's share of its path is now `rate` bits per second, the round trip `srtt` seconds."""
+
+    flow: Flow
+    rate: float
+    srtt: float
+
+
+@dataclass(frozen=True)
+class Room:
+    """There is room again for `flow.send`, which had been refused."""
+
+    flow: Flow
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The daemon closed the flow, for `reason`."""
+
+    flow: Flow
+    reason: str
+
+
+Event = Send | Update | Room | Closed
+
+
+class Manager:
+    """A connection to the daemon. Made by `connect`."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Connect to the daemon at `path`, or at the usual place."""
+        self._client: CmClient | None = CmClient(path)
+        self._flows: dict[int, Flow] = {}
+
+    def open(self, host: str, port: int = 0, *, weight: float = 1.0) -> Flow:
+        """Open a flow to `host`. The port matters to `Flow.send` only."""
+        client = self._connected()
+        number = client.open(host, port, weight)
+        flow = Flow(client, number)
+        self._flows[number] = flow
+        return flow
+
+    def next(self, timeout: float | None = None) -> Event | None:
+        """Wait for the next event of any flow, for up to `timeout` seconds."""
+        found = self._connected().next(timeout)
+        if found is None:
+            return None
+        kind, number, first, second = found
+        flow = self._flows.get(number) or Flow(self._connected(), number)
+        if kind == "send":
+            return Send(flow, int(first))
+        if kind == "update":
+            return Update(flow, first, second)
+        if kind == "room":
+            return Room(flow)
+        self._flows.pop(number, None)
+        return Closed(flow, cm_strerror(int(first)) or "")
+
+    def events(self, timeout: float | None = None) -> Iterator[Event]:
+        """All events as they come, until none has come for `timeout` seconds."""
+        while (event := self.next(timeout)) is not None:
+            yield event
+
+    def fileno(self) -> int:
+        """Give a file for `select`: readable when `next(0)` should be called."""
+        return self._connected().fileno()
+
+    def close(self) -> None:
+        """End all flows and the connection."""
+        for flow in self._flows.values():
+            # Those that are over already, or whose daemon is gone, need no farewell.
+            with contextlib.suppress(CmError):
+                flow.close()
+        self._client = None
+        self._flows.clear()
+
+    def _connected(self) -> CmClient:
+        if self._client is None:
+            raise ValueError("this connection is closed")
+        return self._client
+
+    def __enter__(self) -> "Manager":
+        """Use it in a `with` statement."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End all flows and the connection."""
+        self.close()
+
+
+def connect(path: str | os.PathLike[str] | None = None) -> Manager:
+    """Connect to this host's daemon, or to the one at `path`."""
+    return Manager(path)

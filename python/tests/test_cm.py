@@ -1,0 +1,110 @@
+"""The Congestion Manager from Python, through a daemon in a process of its own."""
+
+import os
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rampmeter import cm
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, rampmeter_command: Path) -> Iterator[Path]:
+    path = tmp_path / "cm.sock"
+    command = [str(rampmeter_command), "cm", "daemon", "--controller", "newreno", "--socket", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        for _ in range(200):
+            if path.exists():
+                break
+            time.sleep(0.05)
+        yield path
+        process.terminate()
+
+
+def grant(manager: cm.Manager) -> cm.Send:
+    for event in manager.events(timeout=20):
+        if isinstance(event, cm.Send):
+            return event
+    raise AssertionError("no grant came")
+
+
+def test_requests_are_granted_and_feedback_opens_the_window(daemon: Path) -> None:
+    with cm.connect(daemon) as manager:
+        flow = manager.open("127.0.0.1")
+        before, _ = flow.query()
+        for _ in range(100):
+            flow.request()
+            send = grant(manager)
+            assert send.flow is flow
+            assert send.size == flow.mtu
+            flow.notify(send.size)
+            flow.update(received=send.size, rtt=0.01)
+        rate, srtt = flow.query()
+        assert rate > 10 * before
+        assert srtt == pytest.approx(0.01)
+
+
+def test_two_connections_share_what_is_known(daemon: Path) -> None:
+    with cm.connect(daemon) as one, cm.connect(daemon) as two:
+        first = one.open("127.0.0.1")
+        for _ in range(50):
+            first.request()
+            size = grant(one).size
+            first.notify(size)
+            first.update(received=size, rtt=0.01)
+        assert two.open("127.0.0.1", weight=2).query()[1] == pytest.approx(first.query()[1])
+
+
+def test_data_left_with_the_daemon_arrives(daemon: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, cm.connect(daemon) as manager:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(20)
+        manager.open("127.0.0.1", receiver.getsockname()[1]).send(b"hello")
+        assert receiver.recv(100) == b"hello"
+
+
+def test_it_can_be_selected(daemon: Path) -> None:
+    with cm.connect(daemon) as manager:
+        flow = manager.open("127.0.0.1")
+        assert manager.next(0) is None
+        manager.fileno()
+        flow.request()
+        assert select.select([manager], [], [], 20)[0]
+        assert isinstance(manager.next(0), cm.Send)
+
+
+def test_misuse_is_told(daemon: Path, tmp_path: Path) -> None:
+    with pytest.raises(cm.CmError, match="rampmeter cm daemon"):
+        cm.connect(tmp_path / "nowhere")
+    with cm.connect(daemon) as manager:
+        flow = manager.open("127.0.0.1")
+        with pytest.raises(cm.CmError):
+            flow.weigh(-1)
+        with pytest.raises(cm.CmError):
+            flow.update(rtt=float("nan"))
+        flow.close()
+        with pytest.raises(cm.CmError, match="closed") as caught:
+            flow.request()
+        assert caught.value.args[1] == -3
+    with pytest.raises(ValueError, match="closed"):
+        manager.next()
+
+
+def test_a_child_is_told(daemon: Path) -> None:
+    with cm.connect(daemon) as manager:
+        flow = manager.open("127.0.0.1")
+        child = os.fork()
+        if child == 0:
+            try:
+                flow.request()
+                os._exit(1)
+            except cm.CmError:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        flow.request()
+        grant(manager)
