@@ -9,9 +9,10 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 use rampmeter_control::{AnyController, Registry};
+use rampmeter_manager::FlowId;
 use rampmeter_net::{Event, Host, HostId, Limits, Loop, Socket};
-use rampmeter_scenario::{FlowSample, NodeId, Plan, Scheme, WorldError};
-use rampmeter_transport::ConnectionId;
+use rampmeter_scenario::{DatagramPlan, FlowSample, NodeId, Plan, Scheme, Sources, WorldError};
+use rampmeter_transport::{Config, ConnectionId};
 use rampmeter_units::{Duration, Time};
 
 use crate::clock::NAP;
@@ -27,10 +28,17 @@ pub(crate) fn schemes(plan: &Plan, registry: &Registry) -> Result<Vec<Option<Sch
 /// A connection's name among all hosts.
 type Name = (HostId, ConnectionId);
 
+/// What sends a flow.
+#[derive(Clone, Copy, PartialEq)]
+enum Sender {
+    Connection(Name),
+    Datagrams(HostId, FlowId),
+}
+
 /// A flow under way.
 struct Conversation {
     account: Account,
-    sender: Name,
+    sender: Sender,
     receiver: Option<Name>,
     /// Bytes the sender has yet to write.
     unsent: u64,
@@ -49,6 +57,10 @@ pub(crate) struct Ours<'a> {
     /// Flows by their senders' addresses and names for the connection, until they are accepted.
     by_sender: HashMap<(SocketAddr, ConnectionId), usize>,
     by_name: HashMap<Name, usize>,
+    /// What sends datagrams from each host.
+    sources: BTreeMap<HostId, Sources>,
+    /// Flows of datagrams by their senders' addresses and names for them.
+    by_datagram: HashMap<(SocketAddr, u32), usize>,
     told: Told,
     zeros: Vec<u8>,
     scratch: Vec<u8>,
@@ -70,6 +82,8 @@ impl<'a> Ours<'a> {
             flows: plan.flows.iter().map(|_| None).collect(),
             by_sender: HashMap::new(),
             by_name: HashMap::new(),
+            sources: BTreeMap::new(),
+            by_datagram: HashMap::new(),
             told: Told::default(),
             zeros: vec![0; 1 << 16],
             scratch: Vec::new(),
@@ -102,7 +116,9 @@ impl<'a> Ours<'a> {
         while !self.stage.is_over() {
             self.act();
             let next = self.acts.front().map_or(Time::MAX, |(at, _)| *at - self.behind);
-            self.wire.turn(next.min(self.wire.now() + NAP))?;
+            let source = self.sources.values().map(Sources::deadline).min().unwrap_or(Time::MAX);
+            self.wire.turn(next.min(source).min(self.wire.now() + NAP))?;
+            self.serve_sources();
             while let Some((host, event)) = self.wire.poll_event() {
                 self.attend(host, &event);
             }
@@ -133,6 +149,9 @@ impl<'a> Ours<'a> {
         let (host, address) = self.hosts[&(planned.from, planned.scheme)];
         let (_, peer) = self.hosts[&(planned.to, planned.scheme)];
         let mut account = Account::new(self.stage.plan, flow, self.stage.clock.now());
+        if let Some(datagrams) = &self.stage.plan.traffic[planned.traffic].datagrams {
+            return self.start_datagrams(flow, account, datagrams, config, (host, address), peer);
+        }
         let now = self.wire.now();
         let share = self.stage.plan.share(planned);
         let opening = |host: &mut rampmeter_net::Host<_>| {
@@ -147,24 +166,64 @@ impl<'a> Ours<'a> {
         self.by_sender.insert((address, id), flow);
         self.by_name.insert((host, id), flow);
         let unsent = planned.to_write();
-        self.flows[flow] = Some(Conversation { account, sender: (host, id), receiver: None, unsent });
+        let sender = Sender::Connection((host, id));
+        self.flows[flow] = Some(Conversation { account, sender, receiver: None, unsent });
         self.write(flow);
     }
 
+    fn start_datagrams(
+        &mut self,
+        flow: usize,
+        account: Account,
+        datagrams: &DatagramPlan,
+        config: &Config,
+        (host, address): (HostId, SocketAddr),
+        peer: SocketAddr,
+    ) {
+        let (now, share) = (self.wire.now(), self.stage.plan.share(&self.stage.plan.flows[flow]));
+        let Some(endpoint) = self.wire.host_mut(host).map(Host::endpoint_mut) else { return };
+        let sources = self.sources.entry(host).or_default();
+        let id = sources.start(now, flow, datagrams, share, peer, config, endpoint);
+        self.by_datagram.extend(endpoint.datagram_name(id).map(|name| ((address, name), flow)));
+        let sender = Sender::Datagrams(host, id);
+        self.flows[flow] = Some(Conversation { account, sender, receiver: None, unsent: 0 });
+    }
+
+    /// Has the applications that send datagrams do what is due.
+    fn serve_sources(&mut self) {
+        let now = self.wire.now();
+        for (&host, sources) in &mut self.sources {
+            if let Some(host) = self.wire.host_mut(host) {
+                sources.serve(now, host.endpoint_mut());
+            }
+        }
+    }
+
     fn stop(&mut self, flow: usize) {
+        let now = self.wire.now();
         let Some(conversation) = &mut self.flows[flow] else { return };
         conversation.account.settle(&self.stage);
         conversation.unsent = 0;
-        let ((host, id), now) = (conversation.sender, self.wire.now());
-        if let Some(host) = self.wire.host_mut(host) {
-            host.finish_early(now, id);
+        match conversation.sender {
+            Sender::Connection((host, id)) => {
+                if let Some(host) = self.wire.host_mut(host) {
+                    host.finish_early(now, id);
+                }
+            }
+            Sender::Datagrams(host, id) => {
+                let endpoint = self.wire.host_mut(host).map(Host::endpoint_mut);
+                let Some((endpoint, sources)) = endpoint.zip(self.sources.get_mut(&host)) else { return };
+                let source = sources.stop(now, id, endpoint);
+                conversation.account.take(source);
+            }
         }
     }
 
     /// Writes as much as there is room for; ends the stream when all is written.
     fn write(&mut self, flow: usize) {
         let now = self.wire.now();
-        let Some(Conversation { sender: (host, id), unsent, .. }) = &mut self.flows[flow] else { return };
+        let Some(Conversation { sender, unsent, .. }) = &mut self.flows[flow] else { return };
+        let Sender::Connection((host, id)) = sender else { return };
         let Some(host) = self.wire.host_mut(*host) else { return };
         if *unsent == 0 {
             return;
@@ -184,6 +243,12 @@ impl<'a> Ours<'a> {
         match *event {
             // The path has its own opinion on packets that the kernel could not send: they are lost.
             Event::Opened(..) | Event::Trouble(_) => {}
+            Event::Datagram(from, delivery, bytes) => {
+                let flow = self.by_datagram.get(&(from, delivery.flow)).and_then(|flow| self.flows[*flow].as_mut());
+                if let Some(conversation) = flow {
+                    conversation.account.deliver(&self.stage, bytes as u64);
+                }
+            }
             Event::Accepted(id, _) => self.accept((host, id)),
             Event::Readable(id) => self.read((host, id)),
             Event::Writable(id) => {
@@ -194,7 +259,8 @@ impl<'a> Ours<'a> {
             Event::Closed(id, _, ref statistics) => {
                 self.read((host, id));
                 let Some(flow) = self.by_name.remove(&(host, id)) else { return };
-                let Some(conversation) = self.flows[flow].as_mut().filter(|c| c.sender == (host, id)) else { return };
+                let sender = Sender::Connection((host, id));
+                let Some(conversation) = self.flows[flow].as_mut().filter(|c| c.sender == sender) else { return };
                 conversation.account.settle(&self.stage);
                 let outcome = &mut conversation.account.outcome;
                 outcome.sent_packets = statistics.data_packets;
@@ -231,7 +297,19 @@ impl<'a> Ours<'a> {
     fn end(&mut self, flow: usize) {
         let Some(mut conversation) = self.flows[flow].take() else { return };
         conversation.account.settle(&self.stage);
-        let (host, id) = conversation.sender;
+        let (host, id) = match conversation.sender {
+            Sender::Connection(name) => name,
+            Sender::Datagrams(host, id) => {
+                let (now, endpoint) = (self.wire.now(), self.wire.host(host).map(Host::endpoint));
+                // One that has ended has told by then.
+                if let Some((endpoint, sources)) = endpoint.zip(self.sources.get_mut(&host)) {
+                    if sources.flow(id) == Some(flow) {
+                        conversation.account.take(sources.outcome(now, id, endpoint));
+                    }
+                }
+                return self.told.flows.push(conversation.account.outcome);
+            }
+        };
         let outcome = &mut conversation.account.outcome;
         if let Some(living) = self.wire.host(host).and_then(|host| host.endpoint().connection(id)) {
             let statistics = living.statistics();
@@ -248,9 +326,13 @@ impl<'a> Ours<'a> {
             if !plan.traffic[outcome.traffic].measured {
                 continue;
             }
-            let (host, id) = conversation.sender;
+            let (Sender::Connection((host, _)) | Sender::Datagrams(host, _)) = conversation.sender;
             let Some(endpoint) = self.wire.host(host).map(Host::endpoint) else { continue };
-            let controller = endpoint.flow(id).and_then(|flow| endpoint.manager().controller(flow));
+            let name = match conversation.sender {
+                Sender::Connection((_, id)) => endpoint.flow(id),
+                Sender::Datagrams(_, id) => Some(id),
+            };
+            let controller = name.and_then(|name| endpoint.manager().controller(name));
             let Some(controller) = controller else { continue };
             self.told.samples.push(FlowSample::of(at, outcome.flow, controller, outcome.delivered));
         }

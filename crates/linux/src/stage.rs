@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rampmeter_scenario::{FlowOutcome, FlowSample, Plan};
+use rampmeter_scenario::{FlowOutcome, FlowSample, Plan, SourceOutcome};
 use rampmeter_units::{Bytes, Time};
 
 use crate::clock::Clock;
@@ -120,6 +120,12 @@ impl Account {
             self.outcome.response = Some(now.since(self.outcome.start));
             self.settle(stage);
         }
+    }
+
+    /// What its source of datagrams has come to.
+    pub(crate) fn take(&mut self, source: SourceOutcome) {
+        self.outcome.sent_packets = source.sent;
+        self.outcome.just_below_share = source.just_below_share;
     }
 
     /// The run waits for it no longer.

@@ -8,10 +8,10 @@ use std::io;
 use std::net::SocketAddr;
 
 use rampmeter_control::Controller;
-use rampmeter_manager::Share;
+use rampmeter_manager::{Delivery, Share};
 use rampmeter_transport::{CloseReason, Config, ConnectionId, Endpoint, Statistics};
 use rampmeter_units::{Duration, Ecn, Time};
-use rampmeter_wire::{Kind, decode, encode};
+use rampmeter_wire::{CM_VERSION, Kind, cm_decode, cm_encode, decode, encode};
 
 use crate::clock::Clock;
 use crate::socket::{ReceiveBatch, SendBatch, Sending, Socket};
@@ -63,6 +63,8 @@ pub enum Event {
     Readable(ConnectionId),
     /// There is room to write. Told once after a write that did not fit.
     Writable(ConnectionId),
+    /// A datagram of a peer's flow of datagrams has arrived: whose, and how many bytes it has.
+    Datagram(SocketAddr, Delivery, usize),
     /// It is over. What arrived can still be read until the loop's next turn.
     Closed(ConnectionId, Ended, Statistics),
     /// The kernel reports that packets do not reach their peer, or can't leave. Connections go on trying.
@@ -194,6 +196,11 @@ impl<C: Controller> Host<C> {
         self.streams.get(&id.number()).map_or_else(Arrivals::default, |stream| stream.arrivals)
     }
 
+    /// The endpoint, to act on its flows of datagrams, whose bytes are all zero.
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint<C, SocketAddr> {
+        &mut self.endpoint
+    }
+
     /// The endpoint, to look at.
     pub fn endpoint(&self) -> &Endpoint<C, SocketAddr> {
         &self.endpoint
@@ -261,6 +268,9 @@ impl<C: Controller> Host<C> {
     }
 
     fn on_datagram(&mut self, now: Time, from: SocketAddr, ecn: Ecn, arrived_at: Time, bytes: &[u8]) {
+        if bytes.first().is_some_and(|first| first >> 4 == CM_VERSION) {
+            return self.on_message(now, from, ecn, bytes);
+        }
         let Ok((packet, payload)) = decode(bytes) else {
             self.garbage += 1;
             return;
@@ -284,6 +294,16 @@ impl<C: Controller> Host<C> {
         if news.writable {
             self.events.push_back(Event::Writable(stream.id));
         }
+    }
+
+    /// Another Congestion Manager's message, or a datagram under its header.
+    fn on_message(&mut self, now: Time, from: SocketAddr, ecn: Ecn, bytes: &[u8]) {
+        let Ok((message, payload)) = cm_decode(bytes) else {
+            self.garbage += 1;
+            return;
+        };
+        let delivery = self.endpoint.receive_message(now, from, &message, payload.len(), ecn);
+        self.events.extend(delivery.map(|delivery| Event::Datagram(from, delivery, payload.len())));
     }
 
     /// Does what is due and sends what may leave. True if there is more than one host's share of a turn.
@@ -324,12 +344,27 @@ impl<C: Controller> Host<C> {
     }
 
     fn push_next(&mut self, now: Time) -> bool {
-        let Some(transmit) = self.endpoint.poll_transmit(now) else { return false };
+        if self.push_message() {
+            return true;
+        }
+        let Some(transmit) = self.endpoint.poll_transmit(now) else { return self.push_message() };
         let (packet, len) = (&transmit.packet, usize::from(transmit.packet.payload));
         let stream = self.streams.get(&transmit.connection.number());
         self.outgoing.push(transmit.to, transmit.ecn, |bytes| {
             encode(packet, bytes);
             len == 0 || stream.is_some_and(|stream| stream.outgoing.copy(transmit.offset, len, bytes))
+        });
+        true
+    }
+
+    fn push_message(&mut self) -> bool {
+        let Some(message) = self.endpoint.poll_message() else { return false };
+        self.outgoing.push(message.to, message.ecn, |bytes| {
+            if let Some(message) = &message.message {
+                cm_encode(message, bytes);
+            }
+            bytes.resize(bytes.len() + usize::from(message.payload), 0);
+            true
         });
         true
     }

@@ -141,6 +141,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         closed.sent
     }
 
+    /// The flow's name on the wire: that of its [`Delivery`]s at the peer.
+    pub fn datagram_name(&self, flow: FlowId) -> Option<u32> {
+        self.datagrams.agent.name(flow)
+    }
+
     /// How many datagrams the flow has sent.
     pub fn datagrams_sent(&self, flow: FlowId) -> u64 {
         self.datagrams.flows.get(flow.index()).and_then(Option::as_ref).map_or(0, |flow| flow.sent)

@@ -254,7 +254,7 @@ impl Server {
                 }
             }
             // A client that can't be reached any more falls silent.
-            Event::Opened(..) | Event::Trouble(_) => {}
+            Event::Opened(..) | Event::Datagram(..) | Event::Trouble(_) => {}
         }
     }
 
