@@ -65,6 +65,8 @@ impl<C: Controller> Manager<C> {
     pub fn update(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
             f.outstanding = f.outstanding.saturating_sub(update.acked + update.lost);
+            f.fared.received += update.acked;
+            f.fared.lost += update.lost;
         }
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.update(now, update);
@@ -76,6 +78,8 @@ impl<C: Controller> Manager<C> {
     pub fn report(&mut self, now: Time, flow: FlowId, report: &Report) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
             f.outstanding = f.outstanding.saturating_sub(report.received + report.lost);
+            f.fared.received += report.received;
+            f.fared.lost += report.lost;
             f.last_used = now;
         }
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
@@ -145,6 +149,7 @@ impl<C: Controller> Manager<C> {
         if look {
             self.look(now, index);
         }
+        self.notice(now, index);
         self.wake(index);
     }
 }

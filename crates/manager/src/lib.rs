@@ -15,6 +15,7 @@ mod macroflow;
 mod manager;
 mod rtt;
 mod scheduler;
+mod segregation;
 mod shares;
 mod timers;
 mod trail;

@@ -11,6 +11,7 @@ use crate::feedback::{Report, Update};
 use crate::manager::{Destination, Share, Sharing};
 use crate::rtt::RttEstimator;
 use crate::scheduler::Scheduler;
+use crate::segregation::Segregation;
 use crate::trail::Trail;
 
 /// What the first round trip is taken for while nothing has been measured (RFC 6298 (2.1) takes the same for its timer).
@@ -61,6 +62,7 @@ pub(crate) struct Macroflow<C> {
     pub(crate) next_look: Time,
     /// When it ends, if it has no flows.
     pub(crate) ends_at: Time,
+    pub(crate) segregation: Segregation,
     /// Waiting in the manager's ready queue.
     pub(crate) ready: bool,
     /// Flows that ask for leave.
@@ -97,6 +99,7 @@ impl<C: Controller> Macroflow<C> {
             watchers: 0,
             next_look: Time::ZERO,
             ends_at: Time::MAX,
+            segregation: Segregation::default(),
             ready: false,
             scheduler: Scheduler::new(sharing.scheduling),
             granted: None,
@@ -366,6 +369,30 @@ impl<C: Controller> Macroflow<C> {
         let loss =
             Loss { kind, bytes: Bytes::ZERO, flight, number, last_sent: number, recovering: false, repeated: false };
         self.controller.on_loss(now, &loss);
+    }
+
+    /// It begins as a part of another one, from which flows have been split.
+    pub(crate) fn split_from(&mut self, now: Time, origin: &Self, part: f64) {
+        (self.rtt, self.packet, self.next_number) = (origin.rtt, origin.packet, origin.next_number);
+        (self.started, self.assumed, self.last_sent) = (origin.started, origin.assumed, now);
+        let history = History::new(origin.allowed().scale(part), origin.rtt.min());
+        if self.started {
+            self.controller.on_path(now, &Path::new(self.packet, self.smoothed_rtt(), Some(history)));
+        }
+    }
+
+    /// The number of the next packet. Flows that come from another macroflow must not see numbers twice.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    pub(crate) fn skip_to(&mut self, number: u64) {
+        self.next_number = self.next_number.max(number);
+    }
+
+    /// A flow that comes from another macroflow has `bytes` outstanding.
+    pub(crate) fn take_over(&mut self, bytes: Bytes) {
+        self.outstanding += bytes;
     }
 
     /// A flow joins.

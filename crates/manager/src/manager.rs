@@ -10,6 +10,7 @@ use rampmeter_wire::RouterFeedback;
 use crate::aging::HalfLife;
 use crate::macroflow::{Attempt, Macroflow};
 use crate::scheduler::{Scheduling, ServiceCurve};
+use crate::segregation::Fared;
 use crate::shares::{Changes, Watch};
 use crate::timers::Timers;
 
@@ -47,6 +48,8 @@ pub struct Sharing {
     pub scheduling: Scheduling,
     /// How fast a rate ages while nothing comes back.
     pub half_life: HalfLife,
+    /// Flows that the network treats worse than others to the same destination get a macroflow of their own.
+    pub segregation: bool,
 }
 
 /// What part of its macroflow a flow is to have.
@@ -84,12 +87,14 @@ pub struct Grant {
 pub(crate) struct Flow {
     pub(crate) macroflow: u32,
     pub(crate) outstanding: Bytes,
-    asking: bool,
-    urgent: bool,
+    pub(crate) asking: bool,
+    pub(crate) urgent: bool,
     pub(crate) share: Share,
     pub(crate) watch: Option<Box<Watch>>,
     /// When its owner last called.
     pub(crate) last_used: Time,
+    /// What became of its packets since its macroflow's flows were last compared.
+    pub(crate) fared: Fared,
 }
 
 impl Flow {
@@ -99,10 +104,12 @@ impl Flow {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+pub(crate) struct Known {
     history: Option<History>,
     macroflow: Option<u32>,
     last_used: Time,
+    /// How long flows that are treated differently stay apart.
+    pub(crate) apart: Duration,
 }
 
 /// Destinations remembered at most; the one unused for longest is forgotten first.
@@ -111,17 +118,19 @@ pub const MOST_DESTINATIONS: usize = 10_000;
 /// The congestion manager of one host.
 #[derive(Debug)]
 pub struct Manager<C> {
-    sharing: Sharing,
+    pub(crate) sharing: Sharing,
     pub(crate) flows: Vec<Option<Flow>>,
     free_flows: Vec<u32>,
     pub(crate) macroflows: Vec<Option<Macroflow<C>>>,
-    free_macroflows: Vec<u32>,
-    known: BTreeMap<Destination, Known>,
+    pub(crate) free_macroflows: Vec<u32>,
+    pub(crate) known: BTreeMap<Destination, Known>,
     /// Macroflows that may have something to grant.
     ready: VecDeque<u32>,
     /// When a macroflow's next packet may leave, or its controller's deadline comes.
     pub(crate) timers: Timers,
     pub(crate) changes: Changes,
+    /// Flows that are to leave their macroflows.
+    pub(crate) splits: VecDeque<Vec<FlowId>>,
 }
 
 impl<C: Controller> Manager<C> {
@@ -137,6 +146,7 @@ impl<C: Controller> Manager<C> {
             ready: VecDeque::new(),
             timers: Timers::default(),
             changes: Changes::new(),
+            splits: VecDeque::new(),
         }
     }
 
@@ -174,6 +184,7 @@ impl<C: Controller> Manager<C> {
             share: Share::default(),
             watch: None,
             last_used: now,
+            fared: Fared::default(),
         };
         let flow = insert(&mut self.flows, &mut self.free_flows, flow);
         if let Some(m) = &mut self.macroflows[macroflow as usize] {
@@ -360,7 +371,7 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    fn end(&mut self, index: u32) {
+    pub(crate) fn end(&mut self, index: u32) {
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
         if let Some(known) = self.known.get_mut(&macroflow.destination) {
             known.macroflow = known.macroflow.filter(|&current| current != index);
@@ -434,7 +445,7 @@ impl<C: Controller> Manager<C> {
 }
 
 /// Puts `item` into a free slot.
-fn insert<T>(slots: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T) -> u32 {
+pub(crate) fn insert<T>(slots: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T) -> u32 {
     if let Some(index) = free.pop() {
         slots[index as usize] = Some(item);
         return index;

@@ -97,7 +97,7 @@ impl<C: Controller> Manager<C> {
     pub(crate) fn look(&mut self, now: Time, index: u32) {
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
         let status = macroflow.status(now, 1.0);
-        macroflow.next_look = now + status.smoothed_rtt / 2; // often enough;
+        macroflow.next_look = now + status.smoothed_rtt / 2;
         if macroflow.watchers == 0 {
             return;
         }

@@ -22,7 +22,7 @@ fn cm() -> Cm {
 
 fn manager() -> Manager<Cm> {
     let (grouping, scheduling) = (Grouping::PerDestination, Scheduling::RoundRobin);
-    Manager::new(Sharing { grouping, scheduling, half_life: HalfLife::MinRtt })
+    Manager::new(Sharing { grouping, scheduling, half_life: HalfLife::MinRtt, ..Sharing::default() })
 }
 
 fn open(manager: &mut Manager<Cm>) -> FlowId {

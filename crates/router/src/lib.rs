@@ -20,6 +20,7 @@ mod router;
 pub mod drop_tail;
 pub mod fair_queueing;
 pub mod fair_share;
+pub mod policer;
 
 pub use link::{Counts, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};

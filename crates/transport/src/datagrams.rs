@@ -104,7 +104,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// Opens a flow of datagrams of `size` bytes each to `peer`. It may send at once.
     pub fn open_datagrams(&mut self, now: Time, peer: A, size: u16, config: &Config) -> FlowId {
         let flow = self.manager.open(now, peer.destination(), &mut self.make);
-        let packet = Bytes::new((usize::from(size) + CM_HEADER_BYTES + UDP_BYTES) as u64);
+        // What the path takes, not what this flow makes of it: others may share the macroflow.
+        let whole = Bytes::new((usize::from(size) + CM_HEADER_BYTES + UDP_BYTES) as u64);
+        let packet = config.packet.max(whole);
         self.datagrams.agent.open(now, flow, peer, packet, &mut self.random, &mut self.manager);
         let flows = &mut self.datagrams.flows;
         if flows.len() <= flow.index() {
@@ -170,7 +172,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         payload: usize,
         ecn: Ecn,
     ) -> Option<Delivery> {
-        self.datagrams.agent.receive(now, from, message, payload, ecn, &mut self.manager)
+        let delivery = self.datagrams.agent.receive(now, from, message, payload, ecn, &mut self.manager);
+        self.manager.segregate(now, &mut self.make);
+        delivery
     }
 
     /// The next message to send, if there is one. Asked for before [`Endpoint::poll_transmit`], as probes ask about what

@@ -344,6 +344,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             feedback,
         };
         self.manager.update(now, flow, &update);
+        self.manager.segregate(now, &mut self.make);
         if learnt.urgent && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
             self.manager.request(now, flow, true);
         }

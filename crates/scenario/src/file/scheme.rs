@@ -64,6 +64,7 @@ impl SchemeSpec {
             "scheduler",
             "half_life",
             "sequenced",
+            "segregation",
             "kernel",
             "routers",
         ])?;
@@ -83,9 +84,10 @@ impl SchemeSpec {
                 }
             }
             (None, Some(kernel)) => {
-                if let Some(item) = ["settings", "transport", "macroflow", "scheduler", "half_life", "sequenced"]
-                    .into_iter()
-                    .find_map(|key| section.get(key))
+                if let Some(item) =
+                    ["settings", "transport", "macroflow", "scheduler", "half_life", "sequenced", "segregation"]
+                        .into_iter()
+                        .find_map(|key| section.get(key))
                 {
                     let what = format!("`{}` in a scheme whose sender is the kernel", item.key);
                     return Err(item.error(Problem::impossible(what, "remove it: the kernel takes no settings here")));
@@ -129,7 +131,8 @@ fn sharing(section: &Section<'_>) -> Result<Sharing, ScenarioError> {
     let half_lives = [("min-rtt", HalfLife::MinRtt), ("mean-rtt", HalfLife::MeanRtt)];
     let advice = "use \"min-rtt\" or \"mean-rtt\": how long a rate takes to halve while nothing comes back";
     let half_life = section.get("half_life").map_or(Ok(HalfLife::MinRtt), |item| item.one_of(&half_lives, advice))?;
-    Ok(Sharing { grouping, scheduling, half_life })
+    let segregation = section.get("segregation").map_or(Ok(false), |item| item.boolean())?;
+    Ok(Sharing { grouping, scheduling, half_life, segregation })
 }
 
 fn agent(section: &Section<'_>) -> Result<AgentConfig, ScenarioError> {

@@ -1,0 +1,276 @@
+//! Flow segregation: what to do where a network treats the flows to one destination differently (`congestion-manager.md`,
+//! section 4.5, which leaves the algorithm open).
+//!
+//! ```text
+//! every 16 round trips, of each flow with 30 packets or more since the count began:
+//!     n packets, of which a part p was lost                      what arrived of what was sent: loss and throughput
+//! flows in the order of p, cut in two where the parts differ most:
+//!     z = (p_2 - p_1) / sqrt(p (1 - p) (1/n_1 + 1/n_2))          p of all together
+//!     z > 3 and p_2 > 3 p_1 + 1%                                 found; the count begins anew, as after 500 packets
+//! found twice in a row                                           the worse ones get a macroflow of their own
+//! later, if z < 2 or p_2 < 2 p_1 + 0.5% between the two          they are one macroflow again
+//! ```
+//!
+//! Two macroflows together are as aggressive as two TCPs, so a split must be sure. The first one lasts ten seconds at least,
+//! every later one twice as long.
+
+use rampmeter_control::Controller;
+use rampmeter_units::{Bytes, Duration, Time};
+
+use crate::macroflow::Macroflow;
+use crate::manager::{FlowId, Grouping, Manager, insert};
+
+/// Round trips between two looks.
+const ROUND_TRIPS: u64 = 16;
+
+/// Packets of a flow that say something of it.
+const LEAST_PACKETS: f64 = 30.0;
+
+/// Packets after which a count begins anew.
+const ENOUGH_PACKETS: f64 = 500.0;
+
+/// Counts in a row that have to find the same.
+const COUNTS: u8 = 2;
+
+/// How long macroflows stay apart for the first time, and at most.
+const APART: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(320));
+
+/// What became of packets since the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Fared {
+    pub(crate) received: Bytes,
+    pub(crate) lost: Bytes,
+}
+
+/// The same of several flows, in packets.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sample {
+    all: f64,
+    lost: f64,
+}
+
+impl Sample {
+    fn of(fared: Fared, packet: Bytes) -> Self {
+        let packets = |bytes: Bytes| bytes.as_f64() / packet.as_f64().max(1.0);
+        Self { all: packets(fared.received + fared.lost), lost: packets(fared.lost) }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { all: self.all + other.all, lost: self.lost + other.lost }
+    }
+
+    fn loss(self) -> f64 {
+        if self.all > 0.0 { self.lost / self.all } else { 0.0 }
+    }
+
+    /// By how many standard deviations more of `worse` was lost than chance would have it.
+    fn z(self, worse: Self) -> f64 {
+        let p = self.and(worse).loss();
+        let variance = p * (1.0 - p) * (1.0 / self.all + 1.0 / worse.all);
+        if variance > 0.0 { (worse.loss() - self.loss()) / variance.sqrt() } else { 0.0 }
+    }
+
+    fn is_treated_better_than(self, worse: Self) -> bool {
+        self.z(worse) > 3.0 && worse.loss() > 3.0 * self.loss() + 0.01
+    }
+
+    fn is_treated_like(self, other: Self) -> bool {
+        self.z(other) < 2.0 || other.loss() < 2.0 * self.loss() + 0.005
+    }
+}
+
+/// What a macroflow knows of the treatment of its flows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segregation {
+    /// When it is looked at next.
+    look_at: Time,
+    /// Counts in a row that found its flows to be treated differently.
+    found: u8,
+    /// The macroflow that it has been split from, and until when they stay apart.
+    origin: Option<(u32, Time)>,
+}
+
+impl Default for Segregation {
+    fn default() -> Self {
+        Self { look_at: Time::ZERO, found: 0, origin: None }
+    }
+}
+
+/// Flows, best treated first, cut where the parts differ most: how many are treated better.
+fn cut(sorted: &[Sample]) -> Option<usize> {
+    let sum = |samples: &[Sample]| samples.iter().fold(Sample::default(), |sum, sample| sum.and(*sample));
+    let places = (1..sorted.len()).map(|place| (place, sum(&sorted[..place]).z(sum(&sorted[place..]))));
+    let (place, _) = places.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    sum(&sorted[..place]).is_treated_better_than(sum(&sorted[place..])).then_some(place)
+}
+
+impl<C: Controller> Manager<C> {
+    /// Whether it is time to look at the flows of a macroflow.
+    pub(crate) fn notice(&mut self, now: Time, index: u32) {
+        if !self.sharing.segregation || self.sharing.grouping != Grouping::PerDestination {
+            return;
+        }
+        let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        if now < macroflow.segregation.look_at {
+            return;
+        }
+        let span = macroflow.round_trip().map_or(Duration::from_secs(1), |(smoothed, _)| smoothed * ROUND_TRIPS);
+        let is_first = std::mem::replace(&mut macroflow.segregation.look_at, now + span) == Time::ZERO;
+        if is_first {
+            return;
+        }
+        if let Some((origin, until)) = macroflow.segregation.origin {
+            if now >= until && self.are_alike(origin, index) {
+                return self.merge(now, index, origin);
+            }
+        }
+        self.judge(index);
+    }
+
+    /// How the flows of a macroflow fared since they were last looked at.
+    fn samples(&self, index: u32) -> Vec<(u32, Sample)> {
+        let Some(macroflow) = &self.macroflows[index as usize] else { return Vec::new() };
+        let members = macroflow.members.iter().filter_map(|&member| {
+            let flow = self.flows[member as usize].as_ref()?;
+            Some((member, Sample::of(flow.fared, macroflow.packet())))
+        });
+        members.collect()
+    }
+
+    /// Sees whether the flows of a macroflow are treated alike.
+    fn judge(&mut self, index: u32) {
+        let mut samples = self.samples(index);
+        samples.retain(|(_, sample)| sample.all >= LEAST_PACKETS);
+        samples.sort_by(|(_, a), (_, b)| a.loss().total_cmp(&b.loss()));
+        let only: Vec<Sample> = samples.iter().map(|(_, sample)| *sample).collect();
+        let worse = cut(&only).map(|place| &samples[place..]);
+        let counted = only.len() > 1 && only.iter().all(|sample| sample.all >= ENOUGH_PACKETS);
+        if worse.is_none() && !counted {
+            return;
+        }
+        let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        for &member in &macroflow.members {
+            if let Some(flow) = &mut self.flows[member as usize] {
+                flow.fared = Fared::default();
+            }
+        }
+        let found = &mut macroflow.segregation.found;
+        *found = if worse.is_some() { *found + 1 } else { 0 };
+        if *found >= COUNTS {
+            *found = 0;
+            self.splits.extend(worse.map(|worse| worse.iter().map(|(member, _)| FlowId(*member)).collect::<Vec<_>>()));
+        }
+    }
+
+    fn are_alike(&self, origin: u32, index: u32) -> bool {
+        let sum = |index| self.samples(index).iter().fold(Sample::default(), |sum, (_, sample)| sum.and(*sample));
+        if self.macroflows[origin as usize].as_ref().is_none_or(|macroflow| macroflow.members.is_empty()) {
+            return true;
+        }
+        let (best, worse): (Sample, Sample) = (sum(origin), sum(index));
+        let said = best.all.min(worse.all) >= LEAST_PACKETS;
+        said && if best.loss() < worse.loss() { best.is_treated_like(worse) } else { worse.is_treated_like(best) }
+    }
+
+    /// Gives flows that were found to be treated worse than others a macroflow of their own; `make` makes its controller.
+    /// Called after news; does nothing if there are none.
+    pub fn segregate(&mut self, now: Time, mut make: impl FnMut() -> C) {
+        while let Some(flows) = self.splits.pop_front() {
+            self.split(now, &flows, make());
+        }
+    }
+
+    fn split(&mut self, now: Time, flows: &[FlowId], controller: C) {
+        let Some(index) = flows.iter().find_map(|flow| self.flows[flow.index()].as_ref()).map(|flow| flow.macroflow)
+        else {
+            return;
+        };
+        let together = |flow: &&FlowId| self.flows[flow.index()].as_ref().is_some_and(|flow| flow.macroflow == index);
+        let flows: Vec<FlowId> = flows.iter().filter(together).copied().collect();
+        let Some(macroflow) = &self.macroflows[index as usize] else { return };
+        if flows.len() >= macroflow.members.len() {
+            return; // the others have left
+        }
+        let part = flows.len() as f64 / macroflow.members.len() as f64;
+        let mut fresh = Macroflow::new(macroflow.destination, controller, self.sharing);
+        fresh.split_from(now, macroflow, part);
+        let apart = self.apart(fresh.destination);
+        fresh.segregation.origin = Some((index, now + apart));
+        let place = insert(&mut self.macroflows, &mut self.free_macroflows, fresh);
+        for flow in flows {
+            self.put(now, flow, place);
+        }
+    }
+
+    /// How long a split of `destination`'s flows lasts; the next one lasts longer.
+    fn apart(&mut self, destination: crate::Destination) -> Duration {
+        let Some(known) = self.known.get_mut(&destination) else { return APART.0 };
+        let apart = known.apart.max(APART.0);
+        known.apart = (apart * 2).min(APART.1);
+        apart
+    }
+
+    fn merge(&mut self, now: Time, index: u32, origin: u32) {
+        if self.macroflows[origin as usize].is_none() {
+            return;
+        }
+        let Some(macroflow) = &self.macroflows[index as usize] else { return };
+        let (members, number) = (macroflow.members.clone(), macroflow.next_number());
+        if let Some(origin) = &mut self.macroflows[origin as usize] {
+            origin.skip_to(number);
+        }
+        for member in members {
+            self.put(now, FlowId(member), origin);
+        }
+        self.end(index);
+    }
+
+    /// Puts a flow into another macroflow, with what it has outstanding and asks for.
+    fn put(&mut self, now: Time, flow: FlowId, to: u32) {
+        let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return };
+        let from = std::mem::replace(&mut f.macroflow, to);
+        f.fared = Fared::default();
+        let (outstanding, share, watches) = (f.outstanding, f.share, f.watch.is_some());
+        let asked = [(f.asking, false), (f.urgent, true)];
+        if let Some(macroflow) = &mut self.macroflows[from as usize] {
+            macroflow.close(flow.0, outstanding);
+            macroflow.watchers -= u32::from(watches);
+        }
+        if let Some(macroflow) = &mut self.macroflows[to as usize] {
+            macroflow.join(flow.0);
+            macroflow.share(flow.0, share);
+            macroflow.watchers += u32::from(watches);
+            macroflow.take_over(outstanding);
+            for (_, urgent) in asked.into_iter().filter(|(asked, _)| *asked) {
+                macroflow.request(now, flow.0, urgent);
+            }
+        }
+        self.wake(from);
+        self.wake(to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(all: u32, lost: u32) -> Sample {
+        Sample { all: all.into(), lost: lost.into() }
+    }
+
+    #[test]
+    fn flows_are_cut_where_they_differ_and_only_if_they_surely_do() {
+        assert_eq!(cut(&[sample(200, 1), sample(200, 2), sample(200, 40)]), Some(2));
+        assert_eq!(cut(&[sample(200, 1), sample(200, 41), sample(200, 40)]), Some(1));
+        assert_eq!(cut(&[sample(200, 4), sample(200, 6), sample(200, 9)]), None, "chance");
+        assert_eq!(cut(&[sample(40, 0), sample(40, 4)]), None, "too few");
+        assert_eq!(cut(&[sample(9000, 90), sample(9000, 180)]), None, "twice as much is not much");
+        assert_eq!(cut(&[sample(100, 0)]), None);
+    }
+
+    #[test]
+    fn what_differs_little_is_alike() {
+        assert!(sample(500, 5).is_treated_like(sample(500, 9)));
+        assert!(!sample(500, 5).is_treated_like(sample(500, 50)));
+    }
+}
