@@ -148,28 +148,39 @@ impl<C: Controller> Manager<C> {
         if worse.is_none() && !counted {
             return;
         }
+        let worse: Option<Vec<FlowId>> = worse.map(|worse| worse.iter().map(|(member, _)| FlowId(*member)).collect());
+        self.count_anew(index);
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        let found = &mut macroflow.segregation.found;
+        *found = if worse.is_some() { *found + 1 } else { 0 };
+        if *found >= COUNTS {
+            *found = 0;
+            self.splits.extend(worse);
+        }
+    }
+
+    /// Whether two macroflows have been treated alike since their counts began, which they do anew with every answer.
+    fn are_alike(&mut self, origin: u32, index: u32) -> bool {
+        if self.macroflows[origin as usize].as_ref().is_none_or(|macroflow| macroflow.members.is_empty()) {
+            return true;
+        }
+        let sum = |index| self.samples(index).iter().fold(Sample::default(), |sum, (_, sample)| sum.and(*sample));
+        let (best, worse): (Sample, Sample) = (sum(origin), sum(index));
+        if best.all.min(worse.all) < LEAST_PACKETS {
+            return false;
+        }
+        self.count_anew(origin);
+        self.count_anew(index);
+        if best.loss() < worse.loss() { best.is_treated_like(worse) } else { worse.is_treated_like(best) }
+    }
+
+    fn count_anew(&mut self, index: u32) {
+        let Some(macroflow) = &self.macroflows[index as usize] else { return };
         for &member in &macroflow.members {
             if let Some(flow) = &mut self.flows[member as usize] {
                 flow.fared = Fared::default();
             }
         }
-        let found = &mut macroflow.segregation.found;
-        *found = if worse.is_some() { *found + 1 } else { 0 };
-        if *found >= COUNTS {
-            *found = 0;
-            self.splits.extend(worse.map(|worse| worse.iter().map(|(member, _)| FlowId(*member)).collect::<Vec<_>>()));
-        }
-    }
-
-    fn are_alike(&self, origin: u32, index: u32) -> bool {
-        let sum = |index| self.samples(index).iter().fold(Sample::default(), |sum, (_, sample)| sum.and(*sample));
-        if self.macroflows[origin as usize].as_ref().is_none_or(|macroflow| macroflow.members.is_empty()) {
-            return true;
-        }
-        let (best, worse): (Sample, Sample) = (sum(origin), sum(index));
-        let said = best.all.min(worse.all) >= LEAST_PACKETS;
-        said && if best.loss() < worse.loss() { best.is_treated_like(worse) } else { worse.is_treated_like(best) }
     }
 
     /// Gives flows that were found to be treated worse than others a macroflow of their own; `make` makes its controller.
