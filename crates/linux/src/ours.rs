@@ -165,7 +165,8 @@ impl<'a> Ours<'a> {
         };
         self.by_sender.insert((address, id), flow);
         self.by_name.insert((host, id), flow);
-        let unsent = planned.to_write();
+        let chooses = self.stage.plan.traffic[planned.traffic].representations.is_some();
+        let unsent = if chooses { 0 } else { planned.to_write() };
         let sender = Sender::Connection((host, id));
         self.flows[flow] = Some(Conversation { account, sender, receiver: None, unsent });
         self.write(flow);
@@ -197,6 +198,23 @@ impl<'a> Ours<'a> {
                 sources.serve(now, host.endpoint_mut());
             }
         }
+    }
+
+    /// The sender of an object in several qualities chooses one.
+    fn choose(&mut self, name: Name) {
+        let now = self.wire.now();
+        let Some(&flow) = self.by_name.get(&name) else { return };
+        let Some(representations) = &self.stage.plan.traffic[self.stage.plan.flows[flow].traffic].representations
+        else {
+            return;
+        };
+        let Some(host) = self.wire.host(name.0) else { return };
+        let size = representations.choose(now, host.endpoint(), name.1);
+        if let Some(conversation) = self.flows[flow].as_mut().filter(|c| c.sender == Sender::Connection(name)) {
+            conversation.unsent = size.as_u64();
+            conversation.account.want(size);
+        }
+        self.write(flow);
     }
 
     fn stop(&mut self, flow: usize) {
@@ -242,7 +260,8 @@ impl<'a> Ours<'a> {
     fn attend(&mut self, host: HostId, event: &Event) {
         match *event {
             // The path has its own opinion on packets that the kernel could not send: they are lost.
-            Event::Opened(..) | Event::Trouble(_) => {}
+            Event::Trouble(_) => {}
+            Event::Opened(id, _) => self.choose((host, id)),
             Event::Datagram(from, delivery, bytes) => {
                 let flow = self.by_datagram.get(&(from, delivery.flow)).and_then(|flow| self.flows[*flow].as_mut());
                 if let Some(conversation) = flow {

@@ -122,6 +122,11 @@ impl Account {
         }
     }
 
+    /// It is to transfer this much.
+    pub(crate) fn want(&mut self, bytes: Bytes) {
+        self.wanted = Some(bytes);
+    }
+
     /// What its source of datagrams has come to.
     pub(crate) fn take(&mut self, source: SourceOutcome) {
         self.outcome.sent_packets = source.sent;

@@ -17,6 +17,7 @@ mod outcome;
 mod plan;
 mod planner;
 mod point;
+mod representations;
 mod routes;
 mod scenario;
 mod sources;
@@ -34,6 +35,7 @@ pub use plan::{
     payload,
 };
 pub use point::Point;
+pub use representations::Representations;
 pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;
 pub use sources::{SourceOutcome, Sources};

@@ -64,8 +64,8 @@ impl FlowOutcome {
     /// never lived then.
     pub fn goodput_bps(&self, plan: &Plan) -> Option<f64> {
         let flow = &plan.flows[self.flow];
-        let (bytes, span) = if let Some(bytes) = flow.bytes {
-            (bytes, self.response?.max(Duration::from_nanos(1)))
+        let (bytes, span) = if flow.bytes.is_some() {
+            (self.delivered, self.response?.max(Duration::from_nanos(1)))
         } else {
             let (warmup, end) = (Time::ZERO + plan.warmup, Time::ZERO + plan.duration);
             (self.delivered_measured, flow.stop.unwrap_or(end).min(end).since(flow.start.max(warmup)))

@@ -8,7 +8,7 @@ use rampmeter_router::{AnyConfig, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use crate::{NoPath, Point, Routes, Stalls};
+use crate::{NoPath, Point, Representations, Routes, Stalls};
 
 /// A node's place in [`Plan::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,6 +200,8 @@ pub struct TrafficPlan {
     pub weight: f64,
     /// What each of its flows is guaranteed of its macroflow, where that can be guaranteed.
     pub curve: Option<ServiceCurve>,
+    /// The qualities of its objects, one of which its senders choose; a flow's `bytes` are those of the best.
+    pub representations: Option<Representations>,
     /// Datagrams instead of a stream.
     pub datagrams: Option<DatagramPlan>,
     /// Whether its flows count in the summary.

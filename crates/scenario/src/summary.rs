@@ -44,6 +44,8 @@ pub struct FlowSummary {
     pub response_p50_s: Option<f64>,
     /// The least response that 99% of them did not exceed.
     pub response_p99_s: Option<f64>,
+    /// Mean size of completed transfers.
+    pub size_mean_bytes: Option<f64>,
     /// Mean goodput: of long-lived flows between `warmup` and `duration` if there are any, or else of completed
     /// transfers, bytes over response.
     pub goodput_mean_bps: Option<f64>,
@@ -111,7 +113,7 @@ impl Summary {
 impl FlowSummary {
     fn of(plan: &Plan, outcome: &Outcome) -> Self {
         let warmup = Time::ZERO + plan.warmup;
-        let mut responses = Vec::new();
+        let (mut responses, mut sizes) = (Vec::new(), Vec::new());
         let mut unfinished = 0;
         // Each with the weight that it was to have.
         let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
@@ -125,7 +127,10 @@ impl FlowSummary {
                 of_long_lived.extend(goodput);
             } else if flow.start >= warmup {
                 match result.response {
-                    Some(response) => responses.push(response.as_secs_f64()),
+                    Some(response) => {
+                        responses.push(response.as_secs_f64());
+                        sizes.push(result.delivered.as_f64());
+                    }
                     None => unfinished += 1,
                 }
                 of_transfers.extend(goodput);
@@ -146,6 +151,7 @@ impl FlowSummary {
             response_sd_s: deviation(&responses),
             response_p50_s: quantile(&responses, 0.50),
             response_p99_s: quantile(&responses, 0.99),
+            size_mean_bytes: mean(&sizes),
             goodput_mean_bps: mean(&goodputs),
             goodput_jain: jain(&weighted),
             goodput_spread: spread(&weighted),

@@ -26,6 +26,8 @@ pub(crate) struct Flow {
     pub(crate) delivered: Bytes,
     /// Of these, what it had at the end of the warm-up, later what it took while flows were measured.
     pub(crate) delivered_measured: Bytes,
+    /// Stream bytes that it is to transfer; `None` for a long-lived flow.
+    pub(crate) bytes: Option<Bytes>,
     /// How long the whole took.
     pub(crate) response: Option<Duration>,
     /// It is one of those that a run waits for, and has not ended.
@@ -37,7 +39,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(sender: u32, receiver: u32, path: PathId) -> Self {
+    pub(crate) fn new(sender: u32, receiver: u32, path: PathId, bytes: Option<Bytes>) -> Self {
         Self {
             sender,
             receiver,
@@ -47,6 +49,7 @@ impl Flow {
             accepted: None,
             delivered: Bytes::ZERO,
             delivered_measured: Bytes::ZERO,
+            bytes,
             response: None,
             pending: false,
             statistics: Statistics::default(),

@@ -28,7 +28,7 @@ impl<'a> Simulation<'a> {
             let receiver = hosts.of(flow.to, flow.scheme);
             let path = paths
                 .between(sender, receiver, || Ok([plan.path(flow.from, flow.to)?, plan.path(flow.to, flow.from)?]))?;
-            flows.push(Flow::new(sender, receiver, path));
+            flows.push(Flow::new(sender, receiver, path, flow.bytes));
         }
         let links = plan.make_links();
         let agenda = Agenda::new(links.len() + hosts.list.len());

@@ -6,7 +6,7 @@
 
 use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Outcome, Plan};
-use rampmeter_transport::Event;
+use rampmeter_transport::{ConnectionId, Event};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
 
@@ -143,9 +143,14 @@ impl Simulation<'_> {
         let Some(connection) = opened else { return };
         host.set_flow(connection, index);
         host.endpoint.share(connection, self.plan.share(planned));
-        host.endpoint.write(now, connection, planned.to_write());
+        // What is chosen among representations is written when the connection is open.
+        if self.plan.traffic[planned.traffic].representations.is_none() {
+            host.endpoint.write(now, connection, planned.to_write());
+            if planned.bytes.is_some() {
+                host.endpoint.finish(now, connection);
+            }
+        }
         if planned.bytes.is_some() {
-            host.endpoint.finish(now, connection);
             flow.pending = true;
             self.pending += 1;
         }
@@ -212,7 +217,7 @@ impl Simulation<'_> {
         let to_receiver = is_forward(packet.path) && packet.has_stream() && !delivered;
         self.data_packets += u64::from(payload > 0);
         self.pool.take_back(packet);
-        self.drain_events(host, flow);
+        self.drain_events(now, host, flow);
         if to_receiver {
             self.take_arrived(now, flow);
         }
@@ -232,7 +237,7 @@ impl Simulation<'_> {
         }
         if complete && flow.response.is_none() {
             let plan = &self.plan.flows[index as usize];
-            if plan.bytes == Some(arrived) {
+            if flow.bytes == Some(arrived) {
                 flow.response = Some(now.since(plan.start));
             }
             self.pending -= usize::from(std::mem::take(&mut flow.pending));
@@ -242,7 +247,7 @@ impl Simulation<'_> {
 
     /// Takes from a host what it has to say and to send. `answering` is the flow of the packet it has just got.
     fn attend(&mut self, now: Time, host: u32, answering: Option<u32>) {
-        self.drain_events(host, answering.unwrap_or(u32::MAX));
+        self.drain_events(now, host, answering.unwrap_or(u32::MAX));
         let this = &mut self.hosts[host as usize];
         if let Some(end) = this.stalled_until(now) {
             this.held_back = true;
@@ -282,10 +287,21 @@ impl Simulation<'_> {
         }
     }
 
-    fn drain_events(&mut self, host: u32, answering: u32) {
+    /// The sender of an object in several qualities chooses one.
+    fn choose(&mut self, now: Time, host: u32, connection: ConnectionId) {
+        let this = &mut self.hosts[host as usize];
+        let index = this.flow(connection) as usize;
+        let Some(representations) = &self.plan.traffic[self.plan.flows[index].traffic].representations else { return };
+        let size = representations.choose(now, &this.endpoint, connection);
+        self.flows[index].bytes = Some(size);
+        this.endpoint.write(now, connection, size.as_u64());
+        this.endpoint.finish(now, connection);
+    }
+
+    fn drain_events(&mut self, now: Time, host: u32, answering: u32) {
         while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
             match event {
-                Event::Opened(..) => {}
+                Event::Opened(connection, _) => self.choose(now, host, connection),
                 Event::Accepted(connection, _) => self.flows[answering as usize].accepted = Some(connection),
                 Event::Closed(connection, _, statistics) => {
                     let index = self.hosts[host as usize].flow(connection);

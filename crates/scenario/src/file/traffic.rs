@@ -4,9 +4,9 @@ use rampmeter_manager::ServiceCurve;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::{File, SchemeSpec, no_duplicates};
-use crate::DatagramPlan;
 use crate::document::{Item, Section, Source};
 use crate::error::{Problem, ScenarioError};
+use crate::{DatagramPlan, Representations};
 
 /// Most flows of one run; what would start more is taken for a slip.
 pub(crate) const MOST_FLOWS: u64 = 1_000_000;
@@ -22,6 +22,8 @@ pub(crate) struct TrafficSpec {
     pub(crate) pairs: Pairs,
     /// `None` for long-lived flows.
     pub(crate) size: Option<Size>,
+    /// Where `size` is one of several.
+    pub(crate) representations: Option<Representations>,
     pub(crate) arrivals: Arrivals,
     /// How long a long-lived flow lives; `None` for as long as the run.
     pub(crate) lasts: Option<Duration>,
@@ -104,7 +106,11 @@ impl TrafficSpec {
         let pairs = [("same", Pairs::Same), ("any", Pairs::Any)];
         let advice = "use \"same\" (i-th with i-th) or \"any\"";
         let pairs = section.get("pairs").map_or(Ok(Pairs::Same), |item| item.one_of(&pairs, advice))?;
-        let size = section.get("size").map(|item| size(&item)).transpose()?;
+        let representations = section.get("size").map(|item| representations(&item)).transpose()?.flatten();
+        let size = match &representations {
+            Some(all) => all.sizes.last().copied().map(Size::Bytes),
+            None => section.get("size").map(|item| size(&item)).transpose()?,
+        };
         let arrivals = section.need("arrivals", "arrivals = { count = 1 }")?;
         let lasts = match section.get("lasts") {
             Some(item) if size.is_some() => {
@@ -122,6 +128,7 @@ impl TrafficSpec {
             pairs,
             arrivals: read_arrivals(&arrivals, size.is_some(), duration)?,
             size,
+            representations,
             lasts,
             weight: section
                 .get("weight")
@@ -188,6 +195,24 @@ fn curve(item: &Item<'_>) -> Result<ServiceCurve, ScenarioError> {
             Err(alone.error(Problem::impossible(what, advice)))
         }
     }
+}
+
+/// `size = { representations = ["20 kB", "60 kB"], within = "1 s" }`; none if it is another size.
+fn representations(item: &Item<'_>) -> Result<Option<Representations>, ScenarioError> {
+    if !item.is_table() {
+        return Ok(None);
+    }
+    let section = item.section("`size`")?;
+    let Some(sizes) = section.get("representations") else { return Ok(None) };
+    section.keys(&["representations", "within"])?;
+    let within = section.need("within", "within = \"1 s\"")?.positive()?;
+    let list = sizes.list()?.iter().map(Item::positive).collect::<Result<Vec<Bytes>, _>>()?;
+    if list.is_empty() || list.len() > MOST_ENCODINGS || !list.is_sorted_by(|a, b| a < b) {
+        let advice = "give 1 to 32 sizes from the smallest to the largest: [\"20 kB\", \"60 kB\"]";
+        let what = "`representations` that are none, too many or out of order";
+        return Err(sizes.error(Problem::impossible(what, advice)));
+    }
+    Ok(Some(Representations { sizes: list, within }))
 }
 
 fn size(item: &Item<'_>) -> Result<Size, ScenarioError> {
@@ -300,6 +325,10 @@ impl File {
                 return wrong(Problem::unknown("scheme", &traffic.scheme, known()));
             }
             let is_kernels = self.schemes.iter().any(|s| s.name == traffic.scheme && !s.is_ours());
+            if traffic.representations.is_some() && is_kernels {
+                let what = format!("traffic `{}` chooses representations by a scheme of the kernel", traffic.name);
+                return wrong(Problem::impossible(what, "the kernel says nothing of shares: give it another scheme"));
+            }
             if traffic.datagrams.is_some() && is_kernels {
                 let what = format!("traffic `{}` sends datagrams by a scheme of the kernel", traffic.name);
                 return wrong(Problem::impossible(what, "the kernel manages no datagrams: give it another scheme"));
