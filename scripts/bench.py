@@ -105,7 +105,7 @@ def ns2() -> Measured | None:
 
 
 def main() -> int:
-    """Print both tables."""
+    """Print the tables, and what the Congestion Manager costs."""
     program = sys.argv[1]
     us = ours(program)
     rows = [row("Rampmeter", us, us)]
@@ -124,6 +124,10 @@ def main() -> int:
     print("\nThe same at 5 Gb/s with 1,000 + 1,000 flows, 20 s simulated\n")
     print(table(head, [row("Rampmeter", large, us)]))
     print(f"\nTime per packet grows {us.speed / large.speed:.2f} times from 60 flows to 2,000.")
+
+    print("\nThe Congestion Manager: what flows and macroflows cost\n", flush=True)
+    footprint = ["cargo", "run", "--quiet", "--release", "--package", "rampmeter-manager", "--example", "footprint"]
+    subprocess.run(footprint, check=True)
     return 0
 
 

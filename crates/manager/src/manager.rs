@@ -89,7 +89,8 @@ pub(crate) struct Flow {
     pub(crate) outstanding: Bytes,
     pub(crate) asking: bool,
     pub(crate) urgent: bool,
-    pub(crate) share: Share,
+    /// Where it is not like everybody else's.
+    special: Option<Box<Share>>,
     pub(crate) watch: Option<Box<Watch>>,
     /// When its owner last called.
     pub(crate) last_used: Time,
@@ -98,6 +99,10 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
+    pub(crate) fn share(&self) -> Share {
+        self.special.as_deref().copied().unwrap_or_default()
+    }
+
     pub(crate) fn is_active(&self) -> bool {
         self.asking || self.outstanding > Bytes::ZERO
     }
@@ -181,7 +186,7 @@ impl<C: Controller> Manager<C> {
             outstanding: Bytes::ZERO,
             asking: false,
             urgent: false,
-            share: Share::default(),
+            special: None,
             watch: None,
             last_used: now,
             fared: Fared::default(),
@@ -201,14 +206,14 @@ impl<C: Controller> Manager<C> {
                 macroflow.share(flow.0, share);
             }
             if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
-                f.share = share;
+                f.special = (share != Share::default()).then(|| Box::new(share));
             }
         }
     }
 
     /// The flow is to have this weight among its siblings; the rest of its share stays.
     pub fn weigh(&mut self, flow: FlowId, weight: f64) {
-        if let Some(share) = self.of_flow(flow).map(|(f, _)| f.share) {
+        if let Some(share) = self.of_flow(flow).map(|(f, _)| f.share()) {
             self.share(flow, Share { weight, ..share });
         }
     }

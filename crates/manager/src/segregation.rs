@@ -241,7 +241,7 @@ impl<C: Controller> Manager<C> {
         let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return };
         let from = std::mem::replace(&mut f.macroflow, to);
         f.fared = Fared::default();
-        let (outstanding, share, watches) = (f.outstanding, f.share, f.watch.is_some());
+        let (outstanding, share, watches) = (f.outstanding, f.share(), f.watch.is_some());
         let asked = [(f.asking, false), (f.urgent, true)];
         if let Some(macroflow) = &mut self.macroflows[from as usize] {
             macroflow.close(flow.0, outstanding);

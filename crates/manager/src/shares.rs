@@ -7,7 +7,7 @@ use rampmeter_control::Controller;
 use rampmeter_units::{Duration, Rate, Time};
 
 use crate::macroflow::{Macroflow, Status};
-use crate::manager::{FlowId, Manager, Share};
+use crate::manager::{Flow, FlowId, Manager, Share};
 
 /// How much a flow's share must change for it to be told (RFC 3124 section 3.4, `cm_thresh`).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,7 +105,7 @@ impl<C: Controller> Manager<C> {
         let weights = self.weights(macroflow);
         for &member in &macroflow.members {
             let Some(f) = &mut self.flows[member as usize] else { continue };
-            let (share, active) = (f.share, f.is_active());
+            let (share, active) = (f.share(), f.is_active());
             let Some(watch) = &mut f.watch else { continue };
             let share = status.rate.scale(weights.part(share, active));
             if watch.is_crossed(share) {
@@ -118,13 +118,13 @@ impl<C: Controller> Manager<C> {
     /// The weights of a macroflow's active flows.
     fn weights(&self, macroflow: &Macroflow<C>) -> Weights {
         let members = macroflow.members.iter().filter_map(|&member| self.flows[member as usize].as_ref());
-        Weights::of(members.filter(|flow| flow.is_active()).map(|flow| flow.share))
+        Weights::of(members.filter(|flow| flow.is_active()).map(Flow::share))
     }
 
     /// What the flow's macroflow is allowed, and which share of it is the flow's (`cm_query`).
     pub fn query(&self, now: Time, flow: FlowId) -> Option<Status> {
         let (f, macroflow) = self.of_flow(flow)?;
-        Some(macroflow.status(now, self.weights(macroflow).part(f.share, f.is_active())))
+        Some(macroflow.status(now, self.weights(macroflow).part(f.share(), f.is_active())))
     }
 
     /// Has the flow told of changes of its share, from what it is now, by [`Manager::poll_change`].
