@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rampmeter.figures import pcp, style
+from rampmeter.figures import cm, pcp, style
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.running import run
 
 __all__ = ["FIGURES", "Figure", "draw"]
 
-FIGURES: dict[str, Figure] = {**pcp.FIGURES}
+FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES}
 """Every figure by its name: the paper, a dot, the number there."""
 
 
@@ -27,9 +27,9 @@ def draw(
     folder: Path | None = None,
     jobs: int | None = None,
 ) -> list[Path]:
-    """Run the figure's scenario, draw it into the folder `out` as PNG and SVG, and give their paths.
+    """Run the figure's scenarios, draw it into the folder `out` as PNG and SVG, and give their paths.
 
-    The scenario is in `folder`, by default the folder `studies` of a checkout that is here or above. `jobs` runs take
+    The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `jobs` runs take
     place at once. Real packets take their time, so what they showed stays beside the figure, and an interrupted drawing
     goes on from there.
     """
@@ -40,5 +40,8 @@ def draw(
     kept = None
     if figure.world == "emulated":
         kept = out / (f"{name}-quick-runs" if quick else f"{name}-runs")
-    result = run((folder or studies()) / figure.scenario, figure.world, out=kept, jobs=jobs, **axes)
-    return style.save(figure.draw(result), out, name)
+    results = [
+        run((folder or studies()) / scenario, figure.world, out=kept, jobs=jobs, **axes)
+        for scenario in (figure.scenario, *figure.beside)
+    ]
+    return style.save(figure.draw(*results), out, name)

@@ -7,19 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rampmeter.running import Run, Value
+from rampmeter.running import Value
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A scenario, and how its results are drawn."""
+    """A scenario, seldom several, and how the results are drawn."""
 
     title: str
     """One line for listings."""
     scenario: str
     """The scenario's file, in the folder `studies`."""
-    draw: Callable[[Run], Any]
-    """From results to a matplotlib figure."""
+    draw: Callable[..., Any]
+    """From the results of each scenario to a matplotlib figure."""
+    beside: Sequence[str] = ()
+    """Further scenarios, in order."""
     quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """Fewer values of the axes, for a first look."""
     world: str = "simulated"

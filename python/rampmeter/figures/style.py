@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,12 @@ def plain_log(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def name_lines(axes: Any, ends: Sequence[tuple[str, float, float]], gap: float = 0.085) -> None:
+def name_lines(
+    axes: Any,
+    ends: Sequence[tuple[str, float, float]],
+    gap: float = 0.085,
+    colours: Mapping[str, str] = COLOURS,
+) -> None:
     """Write each line's name right of its last point, `(name, x, y)`, at least `gap` of the axes' height apart."""
     to_height = axes.transData + axes.transAxes.inverted()
     ends = sorted(ends, key=lambda end: end[2])
@@ -107,10 +112,15 @@ def name_lines(axes: Any, ends: Sequence[tuple[str, float, float]], gap: float =
             xytext=(9, 0),
             textcoords="offset points",
             va="center",
-            color=COLOURS.get(name, "black"),
+            color=colours.get(name, "black"),
             fontweight="bold",
             annotation_clip=False,
         )
+
+
+def note(figure: Any, text: str) -> None:
+    """Write below the panels what was run."""
+    figure.supxlabel(text, fontsize=8.5, x=0.01, ha="left")
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:

@@ -1,0 +1,55 @@
+"""The figures of the Congestion Manager paper, and what ours ran."""
+
+from __future__ import annotations
+
+from rampmeter.figures import law, over_time
+from rampmeter.figures.figure import Figure
+
+ONE_SEED = {"seed": [1]}
+TWO_SEEDS = {"seed": [1, 2]}
+
+FIGURES = {
+    "cm.5": Figure(
+        title="TCP/CM beside Web-like traffic, and NewReno in its place (CM, Figure 5)",
+        scenario="cm/friendly.toml",
+        quick=TWO_SEEDS,
+        draw=over_time.emulation,
+    ),
+    "cm.6": Figure(
+        title="Throughput at the same loss (CM, Figure 6)",
+        scenario="cm/losses.toml",
+        beside=("cm/friendly.toml",),
+        quick=TWO_SEEDS,
+        draw=law.friendliness,
+    ),
+    "cm.9": Figure(
+        title="Packets that overtake each other, with the CM header and without (CM, Figure 9)",
+        scenario="cm/reordering.toml",
+        draw=over_time.reordering,
+    ),
+    "cm.12": Figure(
+        title="A rate that ages by the least or the mean round trip (CM, Figure 12)",
+        scenario="cm/aging.toml",
+        quick=TWO_SEEDS,
+        draw=over_time.aging,
+    ),
+    "cm.13": Figure(
+        title="Flows that start one after the other in one macroflow (CM, Figure 13)",
+        scenario="cm/sharing.toml",
+        quick=ONE_SEED,
+        draw=over_time.sharing,
+    ),
+    "cm.14": Figure(
+        title="Four connections, each by itself and as one macroflow (CM, Figure 14)",
+        scenario="cm/web.toml",
+        quick=TWO_SEEDS,
+        draw=over_time.ensembles,
+    ),
+    "cm.15": Figure(
+        title="Layered audio and TCP/CM of one host, beside a NewReno (CM, Figure 15)",
+        scenario="cm/audio.toml",
+        quick=ONE_SEED,
+        draw=over_time.audio,
+    ),
+}
+"""By their names: the paper, a dot, the number there."""

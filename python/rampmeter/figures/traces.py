@@ -1,0 +1,76 @@
+"""Flows over time, from a run's samples: what was delivered, how fast it came, how large the window was."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rampmeter.running import Run, Value
+
+
+@dataclass
+class Trace:
+    """A flow's samples."""
+
+    traffic: str
+    """Which `[[traffic]]` of the scenario it belongs to."""
+    seed: int
+    """Which run it is of."""
+    times: list[float] = field(default_factory=list)
+    """In seconds since the run began."""
+    delivered: list[float] = field(default_factory=list)
+    """Bytes that the receiver's application got since the flow began."""
+    windows: list[float] = field(default_factory=list)
+    """The controller's window in bytes, 0 where it has none."""
+
+    def rates(self, over: float) -> tuple[list[float], list[float]]:
+        """Give what was delivered in each stretch of `over` seconds, in b/s, at the middle of it."""
+        times, rates = [], []
+        start = 0
+        for end, time in enumerate(self.times):
+            if time - self.times[start] >= over - 1e-9:
+                bits = 8 * (self.delivered[end] - self.delivered[start])
+                times.append((self.times[start] + time) / 2)
+                rates.append(bits / (time - self.times[start]))
+                start = end
+        return times, rates
+
+
+def traces(result: Run, **at: Value) -> list[Trace]:
+    """Give the traces of the runs at these values of the axes, by seed and then as the scenario lists the flows."""
+    if result.flow_series is None:
+        return []
+    keys = [*result.about["axes"], "flow"]
+    flows = {tuple(row[key] for key in keys): row for row in result.flows.to_pylist()}
+    found: dict[tuple[int, int], Trace] = {}
+    for row in result.flow_series.to_pylist():
+        if any(row[axis] != value for axis, value in at.items()):
+            continue
+        traffic = flows[tuple(row[key] for key in keys)]["traffic"]
+        trace = found.setdefault((row["seed"], row["flow"]), Trace(traffic, row["seed"]))
+        trace.times.append(row["time_s"])
+        trace.delivered.append(row["delivered_bytes"])
+        trace.windows.append(row["window_bytes"] or 0)
+    return [found[key] for key in sorted(found)]
+
+
+def mean(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list[float], list[float]]:
+    """Give the mean of lines where all of them have a point."""
+    at = defaultdict(list)
+    for line in lines:
+        for x, y in zip(*line, strict=True):
+            at[round(x, 6)].append(y)
+    places = sorted(x for x, ys in at.items() if len(ys) == len(lines))
+    return places, [sum(at[x]) / len(lines) for x in places]
+
+
+def values(result: Run, axis: str) -> list[Any]:
+    """Give the values of an axis, in the order in which they were asked for."""
+    return list(dict.fromkeys(row[axis] for row in result.runs.to_pylist()))
+
+
+def rows(result: Run, **at: Value) -> list[dict[str, Any]]:
+    """Give the rows of `runs` at these values of the axes."""
+    return [row for row in result.runs.to_pylist() if all(row[axis] == value for axis, value in at.items())]
