@@ -32,9 +32,10 @@ def friendliness(random: Run, queues: Run) -> Any:
         seeds = len(values(queues, "seed"))
         note(
             figure,
-            "Left: one flow, 100 Mb/s, 120 ms; means over the runs. Right: a transfer beside Web-like traffic at seven "
-            f"bottlenecks of 100 kb/s to 10 Mb/s,\n{seeds} runs each, a point a run: loss is the share of packets that were "
-            "sent again. Lines of equal law: MSS/RTT √(3/2p), for the RTT given.",
+            "Left: one flow, 100 Mb/s, 120 ms; means of the runs. Right: a transfer of 20 s beside Web-like traffic at "
+            f"seven bottlenecks from 100 kb/s\nto 10 Mb/s, {seeds} runs each, a point a run: lost is what was sent again. "
+            "Dashed: MSS/RTT √(3/2p) at the RTT given.\nThe law counts losses of one round trip once; above 1 Mb/s most "
+            "are those of the first slow start.",
         )
     return figure
 
@@ -61,9 +62,9 @@ def _panel(axes: Any, points: dict[str, list[tuple[float, float]]], title: str, 
         axes.annotate(
             f"{rtt} ms", (ends[1], law[1]), xytext=(4, 0), textcoords="offset points", va="center", color="#555555"
         )
-    axes.set_ylim(heights)
+    axes.set_ylim(heights[0] / 1.1, heights[1] * 1.1)
     axes.set_title(title)
-    axes.set_xlabel("loss (% of packets)")
+    axes.set_xlabel("packets lost (%)")
     plain_log(axes.xaxis)
     plain_log(axes.yaxis)
 

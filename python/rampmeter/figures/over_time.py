@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
@@ -10,7 +10,7 @@ from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.along import number
 from rampmeter.figures.style import RULES, name_lines, note
-from rampmeter.figures.traces import Trace, mean, rows, traces, values
+from rampmeter.figures.traces import mean, rows, sums, traces, values
 from rampmeter.running import Run
 
 OF_SCHEME = {"newreno": "#D55E00", "tcp-cm": "#009E73", "pcp-cm": "#0072B2"}
@@ -18,6 +18,15 @@ OF_SCHEME = {"newreno": "#D55E00", "tcp-cm": "#009E73", "pcp-cm": "#0072B2"}
 
 IN_TURN = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
 """Colours of flows that differ by nothing but their place."""
+
+HALF_LIFE = "half-life"
+"""An axis that is no name in Python."""
+
+WARM = 5.0
+"""Seconds after which connections of Figure 14 count, as in the scenario."""
+
+ENCODINGS = [10, 20, 40, 80, 160]
+"""Of the audio of Figure 15, in kb/s; a sixth, of 320, is above all that it could use."""
 
 FAINT: Any = {"linewidth": 0.6, "alpha": 0.35}
 """How single runs are drawn behind their mean."""
@@ -41,6 +50,7 @@ def emulation(result: Run) -> Any:
                 axes.plot(*mean(lines), **drawn, label=scheme)
             axes.set_title(f"{rate}: delivered ({named})")
             axes.set_ylim(bottom=0)
+            axes.set_xlim(left=0)
             axes.set_xlabel("time (s)")
         panels.flat[0].legend(loc="upper left")
         axes = panels.flat[len(rates)]
@@ -73,8 +83,14 @@ def reordering(result: Run) -> Any:
                 windows = [each / 1e3 for each in trace.windows]
                 axes.plot(trace.times, windows, color=colours[sequenced], drawstyle="steps-post")
                 for place in (place for place in range(1, len(windows)) if windows[place] < 0.75 * windows[place - 1]):
-                    back = next((later for later in range(place, len(windows)) if windows[later] > 1.5 * windows[place]), None)
-                    told = "never undone" if back is None else f"undone after\n{trace.times[back] - trace.times[place]:.2f} s"
+                    back = next(
+                        (later for later in range(place, len(windows)) if windows[later] > 1.5 * windows[place]), None
+                    )
+                    told = (
+                        "never undone"
+                        if back is None
+                        else f"undone after\n{trace.times[back] - trace.times[place]:.2f} s"
+                    )
                     axes.annotate(
                         told,
                         (trace.times[place], windows[place]),
@@ -84,67 +100,88 @@ def reordering(result: Run) -> Any:
                     )
             axes.set_title(f"{title} (window, kB)")
             axes.set_ylim(bottom=0)
+            axes.set_xlim(left=0)
         drawn[-1].set_xlabel("time (s)")
         note(
             figure,
-            "1000-byte datagrams at 750 kb/s through 1 Mb/s, and none is lost. Every other second the path becomes 15 ms "
-            "shorter,\nso that a packet or two are overtaken. A count that falls short is taken for a loss, until later "
-            "ones make up for it.",
+            "1000-byte datagrams at 750 kb/s through 1 Mb/s, and none is lost. Every other second the path becomes "
+            "15 ms shorter,\nso that a packet or two are overtaken. A count that falls short is taken for a loss, until "
+            "later ones make up for it.",
         )
     return figure
 
 
 def aging(result: Run) -> Any:
-    """Figure 12: what was delivered and what was lost when congestion sets in, by the half-life of the rate."""
-    half_lives = values(result, "half-life")
-    colours = dict(zip(half_lives, [OF_SCHEME["tcp-cm"], OF_SCHEME["newreno"]], strict=False))
+    """Figure 12: what was delivered when congestion sets in, and what was lost, by the half-life of the rate."""
+    colours = {"min-rtt": OF_SCHEME["tcp-cm"], "mean-rtt": OF_SCHEME["newreno"]}
+    lost = {
+        half_life: {row["seed"]: _lost(row) for row in rows(result, **{HALF_LIFE: half_life})} for half_life in colours
+    }
+    seed = middling(lost["mean-rtt"])
     with rc_context(RULES):
-        figure, axes = pyplot.subplots(figsize=(8.6, 4.6), layout="constrained")
-        ends = []
-        for half_life in half_lives:
-            lines = [
-                (trace.times, [each / 1e3 for each in trace.delivered])
-                for trace in traces(result, **{"half-life": half_life})
-            ]
-            for line in lines:
-                axes.plot(*line, color=colours[half_life], **FAINT)
-            lost = fmean(row["lost_mean_packets"] for row in rows(result, **{"half-life": half_life}))
-            times, delivered = mean(lines)
-            axes.plot(times, delivered, color=colours[half_life])
-            ends.append((f"{half_life}: {lost:.0f} lost", times[-1], delivered[-1]))
-        axes.set_title("Delivered datagrams (kB)")
-        axes.set_xlabel("time (s)")
-        name_lines(axes, ends, colours={end[0]: colours[half_life] for end, half_life in zip(ends, half_lives, strict=True)})
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, 4.6), width_ratios=[1.9, 1], layout="constrained")
+        begin, end = 13.0, 23.0
+        ends, seen = [], []
+        for half_life, colour in colours.items():
+            for trace in traces(result, seed=seed, **{HALF_LIFE: half_life}):
+                points = [
+                    (time, each / 1e3)
+                    for time, each in zip(trace.times, trace.delivered, strict=True)
+                    if begin <= time <= end
+                ]
+                left.plot(*zip(*points, strict=True), color=colour)
+                ends.append((f"{half_life}\n{lost[half_life][seed]:.0f} lost", *points[-1]))
+                seen += [height for _, height in points]
+        left.set_title("Delivered (kB)")
+        left.set_xlabel("time (s)")
+        left.set_xlim(begin, end)
+        left.set_ylim(min(seen) - 20, max(seen) + 40)
+        name_lines(
+            left, ends, gap=0.16, colours=dict(zip([name for name, _, _ in ends], colours.values(), strict=True))
+        )
+        for one in lost["min-rtt"]:
+            pair = [lost[half_life][one] for half_life in colours]
+            right.plot([0, 1], pair, color="#bbbbbb", linewidth=2.2 if one == seed else 1, zorder=1)
+            right.scatter([0, 1], pair, color=list(colours.values()), zorder=2)
+        right.set_xticks([0, 1], list(colours))
+        right.set_xlim(-0.4, 1.4)
+        right.set_ylim(bottom=0)
+        right.set_title("Datagrams lost, a line a run")
+        note(
+            figure,
+            "Datagrams whose only feedback are responses to probes have 1 Mb/s and two seconds of queue for "
+            "themselves. Between 14 and 15 s\nothers begin to flood it both ways with 10 Mb/s each. Left: the run "
+            "whose losses with mean-rtt are the median, the thick line right.",
+        )
     return figure
 
 
 def sharing(result: Run) -> Any:
     """Figure 13: the rates of flows that start one after the other, equal and weighted."""
-    schemes = values(result, "scheme")
-    titles = {"equal": "equal weights", "unequal": "weights 1, 2, 3, 4"}
+    schemes = {"tcp-cm": "TCP/CM", "pcp-cm": "A PCP macroflow"}
+    titles = {"equal": "equal weights", "unequal": "weights 1 to 4"}
     with rc_context(RULES):
-        figure, panels = pyplot.subplots(
-            len(titles), len(schemes), figsize=(10.4, 6.2), sharex=True, sharey="row", layout="constrained", squeeze=False
-        )
+        figure, panels = pyplot.subplots(2, 2, figsize=(9.2, 6.4), sharex=True, sharey=True, layout="constrained")
+        panels[0, 0].set_ylim(0, 2.25)
+        panels[0, 0].set_yticks([0, 0.5, 1, 1.5, 2])
+        panels[0, 0].set_xlim(0, 60)
         for across, (weights, title) in zip(panels, titles.items(), strict=True):
-            for axes, scheme in zip(across, schemes, strict=True):
-                ends = []
-                colours = {}
-                for place, trace in enumerate(first_run(result, weights=weights, scheme=scheme)):
-                    times, rates = trace.rates(2.0)
-                    axes.plot(times, [each / 1e6 for each in rates], color=IN_TURN[place])
-                    colours[trace.traffic] = IN_TURN[place]
-                    ends.append((trace.traffic, times[-1], rates[-1] / 1e6))
-                name_lines(axes, ends, colours=colours)
-                axes.set_title(f"{scheme}, {title}")
-                axes.set_ylim(bottom=0)
-            across[0].set_ylabel("rate (Mb/s)")
+            for axes, (scheme, named) in zip(across, schemes.items(), strict=True):
+                ends, colours = [], {}
+                for place, trace in enumerate(traces(result, seed=first_seed(result), weights=weights, scheme=scheme)):
+                    times, rates = trace.rates(1.0)
+                    axes.plot(times, [each / 1e6 for each in rates], color=IN_TURN[place], linewidth=1.4)
+                    name = trace.traffic if weights == "equal" else f"weight {place + 1}"
+                    colours[name] = IN_TURN[place]
+                    ends.append((name, times[-1], rates[-1] / 1e6))
+                name_lines(axes, ends, gap=0.075, colours=colours)
+                axes.set_title(f"{named}, {title} (Mb/s)")
         for axes in panels[-1]:
             axes.set_xlabel("time (s)")
         note(
             figure,
-            "Four flows of one host to another over 2 Mb/s and 120 ms, which start five seconds apart. Rates over 2 s. "
-            "newreno has a window for each flow,\nand no weights; tcp-cm and pcp-cm one for all four.",
+            "Four flows of one host to another start five seconds apart and share one window (TCP/CM) or rate (PCP) "
+            "over 2 Mb/s and 120 ms.\nWhat was delivered in each second.",
         )
     return figure
 
@@ -153,34 +190,105 @@ def ensembles(result: Run) -> Any:
     """Figure 14: what each of four connections got over time, each by itself and as one macroflow."""
     panels = {
         "four-newreno": ("Four NewReno", "newreno"),
-        "four-tcp-cm": ("Four TCP/CM", "tcp-cm"),
-        "four-pcp-cm": ("Four over PCP", "pcp-cm"),
+        "four-tcp-cm": ("Four TCP/CM, one macroflow", "tcp-cm"),
+        "four-pcp-cm": ("Four over one PCP macroflow", "pcp-cm"),
     }
-    seed = _middling(rows(result, connections="four-newreno"))
+    apart = {row["seed"]: row["goodput_spread"] for row in rows(result, connections="four-newreno")}
+    seed = middling(apart)
     with rc_context(RULES):
-        figure, drawn = pyplot.subplots(1, 3, figsize=(10.4, 4.4), sharey=True, layout="constrained")
+        figure, drawn = pyplot.subplots(1, 3, figsize=(10.4, 4.6), sharex=True, sharey=True, layout="constrained")
         for axes, (connections, (name, scheme)) in zip(drawn, panels.items(), strict=True):
             for trace in traces(result, connections=connections, seed=seed):
-                axes.plot(trace.times, [each / 1e3 for each in trace.delivered], color=OF_SCHEME[scheme], linewidth=1.4)
+                since = max(before for time, before in zip(trace.times, trace.delivered, strict=True) if time <= WARM)
+                points = [
+                    (time, (each - since) / 1e3)
+                    for time, each in zip(trace.times, trace.delivered, strict=True)
+                    if time >= WARM
+                ]
+                axes.plot(*zip(*points, strict=True), color=OF_SCHEME[scheme], linewidth=1.3)
             (row,) = rows(result, connections=connections, seed=seed)
-            best, jain = row["goodput_spread"], row["goodput_jain"]
-            axes.set_title(f"{name}\nbest / worst {best:.2f}, Jain {jain:.3f}")
+            axes.set_title(f"{name}\nbest {row['goodput_spread']:.2f} x worst, Jain {row['goodput_jain']:.3f}")
             axes.set_xlabel("time (s)")
-        drawn[0].set_ylabel("delivered (kB)")
+            axes.text(
+                0.04,
+                0.93,
+                f"together {4e-3 * row['goodput_mean_bps']:.0f} kb/s",
+                transform=axes.transAxes,
+                color=OF_SCHEME[scheme],
+                fontweight="bold",
+            )
+        drawn[0].set_ylabel("delivered since 5 s (kB)")
         drawn[0].set_ylim(bottom=0)
+        drawn[0].set_xlim(WARM, 35)
+        note(
+            figure,
+            "Four long transfers of one host to another beside a NewReno and 100 kb/s at a fixed rate, over 1 Mb/s and "
+            "120 ms: the run in which four NewReno\nare apart as far as in the median. "
+            f"Over {len(apart)} runs their best has {min(apart.values()):.2f} to {max(apart.values()):.2f} times as much as their worst, "
+            f"{fmean(apart.values()):.2f} in the mean.",
+        )
     return figure
 
 
 def audio(result: Run) -> Any:
     """Figure 15: rates over time of layered audio, a transfer of the same host and a NewReno."""
+    seed = first_seed(result)
+    lines = {
+        trace.traffic: trace.rates(2.0)
+        for flow in ["together", "newreno"]
+        for trace in traces(result, flow=flow, seed=seed)
+    }
+    lines["both"] = sums([lines["audio"], lines["transfer"]])
+    names = {"audio": "audio", "transfer": "TCP/CM", "newreno": "NewReno", "both": "audio and\nTCP/CM"}
+    colours = dict(zip(names.values(), ["#CC79A7", OF_SCHEME["tcp-cm"], OF_SCHEME["newreno"], "#0072B2"], strict=True))
+    panels = {"Audio and TCP/CM together, beside a NewReno (kb/s)": ["newreno", "both"]}
+    panels["Each of the two; dashed: the encodings of the audio (kb/s)"] = ["transfer", "audio"]
+    means = {
+        flow: fmean(row["goodput_mean_bps"] for row in rows(result, flow=flow)) / 1e3
+        for flow in ["audio", "transfer", "newreno"]
+    }
+    below = fmean(row["just_below_share"] for row in rows(result, flow="audio"))
     with rc_context(RULES):
-        figure, axes = pyplot.subplots(figsize=(8.6, 4.6), layout="constrained")
+        figure, drawn = pyplot.subplots(2, 1, figsize=(9.2, 6.4), sharex=True, layout="constrained")
+        drawn[0].set_xlim(0, result.flow_series["time_s"].to_pylist()[-1] if result.flow_series else None)
+        for axes, (title, shown) in zip(drawn, panels.items(), strict=True):
+            axes.set_ylim(0, 1.05 * max(rate for traffic in shown for rate in lines[traffic][1]) / 1e3)
+            ends = []
+            for traffic in shown:
+                times, rates = lines[traffic]
+                axes.plot(times, [each / 1e3 for each in rates], color=colours[names[traffic]], linewidth=1.5)
+                ends.append((names[traffic], times[-1], rates[-1] / 1e3))
+            name_lines(axes, ends, gap=0.16, colours=colours)
+            axes.set_title(title)
+        drawn[1].set_yticks(ENCODINGS)
+        drawn[1].set_ylim(0, 170)
+        drawn[1].grid(visible=False, axis="y")
+        for encoding in ENCODINGS:
+            drawn[1].axhline(encoding, color="#999999", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
+        drawn[1].set_xlabel("time (s)")
+        note(
+            figure,
+            "0.5 Mb/s and 120 ms, beside another NewReno and 50 kb/s at a fixed rate; what was delivered in every two "
+            "seconds of the first run.\n"
+            f"Over {len(values(result, 'seed'))} runs, from 20 s on: audio {means['audio']:.0f}, TCP/CM "
+            f"{means['transfer']:.0f}, NewReno {means['newreno']:.0f} kb/s; the audio is {100 * below:.0f}% of its time in "
+            "the encoding just below its share.",
+        )
     return figure
 
 
-def first_run(result: Run, **at: Any) -> list[Trace]:
-    """Give the traces of the first seed."""
-    return traces(result, seed=values(result, "seed")[0], **at)
+def first_seed(result: Run) -> int:
+    """Give the first seed."""
+    return int(values(result, "seed")[0])
+
+
+def middling(figures: Mapping[int, float]) -> int:
+    """Give the seed whose figure is the median, the lower one of two."""
+    return sorted(figures, key=lambda seed: figures[seed])[(len(figures) - 1) // 2]
+
+
+def _lost(row: Mapping[str, Any]) -> float:
+    return float(row["lost_mean_packets"])
 
 
 def _mbps(rate: str) -> float:
@@ -189,9 +297,3 @@ def _mbps(rate: str) -> float:
 
 def _goodput(result: Run, scheme: str, rate: str) -> float:
     return fmean(row["goodput_mean_bps"] for row in rows(result, scheme=scheme, rate=rate))
-
-
-def _middling(runs: Sequence[dict[str, Any]]) -> int:
-    """Give the seed of the run whose flows are apart as far as they are in the middle one."""
-    ordered = sorted(runs, key=lambda row: row["goodput_spread"] or 0)
-    return int(ordered[(len(ordered) - 1) // 2]["seed"])

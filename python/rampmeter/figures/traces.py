@@ -42,28 +42,35 @@ def traces(result: Run, **at: Value) -> list[Trace]:
     """Give the traces of the runs at these values of the axes, by seed and then as the scenario lists the flows."""
     if result.flow_series is None:
         return []
-    keys = [*result.about["axes"], "flow"]
+    own = "its_flow" if "flow" in result.about["axes"] else "flow"
+    keys = [*result.about["axes"], own]
     flows = {tuple(row[key] for key in keys): row for row in result.flows.to_pylist()}
     found: dict[tuple[int, int], Trace] = {}
     for row in result.flow_series.to_pylist():
         if any(row[axis] != value for axis, value in at.items()):
             continue
         traffic = flows[tuple(row[key] for key in keys)]["traffic"]
-        trace = found.setdefault((row["seed"], row["flow"]), Trace(traffic, row["seed"]))
+        trace = found.setdefault((row["seed"], row[own]), Trace(traffic, row["seed"]))
         trace.times.append(row["time_s"])
         trace.delivered.append(row["delivered_bytes"])
         trace.windows.append(row["window_bytes"] or 0)
     return [found[key] for key in sorted(found)]
 
 
-def mean(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list[float], list[float]]:
-    """Give the mean of lines where all of them have a point."""
+def sums(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list[float], list[float]]:
+    """Give the sum of lines where all of them have a point."""
     at = defaultdict(list)
     for line in lines:
         for x, y in zip(*line, strict=True):
             at[round(x, 6)].append(y)
     places = sorted(x for x, ys in at.items() if len(ys) == len(lines))
-    return places, [sum(at[x]) / len(lines) for x in places]
+    return places, [sum(at[x]) for x in places]
+
+
+def mean(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list[float], list[float]]:
+    """Give the mean of lines where all of them have a point."""
+    places, heights = sums(lines)
+    return places, [each / len(lines) for each in heights]
 
 
 def values(result: Run, axis: str) -> list[Any]:
