@@ -105,8 +105,8 @@ def reordering(result: Run) -> Any:
         note(
             figure,
             "1000-byte datagrams at 750 kb/s through 1 Mb/s, and none is lost. Every other second the path becomes "
-            "15 ms shorter,\nso that a packet or two are overtaken. A count that falls short is taken for a loss, until "
-            "later ones make up for it.",
+            "15 ms shorter,\nso that a packet or two are overtaken. A count that falls short is taken for a loss, "
+            "until later ones make up for it.",
         )
     return figure
 
@@ -224,8 +224,8 @@ def ensembles(result: Run) -> Any:
             figure,
             "Four long transfers of one host to another beside a NewReno and 100 kb/s at a fixed rate, over 1 Mb/s and "
             "120 ms: the run in which four NewReno\nare apart as far as in the median. "
-            f"Over {len(apart)} runs their best has {min(apart.values()):.2f} to {max(apart.values()):.2f} times as much as their worst, "
-            f"{fmean(apart.values()):.2f} in the mean.",
+            f"Over {len(apart)} runs their best has {min(apart.values()):.2f} to "
+            f"{max(apart.values()):.2f} times as much as their worst, {fmean(apart.values()):.2f} in the mean.",
         )
     return figure
 
@@ -250,7 +250,7 @@ def audio(result: Run) -> Any:
     below = fmean(row["just_below_share"] for row in rows(result, flow="audio"))
     with rc_context(RULES):
         figure, drawn = pyplot.subplots(2, 1, figsize=(9.2, 6.4), sharex=True, layout="constrained")
-        drawn[0].set_xlim(0, result.flow_series["time_s"].to_pylist()[-1] if result.flow_series else None)
+        drawn[0].set_xlim(0, lines["newreno"][0][-1])
         for axes, (title, shown) in zip(drawn, panels.items(), strict=True):
             axes.set_ylim(0, 1.05 * max(rate for traffic in shown for rate in lines[traffic][1]) / 1e3)
             ends = []
@@ -271,8 +271,8 @@ def audio(result: Run) -> Any:
             "0.5 Mb/s and 120 ms, beside another NewReno and 50 kb/s at a fixed rate; what was delivered in every two "
             "seconds of the first run.\n"
             f"Over {len(values(result, 'seed'))} runs, from 20 s on: audio {means['audio']:.0f}, TCP/CM "
-            f"{means['transfer']:.0f}, NewReno {means['newreno']:.0f} kb/s; the audio is {100 * below:.0f}% of its time in "
-            "the encoding just below its share.",
+            f"{means['transfer']:.0f}, NewReno {means['newreno']:.0f} kb/s; the audio is {100 * below:.0f}% of its "
+            "time in the encoding just below its share.",
         )
     return figure
 

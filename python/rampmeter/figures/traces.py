@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow.compute as pc
 
 from rampmeter.running import Run, Value
 
@@ -44,11 +46,9 @@ def traces(result: Run, **at: Value) -> list[Trace]:
         return []
     own = "its_flow" if "flow" in result.about["axes"] else "flow"
     keys = [*result.about["axes"], own]
-    flows = {tuple(row[key] for key in keys): row for row in result.flows.to_pylist()}
+    flows = {tuple(row[key] for key in keys): row for row in _where(result.flows, at)}
     found: dict[tuple[int, int], Trace] = {}
-    for row in result.flow_series.to_pylist():
-        if any(row[axis] != value for axis, value in at.items()):
-            continue
+    for row in _where(result.flow_series, at):
         traffic = flows[tuple(row[key] for key in keys)]["traffic"]
         trace = found.setdefault((row["seed"], row[own]), Trace(traffic, row["seed"]))
         trace.times.append(row["time_s"])
@@ -75,9 +75,15 @@ def mean(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list
 
 def values(result: Run, axis: str) -> list[Any]:
     """Give the values of an axis, in the order in which they were asked for."""
-    return list(dict.fromkeys(row[axis] for row in result.runs.to_pylist()))
+    return list(dict.fromkeys(result.runs[axis].to_pylist()))
 
 
 def rows(result: Run, **at: Value) -> list[dict[str, Any]]:
     """Give the rows of `runs` at these values of the axes."""
-    return [row for row in result.runs.to_pylist() if all(row[axis] == value for axis, value in at.items())]
+    return _where(result.runs, at)
+
+
+def _where(table: Any, at: Mapping[str, Value]) -> list[dict[str, Any]]:
+    for axis, value in at.items():
+        table = table.filter(pc.field(axis) == value)
+    return list(table.to_pylist())
