@@ -13,7 +13,7 @@ FIGURES = {
         title="TCP/CM beside Web-like traffic, and NewReno in its place (CM, Figure 5)",
         scenario="cm/friendly.toml",
         quick=TWO_SEEDS,
-        draw=over_time.emulation,
+        draw=over_time.beside_web,
     ),
     "cm.6": Figure(
         title="Throughput at the same loss (CM, Figure 6)",

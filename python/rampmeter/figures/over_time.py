@@ -32,7 +32,7 @@ FAINT: Any = {"linewidth": 0.6, "alpha": 0.35}
 """How single runs are drawn behind their mean."""
 
 
-def emulation(result: Run) -> Any:
+def beside_web(result: Run) -> Any:
     """Figure 5: what was delivered over time at each rate under both schemes, and the ratio of them."""
     rates = values(result, "rate")
     looks = {"newreno": {"color": OF_SCHEME["newreno"]}, "tcp-cm": {"color": OF_SCHEME["tcp-cm"], "linestyle": "--"}}
