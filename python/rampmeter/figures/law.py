@@ -35,7 +35,7 @@ def friendliness(random: Run, queues: Run) -> Any:
             "Left: one flow, 100 Mb/s, 120 ms; means of the runs. Right: a transfer of 20 s beside Web-like traffic at "
             f"seven bottlenecks from 100 kb/s\nto 10 Mb/s, {seeds} runs each, a point a run: lost is what was sent "
             "again. Dashed: MSS/RTT √(3/2p) at the RTT given.\nThe law counts losses of one round trip once; above "
-            "1 Mb/s most are those of the first slow start.",
+            "1 Mb/s nine tenths are of the first four seconds, when slow start overruns the queue.",
         )
     return figure
 

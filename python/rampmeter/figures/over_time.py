@@ -10,7 +10,7 @@ from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.along import number
 from rampmeter.figures.style import RULES, name_lines, note
-from rampmeter.figures.traces import mean, rows, sums, traces, values
+from rampmeter.figures.traces import Trace, mean, rows, sums, traces, values
 from rampmeter.running import Run
 
 OF_SCHEME = {"newreno": "#D55E00", "tcp-cm": "#009E73", "pcp-cm": "#0072B2"}
@@ -82,22 +82,15 @@ def reordering(result: Run) -> Any:
             for trace in traces(result, sequenced=sequenced):
                 windows = [each / 1e3 for each in trace.windows]
                 axes.plot(trace.times, windows, color=colours[sequenced], drawstyle="steps-post")
-                for place in (place for place in range(1, len(windows)) if windows[place] < 0.75 * windows[place - 1]):
-                    back = next(
-                        (later for later in range(place, len(windows)) if windows[later] > 1.5 * windows[place]), None
-                    )
-                    told = (
-                        "never undone"
-                        if back is None
-                        else f"undone after\n{trace.times[back] - trace.times[place]:.2f} s"
-                    )
-                    axes.annotate(
-                        told,
-                        (trace.times[place], windows[place]),
-                        xytext=(9, -4),
-                        textcoords="offset points",
-                        color=colours[sequenced],
-                    )
+                for place in range(1, len(windows)):
+                    if windows[place] < 0.75 * windows[place - 1]:
+                        axes.annotate(
+                            _undone(trace, place),
+                            (trace.times[place], windows[place]),
+                            xytext=(9, -4),
+                            textcoords="offset points",
+                            color=colours[sequenced],
+                        )
             axes.set_title(f"{title} (window, kB)")
             axes.set_ylim(bottom=0)
             axes.set_xlim(left=0)
@@ -285,6 +278,14 @@ def first_seed(result: Run) -> int:
 def middling(figures: Mapping[int, float]) -> int:
     """Give the seed whose figure is the median, the lower one of two."""
     return sorted(figures, key=lambda seed: figures[seed])[(len(figures) - 1) // 2]
+
+
+def _undone(trace: Trace, place: int) -> str:
+    """Say when the reduction of the window at `place` was undone: the window all but doubled."""
+    for time, window in zip(trace.times[place:], trace.windows[place:], strict=True):
+        if window > 1.5 * trace.windows[place]:
+            return f"undone after\n{time - trace.times[place]:.2f} s"
+    return "never undone"
 
 
 def _lost(row: Mapping[str, Any]) -> float:
