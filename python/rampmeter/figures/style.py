@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib import pyplot
 from matplotlib.ticker import LogLocator, NullFormatter
 
 matplotlib.use("Agg")
@@ -124,10 +125,11 @@ def note(figure: Any, text: str) -> None:
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
-    """Write `figure` as PNG and SVG, without a date in them, and say where."""
+    """Write `figure` as PNG and SVG, without a date in them, close it, and say where."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     with matplotlib.rc_context(RULES):
         figure.savefig(paths[0], metadata={"Software": None})
         figure.savefig(paths[1], metadata={"Date": None})
+    pyplot.close(figure)
     return paths
