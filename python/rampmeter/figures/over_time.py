@@ -122,7 +122,8 @@ def aging(result: Run) -> Any:
                     for time, each in zip(trace.times, trace.delivered, strict=True)
                     if begin <= time <= end
                 ]
-                left.plot(*zip(*points, strict=True), color=colour)
+                dashes = "--" if half_life == "mean-rtt" else "-"
+                left.plot(*zip(*points, strict=True), dashes, color=colour)
                 ends.append((f"{half_life}\n{lost[half_life][seed]:.0f} lost", *points[-1]))
                 seen += [height for _, height in points]
         left.set_title("Delivered (kB)")
@@ -254,7 +255,7 @@ def audio(result: Run) -> Any:
             name_lines(axes, ends, gap=0.16, colours=colours)
             axes.set_title(title)
         drawn[1].set_yticks(ENCODINGS)
-        drawn[1].set_ylim(0, 170)
+        drawn[1].set_ylim(0, max(170, drawn[1].get_ylim()[1]))
         drawn[1].grid(visible=False, axis="y")
         for encoding in ENCODINGS:
             drawn[1].axhline(encoding, color="#999999", linewidth=0.8, linestyle=(0, (4, 3)), zorder=0)
