@@ -17,7 +17,8 @@ fn at(millis: u64) -> Time {
 
 fn host() -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
-    Host::new(factory, Scheduling::RoundRobin, Limits::default())
+    let random = Box::new(Stream::from_seed(1));
+    Host::new(factory, Scheduling::RoundRobin, Limits::default(), &Protocol::default(), random)
 }
 
 /// A flow of client 1 to `to`.
@@ -33,7 +34,7 @@ fn say(host: &mut Host, now: Time, id: u32, command: Command) {
 fn notices(host: &mut Host) -> Vec<(u32, Notice)> {
     let told = |action| match action {
         Action::Tell { id, notice, .. } => Some((id, notice)),
-        Action::Transmit { .. } => None,
+        _ => None,
     };
     std::iter::from_fn(|| host.poll_action()).filter_map(told).collect()
 }

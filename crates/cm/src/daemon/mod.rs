@@ -2,20 +2,26 @@
 //!
 //! ```text
 //! loop { commands of all clients ──► host ──► grants and news into rings, bells;  nothing came? spin, then sleep }
+//!        messages of other daemons ──►    ──► messages to them, datagrams
 //! ```
 //!
 //! While clients are busy nobody sleeps and no system call is made for a grant. In silence the daemon sleeps until a
 //! bell rings, somebody connects or dies, or the manager's next deadline comes.
 
+mod carrier;
 mod flow;
 mod host;
+mod inner;
+mod listeners;
 mod output;
 mod paths;
+mod protocol;
 mod session;
 mod status;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -28,13 +34,17 @@ use rampmeter_control::Registry;
 use rampmeter_control::registry::RegistryError;
 use rampmeter_manager::Scheduling;
 use rampmeter_units::{Duration, Time};
+use rand::TryRngCore;
+use rand::rngs::OsRng;
 use thiserror::Error as ThisError;
 
+use self::carrier::Carrier;
 pub use self::host::Limits;
 use self::host::{Action, Host};
 use self::output::Output;
+pub use self::protocol::{Carriage, DEFAULT_PORT, Protocol};
 use self::session::Session;
-pub use self::status::{MacroflowStatus, Status, status};
+pub use self::status::{MacroflowStatus, PeerStatus, Status, status};
 use crate::error::Error;
 use crate::limits::MOST_CLIENTS;
 use crate::meeting::{Peer, Wish, answer, hear};
@@ -68,6 +78,8 @@ pub struct Options {
     pub limits: Limits,
     /// Serve processes of all users, not only of its own and root.
     pub public: bool,
+    /// How it talks to daemons of other hosts; not at all by default.
+    pub protocol: Protocol,
     /// Raised from outside to end it.
     pub stop: Arc<AtomicBool>,
 }
@@ -82,6 +94,7 @@ impl Default for Options {
             scheduling: Scheduling::RoundRobin,
             limits: Limits::default(),
             public: false,
+            protocol: Protocol::default(),
             stop: Arc::default(),
         }
     }
@@ -104,9 +117,41 @@ pub enum DaemonError {
         /// Why not.
         error: io::Error,
     },
+    /// It can't speak to other daemons there.
+    #[error("can't speak to other congestion managers {}: {error}; {}", place(*.carriage, *.address), remedy(*.carriage, .error))]
+    Speak {
+        /// What in.
+        carriage: Carriage,
+        /// From which address.
+        address: Option<IpAddr>,
+        /// Why not.
+        error: io::Error,
+    },
     /// The system refused something.
     #[error("the system refused what a congestion manager needs: {0}")]
     System(#[from] io::Error),
+}
+
+fn place(carriage: Carriage, address: Option<IpAddr>) -> String {
+    let at = address.map_or_else(String::new, |address| format!(" at {address}"));
+    match carriage {
+        Carriage::Udp(port) => format!("over UDP port {port}{at}"),
+        _ => format!("in IP packets of protocol {}{at}", protocol::RAW_PROTOCOL),
+    }
+}
+
+fn remedy(carriage: Carriage, error: &io::Error) -> &'static str {
+    match (carriage, error.kind()) {
+        (Carriage::Raw, io::ErrorKind::PermissionDenied) => {
+            "start it as root, give the command CAP_NET_RAW (setcap cap_net_raw+ep), or leave --raw out"
+        }
+        (_, io::ErrorKind::AddrInUse) => {
+            "another daemon has it; choose another with --port, on both hosts, or none: --port 0"
+        }
+        (_, io::ErrorKind::AddrNotAvailable) => "--bind takes an address of this host",
+        (Carriage::Raw, _) => "--raw is for IPv4 only",
+        _ => "choose another with --port, on both hosts, or none: --port 0",
+    }
 }
 
 /// The Congestion Manager of a host.
@@ -125,11 +170,15 @@ pub struct Daemon {
     next_number: u32,
     host: Host,
     output: Output,
+    carrier: Carrier,
     spin: Spin,
     stop: Arc<AtomicBool>,
 }
 
 const LISTENER: u64 = u64::MAX;
+
+/// The first of the sockets that messages come through; no client's files have such numbers.
+const CARRIER: u64 = u64::MAX - 16;
 
 /// How long somebody may be connected without saying what for.
 const HESITATION: Duration = Duration::from_secs(5);
@@ -145,6 +194,9 @@ impl Daemon {
     /// Listens; clients are served by [`Daemon::run`].
     pub fn bind(options: Options) -> Result<Self, DaemonError> {
         let factory = options.registry.factory(&options.controller, &options.settings)?;
+        let Protocol { carriage, address, .. } = options.protocol;
+        let carrier =
+            Carrier::new(carriage, address).map_err(|error| DaemonError::Speak { carriage, address, error })?;
         let path = options.socket;
         let listener = place::listen(&path, options.public).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => DaemonError::Running(path.clone()),
@@ -152,6 +204,10 @@ impl Daemon {
         })?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io::Error::from)?;
         epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).map_err(io::Error::from)?;
+        for (file, number) in carrier.files().zip(CARRIER..) {
+            epoll.add(file, EpollEvent::new(EpollFlags::EPOLLIN, number)).map_err(io::Error::from)?;
+        }
+        let random = Box::new(OsRng.unwrap_err());
         Ok(Self {
             controller: options.controller,
             public: options.public,
@@ -162,8 +218,9 @@ impl Daemon {
             newcomers: BTreeMap::new(),
             sessions: Vec::new(),
             next_number: 0,
-            host: Host::new(factory, options.scheduling, options.limits),
+            host: Host::new(factory, options.scheduling, options.limits, &options.protocol, random),
             output: Output::default(),
+            carrier,
             spin: Spin::new(SPIN),
             stop: options.stop,
         })
@@ -208,7 +265,12 @@ impl Daemon {
         while let Some(action) = self.host.poll_action() {
             busy = true;
             match action {
-                Action::Transmit { to, data } => self.output.send(to, &data),
+                Action::Transmit { to, data } | Action::Deliver { to, data } => self.output.send(to, &data),
+                Action::Say { to, message, ecn } => {
+                    if !self.carrier.send(to, &message, ecn) {
+                        self.host.unreachable(now, to);
+                    }
+                }
                 Action::Tell { client, id, notice } => {
                     let session = self.sessions.binary_search_by_key(&client, |session| session.number);
                     let Ok(index) = session else { continue };
@@ -275,12 +337,24 @@ impl Daemon {
         for event in &ready[..count] {
             match event.data() {
                 LISTENER => self.welcome(),
+                number if number >= CARRIER => self.listen((number - CARRIER) as usize, event.events()),
                 data => self.hear_of(data as u32, data >> 32),
             }
         }
         let time = now();
         self.newcomers.retain(|_, newcomer| time.since(newcomer.since) < HESITATION);
         Ok(())
+    }
+
+    /// Other daemons have said something, or their systems that there are none.
+    fn listen(&mut self, socket: usize, events: EpollFlags) {
+        let (host, time) = (&mut self.host, now());
+        if events.contains(EpollFlags::EPOLLERR) {
+            self.carrier.complaints(socket, |peer| host.unreachable(time, peer));
+        }
+        self.carrier.receive(socket, |arrival| {
+            host.receive(now(), arrival.from, arrival.to, arrival.ecn, arrival.bytes);
+        });
     }
 
     /// Lets in whoever waits.
