@@ -12,40 +12,24 @@ mod buffered;
 mod silence;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, LossKind};
 use rampmeter_manager::{
-    Agent, AgentConfig, Destination, FlowId, Grouping, Manager, Scheduling, Share, Sharing, Thresholds, Timers,
+    Agent, AgentConfig, FlowId, Grouping, Manager, Scheduling, Share, Sharing, Thresholds, Timers,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 
 use super::flow::{Fed, Flow, Held};
 use super::listeners::Listeners;
-use super::paths;
+use super::options::Limits;
+use super::paths::{self, destination, is_one_host};
 use super::protocol::{Carriage, Protocol};
 use crate::error::Error;
 use crate::limits;
 use crate::message::{Command, Feedback, Notice, PathState};
-
-/// What a daemon puts up with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// A grant is taken back after two round trips, and not before this.
-    pub patience: Duration,
-    /// Grants in a row that a flow may leave unanswered.
-    pub ignored: u32,
-    /// A flow that says nothing for so long, and has nothing under way, is closed.
-    pub silence: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { patience: Duration::from_millis(100), ignored: 8, silence: Duration::from_secs(600) }
-    }
-}
 
 /// What the daemon has to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -398,20 +382,6 @@ impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Host").field("manager", &self.manager).field("flows", &self.flows).finish_non_exhaustive()
     }
-}
-
-/// Congestion is a matter of the host, whatever the port.
-fn destination(ip: IpAddr) -> Destination {
-    Destination(match ip {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped().into(),
-        IpAddr::V6(ip) => ip.into(),
-    })
-}
-
-/// The paper speaks of unicast only.
-fn is_one_host(ip: IpAddr) -> bool {
-    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-    !(ip.is_unspecified() || ip.is_multicast() || is_broadcast)
 }
 
 #[cfg(test)]

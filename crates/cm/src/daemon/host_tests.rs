@@ -1,8 +1,11 @@
 //! What flows get from the host's manager, in time that the tests make up.
 
+use std::net::IpAddr;
+
 use proptest::prelude::*;
 use rampmeter_control::Registry;
 use rampmeter_units::Rate;
+use rampmeter_wire::{CmHeader, CmKind, CmMessage, cm_decode, cm_encode};
 
 use super::*;
 
@@ -20,6 +23,15 @@ fn host() -> Host {
     let random = Box::new(Stream::from_seed(1));
     Host::new(factory, Scheduling::RoundRobin, Limits::default(), &Protocol::default(), random)
 }
+
+/// One that speaks to others.
+fn speaking() -> Host {
+    let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
+    let protocol = Protocol { carriage: Carriage::Udp(2961), address: None, deliver: vec![] };
+    Host::new(factory, Scheduling::RoundRobin, Limits::default(), &protocol, Box::new(Stream::from_seed(1)))
+}
+
+const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 2961);
 
 /// A flow of client 1 to `to`.
 fn open(host: &mut Host, now: Time, id: u32, to: &str) {
@@ -170,7 +182,54 @@ fn a_silent_flow_is_closed_and_one_that_waits_is_not() {
         say(&mut host, at(0), B, Command::Notify { sent: MTU });
     }
     host.advance(at(600_000));
-    assert_eq!(notices(&mut host), [(A, Notice::Over(Error::Silent))]);
+    let over = notices(&mut host).into_iter().filter(|(_, notice)| matches!(notice, Notice::Over(_)));
+    assert_eq!(over.collect::<Vec<_>>(), [(A, Notice::Over(Error::Silent))]);
+}
+
+fn share(host: &Host, now: Time) -> Rate {
+    host.manager().query(now, host.flows().next().unwrap().manager_id).unwrap().rate
+}
+
+#[test]
+fn what_nobody_reports_is_given_back_and_the_rate_ages() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    say(&mut host, at(0), A, Command::Notify { sent: MTU });
+    say(&mut host, at(20), A, arrived(1)); // the round trip is known now
+    ask(&mut host, at(20), A, 10);
+    for _ in grants(&mut host, at(20)) {
+        say(&mut host, at(20), A, Command::Notify { sent: MTU });
+    }
+    let before = share(&host, at(20));
+    host.advance(at(1019));
+    assert_eq!((outstanding(&host), share(&host, at(1019))), (MTU * 10, before), "not within a second");
+    host.advance(at(1020));
+    assert_eq!(outstanding(&host), Bytes::ZERO);
+    assert!(share(&host, at(1020)) <= before.scale(0.5));
+    assert!(share(&host, at(1100)) < before.scale(0.1));
+    // What is told of late still counts.
+    say(&mut host, at(1500), A, arrived(10));
+    assert_eq!(outstanding(&host), Bytes::ZERO);
+    assert!(share(&host, at(1500)) > before.scale(0.1));
+    say(&mut host, at(1500), A, arrived(1000));
+    assert_eq!(outstanding(&host), Bytes::ZERO, "nobody is believed twice");
+}
+
+#[test]
+fn news_of_a_sibling_keep_the_rate_of_a_flow_that_reports_nothing() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    open(&mut host, at(0), B, "192.0.2.1:0");
+    for now in 0..4000 {
+        say(&mut host, at(now), A, Command::Notify { sent: Bytes::new(100) });
+        if now % 2 == 0 {
+            say(&mut host, at(now), B, Command::Notify { sent: MTU });
+            say(&mut host, at(now), B, arrived(1));
+        }
+        host.advance(at(now));
+        assert!(outstanding(&host) < Bytes::new(110_000), "at {now}");
+    }
+    assert!(share(&host, at(4000)) > Rate::from_bps(5_000_000), "{}", share(&host, at(4000)));
 }
 
 #[test]
@@ -232,8 +291,12 @@ proptest! {
 
     /// Whatever processes say in whatever order, nothing panics, and what is outstanding is what flows account for.
     #[test]
-    fn any_order_of_commands(steps in prop::collection::vec((0..10_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200)) {
-        let mut host = host();
+    fn any_order_of_commands(
+        speaks: bool,
+        steps in prop::collection::vec((0..12_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200),
+    ) {
+        let mut host = if speaks { speaking() } else { host() };
+        let mut said: Vec<Vec<u8>> = Vec::new();
         let mut now = at(0);
         for (what, client, flow, amount, wait) in steps {
             now += Duration::from_micros(wait * wait);
@@ -254,20 +317,39 @@ proptest! {
                     Command::Update(Feedback { lost, kind: Some(kind), ..Feedback::default() })
                 }
                 7 => Command::Send { length: amount as u32 },
+                9 | 10 if !said.is_empty() => {
+                    // Others answer what they like: what they heard, or nearly that.
+                    let mut bytes = said[amount as usize % said.len()].clone();
+                    host.receive(now, PEER, [192, 0, 2, 9].into(), Ecn::Ce, &bytes);
+                    if let Ok((CmMessage::Header(header), _)) = cm_decode(&bytes) {
+                        let kind = [CmKind::SynAck, CmKind::Reset, CmKind::Probe][client as usize];
+                        let protocol = flow as u8 * 17;
+                        bytes.clear();
+                        cm_encode(&CmMessage::Header(CmHeader { kind, protocol, ..header }), &mut bytes);
+                        host.receive(now, PEER, [192, 0, 2, 9].into(), Ecn::Ce, &bytes);
+                    }
+                    continue;
+                }
                 8 => Command::Share(Share { weight: amount as f64 + 0.5, class: Some((flow, 1.0)), curve: None }),
                 _ => Command::Query { token: amount },
             };
             host.command(now, client, id, command, vec![0; amount as usize]);
             if amount % 2 == 0 {
                 host.advance(now);
-                while host.poll_action().is_some() {}
+                while let Some(action) = host.poll_action() {
+                    if let Action::Say { message, .. } = action {
+                        said.push(message);
+                    }
+                }
             }
         }
         let mut by_destination = std::collections::BTreeMap::new();
         for flow in host.flows() {
             let counted = host.manager().query(now, flow.manager_id).unwrap().outstanding;
             let sum = by_destination.entry(flow.destination).or_insert((Bytes::ZERO, counted));
-            sum.0 += flow.outstanding;
+            let own = host.manager().outstanding(flow.manager_id);
+            sum.0 += own;
+            prop_assert!(flow.outstanding <= own && (flow.fed == Fed::ByAgent || flow.outstanding == own));
         }
         for (flows, macroflow) in by_destination.into_values() {
             prop_assert_eq!(flows, macroflow);

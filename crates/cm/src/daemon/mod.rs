@@ -13,6 +13,7 @@ mod flow;
 mod host;
 mod inner;
 mod listeners;
+mod options;
 mod output;
 mod paths;
 mod protocol;
@@ -21,7 +22,6 @@ mod status;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -30,17 +30,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use rampmeter_control::Registry;
-use rampmeter_control::registry::RegistryError;
-use rampmeter_manager::Scheduling;
 use rampmeter_units::{Duration, Time};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
-use thiserror::Error as ThisError;
 
 use self::carrier::Carrier;
-pub use self::host::Limits;
 use self::host::{Action, Host};
+pub use self::options::{DaemonError, Limits, Options};
 use self::output::Output;
 pub use self::protocol::{Carriage, DEFAULT_PORT, Protocol};
 use self::session::Session;
@@ -48,9 +44,9 @@ pub use self::status::{MacroflowStatus, PeerStatus, Status, status};
 use crate::error::Error;
 use crate::limits::MOST_CLIENTS;
 use crate::meeting::{Peer, Wish, answer, hear};
+use crate::place;
 use crate::spin::{Spin, look_away};
 use crate::time::{now, sleep};
-use crate::{default_socket, place};
 
 /// The longest spell of spinning.
 const SPIN: Duration = Duration::from_micros(50);
@@ -60,99 +56,6 @@ const LATE: Duration = Duration::from_micros(15);
 const GLANCE: Duration = Duration::from_micros(500);
 /// How often a sleeper looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(100);
-
-/// What a daemon is to be like.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where it listens.
-    pub socket: PathBuf,
-    /// The controller of each macroflow, by name.
-    pub controller: String,
-    /// That controller's settings.
-    pub settings: toml::Table,
-    /// Where names of controllers come from.
-    pub registry: Registry,
-    /// How the flows of a macroflow share it.
-    pub scheduling: Scheduling,
-    /// What it puts up with.
-    pub limits: Limits,
-    /// Serve processes of all users, not only of its own and root.
-    pub public: bool,
-    /// How it talks to daemons of other hosts; not at all by default.
-    pub protocol: Protocol,
-    /// Raised from outside to end it.
-    pub stop: Arc<AtomicBool>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            socket: default_socket(),
-            controller: "cm".into(),
-            settings: toml::Table::new(),
-            registry: Registry::default(),
-            scheduling: Scheduling::RoundRobin,
-            limits: Limits::default(),
-            public: false,
-            protocol: Protocol::default(),
-            stop: Arc::default(),
-        }
-    }
-}
-
-/// Why a daemon could not start or go on.
-#[derive(Debug, ThisError)]
-pub enum DaemonError {
-    /// The controller can't be made.
-    #[error(transparent)]
-    Controller(#[from] RegistryError),
-    /// Another one listens there.
-    #[error("a congestion manager already listens at {0}; stop it, or choose another place with --socket")]
-    Running(PathBuf),
-    /// It can't listen there.
-    #[error("can't listen at {path}: {error}; choose another place with --socket or RAMPMETER_CM_SOCKET")]
-    Listen {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
-    /// It can't speak to other daemons there.
-    #[error("can't speak to other congestion managers {}: {error}; {}", place(*.carriage, *.address), remedy(*.carriage, .error))]
-    Speak {
-        /// What in.
-        carriage: Carriage,
-        /// From which address.
-        address: Option<IpAddr>,
-        /// Why not.
-        error: io::Error,
-    },
-    /// The system refused something.
-    #[error("the system refused what a congestion manager needs: {0}")]
-    System(#[from] io::Error),
-}
-
-fn place(carriage: Carriage, address: Option<IpAddr>) -> String {
-    let at = address.map_or_else(String::new, |address| format!(" at {address}"));
-    match carriage {
-        Carriage::Udp(port) => format!("over UDP port {port}{at}"),
-        _ => format!("in IP packets of protocol {}{at}", protocol::RAW_PROTOCOL),
-    }
-}
-
-fn remedy(carriage: Carriage, error: &io::Error) -> &'static str {
-    match (carriage, error.kind()) {
-        (Carriage::Raw, io::ErrorKind::PermissionDenied) => {
-            "start it as root, give the command CAP_NET_RAW (setcap cap_net_raw+ep), or leave --raw out"
-        }
-        (_, io::ErrorKind::AddrInUse) => {
-            "another daemon has it; choose another with --port, on both hosts, or none: --port 0"
-        }
-        (_, io::ErrorKind::AddrNotAvailable) => "--bind takes an address of this host",
-        (Carriage::Raw, _) => "--raw is for IPv4 only",
-        _ => "choose another with --port, on both hosts, or none: --port 0",
-    }
-}
 
 /// The Congestion Manager of a host.
 #[derive(Debug)]
@@ -219,7 +122,7 @@ impl Daemon {
             sessions: Vec::new(),
             next_number: 0,
             host: Host::new(factory, options.scheduling, options.limits, &options.protocol, random),
-            output: Output::default(),
+            output: Output::new(address),
             carrier,
             spin: Spin::new(SPIN),
             stop: options.stop,

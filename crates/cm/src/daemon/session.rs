@@ -173,7 +173,8 @@ mod tests {
     use rampmeter_manager::Scheduling;
 
     use super::*;
-    use crate::daemon::host::{Action, Limits};
+    use crate::daemon::host::Action;
+    use crate::daemon::options::Limits;
     use crate::daemon::protocol::Protocol;
     use crate::layout::{DATA_TAIL, SLOT};
 

@@ -23,14 +23,14 @@ impl Host {
 
     /// The flow has sent something, or has said what became of some of it.
     pub(super) fn await_news(&mut self, now: Time, index: usize) {
+        let patience = self.patience(index);
         let Some(flow) = &mut self.flows[index] else { return };
         if flow.on_its_way() == Bytes::ZERO {
             flow.unreported = None;
-        } else if flow.unreported.is_none() {
-            flow.unreported = Some(now);
-            let due = now + self.patience(index);
-            self.timers.arm(index as u32, due);
+            return;
         }
+        let since = *flow.unreported.get_or_insert(now);
+        self.timers.arm(index as u32, since + patience);
     }
 
     /// Nothing has been said for long: what the flow has on its way is nobody's any more.
