@@ -234,7 +234,9 @@ fn hints_are_the_shares_of_flows() {
     let (senders, receiver) = ([hosts.near.client(), hosts.near.client()], hosts.far.client());
     let sockets = [program(truly), program(truly)];
     let ports = [port(&sockets[0]), port(&sockets[1])];
-    ports.iter().for_each(|port| receiver.listen(*port).unwrap());
+    for port in ports {
+        receiver.listen(port).unwrap();
+    }
     assert_eq!(receiver.hint(hosts.addresses[1], &[(9, 1)]), Err(Error::Invalid), "nobody's port");
     assert_eq!(receiver.hint(hosts.addresses[1], &[(ports[0], 0)]), Err(Error::Invalid));
     receiver.hint(hosts.addresses[1], &[(ports[0], 1), (ports[1], 4)]).unwrap();

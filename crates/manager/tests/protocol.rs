@@ -243,6 +243,8 @@ fn a_flow_that_its_receiver_refuses_is_named_and_others_go_on() {
     let flow = network.sender.name(flows[1]).unwrap();
     let sequence = network.sender.send(network.now, flows[1], 17, PAYLOAD, &mut network.manager).unwrap().sequence;
     let refused = CmHeader { kind: CmKind::Data, protocol: 17, sequence, flow };
+    network.put(true, &CmMessage::Header(refused), PAYLOAD);
+    network.run(ms(60), false);
     network.receiver.as_mut().unwrap().refuse(0, &CmHeader { sequence: sequence.wrapping_add(9), ..refused });
     network.run(ms(110), false);
     assert_eq!(network.sender.poll_refused(), None, "it names no packet of ours");

@@ -107,10 +107,9 @@ impl Carrier {
         for _ in 0..TURN {
             match socket.receive(&mut self.buffer) {
                 Ok(Some(arrival)) => each(arrival),
-                Ok(None) => {}
                 Err(Errno::EAGAIN) => return,
-                // An error of something sent; the error queue has the whole of it.
-                Err(_) => {}
+                // None of ours; or an error of something sent, of which the error queue has the whole.
+                Ok(None) | Err(_) => {}
             }
         }
     }

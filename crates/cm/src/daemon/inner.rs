@@ -17,7 +17,7 @@ pub(super) const UDP: u8 = 17;
 /// Appends a datagram of `payload` for the port `to`. None of ours is larger than the length's field can say.
 pub(super) fn write(to: u16, payload: &[u8], out: &mut Vec<u8>) {
     let length = (INNER_BYTES + payload.len()) as u16;
-    [0, to, length, 0].into_iter().for_each(|field| out.extend(field.to_be_bytes()));
+    out.extend([0, to, length, 0].map(u16::to_be_bytes).as_flattened());
     out.extend(payload);
 }
 

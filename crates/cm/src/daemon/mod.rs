@@ -98,12 +98,14 @@ impl Daemon {
     pub fn bind(options: Options) -> Result<Self, DaemonError> {
         let factory = options.registry.factory(&options.controller, &options.settings)?;
         let Protocol { carriage, address, .. } = options.protocol;
-        let carrier =
-            Carrier::new(carriage, address).map_err(|error| DaemonError::Speak { carriage, address, error })?;
         let path = options.socket;
         let listener = place::listen(&path, options.public).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => DaemonError::Running(path.clone()),
             _ => DaemonError::Listen { path: path.clone(), error },
+        })?;
+        let carrier = Carrier::new(carriage, address).map_err(|error| {
+            let _ = std::fs::remove_file(&path);
+            DaemonError::Speak { carriage, address, error }
         })?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io::Error::from)?;
         epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).map_err(io::Error::from)?;

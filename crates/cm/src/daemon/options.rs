@@ -107,7 +107,7 @@ fn place(carriage: Carriage, address: Option<IpAddr>) -> String {
     let at = address.map_or_else(String::new, |address| format!(" at {address}"));
     match carriage {
         Carriage::Udp(port) => format!("over UDP port {port}{at}"),
-        _ => format!("in IP packets of protocol {}{at}", RAW_PROTOCOL),
+        _ => format!("in IP packets of protocol {RAW_PROTOCOL}{at}"),
     }
 }
 

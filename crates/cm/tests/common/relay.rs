@@ -32,24 +32,22 @@ impl Relay {
         let (loss, through, stop) = (Arc::<AtomicU32>::default(), Arc::<AtomicU64>::default(), Arc::default());
         let (lose, count, end) = (Arc::clone(&loss), Arc::clone(&through), Arc::<AtomicBool>::clone(&stop));
         let thread = std::thread::spawn(move || {
-            let (mut queue, mut free, mut random) =
-                (VecDeque::<(Instant, SocketAddr, Vec<u8>)>::new(), Instant::now(), 1_u32);
+            let mut queue = VecDeque::<(Instant, SocketAddr, Vec<u8>)>::new();
+            let (mut free, mut random) = (Instant::now(), 1_u32);
+            let span = |bytes: usize| Duration::from_nanos(bytes as u64 * 8_000_000_000 / rate);
             let mut bytes = [0; 2000];
             while !end.load(Ordering::Relaxed) {
                 if let Ok((length, from)) = socket.recv_from(&mut bytes) {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                     let is_lost = (random >> 16) % 1000 < lose.load(Ordering::Relaxed);
-                    let now = Instant::now();
-                    let mut leaves = now;
-                    if from == near {
-                        free = free.max(now) + Duration::from_nanos((length as u64 + 28) * 8 * 1_000_000_000 / rate);
-                        leaves = free;
-                    }
-                    let is_full = leaves > now + Duration::from_nanos(QUEUE as u64 * 8_000_000_000_000 / rate);
-                    if is_full {
-                        free = leaves - Duration::from_nanos((length as u64 + 28) * 8 * 1_000_000_000 / rate);
-                    } else if !is_lost {
-                        let to = if from == near { far } else { near };
+                    let (now, to) = (Instant::now(), if from == near { far } else { near });
+                    let is_full = to == far && free > now + span(QUEUE * 1000);
+                    if !(is_full || is_lost) {
+                        let mut leaves = now;
+                        if to == far {
+                            leaves = free.max(now) + span(length + 28);
+                            free = leaves;
+                        }
                         let place = queue.partition_point(|(at, ..)| *at <= leaves + delay);
                         queue.insert(place, (leaves + delay, to, bytes[..length].to_vec()));
                     }

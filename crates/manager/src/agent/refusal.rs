@@ -13,9 +13,13 @@ use super::Agent;
 use crate::manager::FlowId;
 
 impl<A: Copy + Ord + Debug> Agent<A> {
-    /// The packet with this header, which [`Agent::receive`] has delivered, is for nobody here.
+    /// The packet with this header, which [`Agent::receive`] has delivered, is for nobody here. If its sender has been
+    /// told as much as it has paid for, it hears of it with another packet.
     pub fn refuse(&mut self, from: A, header: &CmHeader) {
-        self.say(from, CmMessage::Header(CmHeader { kind: CmKind::Reset, ..*header }));
+        let refusal = CmMessage::Header(CmHeader { kind: CmKind::Reset, ..*header });
+        if self.responders.get_mut(&from).is_some_and(|responder| responder.charge(&refusal)) {
+            self.say(from, refusal);
+        }
     }
 
     pub(super) fn on_refusal(&mut self, from: A, header: &CmHeader) {

@@ -124,10 +124,8 @@ impl Responder {
         if payload < LEAST_PAYLOAD {
             return Verdict::Ignore;
         }
-        if self.sequenced {
-            if !self.accepts(now, header.sequence, self.highest) {
-                return Verdict::Reset;
-            }
+        if self.sequenced && !self.accepts(now, header.sequence, self.highest) {
+            return Verdict::Reset;
         }
         self.paid += UDP_BYTES + CM_HEADER_BYTES + payload;
         let missed = self.sequenced && self.misses(header.sequence);
@@ -178,6 +176,13 @@ impl Responder {
         out(message);
     }
 
+    /// Whether its sender has paid for this. If so, it is charged for it.
+    pub(crate) fn charge(&mut self, message: &CmMessage) -> bool {
+        let left = self.paid.checked_sub(price(message));
+        self.paid = left.unwrap_or(self.paid);
+        left.is_some()
+    }
+
     /// A probe. Responses are put into `out`.
     pub(crate) fn on_probe(&mut self, now: Time, probe: u32, out: &mut impl FnMut(CmMessage)) -> Verdict {
         if !self.accepts(now, probe, self.last_probe) {
@@ -201,9 +206,9 @@ impl Responder {
         self.counts.clear();
         self.last_probe = probe;
         let hints = CmMessage::Hints { probe, weights: self.hints.as_slice().into() };
-        if self.hints_left > 0 && flows > 0 && price(&hints) <= self.paid {
+        if self.hints_left > 0 && flows > 0 && self.charge(&hints) {
             self.hints_left -= 1;
-            self.tell(hints, out);
+            out(hints);
         }
         Verdict::Ignore
     }
