@@ -6,7 +6,7 @@ use rampmeter_wire::CM_HEADER_BYTES;
 
 use super::inner::INNER_BYTES;
 
-/// The UDP port that daemons listen at unless told otherwise. No registry knows it.
+/// The UDP port that daemons listen at unless told otherwise. It is not one that IANA has assigned for this.
 pub const DEFAULT_PORT: u16 = 2961;
 
 /// IP's number for experiments (RFC 3692).
