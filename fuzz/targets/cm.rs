@@ -10,8 +10,8 @@
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
-use rampmeter_control::cm::{Cm, Config};
 use rampmeter_control::Algorithm;
+use rampmeter_control::cm::{Cm, Config};
 use rampmeter_manager::{Agent, AgentConfig, Destination, FlowId, Grouping, Manager, Sharing};
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rampmeter_wire::{
@@ -37,18 +37,45 @@ struct Story {
 #[derive(Debug, Arbitrary)]
 enum Step {
     /// Any bytes at all.
-    Bytes { from: u8, bytes: Vec<u8> },
+    Bytes {
+        from: u8,
+        bytes: Vec<u8>,
+    },
     /// A message; `aimed` at what was last said there: its numbers then are small distances.
-    Message { from: u8, aimed: bool, ecn: u8, refuse: bool, shape: Shape },
+    Message {
+        from: u8,
+        aimed: bool,
+        ecn: u8,
+        refuse: bool,
+        shape: Shape,
+    },
     /// A peer as it should be: answers what was last said to it.
-    Answer { from: u8, counted: u16 },
+    Answer {
+        from: u8,
+        counted: u16,
+    },
     /// Time passes, up to a minute; deadlines are kept.
-    Wait { micros: u32 },
-    Open { to: u8 },
-    Send { flow: u8, payload: u16, packets: u8 },
-    Close { flow: u8 },
-    Hint { to: u8, weights: Vec<(u32, u32)> },
-    Unreachable { to: u8 },
+    Wait {
+        micros: u32,
+    },
+    Open {
+        to: u8,
+    },
+    Send {
+        flow: u8,
+        payload: u16,
+        packets: u8,
+    },
+    Close {
+        flow: u8,
+    },
+    Hint {
+        to: u8,
+        weights: Vec<(u32, u32)>,
+    },
+    Unreachable {
+        to: u8,
+    },
 }
 
 #[derive(Debug, Arbitrary)]

@@ -57,7 +57,7 @@ struct DaemonArgs {
     /// The UDP port at which daemons of other hosts are spoken to and heard, the same on all; 0: none are [default: 2961]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Speak to them in IP packets of protocol 253 instead, for which CAP_NET_RAW is needed
+    /// Speak to them in IP packets of protocol 253 instead, which takes privileges
     #[arg(long, conflicts_with = "port")]
     raw: bool,
     /// Speak from this address only [default: all addresses of this host]
@@ -185,7 +185,7 @@ fn describe(status: &Status) -> String {
         text.push_str(&table(&head, &status.peers.iter().map(peer_row).collect::<Vec<_>>()));
     }
     if status.senders > 0 {
-        text.push_str(&format!("{} other managers send to this one\n", status.senders));
+        text = format!("{text}{} other managers send to this one\n", status.senders);
     }
     text
 }
