@@ -36,7 +36,7 @@ const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192,
 /// A flow of client 1 to `to`.
 fn open(host: &mut Host, now: Time, id: u32, to: &str) {
     host.open(now, 1, id, to.parse().unwrap(), Share::default(), MTU).unwrap();
-    assert!(matches!(notices(host)[..], [(_, Notice::Opened { mtu: 1472, .. })]));
+    assert!(matches!(notices(host)[..], [(_, Notice::Opened { mtu: 1472 | 1452, .. })]));
 }
 
 fn say(host: &mut Host, now: Time, id: u32, command: Command) {
@@ -284,6 +284,50 @@ fn places_are_not_taken_twice_and_not_everything_is_a_destination() {
         host.open(at(0), 1, B, wrong.parse().unwrap(), Share::default(), MTU).unwrap();
         assert_eq!(notices(&mut host), [(B, Notice::Over(Error::Destination))], "{wrong}");
     }
+}
+
+/// What `host` has for others to hear, and how many datagrams it hands on.
+fn said(host: &mut Host) -> (Vec<(Vec<u8>, Ecn)>, usize) {
+    let (mut messages, mut delivered) = (Vec::new(), 0);
+    while let Some(action) = host.poll_action() {
+        match action {
+            Action::Say { message, ecn, .. } => messages.push((message, ecn)),
+            Action::Deliver { .. } => delivered += 1,
+            _ => {}
+        }
+    }
+    (messages, delivered)
+}
+
+#[test]
+fn data_leaves_with_ect_and_a_mark_comes_back_and_halves_the_window() {
+    let far = SocketAddr::from(([192, 0, 2, 9], 2961));
+    let (mut sender, mut receiver) = (speaking(), speaking());
+    receiver.listen(1, 5000, true).unwrap();
+    open(&mut sender, at(0), A, "192.0.2.9:5000");
+    let (mut under_way, mut delivered, mut windows) = (Vec::<(bool, Vec<u8>, Ecn)>::new(), 0, Vec::new());
+    for now in 0..600 {
+        for (there, message, ecn) in std::mem::take(&mut under_way) {
+            let (host, from, to) = if there { (&mut receiver, PEER, far) } else { (&mut sender, far, PEER) };
+            let ecn = if ecn == Ecn::Ect0 && now == 500 { Ecn::Ce } else { ecn };
+            host.receive(at(now), from, to.ip(), ecn, &message);
+        }
+        sender.command(at(now), 1, A, Command::Send { length: 1000 }, vec![0; 1000]);
+        for (host, there) in [(&mut sender, true), (&mut receiver, false)] {
+            host.advance(at(now));
+            let (messages, handed_on) = said(host);
+            delivered += handed_on;
+            for (message, ecn) in messages {
+                let is_data =
+                    matches!(cm_decode(&message), Ok((CmMessage::Header(header), _)) if header.kind == CmKind::Data);
+                assert_eq!(ecn == Ecn::Ect0, is_data);
+                under_way.push((there, message, ecn));
+            }
+        }
+        windows.push(sender.manager().query(at(now), sender.flows().next().unwrap().manager_id).unwrap().window);
+    }
+    assert!(delivered > 400, "{delivered} of 600");
+    assert!(windows[520] * 3 < windows[499] * 2, "{} and {}", windows[520], windows[499]);
 }
 
 proptest! {
