@@ -136,12 +136,27 @@ int cm_weight(cm_id id, double weight);
 int cm_guarantee(cm_id id, double rate, double delay);
 
 /* Buffered transmission: the CM keeps a copy of these bytes and sends them as one UDP datagram when it is the flow's
- * turn, from a socket of the daemon's. Neither cm_request nor cm_notify is called for them; cm_update is. */
+ * turn, from a socket of the daemon's. Neither cm_request nor cm_notify is called for them. Where the receiver's host has
+ * a CM, it says what arrived, and you need not; a flow for which you call cm_update is left to you from then on. */
 int cm_send(cm_id id, const void *data, int length);
 
 /* The flow ends. None of its callbacks is called any more; one that runs in another thread has returned. So whatever
  * `user` points to can be freed, but don't hold a lock here that a callback wants. */
 int cm_close(cm_id id);
+
+/* ---- receivers --------------------------------------------------------------------------------------------------- */
+
+/* "I take what comes to the UDP port `port` of this host." Datagrams that other hosts' programs cm_send here come with a
+ * header of the CM's, through the daemon, which takes it off and hands them on to that port, from an address of this
+ * host. It does so for ports that a program has asked for, until that program ends or says cm_unlisten, and for no
+ * others. Connects to the daemon if that has not been done. Nothing else changes: receive from your own socket. */
+int cm_listen(int port);
+int cm_unlisten(int port);
+
+/* "I would like flows from the host `peer` to have shares in proportion to these." `count` flows, at most 180, are named
+ * by the ports here that they come to, which you listen to; weights[i] is for those that come to ports[i]. The sender's
+ * CM hears of it; a flow without a hint has 1 as a rule. The port of `peer` does not matter. */
+int cm_hint(const struct sockaddr *peer, socklen_t length, const unsigned short *ports, const unsigned *weights, int count);
 
 /* ---- the connection -------------------------------------------------------------------------------------------- */
 

@@ -140,6 +140,21 @@ class Manager:
         self._flows[number] = flow
         return flow
 
+    def listen(self, port: int) -> None:
+        """Take what comes to this UDP port of this host with a header of the Congestion Manager's.
+
+        The daemon takes the header off and hands the datagram on to that port, until this program ends.
+        """
+        self._connected().listen(port, True)
+
+    def unlisten(self, port: int) -> None:
+        """Take it no longer."""
+        self._connected().listen(port, False)
+
+    def hint(self, host: str, weights: dict[int, int]) -> None:
+        """Ask that flows from `host` have shares in proportion to these weights, by the ports here that they come to."""
+        self._connected().hint(host, list(weights.items()))
+
     def next(self, timeout: float | None = None) -> Event | None:
         """Wait for the next event of any flow, for up to `timeout` seconds."""
         found = self._connected().next(timeout)

@@ -68,6 +68,17 @@ def test_data_left_with_the_daemon_arrives(daemon: Path) -> None:
         assert receiver.recv(100) == b"hello"
 
 
+def test_receivers_say_what_they_take_and_like(daemon: Path) -> None:
+    with cm.connect(daemon) as manager:
+        manager.listen(5000)
+        manager.hint("127.0.0.9", {5000: 4})
+        with pytest.raises(cm.CmError):
+            manager.hint("127.0.0.9", {5001: 4})
+        manager.unlisten(5000)
+        with pytest.raises(cm.CmError):
+            manager.unlisten(5000)
+
+
 def test_it_can_be_selected(daemon: Path) -> None:
     with cm.connect(daemon) as manager:
         flow = manager.open("127.0.0.1")

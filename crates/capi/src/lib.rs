@@ -8,7 +8,7 @@
 mod address;
 mod connection;
 
-use std::ffi::{CStr, OsStr, c_char, c_double, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_double, c_int, c_uint, c_ushort, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -196,6 +196,49 @@ pub unsafe extern "C" fn cm_send(flow: c_int, data: *const c_void, length: c_int
         connection::existing()?.client.send(id(flow)?, data)
     };
     done(send())
+}
+
+fn port(number: c_int) -> Result<u16, Error> {
+    u16::try_from(number).map_err(|_| Error::Invalid)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_listen(number: c_int) -> c_int {
+    let listen = || connection::get()?.client.listen(port(number)?);
+    done(listen())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_unlisten(number: c_int) -> c_int {
+    let unlisten = || connection::existing()?.client.unlisten(port(number)?);
+    done(unlisten())
+}
+
+/// # Safety
+/// `peer` is null or an address of `length` bytes; `ports` and `weights` are null or point to `count` numbers each.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cm_hint(
+    peer: *const sockaddr,
+    length: socklen_t,
+    ports: *const c_ushort,
+    weights: *const c_uint,
+    count: c_int,
+) -> c_int {
+    let hint = || {
+        let count = bytes(count)? as usize;
+        if peer.is_null() || ports.is_null() || weights.is_null() {
+            return Err(Error::Invalid);
+        }
+        // SAFETY: not null, so an address of that length, as `cm.h` asks.
+        let peer = address::read(unsafe { std::slice::from_raw_parts(peer.cast::<u8>(), length as usize) })?;
+        // SAFETY: not null, so so many ports, as `cm.h` asks.
+        let ports = unsafe { std::slice::from_raw_parts(ports, count) };
+        // SAFETY: not null, so so many weights, as `cm.h` asks.
+        let weights = unsafe { std::slice::from_raw_parts(weights, count) };
+        let hints: Vec<_> = ports.iter().copied().zip(weights.iter().copied()).collect();
+        connection::existing()?.client.hint(peer.ip(), &hints)
+    };
+    done(hint())
 }
 
 #[unsafe(no_mangle)]

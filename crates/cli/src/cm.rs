@@ -1,12 +1,16 @@
 //! `rampmeter cm`: the Congestion Manager of this host.
 
+use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, ExitCode, Stdio};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use rampmeter_cm::bench::{self, Figures, Spread};
-use rampmeter_cm::daemon::{self, Daemon, DaemonError, Limits, MacroflowStatus, Options, Status};
+use rampmeter_cm::daemon::{
+    self, Carriage, DEFAULT_PORT, Daemon, DaemonError, Limits, MacroflowStatus, Options, PeerStatus, Protocol, Status,
+};
 use rampmeter_cm::{Error, default_socket};
 use rampmeter_control::Registry;
 use rampmeter_manager::Scheduling;
@@ -50,6 +54,18 @@ struct DaemonArgs {
     /// Close flows that have been silent for so long
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     silence: u64,
+    /// The UDP port at which daemons of other hosts are spoken to and heard, the same on all; 0: none are [default: 2961]
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Speak to them in IP packets of protocol 253 instead, which takes privileges
+    #[arg(long, conflicts_with = "port")]
+    raw: bool,
+    /// Speak from this address only [default: all addresses of this host]
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<IpAddr>,
+    /// Hand datagrams from other daemons on to these UDP ports, although no program has asked for it
+    #[arg(long, value_name = "PORT", value_delimiter = ',')]
+    deliver: Vec<u16>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -97,20 +113,44 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
         Scheduler::InTurn => Scheduling::InTurn,
     };
     let silence = rampmeter_units::Duration::from_secs(args.silence.clamp(1, 1 << 30));
-    let mut daemon = Daemon::bind(Options {
+    let carriage = match (args.raw, args.port) {
+        (true, _) => Carriage::Raw,
+        (_, Some(0)) => Carriage::None,
+        (_, port) => Carriage::Udp(port.unwrap_or(DEFAULT_PORT)),
+    };
+    if let Some(wrong) = args.deliver.iter().find(|&&port| port == 0 || carriage == Carriage::Udp(port)) {
+        return Err(Failure::input(format!(
+            "--deliver {wrong}: no program can have this port; name those of programs"
+        )));
+    }
+    let mut options = Options {
         socket: args.socket.clone().unwrap_or_else(default_socket),
         controller: args.controller.clone(),
         registry: registry.clone(),
         scheduling,
         limits: Limits { silence, ..Limits::default() },
         public: args.public,
+        protocol: Protocol { carriage, address: args.bind, deliver: args.deliver.clone() },
         stop: stop_flag(),
         ..Options::default()
-    })
+    };
+    let mut daemon = match Daemon::bind(options.clone()) {
+        // Another user's daemon has the usual port: of the rest nothing is lost.
+        Err(error @ DaemonError::Speak { .. }) if args.port.is_none() && !args.raw && is_taken(&error) => {
+            eprintln!("warning: {error}");
+            options.protocol.carriage = Carriage::None;
+            Daemon::bind(options)
+        }
+        other => other,
+    }
     .map_err(refuse)?;
     println!("managing congestion at {} with {}", daemon.path().display(), args.controller);
     daemon.run().map_err(refuse)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_taken(error: &DaemonError) -> bool {
+    matches!(error, DaemonError::Speak { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
 }
 
 fn refuse(error: DaemonError) -> Failure {
@@ -134,22 +174,49 @@ fn tell(args: &StatusArgs) -> Result<ExitCode, Failure> {
 fn describe(status: &Status) -> String {
     let mut text = format!("controller {}, processes {}\n", status.controller, list(&status.processes));
     if status.macroflows.is_empty() {
-        return text + "no flows\n";
+        text.push_str("no flows\n");
+    } else {
+        let head = ["destination", "rate", "window", "outstanding", "srtt", "flows", "processes"].map(String::from);
+        let rows: Vec<_> = status.macroflows.iter().map(macroflow_row).collect();
+        text.push_str(&table(&head, &rows));
     }
-    let head = ["destination", "rate", "window", "outstanding", "srtt", "flows", "processes"].map(String::from);
-    let row = |macroflow: &MacroflowStatus| {
-        vec![
-            macroflow.destination.to_string(),
-            Rate::from_bps(macroflow.rate_bps).to_string(),
-            macroflow.window_bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string()),
-            Bytes::new(macroflow.outstanding_bytes).to_string(),
-            format!("{:.3} ms", macroflow.srtt_s * 1e3),
-            macroflow.flows.to_string(),
-            list(&macroflow.processes),
-        ]
-    };
-    text.push_str(&table(&head, &status.macroflows.iter().map(row).collect::<Vec<_>>()));
+    if !status.peers.is_empty() {
+        let head = ["peer", "manager", "rtt", "probes", "answered", "flows"].map(String::from);
+        text.push_str(&table(&head, &status.peers.iter().map(peer_row).collect::<Vec<_>>()));
+    }
+    if status.senders > 0 {
+        text = format!("{text}{} other managers send to this one\n", status.senders);
+    }
     text
+}
+
+fn macroflow_row(macroflow: &MacroflowStatus) -> Vec<String> {
+    vec![
+        macroflow.destination.to_string(),
+        Rate::from_bps(macroflow.rate_bps).to_string(),
+        macroflow.window_bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string()),
+        Bytes::new(macroflow.outstanding_bytes).to_string(),
+        format!("{:.3} ms", macroflow.srtt_s * 1e3),
+        macroflow.flows.to_string(),
+        list(&macroflow.processes),
+    ]
+}
+
+fn peer_row(peer: &PeerStatus) -> Vec<String> {
+    let manager = match peer.present {
+        None => "asked",
+        Some(true) => "yes",
+        Some(false) => "no",
+    };
+    vec![
+        // In IP packets of our own there are no ports.
+        if peer.address.port() == 0 { peer.address.ip().to_string() } else { peer.address.to_string() },
+        manager.into(),
+        peer.rtt_s.map_or("-".into(), |rtt| format!("{:.3} ms", rtt * 1e3)),
+        peer.probes.to_string(),
+        peer.responses.to_string(),
+        peer.flows.to_string(),
+    ]
 }
 
 fn list(numbers: &[i32]) -> String {
@@ -179,7 +246,10 @@ fn measure(args: &BenchArgs) -> Result<ExitCode, Failure> {
 fn start(path: &Path) -> Result<Child, Failure> {
     let program = std::env::current_exe().map_err(Failure::failed)?;
     let mut command = Process::new(program);
-    command.args(["cm", "daemon", "--controller", "newreno", "--socket"]).arg(path).stdout(Stdio::null());
+    command
+        .args(["cm", "daemon", "--controller", "newreno", "--port", "0", "--socket"])
+        .arg(path)
+        .stdout(Stdio::null());
     command.spawn().map_err(Failure::failed)
 }
 

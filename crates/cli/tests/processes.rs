@@ -203,9 +203,17 @@ fn one_congestion_manager_listens_at_a_place_and_leaves_nothing_behind() {
     assert_eq!((second.status.code(), text(&second.stderr).lines().count()), (Some(1), 1));
     assert!(text(&second.stderr).contains("--socket"), "{}", text(&second.stderr));
     let told: serde_json::Value = serde_json::from_slice(&status().stdout).unwrap();
-    assert_eq!(told, serde_json::json!({"controller": "newreno", "processes": [], "macroflows": []}));
+    let idle = serde_json::json!({
+        "controller": "newreno", "processes": [], "macroflows": [], "peers": [], "senders": 0, "garbage": 0
+    });
+    assert_eq!(told, idle);
     let (output, _) = interrupt(daemon);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(!socket.exists());
-    assert_eq!(cm(&["daemon", "--controller", "renno"]).output().unwrap().status.code(), Some(2));
+    for wrong in [&["daemon", "--controller", "renno"][..], &["daemon", "--port", "5000", "--deliver", "53,5000"]] {
+        assert_eq!(cm(wrong).output().unwrap().status.code(), Some(2), "{wrong:?}");
+    }
+    let nowhere = cm(&["daemon", "--bind", "192.0.2.1"]).output().unwrap();
+    assert_eq!((nowhere.status.code(), text(&nowhere.stderr).lines().count()), (Some(1), 1));
+    assert!(text(&nowhere.stderr).contains("--bind") && !socket.exists(), "{}", text(&nowhere.stderr));
 }

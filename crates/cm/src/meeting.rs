@@ -17,7 +17,7 @@ use crate::error::Error;
 const MAGIC: &[u8; 8] = b"rampcm\0\0";
 
 /// Raised whenever the shared memory's layout or a record changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What somebody who connects wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

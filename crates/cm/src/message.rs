@@ -76,6 +76,19 @@ pub(crate) enum Command {
     },
     Share(Share),
     Watch(Thresholds),
+    /// The process takes datagrams that come to this port, or does not any more.
+    Listen {
+        token: u64,
+        port: u16,
+        on: bool,
+    },
+    /// Flows from there that come to this port are to have this weight.
+    Hint {
+        token: u64,
+        peer: IpAddr,
+        port: u16,
+        weight: u32,
+    },
 }
 
 /// What the daemon has to say.
@@ -99,6 +112,11 @@ pub(crate) enum Notice {
     },
     /// The flow is over, or was never opened.
     Over(Error),
+    /// What was asked for is done, or can't be.
+    Done {
+        token: u64,
+        result: Result<(), Error>,
+    },
 }
 
 impl Command {
@@ -119,6 +137,11 @@ impl Command {
                 (8, [share.weight.to_bits(), class_word(&share), class_weight(&share), m1, d, m2, 0])
             }
             Self::Watch(t) => (9, [t.down.to_bits(), t.up.to_bits(), 0, 0, 0, 0, 0]),
+            Self::Listen { token, port, on } => (10, [token, port.into(), on.into(), 0, 0, 0, 0]),
+            Self::Hint { token, peer, port, weight } => {
+                let [place, high, low] = address_words((peer, port).into());
+                (11, [place, high, low, weight.into(), token, 0, 0])
+            }
         };
         record(kind, flow, rest)
     }
@@ -152,6 +175,11 @@ impl Command {
                 let thresholds = Thresholds { down: f64::from_bits(a), up: f64::from_bits(b) };
                 Self::Watch(Some(thresholds).filter(are_sound)?)
             }
+            10 if c <= 1 => Self::Listen { token: a, port: b.try_into().ok()?, on: c == 1 },
+            11 => {
+                let of = address(a, b, c)?;
+                Self::Hint { token: record[5], peer: of.ip(), port: of.port(), weight: d.try_into().ok()? }
+            }
             _ => return None,
         };
         Some(((record[0] >> 32) as u32, command))
@@ -177,6 +205,10 @@ impl Notice {
             }
             Self::Left { bytes } => (5, [bytes.into(), 0, 0, 0, 0, 0, 0]),
             Self::Over(error) => (6, [error.code().unsigned_abs().into(), 0, 0, 0, 0, 0, 0]),
+            Self::Done { token, result } => {
+                let code = result.err().map_or(0, |error| error.code().unsigned_abs());
+                (7, [token, code.into(), 0, 0, 0, 0, 0])
+            }
         };
         record(kind, flow, rest)
     }
@@ -191,6 +223,8 @@ impl Notice {
             4 => Self::Change(state(a, b)),
             5 => Self::Left { bytes: a.try_into().ok()? },
             6 => Self::Over(Error::from_code(-i32::try_from(a).ok()?)?),
+            7 if b == 0 => Self::Done { token: a, result: Ok(()) },
+            7 => Self::Done { token: a, result: Err(Error::from_code(-i32::try_from(b).ok()?)?) },
             _ => return None,
         };
         Some(((record[0] >> 32) as u32, notice))
@@ -208,6 +242,11 @@ fn record(kind: u32, flow: u32, rest: [u64; 7]) -> Record {
 }
 
 fn open_words(to: SocketAddr, share: &Share) -> [u64; 7] {
+    let [place, high, low] = address_words(to);
+    [place, high, low, share.weight.to_bits(), class_word(share), class_weight(share), 0]
+}
+
+fn address_words(to: SocketAddr) -> [u64; 3] {
     let (version, scope) = match to {
         SocketAddr::V4(_) => (4, 0),
         SocketAddr::V6(v6) => (6, v6.scope_id()),
@@ -217,7 +256,7 @@ fn open_words(to: SocketAddr, share: &Share) -> [u64; 7] {
         IpAddr::V6(ip) => u128::from(ip),
     };
     let place = u64::from(to.port()) | version << 16 | u64::from(scope) << 32;
-    [place, (ip >> 64) as u64, ip as u64, share.weight.to_bits(), class_word(share), class_weight(share), 0]
+    [place, (ip >> 64) as u64, ip as u64]
 }
 
 fn address(place: u64, high: u64, low: u64) -> Option<SocketAddr> {
@@ -298,6 +337,9 @@ mod tests {
             Command::Share(share),
             Command::Share(Share { curve, ..share }),
             Command::Watch(Thresholds::default()),
+            Command::Listen { token: 7, port: 5000, on: true },
+            Command::Hint { token: 7, peer: "192.0.2.1".parse().unwrap(), port: 5000, weight: u32::MAX },
+            Command::Hint { token: u64::MAX, peer: "2001:db8::1".parse().unwrap(), port: 1, weight: 1 },
         ] {
             assert_eq!(Command::decode(&command.encode(0x1234_5678)), Some((0x1234_5678, command)));
         }
@@ -309,6 +351,8 @@ mod tests {
             Notice::Change(state),
             Notice::Left { bytes: 1 },
             Notice::Over(Error::Unanswered),
+            Notice::Done { token: 7, result: Ok(()) },
+            Notice::Done { token: 7, result: Err(Error::Full) },
         ] {
             assert_eq!(Notice::decode(&notice.encode(3)), Some((3, notice)));
         }
@@ -326,7 +370,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_decode_or_not(kind in 0..12_u64, rest in any::<[u64; 7]>()) {
+        fn any_words_decode_or_not(kind in 0..14_u64, rest in any::<[u64; 7]>()) {
             let mut record = [0; 8];
             record[0] = kind;
             record[1..].copy_from_slice(&rest);

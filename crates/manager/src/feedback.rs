@@ -96,6 +96,11 @@ impl<C: Controller> Manager<C> {
         }
     }
 
+    /// What the flow has sent that is not known to have arrived, or to be lost.
+    pub fn outstanding(&self, flow: FlowId) -> Bytes {
+        self.of_flow(flow).map_or(Bytes::ZERO, |(flow, _)| flow.outstanding)
+    }
+
     /// `bytes` that the flow has notified of are not on their way: they did not leave after all, or nobody knows what
     /// became of them.
     pub fn take_back(&mut self, now: Time, flow: FlowId, bytes: Bytes) {

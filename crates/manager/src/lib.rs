@@ -20,7 +20,7 @@ mod shares;
 mod timers;
 mod trail;
 
-pub use agent::{Agent, AgentConfig, Delivery};
+pub use agent::{Agent, AgentConfig, Delivery, PeerStatus, Presence};
 pub use aging::HalfLife;
 pub use feedback::{Report, Update, UpdateLoss};
 pub use macroflow::Status;

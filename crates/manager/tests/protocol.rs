@@ -235,6 +235,63 @@ fn the_receivers_hints_are_the_senders_weights() {
     assert!((2.5..3.5).contains(&(arrived[1] / arrived[0])), "{arrived:?}");
 }
 
+#[test]
+fn a_flow_that_its_receiver_refuses_is_named_and_others_go_on() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    let flows = [network.open(), network.open()];
+    network.run(ms(1000), true);
+    let flow = network.sender.name(flows[1]).unwrap();
+    let sequence = network.sender.send(network.now, flows[1], 17, PAYLOAD, &mut network.manager).unwrap().sequence;
+    let refused = CmHeader { kind: CmKind::Data, protocol: 17, sequence, flow };
+    network.put(true, &CmMessage::Header(refused), PAYLOAD);
+    network.run(ms(60), false);
+    network.receiver.as_mut().unwrap().refuse(0, &CmHeader { sequence: sequence.wrapping_add(9), ..refused });
+    network.run(ms(110), false);
+    assert_eq!(network.sender.poll_refused(), None, "it names no packet of ours");
+    network.receiver.as_mut().unwrap().refuse(0, &refused);
+    network.run(ms(110), false);
+    assert_eq!(network.sender.poll_refused(), Some(flows[1]));
+    network.sender.close(flows[1]);
+    let header = network.sender.send(network.now, flows[0], 17, PAYLOAD, &mut network.manager).unwrap();
+    assert!(header.sequence.wrapping_sub(sequence) < 1000, "the conversation has not begun anew");
+}
+
+#[test]
+fn a_closed_flow_leaves_nothing_to_be_taken_from_whoever_has_its_place_next() {
+    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+    network.receiver = None;
+    let other = network.open();
+    let closed = network.open();
+    network.sender.send(network.now, closed, 17, PAYLOAD, &mut network.manager);
+    network.sender.close(closed);
+    network.manager.close(network.now, closed);
+    let next = network.manager.open(network.now, Destination(1), || Cm::new(&Config::default(), Stream::from_seed(1)));
+    assert_eq!(next, closed);
+    network.manager.notify(network.now, next, Bytes::new(500));
+    network.run(ms(5000), false);
+    assert_eq!(network.manager.outstanding(next), Bytes::new(500));
+    assert_eq!(network.manager.outstanding(other), Bytes::ZERO);
+}
+
+#[test]
+fn a_host_that_may_stall_takes_short_silence_for_nothing() {
+    let silent_after = |patience: Duration| {
+        let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+        network.sender = Agent::patient(AgentConfig::default(), patience);
+        network.open();
+        network.run(ms(1000), true);
+        network.weather.loss = 1.0;
+        let rate = |network: &Network| network.manager.query(network.now, network.flows[0]).unwrap().rate;
+        let before = rate(&network);
+        (0..1000).find(|_| {
+            network.run(ms(1), true);
+            rate(&network) < before.scale(0.6)
+        })
+    };
+    assert!(silent_after(Duration::ZERO).unwrap() < 250);
+    assert!((600..800).contains(&silent_after(ms(600)).unwrap()));
+}
+
 fn window_after(span: Duration, weather: Weather) -> u64 {
     let mut network = Network::new(AgentConfig::default(), weather, 1);
     network.open();

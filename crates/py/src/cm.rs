@@ -113,6 +113,16 @@ impl CmClient {
         python.detach(|| self.client.send(flow, data)).map_err(refuse)
     }
 
+    fn listen(&self, python: Python<'_>, port: u16, on: bool) -> PyResult<()> {
+        python.detach(|| if on { self.client.listen(port) } else { self.client.unlisten(port) }).map_err(refuse)
+    }
+
+    fn hint(&self, python: Python<'_>, host: &str, weights: Vec<(u16, u32)>) -> PyResult<()> {
+        let peer = python.detach(|| (host, 0).to_socket_addrs().ok().and_then(|mut found| found.next()));
+        let peer = peer.ok_or_else(|| PyValueError::new_err(format!("{host} is no host that has an address")))?;
+        python.detach(|| self.client.hint(peer.ip(), &weights)).map_err(refuse)
+    }
+
     fn close(&self, flow: i32) -> PyResult<()> {
         self.client.close(id(flow)?).map_err(refuse)
     }

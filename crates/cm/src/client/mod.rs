@@ -26,6 +26,7 @@
 //! listens to the bell, the others to that thread.
 
 mod flows;
+mod receiving;
 mod state;
 mod wait;
 
@@ -41,7 +42,7 @@ use rampmeter_manager::{Share, Thresholds};
 use rampmeter_units::{Bytes, Duration};
 
 use self::flows::{Flow, Flows, Stage};
-use self::state::State;
+use self::state::{Answer, State};
 use crate::bell::Bell;
 use crate::data::Writer;
 use crate::error::Error;
@@ -254,21 +255,10 @@ impl Client {
     pub fn query(&self, flow: Id) -> Result<PathState, Error> {
         let mut state = self.lock()?;
         state.flows.open(flow.0)?;
-        let token = state.next_token;
-        state.next_token += 1;
-        state.questions.insert(token, None);
-        let until = now() + wait::SILENCE;
-        let mut state = self.say(state, flow.0, Command::Query { token })?;
-        loop {
-            if let Some(answer) = state.questions.get(&token).copied().flatten() {
-                state.questions.remove(&token);
-                return Ok(answer);
-            }
-            if let Err(error) = state.flows.open(flow.0) {
-                state.questions.remove(&token);
-                return Err(error);
-            }
-            state = self.wait_for_answer(state, until)?;
+        let answer = self.ask(state, flow.0, |token| Command::Query { token });
+        match answer? {
+            Answer::State(state) => Ok(state),
+            Answer::Done(_) => Err(Error::Gone), // a daemon that answers something else is none
         }
     }
 

@@ -10,6 +10,13 @@ use crate::message::{Command, Notice, PathState};
 use crate::ring::{Consumer, Producer, Record};
 use crate::spin::Spin;
 
+/// What the daemon answers to a question.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Answer {
+    State(PathState),
+    Done(Result<(), Error>),
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) commands: Producer,
@@ -19,7 +26,7 @@ pub(super) struct State {
     /// Events that nobody has asked for yet.
     pub(super) events: VecDeque<(u32, Event)>,
     /// Questions that wait for an answer.
-    pub(super) questions: HashMap<u64, Option<PathState>>,
+    pub(super) questions: HashMap<u64, Option<Answer>>,
     pub(super) next_token: u64,
     /// The daemon is gone.
     pub(super) gone: bool,
@@ -52,16 +59,21 @@ impl State {
             self.gone = true; // a daemon that writes nonsense is none
             return;
         };
-        if let Notice::State { token, state } = notice {
-            if let Some(answer) = self.questions.get_mut(&token) {
-                *answer = Some(state);
+        let answer = match notice {
+            Notice::State { token, state } => Some((token, Answer::State(state))),
+            Notice::Done { token, result } => Some((token, Answer::Done(result))),
+            _ => None,
+        };
+        if let Some((token, answer)) = answer {
+            if let Some(place) = self.questions.get_mut(&token) {
+                *place = Some(answer);
             }
             return;
         }
         // What is said of flows that were closed meanwhile is of no interest.
         let Ok(flow) = self.flows.get(id) else { return };
         match notice {
-            Notice::State { .. } => {}
+            Notice::State { .. } | Notice::Done { .. } => {}
             Notice::Opened { mtu, state } => (flow.stage, flow.mtu, flow.state) = (Stage::Open, mtu, state),
             Notice::Grant { bytes } => {
                 flow.wanted = flow.wanted.saturating_sub(1);

@@ -21,7 +21,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// A daemon that answers a question no sooner than this is as good as gone.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
-type Guard<'a> = MutexGuard<'a, State>;
+pub(super) type Guard<'a> = MutexGuard<'a, State>;
 
 impl Client {
     /// Says something to the daemon, and wakes it if it sleeps.
@@ -61,7 +61,7 @@ impl Client {
         state.has_listener = true;
         let (lookout, spell, start) = (state.notices.lookout(), state.spin.spell(), now());
         drop(state);
-        let interrupted = self.listen(&lookout, spell, until);
+        let interrupted = self.await_bell(&lookout, spell, until);
         let is_over = !lookout.sees_something() && self.is_over();
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.has_listener = false;
@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// Spins for a while, then sleeps; true if a signal ended that.
-    fn listen(&self, lookout: &Lookout, spell: Duration, until: Option<Time>) -> bool {
+    fn await_bell(&self, lookout: &Lookout, spell: Duration, until: Option<Time>) -> bool {
         let start = now();
         let until = until.unwrap_or(Time::MAX);
         loop {

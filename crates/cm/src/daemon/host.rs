@@ -4,37 +4,32 @@
 //! Grants go to other processes, so many are under way at once. Each therefore counts as sent in full when it is given,
 //! and when the answer comes what was not used is taken back. An answer that does not come within [`Limits::patience`]
 //! takes all of it back; a flow that leaves too many in a row unanswered is closed. So is one that is silent for long.
+//!
+//! What becomes of packets says their process (`cm_update`) or, for those that were left here (`buffered`), the
+//! receiver's Congestion Manager. Where nobody does, `silence` sees to it that nothing waits for ever.
+
+mod buffered;
+mod silence;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, LossKind};
-use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Scheduling, Share, Sharing, Thresholds, Timers};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_manager::{
+    Agent, AgentConfig, FlowId, Grouping, Manager, Scheduling, Share, Sharing, Thresholds, Timers,
+};
+use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rand::RngCore;
 
-use super::flow::{Flow, Held};
-use super::paths;
+use super::flow::{Fed, Flow, Held};
+use super::listeners::Listeners;
+use super::options::Limits;
+use super::paths::{self, destination, is_one_host};
+use super::protocol::{Carriage, Protocol};
 use crate::error::Error;
 use crate::limits;
 use crate::message::{Command, Feedback, Notice, PathState};
-
-/// What a daemon puts up with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// A grant is taken back after two round trips, and not before this.
-    pub patience: Duration,
-    /// Grants in a row that a flow may leave unanswered.
-    pub ignored: u32,
-    /// A flow that says nothing for so long, and has nothing under way, is closed.
-    pub silence: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { patience: Duration::from_millis(100), ignored: 8, silence: Duration::from_secs(600) }
-    }
-}
 
 /// What the daemon has to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,6 +38,10 @@ pub(crate) enum Action {
     Tell { client: u32, id: u32, notice: Notice },
     /// Send a datagram for a flow.
     Transmit { to: SocketAddr, data: Vec<u8> },
+    /// Send a message to another Congestion Manager.
+    Say { to: SocketAddr, message: Vec<u8>, ecn: Ecn },
+    /// Hand a datagram on to a program of this host.
+    Deliver { to: SocketAddr, data: Vec<u8> },
 }
 
 /// Why a client is no longer talked to: it did what no client of ours does.
@@ -51,6 +50,13 @@ pub(crate) struct Misuse;
 
 pub(crate) struct Host {
     manager: Manager<AnyController>,
+    agent: Agent<SocketAddr>,
+    carriage: Carriage,
+    listeners: Listeners,
+    /// First numbers of conversations come from it: nobody must foresee them.
+    random: Box<dyn RngCore + Send>,
+    /// What came in and was no message.
+    garbage: u64,
     factory: Factory,
     seeds: u64,
     limits: Limits,
@@ -64,9 +70,20 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(factory: Factory, scheduling: Scheduling, limits: Limits) -> Self {
+    pub(crate) fn new(
+        factory: Factory,
+        scheduling: Scheduling,
+        limits: Limits,
+        protocol: &Protocol,
+        random: Box<dyn RngCore + Send>,
+    ) -> Self {
         Self {
             manager: Manager::new(Sharing { grouping: Grouping::PerDestination, scheduling, ..Sharing::default() }),
+            agent: Agent::patient(AgentConfig::default(), limits.patience),
+            carriage: protocol.carriage,
+            listeners: Listeners::new(&protocol.deliver),
+            random,
+            garbage: 0,
             factory,
             seeds: 0,
             limits,
@@ -84,7 +101,7 @@ impl Host {
 
     /// When [`Host::advance`] wants to be called.
     pub(crate) fn deadline(&self) -> Time {
-        self.manager.deadline().min(self.timers.next())
+        self.manager.deadline().min(self.timers.next()).min(self.agent.deadline())
     }
 
     /// `client` opens a flow; packets to its destination carry up to `mtu` bytes.
@@ -110,6 +127,9 @@ impl Host {
             return Ok(());
         }
         let destination = destination(to.ip());
+        // Who may leave datagrams here is to know how large they may be.
+        let overhead = if to.port() == 0 { 0 } else { self.carriage.overhead(to.ip()) };
+        let mtu = mtu.saturating_sub(Bytes::new(overhead as u64));
         let random = Stream::from_seed(self.seeds);
         self.seeds += 1;
         let factory = &self.factory;
@@ -133,13 +153,17 @@ impl Host {
             wanted: 0,
             held: VecDeque::new(),
             ignored: 0,
+            fed: Fed::Undecided,
             outstanding: Bytes::ZERO,
+            unreported: None,
+            late: Bytes::ZERO,
+            by_agent: (0, 0),
             queue: VecDeque::new(),
             queued: 0,
             last_heard: now,
             silent: false,
         };
-        self.timers.arm(index as u32, flow.deadline(self.limits.silence));
+        self.timers.arm(index as u32, flow.deadline(self.limits.silence, Duration::MAX));
         self.flows[index] = Some(flow);
         let (mtu, state) = (self.manager.mtu(manager_id).min(mtu), paths::state(&self.manager, now, manager_id));
         self.tell(client, id, Notice::Opened { mtu: mtu.as_u64() as u32, state });
@@ -154,7 +178,7 @@ impl Host {
             flow.last_heard = now;
         }
         match command {
-            Command::Open { .. } => {}
+            Command::Open { .. } | Command::Listen { .. } | Command::Hint { .. } => {}
             Command::Close => self.end(now, index, None),
             Command::Request => self.request(now, index),
             Command::Notify { sent } => self.notify(now, index, sent),
@@ -176,6 +200,7 @@ impl Host {
 
     /// All flows of `client` end; nobody is left to be told.
     pub(crate) fn forget(&mut self, now: Time, client: u32) {
+        self.listeners.forget(client);
         for name in self.names.remove(&client).unwrap_or_default() {
             if let Some(index) = name.checked_sub(1) {
                 self.end(now, index as usize, None);
@@ -190,6 +215,10 @@ impl Host {
         }
         while let Some(index) = self.timers.due(now) {
             self.look_after(now, index as usize);
+        }
+        if self.agent.deadline() <= now {
+            self.agent.on_deadline(now, &mut self.manager);
+            self.speak();
         }
         while let Some(grant) = self.manager.grant(now) {
             self.pass_on(now, grant.flow, grant.bytes);
@@ -227,10 +256,8 @@ impl Host {
         if let Some(data) = flow.queue.pop_front() {
             let length = data.len() as u64;
             flow.queued -= length;
-            flow.outstanding += Bytes::new(length);
-            self.manager.notify(now, manager_id, Bytes::new(length));
-            self.actions.push_back(Action::Transmit { to: flow.to, data });
-            self.actions.push_back(Action::Tell { client, id, notice: Notice::Left { bytes: length as u32 } });
+            self.transmit(now, index, data);
+            self.tell(client, id, Notice::Left { bytes: length as u32 });
         } else if flow.wanted > 0 {
             flow.wanted -= 1;
             flow.outstanding += bytes;
@@ -259,18 +286,27 @@ impl Host {
         } else {
             self.manager.unsent(now, manager_id, counted.saturating_sub(sent));
         }
+        self.await_news(now, index);
     }
 
     fn update(&mut self, now: Time, index: usize, feedback: Feedback) {
+        self.feed_by_itself(now, index);
         let Some(flow) = &mut self.flows[index] else { return };
         // Nobody has received, or lost, more than was sent.
         let received = feedback.received.min(flow.outstanding);
         let lost = feedback.lost.min(flow.outstanding.saturating_sub(received));
         flow.outstanding = flow.outstanding.saturating_sub(received + lost);
-        let feedback = Feedback { received, lost, ..feedback };
+        let late = feedback.received.saturating_sub(received).min(flow.late);
+        flow.late = flow.late.saturating_sub(late);
+        if late > Bytes::ZERO {
+            self.manager.notify(now, flow.manager_id, late);
+        }
+        let feedback = Feedback { received: received + late, lost, ..feedback };
         paths::report(&mut self.manager, now, flow.manager_id, &feedback, flow.silent);
         let is_persistent = feedback.kind == Some(LossKind::Persistent);
-        flow.silent = is_persistent || (flow.silent && received == Bytes::ZERO);
+        flow.silent = is_persistent || (flow.silent && feedback.received == Bytes::ZERO);
+        flow.unreported = None;
+        self.await_news(now, index);
     }
 
     fn send(&mut self, now: Time, index: usize, data: Vec<u8>) {
@@ -284,7 +320,10 @@ impl Host {
         }
         flow.queued += length;
         flow.queue.push_back(data);
-        self.manager.request(now, flow.manager_id, false);
+        self.feed_by_agent(now, index);
+        if let Some(flow) = &self.flows[index] {
+            self.manager.request(now, flow.manager_id, false);
+        }
     }
 
     fn query(&mut self, now: Time, index: usize, token: u64) {
@@ -295,6 +334,8 @@ impl Host {
 
     /// Takes back grants that nobody answered, and ends flows that nobody cares for.
     fn look_after(&mut self, now: Time, index: usize) {
+        self.give_back(now, index);
+        let patience = self.patience(index);
         let Some(Some(flow)) = self.flows.get_mut(index) else { return };
         while let Some(held) = flow.held.front().copied().filter(|held| held.until <= now) {
             flow.held.pop_front();
@@ -312,12 +353,13 @@ impl Host {
         if flow.last_heard + self.limits.silence <= now {
             return self.end(now, index, Some(Error::Silent));
         }
-        let deadline = flow.deadline(self.limits.silence);
+        let deadline = flow.deadline(self.limits.silence, patience);
         self.timers.arm(index as u32, deadline.max(now + Duration::from_nanos(1)));
     }
 
     fn end(&mut self, now: Time, index: usize, why: Option<Error>) {
         let Some(flow) = self.flows.get_mut(index).and_then(Option::take) else { return };
+        self.agent.close(flow.manager_id);
         self.manager.close(now, flow.manager_id);
         if let Some(name) = self.names.get_mut(&flow.client).and_then(|names| names.get_mut(limits::place(flow.id))) {
             *name = 0;
@@ -340,20 +382,6 @@ impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Host").field("manager", &self.manager).field("flows", &self.flows).finish_non_exhaustive()
     }
-}
-
-/// Congestion is a matter of the host, whatever the port.
-fn destination(ip: IpAddr) -> Destination {
-    Destination(match ip {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped().into(),
-        IpAddr::V6(ip) => ip.into(),
-    })
-}
-
-/// The paper speaks of unicast only.
-fn is_one_host(ip: IpAddr) -> bool {
-    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-    !(ip.is_unspecified() || ip.is_multicast() || is_broadcast)
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! What flows get from the host's manager, in time that the tests make up.
 
+use std::net::IpAddr;
+
 use proptest::prelude::*;
 use rampmeter_control::Registry;
 use rampmeter_units::Rate;
+use rampmeter_wire::{CmHeader, CmKind, CmMessage, cm_decode, cm_encode};
 
 use super::*;
 
@@ -17,13 +20,23 @@ fn at(millis: u64) -> Time {
 
 fn host() -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
-    Host::new(factory, Scheduling::RoundRobin, Limits::default())
+    let random = Box::new(Stream::from_seed(1));
+    Host::new(factory, Scheduling::RoundRobin, Limits::default(), &Protocol::default(), random)
 }
+
+/// One that speaks to others.
+fn speaking() -> Host {
+    let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
+    let protocol = Protocol { carriage: Carriage::Udp(2961), address: None, deliver: vec![] };
+    Host::new(factory, Scheduling::RoundRobin, Limits::default(), &protocol, Box::new(Stream::from_seed(1)))
+}
+
+const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 2961);
 
 /// A flow of client 1 to `to`.
 fn open(host: &mut Host, now: Time, id: u32, to: &str) {
     host.open(now, 1, id, to.parse().unwrap(), Share::default(), MTU).unwrap();
-    assert!(matches!(notices(host)[..], [(_, Notice::Opened { mtu: 1472, .. })]));
+    assert!(matches!(notices(host)[..], [(_, Notice::Opened { mtu: 1472 | 1452, .. })]));
 }
 
 fn say(host: &mut Host, now: Time, id: u32, command: Command) {
@@ -33,7 +46,7 @@ fn say(host: &mut Host, now: Time, id: u32, command: Command) {
 fn notices(host: &mut Host) -> Vec<(u32, Notice)> {
     let told = |action| match action {
         Action::Tell { id, notice, .. } => Some((id, notice)),
-        Action::Transmit { .. } => None,
+        _ => None,
     };
     std::iter::from_fn(|| host.poll_action()).filter_map(told).collect()
 }
@@ -169,7 +182,54 @@ fn a_silent_flow_is_closed_and_one_that_waits_is_not() {
         say(&mut host, at(0), B, Command::Notify { sent: MTU });
     }
     host.advance(at(600_000));
-    assert_eq!(notices(&mut host), [(A, Notice::Over(Error::Silent))]);
+    let over = notices(&mut host).into_iter().filter(|(_, notice)| matches!(notice, Notice::Over(_)));
+    assert_eq!(over.collect::<Vec<_>>(), [(A, Notice::Over(Error::Silent))]);
+}
+
+fn share(host: &Host, now: Time) -> Rate {
+    host.manager().query(now, host.flows().next().unwrap().manager_id).unwrap().rate
+}
+
+#[test]
+fn what_nobody_reports_is_given_back_and_the_rate_ages() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    say(&mut host, at(0), A, Command::Notify { sent: MTU });
+    say(&mut host, at(20), A, arrived(1)); // the round trip is known now
+    ask(&mut host, at(20), A, 10);
+    for _ in grants(&mut host, at(20)) {
+        say(&mut host, at(20), A, Command::Notify { sent: MTU });
+    }
+    let before = share(&host, at(20));
+    host.advance(at(1019));
+    assert_eq!((outstanding(&host), share(&host, at(1019))), (MTU * 10, before), "not within a second");
+    host.advance(at(1020));
+    assert_eq!(outstanding(&host), Bytes::ZERO);
+    assert!(share(&host, at(1020)) <= before.scale(0.5));
+    assert!(share(&host, at(1100)) < before.scale(0.1));
+    // What is told of late still counts.
+    say(&mut host, at(1500), A, arrived(10));
+    assert_eq!(outstanding(&host), Bytes::ZERO);
+    assert!(share(&host, at(1500)) > before.scale(0.1));
+    say(&mut host, at(1500), A, arrived(1000));
+    assert_eq!(outstanding(&host), Bytes::ZERO, "nobody is believed twice");
+}
+
+#[test]
+fn news_of_a_sibling_keep_the_rate_of_a_flow_that_reports_nothing() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    open(&mut host, at(0), B, "192.0.2.1:0");
+    for now in 0..4000 {
+        say(&mut host, at(now), A, Command::Notify { sent: Bytes::new(100) });
+        if now % 2 == 0 {
+            say(&mut host, at(now), B, Command::Notify { sent: MTU });
+            say(&mut host, at(now), B, arrived(1));
+        }
+        host.advance(at(now));
+        assert!(outstanding(&host) < Bytes::new(110_000), "at {now}");
+    }
+    assert!(share(&host, at(4000)) > Rate::from_bps(5_000_000), "{}", share(&host, at(4000)));
 }
 
 #[test]
@@ -226,13 +286,61 @@ fn places_are_not_taken_twice_and_not_everything_is_a_destination() {
     }
 }
 
+/// What `host` has for others to hear, and how many datagrams it hands on.
+fn said(host: &mut Host) -> (Vec<(Vec<u8>, Ecn)>, usize) {
+    let (mut messages, mut delivered) = (Vec::new(), 0);
+    while let Some(action) = host.poll_action() {
+        match action {
+            Action::Say { message, ecn, .. } => messages.push((message, ecn)),
+            Action::Deliver { .. } => delivered += 1,
+            _ => {}
+        }
+    }
+    (messages, delivered)
+}
+
+#[test]
+fn data_leaves_with_ect_and_a_mark_comes_back_and_halves_the_window() {
+    let far = SocketAddr::from(([192, 0, 2, 9], 2961));
+    let (mut sender, mut receiver) = (speaking(), speaking());
+    receiver.listen(1, 5000, true).unwrap();
+    open(&mut sender, at(0), A, "192.0.2.9:5000");
+    let (mut under_way, mut delivered, mut windows) = (Vec::<(bool, Vec<u8>, Ecn)>::new(), 0, Vec::new());
+    for now in 0..600 {
+        for (there, message, ecn) in std::mem::take(&mut under_way) {
+            let (host, from, to) = if there { (&mut receiver, PEER, far) } else { (&mut sender, far, PEER) };
+            let ecn = if ecn == Ecn::Ect0 && now == 500 { Ecn::Ce } else { ecn };
+            host.receive(at(now), from, to.ip(), ecn, &message);
+        }
+        sender.command(at(now), 1, A, Command::Send { length: 1000 }, vec![0; 1000]);
+        for (host, there) in [(&mut sender, true), (&mut receiver, false)] {
+            host.advance(at(now));
+            let (messages, handed_on) = said(host);
+            delivered += handed_on;
+            for (message, ecn) in messages {
+                let is_data =
+                    matches!(cm_decode(&message), Ok((CmMessage::Header(header), _)) if header.kind == CmKind::Data);
+                assert_eq!(ecn == Ecn::Ect0, is_data);
+                under_way.push((there, message, ecn));
+            }
+        }
+        windows.push(sender.manager().query(at(now), sender.flows().next().unwrap().manager_id).unwrap().window);
+    }
+    assert!(delivered > 400, "{delivered} of 600");
+    assert!(windows[520] * 3 < windows[499] * 2, "{} and {}", windows[520], windows[499]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever processes say in whatever order, nothing panics, and what is outstanding is what flows account for.
     #[test]
-    fn any_order_of_commands(steps in prop::collection::vec((0..10_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200)) {
-        let mut host = host();
+    fn any_order_of_commands(
+        speaks: bool,
+        steps in prop::collection::vec((0..12_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200),
+    ) {
+        let mut host = if speaks { speaking() } else { host() };
+        let mut said: Vec<Vec<u8>> = Vec::new();
         let mut now = at(0);
         for (what, client, flow, amount, wait) in steps {
             now += Duration::from_micros(wait * wait);
@@ -253,20 +361,39 @@ proptest! {
                     Command::Update(Feedback { lost, kind: Some(kind), ..Feedback::default() })
                 }
                 7 => Command::Send { length: amount as u32 },
+                9 | 10 if !said.is_empty() => {
+                    // Others answer what they like: what they heard, or nearly that.
+                    let mut bytes = said[amount as usize % said.len()].clone();
+                    host.receive(now, PEER, [192, 0, 2, 9].into(), Ecn::Ce, &bytes);
+                    if let Ok((CmMessage::Header(header), _)) = cm_decode(&bytes) {
+                        let kind = [CmKind::SynAck, CmKind::Reset, CmKind::Probe][client as usize];
+                        let protocol = flow as u8 * 17;
+                        bytes.clear();
+                        cm_encode(&CmMessage::Header(CmHeader { kind, protocol, ..header }), &mut bytes);
+                        host.receive(now, PEER, [192, 0, 2, 9].into(), Ecn::Ce, &bytes);
+                    }
+                    continue;
+                }
                 8 => Command::Share(Share { weight: amount as f64 + 0.5, class: Some((flow, 1.0)), curve: None }),
                 _ => Command::Query { token: amount },
             };
             host.command(now, client, id, command, vec![0; amount as usize]);
             if amount % 2 == 0 {
                 host.advance(now);
-                while host.poll_action().is_some() {}
+                while let Some(action) = host.poll_action() {
+                    if let Action::Say { message, .. } = action {
+                        said.push(message);
+                    }
+                }
             }
         }
         let mut by_destination = std::collections::BTreeMap::new();
         for flow in host.flows() {
             let counted = host.manager().query(now, flow.manager_id).unwrap().outstanding;
             let sum = by_destination.entry(flow.destination).or_insert((Bytes::ZERO, counted));
-            sum.0 += flow.outstanding;
+            let own = host.manager().outstanding(flow.manager_id);
+            sum.0 += own;
+            prop_assert!(flow.outstanding <= own && (flow.fed == Fed::ByAgent || flow.outstanding == own));
         }
         for (flows, macroflow) in by_destination.into_values() {
             prop_assert_eq!(flows, macroflow);

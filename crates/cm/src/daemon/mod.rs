@@ -2,15 +2,21 @@
 //!
 //! ```text
 //! loop { commands of all clients ──► host ──► grants and news into rings, bells;  nothing came? spin, then sleep }
+//!        messages of other daemons ──►    ──► messages to them, datagrams
 //! ```
 //!
 //! While clients are busy nobody sleeps and no system call is made for a grant. In silence the daemon sleeps until a
 //! bell rings, somebody connects or dies, or the manager's next deadline comes.
 
+mod carrier;
 mod flow;
 mod host;
+mod inner;
+mod listeners;
+mod options;
 mod output;
 mod paths;
+mod protocol;
 mod session;
 mod status;
 
@@ -24,23 +30,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use rampmeter_control::Registry;
-use rampmeter_control::registry::RegistryError;
-use rampmeter_manager::Scheduling;
 use rampmeter_units::{Duration, Time};
-use thiserror::Error as ThisError;
+use rand::TryRngCore;
+use rand::rngs::OsRng;
 
-pub use self::host::Limits;
+use self::carrier::Carrier;
 use self::host::{Action, Host};
+pub use self::options::{DaemonError, Limits, Options};
 use self::output::Output;
+pub use self::protocol::{Carriage, DEFAULT_PORT, Protocol};
 use self::session::Session;
-pub use self::status::{MacroflowStatus, Status, status};
+pub use self::status::{MacroflowStatus, PeerStatus, Status, status};
 use crate::error::Error;
 use crate::limits::MOST_CLIENTS;
 use crate::meeting::{Peer, Wish, answer, hear};
+use crate::place;
 use crate::spin::{Spin, look_away};
 use crate::time::{now, sleep};
-use crate::{default_socket, place};
 
 /// The longest spell of spinning.
 const SPIN: Duration = Duration::from_micros(50);
@@ -50,64 +56,6 @@ const LATE: Duration = Duration::from_micros(15);
 const GLANCE: Duration = Duration::from_micros(500);
 /// How often a sleeper looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(100);
-
-/// What a daemon is to be like.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where it listens.
-    pub socket: PathBuf,
-    /// The controller of each macroflow, by name.
-    pub controller: String,
-    /// That controller's settings.
-    pub settings: toml::Table,
-    /// Where names of controllers come from.
-    pub registry: Registry,
-    /// How the flows of a macroflow share it.
-    pub scheduling: Scheduling,
-    /// What it puts up with.
-    pub limits: Limits,
-    /// Serve processes of all users, not only of its own and root.
-    pub public: bool,
-    /// Raised from outside to end it.
-    pub stop: Arc<AtomicBool>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            socket: default_socket(),
-            controller: "cm".into(),
-            settings: toml::Table::new(),
-            registry: Registry::default(),
-            scheduling: Scheduling::RoundRobin,
-            limits: Limits::default(),
-            public: false,
-            stop: Arc::default(),
-        }
-    }
-}
-
-/// Why a daemon could not start or go on.
-#[derive(Debug, ThisError)]
-pub enum DaemonError {
-    /// The controller can't be made.
-    #[error(transparent)]
-    Controller(#[from] RegistryError),
-    /// Another one listens there.
-    #[error("a congestion manager already listens at {0}; stop it, or choose another place with --socket")]
-    Running(PathBuf),
-    /// It can't listen there.
-    #[error("can't listen at {path}: {error}; choose another place with --socket or RAMPMETER_CM_SOCKET")]
-    Listen {
-        /// Where.
-        path: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
-    /// The system refused something.
-    #[error("the system refused what a congestion manager needs: {0}")]
-    System(#[from] io::Error),
-}
 
 /// The Congestion Manager of a host.
 #[derive(Debug)]
@@ -125,11 +73,15 @@ pub struct Daemon {
     next_number: u32,
     host: Host,
     output: Output,
+    carrier: Carrier,
     spin: Spin,
     stop: Arc<AtomicBool>,
 }
 
 const LISTENER: u64 = u64::MAX;
+
+/// The first of the sockets that messages come through; no client's files have such numbers.
+const CARRIER: u64 = u64::MAX - 16;
 
 /// How long somebody may be connected without saying what for.
 const HESITATION: Duration = Duration::from_secs(5);
@@ -145,13 +97,22 @@ impl Daemon {
     /// Listens; clients are served by [`Daemon::run`].
     pub fn bind(options: Options) -> Result<Self, DaemonError> {
         let factory = options.registry.factory(&options.controller, &options.settings)?;
+        let Protocol { carriage, address, .. } = options.protocol;
         let path = options.socket;
         let listener = place::listen(&path, options.public).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => DaemonError::Running(path.clone()),
             _ => DaemonError::Listen { path: path.clone(), error },
         })?;
+        let carrier = Carrier::new(carriage, address).map_err(|error| {
+            let _ = std::fs::remove_file(&path);
+            DaemonError::Speak { carriage, address, error }
+        })?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io::Error::from)?;
         epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).map_err(io::Error::from)?;
+        for (file, number) in carrier.files().zip(CARRIER..) {
+            epoll.add(file, EpollEvent::new(EpollFlags::EPOLLIN, number)).map_err(io::Error::from)?;
+        }
+        let random = Box::new(OsRng.unwrap_err());
         Ok(Self {
             controller: options.controller,
             public: options.public,
@@ -162,8 +123,9 @@ impl Daemon {
             newcomers: BTreeMap::new(),
             sessions: Vec::new(),
             next_number: 0,
-            host: Host::new(factory, options.scheduling, options.limits),
-            output: Output::default(),
+            host: Host::new(factory, options.scheduling, options.limits, &options.protocol, random),
+            output: Output::new(address),
+            carrier,
             spin: Spin::new(SPIN),
             stop: options.stop,
         })
@@ -208,7 +170,12 @@ impl Daemon {
         while let Some(action) = self.host.poll_action() {
             busy = true;
             match action {
-                Action::Transmit { to, data } => self.output.send(to, &data),
+                Action::Transmit { to, data } | Action::Deliver { to, data } => self.output.send(to, &data),
+                Action::Say { to, message, ecn } => {
+                    if !self.carrier.send(to, &message, ecn) {
+                        self.host.unreachable(now, to);
+                    }
+                }
                 Action::Tell { client, id, notice } => {
                     let session = self.sessions.binary_search_by_key(&client, |session| session.number);
                     let Ok(index) = session else { continue };
@@ -275,12 +242,24 @@ impl Daemon {
         for event in &ready[..count] {
             match event.data() {
                 LISTENER => self.welcome(),
+                number if number >= CARRIER => self.listen((number - CARRIER) as usize, event.events()),
                 data => self.hear_of(data as u32, data >> 32),
             }
         }
         let time = now();
         self.newcomers.retain(|_, newcomer| time.since(newcomer.since) < HESITATION);
         Ok(())
+    }
+
+    /// Other daemons have said something, or their systems that there are none.
+    fn listen(&mut self, socket: usize, events: EpollFlags) {
+        let (host, time) = (&mut self.host, now());
+        if events.contains(EpollFlags::EPOLLERR) {
+            self.carrier.complaints(socket, |peer| host.unreachable(time, peer));
+        }
+        self.carrier.receive(socket, |arrival| {
+            host.receive(now(), arrival.from, arrival.to, arrival.ecn, arrival.bytes);
+        });
     }
 
     /// Lets in whoever waits.

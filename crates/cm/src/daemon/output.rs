@@ -1,5 +1,5 @@
-//! The daemon's hands on the network: it sends what flows left with it (`cm_send`), and asks the kernel how large a
-//! packet may be. The only place of the daemon that touches the wire.
+//! Datagrams of the daemon's: it sends what flows left with it (`cm_send`) and hands on what came for programs of this host;
+//! and it asks the kernel how large a packet may be.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -21,6 +21,8 @@ const LEAST: usize = 576;
 /// Sends datagrams.
 #[derive(Debug, Default)]
 pub(super) struct Output {
+    /// The address of ours that they come from; the kernel's choice if there is none.
+    address: Option<IpAddr>,
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
     /// Datagrams that the kernel refused; like those that get lost on the way, but known.
@@ -28,6 +30,11 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Sends from `address`.
+    pub(super) fn new(address: Option<IpAddr>) -> Self {
+        Self { address, ..Self::default() }
+    }
+
     /// Sends a datagram. One that the kernel does not take is lost, as it could be anywhere on the way.
     pub(super) fn send(&mut self, to: SocketAddr, data: &[u8]) {
         if self.socket(to.is_ipv4()).and_then(|socket| socket.send_to(data, to)).is_err() {
@@ -42,7 +49,8 @@ impl Output {
             (&mut self.v6, (Ipv6Addr::UNSPECIFIED, 0).into())
         };
         if place.is_none() {
-            let socket = UdpSocket::bind(any)?;
+            let own = self.address.filter(|address| address.is_ipv4() == v4);
+            let socket = UdpSocket::bind(own.map_or(any, |own| (own, 0).into()))?;
             socket.set_nonblocking(true)?;
             *place = Some(socket);
         }

@@ -1,7 +1,10 @@
-//! What the daemon tells its manager of a path: how it begins, and what applications say became of their packets.
+//! What the daemon tells its manager of a path: where it goes, how it begins, and what applications say became of their
+//! packets.
+
+use std::net::IpAddr;
 
 use rampmeter_control::{AnyController, LossKind};
-use rampmeter_manager::{FlowId, Manager, Report};
+use rampmeter_manager::{Destination, FlowId, Manager, Report};
 use rampmeter_units::{Bytes, Time};
 
 use crate::message::{Feedback, PathState};
@@ -24,4 +27,18 @@ pub(super) fn state(manager: &Manager<AnyController>, now: Time, flow: FlowId) -
     manager
         .query(now, flow)
         .map_or_else(PathState::default, |status| PathState { rate: status.share, srtt: status.smoothed_rtt })
+}
+
+/// Congestion is a matter of the host, whatever the port.
+pub(super) fn destination(ip: IpAddr) -> Destination {
+    Destination(match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().into(),
+        IpAddr::V6(ip) => ip.into(),
+    })
+}
+
+/// The paper speaks of unicast only.
+pub(super) fn is_one_host(ip: IpAddr) -> bool {
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    !(ip.is_unspecified() || ip.is_multicast() || is_broadcast)
 }

@@ -109,6 +109,14 @@ impl Session {
                     let data = self.data.read(length as usize)?;
                     host.command(now, self.number, id, command, data);
                 }
+                Command::Listen { token, port, on } => {
+                    let result = host.listen(self.number, port, on);
+                    self.tell(id, Notice::Done { token, result })?;
+                }
+                Command::Hint { token, peer, port, weight } => {
+                    let result = host.hint(self.number, peer, port, weight);
+                    self.tell(id, Notice::Done { token, result })?;
+                }
                 _ => host.command(now, self.number, id, command, Vec::new()),
             }
         }
@@ -165,12 +173,15 @@ mod tests {
     use rampmeter_manager::Scheduling;
 
     use super::*;
-    use crate::daemon::host::{Action, Limits};
+    use crate::daemon::host::Action;
+    use crate::daemon::options::Limits;
+    use crate::daemon::protocol::Protocol;
     use crate::layout::{DATA_TAIL, SLOT};
 
     fn hosted() -> (Host, Session, Memory) {
         let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
-        let host = Host::new(factory, Scheduling::RoundRobin, Limits::default());
+        let random = Box::new(rampmeter_units::Stream::from_seed(1));
+        let host = Host::new(factory, Scheduling::RoundRobin, Limits::default(), &Protocol::default(), random);
         let (socket, _) = UnixStream::pair().unwrap();
         let (session, files) = Session::new(3, Peer { pid: 1, uid: 0 }, socket).unwrap();
         (host, session, Memory::open(&files.memory, WORDS).unwrap())
@@ -179,7 +190,7 @@ mod tests {
     /// Plausible or not: the first word of a record decides how far it gets.
     fn record() -> impl Strategy<Value = [u64; SLOT]> {
         let word = prop_oneof![0..4_u64, 1000..2000_u64, any::<u64>(), any::<f64>().prop_map(f64::to_bits)];
-        (0..11_u64, 0..4_u64, any::<[u64; 3]>(), prop::array::uniform7(word)).prop_map(|(kind, id, wild, words)| {
+        (0..13_u64, 0..4_u64, any::<[u64; 3]>(), prop::array::uniform7(word)).prop_map(|(kind, id, wild, words)| {
             let mut record = [0; SLOT];
             record[1..].copy_from_slice(&words);
             record[0] = if wild[0] % 16 == 0 { wild[1] } else { (8192 + id) << 32 | kind };

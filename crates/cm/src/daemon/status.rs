@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rampmeter_manager::Destination;
+use rampmeter_manager::{Destination, Presence};
 use rampmeter_units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,29 @@ pub struct Status {
     pub processes: Vec<i32>,
     /// The paths in use.
     pub macroflows: Vec<MacroflowStatus>,
+    /// The hosts that datagrams left with it go to.
+    pub peers: Vec<PeerStatus>,
+    /// How many other daemons send to this one.
+    pub senders: usize,
+    /// How much came in that was no message.
+    pub garbage: u64,
+}
+
+/// A host, as far as its congestion manager is concerned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Where that is spoken to.
+    pub address: SocketAddr,
+    /// Whether it has one; nothing while that is not known.
+    pub present: Option<bool>,
+    /// The last round trip of a probe or of the handshake.
+    pub rtt_s: Option<f64>,
+    /// Probes that were sent.
+    pub probes: u64,
+    /// Responses to them.
+    pub responses: u64,
+    /// Flows that are open to it.
+    pub flows: usize,
 }
 
 /// All flows to one destination.
@@ -70,6 +93,23 @@ pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap
         controller: controller.to_owned(),
         processes: pids.values().copied().collect::<BTreeSet<_>>().into_iter().collect(),
         macroflows: by_destination.into_iter().filter_map(describe).collect(),
+        peers: host.peers().map(|peer| of_peer(&peer)).collect(),
+        senders: host.senders(),
+        garbage: host.garbage(),
+    }
+}
+
+fn of_peer(peer: &rampmeter_manager::PeerStatus<SocketAddr>) -> PeerStatus {
+    PeerStatus {
+        address: peer.address,
+        present: match peer.presence {
+            Presence::Unknown => None,
+            presence => Some(presence == Presence::Present),
+        },
+        rtt_s: peer.rtt.map(rampmeter_units::Duration::as_secs_f64),
+        probes: peer.probes,
+        responses: peer.responses,
+        flows: peer.flows,
     }
 }
 

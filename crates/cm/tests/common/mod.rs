@@ -1,11 +1,15 @@
 //! A daemon in this process, in a folder of its own.
 
+#![allow(dead_code, reason = "each file of tests takes what it needs")]
+
+pub(crate) mod relay;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use rampmeter_cm::daemon::{Daemon, Limits, Options};
+use rampmeter_cm::daemon::{Daemon, Limits, Options, Protocol};
 use rampmeter_cm::{Client, Event, Feedback, Id};
 use rampmeter_units::{Bytes, Duration};
 
@@ -24,9 +28,18 @@ impl Running {
     }
 
     pub(crate) fn with(limits: Limits) -> Self {
+        Self::of(|path, stop| options(path, limits, stop))
+    }
+
+    /// One that speaks to others, with the paper's controller.
+    pub(crate) fn speaking(protocol: &Protocol) -> Self {
+        Self::of(|path, stop| speaking(path, protocol, stop))
+    }
+
+    fn of(options: impl Fn(&Path, &Arc<AtomicBool>) -> Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut running = Self { folder, stop: Arc::default(), thread: None };
-        running.start(limits);
+        running.begin(options);
         running
     }
 
@@ -35,8 +48,16 @@ impl Running {
     }
 
     pub(crate) fn start(&mut self, limits: Limits) {
+        self.begin(|path, stop| options(path, limits, stop));
+    }
+
+    pub(crate) fn start_speaking(&mut self, protocol: &Protocol) {
+        self.begin(|path, stop| speaking(path, protocol, stop));
+    }
+
+    fn begin(&mut self, options: impl Fn(&Path, &Arc<AtomicBool>) -> Options) {
         self.stop = Arc::default();
-        let mut daemon = Daemon::bind(options(&self.path(), limits, &self.stop)).unwrap();
+        let mut daemon = Daemon::bind(options(&self.path(), &self.stop)).unwrap();
         self.thread = Some(std::thread::spawn(move || daemon.run().unwrap()));
     }
 
@@ -69,6 +90,11 @@ pub(crate) fn options(path: &Path, limits: Limits, stop: &Arc<AtomicBool>) -> Op
         stop: Arc::clone(stop),
         ..Options::default()
     }
+}
+
+pub(crate) fn speaking(path: &Path, protocol: &Protocol, stop: &Arc<AtomicBool>) -> Options {
+    let (socket, stop) = (path.to_owned(), Arc::clone(stop));
+    Options { socket, stop, protocol: protocol.clone(), ..Options::default() }
 }
 
 /// The next grant of any flow.

@@ -19,8 +19,10 @@
 
 mod prober;
 mod probes;
+mod refusal;
 mod reordering;
 mod responder;
+mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -33,11 +35,15 @@ use rand::RngCore;
 use self::prober::{Due, Prober, State};
 use self::probes::{Fate, Name};
 use self::responder::{Responder, Verdict};
+pub use self::status::{PeerStatus, Presence};
 use crate::manager::{FlowId, Manager};
 use crate::{Report, Timers};
 
-/// Senders that a host answers at most; one more takes the place of the one not heard of for longest.
+/// Senders that a host answers at most; one more takes the place of one not heard of for long.
 const MOST_RESPONDERS: usize = 10_000;
+
+/// How many are looked at to find that one.
+const FEW: usize = 16;
 
 /// Hosts that are remembered as receivers at most, beyond those that flows are open to.
 const MOST_PEERS: usize = 10_000;
@@ -94,7 +100,10 @@ pub struct Agent<A> {
     /// Hosts that send to us.
     responders: BTreeMap<A, Responder>,
     waiting: VecDeque<(A, CmMessage)>,
+    /// Flows that their receivers don't take with a header.
+    refused: Vec<FlowId>,
     timers: Timers,
+    least_patience: Duration,
 }
 
 impl<A: Copy + Ord + Debug> Agent<A> {
@@ -108,8 +117,16 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             next_name: 0,
             responders: BTreeMap::new(),
             waiting: VecDeque::new(),
+            refused: Vec::new(),
             timers: Timers::default(),
+            least_patience: Duration::ZERO,
         }
+    }
+
+    /// An agent on a host that may stall: no shorter silence than `patience` means anything, and probes are no closer than
+    /// a fiftieth of it.
+    pub fn patient(config: AgentConfig, patience: Duration) -> Self {
+        Self { least_patience: patience, ..Self::new(config) }
     }
 
     /// `flow`, which `manager` has opened, sends packets of up to `packet` bytes to `peer` and has no feedback of its own.
@@ -144,7 +161,9 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if let Some(index) = self.by_address.get(&address) {
             return *index;
         }
-        let fresh = Peer { address, prober: Prober::new(random.next_u64()), members: Vec::new() };
+        let mut prober = Prober::new(random.next_u64());
+        prober.least_patience = self.least_patience;
+        let fresh = Peer { address, prober, members: Vec::new() };
         let full = self.peers.len() >= MOST_PEERS;
         let idle = if full { self.peers.iter().position(|peer| peer.members.is_empty()) } else { None };
         let index = idle.unwrap_or(self.peers.len());
@@ -160,7 +179,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// The flow ends.
     pub fn close(&mut self, flow: FlowId) {
         let Some(member) = self.members.get_mut(flow.index()).and_then(Option::take) else { return };
-        self.peers[member.peer as usize].members.retain(|other| *other != flow);
+        let peer = &mut self.peers[member.peer as usize];
+        peer.members.retain(|other| *other != flow);
+        // Its place may soon be another's, from which nothing is to be taken back.
+        peer.prober.bare.retain(|(name, _)| *name != member.name);
+        self.refused.retain(|refused| *refused != flow);
     }
 
     /// The flow's name on the wire.
@@ -202,6 +225,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                 CmKind::Data | CmKind::Probe => return self.on_packet(now, from, header, payload, ecn),
                 CmKind::Syn => self.on_syn(now, from, header.sequence),
                 CmKind::SynAck => self.on_syn_ack(now, from, header.sequence, manager),
+                CmKind::Reset if header.protocol != 0 => self.on_refusal(from, header),
                 CmKind::Reset => self.on_reset(now, from, header.sequence, manager),
             },
             CmMessage::Response(response) => self.on_response(now, from, response, manager),
@@ -232,7 +256,9 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     fn on_syn(&mut self, now: Time, from: A, first: u32) {
         if self.responders.len() >= MOST_RESPONDERS && !self.responders.contains_key(&from) {
-            let oldest = self.responders.iter().min_by_key(|(_, responder)| responder.heard).map(|(from, _)| *from);
+            // Of a few only: who forges many of these must not have us look through all of them each time.
+            let few = self.responders.range(from..).chain(&self.responders).take(FEW);
+            let oldest = few.min_by_key(|(_, responder)| responder.heard).map(|(from, _)| *from);
             oldest.map(|oldest| self.responders.remove(&oldest));
         }
         let responder =

@@ -81,6 +81,10 @@ pub(crate) struct Prober {
     bare_since: Time,
     /// What an open receiver's round trip was last measured to be.
     pub(crate) rtt: Option<Duration>,
+    /// Probes sent, and responses to them.
+    pub(crate) tally: (u64, u64),
+    /// Silence means nothing before.
+    pub(crate) least_patience: Duration,
 }
 
 impl Prober {
@@ -100,6 +104,8 @@ impl Prober {
             bare: Vec::new(),
             bare_since: Time::ZERO,
             rtt: None,
+            tally: (0, 0),
+            least_patience: Duration::ZERO,
         }
     }
 
@@ -107,8 +113,8 @@ impl Prober {
     pub(crate) fn begin_anew(&mut self) -> Probes {
         // Any bijection does: its high half is all that is shown of the secret, and only to the receiver.
         let fresh = Self::new(self.secret.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
-        let rtt = self.rtt;
-        let old = std::mem::replace(self, Self { rtt, ..fresh });
+        let (rtt, tally, least_patience) = (self.rtt, self.tally, self.least_patience);
+        let old = std::mem::replace(self, Self { rtt, tally, least_patience, ..fresh });
         old.probes
     }
 
@@ -160,12 +166,14 @@ impl Prober {
     /// A response has come.
     pub(crate) fn heard(&mut self, now: Time) {
         (self.heard_at, self.unanswered, self.silent) = (now, 0, false);
+        self.tally.1 += 1;
     }
 
     /// A probe leaves.
     pub(crate) fn probed(&mut self, now: Time) {
         self.probed_at = now;
         self.unanswered += 1;
+        self.tally.0 += 1;
     }
 
     /// When something is due, where the path has this smoothed round trip and retransmission timeout.
@@ -186,10 +194,10 @@ impl Prober {
 
     fn next_probe(&self, smoothed: Duration, timeout: Duration) -> Time {
         if self.probes.has_news() {
-            self.probed_at + smoothed / 2 // section 4.2.1
+            self.probed_at + (smoothed / 2).max(self.least_patience / 50) // section 4.2.1
         } else if self.probes.is_waiting() {
             // Nothing more is sent, and yet something is unanswered: asked again, ever more seldom.
-            self.probed_at + timeout * (1 << self.unanswered.min(6))
+            self.probed_at + timeout.max(self.least_patience / 2) * (1 << self.unanswered.min(6))
         } else {
             Time::MAX
         }
@@ -199,7 +207,7 @@ impl Prober {
     fn next_silence(&self, smoothed: Duration, timeout: Duration) -> Time {
         let since = self.probes.unanswered_since().filter(|_| !self.silent);
         let patience = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed / 2);
-        since.map_or(Time::MAX, |since| since + patience)
+        since.map_or(Time::MAX, |since| since + patience.max(self.least_patience))
     }
 
     /// What is due at `now`.

@@ -7,13 +7,18 @@
 //! hints           which shares the flows should have: said with three responses, as none of them is acknowledged
 //! ```
 //!
+//! Anybody can send in another's name, so nothing is said that its sender has not paid for with as many bytes; hints,
+//! which are longer than what they go with, wait until it has.
+//!
 //! A sender that comes back after a crash begins with another sequence number. It is believed once packets of that sequence
 //! come, not when somebody says so in its name.
 
 use std::collections::BTreeMap;
 
 use rampmeter_units::Time;
-use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response};
+use rampmeter_wire::{
+    CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_encoded_len,
+};
 
 /// How much later a packet must be for one to be missing.
 const LATER: u32 = 3;
@@ -26,6 +31,9 @@ const FAR: u32 = 1 << 16;
 
 /// Responses that hints go with.
 const HINTED: u8 = 3;
+
+/// Bytes of a probe, and of the shortest response.
+const RESPONSE_BYTES: usize = 16;
 
 /// Payload that is at least in a data packet: a transport header. No answer is longer than such a packet.
 const LEAST_PAYLOAD: usize = 8;
@@ -57,6 +65,8 @@ pub(crate) struct Responder {
     missed: bool,
     hints: Vec<Count>,
     hints_left: u8,
+    /// Bytes that its sender has sent beyond what it was told.
+    paid: usize,
     /// Packets are numbered; without, nothing is missed.
     sequenced: bool,
     /// When a packet of it last came.
@@ -77,6 +87,7 @@ impl Responder {
             missed: false,
             hints: Vec::new(),
             hints_left: 0,
+            paid: 0,
             sequenced,
             heard: now,
         }
@@ -113,16 +124,14 @@ impl Responder {
         if payload < LEAST_PAYLOAD {
             return Verdict::Ignore;
         }
-        if self.sequenced {
-            if !self.accepts(now, header.sequence, self.highest) {
-                return Verdict::Reset;
-            }
-            if self.misses(header.sequence) {
-                self.speak_up(true, out);
-            }
+        if self.sequenced && !self.accepts(now, header.sequence, self.highest) {
+            return Verdict::Reset;
         }
-        if marked && !self.marked {
-            self.speak_up(false, out);
+        self.paid += UDP_BYTES + CM_HEADER_BYTES + payload;
+        let missed = self.sequenced && self.misses(header.sequence);
+        let marked = marked && !self.marked;
+        if missed || marked {
+            self.speak_up(marked, missed, out);
         }
         if self.counts.len() < MOST_FLOWS || self.counts.contains_key(&header.flow) {
             let count = self.counts.entry(header.flow).or_default();
@@ -153,14 +162,25 @@ impl Responder {
         missing || ahead > 64
     }
 
-    /// Says at once that packets are `missing`, or else marked; with the next response again.
-    fn speak_up(&mut self, missing: bool, out: &mut impl FnMut(CmMessage)) {
-        let (marked, missed) = (!missing, missing);
+    /// Says at once that packets are marked or missing; with the next response again.
+    fn speak_up(&mut self, marked: bool, missed: bool, out: &mut impl FnMut(CmMessage)) {
         self.marked |= marked;
         self.missed |= missed;
         let (this_probe, last_probe) = (self.last_probe, self.last_probe);
         let word = Response { this_probe, last_probe, marked, missed, flows: 0, counts: Vec::new() };
-        out(CmMessage::Response(Box::new(word)));
+        self.tell(CmMessage::Response(Box::new(word)), out);
+    }
+
+    fn tell(&mut self, message: CmMessage, out: &mut impl FnMut(CmMessage)) {
+        self.paid = self.paid.saturating_sub(price(&message));
+        out(message);
+    }
+
+    /// Whether its sender has paid for this. If so, it is charged for it.
+    pub(crate) fn charge(&mut self, message: &CmMessage) -> bool {
+        let left = self.paid.checked_sub(price(message));
+        self.paid = left.unwrap_or(self.paid);
+        left.is_some()
     }
 
     /// A probe. Responses are put into `out`.
@@ -174,22 +194,21 @@ impl Responder {
         }
         let (this_probe, last_probe) = (probe, self.last_probe);
         let (marked, missed) = (std::mem::take(&mut self.marked), std::mem::take(&mut self.missed));
+        self.paid += UDP_BYTES + RESPONSE_BYTES;
         let counts: Vec<Count> = self.counts.iter().map(|(&flow, &count)| Count { flow, count }).collect();
         let flows = counts.len() as u16;
-        let mut respond = |counts: &[Count]| {
-            let counts = counts.to_vec();
-            out(CmMessage::Response(Box::new(Response { this_probe, last_probe, marked, missed, flows, counts })));
-        };
-        if counts.is_empty() {
-            respond(&[]);
+        let parts: Vec<&[Count]> = if flows == 0 { vec![&[]] } else { counts.chunks(MAX_COUNTS).collect() };
+        for part in parts {
+            let counts = part.to_vec();
+            let response = Response { this_probe, last_probe, marked, missed, flows, counts };
+            self.tell(CmMessage::Response(Box::new(response)), out);
         }
-        counts.chunks(MAX_COUNTS).for_each(respond);
         self.counts.clear();
         self.last_probe = probe;
-        if self.hints_left > 0 && flows > 0 {
+        let hints = CmMessage::Hints { probe, weights: self.hints.as_slice().into() };
+        if self.hints_left > 0 && flows > 0 && self.charge(&hints) {
             self.hints_left -= 1;
-            let weights = self.hints.as_slice().into();
-            out(CmMessage::Hints { probe, weights });
+            out(hints);
         }
         Verdict::Ignore
     }
@@ -200,6 +219,11 @@ impl Responder {
         self.hints.extend(weights.iter().take(MAX_COUNTS));
         self.hints_left = HINTED;
     }
+}
+
+/// What it takes to send `message`.
+fn price(message: &CmMessage) -> usize {
+    UDP_BYTES + cm_encoded_len(message)
 }
 
 #[cfg(test)]
@@ -264,6 +288,27 @@ mod tests {
         assert!(matches!(&out[..], [CmMessage::Response(word)] if word.marked && !word.missed), "once");
         assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(word)] if word.marked));
         assert!(matches!(&probe(&mut responder, 102)[..], [CmMessage::Response(word)] if !word.marked));
+    }
+
+    #[test]
+    fn hints_wait_until_their_length_has_been_paid_for() {
+        let mut responder = responder();
+        responder.hint(&[Count { flow: 1, count: 3 }; 50]);
+        let mut said_at = None;
+        for number in 101..120 {
+            said(&mut responder, &[number]);
+            let has_hints = probe(&mut responder, number).iter().any(|said| matches!(said, CmMessage::Hints { .. }));
+            said_at = said_at.or(has_hints.then_some(number));
+        }
+        assert_eq!(said_at, Some(101), "a kilobyte has come with the first packet");
+        let small = |responder: &mut Responder, number| {
+            responder.on_data(Time::ZERO, &data(number), 8, false, &mut |_| ());
+            probe(responder, number).iter().any(|said| matches!(said, CmMessage::Hints { .. }))
+        };
+        let mut poor = self::responder();
+        poor.hint(&[Count { flow: 1, count: 3 }; 50]);
+        assert!((101..110).all(|number| !small(&mut poor, number)), "but little with these");
+        assert!((110..130).any(|number| small(&mut poor, number)));
     }
 
     #[test]

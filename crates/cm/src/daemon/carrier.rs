@@ -1,0 +1,317 @@
+//! What daemons say to each other, on the wire: over UDP, or in IP packets of protocol 253 (RFC 3692), which takes
+//! privileges.
+//!
+//! ```text
+//! UDP   IP | UDP, port 2961 | message        data: IP | UDP | CM | UDP | payload
+//! raw   IP | message                         data: IP | CM | UDP | payload
+//! ```
+//!
+//! Data leaves with ECT(0), as its receiver says what became of marks; what ECN code a message came with is handed up.
+//! The error queue (ip(7), `IP_RECVERR`) says whose system answers that nobody there speaks this.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, RecvMsg, SockFlag, SockType, SockaddrStorage, bind,
+    recvmsg, sendmsg, setsockopt, socket, sockopt,
+};
+use rampmeter_units::Ecn;
+
+use super::protocol::{Carriage, RAW_PROTOCOL};
+
+/// Messages that one socket takes in before others have their turn.
+const TURN: usize = 64;
+
+/// The largest there is.
+const LARGEST: usize = 1 << 16;
+
+/// Kernel buffers, for bursts that come while the daemon is busy.
+const KERNEL_BUFFER: usize = 4 << 20;
+
+/// A message that came in.
+#[derive(Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) from: SocketAddr,
+    /// Our address that it was sent to.
+    pub(super) to: IpAddr,
+    pub(super) ecn: Ecn,
+    pub(super) bytes: &'a [u8],
+}
+
+#[derive(Debug)]
+struct Socket {
+    file: OwnedFd,
+    v4: bool,
+    /// What comes has its IP header.
+    raw: bool,
+    /// It takes ECN codes.
+    ecn: bool,
+}
+
+/// The sockets that messages go through.
+#[derive(Debug)]
+pub(super) struct Carrier {
+    sockets: Vec<Socket>,
+    buffer: Vec<u8>,
+}
+
+impl Carrier {
+    /// Listens as `carriage` says, at `address` or at all of the host's.
+    pub(super) fn new(carriage: Carriage, address: Option<IpAddr>) -> io::Result<Self> {
+        let mut sockets = Vec::new();
+        match (carriage, address) {
+            (Carriage::None, _) => {}
+            (Carriage::Udp(port), Some(address)) => sockets.push(Socket::udp((address, port).into())?),
+            (Carriage::Udp(port), None) => {
+                sockets.push(Socket::udp((Ipv4Addr::UNSPECIFIED, port).into())?);
+                match Socket::udp((Ipv6Addr::UNSPECIFIED, port).into()) {
+                    // Then there is no IPv6 on this host.
+                    Err(error) if matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => {}
+                    other => sockets.push(other?),
+                }
+            }
+            (Carriage::Raw, Some(IpAddr::V4(address))) => sockets.push(Socket::raw(address)?),
+            (Carriage::Raw, Some(IpAddr::V6(_))) => return Err(Errno::EAFNOSUPPORT.into()),
+            (Carriage::Raw, None) => sockets.push(Socket::raw(Ipv4Addr::UNSPECIFIED)?),
+        }
+        Ok(Self { sockets, buffer: vec![0; LARGEST] })
+    }
+
+    /// Files that are readable when something has come in.
+    pub(super) fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(|socket| socket.file.as_fd())
+    }
+
+    /// Sends a message. False if none can ever be sent there; one that the kernel does not take for now is lost, as it
+    /// could be anywhere on the way.
+    pub(super) fn send(&mut self, to: SocketAddr, bytes: &[u8], ecn: Ecn) -> bool {
+        let Some(socket) = self.sockets.iter_mut().find(|socket| socket.v4 == to.is_ipv4()) else { return false };
+        // An earlier packet's error may be told instead of this one's being sent.
+        for _ in 0..3 {
+            match socket.send(to, bytes, ecn) {
+                Err(Errno::EINVAL | Errno::EPERM) if socket.ecn && ecn != Ecn::NotEct => socket.ecn = false,
+                Err(Errno::EINTR | Errno::ECONNREFUSED | Errno::ENOPROTOOPT | Errno::EHOSTUNREACH) => {}
+                _ => break,
+            }
+        }
+        true
+    }
+
+    /// Takes in what has come to the `index`th socket, as much as one turn allows.
+    pub(super) fn receive(&mut self, index: usize, mut each: impl FnMut(Arrival<'_>)) {
+        let Some(socket) = self.sockets.get(index) else { return };
+        for _ in 0..TURN {
+            match socket.receive(&mut self.buffer) {
+                Ok(Some(arrival)) => each(arrival),
+                Err(Errno::EAGAIN) => return,
+                // None of ours; or an error of something sent, of which the error queue has the whole.
+                Ok(None) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Looks who cannot be reached, because nobody speaks this there.
+    pub(super) fn complaints(&mut self, index: usize, mut each: impl FnMut(SocketAddr)) {
+        let Some(socket) = self.sockets.get(index) else { return };
+        for _ in 0..TURN {
+            match socket.complaint(&mut self.buffer) {
+                Ok(Some(peer)) => each(peer),
+                Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Socket {
+    fn udp(address: SocketAddr) -> io::Result<Self> {
+        let (v4, flags) = (address.is_ipv4(), SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC);
+        let family = if v4 { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let file = socket(family, SockType::Datagram, flags, None)?;
+        if v4 {
+            setsockopt(&file, sockopt::IpRecvTos, &true)?;
+            setsockopt(&file, sockopt::Ipv4PacketInfo, &true)?;
+            setsockopt(&file, sockopt::Ipv4RecvErr, &true)?;
+        } else {
+            setsockopt(&file, sockopt::Ipv6V6Only, &true)?;
+            setsockopt(&file, sockopt::Ipv6RecvTClass, &true)?;
+            setsockopt(&file, sockopt::Ipv6RecvPacketInfo, &true)?;
+            setsockopt(&file, sockopt::Ipv6RecvErr, &true)?;
+        }
+        Self::bound(file, address, false)
+    }
+
+    fn raw(address: Ipv4Addr) -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: takes and returns numbers.
+        let file = unsafe { libc::socket(libc::AF_INET, kind, libc::c_int::from(RAW_PROTOCOL)) };
+        if file < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made this file for us, and nobody else knows of it.
+        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        setsockopt(&file, sockopt::Ipv4RecvErr, &true)?;
+        Self::bound(file, (address, 0).into(), true)
+    }
+
+    fn bound(file: OwnedFd, address: SocketAddr, raw: bool) -> io::Result<Self> {
+        // The kernel takes what the system's limit allows.
+        let _ = setsockopt(&file, sockopt::RcvBuf, &KERNEL_BUFFER);
+        bind(file.as_raw_fd(), &SockaddrStorage::from(address))?;
+        Ok(Self { file, v4: address.is_ipv4(), raw, ecn: true })
+    }
+
+    fn send(&self, to: SocketAddr, bytes: &[u8], ecn: Ecn) -> nix::Result<usize> {
+        let (tos, class) = (ecn.bits(), i32::from(ecn.bits()));
+        let control = if self.v4 { ControlMessage::Ipv4Tos(&tos) } else { ControlMessage::Ipv6TClass(&class) };
+        let controls = if self.ecn && ecn != Ecn::NotEct { std::slice::from_ref(&control) } else { &[] };
+        let name = SockaddrStorage::from(to);
+        sendmsg(self.file.as_raw_fd(), &[IoSlice::new(bytes)], controls, MsgFlags::MSG_NOSIGNAL, Some(&name))
+    }
+
+    /// What came; none if it is none of ours.
+    fn receive<'a>(&self, buffer: &'a mut [u8]) -> nix::Result<Option<Arrival<'a>>> {
+        let mut control = cmsg_space!(libc::in6_pktinfo, libc::c_int);
+        let mut pieces = [IoSliceMut::new(buffer)];
+        let got: RecvMsg<'_, '_, SockaddrStorage> =
+            recvmsg(self.file.as_raw_fd(), &mut pieces, Some(&mut control), MsgFlags::empty())?;
+        let (from, length) = (got.address.and_then(|from| address(&from)), got.bytes);
+        let (mut to, mut ecn) = (None, Ecn::NotEct);
+        for control in got.cmsgs()? {
+            match control {
+                ControlMessageOwned::Ipv4Tos(tos) => ecn = Ecn::from_bits(tos),
+                ControlMessageOwned::Ipv6TClass(class) => ecn = Ecn::from_bits(class as u8),
+                ControlMessageOwned::Ipv4PacketInfo(info) => {
+                    // What was sent to many at once has another address than the one it came to.
+                    let own = info.ipi_spec_dst.s_addr == info.ipi_addr.s_addr;
+                    to = own.then(|| IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
+                }
+                ControlMessageOwned::Ipv6PacketInfo(info) => {
+                    let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                    to = (!ip.is_multicast()).then_some(ip.into());
+                }
+                _ => {}
+            }
+        }
+        let Some(from) = from else { return Ok(None) };
+        if self.raw {
+            return Ok(out_of_packet(&buffer[..length]));
+        }
+        Ok(to.map(|to| Arrival { from, to, ecn, bytes: &buffer[..length] }))
+    }
+
+    /// Whose system says that nobody there speaks this; none if it is another error.
+    fn complaint(&self, buffer: &mut [u8]) -> nix::Result<Option<SocketAddr>> {
+        let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, libc::in6_pktinfo, libc::c_int);
+        let mut pieces = [IoSliceMut::new(buffer)];
+        let got: RecvMsg<'_, '_, SockaddrStorage> =
+            recvmsg(self.file.as_raw_fd(), &mut pieces, Some(&mut control), MsgFlags::MSG_ERRQUEUE)?;
+        let mut is_final = false;
+        for control in got.cmsgs()? {
+            if let ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) = control {
+                // ICMP's port or protocol unreachable.
+                is_final = [libc::ECONNREFUSED, libc::ENOPROTOOPT].contains(&(error.ee_errno as i32));
+            }
+        }
+        let peer = got.address.and_then(|to| address(&to)).filter(|_| is_final);
+        Ok(peer.map(|peer| if self.raw { (peer.ip(), 0).into() } else { peer }))
+    }
+}
+
+fn address(name: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = name.as_sockaddr_in().map(|v4| SocketAddr::from(*v4));
+    v4.or_else(|| name.as_sockaddr_in6().map(|v6| SocketAddr::from(*v6)))
+}
+
+/// The message in an IPv4 packet (RFC 791), which is what raw sockets are given.
+fn out_of_packet(packet: &[u8]) -> Option<Arrival<'_>> {
+    let (header, _) = packet.split_first_chunk::<20>()?;
+    let ip = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+    let bytes = packet.get(usize::from(header[0] & 0xf).max(5) * 4..)?;
+    let (from, to) = (ip(12), ip(16));
+    let is_sound = header[0] >> 4 == 4 && !(to.is_multicast() || to.is_broadcast());
+    let arrival = Arrival { from: (from, 0).into(), to: to.into(), ecn: Ecn::from_bits(header[1]), bytes };
+    is_sound.then_some(arrival)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two that speak at the same port of different addresses.
+    fn pair(carriage: impl Fn() -> Carriage) -> Option<(Carrier, Carrier)> {
+        let at = |ip: &str| Carrier::new(carriage(), Some(ip.parse().unwrap()));
+        match (at("127.0.0.1"), at("127.0.0.2")) {
+            (Ok(one), Ok(two)) => Some((one, two)),
+            _ => None,
+        }
+    }
+
+    fn udp() -> (Carrier, Carrier, u16) {
+        (20_000..30_000)
+            .find_map(|port| pair(|| Carriage::Udp(port)).map(|(one, two)| (one, two, port)))
+            .expect("a port is free")
+    }
+
+    fn taken(carrier: &mut Carrier) -> Vec<(SocketAddr, IpAddr, Ecn, Vec<u8>)> {
+        let mut taken = Vec::new();
+        carrier.receive(0, |arrival| taken.push((arrival.from, arrival.to, arrival.ecn, arrival.bytes.to_vec())));
+        taken
+    }
+
+    #[test]
+    fn messages_come_with_their_ecn_code_and_both_addresses() {
+        let (mut one, mut two, port) = udp();
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ce] {
+            assert!(one.send(([127, 0, 0, 2], port).into(), b"hello", ecn));
+            let from = ([127, 0, 0, 1], port).into();
+            assert_eq!(taken(&mut two), [(from, [127, 0, 0, 2].into(), ecn, b"hello".to_vec())]);
+        }
+        assert!(!one.send("[::1]:9".parse().unwrap(), b"hello", Ecn::NotEct), "there is no socket for it");
+    }
+
+    #[test]
+    fn the_system_says_where_nobody_speaks_this() {
+        let (mut one, two, port) = udp();
+        drop(two);
+        let there = SocketAddr::from(([127, 0, 0, 2], port));
+        for _ in 0..5 {
+            assert!(one.send(there, b"hello", Ecn::NotEct));
+        }
+        let mut complaints = Vec::new();
+        one.complaints(0, |peer| complaints.push(peer));
+        assert!(!complaints.is_empty() && complaints.iter().all(|peer| *peer == there), "{complaints:?}");
+    }
+
+    #[test]
+    fn raw_packets_carry_messages_too() {
+        let Some((mut one, mut two)) = pair(|| Carriage::Raw) else {
+            println!("raw_packets_carry_messages_too: SKIPPED, needs CAP_NET_RAW");
+            return;
+        };
+        assert!(one.send(([127, 0, 0, 2], 0).into(), b"hello", Ecn::Ect0));
+        let from = ([127, 0, 0, 1], 0).into();
+        assert_eq!(taken(&mut two), [(from, [127, 0, 0, 2].into(), Ecn::Ect0, b"hello".to_vec())]);
+        drop(two);
+        // The kernel tells nothing of packets that carry less than eight bytes.
+        one.send(([127, 0, 0, 2], 0).into(), b"hello again", Ecn::Ect0);
+        let mut complaints = Vec::new();
+        one.complaints(0, |peer| complaints.push(peer));
+        assert_eq!(complaints, [SocketAddr::from(([127, 0, 0, 2], 0))]);
+    }
+
+    #[test]
+    fn any_bytes_are_a_packet_or_none() {
+        for length in 0..80 {
+            for first in 0..=255 {
+                let mut packet = vec![0; length];
+                packet.iter_mut().take(1).for_each(|byte| *byte = first);
+                let _ = out_of_packet(&packet);
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Daemons of several hosts, which here are addresses of the loopback interface, and what they say to each other.
+//!
+//! ```text
+//! program ── cm_send ──► daemon at 127.x.1.1 ──► (relay at 127.x.1.2) ──► daemon at 127.x.1.3 ──► program's UDP socket
+//! ```
+
+mod common;
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use common::Running;
+use common::relay::Relay;
+use rampmeter_cm::daemon::{Carriage, Daemon, DaemonError, PeerStatus, Protocol, status};
+use rampmeter_cm::{Client, Error, Feedback, Id, Options};
+use rampmeter_units::Bytes;
+
+const PORT: u16 = 2961;
+
+/// Three addresses that no other test has.
+fn addresses() -> [IpAddr; 3] {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let net = NEXT.fetch_add(1, Ordering::Relaxed);
+    // Other processes may test too.
+    let [a, b, ..] = std::process::id().to_le_bytes();
+    [1, 2, 3].map(|host| [127, a | 1, b ^ net, host].into())
+}
+
+fn over_udp(at: IpAddr) -> Protocol {
+    Protocol { carriage: Carriage::Udp(PORT), address: Some(at), deliver: Vec::new() }
+}
+
+/// A program's socket.
+fn program(at: IpAddr) -> UdpSocket {
+    let socket = UdpSocket::bind((at, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    socket
+}
+
+fn port(socket: &UdpSocket) -> u16 {
+    socket.local_addr().unwrap().port()
+}
+
+fn opened(client: &Client, to: IpAddr, port: u16) -> Id {
+    client.open((to, port).into(), &Options::default()).unwrap()
+}
+
+/// A thread that leaves datagrams with the manager as long as there is room.
+struct Flood {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flood {
+    fn of(client: &Client, flow: Id) -> Self {
+        let (client, stop) = (client.clone(), Arc::<AtomicBool>::default());
+        let end = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                match client.send(flow, &[7; 1000]) {
+                    Ok(()) => {}
+                    Err(Error::Full) => drop(client.next(Some(rampmeter_units::Duration::from_millis(20)))),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(std::thread::panicking() || ended.is_none_or(|ended| ended.is_ok()));
+    }
+}
+
+/// How many datagrams come within `span`, and who the last one is from.
+fn arrivals(socket: &UdpSocket, span: Duration) -> (usize, Option<SocketAddr>) {
+    let (end, mut count, mut from) = (Instant::now() + span, 0, None);
+    let mut bytes = [0; 2000];
+    while Instant::now() < end {
+        if let Ok((length, who)) = socket.recv_from(&mut bytes) {
+            assert_eq!(length, 1000);
+            (count, from) = (count + 1, Some(who));
+        }
+    }
+    (count, from)
+}
+
+/// Reads until `enough` is true.
+fn await_that(socket: &UdpSocket, what: &str, mut enough: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !enough() {
+        assert!(Instant::now() < end, "{what} did not come about");
+        arrivals(socket, Duration::from_millis(20));
+    }
+}
+
+fn peer(running: &Running) -> Option<PeerStatus> {
+    status(&running.path()).unwrap().peers.pop()
+}
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Two daemons, and a path of 8 Mb/s and 20 ms between them.
+struct Hosts {
+    near: Running,
+    far: Running,
+    relay: Relay,
+    addresses: [IpAddr; 3],
+}
+
+impl Hosts {
+    fn new() -> Self {
+        let addresses = addresses();
+        let [near, middle, far] = addresses.map(|address| SocketAddr::from((address, PORT)));
+        let relay = Relay::new(middle, near, far, 8_000_000, ms(10));
+        let (near, far) = (Running::speaking(&over_udp(near.ip())), Running::speaking(&over_udp(far.ip())));
+        Self { near, far, relay, addresses }
+    }
+
+    /// Where programs of the far host are, as the near one sees it, and are in truth.
+    fn far(&self) -> (IpAddr, IpAddr) {
+        (self.addresses[1], self.addresses[2])
+    }
+}
+
+#[test]
+fn datagrams_come_through_the_receivers_daemon_whose_answers_open_the_window() {
+    let hosts = Hosts::new();
+    let (there, truly) = hosts.far();
+    let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(truly));
+    receiver.listen(port(&socket)).unwrap();
+    let flow = opened(&sender, there, port(&socket));
+    assert_eq!(sender.mtu(flow), Ok(1452), "there is room for the header");
+    let before = sender.query(flow).unwrap().rate;
+    let _flood = Flood::of(&sender, flow);
+    let (count, from) = arrivals(&socket, ms(4000));
+    // 8 Mb/s are 940 such packets a second.
+    println!("{count} packets in four seconds");
+    assert!(count > 1000, "{count} arrived");
+    assert_eq!(from.unwrap().ip(), truly, "handed on by its own daemon");
+    let after = sender.query(flow).unwrap();
+    assert!(after.rate > before.scale(10.0), "{} and {before}", after.rate);
+    assert!(after.srtt > rampmeter_units::Duration::from_millis(18), "{:?}", after.srtt);
+    let peer = peer(&hosts.near).unwrap();
+    assert_eq!((peer.present, peer.flows), (Some(true), 1));
+    assert!(peer.responses > 30 && peer.probes >= peer.responses && peer.rtt_s > Some(0.018), "{peer:?}");
+    assert_eq!(status(&hosts.far.path()).unwrap().senders, 1);
+}
+
+#[test]
+fn losses_lower_the_rate() {
+    let hosts = Hosts::new();
+    let (there, truly) = hosts.far();
+    let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(truly));
+    receiver.listen(port(&socket)).unwrap();
+    let _flood = Flood::of(&sender, opened(&sender, there, port(&socket)));
+    await_that(&socket, "half of the path", || hosts.relay.through.swap(0, Ordering::Relaxed) > 10_000);
+    let (calm, _) = arrivals(&socket, ms(2000));
+    hosts.relay.loss.store(60, Ordering::Relaxed);
+    arrivals(&socket, ms(500));
+    let (lossy, _) = arrivals(&socket, ms(3000));
+    println!("{calm} packets in two seconds, {lossy} in three with losses");
+    assert!(lossy < calm, "{lossy} and {calm} packets");
+    assert!(lossy > 10, "but it goes on");
+}
+
+#[test]
+fn a_receiver_that_is_started_anew_is_spoken_to_anew() {
+    let mut hosts = Hosts::new();
+    let (there, truly) = hosts.far();
+    let (sender, socket) = (hosts.near.client(), program(truly));
+    let protocol = Protocol { deliver: vec![port(&socket)], ..over_udp(truly) };
+    hosts.far.stop();
+    hosts.far.start_speaking(&protocol);
+    let _flood = Flood::of(&sender, opened(&sender, there, port(&socket)));
+    await_that(&socket, "a conversation", || peer(&hosts.near).is_some_and(|peer| peer.responses > 20));
+    hosts.far.stop();
+    arrivals(&socket, ms(300));
+    hosts.far.start_speaking(&protocol);
+    let before = peer(&hosts.near).unwrap().responses;
+    await_that(&socket, "another one", || peer(&hosts.near).is_some_and(|peer| peer.responses > before + 20));
+    assert_eq!(peer(&hosts.near).unwrap().present, Some(true));
+    assert!(arrivals(&socket, ms(500)).0 > 20);
+}
+
+#[test]
+fn without_a_daemon_there_datagrams_go_bare_at_a_rate_that_ages() {
+    let [near, _, far] = addresses();
+    let (running, socket) = (Running::speaking(&over_udp(near)), program(far));
+    let client = running.client();
+    let _flood = Flood::of(&client, opened(&client, far, port(&socket)));
+    let (first, from) = arrivals(&socket, ms(2000));
+    assert!((1..50).contains(&first), "the initial window, in slow start: {first}");
+    assert_ne!(from.unwrap().port(), PORT);
+    assert_eq!(peer(&running).unwrap().present, Some(false), "its system has said so");
+    arrivals(&socket, ms(4500));
+    let (aged, _) = arrivals(&socket, ms(2000));
+    println!("{first} packets in the first two seconds, {aged} in the last two");
+    assert!((1..=5).contains(&aged), "a packet a second: {aged}");
+}
+
+#[test]
+fn a_port_that_nobody_listens_to_is_sent_to_as_if_there_were_no_daemon() {
+    let [near, _, far] = addresses();
+    let (near_daemon, far_daemon) = (Running::speaking(&over_udp(near)), Running::speaking(&over_udp(far)));
+    let (sender, receiver) = (near_daemon.client(), far_daemon.client());
+    let (private, public) = (program(far), program(far));
+    let flow = opened(&sender, far, port(&private));
+    sender.send(flow, &[7; 1000]).unwrap();
+    assert_eq!(arrivals(&private, ms(500)).0, 1, "bare");
+    assert_eq!(status(&far_daemon.path()).unwrap().senders, 0, "a daemon for nobody does not show itself");
+    // Now it does, for another port.
+    receiver.listen(port(&public)).unwrap();
+    let _flood = Flood::of(&sender, opened(&sender, far, port(&public)));
+    await_that(&public, "a conversation", || peer(&near_daemon).is_some_and(|peer| peer.responses > 5));
+    sender.send(flow, &[7; 1000]).unwrap(); // refused
+    await_that(&public, "a refusal", || peer(&near_daemon).is_some_and(|peer| peer.flows == 1));
+    sender.send(flow, &[7; 1000]).unwrap();
+    let (count, from) = arrivals(&private, ms(2000));
+    assert_eq!((count, from.unwrap().ip()), (1, near), "bare again, and never through the daemon");
+    assert!(arrivals(&public, ms(200)).0 > 0);
+}
+
+#[test]
+fn hints_are_the_shares_of_flows() {
+    let hosts = Hosts::new();
+    let (there, truly) = hosts.far();
+    let (senders, receiver) = ([hosts.near.client(), hosts.near.client()], hosts.far.client());
+    let sockets = [program(truly), program(truly)];
+    let ports = [port(&sockets[0]), port(&sockets[1])];
+    for port in ports {
+        receiver.listen(port).unwrap();
+    }
+    assert_eq!(receiver.hint(hosts.addresses[1], &[(9, 1)]), Err(Error::Invalid), "nobody's port");
+    assert_eq!(receiver.hint(hosts.addresses[1], &[(ports[0], 0)]), Err(Error::Invalid));
+    receiver.hint(hosts.addresses[1], &[(ports[0], 1), (ports[1], 4)]).unwrap();
+    let _floods = [0, 1].map(|n| Flood::of(&senders[n], opened(&senders[n], there, ports[n])));
+    let counts: Vec<usize> = std::thread::scope(|scope| {
+        let count = |socket| {
+            arrivals(socket, ms(1500));
+            arrivals(socket, ms(3000)).0
+        };
+        let threads: Vec<_> = sockets.iter().map(|socket| scope.spawn(move || count(socket))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    println!("{counts:?} packets for weights of 1 and 4");
+    let ratio = counts[1] as f64 / counts[0] as f64;
+    assert!(counts[0] > 50 && (2.5..6.0).contains(&ratio), "{counts:?}");
+}
+
+#[test]
+fn a_flow_that_reports_by_itself_needs_no_daemon_there() {
+    let [near, _, far] = addresses();
+    let (near_daemon, far_daemon) = (Running::speaking(&over_udp(near)), Running::speaking(&over_udp(far)));
+    let (sender, receiver, socket) = (near_daemon.client(), far_daemon.client(), program(far));
+    receiver.listen(port(&socket)).unwrap();
+    let flow = opened(&sender, far, port(&socket));
+    await_that(&socket, "a conversation", || {
+        sender.send(flow, &[7; 1000]).unwrap();
+        peer(&near_daemon).is_some_and(|peer| peer.responses > 3)
+    });
+    let rtt = Some(rampmeter_units::Duration::from_millis(10));
+    sender.update(flow, &Feedback { received: Bytes::new(1000), rtt, ..Feedback::default() }).unwrap();
+    sender.query(flow).unwrap(); // until then it has been heard
+    assert_eq!(peer(&near_daemon), None);
+    arrivals(&socket, ms(200));
+    sender.send(flow, &[7; 1000]).unwrap();
+    assert_eq!(arrivals(&socket, ms(500)), (1, Some((near, arrivals_port(&socket, &sender, flow)).into())));
+}
+
+/// The port that the sender's daemon sends bare datagrams from.
+fn arrivals_port(socket: &UdpSocket, sender: &Client, flow: Id) -> u16 {
+    sender.send(flow, &[7; 1000]).unwrap();
+    arrivals(socket, ms(300)).1.unwrap().port()
+}
+
+#[test]
+fn strangers_bring_no_daemon_down_and_get_no_more_than_they_sent() {
+    let [near, _, far] = addresses();
+    let (running, socket) = (Running::speaking(&Protocol { deliver: vec![9], ..over_udp(far) }), program(near));
+    let (mut random, mut sent, mut got) = (1_u32, 0, 0);
+    let mut next = move || {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (random >> 16) as usize
+    };
+    let mut bytes = [0; 2000];
+    for _ in 0..3000 {
+        let length = next() % 60;
+        bytes[..length].iter_mut().for_each(|byte| *byte = next() as u8);
+        if length >= 12 && next() % 2 == 0 {
+            // One that gets past the checksum.
+            (bytes[0], bytes[1], bytes[2], bytes[3]) = (0x20 | (next() % 7) as u8, 17, 0, 0);
+            let end = if bytes[0] == 0x20 { 12 } else { length };
+            let words =
+                bytes[..end].chunks(2).map(|two| u32::from(two[0]) << 8 | two.get(1).map_or(0, |b| u32::from(*b)));
+            let sum: u32 = words.sum();
+            let sum = (sum & 0xffff) + (sum >> 16);
+            let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        socket.send_to(&bytes[..length], (far, PORT)).unwrap();
+        sent += length;
+    }
+    while let Ok((length, _)) = socket.recv_from(&mut bytes) {
+        got += length;
+    }
+    println!("{got} bytes for {sent}");
+    assert!(got > 0 && got <= sent, "{got} bytes for {sent}");
+    let status = status(&running.path()).unwrap();
+    assert!(status.garbage > 1000 && status.senders <= 1, "{status:?}");
+}
+
+#[test]
+fn over_raw_ip_too() {
+    let [near, _, far] = addresses();
+    let raw = |at| Protocol { carriage: Carriage::Raw, address: Some(at), deliver: Vec::new() };
+    let folder = tempfile::tempdir().unwrap();
+    let attempt = Daemon::bind(common::speaking(&folder.path().join("cm.sock"), &raw(near), &Arc::default()));
+    if let Err(error @ DaemonError::Speak { .. }) = attempt {
+        assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
+        println!("over_raw_ip_too: SKIPPED, needs CAP_NET_RAW");
+        return;
+    }
+    drop(attempt);
+    let (near_daemon, mut far_daemon) = (Running::speaking(&raw(near)), Running::speaking(&raw(far)));
+    let (sender, receiver, socket) = (near_daemon.client(), far_daemon.client(), program(far));
+    receiver.listen(port(&socket)).unwrap();
+    let flow = opened(&sender, far, port(&socket));
+    assert_eq!(sender.mtu(flow), Ok(1460));
+    for _ in 0..50 {
+        sender.send(flow, &[7; 1000]).unwrap();
+    }
+    assert!(arrivals(&socket, ms(1000)).0 >= 45);
+    let peer = peer(&near_daemon).unwrap();
+    assert_eq!((peer.present, peer.address), (Some(true), (far, 0).into()));
+    assert!(peer.responses > 0);
+    far_daemon.stop();
+    let nobody = program(near);
+    let own = opened(&sender, near, port(&nobody));
+    sender.send(own, &[7; 1000]).unwrap();
+    assert_eq!(arrivals(&nobody, ms(300)).0, 1);
+}
+
+#[test]
+fn what_is_wrong_with_an_address_or_a_port_is_said() {
+    let [near, ..] = addresses();
+    let running = Running::speaking(&over_udp(near));
+    let folder = tempfile::tempdir().unwrap();
+    let second = |protocol: &Protocol| {
+        let options = common::speaking(&folder.path().join("cm.sock"), protocol, &Arc::default());
+        Daemon::bind(options).unwrap_err().to_string()
+    };
+    assert!(second(&over_udp(near)).contains("--port 0"));
+    assert!(second(&over_udp([192, 0, 2, 1].into())).contains("--bind"));
+    let client = running.client();
+    assert_eq!(client.listen(0), Err(Error::Invalid));
+    assert_eq!(client.listen(PORT), Err(Error::Invalid), "messages in messages");
+    assert_eq!(client.unlisten(5000), Err(Error::Invalid), "it was not listened to");
+    assert_eq!(client.hint(near, &[(5000, 1); 181]), Err(Error::Invalid));
+}

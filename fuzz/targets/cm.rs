@@ -1,0 +1,297 @@
+//! Congestion Managers among strangers: messages, and a host that sends to strangers and hears from them.
+//!
+//! ```text
+//!   strangers, who see what is said to them ──► messages of any content, aimed or not ──► agent ──► answers
+//! ```
+//!
+//! It never panics. What it takes for a message is one: encoded again it reads the same. A stranger to whom no flow is open
+//! is never told more bytes than it sent. Of a flow no more is outstanding than it sent.
+#![no_main]
+
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use libfuzzer_sys::fuzz_target;
+use rampmeter_control::Algorithm;
+use rampmeter_control::cm::{Cm, Config};
+use rampmeter_manager::{Agent, AgentConfig, Destination, FlowId, Grouping, Manager, Sharing};
+use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_wire::{
+    CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_decode, cm_encode,
+    cm_encoded_len,
+};
+
+const STRANGERS: u8 = 4;
+const MOST_FLOWS: usize = 6;
+const PACKET: Bytes = Bytes::new(1500);
+
+/// What one step may say at most: enough for all that waits, few enough to find a loop.
+const MOST_SAID: usize = 10_000;
+
+#[derive(Debug, Arbitrary)]
+struct Story {
+    sequenced: bool,
+    /// Silence shorter than so many milliseconds means nothing.
+    patience: u8,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Arbitrary)]
+enum Step {
+    /// Any bytes at all.
+    Bytes {
+        from: u8,
+        bytes: Vec<u8>,
+    },
+    /// A message; `aimed` at what was last said there: its numbers then are small distances.
+    Message {
+        from: u8,
+        aimed: bool,
+        ecn: u8,
+        refuse: bool,
+        shape: Shape,
+    },
+    /// A peer as it should be: answers what was last said to it.
+    Answer {
+        from: u8,
+        counted: u16,
+    },
+    /// Time passes, up to a minute; deadlines are kept.
+    Wait {
+        micros: u32,
+    },
+    Open {
+        to: u8,
+    },
+    Send {
+        flow: u8,
+        payload: u16,
+        packets: u8,
+    },
+    Close {
+        flow: u8,
+    },
+    Hint {
+        to: u8,
+        weights: Vec<(u32, u32)>,
+    },
+    Unreachable {
+        to: u8,
+    },
+}
+
+#[derive(Debug, Arbitrary)]
+struct Shape {
+    kind: u8,
+    protocol: u8,
+    sequence: i32,
+    flow: i32,
+    last: i32,
+    marked: bool,
+    missed: bool,
+    flows: u16,
+    counts: Vec<(i32, u32)>,
+    payload: u16,
+}
+
+/// What one stranger has seen and done.
+#[derive(Debug, Default)]
+struct Stranger {
+    received: u64,
+    sent: u64,
+    /// A flow has been opened to it: it is spoken to unasked.
+    known: bool,
+    last: u32,
+    flow: u32,
+    asked: Option<CmHeader>,
+}
+
+struct Flow {
+    id: FlowId,
+    to: u8,
+    sent: u64,
+}
+
+struct Host {
+    now: Time,
+    agent: Agent<u8>,
+    manager: Manager<Cm>,
+    random: Stream,
+    flows: Vec<Flow>,
+    strangers: Vec<Stranger>,
+}
+
+fuzz_target!(|story: Story| {
+    let config = AgentConfig { sequenced: story.sequenced };
+    let mut host = Host {
+        now: Time::from_nanos(1_000_000_000),
+        agent: Agent::patient(config, Duration::from_millis(story.patience.into())),
+        manager: Manager::new(Sharing { grouping: Grouping::PerDestination, ..Sharing::default() }),
+        random: Stream::from_seed(0),
+        flows: Vec::new(),
+        strangers: (0..STRANGERS).map(|_| Stranger::default()).collect(),
+    };
+    for step in &story.steps {
+        host.step(step);
+        host.attend();
+    }
+});
+
+impl Host {
+    fn step(&mut self, step: &Step) {
+        let now = self.now;
+        match step {
+            Step::Bytes { from, bytes } => self.arrive(from % STRANGERS, bytes, Ecn::NotEct, false),
+            Step::Message { from, aimed, ecn, refuse, shape } => {
+                let from = from % STRANGERS;
+                let bytes = shape.encode(aimed.then_some(&self.strangers[usize::from(from)]));
+                self.arrive(from, &bytes, Ecn::from_bits(*ecn), *refuse);
+            }
+            Step::Answer { from, counted } => self.answer(from % STRANGERS, *counted),
+            Step::Wait { micros } => {
+                let until = now + Duration::from_micros(u64::from(micros % 60_000_000));
+                for _ in 0..1000 {
+                    let next = self.agent.deadline().min(self.manager.deadline());
+                    if next > until {
+                        break;
+                    }
+                    self.now = self.now.max(next);
+                    self.manager.on_deadline(self.now);
+                    self.agent.on_deadline(self.now, &mut self.manager);
+                    self.attend();
+                }
+                self.now = self.now.max(until);
+            }
+            Step::Open { to } if self.flows.len() < MOST_FLOWS => {
+                let to = to % STRANGERS;
+                let make = || Cm::new(&Config::default(), Stream::from_seed(1));
+                let id = self.manager.open(now, Destination(to.into()), make);
+                self.agent.open(now, id, to, PACKET, &mut self.random, &mut self.manager);
+                self.strangers[usize::from(to)].known = true;
+                self.flows.push(Flow { id, to, sent: 0 });
+            }
+            Step::Open { .. } => {}
+            Step::Send { flow, payload, packets } => {
+                let Some(place) = usize::from(*flow).checked_rem(self.flows.len()) else { return };
+                let flow = &mut self.flows[place];
+                for _ in 0..*packets {
+                    let header = self.agent.send(now, flow.id, 17, usize::from(*payload), &mut self.manager);
+                    flow.sent += (usize::from(*payload) + UDP_BYTES + CM_HEADER_BYTES) as u64;
+                    if let Some(header) = header {
+                        let stranger = &mut self.strangers[usize::from(flow.to)];
+                        (stranger.last, stranger.flow) = (header.sequence, header.flow);
+                    }
+                }
+            }
+            Step::Close { flow } => {
+                if let Some(place) = usize::from(*flow).checked_rem(self.flows.len()) {
+                    let closed = self.flows.swap_remove(place);
+                    self.agent.close(closed.id);
+                    self.manager.close(now, closed.id);
+                }
+            }
+            Step::Hint { to, weights } => {
+                let weights: Vec<Count> = weights.iter().map(|&(flow, count)| Count { flow, count }).collect();
+                self.agent.hint(to % STRANGERS, &weights);
+            }
+            Step::Unreachable { to } => self.agent.on_unreachable(now, to % STRANGERS),
+        }
+    }
+
+    /// What a well-meaning peer would say.
+    fn answer(&mut self, from: u8, counted: u16) {
+        let stranger = &self.strangers[usize::from(from)];
+        let Some(asked) = stranger.asked else { return };
+        let message = match asked.kind {
+            CmKind::Probe => CmMessage::Response(Box::new(Response {
+                this_probe: asked.sequence,
+                last_probe: asked.sequence.wrapping_sub(1),
+                flows: 1,
+                counts: vec![Count { flow: stranger.flow, count: counted.into() }],
+                ..Response::default()
+            })),
+            _ => CmMessage::Header(CmHeader::control(CmKind::SynAck, asked.sequence)),
+        };
+        let mut bytes = Vec::new();
+        cm_encode(&message, &mut bytes);
+        self.arrive(from, &bytes, Ecn::NotEct, false);
+    }
+
+    /// A datagram comes in.
+    fn arrive(&mut self, from: u8, bytes: &[u8], ecn: Ecn, refuse: bool) {
+        self.strangers[usize::from(from)].sent += (bytes.len() + UDP_BYTES) as u64;
+        let Ok((message, payload)) = cm_decode(bytes) else { return };
+        let mut again = Vec::new();
+        cm_encode(&message, &mut again);
+        assert_eq!(again.len(), cm_encoded_len(&message));
+        again.extend(payload);
+        assert_eq!(cm_decode(&again), Ok((message.clone(), payload)), "it reads otherwise");
+        let delivery = self.agent.receive(self.now, from, &message, payload.len(), ecn, &mut self.manager);
+        if let (Some(delivery), CmMessage::Header(header)) = (delivery, &message) {
+            assert_eq!((delivery.flow, header.kind), (header.flow, CmKind::Data));
+            if refuse {
+                self.agent.refuse(from, header);
+            }
+        }
+        while let Some(refused) = self.agent.poll_refused() {
+            assert!(self.flows.iter().any(|flow| flow.id == refused && flow.to == from), "not one of its own");
+        }
+    }
+
+    /// What is to be said, until there is no more.
+    fn attend(&mut self) {
+        for said in 0.. {
+            assert!(said < MOST_SAID, "it speaks without end");
+            let Some((to, message)) = self.agent.poll_transmit() else { break };
+            let stranger = &mut self.strangers[usize::from(to)];
+            stranger.received += (cm_encoded_len(&message) + UDP_BYTES) as u64;
+            if let CmMessage::Header(header) = &message {
+                stranger.last = header.sequence;
+                stranger.asked = Some(*header).filter(|header| matches!(header.kind, CmKind::Syn | CmKind::Probe));
+            }
+            assert!(
+                stranger.known || stranger.received <= stranger.sent,
+                "{} bytes for {} of a stranger's",
+                stranger.received,
+                stranger.sent
+            );
+        }
+        for flow in &self.flows {
+            assert!(self.manager.outstanding(flow.id).as_u64() <= flow.sent);
+        }
+    }
+}
+
+impl Shape {
+    fn encode(&self, at: Option<&Stranger>) -> Vec<u8> {
+        let near = |base: Option<u32>, distance: i32| {
+            // Mostly close by.
+            base.map_or(distance as u32, |base| base.wrapping_add((distance % 512) as u32))
+        };
+        let sequence = near(at.map(|stranger| stranger.last), self.sequence);
+        let count = |&(flow, count): &(i32, u32)| Count { flow: near(at.map(|stranger| stranger.flow), flow), count };
+        let counts: Vec<Count> = self.counts.iter().take(MAX_COUNTS).map(count).collect();
+        let kinds = [CmKind::Data, CmKind::Syn, CmKind::SynAck, CmKind::Reset, CmKind::Probe];
+        let message = match self.kind % 8 {
+            5 => CmMessage::Response(Box::new(Response {
+                this_probe: sequence,
+                last_probe: near(Some(sequence), self.last),
+                marked: self.marked,
+                missed: self.missed,
+                flows: self.flows.max(counts.len() as u16),
+                counts,
+            })),
+            6 => CmMessage::Hints { probe: sequence, weights: counts.into() },
+            kind => CmMessage::Header(CmHeader {
+                kind: kinds[usize::from(kind % 5)],
+                protocol: self.protocol,
+                sequence,
+                flow: near(at.map(|stranger| stranger.flow), self.flow),
+            }),
+        };
+        let mut bytes = Vec::new();
+        cm_encode(&message, &mut bytes);
+        if matches!(message, CmMessage::Header(CmHeader { kind: CmKind::Data, .. })) {
+            bytes.resize(bytes.len() + usize::from(self.payload % 1500), 0xa5);
+        }
+        bytes
+    }
+}
