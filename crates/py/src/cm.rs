@@ -117,6 +117,7 @@ impl CmClient {
         python.detach(|| if on { self.client.listen(port) } else { self.client.unlisten(port) }).map_err(refuse)
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "Python gives it away")]
     fn hint(&self, python: Python<'_>, host: &str, weights: Vec<(u16, u32)>) -> PyResult<()> {
         let peer = python.detach(|| (host, 0).to_socket_addrs().ok().and_then(|mut found| found.next()));
         let peer = peer.ok_or_else(|| PyValueError::new_err(format!("{host} is no host that has an address")))?;

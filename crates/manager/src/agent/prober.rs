@@ -207,7 +207,10 @@ impl Prober {
     fn next_silence(&self, smoothed: Duration, timeout: Duration) -> Time {
         let since = self.probes.unanswered_since().filter(|_| !self.silent);
         let patience = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed / 2);
-        since.map_or(Time::MAX, |since| since + patience.max(self.least_patience))
+        // Not right after a word of the receiver, which may answer another probe: nobody would call that silence, and it is
+        // told but once.
+        let heard = self.heard_at + smoothed / 2;
+        since.map_or(Time::MAX, |since| (since + patience.max(self.least_patience)).max(heard))
     }
 
     /// What is due at `now`.
