@@ -129,7 +129,10 @@ mod tests {
     fn what_arrives_is_told_once() {
         let mut books = Books::default();
         books.sent(3000);
-        assert_eq!(books.read(reading(2000, 0, TcpInfo::OPEN)), News { feedback: feedback(2000, 0, None), sent_again: 0 });
+        assert_eq!(
+            books.read(reading(2000, 0, TcpInfo::OPEN)),
+            News { feedback: feedback(2000, 0, None), sent_again: 0 }
+        );
         assert_eq!(books.read(reading(2000, 0, TcpInfo::OPEN)), News::default());
         assert_eq!(books.under_way(), 1000);
     }

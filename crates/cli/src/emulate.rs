@@ -13,12 +13,14 @@ use crate::stop_flag;
 
 /// What `rampmeter emulate` takes.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "The network is the scenario's at its first point, with queues, losses and changes; its traffic \
+#[command(
+    after_help = "The network is the scenario's at its first point, with queues, losses and changes; its traffic \
     runs beside the commands, and there may be none. Both commands find the hosts' addresses in RAMPMETER_LEFT and \
     RAMPMETER_RIGHT. When the right one has ended, the left one is told to (SIGTERM); the exit code is the right one's. \
     Standard input is empty.\n\n\
     Example:\n  rampmeter emulate studies/cm/apps.toml --left 'python3 -m http.server 8000' \
-    --right 'sleep 1; curl -o /dev/null http://$RAMPMETER_LEFT:8000/FILE'")]
+    --right 'sleep 1; curl -o /dev/null http://$RAMPMETER_LEFT:8000/FILE'"
+)]
 pub(crate) struct Args {
     /// The scenario (docs/scenario.md explains the format)
     file: PathBuf,
@@ -48,13 +50,13 @@ pub(crate) fn emulate(args: &Args, registry: &Registry) -> Result<ExitCode, Fail
         scenario.set(axis.trim(), values(value))?;
     }
     let plan = scenario.plan(&scenario.points()[0], registry)?;
-    let commands = Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };
+    let commands =
+        Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };
     let stop = stop_flag();
-    let (outcome, status) =
-        Emulated::new(stop).accompany(&plan, registry, &commands).map_err(|error| match error {
-            WorldError::Interrupted => Failure::interrupted("interrupted; both commands were told to end"),
-            error => Failure::failed(error),
-        })?;
+    let (outcome, status) = Emulated::new(stop).accompany(&plan, registry, &commands).map_err(|error| match error {
+        WorldError::Interrupted => Failure::interrupted("interrupted; both commands were told to end"),
+        error => Failure::failed(error),
+    })?;
     report(&plan, &outcome, status);
     Ok(ExitCode::from(status.code()))
 }
@@ -65,8 +67,9 @@ fn between(plan: &Plan, names: &[String]) -> Result<(NodeId, NodeId), Failure> {
         hosts.take(20).collect::<Vec<_>>().join(", ")
     };
     match names {
-        [] => Commands::first_hosts(plan)
-            .ok_or_else(|| Failure::input("the scenario has no two groups of [[hosts]]: one for the left, one for the right")),
+        [] => Commands::first_hosts(plan).ok_or_else(|| {
+            Failure::input("the scenario has no two groups of [[hosts]]: one for the left, one for the right")
+        }),
         [left, right] => {
             let host = |name: &str| {
                 let advice = || Failure::input(format!("no host is called `{name}`; there are {}", known()));

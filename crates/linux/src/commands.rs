@@ -20,10 +20,10 @@ use rampmeter_scenario::{NodeId, Plan};
 use crate::stage::Stage;
 
 /// The left host's address, for both commands.
-pub const LEFT_VARIABLE: &str = "RAMPMETER_LEFT";
+const LEFT_VARIABLE: &str = "RAMPMETER_LEFT";
 
 /// The right host's address, for both commands.
-pub const RIGHT_VARIABLE: &str = "RAMPMETER_RIGHT";
+const RIGHT_VARIABLE: &str = "RAMPMETER_RIGHT";
 
 /// How often commands are looked at.
 const NAP: Duration = Duration::from_millis(5);

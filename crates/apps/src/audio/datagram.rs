@@ -41,7 +41,8 @@ impl Acknowledgement {
     }
 
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; ACKNOWLEDGEMENT] = bytes.try_into().ok().filter(|bytes: &&[u8; 16]| bytes.starts_with(b"RMak"))?;
+        let bytes: &[u8; ACKNOWLEDGEMENT] =
+            bytes.try_into().ok().filter(|bytes: &&[u8; 16]| bytes.starts_with(b"RMak"))?;
         let (number, before) = (bytes[4..8].try_into().ok()?, bytes[8..].try_into().ok()?);
         Some(Self { number: u32::from_be_bytes(number), before: u64::from_be_bytes(before) })
     }

@@ -56,7 +56,9 @@ impl Ledger {
         let latest = self.place(acknowledgement.number)?;
         let mut feedback = Feedback::default();
         for number in acknowledgement.numbers() {
-            let Some((bytes, sent)) = self.place(number).and_then(|place| self.under_way.remove(&place)) else { continue };
+            let Some((bytes, sent)) = self.place(number).and_then(|place| self.under_way.remove(&place)) else {
+                continue;
+            };
             feedback.received += bytes;
             if number == acknowledgement.number {
                 let rtt = now.since(sent).max(Duration::from_nanos(1));
@@ -95,7 +97,10 @@ impl Ledger {
 
     fn lose(&mut self, places: Vec<u64>) -> Bytes {
         self.lost += places.len() as u64;
-        places.into_iter().filter_map(|place| self.under_way.remove(&place)).fold(Bytes::ZERO, |sum, (bytes, _)| sum + bytes)
+        places
+            .into_iter()
+            .filter_map(|place| self.under_way.remove(&place))
+            .fold(Bytes::ZERO, |sum, (bytes, _)| sum + bytes)
     }
 
     /// The place of the datagram with this number; none of one that was never sent.

@@ -199,7 +199,9 @@ impl Stream<'_> {
         loop {
             let now = self.clock.now();
             let feedback = match self.socket.recv(&mut bytes) {
-                Ok(length) => Acknowledgement::read(&bytes[..length]).and_then(|ack| self.ledger.acknowledged(now, ack)),
+                Ok(length) => {
+                    Acknowledgement::read(&bytes[..length]).and_then(|ack| self.ledger.acknowledged(now, ack))
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => None,
                 Err(error) => return Err(error.into()),

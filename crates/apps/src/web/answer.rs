@@ -58,7 +58,8 @@ impl Answer {
         }
         if found.path.is_some() {
             // What was chosen depends on the path, which no header of a request tells (RFC 9110, section 12.5.5).
-            let _ = write!(head, "Content-Location: /{}\r\nVary: *\r\nCache-Control: no-cache\r\n", encoded(&found.name));
+            let _ =
+                write!(head, "Content-Location: /{}\r\nVary: *\r\nCache-Control: no-cache\r\n", encoded(&found.name));
         }
         finish(&mut head, request.keeps_alive, request.is_old);
         let file = (!request.is_head).then_some(found.file);
@@ -98,9 +99,7 @@ fn find(
     within: Duration,
     query: impl FnOnce() -> Result<PathState, Error>,
 ) -> Result<Result<Found, Refusal>, Error> {
-    let open = |name: String| {
-        directory.file(&name).map(|(file, metadata)| Found { name, file, metadata, path: None })
-    };
+    let open = |name: String| directory.file(&name).map(|(file, metadata)| Found { name, file, metadata, path: None });
     let mut found: Vec<Found> = LEVELS.iter().filter_map(|level| open(name(object, level)).ok()).collect();
     let sizes: Vec<u64> = found.iter().map(|found| found.metadata.len()).collect();
     if sizes.is_empty() {

@@ -70,7 +70,8 @@ impl fmt::Display for Line {
         if let Some(file) = &self.file {
             write!(f, " {file:?}")?;
         }
-        let (bytes, rate) = (Bytes::new(rounded(self.bytes as f64) as u64), Rate::from_bps_f64(rounded(self.goodput_bps)));
+        let (bytes, rate) =
+            (Bytes::new(rounded(self.bytes as f64) as u64), Rate::from_bps_f64(rounded(self.goodput_bps)));
         write!(f, " {bytes} in {} s, {rate}", rounded(self.seconds))?;
         if let (Some(share), Some(srtt)) = (self.share_bps, self.srtt_s) {
             let share = Rate::from_bps_f64(rounded(share as f64));

@@ -79,8 +79,8 @@ impl<'a> Server<'a> {
     pub fn bind(options: Options, client: Client, tell: impl FnMut(&Line) + 'a) -> Result<Self, AppError> {
         let directory = Directory::open(&options.directory)
             .map_err(|error| AppError::Directory { path: options.directory.clone(), error })?;
-        let listener = TcpListener::bind(options.listen)
-            .map_err(|error| AppError::Listen { address: options.listen, error })?;
+        let listener =
+            TcpListener::bind(options.listen).map_err(|error| AppError::Listen { address: options.listen, error })?;
         listener.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(std::io::Error::from)?;
         let watch = |word| EpollEvent::new(EpollFlags::EPOLLIN, word);
@@ -214,8 +214,7 @@ impl<'a> Server<'a> {
             Parsed::Whole(request, length) => {
                 connection.input.drain(..length);
                 let flow = connection.flow;
-                let answer =
-                    Answer::to(&request, &self.directory, self.options.within, || self.client.query(flow));
+                let answer = Answer::to(&request, &self.directory, self.options.within, || self.client.query(flow));
                 (answer.or_else(survivable)?, request.target)
             }
         };
