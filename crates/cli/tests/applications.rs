@@ -82,7 +82,9 @@ fn four_connections_of_a_client_get_equal_shares() {
     let speeds: Vec<f64> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(speeds.len(), 4);
     for n in 1..=4 {
-        assert!(fs::read(site.desk.0.join(format!("got.{n}"))).unwrap() == fs::read(site.desk.0.join("site/page")).unwrap());
+        assert!(
+            fs::read(site.desk.0.join(format!("got.{n}"))).unwrap() == fs::read(site.desk.0.join("site/page")).unwrap()
+        );
     }
     // 400 kB over 1 Mb/s take 3.4 s with headers; slow start and a loss or two cost as much again at the most.
     let goodput = 8.0 * 100_000.0 * 4.0 / (100_000.0 / speeds.iter().copied().fold(f64::MAX, f64::min));
@@ -116,7 +118,8 @@ fn the_representation_follows_the_path() {
 #[test]
 fn audio_takes_the_encoding_near_its_share_beside_a_transfer() {
     let Some(site) = Site::new("audio_beside_a_transfer") else { return };
-    let audio = format!("(sleep 0.5; '{RAMPMETER}' cm audio --to $RAMPMETER_RIGHT:7000 --for 8s --json > audio.json) &");
+    let audio =
+        format!("(sleep 0.5; '{RAMPMETER}' cm audio --to $RAMPMETER_RIGHT:7000 --for 8s --json > audio.json) &");
     let right = format!(
         "'{RAMPMETER}' cm listen 7000 > /dev/null & \
          for n in 1 2 3 4 5 6; do curl -sS -m 9 -o /dev/null http://$RAMPMETER_LEFT:8080/page; done; \
@@ -126,9 +129,13 @@ fn audio_takes_the_encoding_near_its_share_beside_a_transfer() {
     let report: Value = serde_json::from_str(&fs::read_to_string(site.desk.0.join("audio.json")).unwrap()).unwrap();
     eprintln!("{report}");
     // Half of 500 kb/s carries 160; its share moves by a factor of two around that.
-    let near: f64 = report["encodings"].as_array().unwrap().iter().filter(|spent| {
-        (80_000..=320_000).contains(&spent["encoding_bps"].as_u64().unwrap())
-    }).map(|spent| spent["part"].as_f64().unwrap()).sum();
+    let near: f64 = report["encodings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|spent| (80_000..=320_000).contains(&spent["encoding_bps"].as_u64().unwrap()))
+        .map(|spent| spent["part"].as_f64().unwrap())
+        .sum();
     assert!(near > 0.6, "{report}");
     assert!(report["lost"].as_u64().unwrap() * 5 < report["datagrams"].as_u64().unwrap(), "{report}");
 }

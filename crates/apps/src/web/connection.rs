@@ -66,8 +66,6 @@ pub(crate) struct Connection {
     sending: Option<Sending>,
     /// Requests at the congestion manager.
     asked: u64,
-    /// Bytes sent again by the kernel that the congestion manager has not been told of.
-    owed: u64,
     /// All that was handed to the kernel.
     written: u64,
     /// The kernel has packets of ours that it has not sent.
@@ -101,7 +99,6 @@ impl Connection {
             output: Vec::new(),
             sending: None,
             asked: 0,
-            owed: 0,
             written: 0,
             is_blocked: false,
             heard: Instant::now(),
@@ -172,13 +169,11 @@ impl Connection {
         let sent = match self.fill(most).and_then(|()| self.write(most)) {
             Ok(sent) => sent,
             Err(error) => {
-                client.notify(self.flow, std::mem::take(&mut self.owed))?;
+                client.notify(self.flow, self.books.sent(0))?;
                 return Err(error.into());
             }
         };
-        self.books.sent(sent);
-        // Packets that the kernel sent again count with this one.
-        client.notify(self.flow, sent + std::mem::take(&mut self.owed))?;
+        client.notify(self.flow, self.books.sent(sent))?;
         Ok(self.ask(client)?)
     }
 
@@ -223,22 +218,20 @@ impl Connection {
     pub(crate) fn look(&mut self, client: &Client, now: Instant) -> Result<Last, Refused> {
         let info = TcpInfo::of(&self.socket)?;
         self.segment = info.segment.max(64) as usize;
-        let news = self.books.read(Reading::from(&info));
-        if let Some(feedback) = news.feedback {
+        if let Some(feedback) = self.books.read(Reading::from(&info)) {
             client.update(self.flow, &feedback)?;
             if feedback.received > rampmeter_units::Bytes::ZERO {
                 self.heard = now;
             }
         }
-        self.owed += news.sent_again;
-        if self.asked == 0 && self.owed > 0 {
+        if self.asked == 0 && self.books.owes() {
             // No grant is on its way that this could be taken for the answer to.
-            client.notify(self.flow, std::mem::take(&mut self.owed))?;
+            client.notify(self.flow, self.books.sent(0))?;
         }
-        let whole = self.books.under_way() == 0 && self.sending.as_ref().is_some_and(|s| self.to_write(s) == 0);
+        let whole = self.books.unacknowledged() == 0 && self.sending.as_ref().is_some_and(|s| self.to_write(s) == 0);
         let last = if whole { self.finish(now) } else { None };
         let pause = Duration::from_micros(info.rtt_us.into()) / LOOKS_A_ROUND_TRIP;
-        let busy = self.sending.is_some() || self.books.under_way() > 0;
+        let busy = self.sending.is_some() || self.books.unacknowledged() > 0;
         self.next_look = busy.then(|| now + pause.clamp(SOONEST_LOOK, LATEST_LOOK));
         Ok(last)
     }
