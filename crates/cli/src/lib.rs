@@ -36,7 +36,9 @@ const EXAMPLES: &str = "Examples:
   rampmeter serve DIR                                               offer files over UDP
   rampmeter get 127.0.0.1:7267/NAME                                 fetch one
   rampmeter get 127.0.0.1:7267/NAME --controller pcp                have it sent under PCP
-  rampmeter cm daemon                                               let other programs use the Congestion Manager";
+  rampmeter cm daemon                                               let other programs use the Congestion Manager
+  rampmeter cm web DIR                                              offer files over HTTP, paced by it
+  rampmeter emulate FILE.toml --left COMMAND --right COMMAND        a client and a server around an emulated network";
 
 /// Congestion control, written once: simulated, emulated with real packets, and on the open wire.
 #[derive(Debug, Parser)]

@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     segment: usize,
     /// Bytes of requests that have not been answered.
     pub(crate) input: Vec<u8>,
+    /// The client will send no more; it may still want its answer.
+    pub(crate) is_half_closed: bool,
     /// Bytes of the answer that are next.
     output: Vec<u8>,
     sending: Option<Sending>,
@@ -96,6 +98,7 @@ impl Connection {
             books: Books::new(Reading::from(&info)),
             segment: info.segment.max(64) as usize,
             input: Vec::new(),
+            is_half_closed: false,
             output: Vec::new(),
             sending: None,
             asked: 0,
@@ -116,12 +119,15 @@ impl Connection {
         self.sending.is_some()
     }
 
-    /// Takes what the client has sent. False if it has hung up.
-    pub(crate) fn hear(&mut self) -> io::Result<bool> {
+    /// Takes what the client has sent.
+    pub(crate) fn hear(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
         while self.input.len() < MOST_HEAD {
             match self.socket.read(&mut buffer) {
-                Ok(0) => return Ok(false),
+                Ok(0) => {
+                    self.is_half_closed = true;
+                    break;
+                }
                 Ok(length) => {
                     if self.input.is_empty() {
                         self.heard = Instant::now();
@@ -133,7 +139,7 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Begins to send `answer`; `line` is what will be told of it.
@@ -142,7 +148,8 @@ impl Connection {
         self.output = answer.head;
         let (file, left) = (answer.file, answer.length);
         let first = self.written;
-        self.sending = Some(Sending { file, left, line, begun: now, first, keeps_alive: answer.keeps_alive });
+        let keeps_alive = answer.keeps_alive && !self.is_half_closed;
+        self.sending = Some(Sending { file, left, line, begun: now, first, keeps_alive });
         (self.heard, self.next_look) = (now, Some(now + SOONEST_LOOK));
         self.ask(client)
     }
@@ -263,7 +270,7 @@ impl Connection {
 
     /// Whether it goes on after the answer that is under way.
     pub(crate) fn keeps_alive(&self) -> bool {
-        self.sending.as_ref().is_none_or(|sending| sending.keeps_alive)
+        !self.is_half_closed && self.sending.as_ref().is_none_or(|sending| sending.keeps_alive)
     }
 }
 

@@ -43,6 +43,9 @@ use crate::AppError;
 /// The longest sleep: how soon it notices that it is to stop, and who is late.
 const NAP: Duration = Duration::from_millis(100);
 
+/// How long answers may still take once it is to stop.
+const GRACE: Duration = Duration::from_secs(2);
+
 const LISTENER: u64 = 0;
 const MANAGER: u64 = 1;
 
@@ -109,7 +112,8 @@ impl<'a> Server<'a> {
         // Waits end up to 50 us later without it.
         let _ = nix::sys::prctl::set_timerslack(1);
         let mut events = [EpollEvent::empty(); 64];
-        while !self.options.stop.load(Ordering::Relaxed) {
+        let mut last_orders = None;
+        while !self.is_closed(&mut last_orders)? {
             // Also what came while it was asked something else, for which no bell rings.
             self.obey()?;
             let now = Instant::now();
@@ -131,6 +135,23 @@ impl<'a> Server<'a> {
             self.look()?;
         }
         Ok(())
+    }
+
+    /// Whether it was told to stop and all answers that were under way then have ended, or taken too long.
+    fn is_closed(&mut self, last_orders: &mut Option<Instant>) -> Result<bool, AppError> {
+        if !self.options.stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        if last_orders.is_none() {
+            let _ = self.epoll.delete(&self.listener);
+        }
+        let since = *last_orders.get_or_insert_with(Instant::now);
+        if since.elapsed() < GRACE && self.connections.values().any(Connection::is_sending) {
+            return Ok(false);
+        }
+        let left: Vec<u64> = self.connections.keys().copied().collect();
+        left.into_iter().try_for_each(|number| self.part(number))?;
+        Ok(true)
     }
 
     /// Does what the congestion manager says.
@@ -187,13 +208,16 @@ impl<'a> Server<'a> {
         }
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         if events.contains(EpollFlags::EPOLLIN) && connection.is_listening() {
-            let stays = connection.hear().unwrap_or(false);
-            // What has just arrived acknowledges as a rule what was sent before.
-            self.look_at(number, Instant::now())?;
-            if !stays {
+            if connection.hear().is_err() {
                 return self.part(number);
             }
+            // What has just arrived acknowledges as a rule what was sent before.
+            self.look_at(number, Instant::now())?;
             self.answer(number)?;
+            let stays = |connection: &Connection| connection.is_sending() || !connection.is_half_closed;
+            if !self.connections.get(&number).is_some_and(stays) {
+                return self.part(number);
+            }
         }
         self.watch(number);
         Ok(())
@@ -277,7 +301,7 @@ impl<'a> Server<'a> {
     fn watch(&mut self, number: u64) {
         let Some(connection) = self.connections.get(&number) else { return };
         let mut interest = EpollFlags::empty();
-        interest.set(EpollFlags::EPOLLIN, connection.is_listening());
+        interest.set(EpollFlags::EPOLLIN, connection.is_listening() && !connection.is_half_closed);
         interest.set(EpollFlags::EPOLLOUT, connection.is_blocked && connection.is_sending());
         let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(interest, number));
     }
