@@ -96,7 +96,7 @@ fn four_connections_of_a_client_get_equal_shares() {
 
 /// The file that a client gets the last of a few times.
 fn representation(site: &Site, link: &str) -> String {
-    let fetch = "curl -sS -m 20 -o /dev/null $(for n in 1 2 3 4; do echo http://$RAMPMETER_LEFT:8080/photo.jpg; done); \
+    let fetch = "curl -sS -m 20 -o /dev/null $(for n in 1 2 3; do echo http://$RAMPMETER_LEFT:8080/photo.jpg; done); \
                  curl -sS -m 20 -o /dev/null -D head http://$RAMPMETER_LEFT:8080/photo.jpg";
     site.emulate(link, "", fetch);
     let head = fs::read_to_string(site.desk.0.join("head")).unwrap();
@@ -119,10 +119,10 @@ fn the_representation_follows_the_path() {
 fn audio_takes_the_encoding_near_its_share_beside_a_transfer() {
     let Some(site) = Site::new("audio_beside_a_transfer") else { return };
     let audio =
-        format!("(sleep 0.5; '{RAMPMETER}' cm audio --to $RAMPMETER_RIGHT:7000 --for 8s --json > audio.json) &");
+        format!("(sleep 0.5; '{RAMPMETER}' cm audio --to $RAMPMETER_RIGHT:7000 --for 5s --json > audio.json) &");
     let right = format!(
         "'{RAMPMETER}' cm listen 7000 > /dev/null & \
-         for n in 1 2 3 4 5 6; do curl -sS -m 9 -o /dev/null http://$RAMPMETER_LEFT:8080/page; done; \
+         for n in 1 2; do curl -sS -m 6 -o /dev/null http://$RAMPMETER_LEFT:8080/page; done; \
          for n in $(seq 200); do test -s audio.json && break; sleep 0.05; done; kill $!"
     );
     site.emulate("500kbps", &audio, &right);

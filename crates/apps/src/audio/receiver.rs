@@ -29,9 +29,7 @@ impl Stream {
     fn take(&mut self, number: u32) {
         let latest = &mut self.latest;
         let ahead = number.wrapping_sub(latest.number);
-        if ahead == 0 {
-            return;
-        } else if ahead < 1 << 31 {
+        if (1..1 << 31).contains(&ahead) {
             // What came last is now one of those before.
             let before = if ahead < 64 { latest.before << ahead } else { 0 };
             let last = if ahead <= 64 { 1 << (ahead - 1) } else { 0 };
@@ -66,7 +64,7 @@ impl Receiver {
 
     /// Acknowledges what comes; `tell` hears of each new stream.
     pub fn run(&mut self, mut tell: impl FnMut(SocketAddr)) -> Result<(), AppError> {
-        let mut bytes = [0; 65_536];
+        let mut bytes = vec![0; 65_536];
         while !self.stop.load(Ordering::Relaxed) {
             let (length, from) = match self.socket.recv_from(&mut bytes) {
                 Ok(received) => received,

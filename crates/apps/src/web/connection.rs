@@ -291,8 +291,13 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         match error {
             // The flow's end, not the manager's.
-            Error::Closed | Error::Unknown | Error::Unanswered | Error::Silent | Error::Full => Self::Broken,
-            Error::Destination | Error::TooManyFlows => Self::Broken,
+            Error::Closed
+            | Error::Unknown
+            | Error::Unanswered
+            | Error::Silent
+            | Error::Full
+            | Error::Destination
+            | Error::TooManyFlows => Self::Broken,
             error => Self::Manager(error),
         }
     }
