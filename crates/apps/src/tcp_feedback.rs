@@ -132,6 +132,7 @@ mod tests {
         Reading { arrived, repeated, repair, rtt: Duration::from_millis(20), ..Reading::default() }
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "it is compared with news, of which there may be none")]
     fn feedback(received: u64, lost: u64, kind: Option<LossKind>) -> Option<Feedback> {
         let rtt = (received > 0).then_some(Duration::from_millis(20));
         Some(Feedback { received: Bytes::new(received), lost: Bytes::new(lost), kind, rtt })
@@ -187,7 +188,7 @@ mod tests {
             steps in prop::collection::vec((0..3000_u64, 0..3000_u64, 0..3000_u64, 0..5_u8, 0..2_u8, any::<bool>()), 1..60)
         ) {
             let (mut books, mut told, mut now) = (Books::default(), 0, Reading::default());
-            let mut hear = |told: &mut u64, feedback: Option<Feedback>| {
+            let hear = |told: &mut u64, feedback: Option<Feedback>| {
                 let feedback = feedback.unwrap_or_default();
                 *told = told.checked_sub((feedback.received + feedback.lost).as_u64()).unwrap();
             };

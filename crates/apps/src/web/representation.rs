@@ -50,9 +50,9 @@ mod tests {
     #[test]
     fn the_largest_that_arrives_in_time_is_taken() {
         // 100 kb/s over 2 s less 120 ms are 23.5 kB.
-        let path = |kbps| PathState { rate: Rate::from_bps(kbps * 1000), srtt: Duration::from_millis(120) };
+        let path = |kbps: u64| PathState { rate: Rate::from_bps(kbps * 1000), srtt: Duration::from_millis(120) };
         let sizes = [20_000, 100_000, 800_000];
-        let chosen = |kbps| choose(&sizes, path(kbps), Duration::from_secs(2)).map(|place| sizes[place]);
+        let chosen = |kbps: u64| choose(&sizes, path(kbps), Duration::from_secs(2)).map(|place| sizes[place]);
         let expected = [(10, 20_000), (100, 20_000), (425, 20_000), (426, 100_000), (3400, 100_000), (3410, 800_000)];
         for (kbps, size) in expected {
             assert_eq!(chosen(kbps), Some(size), "{kbps} kb/s");
