@@ -7,6 +7,7 @@ use clap::Args as ClapArgs;
 use rampmeter_control::Registry;
 use rampmeter_linux::{Commands, Emulated, Status};
 use rampmeter_scenario::{NodeId, Outcome, Plan, Scenario, WorldError, values};
+use rampmeter_units::Duration;
 
 use crate::failure::Failure;
 use crate::stop_flag;
@@ -87,7 +88,7 @@ fn report(plan: &Plan, outcome: &Outcome, status: Status) {
         eprintln!("rampmeter: the left command ended with {code}");
     }
     let late = outcome.lateness.map(|late| late.p99.as_secs_f64()).unwrap_or_default();
-    let rtt = plan.least_round_trip().map_or(f64::MAX, |rtt| rtt.as_secs_f64());
+    let rtt = plan.least_round_trip().map_or(f64::MAX, Duration::as_secs_f64);
     if late > (rtt / 10.0).min(0.002) {
         eprintln!("rampmeter: 1% of packets were late by more than {:.1} ms: the machine is busy", late * 1e3);
     }
