@@ -1,4 +1,7 @@
-//! `rampmeter cm`: the Congestion Manager of this host.
+//! `rampmeter cm`: the Congestion Manager of this host, and two applications of it.
+
+mod audio;
+mod web;
 
 use std::io;
 use std::net::IpAddr;
@@ -11,7 +14,7 @@ use rampmeter_cm::bench::{self, Figures, Spread};
 use rampmeter_cm::daemon::{
     self, Carriage, DEFAULT_PORT, Daemon, DaemonError, Limits, MacroflowStatus, Options, PeerStatus, Protocol, Status,
 };
-use rampmeter_cm::{Error, default_socket};
+use rampmeter_cm::{Client, Error, default_socket};
 use rampmeter_control::Registry;
 use rampmeter_manager::Scheduling;
 use rampmeter_units::{Bytes, Rate};
@@ -35,6 +38,12 @@ enum CmCommand {
     Status(StatusArgs),
     /// Measure what a grant costs, with a daemon of its own
     Bench(BenchArgs),
+    /// Offer a directory over HTTP: the daemon says when to send, and how good a picture fits
+    Web(web::WebArgs),
+    /// Send layered audio: the daemon says which encoding fits
+    Audio(audio::AudioArgs),
+    /// Receive layered audio, and acknowledge it
+    Listen(audio::ListenArgs),
 }
 
 #[derive(Debug, Args)]
@@ -103,7 +112,16 @@ pub(crate) fn cm(args: &CmArgs, registry: &Registry) -> Result<ExitCode, Failure
         CmCommand::Daemon(args) => serve(args, registry),
         CmCommand::Status(args) => tell(args),
         CmCommand::Bench(args) => measure(args),
+        CmCommand::Web(args) => web::serve(args),
+        CmCommand::Audio(args) => audio::send(args),
+        CmCommand::Listen(args) => audio::listen(args),
     }
+}
+
+/// A connection to the daemon that listens at `socket`, or at the usual place.
+fn connect(socket: Option<&Path>) -> Result<Client, Failure> {
+    let path = socket.map_or_else(default_socket, Path::to_owned);
+    Client::connect_to(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
 fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {

@@ -69,7 +69,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
 }
 
 /// An address, also by a host's name.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().map_err(|error| format!("{error}; write for example 127.0.0.1:7267"))?;
     found.into_iter().next().ok_or_else(|| "this name has no address".to_owned())
 }

@@ -12,6 +12,7 @@
 
 mod claims;
 mod cm;
+mod emulate;
 mod failure;
 mod files;
 mod lists;
@@ -35,7 +36,9 @@ const EXAMPLES: &str = "Examples:
   rampmeter serve DIR                                               offer files over UDP
   rampmeter get 127.0.0.1:7267/NAME                                 fetch one
   rampmeter get 127.0.0.1:7267/NAME --controller pcp                have it sent under PCP
-  rampmeter cm daemon                                               let other programs use the Congestion Manager";
+  rampmeter cm daemon                                               let other programs use the Congestion Manager
+  rampmeter cm web DIR                                              offer files over HTTP, paced by it
+  rampmeter emulate FILE.toml --left COMMAND --right COMMAND        a client and a server around an emulated network";
 
 /// Congestion control, written once: simulated, emulated with real packets, and on the open wire.
 #[derive(Debug, Parser)]
@@ -49,6 +52,8 @@ struct Cli {
 enum Command {
     /// Run a scenario over its sweep and print its figures
     Run(run::Args),
+    /// Run a client and a server of any kind on the two sides of a scenario's network, with real packets
+    Emulate(emulate::Args),
     /// Test the papers' claims against our own runs
     Claims(claims::Args),
     /// Offer the files of a directory over UDP
@@ -76,7 +81,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
     failure::end_quietly_on_a_broken_pipe();
     let cli = Cli::parse();
     let may_emulate = match &cli.command {
-        Command::Probe | Command::Claims(_) => true,
+        Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
         Command::Run(args) => args.is_emulated(),
         _ => false,
     };
@@ -93,6 +98,7 @@ pub fn main_with(registry: Registry) -> ExitCode {
 fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> {
     match command {
         Command::Run(args) => run::run(args, registry),
+        Command::Emulate(args) => emulate::emulate(args, registry),
         Command::Claims(args) => claims::claims(args, registry),
         Command::Serve(args) => files::serve(args, registry),
         Command::Get(args) => files::get(args),

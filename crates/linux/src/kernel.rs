@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use rampmeter_net::TcpInfo;
 use rampmeter_scenario::{FlowSample, Sender};
 use rampmeter_units::{Rate, Time};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -17,7 +18,6 @@ use crate::clock::sleep;
 use crate::priority::{self, Priority};
 use crate::sides::Side;
 use crate::stage::{Account, Act, Stage, Told, acts};
-use crate::tcp_info::TcpInfo;
 
 /// The port that receivers listen on.
 const PORT: u16 = 5001;

@@ -14,6 +14,7 @@
 
 mod checksum;
 mod clock;
+mod commands;
 mod datagram;
 mod host;
 mod interface;
@@ -27,12 +28,12 @@ mod probe;
 mod pump;
 mod sides;
 mod stage;
-mod tcp_info;
 mod timeline;
 mod tun;
 mod user;
 mod world;
 
+pub use commands::{Commands, Status};
 pub use probe::{Abilities, Ability, probe};
 pub use user::enter_user_namespace;
 pub use world::Emulated;

@@ -62,7 +62,17 @@ pub(crate) struct Network<'a> {
 }
 
 impl<'a> Network<'a> {
+    #[cfg(test)]
     pub(crate) fn new(plan: &'a Plan, sides: &Sides) -> Result<Self, WorldError> {
+        Self::joining(plan, sides, None)
+    }
+
+    /// The plan's network, with ways between the ends of its flows and `between` one more pair.
+    pub(crate) fn joining(
+        plan: &'a Plan,
+        sides: &Sides,
+        between: Option<(NodeId, NodeId)>,
+    ) -> Result<Self, WorldError> {
         let measured = plan.links.iter().enumerate().filter(|(_, link)| link.measured);
         let mut network = Self {
             links: plan.make_links(),
@@ -76,9 +86,9 @@ impl<'a> Network<'a> {
             seen: Seen::default(),
             plan,
         };
-        for flow in &plan.flows {
-            network.lay(sides, flow.from, flow.to)?;
-            network.lay(sides, flow.to, flow.from)?;
+        for (from, to) in between.into_iter().chain(plan.flows.iter().map(|flow| (flow.from, flow.to))) {
+            network.lay(sides, from, to)?;
+            network.lay(sides, to, from)?;
         }
         // Routers with a clock of their own start it.
         for link in 0..network.links.len() {

@@ -45,8 +45,16 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
+    #[cfg(test)]
     pub(crate) fn of(plan: &Plan) -> Result<Self, WorldError> {
-        let ends: Vec<_> = plan.flows.iter().map(|flow| (flow.from, flow.to)).collect();
+        Self::around(plan, None)
+    }
+
+    /// Where hosts stand around the plan's network: those of its flows and, first on their sides, those `between` which
+    /// commands run.
+    pub(crate) fn around(plan: &Plan, between: Option<(NodeId, NodeId)>) -> Result<Self, WorldError> {
+        let flows = plan.flows.iter().map(|flow| (flow.from, flow.to));
+        let ends: Vec<_> = between.into_iter().chain(flows).collect();
         let name = |node: NodeId| plan.nodes.get(node.0).map_or("?", |node| node.name.as_str());
         Self::colour(&ends).map_err(|(from, to)| WorldError::Lacks {
             world: "emulated",

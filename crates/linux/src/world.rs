@@ -7,9 +7,10 @@ use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Lateness, Outcome, Plan, Sender, Series, World, WorldError};
+use rampmeter_scenario::{Lateness, NodeId, Outcome, Plan, Sender, Series, World, WorldError};
 use rampmeter_units::{Bytes, Time};
 
+use crate::commands::{Commands, Status};
 use crate::host::{Host, failed};
 use crate::kernel::Kernel;
 use crate::network::{Network, Seen};
@@ -45,36 +46,65 @@ impl World for Emulated {
     }
 
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
+        let (outcome, ()) = self.perform(plan, registry, None, |stage| self.wait(stage))?;
+        Ok(outcome)
+    }
+}
+
+impl Emulated {
+    /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands have ended; says
+    /// how. What the plan lets happen at a time happens then; it does not end the run.
+    pub fn accompany(
+        &self,
+        plan: &Plan,
+        registry: &Registry,
+        commands: &Commands,
+    ) -> Result<(Outcome, Status), WorldError> {
+        let between = commands.between;
+        let (outcome, status) = self.perform(plan, registry, Some(between), |stage| {
+            let status = commands.run(stage, &self.interrupted);
+            stage.end();
+            status
+        })?;
+        Ok((outcome, status.map_err(failed("a command cannot be run"))?))
+    }
+
+    /// Sets everything up, and runs it until `wait` declares the end.
+    fn perform<T>(
+        &self,
+        plan: &Plan,
+        registry: &Registry,
+        between: Option<(NodeId, NodeId)>,
+        wait: impl FnOnce(&Stage<'_>) -> T,
+    ) -> Result<(Outcome, T), WorldError> {
         check_hosts(plan)?;
         check_kernel(plan)?;
         let schemes = schemes(plan, registry)?;
-        let sides = Sides::of(plan)?;
-        let network = Network::new(plan, &sides)?;
+        let sides = Sides::around(plan, between)?;
+        let network = Network::joining(plan, &sides, between)?;
         let mtu = schemes.iter().flatten().map(|scheme| scheme.config.packet).fold(plan.packet, Bytes::max).as_u64();
         raise_open_files();
         let hosts = [host(Side::A, mtu as u32)?, host(Side::B, mtu as u32)?];
         let (over, pending) = (AtomicBool::new(false), AtomicUsize::new(0));
         let stage = Stage::new(plan, &sides, hosts.each_ref(), &over, &pending);
-        let (told, seen, lateness) = thread::scope(|scope| {
+        let (told, seen, lateness, waited) = thread::scope(|scope| {
             let router = scope.spawn(|| ending(&stage, || pump(network, &stage, mtu as usize)));
             let ours = scope.spawn(|| ending(&stage, || Ours::new(stage, &schemes, mtu as usize)?.run()));
             let kernel = scope.spawn(|| ending(&stage, || Kernel::new(stage)?.run()));
-            self.wait(&stage);
+            let waited = wait(&stage);
             let (seen, lateness) = join(router).map_err(failed("the router cannot go on"))?;
             let told = [
                 join(ours).map_err(failed("our senders cannot go on"))?,
                 join(kernel).map_err(failed("the kernel's TCP cannot go on"))?,
             ];
-            Ok::<_, WorldError>((told, seen, lateness))
+            Ok::<_, WorldError>((told, seen, lateness, waited))
         })?;
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(WorldError::Interrupted);
         }
-        Ok(outcome(plan, told, seen, lateness))
+        Ok((outcome(plan, told, seen, lateness), waited))
     }
-}
 
-impl Emulated {
     /// Waits for the run's end and declares it.
     fn wait(&self, stage: &Stage<'_>) {
         let duration = Time::ZERO + stage.plan.duration;

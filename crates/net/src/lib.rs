@@ -5,6 +5,7 @@
 //! driver     Loop: many hosts, one thread; turns, events
 //! host       Host: an endpoint, its socket, its connections' bytes
 //! history    what destinations are remembered for, in a file
+//! tcp_info   what the kernel tells of its own TCP
 //! socket     batches of packets with ECN codes and arrival stamps, over layout      clock   precise time and waits
 //! ```
 //!
@@ -19,6 +20,7 @@ mod host;
 mod layout;
 mod socket;
 mod stream;
+mod tcp_info;
 
 pub use clock::{Clock, be_punctual, be_urgent};
 pub use driver::{HostId, Loop};
@@ -26,3 +28,4 @@ pub use history::{HistoryError, HistoryFile, Remembered};
 pub use host::{Ended, Event, Host, Limits};
 pub use socket::Socket;
 pub use stream::Arrivals;
+pub use tcp_info::TcpInfo;

@@ -88,6 +88,12 @@ impl LayeredAudio {
         due
     }
 
+    /// How long it has spent in each encoding up to `now`, from the lowest.
+    pub fn spent(&mut self, now: Time) -> impl Iterator<Item = (Rate, Duration)> {
+        self.pass(now);
+        self.encodings.iter().copied().zip(self.spent.iter().copied())
+    }
+
     /// Which part of its time up to `now` it spent in the encoding just below its mean share; none before any has passed.
     pub fn just_below_share(&mut self, now: Time) -> Option<f64> {
         self.pass(now);
@@ -136,5 +142,7 @@ mod tests {
         }
         assert_eq!(left, [0, 100, 200, 300, 400, 550, 750, 950]);
         assert_eq!(audio.just_below_share(at(900)), Some(0.5), "its mean share carries 40 kb/s");
+        let each = Duration::from_millis(450);
+        assert_eq!(audio.spent(at(900)).collect::<Vec<_>>(), [(kbps(40), each), (kbps(80), each)]);
     }
 }

@@ -30,9 +30,14 @@ pub struct Scenario {
 impl Scenario {
     /// Reads the file at `path`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
+        Self::read_network(path).and_then(Self::with_traffic)
+    }
+
+    /// Reads the file at `path`, which may do without traffic: where something else brings it.
+    pub fn read_network(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
         let file = path.as_ref().display().to_string();
         match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&file, &text),
+            Ok(text) => Self::parse_network(&file, &text),
             Err(error) => Err(ScenarioError::Unreadable { file, error }),
         }
     }
@@ -40,6 +45,11 @@ impl Scenario {
     /// Reads `text`; `file` is its name in messages. Finds all that the file alone shows to be wrong; the names and
     /// settings of controllers and routers are [`Scenario::check`]'s.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
+        Self::parse_network(file, text).and_then(Self::with_traffic)
+    }
+
+    /// Reads `text`, which may do without traffic.
+    pub fn parse_network(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let source = Source { file, text };
         let document = source.parse()?;
         let section = Section::whole(source, document.get_ref());
@@ -112,6 +122,16 @@ impl Scenario {
     /// A hash of the file's text, in hexadecimal (SHA-256).
     pub fn hash(&self) -> String {
         format!("{:x}", Sha256::digest(self.text.as_bytes()))
+    }
+
+    fn with_traffic(self) -> Result<Self, ScenarioError> {
+        let source = Source { file: &self.file, text: &self.text };
+        if Section::whole(source, source.parse()?.get_ref()).get("traffic").is_none() {
+            let (place, key) = ("a scenario".into(), "[[traffic]]");
+            let example = "[[traffic]] name = \"transfers\", scheme = \"tcp\"";
+            return Err(source.error(1, Problem::MissingKey { place, key, example }));
+        }
+        Ok(self)
     }
 
     fn at(&self, point: &Point) -> Result<File, ScenarioError> {

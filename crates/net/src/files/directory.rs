@@ -16,16 +16,17 @@ use super::protocol::{Refusal, check_name};
 
 /// A directory whose files are served.
 #[derive(Debug)]
-pub(crate) struct Directory(OwnedFd);
+pub struct Directory(OwnedFd);
 
 impl Directory {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    /// The directory at `path`.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         Ok(Self(open(path, flags, Mode::empty())?))
     }
 
     /// The file called `name`.
-    pub(crate) fn file(&self, name: &str) -> Result<(File, Metadata), Refusal> {
+    pub fn file(&self, name: &str) -> Result<(File, Metadata), Refusal> {
         check_name(name).map_err(|_| Refusal::BadName)?;
         // A pipe would block the opener, a terminal would take it over.
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;

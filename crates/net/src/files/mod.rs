@@ -33,6 +33,7 @@ use rand::rngs::OsRng;
 use rand::{RngCore, TryRngCore};
 
 pub use client::{GetOptions, GetReport, get};
+pub use directory::Directory;
 pub use error::NetError;
 pub use protocol::Refusal;
 pub use server::{Observer, ServeOptions, Served, Server, serve};

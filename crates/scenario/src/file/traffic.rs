@@ -312,11 +312,6 @@ fn gaps(item: &Item<'_>) -> Result<Gaps, ScenarioError> {
 
 impl File {
     pub(super) fn check_traffic(&self, source: Source<'_>) -> Result<(), ScenarioError> {
-        if self.traffic.is_empty() {
-            let (place, key) = ("a scenario".into(), "[[traffic]]");
-            let example = "[[traffic]] name = \"transfers\", scheme = \"tcp\"";
-            return Err(source.error(1, Problem::MissingKey { place, key, example }));
-        }
         no_duplicates(source, "traffic", self.traffic.iter().map(|traffic| (traffic.name.as_str(), traffic.line)))?;
         for traffic in &self.traffic {
             let wrong = |problem| Err(source.error(traffic.line, problem));

@@ -1,0 +1,205 @@
+//! What a request gets: a file, one of its representations or a refusal, with the head that goes before it.
+
+use std::fmt::Write;
+use std::fs::{File, Metadata};
+use std::time::SystemTime;
+
+use rampmeter_cm::{Error, PathState};
+use rampmeter_net::files::{Directory, Refusal};
+use rampmeter_units::Duration;
+
+use super::representation::{LEVELS, choose, name};
+use super::request::Request;
+use super::status::Status;
+
+/// An answer that has yet to be sent.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: Status,
+    /// All that is sent before the file.
+    pub(crate) head: Vec<u8>,
+    pub(crate) file: Option<File>,
+    /// Bytes of the file that are to be sent.
+    pub(crate) length: u64,
+    /// The file's name, where there is one.
+    pub(crate) name: Option<String>,
+    /// The path that the choice among representations was made by.
+    pub(crate) path: Option<PathState>,
+    pub(crate) keeps_alive: bool,
+}
+
+/// A file that was found for a request.
+struct Found {
+    name: String,
+    file: File,
+    metadata: Metadata,
+    /// What it was chosen by, of several.
+    path: Option<PathState>,
+}
+
+impl Answer {
+    /// The answer to `request`; `query` is asked for the flow's part of its path where there is a choice.
+    pub(crate) fn to(
+        request: &Request,
+        directory: &Directory,
+        within: Duration,
+        query: impl FnOnce() -> Result<PathState, Error>,
+    ) -> Result<Self, Error> {
+        let found = match find(&request.object, directory, within, query)? {
+            Ok(found) => found,
+            Err(Refusal::Unreadable) => return Ok(Self::refusal(Status::Forbidden, Some(request))),
+            Err(_) => return Ok(Self::refusal(Status::NotFound, Some(request))),
+        };
+        let length = found.metadata.len();
+        let mut head = begin(Status::Fine);
+        let _ = write!(head, "Content-Type: {}\r\nContent-Length: {length}\r\n", media_type(&found.name));
+        if let Ok(modified) = found.metadata.modified() {
+            let _ = write!(head, "Last-Modified: {}\r\n", httpdate::fmt_http_date(modified));
+        }
+        if found.path.is_some() {
+            // What was chosen depends on the path, which no header of a request tells (RFC 9110, section 12.5.5).
+            let _ =
+                write!(head, "Content-Location: /{}\r\nVary: *\r\nCache-Control: no-cache\r\n", encoded(&found.name));
+        }
+        finish(&mut head, request.keeps_alive, request.is_old);
+        let file = (!request.is_head).then_some(found.file);
+        Ok(Self {
+            status: Status::Fine,
+            head: head.into_bytes(),
+            length: if file.is_some() { length } else { 0 },
+            file,
+            name: Some(found.name),
+            path: found.path,
+            keeps_alive: request.keeps_alive,
+        })
+    }
+
+    /// An answer that says no; without a request that was understood the connection ends with it.
+    pub(crate) fn refusal(status: Status, request: Option<&Request>) -> Self {
+        let (number, words) = status.words();
+        let body = format!("{number} {words}\n");
+        let keeps_alive = request.is_some_and(|request| request.keeps_alive);
+        let mut head = begin(status);
+        let _ = write!(head, "Content-Type: text/plain\r\nContent-Length: {}\r\n", body.len());
+        if status == Status::NoSuchMethod {
+            head.push_str("Allow: GET, HEAD\r\n");
+        }
+        finish(&mut head, keeps_alive, request.is_some_and(|request| request.is_old));
+        if !request.is_some_and(|request| request.is_head) {
+            head.push_str(&body);
+        }
+        Self { status, head: head.into_bytes(), file: None, length: 0, name: None, path: None, keeps_alive }
+    }
+}
+
+/// One of the representations of `object`, if it has any; else the file of that name.
+fn find(
+    object: &str,
+    directory: &Directory,
+    within: Duration,
+    query: impl FnOnce() -> Result<PathState, Error>,
+) -> Result<Result<Found, Refusal>, Error> {
+    let open = |name: String| directory.file(&name).map(|(file, metadata)| Found { name, file, metadata, path: None });
+    let mut found: Vec<Found> = LEVELS.iter().filter_map(|level| open(name(object, level)).ok()).collect();
+    let sizes: Vec<u64> = found.iter().map(|found| found.metadata.len()).collect();
+    if sizes.is_empty() {
+        return Ok(open(object.to_owned()));
+    }
+    let path = query()?;
+    let place = choose(&sizes, path, within).unwrap_or(0);
+    Ok(Ok(Found { path: Some(path), ..found.swap_remove(place) }))
+}
+
+fn begin(status: Status) -> String {
+    let (number, words) = status.words();
+    let date = httpdate::fmt_http_date(SystemTime::now());
+    format!("HTTP/1.1 {number} {words}\r\nDate: {date}\r\nServer: rampmeter\r\n")
+}
+
+fn finish(head: &mut String, keeps_alive: bool, is_old: bool) {
+    head.push_str(match (keeps_alive, is_old) {
+        (true, false) => "\r\n",
+        (true, true) => "Connection: keep-alive\r\n\r\n",
+        (false, _) => "Connection: close\r\n\r\n",
+    });
+}
+
+/// A name as it may stand in a header.
+fn encoded(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            text.push(byte.into());
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+fn media_type(name: &str) -> &'static str {
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    match extension.to_ascii_lowercase().as_str() {
+        "html" | "htm" => "text/html; charset=utf-8",
+        "txt" | "md" => "text/plain; charset=utf-8",
+        "css" => "text/css",
+        "js" => "text/javascript",
+        "json" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "mp3" => "audio/mpeg",
+        "mp4" => "video/mp4",
+        "pdf" => "application/pdf",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Rate;
+
+    use super::super::request::{Parsed, parse};
+    use super::*;
+
+    fn answer(directory: &Directory, line: &str, kbps: u64) -> (Answer, String) {
+        let Parsed::Whole(request, _) = parse(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()) else {
+            panic!("{line}")
+        };
+        let path = PathState { rate: Rate::from_bps(kbps * 1000), srtt: Duration::from_millis(100) };
+        let answer = Answer::to(&request, directory, Duration::from_secs(2), || Ok(path)).unwrap();
+        let head = String::from_utf8(answer.head.clone()).unwrap();
+        (answer, head)
+    }
+
+    #[test]
+    fn the_path_decides_which_representation_is_sent_and_the_head_says_which() {
+        let folder = tempfile::tempdir().unwrap();
+        for (level, size) in [("low", 10_000), ("medium", 100_000), ("high", 1_000_000)] {
+            std::fs::write(folder.path().join(format!("a photo.{level}.jpg")), vec![0; size]).unwrap();
+        }
+        let directory = Directory::open(folder.path()).unwrap();
+        for (kbps, level, length) in [(50, "low", 10_000), (1000, "medium", 100_000), (9000, "high", 1_000_000)] {
+            let (answer, head) = answer(&directory, "GET /a%20photo.jpg", kbps);
+            assert_eq!((answer.status, answer.length), (Status::Fine, length));
+            assert!(head.contains(&format!("\r\nContent-Location: /a%20photo.{level}.jpg\r\nVary: *\r\n")), "{head}");
+            assert!(head.contains("image/jpeg") && head.ends_with("\r\n\r\n"), "{head}");
+        }
+        let (answer, head) = answer(&directory, "HEAD /a%20photo.low.jpg", 9000);
+        assert!(answer.file.is_none() && answer.length == 0 && head.contains("Content-Length: 10000"), "{head}");
+        assert!(!head.contains("Vary"), "asked for by its own name: {head}");
+    }
+
+    #[test]
+    fn nothing_outside_the_directory_is_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("served")).unwrap();
+        std::fs::write(folder.path().join("secret"), "s").unwrap();
+        let directory = Directory::open(&folder.path().join("served")).unwrap();
+        for target in ["/../secret", "/%2e%2e/secret", "/..%2fsecret", "//etc/passwd", "/none", "/"] {
+            assert_eq!(answer(&directory, &format!("GET {target}"), 1).0.status, Status::NotFound, "{target}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `rampmeter cm audio` and `rampmeter cm listen`: layered audio, and a plain receiver for it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use rampmeter_apps::audio::{self, Change, ENCODINGS, Receiver, Report};
+use rampmeter_units::{Bytes, Duration, Rate};
+
+use super::connect;
+use super::web::{refuse, span};
+use crate::failure::Failure;
+use crate::files::address;
+use crate::stop_flag;
+use crate::table::table;
+
+/// What `rampmeter cm audio` takes.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Datagrams leave at the encoding's own times; the running daemon (rampmeter cm daemon) shapes all \
+    other traffic to that host around them, and tells when another encoding fits. The receiver is `rampmeter cm listen`."
+)]
+pub(crate) struct AudioArgs {
+    /// The receiver
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    to: SocketAddr,
+    /// Encodings in kb/s, from the lowest to the highest
+    #[arg(long, value_name = "KBPS,...", value_delimiter = ',', default_values_t = ENCODINGS)]
+    encodings: Vec<u64>,
+    /// Bytes of each datagram
+    #[arg(long, value_name = "BYTES", default_value_t = 1000)]
+    datagram: u16,
+    /// How long the stream lasts
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = span)]
+    lasts: Duration,
+    /// Where the congestion manager listens
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// One JSON object on standard output at the end, instead of words
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `rampmeter cm listen` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ListenArgs {
+    /// Where to listen: a port of all addresses, or HOST:PORT; port 0 picks a free one
+    #[arg(value_name = "[HOST:]PORT", value_parser = place)]
+    listen: SocketAddr,
+}
+
+fn place(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
+        Err(_) => address(text),
+    }
+}
+
+pub(super) fn send(args: &AudioArgs) -> Result<ExitCode, Failure> {
+    let options = audio::Options {
+        to: args.to,
+        encodings: args.encodings.iter().map(|kbps| Rate::from_bps(kbps.saturating_mul(1000))).collect(),
+        datagram: Bytes::new(args.datagram.into()),
+        lasts: args.lasts,
+        stop: stop_flag(),
+    };
+    let client = connect(args.socket.as_deref())?;
+    let report = audio::send(&options, &client, &mut |change| {
+        if !args.json {
+            println!("{}", told(change));
+        }
+    })
+    .map_err(refuse)?;
+    if args.json {
+        println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?);
+    } else {
+        print!("{}", laid_out(&report));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told(change: &Change) -> String {
+    format!(
+        "{:7.2} s  {:>8}  (share {:.0} kb/s, round trip {:.0} ms)",
+        change.at_s,
+        Rate::from_bps(change.encoding_bps).to_string(),
+        change.share_bps as f64 / 1e3,
+        change.srtt_s * 1e3
+    )
+}
+
+fn laid_out(report: &Report) -> String {
+    let rows: Vec<Vec<String>> = report
+        .encodings
+        .iter()
+        .map(|spent| vec![Rate::from_bps(spent.encoding_bps).to_string(), format!("{:.1}", spent.part * 100.0)])
+        .collect();
+    format!(
+        "{}{} datagrams in {:.1} s, {} lost; {:.1}% of the time in the encoding just below the mean share\n",
+        table(&["encoding", "time %"].map(String::from), &rows),
+        report.datagrams,
+        report.seconds,
+        report.lost,
+        report.just_below_share * 100.0
+    )
+}
+
+pub(super) fn listen(args: &ListenArgs) -> Result<ExitCode, Failure> {
+    let mut receiver = Receiver::bind(args.listen, stop_flag()).map_err(refuse)?;
+    println!("acknowledging datagrams at {}", receiver.address().map_err(refuse)?);
+    receiver.run(|from| println!("a stream from {from}")).map_err(refuse)?;
+    Ok(ExitCode::SUCCESS)
+}

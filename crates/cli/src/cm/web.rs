@@ -1,0 +1,95 @@
+//! `rampmeter cm web`: files over HTTP, paced by the host's Congestion Manager.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use rampmeter_apps::web::{Line, Options, Server};
+use rampmeter_units::Duration;
+
+use super::connect;
+use crate::failure::Failure;
+use crate::files::address;
+use crate::stop_flag;
+
+/// What `rampmeter cm web` takes.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A running daemon (rampmeter cm daemon) says when which connection sends: all that lead to one \
+    client share one estimate of the path and get equal parts. Where photo.low.jpg, photo.medium.jpg and photo.high.jpg \
+    stand beside each other, a request for photo.jpg gets the largest that arrives in time at the connection's share; \
+    Content-Location says which. Only GET and HEAD; nothing is encrypted."
+)]
+pub(crate) struct WebArgs {
+    /// The directory whose regular files are offered
+    directory: PathBuf,
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
+    listen: SocketAddr,
+    /// How soon an object is to arrive, where there is a choice
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span)]
+    within: Duration,
+    /// Connections at a time
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
+    connections: usize,
+    /// Where the congestion manager listens
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// One JSON object a response on standard output, instead of words
+    #[arg(long)]
+    json: bool,
+}
+
+/// A time: `2s`, `500 ms`.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    // `2s` as well as `2 s`.
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let spaced = format!("{} {}", text[..unit].trim(), &text[unit..]);
+    let span: Duration =
+        spaced.parse().map_err(|_| "write a time with its unit, for example 2s or 500ms".to_owned())?;
+    if span == Duration::ZERO { Err("a time above zero".into()) } else { Ok(span) }
+}
+
+pub(super) fn serve(args: &WebArgs) -> Result<ExitCode, Failure> {
+    let options = Options {
+        directory: args.directory.clone(),
+        listen: args.listen,
+        within: args.within,
+        most_connections: args.connections,
+        stop: stop_flag(),
+    };
+    let tell = |line: &Line| {
+        if args.json {
+            println!("{}", serde_json::to_string(line).unwrap_or_default());
+        } else {
+            println!("{line}");
+        }
+    };
+    let mut server = Server::bind(options, connect(args.socket.as_deref())?, tell).map_err(refuse)?;
+    if !args.json {
+        println!("serving {} on http://{}", args.directory.display(), server.address());
+    }
+    server.run().map_err(refuse)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn refuse(error: rampmeter_apps::AppError) -> Failure {
+    use rampmeter_apps::AppError;
+    match error {
+        AppError::Usage(_) | AppError::Directory { .. } => Failure::input(error),
+        AppError::Manager(_) | AppError::Listen { .. } | AppError::System(_) => Failure::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(span("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(span("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert!(span("2").is_err() && span("0s").is_err() && span("").is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! `rampmeter emulate`: any client and any server on the two sides of a scenario's network.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args as ClapArgs;
+use rampmeter_control::Registry;
+use rampmeter_linux::{Commands, Emulated, Status};
+use rampmeter_scenario::{NodeId, Outcome, Plan, Scenario, WorldError, values};
+use rampmeter_units::Duration;
+
+use crate::failure::Failure;
+use crate::stop_flag;
+
+/// What `rampmeter emulate` takes.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "The network is the scenario's at its first point, with queues, losses and changes; its traffic \
+    runs beside the commands, and there may be none. Both commands find the hosts' addresses in RAMPMETER_LEFT and \
+    RAMPMETER_RIGHT. When the right one has ended, the left one is told to (SIGTERM); the exit code is the right one's. \
+    Standard input is empty.\n\n\
+    Example:\n  rampmeter emulate studies/cm/apps.toml --left 'python3 -m http.server 8000' \
+    --right 'sleep 1; curl -o /dev/null http://$RAMPMETER_LEFT:8000/FILE'"
+)]
+pub(crate) struct Args {
+    /// The scenario (docs/scenario.md explains the format)
+    file: PathBuf,
+    /// What a shell runs on the left host
+    #[arg(long, value_name = "COMMAND")]
+    left: Option<String>,
+    /// What a shell runs on the right host
+    #[arg(long, value_name = "COMMAND")]
+    right: Option<String>,
+    /// The two hosts, as in the scenario [default: the first ones of its first two groups]
+    #[arg(long, value_name = "LEFT,RIGHT", value_delimiter = ',')]
+    between: Vec<String>,
+    /// A value for an axis of the scenario instead of its first; may be repeated
+    #[arg(long = "set", value_name = "AXIS=VALUE")]
+    set: Vec<String>,
+}
+
+pub(crate) fn emulate(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+    if args.left.is_none() && args.right.is_none() {
+        return Err(Failure::input("nothing is to be run; give --left COMMAND, --right COMMAND or both"));
+    }
+    let mut scenario = Scenario::read_network(&args.file)?;
+    for set in &args.set {
+        let Some((axis, value)) = set.split_once('=') else {
+            return Err(Failure::input(format!("--set {set}: give an axis and its value, for example --set seed=2")));
+        };
+        scenario.set(axis.trim(), values(value))?;
+    }
+    let plan = scenario.plan(&scenario.points()[0], registry)?;
+    let commands =
+        Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };
+    let stop = stop_flag();
+    let (outcome, status) = Emulated::new(stop).accompany(&plan, registry, &commands).map_err(|error| match error {
+        WorldError::Interrupted => Failure::interrupted("interrupted; both commands were told to end"),
+        error => Failure::failed(error),
+    })?;
+    report(&plan, &outcome, status);
+    Ok(ExitCode::from(status.code()))
+}
+
+fn between(plan: &Plan, names: &[String]) -> Result<(NodeId, NodeId), Failure> {
+    let known = || {
+        let hosts = plan.nodes.iter().filter(|node| node.is_host).map(|node| node.name.as_str());
+        hosts.take(20).collect::<Vec<_>>().join(", ")
+    };
+    match names {
+        [] => Commands::first_hosts(plan).ok_or_else(|| {
+            Failure::input("the scenario has no two groups of [[hosts]]: one for the left, one for the right")
+        }),
+        [left, right] => {
+            let host = |name: &str| {
+                let advice = || Failure::input(format!("no host is called `{name}`; there are {}", known()));
+                Commands::host(plan, name.trim()).ok_or_else(advice)
+            };
+            Ok((host(left)?, host(right)?))
+        }
+        _ => Err(Failure::input(format!("--between takes two hosts, LEFT,RIGHT, of {}", known()))),
+    }
+}
+
+/// What is worth knowing beside what the commands said.
+fn report(plan: &Plan, outcome: &Outcome, status: Status) {
+    if let Some(code) = status.left.filter(|code| *code > 0) {
+        eprintln!("rampmeter: the left command ended with {code}");
+    }
+    let late = outcome.lateness.map(|late| late.p99.as_secs_f64()).unwrap_or_default();
+    let rtt = plan.least_round_trip().map_or(f64::MAX, Duration::as_secs_f64);
+    if late > (rtt / 10.0).min(0.002) {
+        eprintln!("rampmeter: 1% of packets were late by more than {:.1} ms: the machine is busy", late * 1e3);
+    }
+}
