@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use rampmeter_scenario::{NodeId, Plan};
 
@@ -77,6 +78,7 @@ impl Commands {
 
     /// Runs them until they have ended, one has failed, the stage is over or somebody interrupts.
     pub(crate) fn run(&self, stage: &Stage<'_>, interrupted: &AtomicBool) -> io::Result<Status> {
+        let _ = nix::sys::prctl::set_child_subreaper(true);
         let mut left = self.left.as_deref().map(|line| self.start(stage, self.between.0, line)).transpose()?;
         let mut right = self.right.as_deref().map(|line| self.start(stage, self.between.1, line)).transpose()?;
         let mut status = Status::default();
@@ -110,8 +112,7 @@ impl Commands {
     }
 }
 
-/// A shell and all that it started. Its number is nobody else's as long as the shell has not been waited for or any of
-/// the others lives.
+/// A shell and all that it started. Its number is nobody else's as long as any of them has not been waited for.
 struct Group {
     shell: Child,
     gone: bool,
@@ -145,13 +146,18 @@ impl Group {
         if self.ended()?.is_none() {
             return Ok(()); // `drop` is less patient
         }
-        self.shell.wait()?;
-        while killpg(self.id(), None).is_ok() {
-            if begun.elapsed() >= GRACE {
-                let _ = killpg(self.id(), Signal::SIGKILL);
-                break;
+        // What the shell leaves behind is ours (`PR_SET_CHILD_SUBREAPER`): none of it is left when there are no children.
+        let group = Pid::from_raw(-self.id().as_raw());
+        loop {
+            match waitpid(group, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) if begun.elapsed() < GRACE => sleep(NAP),
+                Ok(WaitStatus::StillAlive) => {
+                    let _ = killpg(self.id(), Signal::SIGKILL);
+                    sleep(NAP);
+                }
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => break,
             }
-            sleep(NAP);
         }
         self.gone = true;
         Ok(())
