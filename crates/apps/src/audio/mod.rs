@@ -4,6 +4,7 @@
 //! begins                   cm_open; cm_query says which encoding is sent first
 //! by a clock of its own    a datagram leaves, cm_notify: no request, everybody else is shaped around it
 //! acknowledged             cm_update: what arrived, what was lost, the round trip                  (`ledger`)
+//! or else                  cm_send: the congestion managers of both hosts tell each other what arrived
 //! its share has changed    cmapp_update: another encoding                                          (`LayeredAudio`)
 //! ```
 //!
@@ -51,6 +52,9 @@ pub struct Options {
     pub encodings: Vec<Rate>,
     /// Bytes of each datagram.
     pub datagram: Bytes,
+    /// Leave datagrams with the congestion manager, which asks the receiver's what arrived; without, the receiver
+    /// acknowledges them.
+    pub through_cm: bool,
     /// How long it lasts.
     pub lasts: Duration,
     /// Raised from outside to end it.
@@ -86,8 +90,8 @@ pub struct Report {
     pub seconds: f64,
     /// Datagrams sent.
     pub datagrams: u64,
-    /// Of those, known to be lost.
-    pub lost: u64,
+    /// Of those, known to be lost; none where the congestion managers know.
+    pub lost: Option<u64>,
     /// Part of its time in the encoding just below its mean share.
     pub just_below_share: f64,
     /// Each encoding's part, from the lowest.
@@ -104,7 +108,8 @@ struct Stream<'a> {
     clock: Clock,
     began: Time,
     audio: LayeredAudio,
-    ledger: Ledger,
+    /// None where the congestion managers keep the books.
+    ledger: Option<Ledger>,
     packet: Vec<u8>,
     path: PathState,
     datagrams: u64,
@@ -134,7 +139,7 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
         clock,
         began,
         audio: LayeredAudio::new(began, &options.encodings, options.datagram, path.rate),
-        ledger: Ledger::new(OsRng.try_next_u32().unwrap_or_default()),
+        ledger: (!options.through_cm).then(|| Ledger::new(OsRng.try_next_u32().unwrap_or_default())),
         packet: vec![0; options.datagram.as_u64() as usize],
         path,
         datagrams: 0,
@@ -167,7 +172,8 @@ impl Stream<'_> {
             self.send()?;
             self.hear()?;
             self.obey()?;
-            let next = self.audio.next().min(self.ledger.deadline()).min(end);
+            let silence = self.ledger.as_ref().map_or(Time::MAX, Ledger::deadline);
+            let next = self.audio.next().min(silence).min(end);
             let span = next.since(self.clock.now()).min(NAP);
             let mut files = [self.client.file()?, self.socket.as_fd()].map(|file| PollFd::new(file, PollFlags::POLLIN));
             let span = TimeSpec::from_duration(std::time::Duration::from_nanos(span.as_nanos()));
@@ -183,25 +189,31 @@ impl Stream<'_> {
     fn send(&mut self) -> Result<(), AppError> {
         let now = self.clock.now();
         while self.audio.is_due(now) {
-            datagram::write(&mut self.packet, self.ledger.number(), self.audio.encoding().as_bps());
+            let number = self.ledger.as_ref().map_or(self.datagrams as u32, Ledger::number);
+            datagram::write(&mut self.packet, number, self.audio.encoding().as_bps());
+            self.datagrams += 1;
+            let Some(ledger) = &mut self.ledger else {
+                match self.client.send(self.flow, &self.packet) {
+                    Ok(()) | Err(rampmeter_cm::Error::Full) => continue, // what has no room now comes too late later
+                    Err(error) => return Err(error.into()),
+                }
+            };
             // One that does not leave, or that nobody takes, is as lost as it could be on the way.
             let _ = self.socket.send(&self.packet);
-            self.ledger.sent(now, Bytes::new(self.packet.len() as u64));
+            ledger.sent(now, Bytes::new(self.packet.len() as u64));
             self.client.notify(self.flow, self.packet.len() as u64)?;
-            self.datagrams += 1;
         }
         Ok(())
     }
 
     /// Tells the congestion manager what the receiver says, or that it says nothing.
     fn hear(&mut self) -> Result<(), AppError> {
+        let Some(ledger) = &mut self.ledger else { return Ok(()) };
         let mut bytes = [0; 64];
         loop {
             let now = self.clock.now();
             let feedback = match self.socket.recv(&mut bytes) {
-                Ok(length) => {
-                    Acknowledgement::read(&bytes[..length]).and_then(|ack| self.ledger.acknowledged(now, ack))
-                }
+                Ok(length) => Acknowledgement::read(&bytes[..length]).and_then(|ack| ledger.acknowledged(now, ack)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => None,
                 Err(error) => return Err(error.into()),
@@ -210,7 +222,7 @@ impl Stream<'_> {
                 self.client.update(self.flow, &feedback)?;
             }
         }
-        if let Some(feedback) = self.ledger.silence(self.clock.now()) {
+        if let Some(feedback) = ledger.silence(self.clock.now()) {
             self.client.update(self.flow, &feedback)?;
         }
         Ok(())
@@ -258,7 +270,7 @@ impl Stream<'_> {
         Report {
             seconds,
             datagrams: self.datagrams,
-            lost: self.ledger.lost,
+            lost: self.ledger.as_ref().map(|ledger| ledger.lost),
             just_below_share,
             encodings: self.audio.spent(now).map(part).collect(),
             changes: std::mem::take(&mut self.changes),

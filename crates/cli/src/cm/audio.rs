@@ -31,6 +31,10 @@ pub(crate) struct AudioArgs {
     /// Bytes of each datagram
     #[arg(long, value_name = "BYTES", default_value_t = 1000)]
     datagram: u16,
+    /// Leave datagrams with the congestion manager, as `cm_send` does, whose counterpart at the receiver says what arrived; the
+    /// receiver is then `rampmeter cm listen PORT --through-cm`, or any that one was told to deliver to
+    #[arg(long)]
+    through_cm: bool,
     /// How long the stream lasts
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = span)]
     lasts: Duration,
@@ -48,6 +52,12 @@ pub(crate) struct ListenArgs {
     /// Where to listen: a port of all addresses, or HOST:PORT; port 0 picks a free one
     #[arg(value_name = "[HOST:]PORT", value_parser = place)]
     listen: SocketAddr,
+    /// Have the congestion manager of this host deliver datagrams that come to it for that port
+    #[arg(long)]
+    through_cm: bool,
+    /// Where that listens
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 }
 
 fn place(text: &str) -> Result<SocketAddr, String> {
@@ -62,6 +72,7 @@ pub(super) fn send(args: &AudioArgs) -> Result<ExitCode, Failure> {
         to: args.to,
         encodings: args.encodings.iter().map(|kbps| Rate::from_bps(kbps.saturating_mul(1000))).collect(),
         datagram: Bytes::new(args.datagram.into()),
+        through_cm: args.through_cm,
         lasts: args.lasts,
         stop: stop_flag(),
     };
@@ -97,18 +108,24 @@ fn laid_out(report: &Report) -> String {
         .map(|spent| vec![Rate::from_bps(spent.encoding_bps).to_string(), format!("{:.1}", spent.part * 100.0)])
         .collect();
     format!(
-        "{}{} datagrams in {:.1} s, {} lost; {:.1}% of the time in the encoding just below the mean share\n",
+        "{}{} datagrams in {:.1} s{}; {:.1}% of the time in the encoding just below the mean share\n",
         table(&["encoding", "time %"].map(String::from), &rows),
         report.datagrams,
         report.seconds,
-        report.lost,
+        report.lost.map_or(String::new(), |lost| format!(", {lost} lost")),
         report.just_below_share * 100.0
     )
 }
 
 pub(super) fn listen(args: &ListenArgs) -> Result<ExitCode, Failure> {
     let mut receiver = Receiver::bind(args.listen, stop_flag()).map_err(refuse)?;
-    println!("acknowledging datagrams at {}", receiver.address().map_err(refuse)?);
+    let address = receiver.address().map_err(refuse)?;
+    println!("acknowledging datagrams at {address}");
+    // It delivers as long as its client lives.
+    let client = if args.through_cm { Some(connect(args.socket.as_deref())?) } else { None };
+    if let Some(client) = &client {
+        client.listen(address.port()).map_err(|error| Failure::failed(error.to_string()))?;
+    }
     receiver.run(|from| println!("a stream from {from}")).map_err(refuse)?;
     Ok(ExitCode::SUCCESS)
 }
