@@ -152,7 +152,7 @@ class Manager:
         self._connected().listen(port, False)
 
     def hint(self, host: str, weights: dict[int, int]) -> None:
-        """Ask that flows from `host` have shares in proportion to these weights, by the ports here that they come to."""
+        """Ask that flows from `host` have shares in proportion to these weights, by the ports that they come to."""
         self._connected().hint(host, list(weights.items()))
 
     def next(self, timeout: float | None = None) -> Event | None:

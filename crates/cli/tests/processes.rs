@@ -185,6 +185,44 @@ fn real_packets_need_no_root() {
 }
 
 #[test]
+fn audio_goes_through_the_congestion_managers_of_two_hosts() {
+    let desk = Desk::new("through_cm");
+    let cm = |host: u8, words: &[&str]| {
+        let mut command = Command::new(RAMPMETER);
+        let socket = desk.0.join(format!("{host}.sock"));
+        command.arg("cm").args(words).env("RAMPMETER_CM_SOCKET", socket);
+        command
+    };
+    // Each test has a port of its own: others may run meanwhile.
+    let daemon = |host: u8| {
+        let running = start(cm(host, &["daemon", "--port", "29611", "--bind", &format!("127.0.77.{host}")]));
+        until("socket", || desk.0.join(format!("{host}.sock")).exists().then_some(()));
+        running
+    };
+    let daemons = [daemon(1), daemon(2)];
+    let listener = start(cm(2, &["listen", "127.0.77.2:29612", "--through-cm"]));
+    let send = || {
+        let words = ["audio", "--to", "127.0.77.2:29612", "--for", "2s", "--through-cm", "--json"];
+        let sent = cm(1, &words).output().unwrap();
+        assert!(sent.status.success(), "{}", text(&sent.stderr));
+        serde_json::from_slice::<serde_json::Value>(&sent.stdout).unwrap()
+    };
+    // Its first datagrams may go before the receiver's manager is known, its last ones never do.
+    let report = until("the best encoding", || {
+        let report = send();
+        let best = report["encodings"].as_array().unwrap().last().unwrap()["part"].as_f64().unwrap();
+        (best > 0.3).then_some(report)
+    });
+    assert!(report["datagrams"].as_u64().unwrap() > 20 && report["lost"].is_null(), "{report}");
+    let status = cm(2, &["status", "--json"]).output().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["senders"], 1, "{status}");
+    for running in daemons.into_iter().chain([listener]) {
+        interrupt(running);
+    }
+}
+
+#[test]
 fn one_congestion_manager_listens_at_a_place_and_leaves_nothing_behind() {
     let desk = Desk::new("congestion_manager");
     let socket = desk.0.join("run/cm.sock");
