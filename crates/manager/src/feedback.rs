@@ -76,12 +76,15 @@ impl<C: Controller> Manager<C> {
 
     /// The flow learnt how its packets fared, all in all (`cm_update`).
     pub fn report(&mut self, now: Time, flow: FlowId, report: &Report) {
-        if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
-            f.outstanding = f.outstanding.saturating_sub(report.received + report.lost);
-            f.fared.received += report.received;
-            f.fared.lost += report.lost;
-            f.last_used = now;
-        }
+        let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
+        // Nobody can have received more than was sent.
+        let received = report.received.min(f.outstanding);
+        let lost = report.lost.min(f.outstanding - received);
+        let report = &Report { received, lost, ..*report };
+        f.outstanding -= received + lost;
+        f.fared.received += received;
+        f.fared.lost += lost;
+        f.last_used = now;
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
         if let Some(rtt) = report.rtt.filter(|_| macroflow.is_assumed()) {
             let (packet, destination) = (macroflow.packet(), macroflow.destination);

@@ -161,7 +161,7 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn restart(&mut self, now: Time, history: Option<History>) {
         self.app_limited = false;
         if self.started {
-            self.controller.on_path(now, &Path::new(self.packet, self.rtt.smoothed(), history));
+            self.controller.on_path(now, &Path::new(self.packet, self.smoothed_rtt(), history));
         }
     }
 
@@ -179,7 +179,8 @@ impl<C: Controller> Macroflow<C> {
         if let Some(aging) = &self.aging {
             let at = self.last_sent + aging.gap(now, self.packet);
             if at > now || (!asks && self.urgent.is_empty()) {
-                return if asks { Attempt::TooEarly(at) } else { Attempt::NothingToSend };
+                let somebody = asks || !self.urgent.is_empty();
+                return if somebody { Attempt::TooEarly(at) } else { Attempt::NothingToSend };
             }
         } else if self.urgent.is_empty() {
             let window = self.controller.window();
@@ -306,7 +307,7 @@ impl<C: Controller> Macroflow<C> {
                 outstanding: self.outstanding,
                 rtt: rtt.take(),
                 smoothed_rtt,
-                min_rtt: self.rtt.min(),
+                min_rtt: self.rtt.min().min(smoothed_rtt),
                 arrivals: &[],
                 feedback: RouterFeedback::None,
                 recovering: report.lost > Bytes::ZERO,

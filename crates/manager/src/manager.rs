@@ -117,6 +117,15 @@ pub(crate) struct Known {
     pub(crate) apart: Duration,
 }
 
+impl Known {
+    /// New flows join `heir` instead of the macroflow `ended`.
+    pub(crate) fn hand_on(&mut self, ended: u32, heir: Option<u32>) {
+        if self.macroflow == Some(ended) {
+            self.macroflow = heir;
+        }
+    }
+}
+
 /// Destinations remembered at most; the one unused for longest is forgotten first.
 pub const MOST_DESTINATIONS: usize = 10_000;
 
@@ -340,6 +349,11 @@ impl<C: Controller> Manager<C> {
         }
     }
 
+    /// Which macroflow the flow is in.
+    pub(crate) fn macroflow_of(&self, flow: FlowId) -> Option<u32> {
+        self.flows.get(flow.0 as usize)?.as_ref().map(|flow| flow.macroflow)
+    }
+
     pub(crate) fn of_flow(&self, flow: FlowId) -> Option<(&Flow, &Macroflow<C>)> {
         let f = self.flows.get(flow.0 as usize)?.as_ref()?;
         Some((f, self.macroflows[f.macroflow as usize].as_ref()?))
@@ -378,6 +392,7 @@ impl<C: Controller> Manager<C> {
 
     pub(crate) fn end(&mut self, index: u32) {
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
+        self.forget_origin(index, &macroflow);
         if let Some(known) = self.known.get_mut(&macroflow.destination) {
             known.macroflow = known.macroflow.filter(|&current| current != index);
         }

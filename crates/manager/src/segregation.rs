@@ -221,11 +221,31 @@ impl<C: Controller> Manager<C> {
         apart
     }
 
-    fn merge(&mut self, now: Time, index: u32, origin: u32) {
-        if self.macroflows[origin as usize].is_none() {
+    /// A macroflow ends: those split from it belong to where it came from, or to nobody; one of them is joined by new flows.
+    pub(crate) fn forget_origin(&mut self, index: u32, ended: &Macroflow<C>) {
+        if !self.sharing.segregation {
             return;
         }
+        let mut heir = None;
+        for (place, macroflow) in self.macroflows.iter_mut().enumerate() {
+            let Some(macroflow) = macroflow else { continue };
+            let origin = &mut macroflow.segregation.origin;
+            if let Some((_, until)) = origin.filter(|(origin, _)| *origin == index) {
+                *origin = ended.segregation.origin.map(|(further, _)| (further, until));
+                heir = heir.or(Some(place as u32));
+            }
+        }
+        if let Some(known) = self.known.get_mut(&ended.destination) {
+            known.hand_on(index, heir);
+        }
+    }
+
+    fn merge(&mut self, now: Time, index: u32, origin: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
+        let there = self.macroflows[origin as usize].as_ref();
+        if there.is_none_or(|there| there.destination != macroflow.destination) {
+            return;
+        }
         let (members, number) = (macroflow.members.clone(), macroflow.next_number());
         if let Some(origin) = &mut self.macroflows[origin as usize] {
             origin.skip_to(number);

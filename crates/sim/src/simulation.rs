@@ -104,7 +104,7 @@ impl Simulation<'_> {
         }
         let this = &self.hosts[host as usize];
         let taking = if this.untaken.is_empty() { Time::MAX } else { this.taking_from };
-        this.deadline().min(taking)
+        this.deadline().min(taking).max(now)
     }
 
     fn happen(&mut self, now: Time, entry: Entry) {
@@ -163,7 +163,8 @@ impl Simulation<'_> {
         if let Some(datagrams) = flow.datagrams.take() {
             let Host { sources, endpoint, .. } = &mut self.hosts[flow.sender as usize];
             flow.source = sources.stop(now, datagrams, endpoint);
-            return;
+            let sender = flow.sender;
+            return self.attend(now, sender, None);
         }
         let Some(connection) = flow.opened else { return };
         self.pending -= usize::from(std::mem::take(&mut flow.pending));
@@ -271,7 +272,8 @@ impl Simulation<'_> {
         if self.hosts[host as usize].has_datagrams() {
             self.send_messages(now, host);
         }
-        let deadline = self.hosts[host as usize].deadline();
+        // A deadline that has passed is now: time never goes back.
+        let deadline = self.hosts[host as usize].deadline().max(now);
         self.agenda.wake(self.links.len() as Actor + host, deadline);
     }
 

@@ -300,7 +300,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     /// Begins the conversation with a receiver anew.
     fn begin<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
         let books = self.peers[index as usize].prober.begin_anew();
-        self.settle(now, None, None, &books.end(), manager);
+        self.settle(now, None, &books.end(), manager);
         self.arm(index, manager);
     }
 
@@ -323,8 +323,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         };
         if response.this_probe == response.last_probe {
             let is_ours = response.this_probe == prober.first || prober.probes.is_recent(response.this_probe);
-            if let (true, Some(kind), Some(&flow)) = (is_ours, congestion, members.first()) {
-                manager.report(now, flow, &Report { kind: Some(kind), ..Report::default() });
+            if is_ours && congestion.is_some() {
+                let report = Report { kind: congestion, ..Report::default() };
+                for flow in one_of_each(members, manager) {
+                    manager.report(now, flow, &report);
+                }
             }
             return;
         }
@@ -335,18 +338,19 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if !self.config.sequenced {
             let verdict = prober.reordering.judge(now, answer.rtt, answer.sent, answer.received);
             on_loss = on_loss.filter(|_| verdict == reordering::Verdict::Reduce);
-            if let (reordering::Verdict::Undo, Some(&flow)) = (verdict, members.first()) {
-                manager.undo(now, flow);
+            if verdict == reordering::Verdict::Undo {
+                for flow in one_of_each(members, manager) {
+                    manager.undo(now, flow);
+                }
             }
         }
-        if let (Some(_), Some(&flow)) = (congestion, members.first()) {
-            manager.report(
-                now,
-                flow,
-                &Report { kind: congestion, sent_by: Some(answer.asked_at), ..Report::default() },
-            );
+        // Word of the round trip, and of congestion, is for every macroflow of these flows.
+        let sent_by = Some(answer.asked_at);
+        let report = Report { kind: congestion, rtt: Some(answer.rtt), sent_by, ..Report::default() };
+        for flow in one_of_each(members, manager) {
+            manager.report(now, flow, &report);
         }
-        self.settle(now, Some(answer.rtt), on_loss, &answer.fates, manager);
+        self.settle(now, on_loss, &answer.fates, manager);
         self.arm(index, manager);
     }
 
@@ -373,14 +377,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     }
 
     /// Tells the manager what became of packets, and that losses among them are `on_loss`.
-    fn settle<C: Controller>(
-        &self,
-        now: Time,
-        mut rtt: Option<Duration>,
-        on_loss: Option<LossKind>,
-        fates: &[Fate],
-        manager: &mut Manager<C>,
-    ) {
+    fn settle<C: Controller>(&self, now: Time, on_loss: Option<LossKind>, fates: &[Fate], manager: &mut Manager<C>) {
         for fate in fates {
             let flow = fate.name.flow;
             // A flow's place may be another's by now.
@@ -394,7 +391,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             if fate.received + fate.lost > Bytes::ZERO {
                 let kind = on_loss.filter(|_| fate.lost > Bytes::ZERO);
                 let (received, lost, sent_by) = (fate.received, fate.lost, Some(fate.sent_by));
-                manager.report(now, flow, &Report { received, lost, kind, rtt: rtt.take(), sent_by, repeated: false });
+                manager.report(now, flow, &Report { received, lost, kind, sent_by, ..Report::default() });
             }
         }
     }
@@ -446,14 +443,14 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             Due::Probe => {
                 let (number, forgotten) = prober.probes.probe(now);
                 prober.probed(now);
-                self.settle(now, None, None, &forgotten, manager);
+                self.settle(now, None, &forgotten, manager);
                 self.say(address, CmMessage::Header(CmHeader::control(CmKind::Probe, number)));
             }
             Due::Silence(asked) => {
                 for (name, bytes) in std::mem::take(&mut prober.bare) {
                     manager.take_back(now, name.flow, Bytes::new(bytes));
                 }
-                if let Some(&flow) = members.first() {
+                for flow in one_of_each(members, manager) {
                     manager.fall_silent(now, flow, asked);
                 }
             }
@@ -465,4 +462,16 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     pub fn poll_transmit(&mut self) -> Option<(A, CmMessage)> {
         self.waiting.pop_front()
     }
+}
+
+/// Of flows to one host, one of each macroflow that they are in.
+fn one_of_each<C: Controller>(members: &[FlowId], manager: &Manager<C>) -> Vec<FlowId> {
+    let mut seen = Vec::new();
+    let is_new = |flow: &&FlowId| {
+        let macroflow = manager.macroflow_of(**flow);
+        let new = macroflow.is_some() && !seen.contains(&macroflow);
+        seen.push(macroflow);
+        new
+    };
+    members.iter().filter(is_new).copied().collect()
 }

@@ -29,6 +29,9 @@ const ABSENCE: Duration = Duration::from_secs(60);
 /// Silence after which the handshake begins anew: a `Reset` may not have got through.
 const LONG_SILENCE: Duration = Duration::from_secs(30);
 
+/// The least time between two probes, where a path takes none.
+const LEAST_GAP: Duration = Duration::from_micros(10);
+
 /// Numbers behind the last one sent that a `Reset` may name.
 const RECENT: u32 = 1024;
 
@@ -128,7 +131,8 @@ impl Prober {
         }
         if self.state == State::Present {
             if !self.probes.has_news() && !self.probes.is_waiting() {
-                self.probed_at = self.probed_at.max(now); // after a pause the clock of probes begins anew
+                // After a pause the clock of probes begins anew, and nobody was silent who was not asked.
+                (self.probed_at, self.heard_at) = (now, now);
             }
             self.probes.send(name, payload, headed);
             self.sequence = self.sequence.wrapping_add(1);
@@ -194,10 +198,10 @@ impl Prober {
 
     fn next_probe(&self, smoothed: Duration, timeout: Duration) -> Time {
         if self.probes.has_news() {
-            self.probed_at + (smoothed / 2).max(self.least_patience / 50) // section 4.2.1
+            self.probed_at + (smoothed / 2).max(self.least_patience / 50).max(LEAST_GAP) // section 4.2.1
         } else if self.probes.is_waiting() {
             // Nothing more is sent, and yet something is unanswered: asked again, ever more seldom.
-            self.probed_at + timeout.max(self.least_patience / 2) * (1 << self.unanswered.min(6))
+            self.probed_at + timeout.max(self.least_patience / 2).max(LEAST_GAP) * (1 << self.unanswered.min(6))
         } else {
             Time::MAX
         }

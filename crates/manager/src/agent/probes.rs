@@ -180,6 +180,18 @@ impl Probes {
         }
         let all_told = usize::from(response.flows) <= response.counts.len();
         let (mut sum_sent, mut sum_received) = (0, 0);
+        // What comes late of flows that have sent nothing since.
+        for count in &response.counts {
+            if sent.iter().any(|flow| flow.name.wire == count.flow) {
+                continue;
+            }
+            sum_received += u64::from(count.count);
+            let Some(name) = self.short.iter().map(|short| short.sent.name).find(|name| name.wire == count.flow) else {
+                continue;
+            };
+            let (_, whole) = take(&mut self.short, name, count.count.into());
+            fates.push(Fate { received: Bytes::new(whole), ..Fate::of(name, this) });
+        }
         for flow in sent {
             let counted = response.counts.iter().find(|count| count.flow == flow.name.wire);
             let mut fate = Fate::of(flow.name, this);
@@ -378,6 +390,17 @@ mod tests {
         assert_eq!(round(3, 4, 2), [(1, 2, 0, 0)]);
         assert_eq!(round(4, 1, 1), [(1, 1, 0, 0)]);
         assert_eq!(round(5, 1, 1), [(1, 1, 0, 0), (1, 0, 2, 0)], "it never comes");
+    }
+
+    #[test]
+    fn what_comes_late_of_a_flow_that_sends_no_more_is_not_lost() {
+        let mut probes = Probes::new(0);
+        send(&mut probes, 1, 4);
+        probes.probe(at(0));
+        assert_eq!(packets(&probes.answer(at(9), &response(0, 1, &[(1, 3)]), true).unwrap().fates), [(1, 3, 0, 0)]);
+        probes.probe(at(9));
+        assert_eq!(packets(&probes.answer(at(19), &response(1, 2, &[(1, 1)]), true).unwrap().fates), [(1, 1, 0, 0)]);
+        assert!(!probes.is_waiting());
     }
 
     #[test]
