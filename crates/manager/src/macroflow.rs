@@ -178,9 +178,11 @@ impl<C: Controller> Macroflow<C> {
         let asks = !self.scheduler.is_empty();
         if let Some(aging) = &self.aging {
             let at = self.last_sent + aging.gap(now, self.packet);
-            if at > now || (!asks && self.urgent.is_empty()) {
-                let somebody = asks || !self.urgent.is_empty();
-                return if somebody { Attempt::TooEarly(at) } else { Attempt::NothingToSend };
+            if !asks && self.urgent.is_empty() {
+                return Attempt::NothingToSend;
+            }
+            if at > now {
+                return Attempt::TooEarly(at);
             }
         } else if self.urgent.is_empty() {
             let window = self.controller.window();

@@ -117,15 +117,6 @@ pub(crate) struct Known {
     pub(crate) apart: Duration,
 }
 
-impl Known {
-    /// New flows join `heir` instead of the macroflow `ended`.
-    pub(crate) fn hand_on(&mut self, ended: u32, heir: Option<u32>) {
-        if self.macroflow == Some(ended) {
-            self.macroflow = heir;
-        }
-    }
-}
-
 /// Destinations remembered at most; the one unused for longest is forgotten first.
 pub const MOST_DESTINATIONS: usize = 10_000;
 
@@ -392,9 +383,9 @@ impl<C: Controller> Manager<C> {
 
     pub(crate) fn end(&mut self, index: u32) {
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
-        self.forget_origin(index, &macroflow);
-        if let Some(known) = self.known.get_mut(&macroflow.destination) {
-            known.macroflow = known.macroflow.filter(|&current| current != index);
+        let heir = self.forget_origin(index, &macroflow);
+        if let Some(known) = self.known.get_mut(&macroflow.destination).filter(|known| known.macroflow == Some(index)) {
+            known.macroflow = heir;
         }
         self.free_macroflows.push(index);
         self.ready.retain(|&ready| ready != index);

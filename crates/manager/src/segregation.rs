@@ -80,7 +80,7 @@ impl Sample {
 }
 
 /// What a macroflow knows of the treatment of its flows.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Segregation {
     /// When it is looked at next.
     look_at: Time,
@@ -88,12 +88,6 @@ pub(crate) struct Segregation {
     found: u8,
     /// The macroflow that it has been split from, and until when they stay apart.
     origin: Option<(u32, Time)>,
-}
-
-impl Default for Segregation {
-    fn default() -> Self {
-        Self { look_at: Time::ZERO, found: 0, origin: None }
-    }
 }
 
 /// Flows, best treated first, cut where the parts differ most: how many are treated better.
@@ -221,10 +215,10 @@ impl<C: Controller> Manager<C> {
         apart
     }
 
-    /// A macroflow ends: those split from it belong to where it came from, or to nobody; one of them is joined by new flows.
-    pub(crate) fn forget_origin(&mut self, index: u32, ended: &Macroflow<C>) {
+    /// A macroflow ends: those split from it belong to where it came from, or to nobody. Says which of them new flows join.
+    pub(crate) fn forget_origin(&mut self, index: u32, ended: &Macroflow<C>) -> Option<u32> {
         if !self.sharing.segregation {
-            return;
+            return None;
         }
         let mut heir = None;
         for (place, macroflow) in self.macroflows.iter_mut().enumerate() {
@@ -235,9 +229,7 @@ impl<C: Controller> Manager<C> {
                 heir = heir.or(Some(place as u32));
             }
         }
-        if let Some(known) = self.known.get_mut(&ended.destination) {
-            known.hand_on(index, heir);
-        }
+        heir
     }
 
     fn merge(&mut self, now: Time, index: u32, origin: u32) {

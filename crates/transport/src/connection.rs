@@ -16,7 +16,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, List, Packet, RouterFeedback, UDP_BYTES, encoded_len};
 
 use crate::config::Config;
-use crate::endpoint::ConnectionId;
+use crate::connection_id::ConnectionId;
 use crate::receiver::{Fresh, Receiver};
 use crate::sender::{Learnt, Sender};
 

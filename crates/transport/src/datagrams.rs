@@ -1,9 +1,9 @@
 //! Flows of datagrams: nothing is repeated, nothing put in order, and congestion is none of the application's business.
 //!
 //! ```text
-//! queue ──► datagrams wait for their grants (the paper's cm_send)       ─┐
-//! send_now ► a synchronous sender's leave at once, others make room      ├─► message with a CM header ──► network
-//!                                                                       ─┘
+//! queue_datagrams ───► they wait for their grants (the paper's cm_send)          ─┐
+//! send_datagram_now ─► a synchronous sender's leaves at once, others make room    ├─► with a CM header ──► network
+//!                                                                                ─┘
 //! CM messages from the network ──► agent ──► manager: what became of them; what share the flow has
 //! ```
 //!
@@ -181,8 +181,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         delivery
     }
 
-    /// The next message to send, if there is one. Asked for before [`Endpoint::poll_transmit`], as probes ask about what
-    /// has left, and after.
+    /// The next message to send, if there is one. Ask before [`Endpoint::poll_transmit`], because a probe speaks of what has
+    /// left before it; and again after, for the datagrams that it gave leave to.
     pub fn poll_message(&mut self) -> Option<Message<A>> {
         if let Some((to, message)) = self.datagrams.agent.poll_transmit() {
             return Some(Message { to, message: Some(message), payload: 0, ecn: Ecn::NotEct, flow: None });

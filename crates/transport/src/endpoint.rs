@@ -21,6 +21,7 @@ use rand::RngCore;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connection::{CloseReason, Connection, State, Statistics};
+use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
 use crate::sender::Learnt;
 
@@ -42,32 +43,6 @@ impl Address for SocketAddr {
 impl Address for u32 {
     fn destination(&self) -> Destination {
         Destination(u128::from(*self))
-    }
-}
-
-/// A connection's name at its endpoint. Never used twice in a row for the same place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(u32);
-
-/// The rest, 12 bits, tells a connection from others that had its index. They are drawn but few, and no secret to rely
-/// on: strangers are kept out by the first sequence numbers, see [`Connection`]. More would not fit into the header.
-const INDEX_BITS: u32 = 20;
-
-const SALTS: u32 = 1 << (32 - INDEX_BITS);
-
-impl ConnectionId {
-    /// A small number for tables; that of a closed connection is used again.
-    pub fn index(self) -> usize {
-        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
-    }
-
-    /// The id as it travels.
-    pub fn number(self) -> u32 {
-        self.0
-    }
-
-    pub(crate) fn from_number(number: u32) -> Self {
-        Self(number)
     }
 }
 
@@ -217,7 +192,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let flow = self.manager.open(now, peer.destination(), &mut self.make);
         let asks = self.manager.controller(flow).is_some_and(Controller::asks_routers);
         let feedback = if asks { question() } else { RouterFeedback::None };
-        let connection = Connection::open(self.begin(config), flow, id.0, feedback);
+        let connection = Connection::open(self.begin(config), flow, id.number(), feedback);
         self.insert(now, id, peer, flow, connection);
         Some(id)
     }
@@ -237,7 +212,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     fn is_full(&self) -> bool {
-        self.connections() >= self.config.most_connections.min(1 << INDEX_BITS)
+        self.connections() >= self.config.most_connections.min(ConnectionId::MOST)
     }
 
     fn free_id(&mut self) -> Option<ConnectionId> {
@@ -250,11 +225,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let draw = self.random.next_u32();
         let Some(last) = self.free.pop() else {
             self.slots.push(None);
-            return Some(ConnectionId((draw % SALTS) << INDEX_BITS | (self.slots.len() - 1) as u32));
+            return Some(ConnectionId::first(self.slots.len() - 1, draw));
         };
-        // Any salt but the last one.
-        let salt = (last.0 >> INDEX_BITS) + 1 + draw % (SALTS - 1);
-        Some(ConnectionId((salt % SALTS) << INDEX_BITS | last.index() as u32))
+        Some(last.next(draw))
     }
 
     fn insert(&mut self, now: Time, id: ConnectionId, peer: A, flow: FlowId, connection: Connection) {
@@ -274,9 +247,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.on_syn(now, from, packet);
             return None;
         }
-        let index = ConnectionId(packet.connection).index();
+        let index = ConnectionId::from_number(packet.connection).index();
         let slot = self.slots.get_mut(index)?.as_mut()?;
-        if slot.id.0 != packet.connection || slot.peer != from {
+        if slot.id.number() != packet.connection || slot.peer != from {
             return None;
         }
         let id = slot.id;
@@ -315,7 +288,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
         let Some(id) = self.free_id() else { return };
         let flow = self.manager.open(now, from.destination(), &mut self.make);
-        let connection = Connection::accept(self.begin(&config), flow, id.0, syn);
+        let connection = Connection::accept(self.begin(&config), flow, id.number(), syn);
         self.accepted.insert((from, syn.number), id);
         self.half_open.push_back(id);
         self.insert(now, id, from, flow, connection);

@@ -470,7 +470,9 @@ fn one_of_each<C: Controller>(members: &[FlowId], manager: &Manager<C>) -> Vec<F
     let is_new = |flow: &&FlowId| {
         let macroflow = manager.macroflow_of(**flow);
         let new = macroflow.is_some() && !seen.contains(&macroflow);
-        seen.push(macroflow);
+        if new {
+            seen.push(macroflow);
+        }
         new
     };
     members.iter().filter(is_new).copied().collect()
