@@ -92,7 +92,8 @@ pub enum LossKind {
     Persistent,
     /// Later packets arrived, this one did not.
     Transient,
-    /// A router marked a packet instead of dropping it.
+    /// A router marked a packet instead of dropping it (`Ecn::Ce`). Told for every acknowledgement that says so; to answer
+    /// only once a window of data (RFC 3168 section 6.1.2) is the controller's business, as is to read a code otherwise.
     Ecn,
 }
 
@@ -166,6 +167,12 @@ pub trait Controller: Debug {
 
     /// The rate packets leave at; `None` where the window alone decides.
     fn rate(&self) -> Option<Rate>;
+
+    /// The ECN code that its packets leave with, where the scheme gives codes a meaning of its own; `None` leaves it to
+    /// the flow's settings.
+    fn ecn(&self) -> Option<Ecn> {
+        None
+    }
 
     /// Whether the handshake should ask routers for feedback; their answer comes with [`Path::feedback`].
     fn asks_routers(&self) -> bool {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use thiserror::Error;
 
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Path, Sent, Settings};
@@ -181,6 +181,10 @@ impl Controller for AnyController {
 
     fn rate(&self) -> Option<Rate> {
         each!(self, c => c.rate())
+    }
+
+    fn ecn(&self) -> Option<Ecn> {
+        each!(self, c => c.ecn())
     }
 
     fn asks_routers(&self) -> bool {

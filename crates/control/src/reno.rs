@@ -2,6 +2,7 @@
 //!
 //! Reno has no memory of the loss it answered last: when the connection leaves recovery with a second packet of the
 //! same window still missing, that packet's own fast retransmit halves the window again. This is what NewReno mends.
+//! Marks halve it once a window of data (RFC 3168 section 6.1.2).
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
@@ -13,13 +14,15 @@ use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
 #[derive(Debug, Clone)]
 pub struct Reno {
     window: RenoWindow,
+    /// Highest number sent when the last mark was answered.
+    marked_until: Option<u64>,
 }
 
 impl Algorithm for Reno {
     type Config = Config;
 
     fn new(config: &Config, _random: Stream) -> Self {
-        Self { window: RenoWindow::new(config) }
+        Self { window: RenoWindow::new(config), marked_until: None }
     }
 }
 
@@ -37,8 +40,12 @@ impl Controller for Reno {
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
         match loss.kind {
             LossKind::Persistent => self.window.collapse(loss.flight, loss.repeated),
+            LossKind::Ecn if self.marked_until.is_some_and(|until| loss.number <= until) => return,
             LossKind::Transient | LossKind::Ecn if loss.recovering => {}
             LossKind::Transient | LossKind::Ecn => self.window.halve(loss.flight),
+        }
+        if loss.kind == LossKind::Ecn {
+            self.marked_until = Some(loss.last_sent);
         }
     }
 
@@ -81,6 +88,27 @@ mod tests {
         assert_eq!(reno.window(), PACKET * 8);
         reno.on_ack(Time::ZERO, &Ack { recovering: true, ..ack(1) });
         reno.on_loss(Time::ZERO, &Loss { flight: PACKET * 8, number: 5, ..loss });
+        assert_eq!(reno.window(), PACKET * 4);
+    }
+
+    #[test]
+    fn marks_halve_once_a_window() {
+        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
+        reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
+        let mark = Loss {
+            kind: LossKind::Ecn,
+            bytes: Bytes::ZERO,
+            flight: PACKET * 16,
+            number: 3,
+            last_sent: 20,
+            recovering: false,
+            repeated: false,
+        };
+        for number in [3, 4, 20] {
+            reno.on_loss(Time::ZERO, &Loss { number, ..mark });
+            assert_eq!(reno.window(), PACKET * 8);
+        }
+        reno.on_loss(Time::ZERO, &Loss { number: 21, ..mark });
         assert_eq!(reno.window(), PACKET * 4);
     }
 }

@@ -38,6 +38,9 @@ impl Parcel for Packet {
     fn flow(&self) -> u64 {
         self.flow as u64
     }
+    fn is_control(&self) -> bool {
+        self.number.is_none()
+    }
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }

@@ -112,6 +112,10 @@ impl Parcel for Datagram {
         self.flow
     }
 
+    fn is_control(&self) -> bool {
+        !self.has_payload()
+    }
+
     fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.bytes[1])
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rampmeter_control::{Ack, Controller, History, Loss, LossKind, Path, Sent};
-use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::aging::{Aging, HalfLife};
@@ -243,6 +243,9 @@ impl<C: Controller> Macroflow<C> {
         if update.delivered > Bytes::ZERO {
             self.hear(now);
         }
+        if !self.started {
+            return; // a controller without a path has nothing to change
+        }
         if let Some(loss) = &update.loss {
             let loss = Loss {
                 kind: loss.kind,
@@ -257,6 +260,18 @@ impl<C: Controller> Macroflow<C> {
             if loss.kind == LossKind::Persistent {
                 return;
             }
+        }
+        if let Some(marked) = update.arrivals.iter().rev().find(|arrival| arrival.ecn == Ecn::Ce) {
+            let loss = Loss {
+                kind: LossKind::Ecn,
+                bytes: Bytes::ZERO,
+                flight: update.flight,
+                number: marked.number,
+                last_sent: self.next_number.saturating_sub(1),
+                recovering: update.recovering,
+                repeated: false,
+            };
+            self.controller.on_loss(now, &loss);
         }
         let ack = Ack {
             acked: update.delivered,

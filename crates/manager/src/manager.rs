@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use rampmeter_control::{Controller, Departure, History, Path};
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::aging::HalfLife;
@@ -81,6 +81,8 @@ pub struct Grant {
     pub bytes: Bytes,
     /// What to write into it for routers to answer.
     pub feedback: RouterFeedback,
+    /// The ECN code that the controller wants it to leave with, if it cares.
+    pub ecn: Option<Ecn>,
 }
 
 #[derive(Debug)]
@@ -302,8 +304,10 @@ impl<C: Controller> Manager<C> {
                 } else {
                     f.asking = false;
                 }
-                let Departure { bytes, feedback, .. } = self.departure(index);
-                return Some(Grant { flow: FlowId(flow), number, bytes, feedback });
+                let Some(macroflow) = &self.macroflows[index as usize] else { continue };
+                let Departure { bytes, feedback, .. } = macroflow.controller.departure();
+                let ecn = macroflow.controller.ecn();
+                return Some(Grant { flow: FlowId(flow), number, bytes, feedback, ecn });
             }
             self.ready.pop_front();
             if let Some(macroflow) = &mut self.macroflows[index as usize] {
@@ -314,14 +318,6 @@ impl<C: Controller> Manager<C> {
             }
         }
         None
-    }
-
-    fn departure(&self, macroflow: u32) -> Departure {
-        let controller = self.macroflows[macroflow as usize].as_ref().map(|m| &m.controller);
-        controller.map_or(
-            Departure { at: Time::MAX, bytes: Bytes::ZERO, feedback: RouterFeedback::None },
-            Controller::departure,
-        )
     }
 
     /// The flow used its grant for a packet of `bytes`, headers included; zero means that it had nothing to send after

@@ -1,11 +1,11 @@
 //! What flows that know little of their packets get from the manager: growth by reports, aging, word of their shares.
 
 use rampmeter_control::cm::{Cm, Config};
-use rampmeter_control::{Algorithm, LossKind};
+use rampmeter_control::{Algorithm, Arrival, LossKind};
 use rampmeter_manager::{
-    Destination, FlowId, Grouping, HalfLife, Manager, Report, Scheduling, Share, Sharing, Thresholds,
+    Destination, FlowId, Grouping, HalfLife, Manager, Report, Scheduling, Share, Sharing, Thresholds, Update,
 };
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 const PACKET: Bytes = Bytes::new(1000);
@@ -192,4 +192,31 @@ fn what_did_not_leave_is_taken_back() {
     assert_eq!(manager.query(at(0), flow).unwrap().outstanding, PACKET * 3);
     manager.take_back(at(0), flow, PACKET * 99);
     assert_eq!(manager.query(at(0), flow).unwrap().outstanding, Bytes::ZERO);
+}
+
+#[test]
+fn a_mark_of_a_router_reaches_the_controller_with_the_packet_that_bore_it() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    send(&mut manager, at(0), flow, 4);
+    let arrival = |number, ecn| Arrival { number, bytes: PACKET, ecn, ..Arrival::default() };
+    let mut update = |ms, arrivals: &[Arrival]| {
+        let acked = PACKET * arrivals.len() as u64;
+        let update = Update {
+            acked,
+            lost: Bytes::ZERO,
+            delivered: acked,
+            arrivals,
+            rtt: Some(RTT),
+            loss: None,
+            flight: PACKET * 4,
+            recovering: true,
+            feedback: RouterFeedback::None,
+        };
+        manager.update(at(ms), flow, &update);
+        window(&manager, flow)
+    };
+    assert_eq!(update(100, &[arrival(0, Ecn::Ect0)]), 4);
+    assert_eq!(update(101, &[arrival(1, Ecn::Ce), arrival(2, Ecn::Ect0)]), 2);
+    assert_eq!(update(102, &[arrival(3, Ecn::Ce)]), 2, "of the same window");
 }

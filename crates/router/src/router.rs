@@ -12,6 +12,8 @@ pub trait Parcel: Debug {
     fn bytes(&self) -> Bytes;
     /// What tells its flow from others: the same for all packets of one connection in one direction.
     fn flow(&self) -> u64;
+    /// Whether it brings an application nothing: an acknowledgement, or another packet that only controls.
+    fn is_control(&self) -> bool;
     /// Its ECN code.
     fn ecn(&self) -> Ecn;
     /// Rewrites its ECN code.
@@ -140,6 +142,9 @@ pub(crate) mod tests {
         }
         fn flow(&self) -> u64 {
             self.flow
+        }
+        fn is_control(&self) -> bool {
+            self.bytes < Bytes::new(64)
         }
         fn ecn(&self) -> Ecn {
             self.ecn

@@ -153,6 +153,10 @@ impl Parcel for Travelling {
         u64::from(self.flow) << 1 | u64::from(is_forward(self.path))
     }
 
+    fn is_control(&self) -> bool {
+        !self.has_payload()
+    }
+
     fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.ecn)
     }

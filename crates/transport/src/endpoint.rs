@@ -395,7 +395,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             }
             let deadline = slot.connection.deadline();
             self.timers.arm(index, deadline);
-            let ecn = slot.connection.ecn();
+            let ecn = grant.ecn.unwrap_or(slot.connection.ecn());
             return Some(Transmit { to: slot.peer, packet, ecn, connection: slot.id, offset });
         }
         None

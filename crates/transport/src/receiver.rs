@@ -98,9 +98,14 @@ impl Receiver {
             self.receipts.push(latest);
         }
         self.receipts.push(Receipt { number: packet.number, ecn, received_at: arrived_at });
-        if packet.feedback != RouterFeedback::None {
-            self.feedback = packet.feedback;
-        }
+        self.feedback = match (self.feedback, packet.feedback) {
+            (old, RouterFeedback::None) => old,
+            // Changes of the window add up, where one acknowledgement answers several packets.
+            (RouterFeedback::Xcp { change: before, .. }, RouterFeedback::Xcp { window, rtt, change }) => {
+                RouterFeedback::Xcp { window, rtt, change: before.saturating_add(change) }
+            }
+            (_, new) => new,
+        };
         if packet.fin {
             self.end = Some(payload_end);
         }

@@ -12,13 +12,20 @@
 //! |                            window                             |
 //! +---------------+---------------+-------------------------------+
 //! |   payload length (2 bytes)    |  receipts, 12 bytes each;     |
-//! +-------------------------------+  sacks, 8; feedback, 16 each  |
+//! +-------------------------------+  sacks, 8; feedback, 21 each  |
+//! ```
+//!
+//! Feedback is a byte that says which, and then:
+//!
+//! ```text
+//! 1, fair share   share, bit/s (8 bytes), queue, bytes (8), zero (4)
+//! 2, XCP          window, bytes (8), round-trip time, microseconds (4), change, thousandths of a byte (8, signed)
 //! ```
 //!
 //! Numbers are big-endian. With the 28 bytes of IPv4 and UDP, a packet that only carries data has 54 bytes of headers,
 //! which is what TCP with timestamps has over a point-to-point link.
 
-use rampmeter_units::{Bytes, Ecn, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use thiserror::Error;
 
 use crate::packet::{Kind, Packet, Receipt, RouterFeedback, Sack};
@@ -34,7 +41,10 @@ pub const UDP_BYTES: usize = 28;
 
 const RECEIPT_BYTES: usize = 12;
 const SACK_BYTES: usize = 8;
-const FEEDBACK_BYTES: usize = 16;
+const FEEDBACK_BYTES: usize = 21;
+
+const FAIR_SHARE: u8 = 1;
+const XCP: u8 = 2;
 
 const FIN: u8 = 1;
 const PING: u8 = 2;
@@ -95,10 +105,40 @@ pub fn encode(packet: &Packet, out: &mut Vec<u8>) {
         out.extend(sack.end.to_be_bytes());
     }
     for feedback in [packet.feedback, packet.echoed_feedback] {
-        if let RouterFeedback::FairShare { share, queue } = feedback {
+        encode_feedback(feedback, out);
+    }
+}
+
+fn encode_feedback(feedback: RouterFeedback, out: &mut Vec<u8>) {
+    match feedback {
+        RouterFeedback::None => {}
+        RouterFeedback::FairShare { share, queue } => {
+            out.push(FAIR_SHARE);
             out.extend(share.as_bps().to_be_bytes());
             out.extend(queue.as_u64().to_be_bytes());
+            out.extend([0; 4]);
         }
+        RouterFeedback::Xcp { window, rtt, change } => {
+            out.push(XCP);
+            out.extend(window.as_u64().to_be_bytes());
+            out.extend(u32::try_from(rtt.as_nanos() / 1000).unwrap_or(u32::MAX).to_be_bytes());
+            out.extend(change.to_be_bytes());
+        }
+    }
+}
+
+fn decode_feedback(bytes: &[u8]) -> Option<RouterFeedback> {
+    match *bytes.first()? {
+        FAIR_SHARE if bytes[17..] == [0; 4] => Some(RouterFeedback::FairShare {
+            share: Rate::from_bps(be_u64(&bytes[1..])),
+            queue: Bytes::new(be_u64(&bytes[9..])),
+        }),
+        XCP => Some(RouterFeedback::Xcp {
+            window: Bytes::new(be_u64(&bytes[1..])),
+            rtt: Duration::from_micros(be_u32(&bytes[9..]).into()),
+            change: be_u64(&bytes[13..]) as i64,
+        }),
+        _ => None,
     }
 }
 
@@ -163,10 +203,7 @@ pub fn decode(datagram: &[u8]) -> Result<(Packet, &[u8]), DecodeError> {
     for (bit, slot) in [(FEEDBACK, &mut packet.feedback), (ECHOED_FEEDBACK, &mut packet.echoed_feedback)] {
         if flags & bit != 0 {
             let (bytes, later) = options.split_at(FEEDBACK_BYTES);
-            *slot = RouterFeedback::FairShare {
-                share: Rate::from_bps(be_u64(bytes)),
-                queue: Bytes::new(be_u64(&bytes[8..])),
-            };
+            *slot = decode_feedback(bytes).ok_or(DecodeError::Field("kind of feedback"))?;
             options = later;
         }
     }
@@ -200,6 +237,11 @@ mod tests {
             any::<(u64, u64)>().prop_map(|(share, queue)| RouterFeedback::FairShare {
                 share: Rate::from_bps(share),
                 queue: Bytes::new(queue),
+            }),
+            any::<(u64, u32, i64)>().prop_map(|(window, rtt, change)| RouterFeedback::Xcp {
+                window: Bytes::new(window),
+                rtt: Duration::from_micros(rtt.into()),
+                change,
             }),
         ];
         (

@@ -1,6 +1,6 @@
 //! A packet's header in memory.
 
-use rampmeter_units::{Bytes, Ecn, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 
 /// Selective-acknowledgement blocks a packet can carry, as in TCP with timestamps (RFC 2018 section 3).
 pub const MAX_SACKS: usize = 3;
@@ -57,6 +57,16 @@ pub enum RouterFeedback {
         share: Rate,
         /// Bytes of this flow queued at that link.
         queue: Bytes,
+    },
+    /// XCP's congestion header (Katabi, Handley, Rohrs 2002, section 3.1): what the sender says of itself, and by how much
+    /// its window is to change. It asks for what it would like; routers only lower that.
+    Xcp {
+        /// The sender's congestion window (`H_cwnd`).
+        window: Bytes,
+        /// The sender's smoothed round-trip time (`H_rtt`); zero before it is known.
+        rtt: Duration,
+        /// The change of the window (`H_feedback`), in thousandths of a byte, below zero for less.
+        change: i64,
     },
 }
 
