@@ -256,6 +256,7 @@ pub(crate) mod tests {
             to: NodeId(to),
             config: LinkConfig { rate, delay: Duration::from_millis(delay), loss: Loss::default() },
             router: AnyConfig::read("drop-tail", &"".parse().unwrap()).unwrap(),
+            room: None,
             changes: Vec::new(),
             measured: from == 0,
         };

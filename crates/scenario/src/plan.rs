@@ -142,6 +142,8 @@ pub struct LinkPlan {
     pub config: LinkConfig,
     /// The settings of its queue.
     pub router: AnyConfig,
+    /// The packets that may wait there, if that is limited.
+    pub room: Option<u64>,
     /// What changes on the way, in the order of time.
     pub changes: Vec<Change>,
     /// Whether its queue is watched and the outcome has a row for it.

@@ -114,12 +114,14 @@ impl Network {
             let [a, b] = link.ends.each_ref().map(|end| routers[end.as_str()]);
             for ((name, direction), (from, to)) in link.directions().zip([(a, b), (b, a)]) {
                 let router = scheme_router(source, &name, &link.name, schemes)?.unwrap_or(&direction.router);
+                let (router, room) = read_router(source, router, direction.config.rate, file.packet)?;
                 links.push(LinkPlan {
-                    router: read_router(source, router, direction.config.rate, file.packet)?,
                     name,
                     from,
                     to,
                     config: direction.config,
+                    router,
+                    room,
                     changes: direction.changes.clone(),
                     measured: direction.measured,
                 });
@@ -129,7 +131,8 @@ impl Network {
         for hosts in &file.hosts {
             let at = routers[hosts.at.as_str()];
             let endless = RouterSpec::endless();
-            let router = read_router(source, hosts.router.as_ref().unwrap_or(&endless), hosts.rate, file.packet)?;
+            let router = hosts.router.as_ref().unwrap_or(&endless);
+            let (router, room) = read_router(source, router, hosts.rate, file.packet)?;
             let mut group = Vec::new();
             for i in 0..hosts.count {
                 let host = NodeId(nodes.len());
@@ -139,7 +142,7 @@ impl Network {
                 for (name, from, to) in [(name.clone(), host, at), (format!("{name}.reverse"), at, host)] {
                     let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };
                     let (router, changes) = (router.clone(), Vec::new());
-                    links.push(LinkPlan { name, from, to, config, router, changes, measured: false });
+                    links.push(LinkPlan { name, from, to, config, router, room, changes, measured: false });
                 }
             }
             groups.insert(hosts.name.clone(), group);
@@ -170,7 +173,13 @@ fn scheme_router<'s>(
     Ok(chosen.map(|(_, router)| router))
 }
 
-fn read_router(source: Source<'_>, spec: &RouterSpec, rate: Rate, packet: Bytes) -> Result<AnyConfig, ScenarioError> {
+/// A router's settings, and how many packets may wait there.
+fn read_router(
+    source: Source<'_>,
+    spec: &RouterSpec,
+    rate: Rate,
+    packet: Bytes,
+) -> Result<(AnyConfig, Option<u64>), ScenarioError> {
     let settings = &spec.settings;
     let fail = |error: String, problem: Problem| source.error(settings.line_of(&error), problem);
     let mut table = settings.table.clone();
@@ -181,10 +190,12 @@ fn read_router(source: Source<'_>, spec: &RouterSpec, rate: Rate, packet: Bytes)
             }
         }
     }
-    AnyConfig::read(&spec.kind, &table).map_err(|error| match error {
+    let room = table.get("packets").and_then(Value::as_integer).and_then(|packets| u64::try_from(packets).ok());
+    let config = AnyConfig::read(&spec.kind, &table).map_err(|error| match error {
         RouterError::Unknown { .. } => fail("`kind`".into(), error.into()),
         RouterError::Settings { .. } => fail(error.to_string(), error.into()),
-    })
+    })?;
+    Ok((config, room))
 }
 
 /// A buffer as the time the link takes to send it: `{ worth = "80 ms" }`, in packets of the largest size or `of` another.

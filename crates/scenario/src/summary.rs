@@ -3,7 +3,7 @@
 use rampmeter_units::{Duration, Time};
 use serde::ser::{Serialize, Serializer};
 
-use crate::{Outcome, Plan, Point};
+use crate::{FlowOutcome, Outcome, Plan, Point};
 
 /// One run in figures.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
@@ -14,6 +14,9 @@ pub struct Summary {
     pub world: String,
     /// Its flows.
     pub flows: FlowSummary,
+    /// The flows of each kind of measured traffic by itself, where there are several.
+    #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<(String, FlowSummary)>,
     /// Its measured links by name, in the plan's order.
     #[serde(serialize_with = "as_map")]
     pub links: Vec<(String, LinkSummary)>,
@@ -70,6 +73,10 @@ pub struct LinkSummary {
     pub queue_p90_packets: u64,
     /// The most packets that ever waited.
     pub queue_max_packets: u64,
+    /// Mean packets waiting over the most that may wait, if that is limited in packets.
+    pub queue_mean_share: Option<f64>,
+    /// The same of the length it stayed at or below for 90% of the time.
+    pub queue_p90_share: Option<f64>,
     /// Packets dropped over packets offered; random losses are not among them.
     pub drop_rate: f64,
     /// Packets marked over packets offered.
@@ -81,20 +88,29 @@ impl Summary {
     pub fn of(plan: &Plan, outcome: &Outcome, world: &str, wall_s: f64) -> Self {
         let links = outcome.links.iter().map(|link| {
             let share = |part: u64| if part == 0 { 0.0 } else { part as f64 / link.counts.offered as f64 };
+            let of_room = |packets: f64| plan.links[link.link.0].room.map(|room| packets / room as f64);
             let summary = LinkSummary {
                 utilization: link.utilization,
                 queue_mean_packets: link.queue.mean_packets,
                 queue_p90_packets: link.queue.p90_packets,
                 queue_max_packets: link.queue.max_packets,
+                queue_mean_share: of_room(link.queue.mean_packets),
+                queue_p90_share: of_room(link.queue.p90_packets as f64),
                 drop_rate: share(link.counts.dropped),
                 mark_rate: share(link.counts.marked),
             };
             (link.name.clone(), summary)
         });
+        let measured = plan.traffic.iter().enumerate().filter(|(_, traffic)| traffic.measured);
+        let several = measured.clone().count() > 1;
+        let traffic = measured.filter(|_| several).map(|(kind, traffic)| {
+            (traffic.name.clone(), FlowSummary::of(plan, outcome.flows.iter().filter(|flow| flow.traffic == kind)))
+        });
         Self {
             point: plan.point.clone(),
             world: world.to_owned(),
-            flows: FlowSummary::of(plan, outcome),
+            flows: FlowSummary::of(plan, outcome.flows.iter().filter(|flow| plan.traffic[flow.traffic].measured)),
+            traffic: traffic.collect(),
             links: links.collect(),
             data_packets: outcome.data_packets,
             lateness_p99_s: outcome.lateness.map(|late| late.p99.as_secs_f64()),
@@ -111,17 +127,14 @@ impl Summary {
 }
 
 impl FlowSummary {
-    fn of(plan: &Plan, outcome: &Outcome) -> Self {
+    fn of<'a>(plan: &Plan, results: impl Iterator<Item = &'a FlowOutcome> + Clone) -> Self {
         let warmup = Time::ZERO + plan.warmup;
         let (mut responses, mut sizes) = (Vec::new(), Vec::new());
         let mut unfinished = 0;
         // Each with the weight that it was to have.
         let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
-        for result in &outcome.flows {
+        for result in results.clone() {
             let flow = &plan.flows[result.flow];
-            if !plan.traffic[flow.traffic].measured {
-                continue;
-            }
             let goodput = result.goodput_bps(plan).map(|bps| (bps, plan.traffic[flow.traffic].weight));
             if flow.bytes.is_none() {
                 of_long_lived.extend(goodput);
@@ -136,10 +149,9 @@ impl FlowSummary {
                 of_transfers.extend(goodput);
             }
         }
-        let measured = outcome.flows.iter().filter(|result| plan.traffic[result.traffic].measured);
-        let just_below: Vec<f64> = measured.clone().filter_map(|result| result.just_below_share).collect();
+        let just_below: Vec<f64> = results.clone().filter_map(|result| result.just_below_share).collect();
         let losses: Vec<f64> =
-            measured.filter_map(|result| result.lost_datagrams(plan)).map(|lost| lost as f64).collect();
+            results.filter_map(|result| result.lost_datagrams(plan)).map(|lost| lost as f64).collect();
         responses.sort_by(f64::total_cmp);
         let goodputs = if of_long_lived.is_empty() { of_transfers } else { of_long_lived };
         let weighted: Vec<f64> = goodputs.iter().map(|(bps, weight)| bps / weight).collect();

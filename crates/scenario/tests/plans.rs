@@ -319,7 +319,7 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
 
     let json = serde_json::to_string(&summary).unwrap();
     assert!(json.starts_with(r#"{"point":{"load":0.5,"seed":1},"world":"simulated","flows":{"completed":"#), "{json}");
-    let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_p90_packets":7,"queue_max_packets":10,"drop_rate":0.01,"mark_rate":0.005}},"data_packets":12,"wall_s":0.25}"#;
+    let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_p90_packets":7,"queue_max_packets":10,"queue_mean_share":0.25,"queue_p90_share":0.7,"drop_rate":0.01,"mark_rate":0.005}},"data_packets":12,"wall_s":0.25}"#;
     assert!(json.ends_with(links), "{json}");
 }
 
@@ -358,6 +358,34 @@ fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
     assert_eq!((flows.completed, flows.unfinished, flows.response_mean_s), (0, 0, None));
     assert!((flows.goodput_mean_bps.unwrap() - 1.6e6).abs() < 1.0);
     assert!((flows.goodput_jain.unwrap() - 0.8).abs() < 1e-9);
+}
+
+#[test]
+fn each_kind_of_traffic_is_judged_by_itself_where_there_are_several() {
+    let second = SMALL.rsplit_once("[[traffic]]").unwrap().1.replace("name = \"", "name = \"more-");
+    let arrivals = "arrivals = { count = 2 }\n";
+    let plan = plan(&format!("{SMALL}{arrivals}[[traffic]]{second}{arrivals}"));
+    let outcome = |flow: usize| FlowOutcome {
+        flow,
+        traffic: plan.flows[flow].traffic,
+        scheme: 0,
+        start: Time::ZERO,
+        response: None,
+        delivered: Bytes::ZERO,
+        // 0.8 Mb/s of the first kind, three times as much of the second.
+        delivered_measured: Bytes::new(9_000_000 * (1 + 2 * plan.flows[flow].traffic as u64)),
+        sent_packets: 1,
+        retransmitted_packets: 0,
+        just_below_share: None,
+    };
+    let outcome = Outcome { flows: (0..4).map(outcome).collect(), ..Outcome::default() };
+    let summary = Summary::of(&plan, &outcome, "simulated", 0.0);
+    let names: Vec<&str> = plan.traffic.iter().map(|traffic| traffic.name.as_str()).collect();
+    for ((name, flows), (expected, bps)) in summary.traffic.iter().zip(names.iter().zip([0.8e6, 2.4e6])) {
+        assert_eq!(name, expected);
+        assert!((flows.goodput_mean_bps.unwrap() - bps).abs() < 1.0 && flows.goodput_jain == Some(1.0));
+    }
+    assert!((summary.flows.goodput_mean_bps.unwrap() - 1.6e6).abs() < 1.0);
 }
 
 #[test]

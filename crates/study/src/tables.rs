@@ -43,6 +43,7 @@ const LINKS: Columns = &[
     ("queue_p90_packets", Kind::Whole),
     ("queue_p99_packets", Kind::Whole),
     ("queue_max_packets", Kind::Whole),
+    ("room_packets", Kind::Whole),
     ("offered_packets", Kind::Whole),
     ("dropped_packets", Kind::Whole),
     ("marked_packets", Kind::Whole),
@@ -102,7 +103,7 @@ pub(crate) fn write(
         let (plan, outcome, cells) = (scenario.plan(point, registry)?, record.outcome(), axes.cells(point));
         runs.row(cells.iter().cloned().chain(run_cells(summary, &outcome)))?;
         for link in &outcome.links {
-            links.row(cells.iter().cloned().chain(link_cells(link)))?;
+            links.row(cells.iter().cloned().chain(link_cells(&plan, link)))?;
         }
         for flow in &outcome.flows {
             flows.row(cells.iter().cloned().chain(flow_cells(&plan, flow)))?;
@@ -141,7 +142,7 @@ fn run_cells(summary: &Summary, outcome: &Outcome) -> impl Iterator<Item = Cell>
     .into_iter()
 }
 
-fn link_cells(link: &rampmeter_scenario::LinkOutcome) -> impl Iterator<Item = Cell> {
+fn link_cells(plan: &Plan, link: &rampmeter_scenario::LinkOutcome) -> impl Iterator<Item = Cell> {
     let (queue, counts) = (&link.queue, &link.counts);
     [
         Cell::text(&link.name),
@@ -152,6 +153,7 @@ fn link_cells(link: &rampmeter_scenario::LinkOutcome) -> impl Iterator<Item = Ce
         Cell::whole(queue.p90_packets),
         Cell::whole(queue.p99_packets),
         Cell::whole(queue.max_packets),
+        plan.links[link.link.0].room.into(),
         Cell::whole(counts.offered),
         Cell::whole(counts.dropped),
         Cell::whole(counts.marked),

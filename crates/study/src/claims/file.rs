@@ -169,10 +169,16 @@ pub fn read(file: &Path, quick: bool, registry: &Registry) -> Result<Vec<Claim>,
             .filter(|link| link.measured)
             .map(|link| link.name.as_str())
             .collect();
+        let traffic: Vec<&str> = named
+            .iter()
+            .flat_map(|plan| &plan.traffic)
+            .filter(|traffic| traffic.measured)
+            .map(|traffic| traffic.name.as_str())
+            .collect();
         let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
         entry
             .metric
-            .check(&axes, &links)
+            .check(&axes, &links, &traffic)
             .and_then(|()| entry.expect.check(entry.metric.by()))
             .map_err(|what| wrong(at, format!("claim `{id}`: {what}")))?;
         claims.push(Claim {

@@ -1,7 +1,8 @@
 //! A metric: one figure of the runs, averaged over what the claim does not tell apart.
 //!
 //! ```text
-//!   mean | median | least | most = "flows.response_mean_s"   the figure, by its place in a run's JSON object
+//!   mean | median | least | most = "flows.response_mean_s"   the figure, by its place in a run's JSON object;
+//!                                                            "links.*.utilization" is that of every measured link
 //!   where = { scheme = "pcp" }                               of these runs
 //!   relative_to | minus = { scheme = "fq" }                  divided by, or less, the same figure of these runs: the
 //!                                                            same point with these values instead
@@ -12,6 +13,9 @@
 use rampmeter_scenario::{FlowSummary, LinkSummary, Point, Summary};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+
+/// In place of a link's name: every measured link.
+const ALL: &str = "*";
 
 /// What a claim measures.
 #[derive(Debug, Clone, Deserialize)]
@@ -123,7 +127,7 @@ impl Metric {
     }
 
     /// Whether it fits a scenario with these axes and measured links.
-    pub(crate) fn check(&self, axes: &[&str], links: &[&str]) -> Result<(), String> {
+    pub(crate) fn check(&self, axes: &[&str], links: &[&str], traffic: &[&str]) -> Result<(), String> {
         let compared = match &self.against {
             Some(Against::Quotient(values) | Against::Difference(values)) => Some(values),
             None => None,
@@ -143,19 +147,24 @@ impl Metric {
         let known = match self.figure.split_once('.') {
             None => self.figure == "data_packets",
             Some(("flows", figure)) => flows.iter().any(|known| known == figure),
-            Some(("links", rest)) => rest
+            Some(("links", rest)) => rest.rsplit_once('.').is_some_and(|(name, figure)| {
+                (links.contains(&name) || name == ALL) && link.iter().any(|known| known == figure)
+            }),
+            Some(("traffic", rest)) => rest
                 .rsplit_once('.')
-                .is_some_and(|(name, figure)| links.contains(&name) && link.iter().any(|known| known == figure)),
+                .is_some_and(|(name, figure)| traffic.contains(&name) && flows.iter().any(|known| known == figure)),
             Some(_) => false,
         };
         if known {
             return Ok(());
         }
         let advice = format!(
-            "there are data_packets, flows.({}) and links.({}).({})",
+            "there are data_packets, flows.({}), links.({}|{ALL}).({}) and, where several kinds of traffic are measured, \
+             traffic.({}).(as of flows)",
             flows.join("|"),
             links.join("|"),
-            link.join("|")
+            link.join("|"),
+            traffic.join("|")
         );
         Err(format!("no figure is called `{}`; {advice}", self.figure))
     }
@@ -187,7 +196,7 @@ impl Metric {
     /// `None` if there is no run there, or one without this figure.
     fn averaged(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
         let there = runs.iter().filter(|run| matches(&run.point, place));
-        let mut values = there.map(|run| figure(run, &self.figure)).collect::<Option<Vec<f64>>>()?;
+        let mut values = there.map(|run| figures(run, &self.figure)).collect::<Option<Vec<_>>>()?.concat();
         values.sort_by(f64::total_cmp);
         let n = values.len();
         match self.average {
@@ -218,15 +227,45 @@ fn number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
-/// A figure by its place in the run's JSON object; a link's name may have dots in it.
-fn figure(run: &Summary, path: &str) -> Option<f64> {
+/// Figures by their place in the run's JSON object, one or that of every link; names of links may have dots in them.
+/// `None` if there is no such figure.
+fn figures(run: &Summary, path: &str) -> Option<Vec<f64>> {
     let run = serde_json::to_value(run).ok()?;
-    match path.split_once('.') {
-        None => run.get(path),
-        Some(("links", rest)) => {
-            rest.rsplit_once('.').and_then(|(name, figure)| run.get("links")?.get(name)?.get(figure))
+    let number = |value: &serde_json::Value| value.as_f64();
+    let (part, rest) = path.split_once('.').unwrap_or((path, ""));
+    let part = run.get(part)?;
+    match rest.rsplit_once('.') {
+        _ if rest.is_empty() => number(part).map(|value| vec![value]),
+        None => part.get(rest).and_then(number).map(|value| vec![value]),
+        Some((ALL, figure)) => part.as_object()?.values().map(|one| one.get(figure).and_then(number)).collect(),
+        Some((name, figure)) => part.get(name)?.get(figure).and_then(number).map(|value| vec![value]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_one_or_that_of_every_link() {
+        let link = |utilization| LinkSummary { utilization, ..LinkSummary::default() };
+        let web = FlowSummary { goodput_mean_bps: Some(7.0), ..FlowSummary::default() };
+        let run = Summary {
+            links: vec![("a.reverse".into(), link(0.5)), ("b".into(), link(0.75))],
+            traffic: vec![("web".into(), web)],
+            data_packets: 3,
+            ..Summary::default()
+        };
+        for (path, values) in [
+            ("data_packets", Some(vec![3.0])),
+            ("flows.completed", Some(vec![0.0])),
+            ("flows.goodput_mean_bps", None),
+            ("traffic.web.goodput_mean_bps", Some(vec![7.0])),
+            ("links.a.reverse.utilization", Some(vec![0.5])),
+            ("links.*.utilization", Some(vec![0.5, 0.75])),
+            ("links.*.queue_mean_share", None),
+        ] {
+            assert_eq!(figures(&run, path), values, "{path}");
         }
-        Some((part, figure)) => run.get(part)?.get(figure),
-    }?
-    .as_f64()
+    }
 }
