@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rampmeter.figures import cm, pcp, style
+from rampmeter.figures import cm, pcp, style, vcp
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.running import run
 
 __all__ = ["FIGURES", "Figure", "draw"]
 
-FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES}
+FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES, **vcp.FIGURES}
 """Every figure by its name: the paper, a dot, the number there."""
 
 
@@ -42,6 +42,6 @@ def draw(
         kept = out / (f"{name}-quick-runs" if quick else f"{name}-runs")
     results = [
         run((folder or studies()) / scenario, figure.world, out=kept, jobs=jobs, **axes)
-        for scenario in (figure.scenario, *figure.beside)
+        for scenario in figure.scenarios
     ]
     return style.save(figure.draw(*results), out, name)
