@@ -1,6 +1,6 @@
 """The papers' figures, drawn from our own runs: `python -m rampmeter.figures pcp.4`.
 
-To add one: an entry in its paper's file, `pcp.py`.
+A few are of theory alone. To add one: an entry in its paper's file, such as `pcp.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def draw(
     folder: Path | None = None,
     jobs: int | None = None,
 ) -> list[Path]:
-    """Run the figure's scenarios, draw it into the folder `out` as PNG and SVG, and give their paths.
+    """Run the figure's scenarios, if it has any, draw it into the folder `out` as PNG and SVG, and give their paths.
 
     The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `jobs` runs take
     place at once. Real packets take their time, so what they showed stays beside the figure, and an interrupted drawing

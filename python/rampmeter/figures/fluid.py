@@ -48,11 +48,11 @@ def draw() -> Any:
         _rates(panels[1, 1])
         note(
             figure,
-            "Equation (13) from a packet a flow, $\\alpha$ = 1, P = $\\gamma$CT/N. Oscillation: half of what lies between "
-            "the largest and the least w\nof the last 40 of 400 round trips. Dashed: where the linearised equation loses "
-            "stability; dots: where disturbances of w*\nby 0.1% stop decaying; smooth: the largest $\\kappa$ without "
-            "any oscillation. Lower right: (9) and (15), $\\kappa$ = 0.25, T = 100 ms,\nlinks of 4000, 2800 and 3200 "
-            "packets/s with 2, 1 and 4 cross flows, and one flow along all; dashed: max-min fair.",
+            "Equation (13) from a packet a flow, $\\alpha$ = 1, P = $\\gamma$CT/N. Oscillation: half of what lies "
+            "between the largest and the least w\nof the last 40 of 400 round trips. Dashed: where the linearised "
+            "equation loses stability; dots: where disturbances of w*\nby 0.1% stop decaying; smooth: the largest "
+            "$\\kappa$ without any oscillation. Lower right: (9) and (15), $\\kappa$ = 0.25, T = 100 ms,\nlinks of "
+            "4000, 2800 and 3200 packets/s with 2, 1 and 4 cross flows, and one flow along all; dashed: max-min fair.",
         )
     return figure
 
