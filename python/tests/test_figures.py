@@ -32,8 +32,7 @@ def shortened(scenario: Path, folder: Path) -> Path:
 def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name]
     axes: dict[str, Any] = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
-    scenarios = [figure.scenario, *figure.beside]
-    results = [run(shortened(studies() / scenario, tmp_path), seed=[1], **axes) for scenario in scenarios]
+    results = [run(shortened(studies() / scenario, tmp_path), seed=[1], **axes) for scenario in figure.scenarios]
     first, second = (style.save(figure.draw(*results), tmp_path / folder, name) for folder in ["a", "b"])
     assert [path.suffix for path in first] == [".png", ".svg"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
@@ -41,7 +40,7 @@ def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
 
 def test_figure_4_says_what_it_is_of_and_its_axes_have_plain_numbers(tmp_path: Path) -> None:
     figure = FIGURES["pcp.4"]
-    drawn = figure.draw(run(shortened(studies() / figure.scenario, tmp_path), load=[0.15, 0.9], seed=[1]))
+    drawn = figure.draw(run(shortened(studies() / figure.scenarios[0], tmp_path), load=[0.15, 0.9], seed=[1]))
     caption = drawn.get_supxlabel()
     assert "one run a point" in caption
     assert "initial window of one packet" in caption
@@ -87,9 +86,9 @@ def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
 
 def test_the_studies_may_be_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figure = FIGURES["pcp.4"]
-    scenario = tmp_path / "theirs" / figure.scenario
+    scenario = tmp_path / "theirs" / figure.scenarios[0]
     scenario.parent.mkdir(parents=True)
-    shortened(studies() / figure.scenario, scenario.parent)
+    shortened(studies() / figure.scenarios[0], scenario.parent)
     command = [sys.executable, "-m", "rampmeter.figures", "pcp.4", "--seeds", "1", "--studies", "theirs"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.stdout.splitlines() == ["runs/figures/pcp.4.png", "runs/figures/pcp.4.svg"], result.stderr

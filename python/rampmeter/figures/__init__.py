@@ -1,6 +1,6 @@
 """The papers' figures, drawn from our own runs: `python -m rampmeter.figures pcp.4`.
 
-To add one: an entry in its paper's file, `pcp.py`.
+A few are of theory alone. To add one: an entry in its paper's file, such as `pcp.py`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rampmeter.figures import cm, pcp, style
+from rampmeter.figures import cm, pcp, style, vcp
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.running import run
 
 __all__ = ["FIGURES", "Figure", "draw"]
 
-FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES}
+FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES, **vcp.FIGURES}
 """Every figure by its name: the paper, a dot, the number there."""
 
 
@@ -27,7 +27,7 @@ def draw(
     folder: Path | None = None,
     jobs: int | None = None,
 ) -> list[Path]:
-    """Run the figure's scenarios, draw it into the folder `out` as PNG and SVG, and give their paths.
+    """Run the figure's scenarios, if it has any, draw it into the folder `out` as PNG and SVG, and give their paths.
 
     The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `jobs` runs take
     place at once. Real packets take their time, so what they showed stays beside the figure, and an interrupted drawing
@@ -42,6 +42,6 @@ def draw(
         kept = out / (f"{name}-quick-runs" if quick else f"{name}-runs")
     results = [
         run((folder or studies()) / scenario, figure.world, out=kept, jobs=jobs, **axes)
-        for scenario in (figure.scenario, *figure.beside)
+        for scenario in figure.scenarios
     ]
     return style.save(figure.draw(*results), out, name)

@@ -12,12 +12,12 @@ from rampmeter.running import Value
 
 @dataclass(frozen=True)
 class Figure:
-    """A scenario, seldom several, and how the results are drawn."""
+    """A scenario, seldom several, seldom none, and how the results are drawn."""
 
     title: str
     """One line for listings."""
-    scenario: str
-    """The scenario's file, in the folder `studies`."""
+    scenario: str | None
+    """The scenario's file, in the folder `studies`; None where a figure is of theory alone."""
     draw: Callable[..., Any]
     """From the results of each scenario to a matplotlib figure."""
     beside: Sequence[str] = ()
@@ -26,6 +26,11 @@ class Figure:
     """Fewer values of the axes, for a first look."""
     world: str = "simulated"
     """Where its runs take place."""
+
+    @property
+    def scenarios(self) -> list[str]:
+        """Give the files of all its scenarios, in order."""
+        return [*([] if self.scenario is None else [self.scenario]), *self.beside]
 
 
 def studies() -> Path:

@@ -1,0 +1,193 @@
+"""The fluid models, against what is known of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from math import cos, exp, factorial, floor, pi, sin
+
+import numpy as np
+import pytest
+
+from rampmeter.theory.delay import Array, integrate
+from rampmeter.theory.max_min import max_min
+from rampmeter.theory.vcp import (
+    Bottleneck,
+    Network,
+    aggregate,
+    critical_kappa,
+    onset,
+    oscillation,
+    smooth_kappa,
+)
+
+# Links and paths. A parking lot: a long flow across all links, two, one and four across one each; and a ring, whose
+# flows take two links each, but for four that take one.
+PARKING_LOT = ([11_200, 8_200, 16_000], [[0, 1, 2], [0], [0], [1], [2], [2], [2], [2]])
+RING = ([9_000, 10_600, 8_400, 18_400], [[0, 1], [1, 2], [2, 3], [3, 0], [0], [1], [3], [3]])
+
+
+def network(links: tuple[list[int], list[list[int]]]) -> Network:
+    """Give the network with windows of hundreds of packets, of which alpha / kappa is 0.7% at most."""
+    return Network(capacities=links[0], paths=links[1], rtt=0.1, kappa=0.5)
+
+
+def bottlenecks(kappas: Sequence[float]) -> list[Bottleneck]:
+    """Give 1 to 1000 Mb/s, 10 to 300 ms and 1 to 1000 flows, of packets of 1000 bytes, with each kappa."""
+    given = [
+        Bottleneck(mbps * 125.0, rtt, flows, kappa)
+        for mbps in [1, 10, 100, 1000]
+        for rtt in [0.01, 0.08, 0.3]
+        for flows in [1, 10, 100, 1000]
+        for kappa in kappas
+    ]
+    return [case for case in given if case.epsilon > 0.01]  # the way back from the first overshoot takes P round trips
+
+
+def test_the_integrator_is_of_fourth_order() -> None:
+    # x' = -x - sqrt(2) x(t - 3 pi / 4) has the solution cos t: its roots are where omega = 1, cos omega T = -1/sqrt(2).
+    delay, until = 3 * pi / 4, 12 * pi
+    errors = []
+    for steps in [8, 16, 32, 64]:
+        solved = integrate(
+            lambda now, then: -now - 2**0.5 * then,
+            lambda t: np.array([cos(t)]),
+            delay=delay,
+            until=until,
+            steps=steps,
+        )
+        errors.append(float(np.abs(solved.states[:, 0] - np.cos(solved.times)).max()))
+    orders = np.log2(np.array(errors[:-1]) / errors[1:])
+    assert orders == pytest.approx(4, abs=0.2), (errors, orders)
+    assert errors[-1] < 1e-6
+
+
+def test_the_integrator_is_exact_for_the_polynomials_of_the_method_of_steps() -> None:
+    # x' = -x(t - 1), 1 until 0: the sum of (-1)^k (t - k + 1)^k / k! over k up to floor(t) + 1, a polynomial of degree
+    # 4 before t = 4. The derivatives jump at 0, 1, 2, ...; a step across a jump would show.
+    solved = integrate(lambda _, then: -then, lambda _: np.ones(1), delay=1.0, until=4.0, steps=3)
+    known = [
+        sum((-1) ** k * (t - k + 1) ** k / factorial(k) for k in range(min(floor(t + 1e-9), 3) + 2))
+        for t in solved.times
+    ]
+    assert solved.states[:, 0] == pytest.approx(known, abs=1e-13)
+
+
+def test_the_first_round_trip_of_a_bottleneck_is_the_known_exponential() -> None:
+    # Until T the load is that of the history: w' = g w + N alpha with g = kappa (P - 1) has a solution in closed form.
+    case = Bottleneck(capacity=1000.0, rtt=0.1, flows=10, kappa=0.3)
+    growth = case.kappa * (case.target / case.flows - 1)
+    solved = aggregate([case], until=1, steps=64)
+    known = case.flows * ((1 + 1 / growth) * np.exp(growth * solved.times) - 1 / growth)
+    assert np.exp(solved.states[:, 0]) == pytest.approx(known, rel=1e-6)
+
+
+def test_theorem_1_every_bottleneck_converges_to_its_equilibrium_up_to_kappa_one_half() -> None:
+    cases = bottlenecks([0.05, 0.1, 0.25, 0.5])
+    assert len(cases) > 100
+    expected = [case.target + case.flows * case.alpha / case.kappa for case in cases]
+    end = np.exp(aggregate(cases, until=340, steps=8).since(300))
+    assert np.abs(end / expected - 1).max() < 1e-4
+    assert [case.equilibrium for case in cases] == pytest.approx(expected)
+
+
+def test_theorem_1_flows_that_begin_unequal_end_with_the_same_rate() -> None:
+    case = Bottleneck(capacity=1000.0, rtt=0.1, flows=4, kappa=0.5)
+    together = Network([case.capacity], [[0]] * case.flows, case.rtt, case.kappa)
+    solved = together.flows(until=250, steps=8, start=[1, 5, 20, 60])
+    assert np.exp(solved.states[-1]) / case.rtt == pytest.approx([case.rate] * 4, rel=0.001)
+    # What sets them apart decays by exp(-N alpha / w*) a round trip, however it began.
+    apart = np.exp(solved.states[:, 3]) - np.exp(solved.states[:, 0])
+    decay = np.log(apart[8 * 50] / apart[8 * 150]) / 100
+    assert decay == pytest.approx(case.flows * case.alpha / case.equilibrium, rel=0.01)
+
+
+def test_flows_of_one_bottleneck_add_up_to_equation_13() -> None:
+    case = Bottleneck(capacity=1000.0, rtt=0.1, flows=4, kappa=0.5)
+    start = [1.0, 5.0, 20.0, 60.0]
+    flows = Network([case.capacity], [[0]] * case.flows, case.rtt, case.kappa).flows(until=20, start=start)
+    whole = aggregate([case], until=20, start=[sum(start)])
+    assert np.exp(flows.states).sum(axis=1) == pytest.approx(np.exp(whole.states[:, 0]), rel=1e-4)
+
+
+@pytest.mark.parametrize("share", [1.0, 10.0, 1000.0])
+def test_oscillation_begins_where_the_linearised_equation_says(share: float) -> None:
+    exact = critical_kappa(1 / share)
+    case = Bottleneck(capacity=share * 10, rtt=1.0, flows=10, gamma=1.0)
+    assert onset(case, [factor * exact for factor in [0.9, 0.95, 1.0, 1.05, 1.1]]) == pytest.approx(exact, rel=0.01)
+
+
+def test_the_critical_kappa_is_a_root_on_the_imaginary_axis_and_pi_half_in_the_limit() -> None:
+    for epsilon in [0.001, 0.1, 1.0, 30.0]:
+        kappa = critical_kappa(epsilon)
+        present, delayed = kappa * epsilon / (kappa + epsilon), kappa**2 / (kappa + epsilon)
+        omega = (delayed**2 - present**2) ** 0.5
+        root = complex(present + delayed * cos(omega), omega - delayed * sin(omega))
+        assert abs(root) < 1e-9
+    assert critical_kappa(1e-9) == pytest.approx(pi / 2)
+    # ... and, to the first order, pi/2 + eps (1 + 2/pi).
+    assert (critical_kappa(1e-5) - pi / 2) / 1e-5 == pytest.approx(1 + 2 / pi, rel=1e-3)
+
+
+def test_theorem_1_is_sufficient_and_not_necessary() -> None:
+    kappas = [0.5, 1.0, 1.5, 1.65, 1.8, 2.0]
+    cases = [Bottleneck(capacity=300.0, rtt=1.0, flows=10, kappa=kappa, gamma=1.0) for kappa in kappas]
+    assert 1.5 < critical_kappa(cases[0].epsilon) < 1.65
+    left = oscillation(cases, until=340)
+    assert left[:3] == pytest.approx(0, abs=0.01)
+    assert 0.1 < left[3] < left[4] < left[5]
+
+
+def test_a_disturbance_decays_without_oscillation_below_the_smooth_kappa_only() -> None:
+    case = Bottleneck(capacity=100.0, rtt=1.0, flows=10, gamma=1.0)
+    smooth = smooth_kappa(case.epsilon)
+    assert smooth_kappa(1e-9) == pytest.approx(exp(-1), rel=1e-6)
+    pair = [Bottleneck(100.0, 1.0, 10, factor * smooth, gamma=1.0) for factor in [0.9, 1.3]]
+    solved = aggregate(pair, until=25, start=[0.99 * each.equilibrium for each in pair])
+    above = np.exp(solved.states).max(axis=0) / [each.equilibrium for each in pair] - 1
+    assert above[0] < 1e-9
+    assert above[1] > 1e-6
+
+
+def test_filling_gives_every_flow_a_full_link_on_which_none_has_more() -> None:
+    # That is what max-min fair is: Bertsekas and Gallager, section 6.5.2.
+    chance = random.Random(5)
+    for _ in range(100):
+        links = range(chance.randint(1, 6))
+        capacities = [chance.uniform(1, 10) for _ in links]
+        paths = [chance.sample(links, chance.randint(1, len(links))) for _ in range(chance.randint(1, 12))]
+        rates = max_min(capacities, paths)
+        for rate, path in zip(rates, paths, strict=True):
+            assert any(
+                sum(users) == pytest.approx(capacities[link]) and rate >= max(users) - 1e-9
+                for link in path
+                for users in [[rates[flow] for flow, other in enumerate(paths) if link in other]]
+            )
+    assert max_min([10, 4], [[0, 1], [1], [0]]) == [2, 2, 8]
+
+
+def test_the_equilibrium_that_filling_finds_is_one_for_any_alpha() -> None:
+    chance = random.Random(6)
+    for alpha in [0.01, 1.0, 50.0]:
+        links = range(5)
+        paths = [chance.sample(links, chance.randint(1, 3)) for _ in range(9)]
+        some = Network([chance.uniform(100, 900) for _ in links], paths, rtt=0.2, alpha=alpha)
+        rates = np.array(some.equilibrium())
+        assert some.theorem_2(some.loads(rates * some.rtt)) == pytest.approx(rates)
+
+
+@pytest.mark.parametrize("links", [PARKING_LOT, RING], ids=["parking lot", "ring"])
+def test_theorem_2_rates_of_a_network_are_max_min_fair(links: tuple[list[int], list[list[int]]]) -> None:
+    some = network(links)
+    fair: Array = np.array(max_min([some.gamma * capacity for capacity in some.capacities], some.paths))
+    assert len({round(rate) for rate in fair}) >= 3
+    # From shares that are wrong by half: what sets flows apart decays by a factor e in as many round trips as a window
+    # has packets.
+    wrong = np.where(np.arange(len(fair)) % 2, 0.5, 1.5)
+    windows = np.exp(
+        some.flows(until=5 * fair.max() * some.rtt, steps=2, start=(fair * some.rtt * wrong).tolist()).states[-1]
+    )
+    rates = windows / some.rtt
+    assert np.abs(rates / fair - 1).max() < 0.01, rates / fair
+    assert np.abs(rates / some.equilibrium() - 1).max() < 0.01
+    assert np.abs(rates / some.theorem_2(some.loads(windows)) - 1).max() < 0.01
