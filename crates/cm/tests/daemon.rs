@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use rampmeter_cm::daemon::{Daemon, DaemonError, Limits, status};
-use rampmeter_cm::{Client, Error, Event, Feedback, LossKind, Options, Share, Thresholds};
+use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossKind, Options, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration};
 
 const RTT: Duration = Duration::from_millis(10);
@@ -168,8 +168,8 @@ fn every_misuse_has_an_error_of_its_own() {
     let flow = opened(&client);
     let other = running.client();
     assert_eq!(other.request(flow), Err(Error::Unknown), "ids are a client's own");
-    assert_eq!(client.request(rampmeter_cm::Id::from_c(i32::MAX).unwrap()), Err(Error::Unknown));
-    assert_eq!(rampmeter_cm::Id::from_c(-1), None);
+    assert_eq!(client.request(Id::from_c(i32::MAX).unwrap()), Err(Error::Unknown));
+    assert_eq!(Id::from_c(-1), None);
     assert_eq!(client.share(flow, Share { weight: -1.0, ..Share::default() }), Err(Error::Invalid));
     assert_eq!(client.thresholds(flow, &Thresholds { down: 2.0, up: 1.0 }), Err(Error::Invalid));
     assert_eq!(client.notify(flow, u64::MAX), Err(Error::Invalid));
@@ -277,17 +277,20 @@ fn a_program_with_a_poll_loop_of_its_own_sleeps_until_there_is_something() {
         assert!(!ready(0));
     }
     // An event that comes with the answer to a question is not forgotten, nor one that comes after it.
-    let questions: [&dyn Fn(); 3] =
-        [&|| drop(client.query(flow).unwrap()), &|| drop(opened(&client)), &|| client.listen(5000).unwrap()];
+    let questions: [fn(&Client, Id); 3] = [
+        |client, flow| assert!(client.query(flow).is_ok()),
+        |client, _| assert!(client.mtu(opened(client)).is_ok()),
+        |client, _| client.listen(5000).unwrap(),
+    ];
     for pause in [0, 20] {
         for question in questions {
             client.request(flow).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(pause));
-            question();
+            question(&client, flow);
             assert!(ready(20_000));
             let (flow, _) = granted(&client);
             client.notify(flow, 0).unwrap();
-            question();
+            question(&client, flow);
             client.request(flow).unwrap();
             assert!(ready(20_000));
             let (flow, _) = granted(&client);

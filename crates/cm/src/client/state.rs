@@ -158,7 +158,8 @@ impl State {
 
     /// Whether there is room for so many commands, and for `data` bytes that go with them.
     pub(super) fn has_room(&mut self, commands: u64, data: usize) -> Result<bool, Error> {
-        let room = self.commands.has_room(commands).and_then(|room| Ok(room && (data == 0 || self.data.has_room(data)?)));
+        let room =
+            self.commands.has_room(commands).and_then(|room| Ok(room && (data == 0 || self.data.has_room(data)?)));
         room.map_err(|Broken| self.break_off())
     }
 

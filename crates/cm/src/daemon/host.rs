@@ -16,9 +16,7 @@ use std::net::SocketAddr;
 
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, LossKind};
-use rampmeter_manager::{
-    Agent, AgentConfig, FlowId, Grouping, Manager, Share, Sharing, Thresholds, Timers,
-};
+use rampmeter_manager::{Agent, AgentConfig, FlowId, Grouping, Manager, Share, Sharing, Thresholds, Timers};
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 

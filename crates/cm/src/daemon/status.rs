@@ -72,13 +72,7 @@ pub struct MacroflowStatus {
 }
 
 /// What goes on in `host`; `pid` tells whose client a number stands for.
-pub(super) fn describe(
-    host: &Host,
-    now: Time,
-    controller: &str,
-    pids: &BTreeMap<u32, i32>,
-    refused: u64,
-) -> Status {
+pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap<u32, i32>, refused: u64) -> Status {
     let mut macroflows: BTreeMap<(Destination, Option<u32>), Vec<_>> = BTreeMap::new();
     for flow in host.flows() {
         macroflows.entry((flow.destination, host.manager().macroflow_of(flow.manager_id))).or_default().push(flow);
