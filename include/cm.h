@@ -19,8 +19,8 @@
  *     struct cm_callbacks callbacks = { .send = may_send };
  *     cm_id id = cm_open((struct sockaddr *)&to, sizeof to, &callbacks, NULL);
  *     cm_request(id);
- *     for (;;)
- *         cm_dispatch(-1);                                       // calls the callbacks
+ *     while (cm_dispatch(-1) >= 0)                               // calls the callbacks
+ *         ;
  *
  * and whenever its receiver says what arrived:
  *
@@ -31,7 +31,7 @@
  *
  * Every function may be called from any thread, also from within callbacks (cm_dispatch and cm_disconnect excepted).
  * Functions that return int return CM_OK or a negative error; cm_open returns an id, which is positive, or a negative
- * error. No function sets errno. Bytes are your own, without headers of UDP and IP. Link with -lrampmeter_cm, or ask
+ * error; errno says nothing after them. Bytes are your own, without headers of UDP and IP. Link with -lrampmeter_cm, or ask
  * pkg-config for rampmeter-cm.
  */
 #ifndef RAMPMETER_CM_H
@@ -54,7 +54,8 @@ enum cm_error {
     CM_ENODAEMON = -5,     /* no daemon listens; start `rampmeter cm daemon` */
     CM_EREENTRY = -6,      /* cm_dispatch or cm_disconnect was called from within a callback */
     CM_EFORK = -7,         /* this is a child of the process that connected; cm_connect anew */
-    CM_EFULL = -8,         /* as much is waiting as may wait; after cm_send, `room` says when to try again */
+    CM_EFULL = -8,         /* as much is waiting as may wait, or the daemon has taken nothing for a second: the call has
+                              changed nothing; after cm_send, `room` says when to try again */
     CM_ETOOMANY = -9,      /* too many flows are open */
     CM_ETOOLARGE = -10,    /* a datagram is larger than cm_mtu */
     CM_EUNANSWERED = -11,  /* the daemon closed the flow: it answered none of many grants with cm_notify */
@@ -93,7 +94,8 @@ struct cm_callbacks {
 };
 
 /* Opens a flow to `to`, an IPv4 or IPv6 address; the port matters to cm_send only. Connects to the daemon if that has
- * not been done. `callbacks` is copied. It takes some microseconds. */
+ * not been done. `callbacks` is copied. It takes some microseconds; a daemon that does not answer is given up after ten
+ * seconds (CM_EGONE). */
 cm_id cm_open(const struct sockaddr *to, socklen_t length, const struct cm_callbacks *callbacks, void *user);
 
 /* How many bytes of yours a packet of the flow may carry; negative is an error. */
@@ -141,7 +143,7 @@ int cm_guarantee(cm_id id, double rate, double delay);
 int cm_send(cm_id id, const void *data, int length);
 
 /* The flow ends. None of its callbacks is called any more; one that runs in another thread has returned. So whatever
- * `user` points to can be freed, but don't hold a lock here that a callback wants. */
+ * `user` points to can be freed, but don't hold a lock here that a callback wants. After CM_EFULL the flow is open. */
 int cm_close(cm_id id);
 
 /* ---- receivers --------------------------------------------------------------------------------------------------- */
@@ -155,17 +157,19 @@ int cm_unlisten(int port);
 
 /* "I would like flows from the host `peer` to have shares in proportion to these." `count` flows, at most 180, are named
  * by the ports here that they come to, which you listen to; weights[i] is for those that come to ports[i]. The sender's
- * CM hears of it; a flow without a hint has 1 as a rule. The port of `peer` does not matter. */
+ * CM hears of it; a flow without a hint has 1 as a rule. The port of `peer` does not matter. They are taken one after the
+ * other: if one is refused, those before it stand. */
 int cm_hint(const struct sockaddr *peer, socklen_t length, const unsigned short *ports, const unsigned *weights, int count);
 
 /* ---- the connection -------------------------------------------------------------------------------------------- */
 
 /* Connects to the daemon at `path`; null is the usual place: $RAMPMETER_CM_SOCKET, else
  * $XDG_RUNTIME_DIR/rampmeter/cm.sock, else (and for root) /run/rampmeter/cm.sock. Needed only for another place, and
- * after CM_EGONE or a fork; the flows of an earlier connection are over then. */
+ * after CM_EGONE or a fork; the flows of an earlier connection are over then, as after cm_disconnect. */
 int cm_connect(const char *path);
 
-/* Closes all flows and the connection. */
+/* Closes all flows and the connection. No callback is called any more; one that runs in another thread has returned, as
+ * after cm_close. Other threads' cm_dispatch returns CM_EGONE. */
 int cm_disconnect(void);
 
 /* Waits for events for up to `milliseconds` (-1: as long as it takes; 0: not at all), then calls callbacks for all that

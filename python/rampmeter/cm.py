@@ -32,10 +32,11 @@ __all__ = ["Closed", "CmError", "Event", "Flow", "Manager", "Room", "Send", "Upd
 class Flow:
     """Packets to one destination. Made by `Manager.open`."""
 
-    def __init__(self, client: CmClient, number: int) -> None:
-        """Wrap the flow that `client` opened as `number`."""
+    def __init__(self, client: CmClient, number: int, known: dict[int, "Flow"]) -> None:
+        """Wrap the flow that `client` opened as `number`; it is among those `known` until it is closed."""
         self._client = client
         self._number = number
+        self._known = known
 
     @property
     def mtu(self) -> int:
@@ -83,6 +84,7 @@ class Flow:
     def close(self) -> None:
         """End the flow."""
         self._client.close(self._number)
+        self._known.pop(self._number, None)
 
     def __repr__(self) -> str:
         """Name the flow as C has it."""
@@ -136,7 +138,7 @@ class Manager:
         """Open a flow to `host`. The port matters to `Flow.send` only."""
         client = self._connected()
         number = client.open(host, port, weight)
-        flow = Flow(client, number)
+        flow = Flow(client, number, self._flows)
         self._flows[number] = flow
         return flow
 
@@ -161,7 +163,7 @@ class Manager:
         if found is None:
             return None
         kind, number, first, second = found
-        flow = self._flows.get(number) or Flow(self._connected(), number)
+        flow = self._flows.get(number) or Flow(self._connected(), number, self._flows)
         if kind == "send":
             return Send(flow, int(first))
         if kind == "update":
@@ -182,7 +184,7 @@ class Manager:
 
     def close(self) -> None:
         """End all flows and the connection."""
-        for flow in self._flows.values():
+        for flow in list(self._flows.values()):
             # Those that are over already, or whose daemon is gone, need no farewell.
             with contextlib.suppress(CmError):
                 flow.close()

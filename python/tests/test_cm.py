@@ -49,6 +49,14 @@ def test_requests_are_granted_and_feedback_opens_the_window(daemon: Path) -> Non
         assert srtt == pytest.approx(0.01)
 
 
+def test_a_closed_flow_is_forgotten(daemon: Path) -> None:
+    with cm.connect(daemon) as manager:
+        kept = manager.open("127.0.0.1")
+        for _ in range(100):
+            manager.open("127.0.0.1").close()
+        assert list(manager._flows.values()) == [kept]
+
+
 def test_two_connections_share_what_is_known(daemon: Path) -> None:
     with cm.connect(daemon) as one, cm.connect(daemon) as two:
         first = one.open("127.0.0.1")

@@ -43,42 +43,46 @@ pub(crate) struct Connection {
     changed: Condvar,
 }
 
+/// Nobody holds this lock while waiting for anything, so a forked child finds it free but for bad luck.
 static CONNECTION: RwLock<Option<Arc<Connection>>> = RwLock::new(None);
 
 /// The connection there is.
 pub(crate) fn existing() -> Result<Arc<Connection>, Error> {
-    // Nobody holds this lock while waiting for anything, so a forked child finds it free but for bad luck.
     CONNECTION.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::Unknown)
+}
+
+/// What there is gives way to `connection`.
+fn put(connection: Option<Arc<Connection>>) -> Option<Arc<Connection>> {
+    std::mem::replace(&mut CONNECTION.write().unwrap_or_else(PoisonError::into_inner), connection)
 }
 
 /// The connection; made if there is none.
 pub(crate) fn get() -> Result<Arc<Connection>, Error> {
     existing().or_else(|_| {
-        let mut place = CONNECTION.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(connection) = &*place {
-            return Ok(Arc::clone(connection));
-        }
         let connection = Connection::to(&cm::default_socket())?;
-        *place = Some(Arc::clone(&connection));
-        Ok(connection)
+        // Another thread may have done the same meanwhile: the first one's stays.
+        let mut place = CONNECTION.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(place.get_or_insert(connection)))
     })
 }
 
-/// A new connection takes the place of whichever there was.
+/// A new connection takes the place of whichever there was, which ends.
 pub(crate) fn connect(path: &Path) -> Result<(), Error> {
     let connection = Connection::to(path)?;
-    let old = CONNECTION.write().unwrap_or_else(PoisonError::into_inner).replace(connection);
-    drop(old);
+    if let Some(old) = put(Some(connection)) {
+        old.end();
+    }
     Ok(())
 }
 
 /// Ends the connection.
 pub(crate) fn disconnect() -> Result<(), Error> {
-    let connection = existing()?;
-    if connection.is_dispatching() {
+    if existing()?.is_dispatching() {
         return Err(Error::Reentry);
     }
-    CONNECTION.write().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(old) = put(None) {
+        old.end();
+    }
     Ok(())
 }
 
@@ -92,26 +96,51 @@ impl Connection {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this thread is in a callback.
+    /// Whether this thread is in a callback. A child of the process that connected is in none.
     fn is_dispatching(&self) -> bool {
-        self.desk().dispatcher.is_some_and(|(thread, _)| thread == std::thread::current().id())
+        self.client.is_ours().is_ok()
+            && self.desk().dispatcher.is_some_and(|(thread, _)| thread == std::thread::current().id())
     }
 
     pub(crate) fn open(&self, to: SocketAddr, callbacks: Callbacks, user: User) -> Result<Id, Error> {
-        let id = self.client.open(to, &Options::default())?;
-        self.desk().flows.insert(id, (callbacks, user));
-        Ok(id)
+        let mut name = None;
+        // It is known here before another thread can be told anything of it.
+        let opened = self.client.open_named(to, &Options::default(), |id| {
+            name = Some(id);
+            self.desk().flows.insert(id, (callbacks, user));
+        });
+        if let (Err(_), Some(name)) = (opened, name) {
+            self.desk().flows.remove(&name);
+        }
+        opened
     }
 
     pub(crate) fn close(&self, id: Id) -> Result<(), Error> {
         self.client.close(id)?;
-        let me = std::thread::current().id();
         let mut desk = self.desk();
         desk.flows.remove(&id);
-        while desk.dispatcher.is_some_and(|(thread, flow)| thread != me && flow == Some(id)) {
+        self.wait_while(desk, |flow| flow == id);
+        Ok(())
+    }
+
+    /// All flows end, and nobody is called any more; whoever dispatches is told so. In a child of the process that
+    /// connected there is nothing to end.
+    fn end(&self) {
+        if self.client.is_ours().is_err() {
+            return;
+        }
+        self.client.hang_up();
+        let mut desk = self.desk();
+        desk.flows.clear();
+        self.wait_while(desk, |_| true);
+    }
+
+    /// Waits as long as another thread is in a callback of such a flow.
+    fn wait_while(&self, mut desk: MutexGuard<'_, Desk>, is_meant: impl Fn(Id) -> bool) {
+        let me = std::thread::current().id();
+        while desk.dispatcher.is_some_and(|(thread, flow)| thread != me && flow.is_some_and(&is_meant)) {
             desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
         }
-        Ok(())
     }
 
     /// Waits for the first event, then calls callbacks until there are no more.

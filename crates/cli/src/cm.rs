@@ -1,22 +1,21 @@
 //! `rampmeter cm`: the Congestion Manager of this host, and two applications of it.
 
 mod audio;
+mod bench;
 mod web;
 
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process, ExitCode, Stdio};
-use std::time::Duration;
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use rampmeter_cm::bench::{self, Figures, Spread};
 use rampmeter_cm::daemon::{
     self, Carriage, DEFAULT_PORT, Daemon, DaemonError, Limits, MacroflowStatus, Options, PeerStatus, Protocol, Status,
 };
-use rampmeter_cm::{Client, Error, default_socket};
+use rampmeter_cm::{Client, default_socket};
 use rampmeter_control::Registry;
-use rampmeter_manager::Scheduling;
+use rampmeter_manager::{HalfLife, Scheduling, Sharing};
 use rampmeter_units::{Bytes, Rate};
 
 use crate::failure::Failure;
@@ -37,7 +36,7 @@ enum CmCommand {
     /// Say what the running daemon does: paths, rates, flows, processes
     Status(StatusArgs),
     /// Measure what a grant costs, with a daemon of its own
-    Bench(BenchArgs),
+    Bench(bench::BenchArgs),
     /// Offer a directory over HTTP: the daemon says when to send, and how good a picture fits
     Web(web::WebArgs),
     /// Send layered audio: the daemon says which encoding fits
@@ -57,6 +56,12 @@ struct DaemonArgs {
     /// How flows on one path share it
     #[arg(long, value_enum, default_value_t = Scheduler::RoundRobin)]
     scheduler: Scheduler,
+    /// Give flows that the network treats worse than others to the same host a rate of their own
+    #[arg(long)]
+    segregation: bool,
+    /// While nothing comes back, the rate halves with every round trip: the least, or the mean, which grows with queues
+    #[arg(long, value_enum, default_value_t = Aging::MinRtt)]
+    half_life: Aging,
     /// Serve programs of all users, not only one's own and root's
     #[arg(long)]
     public: bool,
@@ -87,6 +92,14 @@ enum Scheduler {
     InTurn,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Aging {
+    /// The least
+    MinRtt,
+    /// The smoothed mean
+    MeanRtt,
+}
+
 #[derive(Debug, Args)]
 struct StatusArgs {
     /// Where the daemon listens
@@ -97,21 +110,11 @@ struct StatusArgs {
     json: bool,
 }
 
-#[derive(Debug, Args)]
-struct BenchArgs {
-    /// How many grants
-    #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
-    samples: usize,
-    /// One JSON object on standard output
-    #[arg(long)]
-    json: bool,
-}
-
 pub(crate) fn cm(args: &CmArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     match &args.command {
         CmCommand::Daemon(args) => serve(args, registry),
         CmCommand::Status(args) => tell(args),
-        CmCommand::Bench(args) => measure(args),
+        CmCommand::Bench(args) => bench::measure(args),
         CmCommand::Web(args) => web::serve(args),
         CmCommand::Audio(args) => audio::send(args),
         CmCommand::Listen(args) => audio::listen(args),
@@ -130,6 +133,10 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
         Scheduler::ServiceCurves => Scheduling::ServiceCurves,
         Scheduler::InTurn => Scheduling::InTurn,
     };
+    let half_life = match args.half_life {
+        Aging::MinRtt => HalfLife::MinRtt,
+        Aging::MeanRtt => HalfLife::MeanRtt,
+    };
     let silence = rampmeter_units::Duration::from_secs(args.silence.clamp(1, 1 << 30));
     let carriage = match (args.raw, args.port) {
         (true, _) => Carriage::Raw,
@@ -145,7 +152,7 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
         socket: args.socket.clone().unwrap_or_else(default_socket),
         controller: args.controller.clone(),
         registry: registry.clone(),
-        scheduling,
+        sharing: Sharing { scheduling, half_life, segregation: args.segregation, ..Sharing::default() },
         limits: Limits { silence, ..Limits::default() },
         public: args.public,
         protocol: Protocol { carriage, address: args.bind, deliver: args.deliver.clone() },
@@ -205,6 +212,9 @@ fn describe(status: &Status) -> String {
     if status.senders > 0 {
         text = format!("{text}{} other managers send to this one\n", status.senders);
     }
+    if status.refused > 0 {
+        text = format!("{text}{} datagrams were refused by the kernel\n", status.refused);
+    }
     text
 }
 
@@ -239,62 +249,4 @@ fn peer_row(peer: &PeerStatus) -> Vec<String> {
 
 fn list(numbers: &[i32]) -> String {
     if numbers.is_empty() { "-".into() } else { numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(" ") }
-}
-
-fn measure(args: &BenchArgs) -> Result<ExitCode, Failure> {
-    let folder = std::env::temp_dir().join(format!("rampmeter-cm-bench-{}", std::process::id()));
-    let path = folder.join("cm.sock");
-    let figures = start(&path).and_then(|mut process| {
-        let figures = wait_for(&path).and_then(|()| bench::measure(&path, args.samples)).map_err(Failure::failed);
-        let _ = process.kill();
-        let _ = process.wait();
-        figures
-    });
-    let _ = std::fs::remove_dir_all(&folder);
-    let figures = figures?;
-    if args.json {
-        println!("{}", serde_json::to_string(&figures).map_err(Failure::failed)?);
-    } else {
-        print!("{}", lay_out(&figures));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A daemon in a process of its own, as in life. A window alone decides, so that it is open.
-fn start(path: &Path) -> Result<Child, Failure> {
-    let program = std::env::current_exe().map_err(Failure::failed)?;
-    let mut command = Process::new(program);
-    command
-        .args(["cm", "daemon", "--controller", "newreno", "--port", "0", "--socket"])
-        .arg(path)
-        .stdout(Stdio::null());
-    command.spawn().map_err(Failure::failed)
-}
-
-fn wait_for(path: &Path) -> Result<(), Error> {
-    for _ in 0..500 {
-        if path.exists() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Err(Error::NoDaemon)
-}
-
-fn lay_out(figures: &Figures) -> String {
-    let row = |name: &str, spread: Spread| {
-        let number = |us: f64| format!("{us:.2}");
-        vec![name.to_owned(), number(spread.median_us), number(spread.p90_us), number(spread.p99_us)]
-    };
-    let rows = [
-        row("request to grant", figures.grant),
-        row("request to grant, after 1 ms of silence", figures.grant_after_silence),
-        row("of 16 hosts at once, each", figures.each_of_16_hosts),
-        row("of 1000 hosts at once, each", figures.each_of_1000_hosts),
-        row("of 16 flows to one host at once, each", figures.each_of_16_flows),
-        row("of 1000 flows to one host at once, each", figures.each_of_1000_flows),
-        row("round trip over a Unix socket", figures.socket_round_trip),
-    ];
-    let table = table(&["microseconds", "median", "p90", "p99"].map(String::from), &rows);
-    format!("{table}a grant takes {:.2} of a round trip over a Unix socket\n", figures.grant_over_socket)
 }

@@ -242,16 +242,40 @@ fn one_congestion_manager_listens_at_a_place_and_leaves_nothing_behind() {
     assert!(text(&second.stderr).contains("--socket"), "{}", text(&second.stderr));
     let told: serde_json::Value = serde_json::from_slice(&status().stdout).unwrap();
     let idle = serde_json::json!({
-        "controller": "newreno", "processes": [], "macroflows": [], "peers": [], "senders": 0, "garbage": 0
+        "controller": "newreno", "processes": [], "macroflows": [], "peers": [], "senders": 0, "garbage": 0,
+        "refused": 0
     });
     assert_eq!(told, idle);
     let (output, _) = interrupt(daemon);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(!socket.exists());
+    let segregating = start(cm(&["daemon", "--segregation", "--half-life", "mean-rtt", "--port", "0"]));
+    until("socket", || socket.exists().then_some(()));
+    assert!(interrupt(segregating).0.status.success());
     for wrong in [&["daemon", "--controller", "renno"][..], &["daemon", "--port", "5000", "--deliver", "53,5000"]] {
         assert_eq!(cm(wrong).output().unwrap().status.code(), Some(2), "{wrong:?}");
     }
     let nowhere = cm(&["daemon", "--bind", "192.0.2.1"]).output().unwrap();
     assert_eq!((nowhere.status.code(), text(&nowhere.stderr).lines().count()), (Some(1), 1));
     assert!(text(&nowhere.stderr).contains("--bind") && !socket.exists(), "{}", text(&nowhere.stderr));
+}
+
+#[test]
+fn a_benchmark_that_is_stopped_takes_its_daemon_along() {
+    let desk = Desk::new("bench_stopped");
+    for signal in ["-INT", "-TERM", "-KILL"] {
+        let mut command = desk.command(&["cm", "bench", "--samples", "1000000000"]);
+        let bench = start({
+            command.env("TMPDIR", &desk.0);
+            command
+        });
+        let folder = desk.0.join(format!("rampmeter-cm-bench-{}", bench.id()));
+        let socket = folder.join("cm.sock");
+        until("daemon", || socket.exists().then_some(()));
+        assert!(Command::new("kill").args([signal, &bench.id().to_string()]).status().unwrap().success());
+        let output = bench.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), if signal == "-KILL" { None } else { Some(130) }, "{}", text(&output.stderr));
+        until("end of the daemon", || (!socket.exists()).then_some(()));
+        assert!(signal == "-KILL" || !folder.exists());
+    }
 }

@@ -20,13 +20,19 @@ impl Writer {
         Self { memory, head: 0 }
     }
 
+    /// Whether there is room for so many bytes.
+    pub(crate) fn has_room(&self, length: usize) -> Result<bool, Broken> {
+        let tail = self.memory.words()[DATA_TAIL].load(Acquire);
+        let used = self.head.checked_sub(tail).filter(|used| *used <= DATA as u64);
+        Ok(used.ok_or(Broken)? + needed(length) <= DATA as u64)
+    }
+
     /// Puts `bytes` in; false if there is no room. A command that announces them must follow.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<bool, Broken> {
-        let words = self.memory.words();
-        let used = self.head.checked_sub(words[DATA_TAIL].load(Acquire)).filter(|used| *used <= DATA as u64);
-        if used.ok_or(Broken)? + needed(bytes.len()) > DATA as u64 {
+        if !self.has_room(bytes.len())? {
             return Ok(false);
         }
+        let words = self.memory.words();
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);

@@ -8,9 +8,15 @@
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use nix::cmsg_space;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg, sockopt};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, recvmsg, sendmsg,
+    sockopt,
+};
+use rampmeter_units::Duration;
 
 use crate::error::Error;
 
@@ -18,6 +24,9 @@ const MAGIC: &[u8; 8] = b"rampcm\0\0";
 
 /// Raised whenever the shared memory's layout or a record changes.
 const VERSION: u32 = 2;
+
+/// A daemon that takes longer than this to answer is as good as gone.
+pub(crate) const SILENCE: Duration = Duration::from_secs(10);
 
 /// What somebody who connects wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +60,25 @@ fn number(bytes: &[u8; 16]) -> Result<u32, Error> {
         return Err(Error::Version);
     }
     Ok(word(12))
+}
+
+/// Connects to the socket at `path`. Connecting, and whatever is read or written there later, waits for no longer than
+/// `patience`: a daemon may be stopped, or out of its mind.
+pub(crate) fn reach(path: &Path, patience: Duration) -> Result<UnixStream, Error> {
+    let made = nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
+    let socket = UnixStream::from(made.map_err(|_| Error::System)?);
+    let patience = Some(std::time::Duration::from_nanos(patience.as_nanos()));
+    socket.set_write_timeout(patience).and_then(|()| socket.set_read_timeout(patience)).map_err(|_| Error::System)?;
+    let address = UnixAddr::new(path).map_err(|_| Error::NoDaemon)?;
+    loop {
+        match nix::sys::socket::connect(socket.as_raw_fd(), &address) {
+            Ok(()) => return Ok(socket),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EACCES | Errno::EPERM) => return Err(Error::Denied),
+            Err(Errno::EAGAIN) => return Err(Error::Gone), // many wait there already, and nobody lets them in
+            Err(_) => return Err(Error::NoDaemon),
+        }
+    }
 }
 
 /// The client's word.
@@ -89,7 +117,7 @@ pub(crate) fn receive(socket: &UnixStream) -> Result<Files, Error> {
     let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL;
     let message = loop {
         match recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut pieces, Some(&mut room), flags) {
-            Err(nix::errno::Errno::EINTR) => {}
+            Err(Errno::EINTR) => {}
             other => break other.map_err(|_| Error::Gone)?,
         }
     };
@@ -183,6 +211,22 @@ mod tests {
         drop(theirs);
         assert_eq!(receive(&ours).unwrap_err(), Error::Gone);
     }
+
+    #[test]
+    fn a_daemon_that_does_not_answer_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cm.sock");
+        assert_eq!(reach(&path, PATIENCE).unwrap_err(), Error::NoDaemon);
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(1).unwrap()).unwrap();
+        let socket = reach(&path, PATIENCE).unwrap();
+        greet(&socket, Wish::Client).unwrap();
+        assert_eq!(receive(&socket).unwrap_err(), Error::Gone);
+        let waiting: Vec<_> = (0..5).map(|_| reach(&path, PATIENCE)).collect();
+        assert_eq!(waiting.last().unwrap().as_ref().unwrap_err(), &Error::Gone, "nor has it let anybody in");
+    }
+
+    const PATIENCE: Duration = Duration::from_millis(20);
 
     #[test]
     fn strangers_are_not_understood() {

@@ -31,20 +31,25 @@ impl Producer {
         Self { memory, place, head: 0, tail: 0 }
     }
 
-    /// Appends a record; false if there is no room.
-    pub(crate) fn push(&mut self, record: &Record) -> Result<bool, Broken> {
-        let words = self.memory.words();
-        if self.head - self.tail == SLOTS as u64 {
-            let tail = words[self.place.tail].load(Acquire);
+    /// Whether there is room for so many records.
+    pub(crate) fn has_room(&mut self, records: u64) -> Result<bool, Broken> {
+        if self.head - self.tail + records > SLOTS as u64 {
+            let tail = self.memory.words()[self.place.tail].load(Acquire);
             // It has taken no more than we wrote, and never puts anything back.
             if tail < self.tail || tail > self.head {
                 return Err(Broken);
             }
             self.tail = tail;
-            if self.head - self.tail == SLOTS as u64 {
-                return Ok(false);
-            }
         }
+        Ok(self.head - self.tail + records <= SLOTS as u64)
+    }
+
+    /// Appends a record; false if there is no room.
+    pub(crate) fn push(&mut self, record: &Record) -> Result<bool, Broken> {
+        if !self.has_room(1)? {
+            return Ok(false);
+        }
+        let words = self.memory.words();
         let start = self.place.slots + (self.head as usize % SLOTS) * SLOT;
         for (word, value) in words[start..start + SLOT].iter().zip(record) {
             word.store(*value, Relaxed);

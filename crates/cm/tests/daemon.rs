@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use rampmeter_cm::daemon::{Daemon, DaemonError, Limits, status};
-use rampmeter_cm::{Client, Error, Event, Feedback, LossKind, Options, Share, Thresholds};
+use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossKind, Options, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration};
 
 const RTT: Duration = Duration::from_millis(10);
@@ -168,8 +168,8 @@ fn every_misuse_has_an_error_of_its_own() {
     let flow = opened(&client);
     let other = running.client();
     assert_eq!(other.request(flow), Err(Error::Unknown), "ids are a client's own");
-    assert_eq!(client.request(rampmeter_cm::Id::from_c(i32::MAX).unwrap()), Err(Error::Unknown));
-    assert_eq!(rampmeter_cm::Id::from_c(-1), None);
+    assert_eq!(client.request(Id::from_c(i32::MAX).unwrap()), Err(Error::Unknown));
+    assert_eq!(Id::from_c(-1), None);
     assert_eq!(client.share(flow, Share { weight: -1.0, ..Share::default() }), Err(Error::Invalid));
     assert_eq!(client.thresholds(flow, &Thresholds { down: 2.0, up: 1.0 }), Err(Error::Invalid));
     assert_eq!(client.notify(flow, u64::MAX), Err(Error::Invalid));
@@ -260,8 +260,8 @@ fn a_program_with_a_poll_loop_of_its_own_sleeps_until_there_is_something() {
     let running = Running::new();
     let client = running.client();
     let flow = opened(&client);
+    let file = client.file().unwrap();
     let ready = |wait: u16| {
-        let file = client.file().unwrap();
         let mut files = [nix::poll::PollFd::new(file, nix::poll::PollFlags::POLLIN)];
         nix::poll::poll(&mut files, nix::poll::PollTimeout::from(wait)).unwrap() > 0
     };
@@ -276,12 +276,53 @@ fn a_program_with_a_poll_loop_of_its_own_sleeps_until_there_is_something() {
         assert_eq!(client.next(Some(Duration::ZERO)), Ok(None));
         assert!(!ready(0));
     }
-    // An event that comes with the answer to a question is not forgotten.
-    client.request(flow).unwrap();
+    // An event that comes with the answer to a question is not forgotten, nor one that comes after it.
+    let questions: [fn(&Client, Id); 3] = [
+        |client, flow| assert!(client.query(flow).is_ok()),
+        |client, _| assert!(client.mtu(opened(client)).is_ok()),
+        |client, _| client.listen(5000).unwrap(),
+    ];
+    for pause in [0, 20] {
+        for question in questions {
+            client.request(flow).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(pause));
+            question(&client, flow);
+            assert!(ready(20_000));
+            let (flow, _) = granted(&client);
+            client.notify(flow, 0).unwrap();
+            question(&client, flow);
+            client.request(flow).unwrap();
+            assert!(ready(20_000));
+            let (flow, _) = granted(&client);
+            client.notify(flow, 0).unwrap();
+        }
+    }
+}
+
+#[test]
+fn whoever_hangs_up_hangs_up_for_all() {
+    let running = Running::new();
+    let client = running.client();
+    let flow = opened(&client);
+    let file = client.file().unwrap();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let client = client.clone();
+            std::thread::spawn(move || client.next(None))
+        })
+        .collect();
     std::thread::sleep(std::time::Duration::from_millis(20));
-    client.query(flow).unwrap();
-    assert!(ready(20_000));
-    granted(&client);
+    client.hang_up();
+    for thread in waiting {
+        assert_eq!(thread.join().unwrap(), Err(Error::Gone));
+    }
+    assert_eq!(client.request(flow), Err(Error::Gone));
+    let mut files = [nix::poll::PollFd::new(file, nix::poll::PollFlags::POLLIN)];
+    assert_eq!(nix::poll::poll(&mut files, nix::poll::PollTimeout::ZERO), Ok(1));
+    let gone = || status(&running.path()).unwrap().macroflows.is_empty();
+    while !gone() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }
 
 #[test]

@@ -336,8 +336,8 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// Which macroflow the flow is in.
-    pub(crate) fn macroflow_of(&self, flow: FlowId) -> Option<u32> {
+    /// The macroflow that a flow belongs to; the number says no more than which flows share one.
+    pub fn macroflow_of(&self, flow: FlowId) -> Option<u32> {
         self.flows.get(flow.0 as usize)?.as_ref().map(|flow| flow.macroflow)
     }
 

@@ -35,7 +35,7 @@ pub use plan::{
     payload,
 };
 pub use point::Point;
-pub use representations::Representations;
+pub use representations::{Representations, choose as choose_representation};
 pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;
 pub use sources::{SourceOutcome, Sources};

@@ -15,7 +15,6 @@ mod datagram;
 mod ledger;
 mod receiver;
 
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -168,6 +167,7 @@ impl Stream<'_> {
     fn run(&mut self, end: Time, stop: &AtomicBool) -> Result<(), AppError> {
         // Waits end up to 50 us later without it.
         let _ = nix::sys::prctl::set_timerslack(1);
+        let events = self.client.file()?;
         while self.clock.now() < end && !stop.load(Ordering::Relaxed) {
             self.send()?;
             self.hear()?;
@@ -175,7 +175,7 @@ impl Stream<'_> {
             let silence = self.ledger.as_ref().map_or(Time::MAX, Ledger::deadline);
             let next = self.audio.next().min(silence).min(end);
             let span = next.since(self.clock.now()).min(NAP);
-            let mut files = [self.client.file()?, self.socket.as_fd()].map(|file| PollFd::new(file, PollFlags::POLLIN));
+            let mut files = [events, self.socket.as_fd()].map(|file| PollFd::new(file, PollFlags::POLLIN));
             let span = TimeSpec::from_duration(std::time::Duration::from_nanos(span.as_nanos()));
             match ppoll(&mut files, Some(span), None) {
                 Ok(_) | Err(Errno::EINTR) => {}
@@ -214,9 +214,9 @@ impl Stream<'_> {
             let now = self.clock.now();
             let feedback = match self.socket.recv(&mut bytes) {
                 Ok(length) => Acknowledgement::read(&bytes[..length]).and_then(|ack| ledger.acknowledged(now, ack)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionRefused) => None,
-                Err(error) => return Err(error.into()),
+                // Nothing, or what a router or the receiver's system has to say of its being there (ICMP): nothing is
+                // heard then either, and that tells enough. Whatever else has come is there at the next look.
+                Err(_) => break,
             };
             if let Some(feedback) = feedback {
                 self.client.update(self.flow, &feedback)?;

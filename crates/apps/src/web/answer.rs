@@ -6,9 +6,10 @@ use std::time::SystemTime;
 
 use rampmeter_cm::{Error, PathState};
 use rampmeter_net::files::{Directory, Refusal};
-use rampmeter_units::Duration;
+use rampmeter_scenario::choose_representation;
+use rampmeter_units::{Bytes, Duration};
 
-use super::representation::{LEVELS, choose, name};
+use super::representation::{LEVELS, name};
 use super::request::Request;
 use super::status::Status;
 
@@ -101,12 +102,12 @@ fn find(
 ) -> Result<Result<Found, Refusal>, Error> {
     let open = |name: String| directory.file(&name).map(|(file, metadata)| Found { name, file, metadata, path: None });
     let mut found: Vec<Found> = LEVELS.iter().filter_map(|level| open(name(object, level)).ok()).collect();
-    let sizes: Vec<u64> = found.iter().map(|found| found.metadata.len()).collect();
+    let sizes: Vec<Bytes> = found.iter().map(|found| Bytes::new(found.metadata.len())).collect();
     if sizes.is_empty() {
         return Ok(open(object.to_owned()));
     }
     let path = query()?;
-    let place = choose(&sizes, path, within).unwrap_or(0);
+    let place = choose_representation(&sizes, path.rate, path.srtt, within).unwrap_or(0);
     Ok(Ok(Found { path: Some(path), ..found.swap_remove(place) }))
 }
 

@@ -114,8 +114,6 @@ impl<'a> Server<'a> {
         let mut events = [EpollEvent::empty(); 64];
         let mut last_orders = None;
         while !self.is_closed(&mut last_orders)? {
-            // Also what came while it was asked something else, for which no bell rings.
-            self.obey()?;
             let now = Instant::now();
             let next = self.connections.values().filter_map(|connection| connection.next_look).min();
             let left = next.map_or(NAP, |next| next.saturating_duration_since(now).min(NAP));
@@ -128,7 +126,7 @@ impl<'a> Server<'a> {
             for event in &events[..ready] {
                 match event.data() {
                     LISTENER => self.welcome()?,
-                    MANAGER => {}
+                    MANAGER => self.obey()?,
                     number => self.attend(number, event.events())?,
                 }
             }

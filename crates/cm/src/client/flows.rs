@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rampmeter_manager::Share;
 
 use crate::error::Error;
-use crate::limits::{GENERATIONS, MOST_FLOWS, generation, id, place};
+use crate::limits::{GENERATIONS, MOST_DATAGRAMS, MOST_FLOWS, MOST_QUEUED, generation, id, place};
 use crate::message::PathState;
 
 /// How far a flow is.
@@ -32,6 +32,42 @@ pub(super) struct Flow {
     pub(super) datagrams: usize,
     /// The process was told that there is no room.
     pub(super) wants_room: bool,
+    /// News of its path wait for the process, which gets the latest when it asks.
+    pub(super) has_update: bool,
+    /// That there is room again waits for the process.
+    pub(super) has_room: bool,
+}
+
+impl Flow {
+    /// One that is being opened.
+    pub(super) fn new(share: Share, has_port: bool) -> Self {
+        Self {
+            stage: Stage::Opening,
+            mtu: 0,
+            state: PathState::default(),
+            share,
+            has_port,
+            wanted: 0,
+            queued: 0,
+            datagrams: 0,
+            wants_room: false,
+            has_update: false,
+            has_room: false,
+        }
+    }
+
+    /// Whether it may leave a datagram of so many bytes with the daemon.
+    pub(super) fn takes(&self, length: u64) -> Result<(), Error> {
+        if !self.has_port {
+            Err(Error::Destination)
+        } else if length > self.mtu.into() {
+            Err(Error::TooLarge)
+        } else if self.queued + length > MOST_QUEUED || self.datagrams >= MOST_DATAGRAMS {
+            Err(Error::Full)
+        } else {
+            Ok(())
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -101,6 +137,12 @@ impl Flows {
         }
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     /// Gives a place back.
     pub(super) fn remove(&mut self, id: u32) -> Result<Flow, Error> {
         self.get(id)?;
@@ -115,17 +157,7 @@ mod tests {
     use super::*;
 
     fn flow() -> Flow {
-        Flow {
-            stage: Stage::Open,
-            mtu: 1472,
-            state: PathState::default(),
-            share: Share::default(),
-            has_port: true,
-            wanted: 0,
-            queued: 0,
-            datagrams: 0,
-            wants_room: false,
-        }
+        Flow { stage: Stage::Open, ..Flow::new(Share::default(), true) }
     }
 
     #[test]

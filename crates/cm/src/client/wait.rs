@@ -7,8 +7,8 @@ use std::sync::{MutexGuard, PoisonError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rampmeter_units::{Duration, Time};
 
-use super::Client;
 use super::state::State;
+use super::{Client, Id};
 use crate::error::Error;
 use crate::message::Command;
 use crate::ring::Lookout;
@@ -18,24 +18,46 @@ use crate::time::{now, sleep};
 /// How long a call waits for a daemon that does not take what is said to it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A daemon that answers a question no sooner than this is as good as gone.
-pub(super) const SILENCE: Duration = Duration::from_secs(10);
-
 pub(super) type Guard<'a> = MutexGuard<'a, State>;
 
 impl Client {
-    /// Says something to the daemon, and wakes it if it sleeps.
-    pub(super) fn say<'a>(&'a self, mut state: Guard<'a>, id: u32, command: Command) -> Result<Guard<'a>, Error> {
-        let until = now() + PATIENCE;
-        while !state.say(id, command)? {
-            state = self.wait_for_room(state, until)?;
+    /// The lock, with room for so many commands and for `data` bytes that go with them, and with what is `sound` at that
+    /// moment. Waiting for room lets other threads in, so nothing of a call may be noted or said before this.
+    pub(super) fn room(
+        &self,
+        commands: u64,
+        data: usize,
+        sound: impl Fn(&mut State) -> Result<(), Error>,
+    ) -> Result<Guard<'_>, Error> {
+        let mut state = self.lock()?;
+        sound(&mut state)?;
+        let mut until = None;
+        while !state.has_room(commands, data)? {
+            state = self.wait_for_room(state, *until.get_or_insert_with(|| now() + PATIENCE))?;
+            sound(&mut state)?;
         }
-        self.shared.theirs.ring();
         Ok(state)
     }
 
+    /// Room for a command about a flow that is open.
+    pub(super) fn room_for(&self, flow: Id) -> Result<Guard<'_>, Error> {
+        self.room(1, 0, |state| state.flows.open(flow.0).map(drop))
+    }
+
+    /// Says something to the daemon, for which there is room, and wakes it if it sleeps.
+    pub(super) fn say(&self, state: &mut State, id: u32, command: Command) -> Result<(), Error> {
+        self.say_with(state, id, command, &[])
+    }
+
+    /// Says something with data to the daemon.
+    pub(super) fn say_with(&self, state: &mut State, id: u32, command: Command, data: &[u8]) -> Result<(), Error> {
+        state.say(id, command, data)?;
+        self.shared.theirs.ring();
+        Ok(())
+    }
+
     /// The ring or the data area is full: the daemon has something to do.
-    pub(super) fn wait_for_room<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
+    fn wait_for_room<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
         self.shared.theirs.ring();
         if now() >= until || self.is_over() {
             state.gone |= self.is_over();
@@ -120,11 +142,18 @@ impl Client {
         poll(&mut files, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
 
+    /// Who had to wait for an answer has heard the bell, and taken in what else came: see [`Client::leave`].
+    pub(super) fn leave_after_waiting(&self) {
+        if self.shared.is_polled.load(Ordering::Relaxed) {
+            self.leave(&self.shared.state.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
     /// The caller goes about its own business: whoever polls must hear of what comes, or is here already.
     pub(super) fn leave(&self, state: &State) {
         if self.shared.is_polled.load(Ordering::Relaxed) {
             self.shared.ours.about_to_sleep();
-            if !state.events.is_empty() || state.notices.has_more() {
+            if state.gone || !state.events.is_empty() || state.notices.has_more() {
                 self.shared.ours.ring_anyway();
             }
         }

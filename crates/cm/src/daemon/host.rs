@@ -16,9 +16,7 @@ use std::net::SocketAddr;
 
 use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, LossKind};
-use rampmeter_manager::{
-    Agent, AgentConfig, FlowId, Grouping, Manager, Scheduling, Share, Sharing, Thresholds, Timers,
-};
+use rampmeter_manager::{Agent, AgentConfig, FlowId, Grouping, Manager, Share, Sharing, Thresholds, Timers};
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 
@@ -72,13 +70,13 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(
         factory: Factory,
-        scheduling: Scheduling,
+        sharing: Sharing,
         limits: Limits,
         protocol: &Protocol,
         random: Box<dyn RngCore + Send>,
     ) -> Self {
         Self {
-            manager: Manager::new(Sharing { grouping: Grouping::PerDestination, scheduling, ..Sharing::default() }),
+            manager: Manager::new(Sharing { grouping: Grouping::PerDestination, ..sharing }),
             agent: Agent::patient(AgentConfig::default(), limits.patience),
             carriage: protocol.carriage,
             listeners: Listeners::new(&protocol.deliver),
@@ -130,10 +128,8 @@ impl Host {
         // Who may leave datagrams here is to know how large they may be.
         let overhead = if to.port() == 0 { 0 } else { self.carriage.overhead(to.ip()) };
         let mtu = mtu.saturating_sub(Bytes::new(overhead as u64));
-        let random = Stream::from_seed(self.seeds);
-        self.seeds += 1;
-        let factory = &self.factory;
-        let manager_id = self.manager.open(now, destination, || factory(random));
+        let (factory, seeds) = (&self.factory, &mut self.seeds);
+        let manager_id = self.manager.open(now, destination, || make(factory, seeds));
         let index = manager_id.index();
         if let Some(names) = self.names.get_mut(&client) {
             names[place] = index as u32 + 1;
@@ -220,6 +216,8 @@ impl Host {
             self.agent.on_deadline(now, &mut self.manager);
             self.speak();
         }
+        let (factory, seeds) = (&self.factory, &mut self.seeds);
+        self.manager.segregate(now, || make(factory, seeds));
         while let Some(grant) = self.manager.grant(now) {
             self.pass_on(now, grant.flow, grant.bytes);
         }
@@ -376,6 +374,12 @@ impl Host {
     pub(super) fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter().flatten()
     }
+}
+
+/// A controller with chances of its own.
+fn make(factory: &Factory, seeds: &mut u64) -> AnyController {
+    *seeds += 1;
+    factory(Stream::from_seed(*seeds))
 }
 
 impl std::fmt::Debug for Host {

@@ -4,10 +4,14 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 use rampmeter_control::Registry;
+use rampmeter_manager::{HalfLife, Scheduling};
 use rampmeter_units::Rate;
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, cm_decode, cm_encode};
 
 use super::*;
+
+#[path = "host_path_tests.rs"]
+mod paths;
 
 const MTU: Bytes = Bytes::new(1472);
 const RTT: Duration = Duration::from_millis(20);
@@ -18,17 +22,29 @@ fn at(millis: u64) -> Time {
     Time::from_nanos(1 + millis * 1_000_000)
 }
 
+/// As daemons have it.
+const BY_WEIGHT: Sharing = Sharing {
+    grouping: Grouping::PerDestination,
+    scheduling: Scheduling::RoundRobin,
+    half_life: HalfLife::MinRtt,
+    segregation: false,
+};
+
 fn host() -> Host {
+    sharing(BY_WEIGHT)
+}
+
+fn sharing(sharing: Sharing) -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
     let random = Box::new(Stream::from_seed(1));
-    Host::new(factory, Scheduling::RoundRobin, Limits::default(), &Protocol::default(), random)
+    Host::new(factory, sharing, Limits::default(), &Protocol::default(), random)
 }
 
 /// One that speaks to others.
 fn speaking() -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
     let protocol = Protocol { carriage: Carriage::Udp(2961), address: None, deliver: vec![] };
-    Host::new(factory, Scheduling::RoundRobin, Limits::default(), &protocol, Box::new(Stream::from_seed(1)))
+    Host::new(factory, BY_WEIGHT, Limits::default(), &protocol, Box::new(Stream::from_seed(1)))
 }
 
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 2961);
@@ -184,52 +200,6 @@ fn a_silent_flow_is_closed_and_one_that_waits_is_not() {
     host.advance(at(600_000));
     let over = notices(&mut host).into_iter().filter(|(_, notice)| matches!(notice, Notice::Over(_)));
     assert_eq!(over.collect::<Vec<_>>(), [(A, Notice::Over(Error::Silent))]);
-}
-
-fn share(host: &Host, now: Time) -> Rate {
-    host.manager().query(now, host.flows().next().unwrap().manager_id).unwrap().rate
-}
-
-#[test]
-fn what_nobody_reports_is_given_back_and_the_rate_ages() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    say(&mut host, at(0), A, Command::Notify { sent: MTU });
-    say(&mut host, at(20), A, arrived(1)); // the round trip is known now
-    ask(&mut host, at(20), A, 10);
-    for _ in grants(&mut host, at(20)) {
-        say(&mut host, at(20), A, Command::Notify { sent: MTU });
-    }
-    let before = share(&host, at(20));
-    host.advance(at(1019));
-    assert_eq!((outstanding(&host), share(&host, at(1019))), (MTU * 10, before), "not within a second");
-    host.advance(at(1020));
-    assert_eq!(outstanding(&host), Bytes::ZERO);
-    assert!(share(&host, at(1020)) <= before.scale(0.5));
-    assert!(share(&host, at(1100)) < before.scale(0.1));
-    // What is told of late still counts.
-    say(&mut host, at(1500), A, arrived(10));
-    assert_eq!(outstanding(&host), Bytes::ZERO);
-    assert!(share(&host, at(1500)) > before.scale(0.1));
-    say(&mut host, at(1500), A, arrived(1000));
-    assert_eq!(outstanding(&host), Bytes::ZERO, "nobody is believed twice");
-}
-
-#[test]
-fn news_of_a_sibling_keep_the_rate_of_a_flow_that_reports_nothing() {
-    let mut host = host();
-    open(&mut host, at(0), A, "192.0.2.1:0");
-    open(&mut host, at(0), B, "192.0.2.1:0");
-    for now in 0..4000 {
-        say(&mut host, at(now), A, Command::Notify { sent: Bytes::new(100) });
-        if now % 2 == 0 {
-            say(&mut host, at(now), B, Command::Notify { sent: MTU });
-            say(&mut host, at(now), B, arrived(1));
-        }
-        host.advance(at(now));
-        assert!(outstanding(&host) < Bytes::new(110_000), "at {now}");
-    }
-    assert!(share(&host, at(4000)) > Rate::from_bps(5_000_000), "{}", share(&host, at(4000)));
 }
 
 #[test]

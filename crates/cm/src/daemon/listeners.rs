@@ -71,6 +71,7 @@ impl Listeners {
             if clients.is_empty() {
                 self.ports.remove(&port);
             }
+            self.unhint(|of, whose| of == port && whose == client);
             return if had_it { Ok(()) } else { Err(Error::Invalid) };
         }
         if self.ports.values().filter(|clients| clients.contains(&client)).count() >= MOST_PORTS {
@@ -128,8 +129,13 @@ impl Listeners {
             clients.remove(&client);
             !clients.is_empty()
         });
+        self.unhint(|_, whose| whose == client);
+    }
+
+    /// Forgets hints by their port and by whose they are.
+    fn unhint(&mut self, is_over: impl Fn(u16, u32) -> bool) {
         self.hinted.retain(|_, hinted| {
-            hinted.weights.retain(|_, (_, whose)| *whose != client);
+            hinted.weights.retain(|port, (_, whose)| !is_over(*port, *whose));
             !hinted.weights.is_empty()
         });
     }
@@ -175,6 +181,9 @@ mod tests {
         assert_eq!(listeners.note(sender(9), 71, 5001), Some(both));
         let changed = vec![Count { flow: 70, count: 5 }, Count { flow: 71, count: 1 }];
         assert_eq!(listeners.hint(1, peer, 5000, 5), Ok(vec![(sender(9), changed)]));
+        listeners.listen(1, 5000, false).unwrap();
+        let left = vec![Count { flow: 71, count: 1 }];
+        assert_eq!(listeners.note(sender(9), 73, 5000), Some(left), "the port's hint went with it");
         listeners.forget(1);
         assert_eq!(listeners.note(sender(9), 72, 5001), None);
     }

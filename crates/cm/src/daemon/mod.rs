@@ -73,6 +73,8 @@ pub struct Daemon {
     next_number: u32,
     host: Host,
     output: Output,
+    /// Who is being told what goes on.
+    readers: Arc<()>,
     carrier: Carrier,
     spin: Spin,
     stop: Arc<AtomicBool>,
@@ -85,6 +87,9 @@ const CARRIER: u64 = u64::MAX - 16;
 
 /// How long somebody may be connected without saying what for.
 const HESITATION: Duration = Duration::from_secs(5);
+
+/// How many may be reading what goes on at a time.
+const MOST_READERS: usize = 16;
 
 #[derive(Debug)]
 struct Newcomer {
@@ -123,8 +128,9 @@ impl Daemon {
             newcomers: BTreeMap::new(),
             sessions: Vec::new(),
             next_number: 0,
-            host: Host::new(factory, options.scheduling, options.limits, &options.protocol, random),
+            host: Host::new(factory, options.sharing, options.limits, &options.protocol, random),
             output: Output::new(address),
+            readers: Arc::default(),
             carrier,
             spin: Spin::new(SPIN),
             stop: options.stop,
@@ -310,10 +316,13 @@ impl Daemon {
     fn admit(&mut self, number: u32, peer: Peer, mut socket: UnixStream) -> io::Result<()> {
         match hear(&mut socket) {
             Err(error) => answer(&socket, Err(error)),
+            Ok(Wish::Status) if Arc::strong_count(&self.readers) > MOST_READERS => answer(&socket, Err(Error::Full)),
             Ok(Wish::Status) => {
                 answer(&socket, Ok(None))?;
                 let pids = self.sessions.iter().map(|session| (session.number, session.peer.pid)).collect();
-                status::hand_over(&status::describe(&self.host, now(), &self.controller, &pids), socket);
+                let status = status::describe(&self.host, now(), &self.controller, &pids, self.output.refused);
+                let readers = Arc::clone(&self.readers);
+                status::hand_over(&status, socket, status::READING, readers);
                 Ok(())
             }
             Ok(Wish::Client) => {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use rampmeter_control::Registry;
 use rampmeter_control::registry::RegistryError;
-use rampmeter_manager::Scheduling;
+use rampmeter_manager::{Scheduling, Sharing};
 use rampmeter_units::Duration;
 use thiserror::Error as ThisError;
 
@@ -43,8 +43,8 @@ pub struct Options {
     pub settings: toml::Table,
     /// Where names of controllers come from.
     pub registry: Registry,
-    /// How the flows of a macroflow share it.
-    pub scheduling: Scheduling,
+    /// How flows share their paths. Those to one host are one macroflow, whatever this says of their grouping.
+    pub sharing: Sharing,
     /// What it puts up with.
     pub limits: Limits,
     /// Serve processes of all users, not only of its own and root.
@@ -62,7 +62,7 @@ impl Default for Options {
             controller: "cm".into(),
             settings: toml::Table::new(),
             registry: Registry::default(),
-            scheduling: Scheduling::RoundRobin,
+            sharing: Sharing { scheduling: Scheduling::RoundRobin, ..Sharing::default() },
             limits: Limits::default(),
             public: false,
             protocol: Protocol::default(),

@@ -25,7 +25,7 @@ pub(super) struct Output {
     address: Option<IpAddr>,
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
-    /// Datagrams that the kernel refused; like those that get lost on the way, but known.
+    /// Datagrams that the kernel refused; like those that get lost on the way, but known to [`super::status()`].
     pub(super) refused: u64,
 }
 

@@ -170,7 +170,7 @@ mod tests {
 
     use proptest::prelude::*;
     use rampmeter_control::Registry;
-    use rampmeter_manager::Scheduling;
+    use rampmeter_manager::Sharing;
 
     use super::*;
     use crate::daemon::host::Action;
@@ -181,7 +181,7 @@ mod tests {
     fn hosted() -> (Host, Session, Memory) {
         let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
         let random = Box::new(rampmeter_units::Stream::from_seed(1));
-        let host = Host::new(factory, Scheduling::RoundRobin, Limits::default(), &Protocol::default(), random);
+        let host = Host::new(factory, Sharing::default(), Limits::default(), &Protocol::default(), random);
         let (socket, _) = UnixStream::pair().unwrap();
         let (session, files) = Session::new(3, Peer { pid: 1, uid: 0 }, socket).unwrap();
         (host, session, Memory::open(&files.memory, WORDS).unwrap())

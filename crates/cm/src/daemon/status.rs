@@ -1,20 +1,20 @@
 //! What goes on, for `rampmeter cm status`: one JSON document, read over the daemon's socket.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rampmeter_manager::{Destination, Presence};
 use rampmeter_units::{Bytes, Time};
 use serde::{Deserialize, Serialize};
 
 use super::host::Host;
-use crate::client::connect;
 use crate::error::Error;
-use crate::meeting::{Wish, greet, receive_go_ahead};
+use crate::meeting::{SILENCE, Wish, greet, reach, receive_go_ahead};
 
 /// What a daemon is doing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +31,8 @@ pub struct Status {
     pub senders: usize,
     /// How much came in that was no message.
     pub garbage: u64,
+    /// Datagrams that the kernel did not take.
+    pub refused: u64,
 }
 
 /// A host, as far as its congestion manager is concerned.
@@ -50,7 +52,7 @@ pub struct PeerStatus {
     pub flows: usize,
 }
 
-/// All flows to one destination.
+/// Flows to one destination: all of them, but for those that the network was found to treat worse.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MacroflowStatus {
     /// Where they go.
@@ -70,12 +72,12 @@ pub struct MacroflowStatus {
 }
 
 /// What goes on in `host`; `pid` tells whose client a number stands for.
-pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap<u32, i32>) -> Status {
-    let mut by_destination: BTreeMap<Destination, Vec<_>> = BTreeMap::new();
+pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap<u32, i32>, refused: u64) -> Status {
+    let mut macroflows: BTreeMap<(Destination, Option<u32>), Vec<_>> = BTreeMap::new();
     for flow in host.flows() {
-        by_destination.entry(flow.destination).or_default().push(flow);
+        macroflows.entry((flow.destination, host.manager().macroflow_of(flow.manager_id))).or_default().push(flow);
     }
-    let describe = |(to, flows): (Destination, Vec<&super::flow::Flow>)| {
+    let describe = |((to, _), flows): ((Destination, _), Vec<&super::flow::Flow>)| {
         let status = host.manager().query(now, flows[0].manager_id)?;
         let processes: BTreeSet<i32> = flows.iter().filter_map(|flow| pids.get(&flow.client).copied()).collect();
         let ip = Ipv6Addr::from(to.0);
@@ -92,10 +94,11 @@ pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap
     Status {
         controller: controller.to_owned(),
         processes: pids.values().copied().collect::<BTreeSet<_>>().into_iter().collect(),
-        macroflows: by_destination.into_iter().filter_map(describe).collect(),
+        macroflows: macroflows.into_iter().filter_map(describe).collect(),
         peers: host.peers().map(|peer| of_peer(&peer)).collect(),
         senders: host.senders(),
         garbage: host.garbage(),
+        refused,
     }
 }
 
@@ -113,23 +116,70 @@ fn of_peer(peer: &rampmeter_manager::PeerStatus<SocketAddr>) -> PeerStatus {
     }
 }
 
-/// Hands `status` to whoever asked, in a thread of its own: a slow reader holds nobody up.
-pub(super) fn hand_over(status: &Status, mut socket: UnixStream) {
+/// How long a reader may take.
+pub(super) const READING: Duration = Duration::from_secs(5);
+
+/// Bytes written at a time: so few go into a socket whole or not at all.
+const PIECE: usize = 16 * 1024;
+
+/// Hands `status` to whoever asked, in a thread of its own: a slow reader holds nobody up, and none is served for longer
+/// than `within`. So long there is a copy of `readers`.
+pub(super) fn hand_over(status: &Status, socket: UnixStream, within: Duration, readers: Arc<()>) {
     let Ok(text) = serde_json::to_string(status) else { return };
     // Whoever hangs up does not want to know.
     let _ = std::thread::Builder::new().name("status".into()).spawn(move || {
-        let _ = socket.set_nonblocking(false);
-        let _ = socket.set_write_timeout(Some(Duration::from_secs(5)));
-        let _ = socket.write_all(text.as_bytes());
+        let _ = write(text.as_bytes(), socket, Instant::now() + within);
+        drop(readers);
     });
 }
 
-/// What the daemon at `path` is doing.
+fn write(text: &[u8], mut socket: UnixStream, until: Instant) -> io::Result<()> {
+    socket.set_nonblocking(false)?;
+    for piece in text.chunks(PIECE) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_write_timeout(Some(left))?;
+        socket.write_all(piece)?;
+    }
+    Ok(())
+}
+
+/// What the daemon at `path` is doing; gives up one that does not answer in ten seconds.
 pub fn status(path: &Path) -> Result<Status, Error> {
-    let mut socket = connect(path)?;
+    let mut socket = reach(path, SILENCE)?;
     greet(&socket, Wish::Status).map_err(|_| Error::Gone)?;
     receive_go_ahead(&mut socket)?;
     let mut text = String::new();
     socket.read_to_string(&mut text).map_err(|_| Error::Gone)?;
     serde_json::from_str(&text).map_err(|_| Error::Gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_reads_slowly_is_told_for_a_while_only() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let processes = (0..1_000_000).collect(); // more than fits into a socket
+        let status = Status {
+            controller: String::new(),
+            processes,
+            macroflows: vec![],
+            peers: vec![],
+            senders: 0,
+            garbage: 0,
+            refused: 0,
+        };
+        let readers = Arc::new(());
+        hand_over(&status, ours, Duration::from_millis(200), Arc::clone(&readers));
+        let (begin, mut bytes) = (Instant::now(), [0; 4096]);
+        while Arc::strong_count(&readers) > 1 {
+            assert!(begin.elapsed() < Duration::from_secs(10));
+            let _ = theirs.read(&mut bytes).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }

@@ -40,7 +40,8 @@ impl Host {
         let Some(since) = flow.unreported.filter(|since| *since + patience <= now) else { return };
         let gone = flow.on_its_way();
         flow.outstanding = flow.outstanding.saturating_sub(gone);
-        (flow.late, flow.unreported) = (gone, None);
+        flow.late += gone;
+        flow.unreported = None;
         let flow = flow.manager_id;
         self.manager.fall_silent(now, flow, since);
         self.manager.take_back(now, flow, gone);

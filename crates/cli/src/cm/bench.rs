@@ -1,0 +1,131 @@
+//! `rampmeter cm bench`: what a grant costs, with a daemon in a process of its own, as in life. That ends with the command,
+//! however the command ends.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use rampmeter_cm::Error;
+use rampmeter_cm::bench::{self, Figures, Spread};
+
+use crate::failure::Failure;
+use crate::stop_flag;
+use crate::table::table;
+
+/// How soon it notices that it is to stop.
+const NAP: Duration = Duration::from_millis(50);
+
+/// How long a daemon may take to listen.
+const BEGINNING: Duration = Duration::from_secs(5);
+
+/// What `rampmeter cm bench` takes.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// How many grants
+    #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
+    samples: usize,
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn measure(args: &BenchArgs) -> Result<ExitCode, Failure> {
+    let stop = stop_flag();
+    let daemon = Daemon::start()?;
+    let (path, samples) = (daemon.path(), args.samples);
+    // In a thread of its own: whoever is measured looks at nothing else meanwhile.
+    let measuring = std::thread::spawn(move || wait_for(&path).and_then(|()| bench::measure(&path, samples)));
+    while !measuring.is_finished() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
+        std::thread::sleep(NAP);
+    }
+    let figures = measuring.join().map_err(|_| Failure::failed("the measurement came to an end of its own"))?;
+    // A signal ends the waits of the one who measures, too.
+    let figures = figures.map_err(|error| if is_raised(&stop) { interrupted() } else { Failure::failed(error) })?;
+    drop(daemon);
+    if args.json {
+        println!("{}", serde_json::to_string(&figures).map_err(Failure::failed)?);
+    } else {
+        print!("{}", lay_out(&figures));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_raised(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}
+
+fn interrupted() -> Failure {
+    Failure::interrupted("interrupted; nothing was measured")
+}
+
+/// A daemon in a folder of its own. Both end with this.
+struct Daemon {
+    process: Option<Child>,
+    folder: PathBuf,
+}
+
+impl Daemon {
+    fn start() -> Result<Self, Failure> {
+        let folder = std::env::temp_dir().join(format!("rampmeter-cm-bench-{}", std::process::id()));
+        let mut daemon = Self { process: None, folder };
+        let mut command = Command::new(std::env::current_exe().map_err(Failure::failed)?);
+        // A window alone decides, so that it is open.
+        command.args(["cm", "daemon", "--controller", "newreno", "--port", "0", "--socket"]).arg(daemon.path());
+        // SAFETY: between fork and exec the child makes one system call and takes no memory.
+        unsafe {
+            command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?));
+        }
+        daemon.process = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(Failure::failed)?);
+        Ok(daemon)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("cm.sock")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn wait_for(path: &Path) -> Result<(), Error> {
+    let nap = Duration::from_millis(10);
+    let naps = BEGINNING.as_millis() / nap.as_millis();
+    let is_there = (0..naps).any(|_| {
+        std::thread::sleep(nap);
+        path.exists()
+    });
+    if is_there { Ok(()) } else { Err(Error::NoDaemon) }
+}
+
+fn lay_out(figures: &Figures) -> String {
+    let row = |name: &str, spread: Spread| {
+        let number = |us: f64| format!("{us:.2}");
+        vec![name.to_owned(), number(spread.median_us), number(spread.p90_us), number(spread.p99_us)]
+    };
+    let rows = [
+        row("request to grant", figures.grant),
+        row("request to grant, after 1 ms of silence", figures.grant_after_silence),
+        row("of 16 hosts at once, each", figures.each_of_16_hosts),
+        row("of 1000 hosts at once, each", figures.each_of_1000_hosts),
+        row("of 16 flows to one host at once, each", figures.each_of_16_flows),
+        row("of 1000 flows to one host at once, each", figures.each_of_1000_flows),
+        row("round trip over a Unix socket", figures.socket_round_trip),
+    ];
+    let table = table(&["microseconds", "median", "p90", "p99"].map(String::from), &rows);
+    format!("{table}a grant takes {:.2} of a round trip over a Unix socket\n", figures.grant_over_socket)
+}

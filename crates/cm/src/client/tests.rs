@@ -1,0 +1,210 @@
+//! A client before a daemon that takes and says only what a test wants.
+
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread::{sleep, spawn};
+use std::time::Duration as Span;
+
+use rampmeter_units::Rate;
+
+use super::*;
+use crate::data::Reader;
+use crate::layout::{COMMANDS, EVENTS, SLOTS};
+use crate::meeting::{Files, answer, hear};
+use crate::message::{Command, Notice};
+use crate::ring::{Consumer, Producer};
+
+struct Daemon {
+    _socket: UnixStream,
+    commands: Consumer,
+    notices: Producer,
+    data: Reader,
+    ours: Bell,
+    theirs: Bell,
+}
+
+impl Daemon {
+    fn new(mut socket: UnixStream) -> Self {
+        assert_eq!(hear(&mut socket), Ok(Wish::Client));
+        let (file, memory) = Memory::create(WORDS).unwrap();
+        let (memory, daemon_bell, client_bell) = (Arc::new(memory), Bell::file().unwrap(), Bell::file().unwrap());
+        let copy = |bell: &std::os::fd::OwnedFd| bell.try_clone().unwrap();
+        let files = Files { memory: file, daemon_bell: copy(&daemon_bell), client_bell: copy(&client_bell) };
+        answer(&socket, Ok(Some(&files))).unwrap();
+        Self {
+            _socket: socket,
+            commands: Consumer::new(Arc::clone(&memory), COMMANDS),
+            notices: Producer::new(Arc::clone(&memory), EVENTS),
+            data: Reader::new(Arc::clone(&memory)),
+            ours: Bell::new(Arc::clone(&memory), DAEMON_SLEEPS, daemon_bell),
+            theirs: Bell::new(memory, CLIENT_SLEEPS, client_bell),
+        }
+    }
+
+    /// The next command, and the data that goes with it.
+    fn take(&mut self) -> Option<(u32, Command, Vec<u8>)> {
+        let (id, command) = Command::decode(&self.commands.pop().unwrap()?).unwrap();
+        let length = if let Command::Send { length } = command { length } else { 0 };
+        Some((id, command, self.data.read(length as usize).unwrap()))
+    }
+
+    fn tell(&mut self, id: u32, notice: Notice) {
+        assert_eq!(self.notices.push(&notice.encode(id)), Ok(true));
+        self.theirs.ring();
+    }
+}
+
+/// A client with so many flows, and its daemon.
+fn connected(flows: usize) -> (Client, Vec<Id>, Daemon) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cm.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let daemon = spawn(move || Daemon::new(listener.accept().unwrap().0));
+    let client = Client::connect_to(&path).unwrap();
+    let mut daemon = daemon.join().unwrap();
+    let ids = (0..flows).map(|_| {
+        let opening = {
+            let client = client.clone();
+            spawn(move || client.open(([192, 0, 2, 1], 9).into(), &Options::default()).unwrap())
+        };
+        let id = loop {
+            match daemon.take() {
+                Some((id, Command::Open { .. }, _)) => break id,
+                Some(other) => panic!("{other:?}"),
+                None => daemon.ours.about_to_sleep(),
+            }
+        };
+        daemon.tell(id, Notice::Opened { mtu: 1472, state: PathState::default() });
+        opening.join().unwrap()
+    });
+    let ids = ids.collect();
+    (client, ids, daemon)
+}
+
+fn fill(client: &Client, flow: Id) {
+    (0..SLOTS).for_each(|_| client.notify(flow, 0).unwrap());
+}
+
+#[test]
+fn a_datagram_goes_where_it_was_sent_whoever_else_waits_for_room() {
+    const EACH: usize = 200;
+    let (client, flows, mut daemon) = connected(8);
+    fill(&client, flows[0]);
+    let senders: Vec<_> = flows
+        .iter()
+        .map(|&flow| {
+            let client = client.clone();
+            spawn(move || (0..EACH).for_each(|_| client.send(flow, &flow.0.to_ne_bytes()).unwrap()))
+        })
+        .collect();
+    let mut arrived = 0;
+    while arrived < EACH * flows.len() {
+        match daemon.take() {
+            Some((id, Command::Send { .. }, data)) => {
+                assert_eq!(data, id.to_ne_bytes());
+                arrived += 1;
+            }
+            Some(_) => {}
+            None => std::thread::yield_now(),
+        }
+        if arrived % 16 == 0 {
+            sleep(Span::from_micros(50)); // the ring is full as a rule
+        }
+    }
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
+}
+
+#[test]
+fn what_finds_no_room_leaves_nothing_behind() {
+    let (client, flows, mut daemon) = connected(2);
+    let (flow, other) = (flows[0], flows[1]);
+    fill(&client, flow);
+    let calls: [fn(&Client, Id) -> Result<(), Error>; 6] = [
+        Client::request,
+        Client::close,
+        |client, flow| client.query(flow).map(drop),
+        |client, flow| client.send(flow, b"data"),
+        |client, _| client.open(([192, 0, 2, 2], 9).into(), &Options::default()).map(drop),
+        |client, _| client.listen(5000),
+    ];
+    let calls: Vec<_> = calls
+        .into_iter()
+        .map(|call| {
+            let client = client.clone();
+            spawn(move || call(&client, other))
+        })
+        .collect();
+    calls.into_iter().for_each(|call| assert_eq!(call.join().unwrap(), Err(Error::Full)));
+    {
+        let state = client.lock().unwrap();
+        assert!(state.questions.is_empty());
+        assert_eq!(state.flows.len(), 2);
+    }
+    assert_eq!(client.next(Some(Duration::ZERO)), Ok(Some((other, Event::Room))), "try again: nothing else will tell");
+    for _ in 0..SLOTS {
+        assert!(matches!(daemon.take(), Some((_, Command::Notify { .. }, _))));
+    }
+    assert_eq!(daemon.take(), None);
+    // As if nothing had happened: all requests are there to be made, the flow to be closed, its place to be taken.
+    (0..crate::limits::MOST_REQUESTS).for_each(|_| client.request(other).unwrap());
+    assert_eq!(client.request(other), Err(Error::Full));
+    while daemon.take().is_some() {}
+    client.close(other).unwrap();
+    assert_eq!(daemon.take(), Some((other.0, Command::Close, vec![])));
+}
+
+#[test]
+fn a_place_is_free_when_the_daemon_has_heard_so() {
+    let (client, flows, mut daemon) = connected(1);
+    let (flow, closing) = (flows[0], client.clone());
+    fill(&client, flow);
+    let closing = spawn(move || closing.close(flow));
+    sleep(Span::from_millis(5));
+    assert_eq!(client.mtu(flow), Ok(1472), "not yet");
+    assert!(daemon.take().is_some());
+    closing.join().unwrap().unwrap();
+    assert_eq!(client.mtu(flow), Err(Error::Closed));
+    let rest: Vec<_> = std::iter::from_fn(|| daemon.take()).collect();
+    assert_eq!(rest.last(), Some(&(flow.0, Command::Close, vec![])));
+}
+
+#[test]
+fn events_that_nobody_asks_for_stay_few_and_tell_the_latest() {
+    let (client, flows, mut daemon) = connected(40);
+    let at = |n: u64| PathState { rate: Rate::from_bps(n), srtt: Duration::from_millis(1) };
+    client.send(flows[0], b"data").unwrap();
+    for n in 0..3000 {
+        let flow = flows[n % flows.len()].0;
+        daemon.tell(flow, Notice::Change(at(n as u64)));
+        client.lock().unwrap().flows.get(flow).unwrap().wants_room = true;
+        daemon.tell(flow, Notice::Left { bytes: 4 });
+        client.lock().unwrap().take_in();
+    }
+    let events: Vec<_> = std::iter::from_fn(|| client.next(Some(Duration::ZERO)).unwrap()).collect();
+    assert_eq!(events.len(), 2 * flows.len());
+    for (n, flow) in flows.into_iter().enumerate() {
+        assert!(events.contains(&(flow, Event::Update(at(2960 + n as u64)))));
+        daemon.tell(flow.0, Notice::Change(at(1)));
+    }
+    assert!(matches!(client.next(Some(Duration::ZERO)), Ok(Some((_, Event::Update(_))))), "and again");
+}
+
+#[test]
+fn an_id_is_known_before_the_daemon_hears_of_it() {
+    let (client, _, mut daemon) = connected(0);
+    let (named, ids) = std::sync::mpsc::channel();
+    let opening = spawn(move || {
+        client.open_named(([192, 0, 2, 1], 9).into(), &Options::default(), |id| {
+            sleep(Span::from_millis(20));
+            named.send(id).unwrap();
+        })
+    });
+    let id = loop {
+        if let Some((id, ..)) = daemon.take() {
+            break id;
+        }
+    };
+    assert_eq!(ids.try_recv(), Ok(Id(id)));
+    daemon.tell(id, Notice::Opened { mtu: 1472, state: PathState::default() });
+    assert_eq!(opening.join().unwrap(), Ok(Id(id)));
+}
