@@ -21,6 +21,8 @@ pub struct Config {
     pub mi_limit: f64,
     /// The most that AI is scaled by (`sigma_ai`).
     pub ai_limit: f64,
+    /// Which round trip MI and AI are scaled by.
+    pub round_trip: RoundTrip,
     /// What flows of different round trips share equally.
     pub fairness: Fairness,
     /// AI times this: flows share a link in the proportion of their weights (section IV-D).
@@ -52,6 +54,17 @@ pub enum Fairness {
     Tcp,
 }
 
+/// Which round trip growth is scaled by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoundTrip {
+    /// The least seen: the path without its queues.
+    #[default]
+    Least,
+    /// The paper's: the smoothed one, queues included.
+    Smoothed,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -61,6 +74,7 @@ impl Default for Config {
             md: 0.875,
             mi_limit: 2.5,
             ai_limit: 10.0,
+            round_trip: RoundTrip::Least,
             fairness: Fairness::Rate,
             weight: 1.0,
             tcp_friendly: false,

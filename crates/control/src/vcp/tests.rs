@@ -30,8 +30,8 @@ fn acknowledge(vcp: &mut Vcp, now: Time, rtt: u64, codes: &[Ecn]) {
     if codes.contains(&Ecn::Ce) {
         vcp.on_loss(now, &loss(LossKind::Ecn));
     }
-    let smoothed_rtt = Duration::from_millis(rtt);
-    vcp.on_ack(now, &Ack { arrivals: &arrivals, smoothed_rtt, ..ack(codes.len() as u64) });
+    let rtt = Duration::from_millis(rtt);
+    vcp.on_ack(now, &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, ..ack(codes.len() as u64) });
 }
 
 fn loss(kind: LossKind) -> Loss {
@@ -89,6 +89,17 @@ fn weights_and_tcps_alpha_scale_additive_growth_alone() {
         let before = vcp.window;
         acknowledge(&mut vcp, ms(0), 200, &[LOW]);
         assert_close(vcp.window, before + 0.0625);
+    }
+}
+
+#[test]
+fn queues_do_not_make_it_grow_faster_but_by_the_papers_letter() {
+    for (round_trip, grown) in [(RoundTrip::Least, 0.25), (RoundTrip::Smoothed, 4.0)] {
+        let mut vcp = vcp(&Config { round_trip, initial_window: 50, ..Config::default() });
+        let (min_rtt, smoothed_rtt) = (Duration::from_millis(100), Duration::from_millis(400));
+        let arrivals = [Arrival { ecn: HIGH, ..Arrival::default() }];
+        vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, smoothed_rtt, min_rtt, ..ack(1) });
+        assert_close(vcp.window, 50.0 + grown / 50.0);
     }
 }
 
@@ -290,9 +301,10 @@ proptest! {
                 Event::Acknowledged { codes, rtt, recovering, app_limited } => {
                     let arrivals: Vec<_> =
                         codes.iter().map(|&c| Arrival { ecn: Ecn::from_bits(c), ..Arrival::default() }).collect();
-                    let smoothed_rtt = Duration::from_millis(rtt);
+                    let min_rtt = Duration::from_millis(rtt);
+                    let smoothed_rtt = min_rtt * 2;
                     let base = ack(codes.len() as u64);
-                    let ack = Ack { arrivals: &arrivals, smoothed_rtt, recovering, app_limited, ..base };
+                    let ack = Ack { arrivals: &arrivals, smoothed_rtt, min_rtt, recovering, app_limited, ..base };
                     vcp.on_ack(now, &ack);
                     prop_assert!(vcp.window >= before);
                     prop_assert!(vcp.window <= before + codes.len() as f64 * 10.0);
