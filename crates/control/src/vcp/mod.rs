@@ -14,7 +14,7 @@
 //! (RFC 5681 equation 4, RFC 6582); after a timeout it is 1, and doubles each round trip up to half of what it was
 //! (RFC 5681 section 3.1) while load is low. There is no slow start at the beginning: MI is what fills the link.
 //!
-//! Where the path has no codes, the sender is TCP altogether; how it finds out is in [`path`].
+//! Where the path has no codes, the sender is TCP altogether, slow start included; how it finds out is in [`path`].
 //!
 //! *Deviation*: growth is scaled by the least round trip where the paper has the smoothed one. They are the same where no
 //! queue stands, as the paper's never does. Where one does, it makes S.2 grow with its square, and the round of S.2 that
@@ -46,7 +46,7 @@ pub struct Vcp {
     packet: Bytes,
     /// `W`, in packets; 1 or more.
     window: f64,
-    /// Up to here, in packets, slow start after a timeout.
+    /// TCP's slow-start threshold, in packets: infinite before any congestion.
     threshold: f64,
     srtt: Duration,
     /// The round trip that growth is scaled by.
@@ -103,8 +103,10 @@ impl Vcp {
     fn grow(&mut self, growth: Growth, packets: f64) {
         let rounds = self.rtt.as_secs_f64() / self.config.load_interval.as_secs_f64(); // rtt / t_rho
         self.window += match growth {
-            Growth::Multiplicative | Growth::Reno if self.window < self.threshold => {
-                packets.min(self.threshold - self.window) // RFC 5681 eq. (2)
+            Growth::Reno if self.window < self.threshold => packets.min(self.threshold - self.window), // RFC 5681 eq. (2)
+            // Back to half of what it was after a timeout; the beginning is MI's.
+            Growth::Multiplicative if self.window < self.threshold && self.threshold.is_finite() => {
+                packets.min(self.threshold - self.window)
             }
             Growth::Multiplicative => packets * self.scaled_mi(rounds),
             Growth::Additive => packets * self.scaled_ai(rounds) / self.window,
@@ -134,6 +136,7 @@ impl Vcp {
             return;
         }
         self.window = (self.config.md * self.window).max(1.0); // eq. (4)
+        self.threshold = self.window;
         self.frozen_until = now + self.config.load_interval;
         self.additive_until = self.frozen_until + self.srtt;
         self.path.on_congestion();
@@ -159,9 +162,9 @@ impl Vcp {
         self.recover = Some(loss.last_sent);
     }
 
-    /// RFC 5681 eq. (4), with no more in flight than the window, in packets.
+    /// RFC 5681 eq. (4), in packets. No more than the window is in flight, and a loss never adds to it.
     fn half_of(&self, flight: Bytes, least: f64) -> f64 {
-        (self.packets(flight).min(self.window) / 2.0).max(least)
+        (self.packets(flight).min(self.window) / 2.0).max(least.min(self.window))
     }
 
     fn packets(&self, bytes: Bytes) -> f64 {
@@ -177,7 +180,7 @@ impl Algorithm for Vcp {
             config: config.clone(),
             packet: Bytes::ZERO,
             window: config.initial_window as f64,
-            threshold: 0.0,
+            threshold: f64::INFINITY,
             srtt: Duration::ZERO,
             rtt: Duration::ZERO,
             frozen_until: Time::ZERO,

@@ -210,10 +210,12 @@ fn a_bleached_path_is_left_to_tcp() {
         acknowledge(&mut vcp, ms(n), 200, &[Ecn::NotEct]);
     }
     assert_eq!(vcp.trouble(), Some(Trouble::Bleached));
-    assert_close(vcp.window, 100.01); // the eighth already counts: 1/W
+    assert_close(vcp.window, 101.0); // the eighth already counts: slow start
     assert_eq!(vcp.ecn(), Some(LOW)); // to find out when it ends
     vcp.on_loss(ms(9), &loss(LossKind::Transient));
-    assert_close(vcp.window, 100.01 / 2.0);
+    assert_close(vcp.window, 50.5);
+    acknowledge(&mut vcp, ms(9), 200, &[Ecn::NotEct]);
+    assert_close(vcp.window, 50.5 + 1.0 / 50.5);
     for n in 10..18 {
         acknowledge(&mut vcp, ms(n), 200, &[LOW]);
     }
@@ -228,7 +230,7 @@ fn who_reports_no_packets_one_by_one_is_served_by_tcp() {
     }
     assert_eq!(vcp.trouble(), Some(Trouble::Bleached));
     vcp.on_loss(ms(1), &loss(LossKind::Ecn));
-    assert_close(vcp.window, 100.01 / 2.0);
+    assert_close(vcp.window, 50.5);
 }
 
 #[test]
@@ -314,6 +316,7 @@ proptest! {
                     let is_vcp = vcp.trouble().is_none();
                     let flight = Bytes::new(flight);
                     vcp.on_loss(now, &Loss { flight, number, recovering, repeated, ..loss(kind) });
+                    prop_assert!(vcp.window <= before);
                     if kind == LossKind::Ecn && is_vcp && vcp.window < before {
                         prop_assert_eq!(vcp.window, (before * 0.875).max(1.0));
                         prop_assert!(last_cut.is_none_or(|cut| now.since(cut) >= Duration::from_millis(200)));
