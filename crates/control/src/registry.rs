@@ -129,6 +129,7 @@ controllers! {
     Reno: crate::reno::Reno, "reno", "TCP Reno: a window, halved by every fast retransmit (RFC 5681)";
     NewReno: crate::newreno::NewReno, "newreno", "TCP NewReno: a window, halved once per window of data (RFC 6582)";
     Pcp: crate::pcp::Pcp, "pcp", "PCP: probes for a rate with short trains, then takes it whole (NSDI 2006)";
+    Vcp: crate::vcp::Vcp, "vcp", "VCP: grows, creeps or cuts as two ECN bits say how loaded the path is (2008)";
     Cm: crate::cm::Cm, "cm", "The Congestion Manager's own: TCP's window, shaped by a rate (SIGCOMM 1999)";
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
     FairShare: crate::fair_share::FairShare, "fair-share", "The fair share that routers tell (PCP section 4.2)";

@@ -89,6 +89,7 @@ routers! {
     FairQueueing(Box<crate::fair_queueing::FairQueueing<P>>): fair_queueing, "fair-queueing", "Bit-by-bit round robin over flows (Demers, Keshav, Shenker 1989)";
     FairShare(Box<crate::fair_share::FairShare<P>>): fair_share, "fair-share", "Fair queueing that tells flows their share (PCP section 4.2)";
     Policer(Box<crate::policer::Policer<P>>): policer, "policer", "Drop-tail, but packets from a size on pass at a rate and no faster";
+    Vcp(Box<crate::vcp::Vcp<P>>): vcp, "vcp", "Tells how loaded the link is in the two ECN bits (VCP 2008)";
 }
 
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {

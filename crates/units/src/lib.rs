@@ -6,6 +6,7 @@
 
 mod bytes;
 mod ecn;
+mod load;
 mod quantity;
 mod random;
 mod rate;
@@ -13,6 +14,7 @@ mod time;
 
 pub use bytes::Bytes;
 pub use ecn::Ecn;
+pub use load::{LoadCodes, LoadRegion};
 pub use quantity::BadQuantity;
 pub use random::{Stream, Streams};
 pub use rate::Rate;

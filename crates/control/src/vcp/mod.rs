@@ -1,0 +1,260 @@
+//! VCP's end host (Xia, Subramanian, Stoica, Kalyanaraman, "One More Bit Is Enough", IEEE/ACM Transactions on Networking
+//! 2008, section III-E). Its packets leave with the code of low load; routers raise it to what their links have, and each
+//! acknowledgement says which of three rules the window follows:
+//!
+//! ```text
+//! S.1  low    MI   W += (1 + xi)^min(rtt / t_rho, sigma_mi) - 1       per packet acknowledged   eq. (2), (6)
+//! S.2  high   AI   W += alpha min((rtt / t_rho)^2, sigma_ai) / W      likewise                  eq. (3), (8)
+//! S.3  over   MD   W = max(1, beta W), at once;                                                 eq. (4)
+//!                  then W stays for t_rho and follows S.2 for srtt, whatever is told meanwhile
+//! ```
+//!
+//! `W` is in packets. In a load interval `t_rho` it grows by 6.25% or by a packet (at `rtt = t_rho`) whatever the round
+//! trip, and rates become equal. On loss it is TCP: the window is halved, once for all packets that had left before
+//! (RFC 5681 equation 4, RFC 6582); after a timeout it is 1, and doubles each round trip up to half of what it was
+//! (RFC 5681 section 3.1) while load is low. There is no slow start at the beginning: MI is what fills the link.
+//!
+//! Where the path has no codes, the sender is TCP altogether, slow start included; how it finds out is in [`path`].
+//!
+//! *Deviation*: growth is scaled by the least round trip where the paper has the smoothed one. They are the same where no
+//! queue stands, as the paper's never does. Where one does, it makes S.2 grow with its square, and the round of S.2 that
+//! follows each cut gives back more than the cut took: the queue stays. 60 flows that begin at once with 10 packets each, on
+//! 10 Mb/s and 80 ms with room for all, leave a queue of 1700 packets for good with the smoothed one and 1 with the least.
+//! `round_trip = "smoothed"` is the paper's.
+//!
+//! *Choices*: the rules are "per ACK"; here they count packets acknowledged, so that a receiver that acknowledges every
+//! second packet does not halve the speed. While losses are being repaired, and while the application is the limit, the
+//! window does not grow. The authors' simulation code departs from their paper (it reads codes while the window is frozen,
+//! measures AI against 100 ms and has no slow start after a timeout); this follows the paper.
+
+mod config;
+mod path;
+
+use rampmeter_units::{Bytes, Duration, Ecn, LoadRegion, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+pub use self::config::{Config, Fairness, RoundTrip};
+use self::path::PathCheck;
+pub use self::path::Trouble;
+use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
+
+/// VCP's end host.
+#[derive(Debug, Clone)]
+pub struct Vcp {
+    config: Config,
+    /// The largest packet.
+    packet: Bytes,
+    /// `W`, in packets; 1 or more.
+    window: f64,
+    /// TCP's slow-start threshold, in packets: infinite before any congestion.
+    threshold: f64,
+    srtt: Duration,
+    /// The round trip that growth is scaled by.
+    rtt: Duration,
+    /// The window stays as it is until then (S.3).
+    frozen_until: Time,
+    /// From there until then it follows S.2 (S.3).
+    additive_until: Time,
+    /// Highest number sent when the last loss was answered.
+    recover: Option<u64>,
+    path: PathCheck,
+}
+
+/// What an acknowledged packet does to the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    Multiplicative,
+    Additive,
+    /// TCP's, where there are no codes.
+    Reno,
+    None,
+}
+
+impl Vcp {
+    /// The path clears ECN codes, so that the sender does as TCP does.
+    pub fn is_bleached(&self) -> bool {
+        self.path.trouble() == Some(Trouble::Bleached)
+    }
+
+    /// Why the sender does as TCP does now; `None` while it does as VCP does.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.path.trouble()
+    }
+
+    /// The rule for a packet that arrived with `region`'s code, or none.
+    fn growth(&self, now: Time, region: Option<LoadRegion>) -> Growth {
+        if self.path.trouble().is_some() {
+            return if region == Some(LoadRegion::Over) { Growth::None } else { Growth::Reno };
+        }
+        if now < self.frozen_until {
+            return Growth::None; // S.3
+        }
+        if now < self.additive_until {
+            return Growth::Additive; // S.3
+        }
+        match region {
+            Some(LoadRegion::Low) => Growth::Multiplicative, // S.1
+            Some(LoadRegion::High) => Growth::Additive,      // S.2
+            Some(LoadRegion::Over) | None => Growth::None,
+        }
+    }
+
+    /// So many `packets` were acknowledged.
+    fn grow(&mut self, growth: Growth, packets: f64) {
+        let rounds = self.rtt.as_secs_f64() / self.config.load_interval.as_secs_f64(); // rtt / t_rho
+        self.window += match growth {
+            Growth::Reno if self.window < self.threshold => packets.min(self.threshold - self.window), // RFC 5681 eq. (2)
+            // Back to half of what it was after a timeout; the beginning is MI's.
+            Growth::Multiplicative if self.window < self.threshold && self.threshold.is_finite() => {
+                packets.min(self.threshold - self.window)
+            }
+            Growth::Multiplicative => packets * self.scaled_mi(rounds),
+            Growth::Additive => packets * self.scaled_ai(rounds) / self.window,
+            Growth::Reno => packets / self.window, // RFC 5681 eq. (3)
+            Growth::None => 0.0,
+        };
+    }
+
+    /// `(1 + xi)^min(rtt / t_rho, sigma_mi) - 1`, eq. (6) with its limit.
+    fn scaled_mi(&self, rounds: f64) -> f64 {
+        (rounds.min(self.config.mi_limit) * self.config.mi.ln_1p()).exp_m1()
+    }
+
+    /// `alpha min((rtt / t_rho)^2, sigma_ai)`, eq. (8) with its limit.
+    fn scaled_ai(&self, rounds: f64) -> f64 {
+        let scale = match self.config.fairness {
+            Fairness::Rate => rounds * rounds, // eq. (8)
+            Fairness::Window => rounds,        // eq. (7)
+            Fairness::Tcp => 1.0,
+        };
+        self.config.alpha() * scale.min(self.config.ai_limit)
+    }
+
+    /// S.3
+    fn cut(&mut self, now: Time) {
+        if now < self.additive_until {
+            return;
+        }
+        self.window = (self.config.md * self.window).max(1.0); // eq. (4)
+        self.threshold = self.window;
+        self.frozen_until = now + self.config.load_interval;
+        self.additive_until = self.frozen_until + self.srtt;
+        self.path.on_congestion();
+    }
+
+    /// TCP's answer to a loss or, where there is no VCP router, a mark; `least` packets are left.
+    fn halve(&mut self, loss: &Loss, least: f64) {
+        if loss.recovering || self.recover.is_some_and(|recover| loss.number <= recover) {
+            return;
+        }
+        self.window = self.half_of(loss.flight, least);
+        self.threshold = self.window;
+        self.recover = Some(loss.last_sent);
+        self.path.on_congestion();
+    }
+
+    fn collapse(&mut self, loss: &Loss) {
+        if !loss.repeated {
+            self.threshold = self.half_of(loss.flight, 2.0);
+            self.path.on_congestion();
+        }
+        self.window = 1.0;
+        self.recover = Some(loss.last_sent);
+    }
+
+    /// RFC 5681 eq. (4), in packets. No more than the window is in flight, and a loss never adds to it.
+    fn half_of(&self, flight: Bytes, least: f64) -> f64 {
+        (self.packets(flight).min(self.window) / 2.0).max(least.min(self.window))
+    }
+
+    fn packets(&self, bytes: Bytes) -> f64 {
+        bytes.as_f64() / self.packet.as_f64().max(1.0)
+    }
+}
+
+impl Algorithm for Vcp {
+    type Config = Config;
+
+    fn new(config: &Config, _random: Stream) -> Self {
+        Self {
+            config: config.clone(),
+            packet: Bytes::ZERO,
+            window: config.initial_window as f64,
+            threshold: f64::INFINITY,
+            srtt: Duration::ZERO,
+            rtt: Duration::ZERO,
+            frozen_until: Time::ZERO,
+            additive_until: Time::ZERO,
+            recover: None,
+            path: PathCheck::new(config),
+        }
+    }
+}
+
+impl Controller for Vcp {
+    fn on_path(&mut self, _now: Time, path: &Path) {
+        (self.packet, self.srtt, self.rtt) = (path.packet, path.rtt, path.rtt);
+    }
+
+    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
+
+    /// Overload has been told before, as a loss of the kind [`LossKind::Ecn`].
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.srtt = ack.smoothed_rtt;
+        self.rtt = match self.config.round_trip {
+            RoundTrip::Least => ack.min_rtt,
+            RoundTrip::Smoothed => ack.smoothed_rtt,
+        };
+        if ack.acked == Bytes::ZERO {
+            return;
+        }
+        let may_grow = !ack.recovering && !ack.app_limited;
+        // Who knows nothing of packets one by one knows nothing of codes.
+        let count = ack.arrivals.len().max(1);
+        let packets = self.packets(ack.acked) / count as f64;
+        for n in 0..count {
+            let region = ack.arrivals.get(n).and_then(|arrival| self.config.codes.decode(arrival.ecn));
+            self.path.on_code(region);
+            if may_grow {
+                self.grow(self.growth(now, region), packets);
+            }
+        }
+    }
+
+    fn on_loss(&mut self, now: Time, loss: &Loss) {
+        match loss.kind {
+            LossKind::Persistent => self.collapse(loss),
+            LossKind::Transient => self.halve(loss, 2.0),
+            // One packet, not two: more flows than fit in pairs would never let a VCP router say that it is not overloaded.
+            LossKind::Ecn if self.path.trouble().is_some() => self.halve(loss, 1.0),
+            LossKind::Ecn if loss.recovering => {}
+            LossKind::Ecn => self.cut(now),
+        }
+    }
+
+    /// RFC 5681 section 4.1: after a silence longer than the timer, at most the first window.
+    fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {
+        if idle > timeout {
+            self.window = self.window.min(self.config.initial_window as f64);
+        }
+    }
+
+    fn window(&self) -> Bytes {
+        Bytes::new((self.window * self.packet.as_f64()) as u64)
+    }
+
+    fn departure(&self) -> Departure {
+        Departure { at: Time::ZERO, bytes: self.packet, feedback: RouterFeedback::None }
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        None
+    }
+
+    fn ecn(&self) -> Option<Ecn> {
+        Some(self.config.codes.encode(LoadRegion::Low))
+    }
+}
+
+#[cfg(test)]
+mod tests;

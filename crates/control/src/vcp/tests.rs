@@ -1,0 +1,331 @@
+//! The rules, one at a time; flows over a link are in `tests/vcp.rs`.
+
+use proptest::prelude::*;
+use rampmeter_units::LoadCodes;
+
+use super::*;
+use crate::reno_window::tests::{PACKET, ack};
+use crate::{Arrival, Settings};
+
+const LOW: Ecn = Ecn::Ect1;
+const HIGH: Ecn = Ecn::Ect0;
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+fn vcp(config: &Config) -> Vcp {
+    let mut vcp = Vcp::new(config, Stream::from_seed(1));
+    vcp.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(200), None));
+    vcp
+}
+
+fn with_window(window: u64) -> Vcp {
+    vcp(&Config { initial_window: window, ..Config::default() })
+}
+
+/// `packets` packets are acknowledged that arrived with the given codes.
+fn acknowledge(vcp: &mut Vcp, now: Time, rtt: u64, codes: &[Ecn]) {
+    let arrivals: Vec<_> = codes.iter().map(|&ecn| Arrival { ecn, bytes: PACKET, ..Arrival::default() }).collect();
+    if codes.contains(&Ecn::Ce) {
+        vcp.on_loss(now, &loss(LossKind::Ecn));
+    }
+    let rtt = Duration::from_millis(rtt);
+    vcp.on_ack(now, &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, ..ack(codes.len() as u64) });
+}
+
+fn loss(kind: LossKind) -> Loss {
+    Loss {
+        kind,
+        bytes: if kind == LossKind::Ecn { Bytes::ZERO } else { PACKET },
+        flight: PACKET * 1000,
+        number: 10,
+        last_sent: 20,
+        recovering: false,
+        repeated: false,
+    }
+}
+
+fn assert_close(ours: f64, expected: f64) {
+    assert!((ours - expected).abs() < 1e-9, "{ours} instead of {expected}");
+}
+
+// Eq. (6): a round trip of low load multiplies the window by 1.0625^(rtt / 200 ms), up to 2.5 of them.
+#[test]
+fn low_load_multiplies_the_window_by_the_same_in_200_ms_whatever_the_round_trip() {
+    for (rtt, intervals) in [(200, 1.0), (100, 0.5), (20, 0.1), (500, 2.5), (2000, 2.5)] {
+        let mut vcp = with_window(100);
+        for _ in 0..100 {
+            acknowledge(&mut vcp, ms(rtt), rtt, &[LOW]);
+        }
+        assert_close(vcp.window, 100.0 * 1.0625_f64.powf(intervals));
+    }
+}
+
+// Eq. (8): a window of acknowledgements adds (rtt / 200 ms)^2 packets, up to 10; eq. (7) rtt / 200 ms.
+#[test]
+fn high_load_adds_by_the_square_of_the_round_trip() {
+    for (fairness, rtt, expected) in [
+        (Fairness::Rate, 200, 1.0),
+        (Fairness::Rate, 80, 0.16),
+        (Fairness::Rate, 600, 9.0),
+        (Fairness::Rate, 800, 10.0),
+        (Fairness::Window, 80, 0.4),
+        (Fairness::Tcp, 80, 1.0),
+    ] {
+        let mut vcp = vcp(&Config { initial_window: 50, fairness, ..Config::default() });
+        acknowledge(&mut vcp, ms(0), rtt, &[HIGH]);
+        assert_close(vcp.window, 50.0 + expected / 50.0);
+    }
+}
+
+#[test]
+fn weights_and_tcps_alpha_scale_additive_growth_alone() {
+    for (weight, tcp_friendly, alpha) in [(3.0, false, 3.0), (1.0, true, 0.2), (2.0, true, 0.4)] {
+        let config = Config { weight, tcp_friendly, initial_window: 50, ..Config::default() };
+        let mut vcp = vcp(&config);
+        acknowledge(&mut vcp, ms(0), 200, &[HIGH]);
+        assert_close(vcp.window, 50.0 + alpha / 50.0);
+        let before = vcp.window;
+        acknowledge(&mut vcp, ms(0), 200, &[LOW]);
+        assert_close(vcp.window, before + 0.0625);
+    }
+}
+
+#[test]
+fn queues_do_not_make_it_grow_faster_but_by_the_papers_letter() {
+    for (round_trip, grown) in [(RoundTrip::Least, 0.25), (RoundTrip::Smoothed, 4.0)] {
+        let mut vcp = vcp(&Config { round_trip, initial_window: 50, ..Config::default() });
+        let (min_rtt, smoothed_rtt) = (Duration::from_millis(100), Duration::from_millis(400));
+        let arrivals = [Arrival { ecn: HIGH, ..Arrival::default() }];
+        vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, smoothed_rtt, min_rtt, ..ack(1) });
+        assert_close(vcp.window, 50.0 + grown / 50.0);
+    }
+}
+
+// S.3 at 0 ms with a round trip of 100 ms: frozen until 200 ms, additive until 300 ms, whatever is told.
+#[test]
+fn overload_cuts_once_then_freezes_for_200_ms_then_adds_for_a_round_trip() {
+    let mut vcp = with_window(80);
+    acknowledge(&mut vcp, ms(0), 100, &[LOW]);
+    let before = vcp.window;
+    acknowledge(&mut vcp, ms(1000), 100, &[Ecn::Ce]);
+    assert_close(vcp.window, 0.875 * before);
+    let cut = vcp.window;
+    for code in [Ecn::Ce, HIGH, LOW] {
+        acknowledge(&mut vcp, ms(1199), 100, &[code]);
+        assert_eq!(vcp.window, cut);
+    }
+    for code in [Ecn::Ce, HIGH, LOW] {
+        let before = vcp.window;
+        acknowledge(&mut vcp, ms(1200), 100, &[code]);
+        assert_close(vcp.window, before + 0.25 / before);
+    }
+    let before = vcp.window;
+    acknowledge(&mut vcp, ms(1300), 100, &[LOW]);
+    assert_close(vcp.window, before + 1.0625_f64.sqrt() - 1.0);
+    let before = vcp.window;
+    acknowledge(&mut vcp, ms(1300), 100, &[Ecn::Ce]);
+    assert_close(vcp.window, 0.875 * before);
+}
+
+#[test]
+fn one_packet_is_the_least_that_overload_leaves() {
+    let mut vcp = with_window(1);
+    acknowledge(&mut vcp, ms(0), 200, &[Ecn::Ce]);
+    assert_eq!(vcp.window(), PACKET);
+}
+
+#[test]
+fn an_acknowledgement_of_two_packets_is_two_acknowledgements() {
+    let (mut each, mut delayed) = (with_window(20), with_window(20));
+    for _ in 0..2 {
+        acknowledge(&mut each, ms(0), 80, &[LOW]);
+    }
+    acknowledge(&mut delayed, ms(0), 80, &[LOW, LOW]);
+    assert_close(delayed.window, each.window);
+    acknowledge(&mut delayed, ms(0), 80, &[LOW, HIGH]);
+    acknowledge(&mut each, ms(0), 80, &[LOW]);
+    acknowledge(&mut each, ms(0), 80, &[HIGH]);
+    assert_close(delayed.window, each.window);
+}
+
+#[test]
+fn many_losses_of_one_window_halve_it_once() {
+    let mut vcp = with_window(64);
+    vcp.on_loss(ms(0), &loss(LossKind::Transient));
+    vcp.on_loss(ms(0), &Loss { number: 20, last_sent: 30, ..loss(LossKind::Transient) });
+    assert_eq!(vcp.window(), PACKET * 32);
+    acknowledge(&mut vcp, ms(0), 200, &[LOW]); // no slow start: this is MI
+    assert_close(vcp.window, 32.0625);
+    vcp.on_loss(ms(1), &Loss { number: 21, flight: PACKET * 20, last_sent: 40, ..loss(LossKind::Transient) });
+    assert_eq!(vcp.window(), PACKET * 10);
+}
+
+#[test]
+fn after_a_timeout_it_starts_slowly_up_to_half_and_goes_on_with_mi() {
+    let mut vcp = with_window(8);
+    vcp.on_loss(ms(0), &loss(LossKind::Persistent));
+    assert_eq!(vcp.window(), PACKET);
+    vcp.on_loss(ms(1), &Loss { repeated: true, ..loss(LossKind::Persistent) });
+    acknowledge(&mut vcp, ms(2), 200, &[LOW]);
+    acknowledge(&mut vcp, ms(2), 200, &[LOW, LOW]);
+    assert_eq!(vcp.window(), PACKET * 4);
+    acknowledge(&mut vcp, ms(2), 200, &[LOW]);
+    assert_close(vcp.window, 4.0625);
+}
+
+#[test]
+fn high_load_ends_slow_start() {
+    let mut vcp = with_window(64);
+    vcp.on_loss(ms(0), &loss(LossKind::Persistent));
+    acknowledge(&mut vcp, ms(1), 100, &[HIGH]);
+    assert_close(vcp.window, 1.25);
+}
+
+#[test]
+fn nothing_grows_in_recovery_or_when_the_application_is_the_limit() {
+    let mut vcp = with_window(10);
+    let arrivals = [Arrival { ecn: LOW, ..Arrival::default() }];
+    vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, recovering: true, ..ack(1) });
+    vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, app_limited: true, ..ack(1) });
+    assert_eq!(vcp.window(), PACKET * 10);
+}
+
+#[test]
+fn a_long_silence_begins_again_with_the_first_window() {
+    let mut vcp = with_window(10);
+    vcp.window = 80.0;
+    vcp.on_idle(ms(0), Duration::from_millis(900), Duration::from_secs(1));
+    assert_eq!(vcp.window(), PACKET * 80);
+    vcp.on_idle(ms(0), Duration::from_secs(2), Duration::from_secs(1));
+    assert_eq!(vcp.window(), PACKET * 10);
+}
+
+#[test]
+fn a_bleached_path_is_left_to_tcp() {
+    let mut vcp = with_window(100);
+    for n in 0..8 {
+        assert!(!vcp.is_bleached());
+        acknowledge(&mut vcp, ms(n), 200, &[Ecn::NotEct]);
+    }
+    assert_eq!(vcp.trouble(), Some(Trouble::Bleached));
+    assert_close(vcp.window, 101.0); // the eighth already counts: slow start
+    assert_eq!(vcp.ecn(), Some(LOW)); // to find out when it ends
+    vcp.on_loss(ms(9), &loss(LossKind::Transient));
+    assert_close(vcp.window, 50.5);
+    acknowledge(&mut vcp, ms(9), 200, &[Ecn::NotEct]);
+    assert_close(vcp.window, 50.5 + 1.0 / 50.5);
+    for n in 10..18 {
+        acknowledge(&mut vcp, ms(n), 200, &[LOW]);
+    }
+    assert_eq!(vcp.trouble(), None);
+}
+
+#[test]
+fn who_reports_no_packets_one_by_one_is_served_by_tcp() {
+    let mut vcp = with_window(100);
+    for _ in 0..8 {
+        vcp.on_ack(ms(0), &ack(1));
+    }
+    assert_eq!(vcp.trouble(), Some(Trouble::Bleached));
+    vcp.on_loss(ms(1), &loss(LossKind::Ecn));
+    assert_close(vcp.window, 50.5);
+}
+
+#[test]
+fn marks_of_classic_routers_are_answered_as_tcp_does_once_it_is_clear_whose_they_are() {
+    let mut vcp = with_window(128);
+    for (n, number, left) in [(1, 10, 112.0), (2, 20, 98.0), (3, 30, 85.75), (4, 40, 42.875)] {
+        vcp.on_loss(ms(n * 1000), &Loss { number, last_sent: number + 5, ..loss(LossKind::Ecn) });
+        assert_close(vcp.window, left);
+    }
+    vcp.on_loss(ms(4100), &Loss { number: 44, last_sent: 60, ..loss(LossKind::Ecn) });
+    assert_close(vcp.window, 42.875);
+    acknowledge(&mut vcp, ms(5000), 80, &[LOW]);
+    assert_close(vcp.window, 42.875 + 1.0 / 42.875);
+    acknowledge(&mut vcp, ms(6000), 80, &[HIGH]);
+    assert_eq!(vcp.trouble(), None);
+}
+
+#[test]
+fn codes_are_the_networks() {
+    let swapped = Config { codes: LoadCodes::Ect0Low, initial_window: 50, ..Config::default() };
+    let mut vcp = vcp(&swapped);
+    assert_eq!(vcp.ecn(), Some(Ecn::Ect0));
+    acknowledge(&mut vcp, ms(0), 200, &[Ecn::Ect1]); // high load
+    assert_close(vcp.window, 50.02);
+}
+
+#[test]
+fn settings_that_make_no_sense_say_what_would() {
+    for (config, word) in [
+        (Config { md: 1.0, ..Config::default() }, "0.875"),
+        (Config { md: f64::NAN, ..Config::default() }, "0.875"),
+        (Config { mi: 0.0, ..Config::default() }, "0.0625"),
+        (Config { weight: -1.0, ..Config::default() }, "weight"),
+        (Config { load_interval: Duration::ZERO, ..Config::default() }, "200 ms"),
+        (Config { initial_window: 0, ..Config::default() }, "1 or more"),
+    ] {
+        let error = config.check().unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+    assert_eq!(Config::default().check(), Ok(()));
+}
+
+/// Anything that may happen to a sender.
+#[derive(Debug, Clone)]
+enum Event {
+    Acknowledged { codes: Vec<u8>, rtt: u64, recovering: bool, app_limited: bool },
+    Lost { kind: u8, flight: u64, number: u64, recovering: bool, repeated: bool },
+    Idle { millis: u64 },
+}
+
+fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
+    let acknowledged = (prop::collection::vec(0..4u8, 0..4), 0..3000u64, any::<bool>(), any::<bool>())
+        .prop_map(|(codes, rtt, recovering, app_limited)| Event::Acknowledged { codes, rtt, recovering, app_limited });
+    let lost = (0..3u8, 0..1_000_000u64, 0..1000u64, any::<bool>(), any::<bool>()).prop_map(
+        |(kind, flight, number, recovering, repeated)| Event::Lost { kind, flight, number, recovering, repeated },
+    );
+    let event = prop_oneof![4 => acknowledged, 2 => lost, 1 => (0..5000u64).prop_map(|millis| Event::Idle { millis })];
+    prop::collection::vec((0..500u64, event), 1..300)
+}
+
+proptest! {
+    #[test]
+    fn the_window_is_never_below_a_packet_and_overload_cuts_it_no_more_than_once_in_200_ms(events in events()) {
+        let mut vcp = with_window(10);
+        let (mut now, mut last_cut) = (ms(0), None);
+        for (gap, event) in events {
+            now += Duration::from_millis(gap);
+            let before = vcp.window;
+            match event {
+                Event::Acknowledged { codes, rtt, recovering, app_limited } => {
+                    let arrivals: Vec<_> =
+                        codes.iter().map(|&c| Arrival { ecn: Ecn::from_bits(c), ..Arrival::default() }).collect();
+                    let min_rtt = Duration::from_millis(rtt);
+                    let smoothed_rtt = min_rtt * 2;
+                    let base = ack(codes.len() as u64);
+                    let ack = Ack { arrivals: &arrivals, smoothed_rtt, min_rtt, recovering, app_limited, ..base };
+                    vcp.on_ack(now, &ack);
+                    prop_assert!(vcp.window >= before);
+                    prop_assert!(vcp.window <= before + codes.len() as f64 * 10.0);
+                }
+                Event::Lost { kind, flight, number, recovering, repeated } => {
+                    let kind = [LossKind::Persistent, LossKind::Transient, LossKind::Ecn][usize::from(kind)];
+                    let is_vcp = vcp.trouble().is_none();
+                    let flight = Bytes::new(flight);
+                    vcp.on_loss(now, &Loss { flight, number, recovering, repeated, ..loss(kind) });
+                    prop_assert!(vcp.window <= before);
+                    if kind == LossKind::Ecn && is_vcp && vcp.window < before {
+                        prop_assert_eq!(vcp.window, (before * 0.875).max(1.0));
+                        prop_assert!(last_cut.is_none_or(|cut| now.since(cut) >= Duration::from_millis(200)));
+                        last_cut = Some(now);
+                    }
+                }
+                Event::Idle { millis } => vcp.on_idle(now, Duration::from_millis(millis), Duration::from_secs(1)),
+            }
+            prop_assert!(vcp.window() >= PACKET && vcp.window.is_finite());
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Who is told of overload when not all are (VCP section VI-C).
+//!
+//! TCP reads `11` as loss and halves its window; if every packet of an overloaded interval bore it, all TCP flows would
+//! halve at once. So the router replaces "the original deterministic ECN marking with a probabilistic one similar to RED"
+//! (Floyd and Jacobson 1993, section IV), with the load factor in the place of RED's average queue: it is free of scale,
+//! and has the queue in it. Packets that are not chosen are told of high load.
+//!
+//! ```text
+//! p_b = max_p (rho - 1) / (rho_all - 1)        1 <= rho < rho_all;   all are marked beyond
+//! p_a = p_b / (1 - n p_b)                      n: packets since the last mark, so that marks come evenly
+//! ```
+
+use rampmeter_units::{LoadRegion, Stream};
+
+use super::Config;
+
+#[derive(Debug)]
+pub(super) struct Marking {
+    /// `max_p`
+    most: f64,
+    /// `rho_all`
+    all_from: f64,
+    /// `n`
+    unmarked: u64,
+    random: Stream,
+}
+
+impl Marking {
+    pub(super) fn new(config: &Config, random: Stream) -> Self {
+        Self { most: config.mark_most, all_from: config.mark_all_from, unmarked: 0, random }
+    }
+
+    /// What the next packet is told of an overload of `factor`, 1 or more.
+    pub(super) fn tells(&mut self, factor: f64) -> LoadRegion {
+        if self.chooses(factor) { LoadRegion::Over } else { LoadRegion::High }
+    }
+
+    fn chooses(&mut self, factor: f64) -> bool {
+        let chosen = factor >= self.all_from || {
+            let base = self.most * (factor - 1.0) / (self.all_from - 1.0);
+            let left = 1.0 - self.unmarked as f64 * base;
+            left <= base || self.random.chance(base / left)
+        };
+        self.unmarked = if chosen { 0 } else { self.unmarked + 1 };
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gaps(factor: f64) -> Vec<u64> {
+        let mut marking = Marking::new(&Config::default(), Stream::from_seed(3));
+        let (mut gaps, mut gap) = (Vec::new(), 0);
+        for _ in 0..100_000 {
+            gap += 1;
+            if marking.chooses(factor) {
+                gaps.push(gap);
+                gap = 0;
+            }
+        }
+        gaps
+    }
+
+    // p_b = 0.02 * 0.1 / 0.2 = 1%. RED spreads marks evenly over 1 to 1 / p_b packets: 50.5 on average.
+    #[test]
+    fn marks_come_evenly_and_never_further_apart_than_their_chance_says() {
+        let gaps = gaps(1.1);
+        assert!(gaps.iter().all(|gap| (1..=100).contains(gap)));
+        let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
+        assert!((48.0..53.0).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn nobody_is_told_at_the_threshold_and_all_from_its_upper_end() {
+        assert!(gaps(1.0).is_empty());
+        assert_eq!(gaps(1.2).len(), 100_000);
+        assert_eq!(gaps(f64::INFINITY).len(), 100_000);
+    }
+}

@@ -1,0 +1,223 @@
+//! What becomes of packets; what the load is, is tested with it.
+
+use proptest::prelude::*;
+use rampmeter_units::{Duration, Ecn};
+
+use super::*;
+use crate::Settings;
+use crate::router::tests::{ENVIRONMENT, TestParcel};
+
+// 8 Mb/s: 196 kB in 200 ms at the target.
+fn router(config: &Config) -> Vcp<TestParcel> {
+    Vcp::new(config, ENVIRONMENT, Stream::from_seed(1))
+}
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+fn data(ecn: Ecn) -> TestParcel {
+    TestParcel { ecn, ..TestParcel::new(1, 1000) }
+}
+
+fn acknowledgement(ecn: Ecn) -> TestParcel {
+    TestParcel { ecn, ..TestParcel::new(2, 40) }
+}
+
+/// A router whose first interval had so many packets of 1000 bytes, none of which waits.
+fn loaded(config: &Config, packets: u64) -> Vcp<TestParcel> {
+    let mut router = router(config);
+    for n in 0..packets {
+        assert!(router.pass(Time::from_nanos(n), data(Ecn::NotEct)).0.is_some());
+    }
+    router
+}
+
+/// The code with which a packet leaves in the second interval.
+fn leaves(router: &mut Vcp<TestParcel>, packet: TestParcel) -> Ecn {
+    router.pass(ms(210), packet).0.unwrap().ecn
+}
+
+#[test]
+fn data_leave_with_the_region_of_the_last_interval() {
+    for (packets, code) in [(0, Ecn::Ect1), (156, Ecn::Ect1), (157, Ecn::Ect0), (195, Ecn::Ect0), (196, Ecn::Ce)] {
+        let mut router = loaded(&Config::default(), packets);
+        assert_eq!(leaves(&mut router, data(Ecn::Ect1)), code, "{packets}");
+    }
+}
+
+#[test]
+fn the_other_codes_swap_low_and_high() {
+    let config = Config { codes: LoadCodes::Ect0Low, ..Config::default() };
+    for (packets, code) in [(156, Ecn::Ect0), (157, Ecn::Ect1), (196, Ecn::Ce)] {
+        assert_eq!(leaves(&mut loaded(&config, packets), data(Ecn::Ect0)), code, "{packets}");
+    }
+}
+
+#[test]
+fn the_heaviest_load_on_the_way_stands() {
+    let mut router = loaded(&Config::default(), 160);
+    for (came, went) in [(Ecn::Ect1, Ecn::Ect0), (Ecn::Ect0, Ecn::Ect0), (Ecn::Ce, Ecn::Ce)] {
+        assert_eq!(leaves(&mut router, data(came)), went);
+    }
+    assert_eq!(router.tally().marked, 0); // high load is no congestion
+}
+
+#[test]
+fn a_mark_is_counted_where_it_is_made() {
+    let mut router = loaded(&Config::default(), 200);
+    leaves(&mut router, data(Ecn::Ect1));
+    leaves(&mut router, data(Ecn::Ce));
+    assert_eq!(router.tally().marked, 1);
+}
+
+#[test]
+fn packets_without_a_code_and_acknowledgements_are_left_alone() {
+    let mut router = loaded(&Config::default(), 300);
+    assert_eq!(leaves(&mut router, data(Ecn::NotEct)), Ecn::NotEct);
+    assert_eq!(leaves(&mut router, acknowledgement(Ecn::Ect1)), Ecn::Ect1);
+}
+
+#[test]
+fn acknowledgements_go_first_and_count_as_load() {
+    let mut router = router(&Config::default());
+    for packet in [data(Ecn::Ect1), acknowledgement(Ecn::NotEct), data(Ecn::Ect1), acknowledgement(Ecn::NotEct)] {
+        assert_eq!(router.enqueue(ms(0), packet), Verdict::Queued);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| router.dequeue(ms(0))).map(|packet| packet.flow).collect();
+    assert_eq!(order, [2, 2, 1, 1]);
+    for _ in 0..196_000 / 40 {
+        let _ = router.pass(ms(1), acknowledgement(Ecn::NotEct));
+    }
+    assert_eq!(leaves(&mut router, data(Ecn::Ect1)), Ecn::Ce);
+}
+
+#[test]
+fn a_queue_that_stays_is_overload_whatever_comes() {
+    let mut router = router(&Config::default());
+    for _ in 0..600 {
+        assert_eq!(router.enqueue(ms(199), data(Ecn::Ect1)), Verdict::Queued);
+    }
+    // No packet comes from 200 ms on. 600 kB wait, half of which is more than 196 kB.
+    assert_eq!(router.dequeue(ms(399)).unwrap().ecn, Ecn::Ce);
+    assert_eq!(router.dequeue(ms(400)).unwrap().ecn, Ecn::Ce);
+    while router.dequeue(ms(401)).is_some() {}
+    assert_eq!(router.pass(ms(10_000), data(Ecn::Ect1)).0.unwrap().ecn, Ecn::Ect1);
+}
+
+#[test]
+fn half_the_rate_is_twice_the_load() {
+    let mut router = loaded(&Config::default(), 98);
+    router.on_rate(ms(100), Rate::from_bps(4_000_000));
+    assert_eq!(leaves(&mut router, data(Ecn::Ect1)), Ecn::Ce);
+}
+
+#[test]
+fn both_queues_share_the_buffer_and_full_means_dropped() {
+    let mut router = router(&Config { packets: Some(2), ..Config::default() });
+    assert_eq!(router.enqueue(ms(0), data(Ecn::Ect1)), Verdict::Queued);
+    assert_eq!(router.enqueue(ms(0), acknowledgement(Ecn::NotEct)), Verdict::Queued);
+    assert!(matches!(router.enqueue(ms(0), acknowledgement(Ecn::NotEct)), Verdict::Dropped(_)));
+    assert!(matches!(router.enqueue(ms(0), data(Ecn::Ect1)), Verdict::Dropped(_)));
+    assert_eq!(router.backlog(), Backlog { packets: 2, bytes: Bytes::new(1040) });
+}
+
+// rho = 206 / 196 = 1.05: 1 in 200, at most 200 apart; the rest know of high load.
+#[test]
+fn by_chance_few_are_told_of_overload_and_the_rest_of_high_load() {
+    let mut router = loaded(&Config { mark_by_chance: true, ..Config::default() }, 206);
+    let codes: Vec<_> = (0..2000).map(|_| leaves(&mut router, data(Ecn::Ect1))).collect();
+    let marked = codes.iter().filter(|&&code| code == Ecn::Ce).count();
+    assert!((10..=40).contains(&marked), "{marked}");
+    assert_eq!(codes.iter().filter(|&&code| code == Ecn::Ect0).count(), 2000 - marked);
+}
+
+#[test]
+fn an_idle_router_never_wakes_up() {
+    let mut router = loaded(&Config::default(), 300);
+    assert_eq!(Router::<TestParcel>::next_tick(&router), Time::MAX);
+    router.tick(ms(200));
+    assert_eq!(Router::<TestParcel>::next_tick(&router), Time::MAX);
+}
+
+#[test]
+fn settings_that_make_no_sense_say_what_would() {
+    for (config, word) in [
+        (Config { target: 0.0, ..Config::default() }, "0.98"),
+        (Config { transition: 1.5, ..Config::default() }, "0.8"),
+        (Config { queue_memory: 1.0, ..Config::default() }, "0.875"),
+        (Config { queue_weight: f64::NAN, ..Config::default() }, "0.5"),
+        (Config { mark_all_from: 1.0, ..Config::default() }, "above 1"),
+        (Config { load_interval: Duration::ZERO, ..Config::default() }, "200 ms"),
+        (Config { queue_interval: Duration::from_secs(1), ..Config::default() }, "longer"),
+        (Config { goal_interval: Duration::from_millis(1), ..Config::default() }, "10 s"),
+        (Config { packets: Some(0), ..Config::default() }, "1 or more"),
+    ] {
+        let error = config.check().unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+    assert_eq!(Config::default().check(), Ok(()));
+}
+
+/// Packets of all kinds that arrive, each with milliseconds before it, and chances to leave.
+fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
+    let packet = (40..1500u64, 0..4u8, 0..1000u64)
+        .prop_map(|(bytes, bits, flow)| TestParcel { ecn: Ecn::from_bits(bits), ..TestParcel::new(flow, bytes) });
+    prop::collection::vec((0..30u64, prop::option::of(packet)), 1..400)
+}
+
+proptest! {
+    #[test]
+    fn packets_are_neither_made_nor_lost_and_no_code_is_lowered(
+        steps in steps(),
+        packets in prop::option::of(1..30u64),
+        ect0_low in any::<bool>(),
+        mark_by_chance in any::<bool>(),
+        rate in 1..200_000u64,
+    ) {
+        let codes = if ect0_low { LoadCodes::Ect0Low } else { LoadCodes::Ect1Low };
+        let environment = Environment { rate: Rate::from_bps(rate), ..ENVIRONMENT };
+        let config = Config { packets, codes, mark_by_chance, ..Config::default() };
+        let mut router = Vcp::new(&config, environment, Stream::from_seed(1));
+        let mut waiting: [Vec<TestParcel>; 2] = Default::default(); // acknowledgements, data
+        let mut now = ms(0);
+        for (gap, arrives) in steps {
+            now += Duration::from_millis(gap);
+            if let Some(packet) = arrives {
+                match router.enqueue(now, packet) {
+                    Verdict::Queued => waiting[usize::from(!packet.is_control())].push(packet),
+                    Verdict::Dropped(refused) => {
+                        prop_assert_eq!(refused, packet);
+                        prop_assert_eq!(Some(router.backlog().packets), packets);
+                    }
+                    Verdict::Displaced(_) => prop_assert!(false, "nothing is displaced"),
+                }
+            } else if let Some(left) = router.dequeue(now) {
+                let queue = if waiting[0].is_empty() { &mut waiting[1] } else { &mut waiting[0] };
+                let came = queue.remove(0);
+                prop_assert_eq!(TestParcel { ecn: came.ecn, ..left }, came);
+                prop_assert!(codes.decode(left.ecn) >= codes.decode(came.ecn));
+                prop_assert!(left.ecn == came.ecn || (came.ecn.is_capable() && !came.is_control()));
+            }
+            prop_assert_eq!(router.backlog().packets as usize, waiting[0].len() + waiting[1].len());
+        }
+    }
+
+    #[test]
+    fn to_pass_is_to_queue_and_leave(steps in steps(), packets in prop::option::of(1..5u64)) {
+        let config = Config { packets, bytes: Some(Bytes::new(2000)), ..Config::default() };
+        let (mut passes, mut queues) = (router(&config), router(&config));
+        let mut now = ms(0);
+        for (gap, step) in steps {
+            now += Duration::from_millis(gap);
+            if let Some(packet) = step {
+                let verdict = queues.enqueue(now, packet);
+                prop_assert_eq!(passes.pass(now, packet), (queues.dequeue(now), verdict));
+            } else if gap % 2 == 0 {
+                let packet = data(Ecn::Ect1);
+                prop_assert_eq!(passes.enqueue(now, packet), queues.enqueue(now, packet));
+            }
+            prop_assert_eq!(passes.backlog(), queues.backlog());
+        }
+    }
+}
