@@ -16,13 +16,6 @@ pub struct DropTail<P> {
     most_bytes: Bytes,
 }
 
-impl<P: Parcel> DropTail<P> {
-    /// Whether a packet of `bytes` may still join.
-    pub(crate) fn has_room(&self, bytes: Bytes) -> bool {
-        (self.queue.len() as u64) < self.most_packets && self.bytes + bytes <= self.most_bytes
-    }
-}
-
 impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
     type Config = Config;
 
@@ -38,10 +31,11 @@ impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
 
 impl<P: Parcel> Router<P> for DropTail<P> {
     fn enqueue(&mut self, _now: Time, packet: P) -> Verdict<P> {
-        if !self.has_room(packet.bytes()) {
+        let bytes = self.bytes + packet.bytes();
+        if self.queue.len() as u64 >= self.most_packets || bytes > self.most_bytes {
             return Verdict::Dropped(packet);
         }
-        self.bytes += packet.bytes();
+        self.bytes = bytes;
         self.queue.push_back(packet);
         Verdict::Queued
     }

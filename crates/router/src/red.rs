@@ -19,8 +19,7 @@
 //! `max_p` and `max_th` as Floyd has recommended since ("Discussions of setting parameters", 1997). So it needs no settings
 //! from 500 kb/s to 5 Gb/s: thresholds are worth 2.5 and 7.5 ms of the link, and 5 and 15 packets at least. Of ns-2 are also
 //! that queue and thresholds are in bytes, that a packet's chance goes with its size, that one that finds an empty queue
-//! always gets in, and that beyond `mark_up_to` packets are dropped which could be marked, which says that marks are in
-//! vain (RFC 3168, section 7, asks for this above `max_th`, where `mark_up_to` is by default).
+//! always gets in, and that beyond `mark_up_to`, by default at `max_th`, all are dropped: marks are in vain (RFC 3168, section 7).
 //!
 //! *Deviations* from ns-2: mean packets are of 1000 bytes, not 500; what has come since the last mark counts in parts of
 //! packets; `on_rate` sets again what is automatic. A buffer below `max_th` is full before RED acts, there as here.
@@ -158,6 +157,7 @@ impl Parameters {
 pub struct Red<P> {
     config: Config,
     parameters: Parameters,
+    room: buffer::Config,
     queue: DropTail<P>,
     random: Stream,
     /// The average queue in bytes.
@@ -251,11 +251,11 @@ impl<P: Parcel + Send> Discipline<P> for Red<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let room = buffer::Config { packets: config.packets, bytes: config.bytes };
         Self {
             config: config.clone(),
             parameters: Parameters::new(config, environment.rate),
-            queue: DropTail::new(&room, environment, random.clone()),
+            room: buffer::Config { packets: config.packets, bytes: config.bytes },
+            queue: DropTail::new(&buffer::Config::default(), environment, random.clone()),
             random,
             average: 0.0,
             max_p: config.max_p,
@@ -271,7 +271,7 @@ impl<P: Parcel + Send> Router<P> for Red<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         self.average(now);
         let chosen = self.chooses(packet.bytes());
-        if !self.queue.has_room(packet.bytes()) {
+        if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
             self.since_mark = self.since_mark.map(|_| 0.0); // a signal, too
             return Verdict::Dropped(packet);
         }
@@ -381,7 +381,7 @@ mod tests {
             let capacity = bps as f64 / 8000.0;
             assert!((parameters.weight - (1.0 - (-1.0 / capacity).exp())).abs() < 1e-9);
         }
-        let mut red = red(&Config::default());
+        let mut red = red(&Config::default()); // of 8 Mb/s
         red.on_rate(ms(0), Rate::from_bps(50_000_000));
         assert_eq!(red.parameters.min_th, 15_625.0);
     }
@@ -441,7 +441,6 @@ mod tests {
             ("min_th = 15\nmax_th = 5", "three times"),
             ("weight = 2", "leave them out"),
             ("interval = \"0 s\"", "500 ms"),
-            ("packets = 0", "packets = 1"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(advice), "{error}");

@@ -146,7 +146,7 @@ pub(crate) mod tests {
     }
 
     impl TestParcel {
-        pub(crate) fn new(flow: u64, bytes: u64) -> Self {
+        pub(crate) const fn new(flow: u64, bytes: u64) -> Self {
             Self { flow, bytes: Bytes::new(bytes), ecn: Ecn::NotEct, feedback: RouterFeedback::None }
         }
 
