@@ -18,11 +18,12 @@
 //! What the papers leave open is as in ns-2.35 (`queue/red.cc`, by RED's authors) with `thresh_ 0` and `q_weight_ 0`, and
 //! `max_p` and `max_th` as Floyd has recommended since ("Discussions of setting parameters", 1997). So it needs no settings
 //! from 500 kb/s to 5 Gb/s: thresholds are worth 2.5 and 7.5 ms of the link, and 5 and 15 packets at least. Of ns-2 are also
-//! that queue and thresholds are in bytes, that a packet's chance goes with its size, that one that finds an empty queue
-//! always gets in, and that beyond `mark_up_to`, by default at `max_th`, all are dropped: marks are in vain (RFC 3168, section 7).
+//! that queue and thresholds are in bytes, that a packet's chance goes with its size, and that one that finds an empty queue
+//! always gets in. Above `max_th` marks are in vain, and all that is chosen is dropped (RFC 3168, section 7).
 //!
 //! *Deviations* from ns-2: mean packets are of 1000 bytes, not 500; what has come since the last mark counts in parts of
-//! packets; `on_rate` sets again what is automatic. A buffer below `max_th` is full before RED acts, there as here.
+//! packets; `on_rate` sets again what is automatic; ns-2 drops from `p_b` = 0.1, also where `max_p` has been adapted to more.
+//! A buffer below `max_th` is full before RED acts, there as here.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -55,8 +56,8 @@ pub struct Config {
     pub wait: bool,
     /// Mark packets whose senders understand.
     pub ecn: bool,
-    /// The probability `p_b` above which such packets are dropped, too (ns-2's `mark_p_`); 1: they never are.
-    pub mark_up_to: f64,
+    /// The probability `p_b` above which such packets are dropped, too. None: `max_p`, so at `max_th`; 1: they never are.
+    pub mark_up_to: Option<f64>,
     /// What a packet has on average.
     pub mean_packet: Bytes,
     /// Adapts `max_p`, so that the average stays halfway between the thresholds.
@@ -86,7 +87,7 @@ impl Default for Config {
             gentle: true,
             wait: true,
             ecn: true,
-            mark_up_to: 0.1,
+            mark_up_to: None,
             mean_packet: Bytes::new(1000),
             adaptive: false,
             interval: Duration::from_millis(500),
@@ -108,8 +109,8 @@ impl Settings for Config {
         if !(share(least) && share(most) && least <= most && share(self.increment) && share(self.decrease)) {
             return Err("`least_max_p` to `most_max_p`, `increment` and `decrease` are above 0 and up to 1".into());
         }
-        if !(0.0..=1.0).contains(&self.mark_up_to) {
-            return Err("`mark_up_to` is from 0 to 1: 0.1 is what `max_p` is by default".into());
+        if !(0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0)) {
+            return Err("`mark_up_to` is from 0 to 1: leave it out to mark below `max_th`".into());
         }
         if self.mean_packet == Bytes::ZERO || self.interval == Duration::ZERO {
             return Err("`mean_packet` and `interval` are more than 0, for example \"1000 B\" and \"500 ms\"".into());
@@ -276,7 +277,8 @@ impl<P: Parcel + Send> Router<P> for Red<P> {
             return Verdict::Dropped(packet);
         }
         if let Some(chance) = chosen {
-            let marked = self.config.ecn && chance <= self.config.mark_up_to && self.tally.mark(&mut packet);
+            let limit = self.config.mark_up_to.unwrap_or(self.max_p);
+            let marked = self.config.ecn && chance <= limit && self.tally.mark(&mut packet);
             if !marked {
                 return Verdict::Dropped(packet);
             }
@@ -332,10 +334,8 @@ mod tests {
         }
         let mut dropped = 0;
         for _ in 0..offered {
-            match red.enqueue(ms(0), packet) {
-                Verdict::Queued => drop(red.queue.dequeue(ms(0))),
-                _ => dropped += 1,
-            }
+            dropped += u32::from(red.enqueue(ms(0), packet) != Verdict::Queued);
+            while red.backlog().packets > waiting && red.queue.dequeue(ms(0)).is_some() {}
         }
         (dropped, red.tally().marked)
     }
@@ -381,7 +381,7 @@ mod tests {
             let capacity = bps as f64 / 8000.0;
             assert!((parameters.weight - (1.0 - (-1.0 / capacity).exp())).abs() < 1e-9);
         }
-        let mut red = red(&Config::default()); // of 8 Mb/s
+        let mut red = red(&Config::default());
         red.on_rate(ms(0), Rate::from_bps(50_000_000));
         assert_eq!(red.parameters.min_th, 15_625.0);
     }
@@ -390,9 +390,11 @@ mod tests {
     fn between_the_thresholds_capable_packets_are_marked_and_others_dropped() {
         let packet = TestParcel::new(1, 1000);
         assert_eq!(fates(&quick(), 1, packet.capable(), 1000), (0, 0));
-        // p_b = 0.1 (3 - 2) / (4 - 2) = 1/20: gaps of 1 to 19 packets, 10 in the mean.
-        let (dropped, marked) = fates(&quick(), 3, packet.capable(), 10_000);
-        assert!(dropped == 0 && (950..1050).contains(&marked), "{marked}");
+        // p_b = max_p / 2: gaps of 1 to 19 packets, 10 in the mean, or of 1 to 3.
+        for (max_p, expected) in [(0.1, 950..1050), (0.5, 4850..5150)] {
+            let (dropped, marked) = fates(&Config { max_p, ..quick() }, 3, packet.capable(), 10_000);
+            assert!(dropped == 0 && expected.contains(&marked), "{marked}");
+        }
         for (config, packet) in [(quick(), packet), (Config { ecn: false, ..quick() }, packet.capable())] {
             let (dropped, marked) = fates(&config, 3, packet, 10_000);
             assert!(marked == 0 && (950..1050).contains(&dropped), "{dropped}");
@@ -405,7 +407,7 @@ mod tests {
         // All but the first, which finds that the average has passed `min_th`.
         assert_eq!(fates(&Config { gentle: false, ..quick() }, 4, capable, 100), (99, 0));
         assert_eq!(fates(&quick(), 8, capable, 100), (99, 0));
-        assert_eq!(fates(&Config { mark_up_to: 1.0, ..quick() }, 8, capable, 100), (0, 99));
+        assert_eq!(fates(&Config { mark_up_to: Some(1.0), ..quick() }, 8, capable, 100), (0, 99));
         // p_b = 0.1 + 0.9 (5 - 4) / 4 = 0.325: gaps of 1 (0.481), 2 (0.481) or 3 (0.037), of 1.556 in the mean.
         let (dropped, marked) = fates(&quick(), 5, capable, 10_000);
         assert!(marked == 0 && (6300..6560).contains(&dropped), "{dropped}");
@@ -416,9 +418,8 @@ mod tests {
         let mut red = red(&Config { adaptive: true, max_p: 0.02, ..quick() });
         for (average, seconds, expected) in [
             (3700.0, 1, 0.025), // a quarter more
-            (3700.0, 2, 0.03125),
-            (3000.0, 3, 0.03125), // where it should be
-            (2500.0, 4, 0.028_125),
+            (3000.0, 2, 0.025), // where it should be
+            (2500.0, 3, 0.0225),
         ] {
             red.average = average;
             red.adapt(ms(1000 * seconds));
@@ -437,7 +438,6 @@ mod tests {
         read("min_th = 5\nmax_th = 15").unwrap();
         for (text, advice) in [
             ("max_th = 15", "needs a `min_th`"),
-            ("least_max_p = 0.9", "`least_max_p` to `most_max_p`"),
             ("min_th = 15\nmax_th = 5", "three times"),
             ("weight = 2", "leave them out"),
             ("interval = \"0 s\"", "500 ms"),
