@@ -3,7 +3,7 @@
 use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::Settings;
+use crate::{Backlog, Settings};
 
 /// The room for packets that wait, of all flows together. Without either limit nothing is ever dropped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,16 @@ impl Config {
 
     pub(crate) fn most_bytes(&self) -> Bytes {
         self.bytes.unwrap_or(Bytes::MAX)
+    }
+
+    /// Whether more waits than may.
+    pub(crate) fn is_over_full(&self, backlog: Backlog) -> bool {
+        backlog.packets > self.most_packets() || backlog.bytes > self.most_bytes()
+    }
+
+    /// Whether a packet of `bytes` may join what waits.
+    pub(crate) fn has_room(&self, backlog: Backlog, bytes: Bytes) -> bool {
+        backlog.packets < self.most_packets() && backlog.bytes + bytes <= self.most_bytes()
     }
 }
 

@@ -16,11 +16,16 @@ mod link;
 mod meter;
 pub mod registry;
 mod router;
+mod timed_queue;
 
+pub mod codel;
 pub mod drop_tail;
 pub mod fair_queueing;
 pub mod fair_share;
+pub mod fq_codel;
+pub mod pie;
 pub mod policer;
+pub mod red;
 pub mod vcp;
 
 pub use link::{Counts, Link, LinkConfig, Loss};

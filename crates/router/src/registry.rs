@@ -90,6 +90,10 @@ routers! {
     FairShare(Box<crate::fair_share::FairShare<P>>): fair_share, "fair-share", "Fair queueing that tells flows their share (PCP section 4.2)";
     Policer(Box<crate::policer::Policer<P>>): policer, "policer", "Drop-tail, but packets from a size on pass at a rate and no faster";
     Vcp(Box<crate::vcp::Vcp<P>>): vcp, "vcp", "Tells how loaded the link is in the two ECN bits (VCP 2008)";
+    Red(Box<crate::red::Red<P>>): red, "red", "Marks or drops at random, the more the longer the average queue (Floyd, Jacobson 1993)";
+    Codel(Box<crate::codel::Codel<P>>): codel, "codel", "Drops or marks while packets have waited too long for too long (RFC 8289)";
+    FqCodel(Box<crate::fq_codel::FqCodel<P>>): fq_codel, "fq-codel", "Flows in turn, CoDel for each (RFC 8290)";
+    Pie(Box<crate::pie::Pie<P>>): pie, "pie", "Drops or marks at random, so that packets wait as long as they should (RFC 8033)";
 }
 
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {

@@ -54,6 +54,21 @@ pub struct Tally {
     pub marked: u64,
 }
 
+impl Tally {
+    /// Marks `packet` with "congestion experienced" if its sender said that it would understand (RFC 3168, section 5), and
+    /// says whether it did. A packet that another router has marked stays so and is not counted again.
+    pub(crate) fn mark(&mut self, packet: &mut impl Parcel) -> bool {
+        if !packet.ecn().is_capable() {
+            return false;
+        }
+        if packet.ecn() != Ecn::Ce {
+            packet.set_ecn(Ecn::Ce);
+            self.marked += 1;
+        }
+        true
+    }
+}
+
 /// What a router is told of where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Environment {
@@ -131,8 +146,13 @@ pub(crate) mod tests {
     }
 
     impl TestParcel {
-        pub(crate) fn new(flow: u64, bytes: u64) -> Self {
+        pub(crate) const fn new(flow: u64, bytes: u64) -> Self {
             Self { flow, bytes: Bytes::new(bytes), ecn: Ecn::NotEct, feedback: RouterFeedback::None }
+        }
+
+        /// The same from a sender that understands marks.
+        pub(crate) fn capable(self) -> Self {
+            Self { ecn: Ecn::Ect0, ..self }
         }
     }
 
@@ -158,5 +178,20 @@ pub(crate) mod tests {
         fn set_feedback(&mut self, feedback: RouterFeedback) {
             self.feedback = feedback;
         }
+    }
+
+    #[test]
+    fn only_packets_of_capable_senders_are_marked_and_each_once() {
+        let mut tally = Tally::default();
+        for (code, marks, after) in [
+            (Ecn::NotEct, false, Ecn::NotEct),
+            (Ecn::Ect0, true, Ecn::Ce),
+            (Ecn::Ect1, true, Ecn::Ce),
+            (Ecn::Ce, true, Ecn::Ce),
+        ] {
+            let mut packet = TestParcel { ecn: code, ..TestParcel::new(1, 1000) };
+            assert_eq!((tally.mark(&mut packet), packet.ecn), (marks, after));
+        }
+        assert_eq!(tally.marked, 2);
     }
 }

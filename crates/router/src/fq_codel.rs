@@ -1,0 +1,345 @@
+//! FQ-CoDel: flows take turns, and each flow's queue is a [CoDel](crate::codel) of its own (Høiland-Jørgensen and others,
+//! RFC 8290).
+//!
+//! ```text
+//!              hash of the flow           new queues: first        ┐
+//! packet ────► one of `flows` queues ───► old queues: in turn      ┴─► CoDel ──► link
+//! ```
+//!
+//! Turns are by bytes (deficit round robin): a queue with credit sends, one without gets a `quantum` and goes to the end of
+//! the old ones. A queue that was empty is new, so a flow that sends less than a quantum a round hardly waits at all. One
+//! that empties while new becomes old first, or else it would starve the old ones by coming and going (section 4.2).
+//!
+//! At overload the queue with most bytes loses its first packets, half of its bytes or `batch` packets (section 4.1).
+//!
+//! Queues are numbered by a hash that the router's random stream salts, so collisions differ from router to router.
+//! *Deviations*: none.
+
+use std::collections::VecDeque;
+
+use rampmeter_units::{Bytes, Duration, Stream, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::codel::{Law, State};
+use crate::timed_queue::TimedQueue;
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+
+/// FQ-CoDel's settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Most packets that may wait, of all flows together (RFC 8290, section 5.2.3).
+    pub packets: Option<u64>,
+    /// Most bytes that may wait, of all flows together.
+    pub bytes: Option<Bytes>,
+    /// CoDel's target (section 5.2.2).
+    pub target: Duration,
+    /// CoDel's interval (section 5.2.1).
+    pub interval: Duration,
+    /// Mark packets whose senders understand (section 5.2.6).
+    pub ecn: bool,
+    /// Into how many queues flows are hashed (section 5.2.5).
+    pub flows: u64,
+    /// What a queue may send in its turn (section 5.2.4).
+    pub quantum: Bytes,
+    /// Most packets thrown out at once for want of room (section 4.1).
+    pub batch: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let Law { target, interval, ecn } = Law::default();
+        let (packets, bytes) = (Some(10_240), None);
+        Self { packets, bytes, target, interval, ecn, flows: 1024, quantum: Bytes::new(1514), batch: 64 }
+    }
+}
+
+impl Config {
+    fn law(&self) -> Law {
+        Law { target: self.target, interval: self.interval, ecn: self.ecn }
+    }
+
+    fn room(&self) -> buffer::Config {
+        buffer::Config { packets: self.packets, bytes: self.bytes }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        if !(1..=65_536).contains(&self.flows) {
+            return Err(format!("`flows` of {}: from 1 to 65536 queues, 1024 are recommended", self.flows));
+        }
+        if self.quantum == Bytes::ZERO || self.batch == 0 {
+            return Err("`quantum` and `batch` are above 0: \"1514 B\" and 64 are recommended".into());
+        }
+        self.law().check()?;
+        self.room().check()
+    }
+}
+
+/// What waits of the flows of one hash.
+#[derive(Debug)]
+struct Flow<P> {
+    queue: TimedQueue<P>,
+    codel: State,
+    /// What it may still send in this turn, in bytes; below 0 once a packet took more.
+    credit: i64,
+    /// It is among the new or the old.
+    listed: bool,
+}
+
+impl<P> Default for Flow<P> {
+    fn default() -> Self {
+        Self { queue: TimedQueue::default(), codel: State::default(), credit: 0, listed: false }
+    }
+}
+
+/// An FQ-CoDel queue.
+#[derive(Debug)]
+pub struct FqCodel<P> {
+    law: Law,
+    room: buffer::Config,
+    quantum: i64,
+    batch: u64,
+    salt: u64,
+    flows: Vec<Flow<P>>,
+    new: VecDeque<usize>,
+    old: VecDeque<usize>,
+    backlog: Backlog,
+    /// The largest packet seen.
+    largest: Bytes,
+    tally: Tally,
+}
+
+impl<P: Parcel> FqCodel<P> {
+    /// The queue of a flow.
+    fn place(&self, flow: u64) -> usize {
+        // Two rounds of multiply and fold (as in splitmix64) spread flows whose names differ in few bits.
+        let mut hash = flow ^ self.salt;
+        for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
+            hash = (hash ^ (hash >> 31)).wrapping_mul(factor);
+        }
+        ((u128::from(hash) * self.flows.len() as u128) >> 64) as usize
+    }
+
+    /// Throws out the first packets of the queue with most bytes, until half of them are gone or it was a batch.
+    fn drop_from_fattest(&mut self, now: Time) -> Option<P> {
+        let fattest = self.flows.iter_mut().max_by_key(|flow| flow.queue.backlog().bytes)?;
+        let before = fattest.queue.backlog();
+        let (_, first) = fattest.queue.pop(now)?;
+        for _ in 1..self.batch {
+            if fattest.queue.backlog().bytes <= before.bytes / 2 || fattest.queue.pop(now).is_none() {
+                break;
+            }
+            self.tally.dropped_later += 1;
+        }
+        let after = fattest.queue.backlog();
+        self.backlog.packets -= before.packets - after.packets;
+        self.backlog.bytes -= before.bytes - after.bytes;
+        Some(first)
+    }
+
+    /// The queue whose turn it is (section 4.2), and whether it is new.
+    fn turn(&self) -> Option<(usize, bool)> {
+        self.new.front().map(|place| (*place, true)).or_else(|| self.old.front().map(|place| (*place, false)))
+    }
+
+    /// Ends the turn of the queue whose turn it is.
+    fn end_turn(&mut self, is_new: bool) {
+        if is_new {
+            self.new.pop_front();
+        } else {
+            self.old.pop_front();
+        }
+    }
+}
+
+impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
+    type Config = Config;
+
+    fn new(config: &Config, _environment: Environment, mut random: Stream) -> Self {
+        Self {
+            law: config.law(),
+            room: config.room(),
+            quantum: config.quantum.as_u64() as i64,
+            batch: config.batch,
+            salt: random.below(u64::MAX),
+            flows: (0..config.flows).map(|_| Flow::default()).collect(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
+            backlog: Backlog::default(),
+            largest: Bytes::ZERO,
+            tally: Tally::default(),
+        }
+    }
+}
+
+impl<P: Parcel> Router<P> for FqCodel<P> {
+    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
+        let (place, bytes) = (self.place(packet.flow()), packet.bytes());
+        self.largest = self.largest.max(bytes);
+        self.backlog = Backlog { packets: self.backlog.packets + 1, bytes: self.backlog.bytes + bytes };
+        let flow = &mut self.flows[place];
+        flow.queue.push(now, packet);
+        if !flow.listed {
+            (flow.listed, flow.credit) = (true, self.quantum);
+            self.new.push_back(place);
+        }
+        if !self.room.is_over_full(self.backlog) {
+            return Verdict::Queued;
+        }
+        let Some(first) = self.drop_from_fattest(now) else { return Verdict::Queued };
+        // Small packets make room for a large one by the number.
+        while self.room.is_over_full(self.backlog) && self.drop_from_fattest(now).is_some() {
+            self.tally.dropped_later += 1;
+        }
+        let is_gone = self.flows[place].queue.backlog().packets == 0;
+        if is_gone { Verdict::Dropped(first) } else { Verdict::Displaced(first) }
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<P> {
+        loop {
+            let (place, is_new) = self.turn()?;
+            let flow = &mut self.flows[place];
+            if flow.credit <= 0 {
+                flow.credit += self.quantum;
+                self.end_turn(is_new);
+                self.old.push_back(place);
+                continue;
+            }
+            let before = flow.queue.backlog();
+            let packet = flow.codel.dequeue(now, self.law, &mut flow.queue, self.largest, &mut self.tally);
+            let after = flow.queue.backlog();
+            self.backlog.packets -= before.packets - after.packets;
+            self.backlog.bytes -= before.bytes - after.bytes;
+            if let Some(packet) = packet {
+                flow.credit -= packet.bytes().as_u64() as i64;
+                return Some(packet);
+            }
+            let stays = is_new && !self.old.is_empty();
+            flow.listed = stays;
+            self.end_turn(is_new);
+            if stays {
+                self.old.push_back(place);
+            }
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.backlog
+    }
+
+    fn tally(&self) -> Tally {
+        self.tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Ecn;
+
+    use super::*;
+    use crate::router::tests::{ENVIRONMENT, TestParcel};
+
+    fn fq(config: &Config) -> FqCodel<TestParcel> {
+        config.check().unwrap();
+        FqCodel::new(config, ENVIRONMENT, Stream::from_seed(1))
+    }
+
+    /// Packets of flow 1, of flow 2 and so on, all at once.
+    fn offer(fq: &mut FqCodel<TestParcel>, packets: &[(u64, u64)]) {
+        for (flow, bytes) in packets {
+            assert_eq!(fq.enqueue(Time::ZERO, TestParcel::new(*flow, *bytes)), Verdict::Queued);
+        }
+    }
+
+    fn flows_that_leave(fq: &mut FqCodel<TestParcel>, packets: usize) -> Vec<u64> {
+        (0..packets).map(|_| fq.dequeue(Time::ZERO).unwrap().flow).collect()
+    }
+
+    #[test]
+    fn flows_take_turns_by_bytes() {
+        // A turn of 1500 bytes is a packet of flow 1 or three of flow 2.
+        let mut fq = fq(&Config { quantum: Bytes::new(1500), ..Config::default() });
+        offer(&mut fq, &[(1, 1500); 3]);
+        offer(&mut fq, &[(2, 500); 9]);
+        assert_eq!(flows_that_leave(&mut fq, 12), [1, 2, 2, 2, 1, 2, 2, 2, 1, 2, 2, 2]);
+        assert_eq!((fq.dequeue(Time::ZERO), fq.backlog()), (None, Backlog::default()));
+    }
+
+    #[test]
+    fn who_was_silent_goes_first_but_not_twice() {
+        let mut fq = fq(&Config::default());
+        offer(&mut fq, &[(1, 1500); 6]);
+        assert_eq!(flows_that_leave(&mut fq, 2), [1, 1]); // 14 bytes of credit were left
+        offer(&mut fq, &[(2, 100)]);
+        assert_eq!(flows_that_leave(&mut fq, 1), [2]);
+        // Flow 2 has emptied and is old now: its next packet waits for flow 1's turn.
+        offer(&mut fq, &[(1, 1500), (2, 100)]);
+        assert_eq!(flows_that_leave(&mut fq, 2), [2, 1]);
+    }
+
+    #[test]
+    fn at_overload_the_fattest_flow_loses_half_its_bytes_or_a_batch() {
+        for (batch, lost) in [(64, 4), (2, 2)] {
+            let mut fq = fq(&Config { packets: Some(10), batch, ..Config::default() });
+            offer(&mut fq, &[(1, 1000); 8]);
+            offer(&mut fq, &[(2, 1000); 2]);
+            let verdict = fq.enqueue(Time::ZERO, TestParcel::new(2, 1000));
+            assert_eq!(verdict, Verdict::Displaced(TestParcel::new(1, 1000)));
+            // The verdict tells of one.
+            assert_eq!((fq.backlog().packets, fq.tally().dropped_later), (11 - lost, lost - 1));
+        }
+    }
+
+    #[test]
+    fn only_the_flow_whose_queue_stands_is_told_to_slow_down() {
+        // Flow 1 keeps 20 packets waiting; flow 2's packets leave as they come.
+        for (ecn, expected) in [(Ecn::Ect0, [1, 0]), (Ecn::NotEct, [0, 1])] {
+            let mut fq = fq(&Config::default());
+            let mut told = Vec::new();
+            for n in 0..121 {
+                let now = Time::ZERO + Duration::from_millis(n);
+                let _ = fq.enqueue(now, TestParcel { ecn, ..TestParcel::new(1, 1000) });
+                let _ = fq.enqueue(now, TestParcel { ecn, ..TestParcel::new(2, 100) });
+                while fq.backlog().packets > 20 {
+                    told.extend(fq.dequeue(now).filter(|packet| packet.ecn == Ecn::Ce).map(|packet| packet.flow));
+                }
+            }
+            assert_eq!([fq.tally().marked, fq.tally().dropped_later], expected);
+            assert!(told.iter().all(|flow| *flow == 1));
+        }
+    }
+
+    #[test]
+    fn a_packet_larger_than_the_buffer_is_dropped() {
+        let mut fq = fq(&Config { bytes: Some(Bytes::new(1000)), ..Config::default() });
+        let packet = TestParcel::new(1, 1500);
+        assert_eq!(fq.enqueue(Time::ZERO, packet), Verdict::Dropped(packet));
+        assert_eq!((fq.dequeue(Time::ZERO), fq.backlog()), (None, Backlog::default()));
+    }
+
+    #[test]
+    fn hashes_spread_flows_evenly() {
+        // 1024 flows into 1024 queues leave (1 - 1/1024)^1024 = 1/e of them empty, give or take a twentieth.
+        let fq = fq(&Config::default());
+        for names in [|n: u64| n, |n: u64| n << 32, |n: u64| n * 0x1_0001] {
+            let mut places: Vec<_> = (0..1024).map(|n| fq.place(names(n))).collect();
+            places.sort_unstable();
+            places.dedup();
+            let used = places.len() as f64 / 1024.0;
+            assert!((used - (1.0 - 1.0 / std::f64::consts::E)).abs() < 0.05, "{used}");
+        }
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        for (config, advice) in [
+            (Config { flows: 0, ..Config::default() }, "1024"),
+            (Config { quantum: Bytes::ZERO, ..Config::default() }, "1514 B"),
+            (Config { interval: Duration::ZERO, ..Config::default() }, "100 ms"),
+        ] {
+            assert!(config.check().unwrap_err().contains(advice));
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Proportional Integral controller Enhanced: a router that drops or marks arriving packets at random, with a probability
+//! that moves until packets wait as long as they should (Pan, Natarajan, Baker, White, RFC 8033).
+//!
+//! ```text
+//! every t_update:   p += scale(p) (alpha (delay - target) + beta (delay - delay before))       section 4.2
+//! ```
+//!
+//! `alpha` is what takes the delay to the target, `beta` what stops it from overshooting; `scale` makes steps small where
+//! `p` is small. The delay is that of the packet that left last (section 4.3, by timestamps), 0 once the queue is empty.
+//! For the first `burst` of a congestion nothing is dropped (section 4.4).
+//!
+//! Of the RFC's options it has ECN (section 5.1), de-randomization on request (5.4) and the cap on the adjustment (5.5),
+//! and is always active (5.3 switches it off in queues of less than a third of the buffer).
+//!
+//! There is no timer: only arrivals ask for `p`, and only departures change what it follows from. So updates that were due
+//! are made up for when a packet next comes or goes, and an idle router sleeps. *Deviations*: none.
+
+use rampmeter_units::{Bytes, Duration, Stream, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::timed_queue::TimedQueue;
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+
+/// PIE's settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Most packets that may wait.
+    pub packets: Option<u64>,
+    /// Most bytes that may wait.
+    pub bytes: Option<Bytes>,
+    /// How long packets should wait (RFC 8033, section 4.2).
+    pub target: Duration,
+    /// How often the probability is updated, `t_update`.
+    pub update: Duration,
+    /// Probability an update for each second of delay beyond the target.
+    pub alpha: f64,
+    /// The same for each second that the delay has grown by.
+    pub beta: f64,
+    /// How long a new congestion is let be (section 4.4).
+    pub burst: Duration,
+    /// Mark packets whose senders understand.
+    pub ecn: bool,
+    /// The probability from which even those are dropped (section 5.1).
+    pub mark_up_to: f64,
+    /// Neither two drops in a row nor none for long (section 5.4).
+    pub derandomize: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            packets: None,
+            bytes: None,
+            target: Duration::from_millis(15),
+            update: Duration::from_millis(15),
+            alpha: 0.125,
+            beta: 1.25,
+            burst: Duration::from_millis(150),
+            ecn: true,
+            mark_up_to: 0.1,
+            derandomize: false,
+        }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        if self.target == Duration::ZERO || self.update == Duration::ZERO {
+            return Err("`target` and `update` are above 0: \"15 ms\" is recommended for both".into());
+        }
+        let gain = |gain: f64| gain > 0.0 && gain.is_finite();
+        if !gain(self.alpha) || !gain(self.beta) {
+            return Err("`alpha` and `beta` are above 0: 0.125 and 1.25 are recommended".into());
+        }
+        if !(0.0..=1.0).contains(&self.mark_up_to) {
+            return Err("`mark_up_to` is from 0 to 1: 0.1 is recommended".into());
+        }
+        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+    }
+}
+
+/// A PIE queue.
+#[derive(Debug)]
+pub struct Pie<P> {
+    config: Config,
+    room: buffer::Config,
+    queue: TimedQueue<P>,
+    random: Stream,
+    /// The probability of a drop.
+    probability: f64,
+    /// What it sums up to since the last drop.
+    accumulated: f64,
+    /// How long the packet waited that left last.
+    delay: Duration,
+    /// The same at the last update.
+    delay_before: Duration,
+    /// What is left of the burst.
+    burst: Duration,
+    update_at: Time,
+    tally: Tally,
+}
+
+impl<P: Parcel> Pie<P> {
+    /// The updates that were due by `now`.
+    fn catch_up(&mut self, now: Time) {
+        while self.update_at <= now {
+            if self.is_at_rest() {
+                let updates = now.since(self.update_at).as_nanos() / self.config.update.as_nanos() + 1;
+                self.update_at += self.config.update * updates;
+                return;
+            }
+            self.update();
+            self.update_at += self.config.update;
+        }
+    }
+
+    /// Whether updates change nothing.
+    fn is_at_rest(&self) -> bool {
+        let none = Duration::ZERO;
+        self.probability == 0.0 && self.delay == none && self.delay_before == none && self.burst == self.config.burst
+    }
+
+    fn update(&mut self) {
+        let Config { target, alpha, beta, .. } = self.config;
+        let (delay, before) = (self.delay.as_secs_f64(), self.delay_before.as_secs_f64());
+        let mut step = scale(self.probability) * (alpha * (delay - target.as_secs_f64()) + beta * (delay - before));
+        if self.probability >= 0.1 {
+            step = step.min(0.02); // section 5.5
+        }
+        self.probability += step;
+        if delay == 0.0 && before == 0.0 {
+            self.probability *= 0.98; // section 4.2: congestion has gone
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        let low = target / 2;
+        self.burst = if self.probability == 0.0 && self.delay < low && self.delay_before < low {
+            self.config.burst
+        } else {
+            self.burst.saturating_sub(self.config.update)
+        };
+        self.delay_before = self.delay;
+    }
+
+    /// Whether the packet that arrives is the one to be marked or dropped (section 4.1).
+    fn chooses(&mut self) -> bool {
+        let is_short = self.delay_before < self.config.target / 2 && self.probability < 0.2;
+        if self.burst > Duration::ZERO || is_short || self.queue.backlog().packets <= 2 {
+            return false;
+        }
+        if self.config.derandomize {
+            self.accumulated = if self.probability == 0.0 { 0.0 } else { self.accumulated + self.probability };
+            if self.accumulated < 0.85 {
+                return false;
+            }
+        }
+        let chosen = self.accumulated >= 8.5 || self.random.chance(self.probability);
+        if chosen {
+            self.accumulated = 0.0;
+        }
+        chosen
+    }
+}
+
+/// Section 4.2: what steps are divided by, so that they are in proportion to the probability `p`.
+fn scale(p: f64) -> f64 {
+    const STEPS: [(f64, f64); 6] =
+        [(0.000_001, 2048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];
+    STEPS.iter().find(|(below, _)| p < *below).map_or(1.0, |(_, divisor)| 1.0 / divisor)
+}
+
+impl<P: Parcel + Send> Discipline<P> for Pie<P> {
+    type Config = Config;
+
+    fn new(config: &Config, _environment: Environment, random: Stream) -> Self {
+        Self {
+            config: config.clone(),
+            room: buffer::Config { packets: config.packets, bytes: config.bytes },
+            queue: TimedQueue::default(),
+            random,
+            probability: 0.0,
+            accumulated: 0.0,
+            delay: Duration::ZERO,
+            delay_before: Duration::ZERO,
+            burst: config.burst,
+            update_at: Time::ZERO + config.update,
+            tally: Tally::default(),
+        }
+    }
+}
+
+impl<P: Parcel> Router<P> for Pie<P> {
+    fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
+        self.catch_up(now);
+        if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
+            self.accumulated = 0.0;
+            return Verdict::Dropped(packet);
+        }
+        if self.chooses() {
+            let may_mark = self.config.ecn && self.probability < self.config.mark_up_to;
+            if !(may_mark && self.tally.mark(&mut packet)) {
+                return Verdict::Dropped(packet);
+            }
+        }
+        self.queue.push(now, packet);
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<P> {
+        self.catch_up(now);
+        let (waited, packet) = self.queue.pop(now)?;
+        self.delay = if self.queue.backlog().packets > 0 { waited } else { Duration::ZERO };
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn tally(&self) -> Tally {
+        self.tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::tests::{ENVIRONMENT, TestParcel};
+
+    const PACKET: TestParcel = TestParcel::new(1, 1000);
+
+    fn pie(config: &Config) -> Pie<TestParcel> {
+        Pie::new(config, ENVIRONMENT, Stream::from_seed(1))
+    }
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Duration::from_millis(n)
+    }
+
+    /// A queue of ten packets at a delay of `delay` ms, after its burst, that drops with `probability`.
+    fn congested(config: &Config, delay: u64, probability: f64) -> Pie<TestParcel> {
+        let mut pie = pie(config);
+        (0..10).for_each(|_| pie.queue.push(ms(0), PACKET));
+        pie.burst = Duration::ZERO;
+        (pie.delay, pie.delay_before) = (Duration::from_millis(delay), Duration::from_millis(delay));
+        pie.probability = probability;
+        pie
+    }
+
+    #[test]
+    fn the_probability_follows_the_excess_and_the_growth_of_the_delay() {
+        // Delays now and before in ms, p, and what the RFC's formula adds to it.
+        for (delay, before, p, step) in [
+            (35, 35, 0.2, 0.125 * 0.020),
+            (25, 15, 0.2, 0.125 * 0.010 + 1.25 * 0.010),
+            (15, 20, 0.2, 1.25 * -0.005),
+            (35, 35, 0.05, 0.125 * 0.020 / 2.0),
+            (35, 35, 0.005, 0.125 * 0.020 / 8.0),
+            (35, 35, 0.000_5, 0.125 * 0.020 / 32.0),
+            (35, 35, 0.000_05, 0.125 * 0.020 / 128.0),
+            (35, 35, 0.000_005, 0.125 * 0.020 / 512.0),
+            (35, 35, 0.0, 0.125 * 0.020 / 2048.0),
+            (135, 15, 0.2, 0.02), // section 5.5, instead of 0.165
+        ] {
+            let mut pie = congested(&Config::default(), delay, p);
+            pie.delay_before = Duration::from_millis(before);
+            pie.update();
+            assert!((pie.probability - p - step).abs() < 1e-12, "{delay} {before} {p}: {}", pie.probability);
+        }
+    }
+
+    #[test]
+    fn without_a_queue_the_probability_decays_to_nothing_and_the_burst_is_granted_again() {
+        let mut pie = congested(&Config::default(), 0, 0.5);
+        pie.update();
+        assert!((pie.probability - (0.5 - 0.125 * 0.015) * 0.98).abs() < 1e-12);
+        while pie.queue.pop(ms(0)).is_some() {}
+        pie.catch_up(ms(60_000));
+        assert_eq!((pie.probability, pie.burst), (0.0, Duration::from_millis(150)));
+        assert!(pie.is_at_rest() && pie.update_at > ms(60_000) && pie.update_at <= ms(60_015));
+        assert_eq!(pie.next_tick(), Time::MAX);
+    }
+
+    #[test]
+    fn a_new_congestion_is_let_be_for_a_burst() {
+        let mut pie = pie(&Config::default());
+        (0..10).for_each(|_| pie.queue.push(ms(0), PACKET));
+        (pie.probability, pie.delay, pie.delay_before) = (1.0, Duration::from_millis(50), Duration::from_millis(50));
+        // 150 ms of burst are gone with the tenth update.
+        for (at, verdict) in [(149, Verdict::Queued), (150, Verdict::Dropped(PACKET))] {
+            assert_eq!(pie.enqueue(ms(at), PACKET), verdict, "at {at} ms");
+        }
+    }
+
+    #[test]
+    fn short_queues_and_short_delays_are_let_be() {
+        let long = |p| congested(&Config::default(), 20, p);
+        assert!(long(1.0).chooses());
+        let mut two = long(1.0);
+        while two.backlog().packets > 2 {
+            two.queue.pop(ms(0));
+        }
+        assert!(!two.chooses());
+        let mut short = congested(&Config::default(), 7, 0.19);
+        assert!((0..1000).all(|_| !short.chooses()));
+    }
+
+    #[test]
+    fn capable_packets_are_marked_up_to_a_tenth() {
+        for (p, packet, marked) in
+            [(0.09, PACKET.capable(), true), (0.09, PACKET, false), (0.11, PACKET.capable(), false)]
+        {
+            let mut pie = congested(&Config { update: Duration::MAX, ..Config::default() }, 20, p);
+            let dropped = (0..10_000).filter(|_| pie.enqueue(ms(0), packet) != Verdict::Queued).count();
+            let expected = 10_000.0 * p;
+            let signals = if marked { pie.tally.marked as f64 } else { dropped as f64 };
+            assert!((signals - expected).abs() < 0.12 * expected, "{signals} of 10,000 at {p}");
+            assert_eq!(if marked { dropped as u64 } else { pie.tally.marked }, 0);
+        }
+    }
+
+    #[test]
+    fn derandomized_drops_keep_their_distance() {
+        // Never before p sums up to 0.85, always once it is 8.5: 9 to 85 packets at p = 0.1.
+        let mut pie = congested(&Config { derandomize: true, ..Config::default() }, 20, 0.1);
+        let (mut gaps, mut gap) = (Vec::new(), 0);
+        for _ in 0..20_000 {
+            gap += 1;
+            if pie.chooses() {
+                gaps.push(gap);
+                gap = 0;
+            }
+        }
+        assert!(gaps.iter().min() == Some(&9) && gaps.iter().max() <= Some(&85), "{gaps:?}");
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        for (config, advice) in [
+            (Config { target: Duration::ZERO, ..Config::default() }, "15 ms"),
+            (Config { alpha: f64::NAN, ..Config::default() }, "0.125 and 1.25"),
+            (Config { mark_up_to: 2.0, ..Config::default() }, "0.1"),
+        ] {
+            assert!(config.check().unwrap_err().contains(advice));
+        }
+        Config::default().check().unwrap();
+    }
+}

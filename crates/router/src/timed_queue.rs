@@ -1,0 +1,38 @@
+//! First in, first out, and for how long: what routers need that go by the time packets spend in them.
+
+use std::collections::VecDeque;
+
+use rampmeter_units::{Bytes, Duration, Time};
+
+use crate::{Backlog, Parcel};
+
+/// Packets with the times at which they came.
+#[derive(Debug)]
+pub(crate) struct TimedQueue<P> {
+    packets: VecDeque<(Time, P)>,
+    bytes: Bytes,
+}
+
+impl<P> Default for TimedQueue<P> {
+    fn default() -> Self {
+        Self { packets: VecDeque::new(), bytes: Bytes::ZERO }
+    }
+}
+
+impl<P: Parcel> TimedQueue<P> {
+    pub(crate) fn push(&mut self, now: Time, packet: P) {
+        self.bytes += packet.bytes();
+        self.packets.push_back((now, packet));
+    }
+
+    /// The packet that came first and how long it has waited.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<(Duration, P)> {
+        let (came, packet) = self.packets.pop_front()?;
+        self.bytes -= packet.bytes();
+        Some((now.since(came), packet))
+    }
+
+    pub(crate) fn backlog(&self) -> Backlog {
+        Backlog { packets: self.packets.len() as u64, bytes: self.bytes }
+    }
+}

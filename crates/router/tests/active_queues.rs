@@ -1,0 +1,192 @@
+//! What `red`, `codel`, `fq-codel` and `pie` have in common: nothing is lost on the way, nobody is marked who would not
+//! understand, and a source that does not listen cannot make the queue grow.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Router, Verdict};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
+const DELAY: Duration = Duration::from_millis(10);
+
+/// The routers, each set to act within a few packets.
+const EAGER: [(&str, &str); 4] = [
+    ("red", "min_th = 1\nmax_th = 3\nweight = 0.5\nwait = false"),
+    ("codel", "target = \"1 ms\"\ninterval = \"3 ms\""),
+    ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nbatch = 3"),
+    ("pie", "target = \"1 ms\"\nupdate = \"1 ms\"\nalpha = 50\nbeta = 50\nburst = \"0 s\""),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Packet {
+    flow: u64,
+    number: u64,
+    bytes: u64,
+    ecn: Ecn,
+    sent_at: Time,
+}
+
+impl Parcel for Packet {
+    fn bytes(&self) -> Bytes {
+        Bytes::new(self.bytes)
+    }
+    fn flow(&self) -> u64 {
+        self.flow
+    }
+    fn is_control(&self) -> bool {
+        false
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn set_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+    fn feedback(&self) -> RouterFeedback {
+        RouterFeedback::None
+    }
+    fn set_feedback(&mut self, _feedback: RouterFeedback) {}
+}
+
+fn router(name: &str, settings: &str) -> AnyRouter<Packet> {
+    let config = AnyConfig::read(name, &settings.parse().unwrap()).unwrap();
+    config.make(Environment { rate: RATE, delay: DELAY }, Stream::from_seed(1))
+}
+
+/// What happens to a router next: time passes, and a packet comes or may leave.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Come { flow: u64, bytes: u64, capable: bool },
+    Leave,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+    let come =
+        (0u64..6, 40u64..1500, any::<bool>()).prop_map(|(flow, bytes, capable)| Step::Come { flow, bytes, capable });
+    prop::collection::vec((0u64..2_000_000, prop_oneof![3 => come, 2 => Just(Step::Leave)]), 1..400)
+}
+
+/// What a router was given and gave back.
+#[derive(Debug, Default)]
+struct Books {
+    sent: u64,
+    refused: u64,
+    left: u64,
+    marked: u64,
+    /// The number of each flow's packet that left last.
+    last: BTreeMap<u64, u64>,
+}
+
+impl Books {
+    fn leave(&mut self, packet: Packet) {
+        self.left += 1;
+        self.marked += u64::from(packet.ecn == Ecn::Ce);
+        assert!(packet.ecn != Ecn::Ce || packet.flow % 2 == 0, "marked although not capable: {packet:?}");
+        let last = self.last.insert(packet.flow, packet.number);
+        assert!(last < Some(packet.number), "out of order: {packet:?} after {last:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_comes_in_goes_out_or_is_counted(
+        steps in steps(),
+        packets in 1u64..30,
+        bytes in 1500u64..20_000,
+        (name, settings) in prop::sample::select(&EAGER[..]),
+    ) {
+        let mut router = router(name, &format!("{settings}\npackets = {packets}\nbytes = \"{bytes} B\""));
+        let (mut books, mut now) = (Books::default(), Time::ZERO);
+        for (nanos, step) in steps {
+            now += Duration::from_nanos(nanos);
+            match step {
+                Step::Come { flow, bytes, capable } => {
+                    // Flows with even numbers are capable.
+                    let (flow, ecn) = if capable { (2 * flow, Ecn::Ect0) } else { (2 * flow + 1, Ecn::NotEct) };
+                    books.sent += 1;
+                    let packet = Packet { flow, number: books.sent, bytes, ecn, sent_at: now };
+                    books.refused += u64::from(router.enqueue(now, packet) != Verdict::Queued);
+                }
+                Step::Leave => router.dequeue(now).into_iter().for_each(|packet| books.leave(packet)),
+            }
+            let (waiting, tally) = (router.backlog(), router.tally());
+            prop_assert!(waiting.packets <= packets && waiting.bytes <= Bytes::new(bytes), "{waiting:?}");
+            prop_assert_eq!(books.sent, books.left + books.refused + tally.dropped_later + waiting.packets);
+        }
+        while let Some(packet) = router.dequeue(now) {
+            books.leave(packet);
+        }
+        prop_assert_eq!((router.backlog().packets, router.backlog().bytes), (0, Bytes::ZERO));
+        prop_assert_eq!(router.tally().marked, books.marked);
+    }
+}
+
+/// What a constant 8.8 Mb/s has of a link of 8 Mb/s between 10 and 40 s.
+struct Outcome {
+    mean_wait: f64,
+    most_wait: f64,
+    dropped: u64,
+    marked: u64,
+    utilization: f64,
+}
+
+fn overload(name: &str) -> Outcome {
+    let config = LinkConfig { rate: RATE, delay: DELAY, loss: Loss::default() };
+    let mut link = Link::new(config, router(name, ""), Stream::from_seed(2));
+    let unhindered = DELAY + RATE.time_to_send(Bytes::new(1000));
+    let mut waits = Vec::new();
+    for number in 0..44_000 {
+        let now = Time::ZERO + Duration::from_secs(number) / 1100;
+        while link.next_event() <= now {
+            let at = link.next_event();
+            link.advance(at);
+            while let Some(packet) = link.arrive(at) {
+                waits.push((packet.sent_at, at.since(packet.sent_at + unhindered).as_secs_f64()));
+            }
+        }
+        if number == 11_000 {
+            link.advance(now);
+            link.start_measuring(now, false);
+        }
+        link.offer(now, Packet { flow: 1, number, bytes: 1000, ecn: Ecn::NotEct, sent_at: now });
+    }
+    waits.retain(|(sent_at, _)| *sent_at > Time::ZERO + Duration::from_secs(10));
+    let end = Time::ZERO + Duration::from_secs(40);
+    link.advance(end);
+    let counts = link.counts();
+    Outcome {
+        mean_wait: waits.iter().map(|(_, wait)| wait).sum::<f64>() / waits.len() as f64,
+        most_wait: waits.iter().map(|(_, wait)| *wait).fold(0.0, f64::max),
+        dropped: counts.dropped,
+        marked: counts.marked,
+        utilization: link.utilization(end),
+    }
+}
+
+#[test]
+fn a_source_that_does_not_listen_cannot_make_the_queue_grow() {
+    // An eleventh must go: 3000 packets in 30 s. Without a limit to the buffer only the router's own drops do it.
+    //
+    // red: gaps between drops are uniform from 1/p to 2/p, so 11 packets in the mean are p = 1.5/11 = 0.136, which gentle
+    // RED drops at an average of (1 + 0.036/0.9) max_th = 15.6 packets of 1 ms.
+    //
+    // pie: its target, 15 ms.
+    //
+    // codel: it leaves off below 5 ms and begins again 100 ms later with few drops, and needs 100 a second: count = 100.
+    // From 1, sqrt(count) grows by 5 a second, which takes 2 s, in which the queue grows by 100 packets; from the 20 or so
+    // that it remembers, 1.1 s and 30 packets, on top of what it began with: 45 ms, and half as much in the mean.
+    for (name, least, most, peak) in [
+        ("red", 0.0140, 0.0170, 0.025),
+        ("pie", 0.0135, 0.0165, 0.035),
+        ("codel", 0.010, 0.030, 0.050),
+        ("fq-codel", 0.010, 0.030, 0.050),
+    ] {
+        let Outcome { mean_wait, most_wait, dropped, marked, utilization } = overload(name);
+        assert!((least..most).contains(&mean_wait), "{name}: {mean_wait} s in the mean");
+        assert!(most_wait < peak, "{name}: {most_wait} s at most");
+        assert!((2850..3150).contains(&dropped) && marked == 0, "{name}: {dropped} dropped, {marked} marked");
+        assert!(utilization > 0.999, "{name}: {utilization}");
+    }
+}
