@@ -10,17 +10,21 @@
 //! To add one: a file with a type that implements [`Algorithm`], a line in [`registry`], a row in `docs/controllers.md`.
 
 mod controller;
+mod episode;
 mod history;
 mod pacer;
 pub mod registry;
 mod reno_window;
+pub mod rules;
 
 pub mod cm;
 pub mod fair_share;
 pub mod fixed_rate;
+pub mod hstcp;
 pub mod newreno;
 pub mod pcp;
 pub mod reno;
+pub mod scalable;
 
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
 pub use history::History;
