@@ -1,4 +1,4 @@
-//! HighSpeed TCP (RFC 3649): additive increase that grows with the window, and a decrease that shrinks with it.
+//! HSTCP, TCP for high speeds (RFC 3649): additive increase that grows with the window, and a decrease that shrinks with it.
 //!
 //! The response function is a straight line on a log-log scale between Standard TCP at `Low_Window` and a drop rate of
 //! `High_P` at `High_Window` (section 5). With `w` the window in packets:
@@ -22,10 +22,10 @@ use serde::{Deserialize, Serialize};
 use crate::Settings;
 use crate::rules::{Rules, Seen, Windowed, check_first_window, check_share};
 
-/// HighSpeed TCP.
+/// HSTCP.
 pub type HighSpeed = Windowed<HighSpeedRules>;
 
-/// Tunables of HighSpeed TCP.
+/// Tunables of HSTCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -76,7 +76,7 @@ impl Settings for Config {
     }
 }
 
-/// How HighSpeed TCP's window moves.
+/// How HSTCP's window moves.
 #[derive(Debug, Clone)]
 pub struct HighSpeedRules {
     config: Config,

@@ -12,12 +12,15 @@
 mod controller;
 mod episode;
 mod history;
+mod hystart;
 mod pacer;
 pub mod registry;
 mod reno_window;
 pub mod rules;
 
 pub mod cm;
+pub mod cubic;
+pub mod cubic_2005;
 pub mod fair_share;
 pub mod fixed_rate;
 pub mod hstcp;

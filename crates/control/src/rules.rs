@@ -258,8 +258,18 @@ pub(crate) mod tests {
             self.tcp.window.packets()
         }
 
+        pub(crate) fn in_slow_start(&self) -> bool {
+            self.tcp.window.in_slow_start()
+        }
+
         pub(crate) fn rules(&self) -> &R {
             &self.tcp.rules
+        }
+
+        /// As when the application had nothing to send for so long.
+        pub(crate) fn pause(&mut self, span: Duration) {
+            self.now += span;
+            self.tcp.on_idle(self.now, span, span);
         }
 
         /// An acknowledgement; how much it added.
