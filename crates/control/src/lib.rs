@@ -18,12 +18,15 @@ pub mod registry;
 mod reno_window;
 pub mod rules;
 
+pub mod bic;
 pub mod cm;
 pub mod cubic;
 pub mod cubic_2005;
 pub mod fair_share;
+pub mod fast;
 pub mod fixed_rate;
 pub mod hstcp;
+pub mod htcp;
 pub mod newreno;
 pub mod pcp;
 pub mod reno;
