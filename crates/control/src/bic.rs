@@ -38,6 +38,8 @@ pub struct Config {
     pub most_step: f64,
     /// The least that a round trip adds; packets (`S_min`).
     pub least_step: f64,
+    /// The part of what is left to the maximum that a round trip of the search goes. Linux goes 0.25.
+    pub search: f64,
     /// The part of the window that a loss takes (`beta`). Linux takes 0.2.
     pub beta: f64,
     /// Give up more of the window to newcomers while it shrinks.
@@ -51,6 +53,7 @@ impl Default for Config {
             low_window: 14.0,
             most_step: 32.0,
             least_step: 0.01,
+            search: 0.5,
             beta: 0.125,
             fast_convergence: true,
         }
@@ -61,6 +64,7 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
         check_share("beta", self.beta)?;
+        check_share("search", self.search)?;
         check_positive("least_step", self.least_step, "packets a round trip")?;
         check_positive("most_step", self.most_step, "packets a round trip")?;
         if self.least_step > self.most_step {
@@ -96,10 +100,10 @@ pub struct BicRules {
 impl BicRules {
     /// What a round trip adds to `window`, as the phase is.
     fn step(&self, window: f64) -> f64 {
-        let Config { least_step, most_step, .. } = self.config;
+        let Config { least_step, most_step, search, .. } = self.config;
         match self.phase {
             // min is the window itself, so that target - w is half of what is left.
-            Phase::Search { max } => ((max - window) / 2.0).clamp(least_step, most_step),
+            Phase::Search { max } => (search * (max - window)).clamp(least_step, most_step),
             Phase::Probe { step, .. } => step,
             Phase::Additive => most_step,
         }
