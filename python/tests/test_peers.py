@@ -1,6 +1,7 @@
-"""Our TCP against ns-3's, on the network of PCP's Figure 4.
+"""Our TCP against ns-3's, on the network of PCP's Figure 4; our high-speed TCPs against those of Linux 2.6.22 in ns-2.
 
 `bench/peers/offered_load.jsonl` holds what ns-3 3.37 said, five seeds a load or more; `bench/peers/record` wrote it.
+`bench/peers/rivals.jsonl` is ns-2's, five seeds a scheme; `bench/peers/record_rivals` wrote it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import rampmeter
 ROOT = Path(__file__).parents[2]
 RECORD = [json.loads(line) for line in (ROOT / "bench/peers/offered_load.jsonl").read_text().splitlines()]
 LOADS = sorted({row["load"] for row in RECORD})
+RIVALS = [json.loads(line) for line in (ROOT / "bench/peers/rivals.jsonl").read_text().splitlines()]
+SCHEMES = sorted({row["algorithm"] for row in RIVALS})
 HAS_NS3 = Path("/usr/include/ns3").is_dir() and shutil.which("g++") is not None
 
 
@@ -58,3 +61,25 @@ def test_ns3_still_says_what_is_on_record() -> None:
     [recorded] = (row for row in RECORD if (row["load"], row["seed"]) == (0.15, 1))
     for column in ["completed", "response_mean_s", "response_sd_s", "queue_mean_packets"]:
         assert row[column] == pytest.approx(recorded[column], rel=1e-6)
+
+
+@cache
+def rivals() -> list[dict[str, Any]]:
+    return rampmeter.run(ROOT / "studies/bench/rivals.toml").links.to_pylist()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_high_speed_tcps_use_and_lose_what_those_of_linux_do(scheme: str) -> None:
+    rows = [row for row in rivals() if row["scheme"] == scheme]
+    peers = [row for row in RIVALS if row["algorithm"] == scheme]
+    used, theirs = (fmean(row["utilization"] for row in side) for side in [rows, peers])
+    assert used == pytest.approx(theirs, rel=0.03)
+    lost = sum(row["dropped_packets"] for row in rows) / sum(row["offered_packets"] for row in rows)
+    assert 1 / 1.5 <= lost / fmean(row["drop_rate"] for row in peers) <= 1.5
+
+
+@pytest.mark.skipif(shutil.which("ns") is None, reason="ns-2 is not installed (Debian: ns2)")
+def test_ns2_still_says_what_is_on_record() -> None:
+    said = subprocess.run(["ns", ROOT / "bench/peers/rivals.tcl", "cubic", "1"], check=True, capture_output=True)
+    row = json.loads(next(line for line in said.stdout.splitlines() if line.startswith(b"{")))
+    assert row in RIVALS

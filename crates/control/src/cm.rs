@@ -16,6 +16,7 @@
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::episode::Episode;
 use crate::pacer::Pacer;
 use crate::reno_window::{Config as WindowConfig, RenoWindow};
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent, Settings};
@@ -55,8 +56,7 @@ pub struct Cm {
     smoothed_rtt: Duration,
     min_rtt: Duration,
     pacer: Pacer,
-    /// Highest number sent when the last loss was answered.
-    recover: Option<u64>,
+    episode: Episode,
     /// The window that the last loss has halved.
     halved: Option<RenoWindow>,
 }
@@ -72,7 +72,7 @@ impl Algorithm for Cm {
             smoothed_rtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
             pacer: Pacer::default(),
-            recover: None,
+            episode: Episode::default(),
             halved: None,
         }
     }
@@ -93,7 +93,7 @@ impl Controller for Cm {
             self.window.resume(past.base_rate.bytes_in(path.rtt));
         }
         self.pacer.reset(now);
-        self.recover = None;
+        self.episode = Episode::default();
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
@@ -108,16 +108,17 @@ impl Controller for Cm {
     }
 
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
+        // That one flow is still repairing says nothing of the others.
+        if !self.episode.begins(&Loss { recovering: false, ..*loss }) {
+            return;
+        }
         if loss.kind == LossKind::Persistent {
             self.halved = None;
             self.window.collapse(loss.flight, loss.repeated);
-        } else if self.recover.is_some_and(|recover| loss.number <= recover) {
-            return;
         } else {
             self.halved = Some(self.window.clone());
             self.window.halve(Bytes::MAX);
         }
-        self.recover = Some(loss.last_sent);
     }
 
     fn on_spurious_loss(&mut self, _now: Time) {

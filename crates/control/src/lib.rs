@@ -10,17 +10,27 @@
 //! To add one: a file with a type that implements [`Algorithm`], a line in [`registry`], a row in `docs/controllers.md`.
 
 mod controller;
+mod episode;
 mod history;
+mod hystart;
 mod pacer;
 pub mod registry;
 mod reno_window;
+pub mod rules;
 
+pub mod bic;
 pub mod cm;
+pub mod cubic;
+pub mod cubic_2005;
 pub mod fair_share;
+pub mod fast;
 pub mod fixed_rate;
+pub mod hstcp;
+pub mod htcp;
 pub mod newreno;
 pub mod pcp;
 pub mod reno;
+pub mod scalable;
 pub mod vcp;
 
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent, Settings};

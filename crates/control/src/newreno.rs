@@ -1,11 +1,11 @@
 //! TCP NewReno (RFC 6582) and its SACK-based sibling (RFC 6675): one halving a window of data, however many were lost.
 //!
-//! `recover` is the highest number sent when the last loss was answered. A loss of a packet up to `recover` belongs to
-//! that episode (RFC 6582 section 3.2, step 2; the RFC compares sequence numbers, we compare packet numbers, which also
-//! tell a retransmission from the original).
+//! What belongs to one window of data is for [`crate::episode`] to say. Which of the two siblings runs is the transport's
+//! choice of how to find and repair losses: `recovery = "newreno"` or `"sack"`.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
+use crate::episode::Episode;
 pub use crate::reno_window::Config;
 use crate::reno_window::RenoWindow;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
@@ -14,15 +14,14 @@ use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
 #[derive(Debug, Clone)]
 pub struct NewReno {
     window: RenoWindow,
-    /// Highest number sent when the last loss was answered.
-    recover: Option<u64>,
+    episode: Episode,
 }
 
 impl Algorithm for NewReno {
     type Config = Config;
 
     fn new(config: &Config, _random: Stream) -> Self {
-        Self { window: RenoWindow::new(config), recover: None }
+        Self { window: RenoWindow::new(config), episode: Episode::default() }
     }
 }
 
@@ -38,14 +37,13 @@ impl Controller for NewReno {
     }
 
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
-        if loss.kind == LossKind::Persistent {
-            self.window.collapse(loss.flight, loss.repeated);
-        } else if loss.recovering || self.recover.is_some_and(|recover| loss.number <= recover) {
+        if !self.episode.begins(loss) {
             return;
-        } else {
-            self.window.halve(loss.flight);
         }
-        self.recover = Some(loss.last_sent);
+        match loss.kind {
+            LossKind::Persistent => self.window.collapse(loss.flight, loss.repeated),
+            LossKind::Transient | LossKind::Ecn => self.window.halve(loss.flight),
+        }
     }
 
     fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {

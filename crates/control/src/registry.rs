@@ -128,6 +128,13 @@ macro_rules! controllers {
 controllers! {
     Reno: crate::reno::Reno, "reno", "TCP Reno: a window, halved by every fast retransmit (RFC 5681)";
     NewReno: crate::newreno::NewReno, "newreno", "TCP NewReno: a window, halved once per window of data (RFC 6582)";
+    Bic: crate::bic::Bic, "bic", "BIC: a binary search for the window (INFOCOM 2004)";
+    Cubic: crate::cubic::Cubic, "cubic", "CUBIC: a cubic curve of the time since the last loss (RFC 9438)";
+    Cubic2005: crate::cubic_2005::Cubic2005, "cubic-2005", "CUBIC as it was proposed (PFLDnet 2005)";
+    Fast: crate::fast::Fast, "fast", "FAST TCP: keeps so many packets of its own in the queue (INFOCOM 2004)";
+    HighSpeed: crate::hstcp::HighSpeed, "hstcp", "HSTCP: the larger the window, the more it grows and the less a loss takes (RFC 3649)";
+    HTcp: crate::htcp::HTcp, "htcp", "H-TCP: grows faster the longer the last loss is ago (PFLDnet 2004)";
+    Scalable: crate::scalable::Scalable, "scalable", "Scalable TCP: the window grows and shrinks by shares of itself (CCR 2003)";
     Pcp: crate::pcp::Pcp, "pcp", "PCP: probes for a rate with short trains, then takes it whole (NSDI 2006)";
     Vcp: crate::vcp::Vcp, "vcp", "VCP: grows, creeps or cuts as two ECN bits say how loaded the path is (2008)";
     Cm: crate::cm::Cm, "cm", "The Congestion Manager's own: TCP's window, shaped by a rate (SIGCOMM 1999)";

@@ -1,4 +1,4 @@
-//! The window that Reno and NewReno share: slow start, congestion avoidance, halving (RFC 5681).
+//! The window that TCPs share: slow start, congestion avoidance, halving (RFC 5681).
 //!
 //! With `W` the window, `S` the slow-start threshold and `P` the largest packet, all in bytes of whole IP packets (the
 //! RFC counts payload; both sides of every equation scale alike):
@@ -15,8 +15,11 @@
 //! is repaired; if the repair is lost too, what is not cumulatively acknowledged grows to many windows, and half of it
 //! would be more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.
 //!
-//! The repair of losses, and with it the question whether a loss belongs to an episode that was already answered, is
-//! the connection's and the caller's.
+//! Schemes with rules of their own for congestion avoidance ([`crate::rules`]) move the same window by packets and parts
+//! of packets: `step`, `lower_to`, `collapse_to`.
+//!
+//! The repair of losses is the connection's; whether a loss belongs to an episode that was already answered is for
+//! [`crate::episode`] to say.
 
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
@@ -62,6 +65,8 @@ pub(crate) struct RenoWindow {
     threshold: Bytes,
     /// Congestion avoidance with byte counting: bytes acknowledged since the window last grew.
     counted: Bytes,
+    /// The part of a byte that [`RenoWindow::step`] has still to add.
+    fraction: f64,
 }
 
 impl RenoWindow {
@@ -72,12 +77,27 @@ impl RenoWindow {
             window: Bytes::ZERO,
             threshold: Bytes::MAX,
             counted: Bytes::ZERO,
+            fraction: 0.0,
         }
     }
 
     pub(crate) fn start(&mut self, packet: Bytes) {
         self.packet = packet;
         self.window = packet * self.config.initial_window;
+    }
+
+    /// Whether `ack` lets the window grow: not while losses are repaired, nor while it is not the window that bounds the
+    /// flow.
+    pub(crate) fn counts(ack: &Ack<'_>) -> bool {
+        !ack.recovering && !ack.app_limited && ack.acked > Bytes::ZERO
+    }
+
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.window < self.threshold
+    }
+
+    pub(crate) fn leave_slow_start(&mut self) {
+        self.threshold = self.window;
     }
 
     /// Goes on with `window`, if that is more than a first one, as if that had been found by congestion avoidance.
@@ -88,10 +108,10 @@ impl RenoWindow {
     }
 
     pub(crate) fn grow(&mut self, ack: &Ack<'_>) {
-        if ack.recovering || ack.app_limited || ack.acked == Bytes::ZERO {
+        if !Self::counts(ack) {
             return;
         }
-        if self.window < self.threshold {
+        if self.in_slow_start() {
             let most = if self.config.byte_counting { self.config.byte_counting_limit } else { 1 };
             self.window += ack.acked.min(self.packet * most); // RFC 5681 eq. (2)
         } else if self.config.byte_counting {
@@ -121,13 +141,44 @@ impl RenoWindow {
             self.lower_threshold(flight);
         }
         self.window = self.packet;
-        self.counted = Bytes::ZERO;
+        (self.counted, self.fraction) = (Bytes::ZERO, 0.0);
+    }
+
+    /// The window in packets.
+    pub(crate) fn packets(&self) -> f64 {
+        (self.window.as_f64() + self.fraction) / self.packet.as_f64()
+    }
+
+    /// Adds `packets`, which may be a small part of one or negative; one packet remains at least.
+    pub(crate) fn step(&mut self, packets: f64) {
+        self.set(self.packets() + packets, 1.0);
+    }
+
+    /// Makes `packets` the window and the threshold, or two if that is less: RFC 5681 eq. (4)'s bound.
+    pub(crate) fn lower_to(&mut self, packets: f64) {
+        self.set(packets, 2.0);
+        self.threshold = self.window;
+    }
+
+    /// The timer ran out: one packet, and slow start up to `packets`, or two if that is less.
+    pub(crate) fn collapse_to(&mut self, packets: f64) {
+        self.lower_to(packets);
+        self.collapse(self.window, true);
+    }
+
+    fn set(&mut self, packets: f64, least: f64) {
+        let bytes = packets.max(least) * self.packet.as_f64();
+        self.window = Bytes::new(bytes as u64);
+        self.fraction = bytes - self.window.as_f64();
     }
 
     /// RFC 5681 section 4.1: after a silence longer than the timer, at most the first window (`RW = min(IW, cwnd)`).
     pub(crate) fn restart(&mut self, idle: Duration, timeout: Duration) {
         if idle > timeout {
-            self.window = self.window.min(self.packet * self.config.initial_window);
+            let first = self.packet * self.config.initial_window;
+            if self.window > first {
+                (self.window, self.fraction) = (first, 0.0);
+            }
         }
     }
 
@@ -221,6 +272,29 @@ pub(crate) mod tests {
         let mut w = window(&Config::default());
         w.halve(PACKET * 100);
         assert_eq!(w.window(), PACKET * 5);
+    }
+
+    #[test]
+    fn parts_of_packets_add_up() {
+        let mut w = window(&Config::default());
+        for _ in 0..100_000 {
+            w.step(1e-5); // a hundredth of a byte
+        }
+        assert!((w.packets() - 11.0).abs() < 1e-6, "{}", w.packets());
+        w.step(-20.0);
+        assert_eq!(w.window(), PACKET);
+    }
+
+    #[test]
+    fn a_timeout_leaves_a_packet_and_slow_start_up_to_where_it_is_told() {
+        let mut w = window(&Config::default());
+        w.collapse_to(7.5);
+        assert_eq!(w.window(), PACKET);
+        for _ in 0..7 {
+            assert!(w.in_slow_start());
+            w.grow(&ack(1));
+        }
+        assert!(!w.in_slow_start());
     }
 
     #[test]

@@ -111,3 +111,25 @@ arrivals = { count = 1 }
     assert!(shares[first] == 0.0 && outcome.flows[first].delivered.as_u64() > 0, "{shares:?}");
     assert!(shares[other] > 0.97, "{shares:?}");
 }
+
+/// FAST rests where it has `alpha` packets in the queue, all flows together as many times that, and nothing is lost. Flows
+/// that begin together see the path before its queue.
+#[test]
+fn fast_flows_keep_alpha_packets_each_in_the_queue() {
+    for (flows, traffic) in [(1, "arrivals = { count = 1 }"), (4, "arrivals = { count = 4 }")] {
+        let outcome = Dumbbell {
+            duration: "60 s",
+            warmup: "20 s",
+            bottleneck: r#"rate = "50 Mb/s", delay = "38 ms", router = { kind = "drop-tail", packets = 500 }"#,
+            hosts: flows,
+            scheme: r#"controller = "fast", settings = { alpha = 25 }"#,
+            traffic,
+            ..Dumbbell::default()
+        }
+        .run();
+        let link = &outcome.links[0];
+        assert!(link.utilization > 0.99 && link.counts.dropped == 0, "{link:?}");
+        let alpha = 25.0 * flows as f64;
+        assert!((link.queue.mean_packets / alpha - 1.0).abs() < 0.1, "{link:?}");
+    }
+}

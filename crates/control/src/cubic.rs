@@ -1,0 +1,272 @@
+//! CUBIC (RFC 9438): the window follows a cubic curve of the time since the last loss, flat where that loss was.
+//!
+//! ```text
+//! W_cubic(t) = C (t - K)^3 + W_max                  eq. (1)    t: since congestion avoidance went on, in seconds
+//! K = cbrt((W_max - cwnd_epoch) / C)                eq. (2)    when the curve is back at W_max
+//! target = W_cubic(t + RTT) within [cwnd, 1.5 cwnd] section 4.2
+//! an acknowledgement:  W_est += alpha acked / cwnd  eq. (4)    what Reno would have; alpha as in section 4.3
+//!    W_cubic(t) < W_est:  cwnd = W_est                         section 4.3, the Reno-friendly region
+//!    else                 cwnd += (target - cwnd) / cwnd       sections 4.4 and 4.5
+//! a loss:  W_max = cwnd, or cwnd (1 + beta) / 2 if it is less than the last W_max (section 4.7, fast convergence)
+//!          cwnd = beta cwnd                                    section 4.6
+//! the timer runs out:  likewise, and the curve begins anew with K = 0 where slow start ends   section 4.8
+//! ```
+//!
+//! With `hystart` slow start ends by itself where delays begin to grow ([`crate::hystart`], RFC 9406).
+//!
+//! Time in which the application bounds the flow does not count (section 5.8). What a loss did to the window is undone if
+//! it had not happened (section 4.9).
+
+use rampmeter_units::{Duration, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::Settings;
+use crate::hystart::HyStart;
+use crate::rules::{Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+
+/// CUBIC.
+pub type Cubic = Windowed<CubicRules>;
+
+/// Tunables of CUBIC.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// First window, in packets (RFC 6928).
+    pub initial_window: u64,
+    /// What a loss leaves of the window (section 4.6, `beta_cubic`).
+    pub beta: f64,
+    /// How steep the curve is; packets a second cubed (section 5.1, `C`).
+    pub c: f64,
+    /// Give up more of the window to newcomers while it shrinks (section 4.7).
+    pub fast_convergence: bool,
+    /// End the first slow start where delays begin to grow (RFC 9406, `HyStart++`).
+    pub hystart: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { initial_window: 10, beta: 0.7, c: 0.4, fast_convergence: true, hystart: false }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        check_first_window(self.initial_window)?;
+        check_share("beta", self.beta)?;
+        check_positive("c", self.c, "packets a second cubed")
+    }
+}
+
+/// The curve from one loss to the next, eq. (1). Windows are in packets.
+#[derive(Debug, Clone)]
+pub(crate) struct Curve {
+    /// How steep it is; packets a second cubed.
+    c: f64,
+    /// Where it is flat.
+    origin: f64,
+    /// When, in seconds after its beginning.
+    k: f64,
+    began: Time,
+}
+
+impl Curve {
+    /// From `window` now to its flat part at `origin`; from a flat part on, if the window is there already.
+    pub(crate) fn new(now: Time, c: f64, window: f64, origin: f64) -> Self {
+        let below = (origin - window).max(0.0);
+        Self { c, origin: window + below, k: libm::cbrt(below / c), began: now } // eq. (2)
+    }
+
+    /// Time since its beginning, in seconds.
+    pub(crate) fn passed(&self, now: Time) -> f64 {
+        now.since(self.began).as_secs_f64()
+    }
+
+    /// The curve so many seconds after its beginning.
+    pub(crate) fn at(&self, seconds: f64) -> f64 {
+        let from_origin = seconds - self.k;
+        self.c * from_origin * from_origin * from_origin + self.origin // eq. (1)
+    }
+
+    pub(crate) fn pause(&mut self, span: Duration) {
+        self.began += span;
+    }
+}
+
+/// How CUBIC's window moves.
+#[derive(Debug, Clone)]
+pub struct CubicRules {
+    config: Config,
+    /// The window at the last loss, or less with fast convergence; `W_max`.
+    most: f64,
+    /// The window at the last loss; `cwnd_prior`.
+    prior: f64,
+    /// Since when congestion avoidance goes on; `None` until then.
+    curve: Option<Curve>,
+    /// What Reno would have by now; `W_est`.
+    reno: f64,
+    /// In the first slow start, if it is to end by itself.
+    hystart: Option<HyStart>,
+}
+
+impl CubicRules {
+    /// Section 4.3: how fast Reno with CUBIC's `beta` grows to have Reno's share; from the last loss's window on as Reno.
+    fn alpha(&self) -> f64 {
+        let beta = self.config.beta;
+        if self.reno >= self.prior { 1.0 } else { 3.0 * (1.0 - beta) / (1.0 + beta) }
+    }
+}
+
+impl Rules for CubicRules {
+    type Config = Config;
+
+    fn new(config: &Config) -> Self {
+        let hystart = config.hystart.then(HyStart::default);
+        Self { config: config.clone(), most: 0.0, prior: 0.0, curve: None, reno: 0.0, hystart }
+    }
+
+    fn first_window(config: &Config) -> u64 {
+        config.initial_window
+    }
+
+    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<f64> {
+        let step = seen.acked.min(1.0);
+        self.hystart.as_mut().map_or(Some(step), |hystart| hystart.slow_start(seen, step))
+    }
+
+    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
+        let window = seen.window;
+        if self.curve.is_none() {
+            self.reno = window; // section 4.3: W_est begins with cwnd_epoch
+        }
+        self.reno += self.alpha() * seen.acked / window; // eq. (4)
+        let curve = self.curve.get_or_insert_with(|| Curve::new(seen.now, self.config.c, window, self.most));
+        let passed = curve.passed(seen.now);
+        if curve.at(passed) < self.reno {
+            return (self.reno - window).max(0.0);
+        }
+        let target = curve.at(passed + seen.ack.smoothed_rtt.as_secs_f64()).clamp(window, 1.5 * window);
+        (target - window) / window
+    }
+
+    fn decrease(&mut self, _now: Time, window: f64) -> f64 {
+        let beta = self.config.beta;
+        let shrinks = self.config.fast_convergence && window < self.most;
+        self.most = if shrinks { window * (1.0 + beta) / 2.0 } else { window }; // section 4.7
+        self.prior = window;
+        (self.curve, self.hystart) = (None, None);
+        window * beta
+    }
+
+    fn on_timeout(&mut self) {
+        self.most = 0.0; // section 4.8: K = 0, and W_max is where congestion avoidance goes on
+    }
+
+    fn pause(&mut self, span: Duration) {
+        if let Some(curve) = &mut self.curve {
+            curve.pause(span);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LossKind;
+    use crate::rules::tests::Flow;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// A flow that has lost a packet at a window of `window` and is through with its repair.
+    fn after_loss(window: f64, rtt: Duration) -> Flow<CubicRules> {
+        let mut flow = Flow::avoiding(&Config::default(), window, rtt);
+        flow.lose(LossKind::Transient);
+        flow
+    }
+
+    fn seconds(flow: &mut Flow<CubicRules>, seconds: f64) {
+        let until = flow.now + Duration::from_secs_f64(seconds);
+        while flow.now < until {
+            flow.round();
+        }
+    }
+
+    #[test]
+    fn the_window_is_back_after_k_and_flat_there() {
+        // W_max = 1000: 700 after the loss; K = cbrt(300 / 0.4) = 9.09 s. A second to either side the curve is 0.4
+        // packets away, and half way there, at t = K / 2, it has 7/8 of the 300 packets.
+        let mut flow = after_loss(1000.0, RTT);
+        assert_eq!(flow.window(), 700.0);
+        seconds(&mut flow, 4.54);
+        assert!((flow.window() - 962.5).abs() < 5.0, "{}", flow.window());
+        seconds(&mut flow, 4.54);
+        assert!((flow.window() - 1000.0).abs() < 1.0, "{}", flow.window());
+        // Beyond it grows ever faster: 0.4 4^3 = 25.6 packets in the next four seconds.
+        seconds(&mut flow, 4.0);
+        let beyond = flow.now.as_secs_f64() - 9.0856;
+        assert!((flow.window() - (1000.0 + 0.4 * beyond.powi(3))).abs() < 1.0, "{}", flow.window());
+    }
+
+    #[test]
+    fn k_is_the_cube_root_of_what_was_lost_over_c() {
+        let curve = Curve::new(Time::ZERO, 0.4, 700.0, 1000.0);
+        assert!((curve.k - 9.0856).abs() < 1e-3, "{}", curve.k);
+        assert!((curve.at(0.0) - 700.0).abs() < 1e-9);
+        assert_eq!(curve.at(curve.k), 1000.0);
+        assert_eq!(Curve::new(Time::ZERO, 0.4, 1200.0, 1000.0).at(0.0), 1200.0, "no way down");
+    }
+
+    #[test]
+    fn small_windows_and_round_trips_grow_as_reno_would() {
+        // Section 4.3: alpha = 3 (1 - 0.7) / (1 + 0.7) = 0.529 packets a round trip up to the last loss's window, one
+        // from there on. At 20 packets and 10 ms the curve is slower.
+        let mut flow = after_loss(20.0, Duration::from_millis(10));
+        let gained: f64 = (0..5).map(|_| flow.round()).sum();
+        assert!((gained / 5.0 - 0.529).abs() < 0.05, "{gained}");
+        while flow.window() < 20.5 {
+            flow.round();
+        }
+        let gained = flow.round();
+        assert!((gained - 1.0).abs() < 0.1, "{gained}");
+    }
+
+    #[test]
+    fn a_loss_below_the_last_one_gives_up_more() {
+        let mut flow = after_loss(1000.0, RTT);
+        assert_eq!(flow.rules().most, 1000.0);
+        flow.set(800.0);
+        flow.lose(LossKind::Ecn);
+        assert_eq!(flow.rules().most, 800.0 * 0.85);
+        assert_eq!(flow.window(), 560.0);
+    }
+
+    #[test]
+    fn a_round_trip_never_adds_more_than_half_of_the_window() {
+        // 10 s beyond K the curve is 400 packets above; the clamp holds a window of 10 to half a packet each.
+        let mut flow = after_loss(10.0, RTT);
+        flow.ack();
+        flow.now += Duration::from_secs(12);
+        let gained = flow.ack();
+        assert!((gained - 0.5).abs() < 1e-9, "{gained}");
+    }
+
+    #[test]
+    fn time_without_data_does_not_count() {
+        let mut flow = after_loss(1000.0, RTT);
+        flow.round();
+        let before = flow.rules().curve.clone().unwrap().passed(flow.now);
+        flow.pause(Duration::from_secs(60));
+        assert!((flow.rules().curve.clone().unwrap().passed(flow.now) - before).abs() < 1e-9);
+    }
+
+    #[test]
+    fn after_a_timeout_the_curve_begins_where_slow_start_ends() {
+        let mut flow = after_loss(100.0, RTT);
+        flow.lose(LossKind::Persistent);
+        while flow.rules().curve.is_none() {
+            flow.ack();
+        }
+        let curve = flow.rules().curve.clone().unwrap();
+        assert_eq!(curve.k, 0.0);
+        assert!((curve.origin - 49.0).abs() < 1.0, "0.7 of 70: {}", curve.origin);
+    }
+}

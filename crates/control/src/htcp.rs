@@ -1,0 +1,236 @@
+//! H-TCP (Leith, Shorten, PFLDnet 2004; draft-leith-tcp-htcp): additive increase that grows with the time since the last
+//! loss, and a decrease just large enough to empty the queue.
+//!
+//! ```text
+//! D: time since the last loss, in seconds; D_L = 1 s
+//! A(D) = 1                                                D <= D_L: as Standard TCP
+//!        1 + 10 (D - D_L) + ((D - D_L) / 2)^2             else
+//! an acknowledgement:  w += 2 (1 - beta) A(D) / w
+//! a loss:  beta = 0.5                                     |B - B_before| > 0.2 B_before: throughput changed
+//!                 RTT_min / RTT_max within [0.5, 0.8]     else: adaptive backoff
+//!          w = beta w
+//! ```
+//!
+//! `B` is the throughput just before the loss, here that of the last whole round trip, and `RTT_max` the longest round
+//! trip since the loss before. The factor 2 (1 - beta) keeps flows with different `beta` fair to each other. With
+//! `rtt_scaling` A(D) is multiplied by `RTT_min` / 100 ms, within [0.1, 2] and to no less than 1, so that flows with
+//! different round trips grow alike in time.
+//!
+//! D does not count silences, nor time in which the application bounds the flow; the draft does not say.
+
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::Settings;
+use crate::rules::{Rounds, Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+
+/// H-TCP.
+pub type HTcp = Windowed<HTcpRules>;
+
+/// Tunables of H-TCP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// First window, in packets (RFC 6928).
+    pub initial_window: u64,
+    /// For so long after a loss it is Standard TCP (`D_L`).
+    pub standard_for: Duration,
+    /// The least that a loss leaves of the window, and what it leaves where the throughput changed.
+    pub least_beta: f64,
+    /// The most that a loss leaves of the window.
+    pub most_beta: f64,
+    /// From which change on, as a part of it, the throughput counts as changed.
+    pub change: f64,
+    /// Grow in proportion to the round-trip time.
+    pub rtt_scaling: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            initial_window: 10,
+            standard_for: Duration::from_secs(1),
+            least_beta: 0.5,
+            most_beta: 0.8,
+            change: 0.2,
+            rtt_scaling: false,
+        }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        check_first_window(self.initial_window)?;
+        check_share("least_beta", self.least_beta)?;
+        check_share("most_beta", self.most_beta)?;
+        check_positive("change", self.change, "of the throughput")?;
+        if self.least_beta > self.most_beta {
+            return Err(format!("least_beta is {} and most_beta {}: no less", self.least_beta, self.most_beta));
+        }
+        Ok(())
+    }
+}
+
+/// How H-TCP's window moves.
+#[derive(Debug, Clone)]
+pub struct HTcpRules {
+    config: Config,
+    /// When the last loss was.
+    lost_at: Time,
+    /// What it left of the window.
+    beta: f64,
+    min_rtt: Duration,
+    /// Longest round trip since the last loss.
+    max_rtt: Duration,
+    rounds: Rounds,
+    /// Delivered in this round trip.
+    delivered: Bytes,
+    /// Throughput in the last whole round trip, and in that before the last loss.
+    throughput: Option<Rate>,
+    throughput_before: Option<Rate>,
+}
+
+impl HTcpRules {
+    /// `2 (1 - beta) A(D)`: packets a round trip.
+    fn increase_per_round(&self, now: Time) -> f64 {
+        let beyond = now.since(self.lost_at).saturating_sub(self.config.standard_for).as_secs_f64();
+        let mut increase = 1.0 + 10.0 * beyond + 0.25 * beyond * beyond;
+        if self.config.rtt_scaling {
+            increase = (increase * (self.min_rtt.as_secs_f64() / 0.1).clamp(0.1, 2.0)).max(1.0);
+        }
+        2.0 * (1.0 - self.beta) * increase
+    }
+
+    fn throughput_changed(&self) -> bool {
+        let (Some(before), Some(now)) = (self.throughput_before, self.throughput) else { return true };
+        (now.as_bps_f64() - before.as_bps_f64()).abs() > self.config.change * before.as_bps_f64()
+    }
+}
+
+impl Rules for HTcpRules {
+    type Config = Config;
+
+    fn new(config: &Config) -> Self {
+        Self {
+            config: config.clone(),
+            lost_at: Time::ZERO,
+            beta: config.least_beta,
+            min_rtt: Duration::ZERO,
+            max_rtt: Duration::ZERO,
+            rounds: Rounds::default(),
+            delivered: Bytes::ZERO,
+            throughput: None,
+            throughput_before: None,
+        }
+    }
+
+    fn first_window(config: &Config) -> u64 {
+        config.initial_window
+    }
+
+    fn observe(&mut self, seen: &Seen<'_>) {
+        self.min_rtt = seen.ack.min_rtt;
+        self.max_rtt = self.max_rtt.max(seen.ack.rtt.unwrap_or_default());
+        self.delivered += seen.ack.acked;
+        if let Some(took) = self.rounds.ended(seen) {
+            self.throughput = Some(Rate::of(self.delivered, took));
+            self.delivered = Bytes::ZERO;
+        }
+    }
+
+    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
+        self.increase_per_round(seen.now) / seen.window
+    }
+
+    fn decrease(&mut self, now: Time, window: f64) -> f64 {
+        let Config { least_beta, most_beta, .. } = self.config;
+        self.beta = if self.throughput_changed() || self.max_rtt == Duration::ZERO {
+            least_beta
+        } else {
+            (self.min_rtt.as_secs_f64() / self.max_rtt.as_secs_f64()).clamp(least_beta, most_beta)
+        };
+        (self.lost_at, self.max_rtt, self.throughput_before) = (now, Duration::ZERO, self.throughput);
+        window * self.beta
+    }
+
+    fn pause(&mut self, span: Duration) {
+        self.lost_at += span;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LossKind;
+    use crate::rules::tests::Flow;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// A flow in its third epoch, whose throughput was the same at the two losses before and whose queue took it from
+    /// a round trip of 100 ms to one of `full`.
+    fn settled(full: Duration, config: &Config) -> Flow<HTcpRules> {
+        let mut flow = Flow::avoiding(config, 100.0, RTT);
+        flow.min_rtt = RTT;
+        for _ in 0..2 {
+            flow.set(100.0);
+            flow.rtt = full;
+            flow.round();
+            flow.set(100.0);
+            flow.round();
+            flow.set(100.0);
+            flow.lose(LossKind::Transient);
+        }
+        flow
+    }
+
+    #[test]
+    fn a_second_after_a_loss_growth_speeds_up() {
+        // A(1) = 1, A(3) = 1 + 20 + 1 = 22, A(11) = 1 + 100 + 25 = 126; beta is 0.5 after a first loss: 2 (1 - beta) = 1.
+        let mut flow = Flow::<HTcpRules>::avoiding(&Config::default(), 1000.0, RTT);
+        flow.lose(LossKind::Transient);
+        for (seconds, alpha) in [(0.5, 1.0), (1.0, 1.0), (3.0, 22.0), (11.0, 126.0)] {
+            let after = Time::ZERO + Duration::from_secs_f64(seconds);
+            assert!((flow.rules().increase_per_round(after) - alpha).abs() < 1e-9);
+        }
+        flow.now = Time::ZERO + Duration::from_secs(3);
+        assert!((flow.ack() - 22.0 / 500.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_a_loss_leaves_is_the_share_of_the_empty_path_in_the_round_trip() {
+        for (full, beta) in [(110, 0.8), (160, 0.625), (250, 0.5)] {
+            let flow = settled(Duration::from_millis(full), &Config::default());
+            assert!((flow.window() - 100.0 * beta).abs() < 0.1, "{full} ms: {}", flow.window());
+        }
+    }
+
+    #[test]
+    fn who_gives_up_less_grows_slower() {
+        let flow = settled(Duration::from_millis(160), &Config::default());
+        assert!((flow.rules().increase_per_round(flow.now) - 2.0 * 0.375).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_change_of_throughput_halves_the_window() {
+        let mut flow = settled(Duration::from_millis(125), &Config::default());
+        flow.set(130.0); // 30% more a round trip of 125 ms
+        flow.round();
+        flow.set(130.0);
+        flow.round();
+        flow.set(130.0);
+        flow.lose(LossKind::Transient);
+        assert_eq!(flow.window(), 65.0);
+    }
+
+    #[test]
+    fn with_scaling_growth_is_proportional_to_the_round_trip() {
+        let config = Config { rtt_scaling: true, ..Config::default() };
+        for (rtt, factor) in [(50, 0.5), (100, 1.0), (400, 2.0)] {
+            let mut flow = Flow::<HTcpRules>::avoiding(&config, 1000.0, Duration::from_millis(rtt));
+            flow.lose(LossKind::Transient);
+            flow.ack();
+            let after = flow.now + Duration::from_secs(3);
+            assert!((flow.rules().increase_per_round(after) - 22.0 * factor).abs() < 1e-9);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Scalable TCP (Kelly, ACM CCR 33(2), 2003): the window grows and shrinks by shares of itself.
+//!
+//! ```text
+//! an acknowledgement:   w += a            a = 0.01: 1% a round trip, whatever the window     section 3
+//! a loss:               w -= b w          b = 0.125
+//! w <= lwnd:            Standard TCP, 1 / w an acknowledgement and half at a loss            section 3.1, the legacy window
+//! ```
+//!
+//! From one loss to the next it takes log(1 - b) / log(1 + a) = 13.4 round trips at any rate. What the timer leaves as
+//! threshold, the paper does not say: what a loss would.
+
+use rampmeter_units::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::Settings;
+use crate::rules::{Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+
+/// Scalable TCP.
+pub type Scalable = Windowed<ScalableRules>;
+
+/// Tunables of Scalable TCP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// First window, in packets (RFC 6928).
+    pub initial_window: u64,
+    /// What an acknowledgement adds, in packets (`a`).
+    pub increase: f64,
+    /// The part of the window that a loss takes (`b`).
+    pub decrease: f64,
+    /// Up to here it is Standard TCP; packets (`lwnd`).
+    pub legacy_window: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { initial_window: 10, increase: 0.01, decrease: 0.125, legacy_window: 16.0 }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        check_first_window(self.initial_window)?;
+        check_positive("increase", self.increase, "packets an acknowledgement")?;
+        check_share("decrease", self.decrease)?;
+        if self.legacy_window < 0.0 || !self.legacy_window.is_finite() {
+            return Err(format!("legacy_window is {}: 0 packets or more", self.legacy_window));
+        }
+        Ok(())
+    }
+}
+
+/// How Scalable TCP's window moves.
+#[derive(Debug, Clone)]
+pub struct ScalableRules {
+    config: Config,
+}
+
+impl Rules for ScalableRules {
+    type Config = Config;
+
+    fn new(config: &Config) -> Self {
+        Self { config: config.clone() }
+    }
+
+    fn first_window(config: &Config) -> u64 {
+        config.initial_window
+    }
+
+    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
+        if seen.window <= self.config.legacy_window { 1.0 / seen.window } else { self.config.increase }
+    }
+
+    fn decrease(&mut self, _now: Time, window: f64) -> f64 {
+        let share = if window <= self.config.legacy_window { 0.5 } else { self.config.decrease };
+        window * (1.0 - share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Duration;
+
+    use super::*;
+    use crate::LossKind;
+    use crate::rules::tests::Flow;
+
+    const RTT: Duration = Duration::from_millis(80);
+
+    #[test]
+    fn a_round_trip_adds_a_hundredth_and_a_loss_takes_an_eighth() {
+        for window in [100.0, 10_000.0] {
+            let mut flow = Flow::<ScalableRules>::avoiding(&Config::default(), window, RTT);
+            let gained = flow.round();
+            assert!((gained - window / 100.0).abs() < 1e-6, "{gained}");
+            flow.set(window);
+            flow.lose(LossKind::Transient);
+            assert_eq!(flow.window(), 0.875 * window);
+        }
+    }
+
+    #[test]
+    fn recovery_from_a_loss_takes_thirteen_round_trips_at_any_rate() {
+        // -log(1 - b) / log(1 + a) = 0.1335 / 0.00995 = 13.4: the window is back in the 14th.
+        for window in [200.0, 20_000.0] {
+            let mut flow = Flow::<ScalableRules>::avoiding(&Config::default(), 0.875 * window, RTT);
+            let rounds = (1..100).find(|_| {
+                flow.round();
+                flow.window() >= window
+            });
+            assert_eq!(rounds, Some(14));
+        }
+    }
+
+    #[test]
+    fn up_to_the_legacy_window_it_is_standard_tcp() {
+        let mut flow = Flow::<ScalableRules>::avoiding(&Config::default(), 16.0, RTT);
+        assert!((flow.ack() - 1.0 / 16.0).abs() < 1e-9);
+        flow.set(16.0);
+        flow.lose(LossKind::Ecn);
+        assert_eq!(flow.window(), 8.0);
+    }
+}

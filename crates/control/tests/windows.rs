@@ -1,0 +1,166 @@
+//! What holds for every window scheme, whatever happens in whatever order.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rampmeter_control::{Ack, AnyController, Controller, Loss, LossKind, Path, Registry, Sent};
+use rampmeter_units::{Bytes, Duration, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+const PACKET: Bytes = Bytes::new(1500);
+
+/// The schemes that answer once a window of data, with settings that bring their options into play.
+const SCHEMES: [(&str, &str); 13] = [
+    ("newreno", ""),
+    ("hstcp", ""),
+    ("hstcp", "max_ssthresh = 100"),
+    ("scalable", ""),
+    ("htcp", ""),
+    ("htcp", "rtt_scaling = true"),
+    ("bic", ""),
+    ("bic", "fast_convergence = false"),
+    ("cubic", ""),
+    ("cubic", "hystart = true"),
+    ("cubic-2005", ""),
+    ("fast", ""),
+    ("fast", "alpha = 200"),
+];
+
+fn started((name, settings): (&str, &str), first: u64) -> AnyController {
+    let mut settings: toml::Table = settings.parse().unwrap();
+    settings.insert("initial_window".into(), toml::Value::Integer(first as i64));
+    let mut controller = Registry::default().factory(name, &settings).unwrap()(Stream::from_seed(1));
+    controller.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(80), None));
+    controller
+}
+
+fn loss(kind: LossKind, number: u64, last_sent: u64, flight: Bytes) -> Loss {
+    Loss { kind, bytes: PACKET, flight, number, last_sent, recovering: false, repeated: false }
+}
+
+fn ack(bytes: u64, rtt: Duration, min_rtt: Duration) -> Ack<'static> {
+    Ack {
+        acked: Bytes::new(bytes),
+        outstanding: PACKET,
+        rtt: Some(rtt),
+        smoothed_rtt: rtt,
+        min_rtt,
+        arrivals: &[],
+        feedback: RouterFeedback::None,
+        recovering: false,
+        app_limited: false,
+    }
+}
+
+#[test]
+fn losses_and_marks_of_one_window_are_answered_once() {
+    for scheme in SCHEMES {
+        let mut controller = started(scheme, 100);
+        let flight = PACKET * 100;
+        controller.on_loss(Time::ZERO, &loss(LossKind::Ecn, 3, 100, flight));
+        let answered = controller.window();
+        assert!(answered < flight && answered >= flight / 2, "{scheme:?}: {answered}");
+        for (kind, number) in [(LossKind::Ecn, 4), (LossKind::Transient, 50), (LossKind::Ecn, 100)] {
+            controller.on_loss(Time::ZERO, &loss(kind, number, 120, flight));
+            assert_eq!(controller.window(), answered, "{scheme:?}");
+        }
+        controller.on_loss(Time::ZERO, &loss(LossKind::Transient, 101, 150, flight));
+        assert!(controller.window() < answered, "{scheme:?}");
+    }
+}
+
+#[test]
+fn a_mark_is_answered_as_a_loss_is() {
+    for scheme in SCHEMES {
+        let after = |kind| {
+            let mut controller = started(scheme, 100);
+            controller.on_loss(Time::ZERO, &loss(kind, 3, 100, PACKET * 100));
+            controller.window()
+        };
+        assert_eq!(after(LossKind::Ecn), after(LossKind::Transient), "{scheme:?}");
+    }
+}
+
+#[test]
+fn the_timer_leaves_one_packet_and_a_long_silence_the_first_window() {
+    for scheme in SCHEMES {
+        let mut controller = started(scheme, 10);
+        for _ in 0..100 {
+            controller.on_ack(Time::ZERO, &ack(1500, Duration::from_millis(80), Duration::from_millis(80)));
+        }
+        assert!(controller.window() > PACKET * 50, "{scheme:?}");
+        controller.on_idle(Time::ZERO, Duration::from_secs(2), Duration::from_secs(1));
+        assert_eq!(controller.window(), PACKET * 10, "{scheme:?}");
+        controller.on_loss(Time::ZERO, &loss(LossKind::Persistent, 3, 100, PACKET * 10));
+        assert_eq!(controller.window(), PACKET, "{scheme:?}");
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Acks { count: u64, bytes: u64, queue_ms: u64, recovering: bool, app_limited: bool },
+    Loss { kind: LossKind, back: u64, recovering: bool, repeated: bool },
+    Spurious,
+    Pass { millis: u64 },
+    Idle { millis: u64 },
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let kind = prop_oneof![Just(LossKind::Transient), Just(LossKind::Ecn), Just(LossKind::Persistent)];
+    prop_oneof![
+        4 => (1..200u64, 1..9000u64, 0..300u64, any::<bool>(), any::<bool>()).prop_map(
+            |(count, bytes, queue_ms, recovering, app_limited)| Event::Acks {
+                count,
+                bytes,
+                queue_ms,
+                recovering: recovering && app_limited,
+                app_limited: app_limited && !recovering,
+            }
+        ),
+        2 => (kind, 0..50u64, any::<bool>(), any::<bool>())
+            .prop_map(|(kind, back, recovering, repeated)| Event::Loss { kind, back, recovering, repeated }),
+        1 => Just(Event::Spurious),
+        2 => (0..100_000u64).prop_map(|millis| Event::Pass { millis }),
+        1 => (0..100_000u64).prop_map(|millis| Event::Idle { millis }),
+    ]
+}
+
+proptest! {
+    /// One packet at least, and no more than slow start would have made of it, but for parts of bytes.
+    #[test]
+    fn the_window_stays_in_bounds(scheme in 0..SCHEMES.len(), first in 1..200u64, events in vec(event(), 1..80)) {
+        let mut controller = started(SCHEMES[scheme], first);
+        let (mut now, mut number, mut acks, min_rtt) = (Time::ZERO, 0, 0, Duration::from_millis(80));
+        for event in events {
+            match event {
+                Event::Acks { count, bytes, queue_ms, recovering, app_limited } => {
+                    for _ in 0..count {
+                        controller.on_sent(now, &Sent { number, bytes: PACKET, outstanding: PACKET });
+                        number += 1;
+                        now += Duration::from_micros(300);
+                        let ack = ack(bytes, min_rtt + Duration::from_millis(queue_ms), min_rtt);
+                        let before = controller.window();
+                        controller.on_ack(now, &Ack { recovering, app_limited, ..ack });
+                        prop_assert!(controller.window() <= before + PACKET + Bytes::new(1), "{:?}", SCHEMES[scheme]);
+                        prop_assert!(controller.window() == before || !(recovering || app_limited));
+                    }
+                    acks += count;
+                }
+                Event::Loss { kind, back, recovering, repeated } => {
+                    let before = controller.window();
+                    let loss = loss(kind, number.saturating_sub(back), number, before);
+                    controller.on_loss(now, &Loss { recovering, repeated, ..loss });
+                    prop_assert!(controller.window() <= before.max(PACKET * 2));
+                }
+                Event::Spurious => controller.on_spurious_loss(now),
+                Event::Pass { millis } => now += Duration::from_millis(millis),
+                Event::Idle { millis } => {
+                    let idle = Duration::from_millis(millis);
+                    now += idle;
+                    controller.on_idle(now, idle, Duration::from_secs(1));
+                }
+            }
+            let window = controller.window();
+            prop_assert!(window >= PACKET && window <= PACKET * (first.max(2) + acks), "{window}");
+        }
+    }
+}
