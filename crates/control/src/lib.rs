@@ -21,6 +21,7 @@ pub mod fixed_rate;
 pub mod newreno;
 pub mod pcp;
 pub mod reno;
+pub mod xcp;
 
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
 pub use history::History;

@@ -87,6 +87,11 @@ impl RenoWindow {
         }
     }
 
+    /// Makes `window` the window, whatever TCP has to say of it.
+    pub(crate) fn set(&mut self, window: Bytes) {
+        self.window = window;
+    }
+
     pub(crate) fn grow(&mut self, ack: &Ack<'_>) {
         if ack.recovering || ack.app_limited || ack.acked == Bytes::ZERO {
             return;

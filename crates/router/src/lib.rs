@@ -21,6 +21,7 @@ pub mod drop_tail;
 pub mod fair_queueing;
 pub mod fair_share;
 pub mod policer;
+pub mod xcp;
 
 pub use link::{Counts, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};

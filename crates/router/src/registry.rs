@@ -89,6 +89,7 @@ routers! {
     FairQueueing(Box<crate::fair_queueing::FairQueueing<P>>): fair_queueing, "fair-queueing", "Bit-by-bit round robin over flows (Demers, Keshav, Shenker 1989)";
     FairShare(Box<crate::fair_share::FairShare<P>>): fair_share, "fair-share", "Fair queueing that tells flows their share (PCP section 4.2)";
     Policer(Box<crate::policer::Policer<P>>): policer, "policer", "Drop-tail, but packets from a size on pass at a rate and no faster";
+    Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Tells flows by how much to change their windows (XCP, SIGCOMM 2002)";
 }
 
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
