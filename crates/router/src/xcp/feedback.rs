@@ -55,3 +55,32 @@ impl Feedback {
         wish.min((offered * rtt * 1000.0).round() as i64) // (3)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        // Whatever flows say of themselves and wish. Changes are rounded to half a thousandth of a byte.
+        #[test]
+        fn no_more_rises_and_falls_are_handed_out_than_there_are(
+            (rise, fall) in (0.0..1e9, 0.0..1e9),
+            (rtt_by_window, bytes) in (1e-6..10.0, 1.0..1e8),
+            packets in proptest::collection::vec((1..9000_u64, 1..1_000_000_u64, 100..2_000_000_u64, 0..i64::MAX), 1..200),
+        ) {
+            let mut feedback = Feedback::new(rise, fall, rtt_by_window, bytes);
+            let (mut rises, mut falls) = (0.0, 0.0);
+            for (size, window, rtt_us, wish) in packets {
+                let rtt = Duration::from_micros(rtt_us);
+                let change = feedback.change(Bytes::new(size), Bytes::new(window), rtt, wish);
+                prop_assert!(change <= wish);
+                let rate = (change.abs() as f64 - 0.5) / 1000.0 / rtt.as_secs_f64();
+                if change > 0 { rises += rate } else if change < 0 { falls += rate }
+            }
+            prop_assert!(rises <= rise * (1.0 + 1e-9), "{rises} of {rise}");
+            prop_assert!(falls <= fall * (1.0 + 1e-9), "{falls} of {fall}");
+        }
+    }
+}

@@ -251,10 +251,18 @@ fn settings_say_what_would_be_right() {
     Config::default().check().unwrap();
 }
 
-/// Milliseconds until it comes, size, and header if any; or a departure.
-fn steps() -> impl Strategy<Value = Vec<(u64, Option<(u64, Option<(u64, u32, i64)>)>)>> {
-    let header = proptest::option::of((any::<u64>(), prop_oneof![0..500_000_u32, any::<u32>()], any::<i64>()));
-    proptest::collection::vec((0..40_u64, proptest::option::of((1..9000_u64, header))), 1..200)
+/// Milliseconds since the step before, and a packet that comes or, where there is none, a departure.
+fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
+    let header = (any::<u64>(), prop_oneof![0..500_000_u32, any::<u32>()], any::<i64>());
+    let feedback = proptest::option::of(header).prop_map(|header| match header {
+        Some((window, rtt, change)) => {
+            RouterFeedback::Xcp { window: Bytes::new(window), rtt: Duration::from_micros(rtt.into()), change }
+        }
+        None => RouterFeedback::None,
+    });
+    let packet = (any::<u64>(), 1..9000_u64, feedback)
+        .prop_map(|(flow, bytes, feedback)| TestParcel { feedback, ..TestParcel::new(flow, bytes) });
+    proptest::collection::vec((0..40_u64, proptest::option::of(packet)), 1..200)
 }
 
 proptest! {
@@ -265,14 +273,10 @@ proptest! {
         bench.router = Xcp::new(&config, ENVIRONMENT, Stream::from_seed(1));
         let mut waiting = std::collections::VecDeque::new();
         let mut now = 0;
-        for (number, (after, step)) in steps.into_iter().enumerate() {
+        for (after, packet) in steps {
             now += after;
             bench.tick(ms(now));
-            if let Some((bytes, header)) = step {
-                let feedback = header.map_or(RouterFeedback::None, |(window, rtt, change)| RouterFeedback::Xcp {
-                    window: Bytes::new(window), rtt: Duration::from_micros(rtt.into()), change,
-                });
-                let packet = TestParcel { feedback, ..TestParcel::new(number as u64, bytes) };
+            if let Some(packet) = packet {
                 match bench.router.enqueue(ms(now), packet) {
                     Verdict::Queued => waiting.push_back(packet),
                     verdict => prop_assert!(verdict == Verdict::Dropped(packet) && waiting.len() == 20),
