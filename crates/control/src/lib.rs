@@ -32,6 +32,7 @@ pub mod pcp;
 pub mod reno;
 pub mod scalable;
 pub mod vcp;
+pub mod xcp;
 
 pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
 pub use history::History;

@@ -140,6 +140,7 @@ controllers! {
     Cm: crate::cm::Cm, "cm", "The Congestion Manager's own: TCP's window, shaped by a rate (SIGCOMM 1999)";
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
     FairShare: crate::fair_share::FairShare, "fair-share", "The fair share that routers tell (PCP section 4.2)";
+    Xcp: crate::xcp::Xcp, "xcp", "XCP: changes its window by what routers tell (SIGCOMM 2002)";
 }
 
 impl Controller for AnyController {

@@ -107,6 +107,11 @@ impl RenoWindow {
         }
     }
 
+    /// Makes `window` the window, whatever TCP has to say of it.
+    pub(crate) fn set(&mut self, window: Bytes) {
+        self.window = window;
+    }
+
     pub(crate) fn grow(&mut self, ack: &Ack<'_>) {
         if !Self::counts(ack) {
             return;

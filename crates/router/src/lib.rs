@@ -27,6 +27,7 @@ pub mod pie;
 pub mod policer;
 pub mod red;
 pub mod vcp;
+pub mod xcp;
 
 pub use link::{Counts, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};

@@ -94,6 +94,7 @@ routers! {
     Codel(Box<crate::codel::Codel<P>>): codel, "codel", "Drops or marks while packets have waited too long for too long (RFC 8289)";
     FqCodel(Box<crate::fq_codel::FqCodel<P>>): fq_codel, "fq-codel", "Flows in turn, CoDel for each (RFC 8290)";
     Pie(Box<crate::pie::Pie<P>>): pie, "pie", "Drops or marks at random, so that packets wait as long as they should (RFC 8033)";
+    Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Tells flows by how much to change their windows (XCP, SIGCOMM 2002)";
 }
 
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {

@@ -1,0 +1,226 @@
+//! XCP's sender against XCP's router on one link: a closed loop in virtual time, an acknowledgement for every packet, and
+//! room for one bandwidth-delay product of the longest path.
+//!
+//! ```text
+//!  sender 1 ─┐                                  ┌─ answers at once, so that its round trip is 40 ms
+//!            ├─► router ──► 40 Mb/s, 10 ms ─────┤
+//!  sender 2 ─┘                                  └─ ... 120 ms
+//! ```
+
+use std::collections::BTreeMap;
+
+use rampmeter_control::xcp::{Config, Xcp};
+use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
+use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Router};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+const RATE: Rate = Rate::from_bps(40_000_000);
+const ONE_WAY: Duration = Duration::from_millis(10);
+const PACKET: Bytes = Bytes::new(1250); // 0.25 ms
+const BUFFER: u64 = 480; // 120 ms
+
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    flow: usize,
+    number: u64,
+    sent_at: Time,
+    feedback: RouterFeedback,
+}
+
+impl Parcel for Packet {
+    fn bytes(&self) -> Bytes {
+        PACKET
+    }
+    fn flow(&self) -> u64 {
+        self.flow as u64
+    }
+    fn is_control(&self) -> bool {
+        false
+    }
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+    fn set_ecn(&mut self, _ecn: Ecn) {}
+    fn feedback(&self) -> RouterFeedback {
+        self.feedback
+    }
+    fn set_feedback(&mut self, feedback: RouterFeedback) {
+        self.feedback = feedback;
+    }
+}
+
+/// A transfer without end.
+struct Flow {
+    begins: Time,
+    rtt: Duration,
+    smoothed_rtt: Duration,
+    sent: u64,
+    acked: u64,
+    sender: Xcp,
+}
+
+struct Network {
+    link: Link<Packet, AnyRouter<Packet>>,
+    flows: Vec<Flow>,
+    /// What comes back, by when it arrives and what came first.
+    returning: BTreeMap<(Time, u64), Packet>,
+    received: u64,
+    now: Time,
+}
+
+impl Network {
+    /// Flows by when they begin and their round trip, in milliseconds.
+    fn new(flows: &[(u64, u64)]) -> Self {
+        let router = AnyConfig::read("xcp", &format!("packets = {BUFFER}").parse().unwrap()).unwrap();
+        let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
+        let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
+        let flow = |&(begins, rtt): &(u64, u64)| {
+            let rtt = Duration::from_millis(rtt);
+            let mut sender = Xcp::new(&Config::default(), Stream::from_seed(1));
+            sender.on_path(ms(begins), &Path::new(PACKET, rtt, None));
+            Flow { begins: ms(begins), rtt, smoothed_rtt: rtt, sent: 0, acked: 0, sender }
+        };
+        Self {
+            link: Link::new(config, router, Stream::from_seed(1)),
+            flows: flows.iter().map(flow).collect(),
+            returning: BTreeMap::new(),
+            received: 0,
+            now: Time::ZERO,
+        }
+    }
+
+    fn run_until(&mut self, end: Time) {
+        loop {
+            let back = self.returning.first_key_value().map_or(Time::MAX, |((at, _), _)| *at);
+            let begins = self.flows.iter().filter(|flow| flow.sent == 0).map(|flow| flow.begins);
+            let next = begins.fold(back.min(self.link.next_event()), Time::min);
+            if next >= end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(next);
+            self.link.advance(self.now);
+            while let Some(packet) = self.link.arrive(self.now) {
+                self.received += 1;
+                let way_back = self.flows[packet.flow].rtt.saturating_sub(ONE_WAY);
+                self.returning.insert((self.now + way_back, self.received), packet);
+            }
+            while let Some(entry) = self.returning.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let packet = entry.remove();
+                self.acknowledge(packet);
+            }
+            for flow in 0..self.flows.len() {
+                self.fill(flow);
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, packet: Packet) {
+        let now = self.now;
+        let flow = &mut self.flows[packet.flow];
+        let rtt = now.since(packet.sent_at);
+        flow.acked += 1;
+        flow.smoothed_rtt = flow.smoothed_rtt.scale(7.0 / 8.0) + rtt / 8; // RFC 6298
+        let received_at = now - flow.rtt + ONE_WAY;
+        let sent_at = packet.sent_at;
+        let arrival = Arrival { number: packet.number, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct };
+        let ack = Ack {
+            acked: PACKET,
+            outstanding: PACKET * (flow.sent - flow.acked),
+            rtt: Some(rtt),
+            smoothed_rtt: flow.smoothed_rtt,
+            min_rtt: flow.rtt,
+            arrivals: &[arrival],
+            feedback: packet.feedback,
+            recovering: false,
+            app_limited: false,
+        };
+        flow.sender.on_ack(now, &ack);
+    }
+
+    fn fill(&mut self, index: usize) {
+        let now = self.now;
+        let flow = &mut self.flows[index];
+        while flow.begins <= now && PACKET * (flow.sent + 1 - flow.acked) <= flow.sender.window() {
+            let feedback = flow.sender.departure().feedback;
+            let packet = Packet { flow: index, number: flow.sent, sent_at: now, feedback };
+            let outstanding = PACKET * (flow.sent + 1 - flow.acked);
+            flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, outstanding });
+            flow.sent += 1;
+            assert!(self.link.offer(now, packet).is_none(), "nothing is lost");
+        }
+    }
+
+    /// What each flow gets of the link from now on until `end`, as a share.
+    fn shares_until(&mut self, end: Time) -> Vec<f64> {
+        let before: Vec<_> = self.flows.iter().map(|flow| flow.acked).collect();
+        let all = RATE.bytes_in(end.since(self.now)).as_f64();
+        self.run_until(end);
+        let got = self.flows.iter().zip(before).map(|(flow, before)| PACKET * (flow.acked - before));
+        got.map(|bytes| bytes.as_f64() / all).collect()
+    }
+
+    fn queue(&self) -> u64 {
+        self.link.router().backlog().packets
+    }
+}
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Duration::from_millis(n)
+}
+
+/// Jain's index of fairness: 1 if all have the same.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
+}
+
+// 60% of what is spare is left after each interval of 40 ms: 5% after six, 240 ms. An interval passes before the first
+// answer, and each is felt a round trip later, which at most doubles the time.
+#[test]
+fn a_lone_flow_fills_the_link_within_fifteen_round_trips_and_leaves_no_queue() {
+    let mut network = Network::new(&[(0, 40)]);
+    network.run_until(ms(600));
+    let shares = network.shares_until(ms(2600));
+    assert!(shares[0] > 0.95, "{shares:?}");
+    assert!(network.queue() < 16, "{}", network.queue()); // a tenth of its window
+}
+
+#[test]
+fn flows_of_40_and_120_ms_share_the_link_equally() {
+    let mut network = Network::new(&[(0, 40), (0, 120)]);
+    network.run_until(ms(8000));
+    let shares = network.shares_until(ms(16_000));
+    assert!(jain(&shares) > 0.99, "{shares:?}");
+    assert!(shares.iter().sum::<f64>() > 0.95, "{shares:?}");
+}
+
+// A tenth of the traffic is shared out anew in every interval, 80 ms in the mean of both flows: what a newcomer lacks of
+// its half shrinks by a tenth each time, to 35% after ten and 4% after thirty.
+#[test]
+fn a_newcomer_has_half_of_its_share_after_ten_intervals_and_nine_tenths_after_thirty() {
+    for (first, second) in [(40, 120), (120, 40)] {
+        let mut network = Network::new(&[(0, first), (6000, second)]);
+        network.run_until(ms(6000));
+        let half = 0.5;
+        network.run_until(ms(6000 + 800));
+        let shares = network.shares_until(ms(6000 + 1200));
+        assert!(shares[1] > half * 0.5, "{first} ms, then {second} ms: {shares:?}");
+        network.run_until(ms(6000 + 2400));
+        let shares = network.shares_until(ms(6000 + 3600));
+        assert!(shares[1] > half * 0.9, "{first} ms, then {second} ms: {shares:?}");
+        assert!(shares.iter().sum::<f64>() > 0.95, "{first} ms, then {second} ms: {shares:?}");
+    }
+}
+
+// Nine begin one after another, each before the others are equal. Thirty intervals later they are.
+#[test]
+fn nine_flows_of_different_round_trips_come_to_a_ninth_each() {
+    let flows: Vec<_> = (0..9).map(|n| (n * 300, 40 + 10 * n)).collect();
+    let mut network = Network::new(&flows);
+    network.run_until(ms(2400 + 30 * 80));
+    let shares = network.shares_until(ms(10_000));
+    assert!(jain(&shares) > 0.99, "{shares:?}");
+    assert!(shares.iter().sum::<f64>() > 0.95, "{shares:?}");
+}
