@@ -49,6 +49,7 @@ fn apply(pcp: &mut Pcp, now: Time, number: &mut u64, event: &Event) {
                 deviation: Rate::ZERO,
                 trust,
                 rivals: trust, // any number will do
+                competed: Rate::from_bps(rate),
                 lateness: Duration::from_nanos(rate),
                 min_rtt: Duration::ZERO,
             });

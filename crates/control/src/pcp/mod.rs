@@ -66,6 +66,7 @@ mod memory;
 mod pace;
 mod probe;
 mod queue;
+mod resume;
 mod rivals;
 mod search;
 mod tit_for_tat;
@@ -121,6 +122,8 @@ pub struct Pcp {
     config: Config,
     random: Stream,
     packet: Bytes,
+    /// Flows that share the rate.
+    flows: usize,
     rtt: Duration,
     min_rtt: Duration,
     /// The last round trip measured.
@@ -153,6 +156,7 @@ impl Algorithm for Pcp {
             config: config.clone(),
             random,
             packet: Bytes::ZERO,
+            flows: 1,
             rtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
             last_rtt: Duration::ZERO,
@@ -202,7 +206,7 @@ impl Pcp {
     fn least_probe(&self) -> Rate {
         let packet_a_round_trip = Rate::of(self.packet, self.rtt);
         packet_a_round_trip
-            .scale(self.config.least_probe)
+            .scale(self.config.least_probe * self.flows as f64)
             .min(self.base.unwrap_or(self.config.fastest).min(self.config.fastest))
             .max(self.least())
     }
@@ -240,7 +244,9 @@ impl Pcp {
     /// The rate to ask for now; none if there is nothing to be had.
     fn ask(&mut self, now: Time) -> Option<Rate> {
         let searched = self.search.test(&self.config, self.base, self.least_probe());
-        let (Some(base), Some(fill), Some(capacity)) = (self.base, self.config.fill, self.memory.capacity()) else {
+        // Before anything came back the search knows as much as anybody.
+        let base = self.base.filter(|_| self.met(Count::default()).all > 0);
+        let (Some(base), Some(fill), Some(capacity)) = (base, self.config.fill, self.memory.capacity()) else {
             return Some(searched);
         };
         let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
@@ -306,10 +312,11 @@ impl Pcp {
         let Some(base) = self.base else { return };
         let near = self.packet_time(base).scale(0.5).max(self.noise());
         if self.config.compete {
-            let crowd = base.max(self.memory.best().unwrap_or(base).scale(1.0 / rivals::CROWD));
-            let sight = Sight { least: view.least, near, odd: self.tolerated(crowd).scale(rivals::ODD) };
+            let odd = self.crowded(base).scale(rivals::ODD);
+            let sight = Sight { least: view.least, near, odd };
             self.rivals.observe(now, sight, base, self.rtt, self.packet);
-            self.memory.on_rivals(self.rivals.suspicion());
+            let had = self.rivals.window(self.packet).map(|window| Rate::of(window, self.rtt));
+            self.memory.on_rivals(self.rivals.suspicion(), had);
         }
         let test = self.rivals.wants_test();
         if let Some(until) = self.clearing.begins(&self.config, now, self.rtt, view.least, near, test) {
@@ -344,9 +351,9 @@ impl Pcp {
         Some(rate.clamp(self.least(), self.config.fastest))
     }
 
-    /// Begins to search for a base rate, with `first` to try.
-    fn restart(&mut self, now: Time, first: Rate) {
-        self.base = self.competing_rate();
+    /// Begins to search for more than `base`, if there is one, with `first` to try.
+    fn restart(&mut self, now: Time, base: Option<Rate>, first: Rate) {
+        self.base = self.competing_rate().or(base);
         self.search = Search::new(first);
         self.spacing.reset(now, self.config.slowest);
         self.unheard = 0;
@@ -370,7 +377,13 @@ impl Controller for Pcp {
         self.rivals = Rivals::new(suspicion, self.packet);
         self.damage = Damage::default();
         self.lateness = Lateness::new(self.memory.past_lateness(), self.config.most_late);
-        self.restart(now, first);
+        let base = self.resume(path, first);
+        let rest = self.memory.past().zip(base).map(|(past, base)| past.base_rate.saturating_sub(base));
+        self.restart(now, base, rest.unwrap_or(first));
+    }
+
+    fn on_flows(&mut self, flows: usize) {
+        self.flows = flows.max(1);
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
@@ -448,7 +461,7 @@ impl Controller for Pcp {
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if let Some(base) = self.base.filter(|_| idle > timeout) {
-            self.restart(now, base.scale(self.config.first_share));
+            self.restart(now, None, base.scale(self.config.first_share));
         }
     }
 
