@@ -53,7 +53,8 @@ fn apply(pcp: &mut Pcp, now: Time, number: &mut u64, event: &Event) {
                 lateness: Duration::from_nanos(rate),
                 min_rtt: Duration::ZERO,
             });
-            pcp.on_path(now, &Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history));
+            let rested = history.map(|past| past.lateness); // any number will do
+            pcp.on_path(now, &Path { rested, ..Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history) });
         }
         Event::Sent { bytes, skip } => {
             *number = number.wrapping_add(skip);

@@ -140,16 +140,7 @@ impl Memory {
                 let (base_rate, capacity) = (self.best, self.pairs.remembered_given(Rate::ZERO));
                 let (trust, rivals) = (1.0, self.rivals);
                 let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
-                *history = Some(History {
-                    base_rate,
-                    capacity,
-                    deviation,
-                    trust,
-                    rivals,
-                    competed,
-                    min_rtt,
-                    lateness,
-                });
+                *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
             }
             return;
         };

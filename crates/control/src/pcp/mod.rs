@@ -50,6 +50,7 @@
 //! - A cut by delay is a fraction of the queue's (`permanent`, in `compensation`).
 //! - The estimates of queue, gap and delay stand in `queue` and `compensation`.
 //! - Beside flows that don't give way it competes as TCP does (`compete`, in `rivals`).
+//! - A macroflow whose destination rested for a short while has that third without a probe (`resume`).
 //!
 //! *Known weaknesses.* It takes some seconds to tell TCP from its own kind; until then it starves. Some
 //! hundredths of a percent of packets are lost when newcomers meet (the paper: none).
@@ -312,8 +313,7 @@ impl Pcp {
         let Some(base) = self.base else { return };
         let near = self.packet_time(base).scale(0.5).max(self.noise());
         if self.config.compete {
-            let odd = self.crowded(base).scale(rivals::ODD);
-            let sight = Sight { least: view.least, near, odd };
+            let sight = Sight { least: view.least, near, odd: self.crowded(base).scale(rivals::ODD) };
             self.rivals.observe(now, sight, base, self.rtt, self.packet);
             let had = self.rivals.window(self.packet).map(|window| Rate::of(window, self.rtt));
             self.memory.on_rivals(self.rivals.suspicion(), had);
@@ -344,22 +344,6 @@ impl Pcp {
         self.compensation.made(now, 0.5);
         self.phase = Phase::Waiting(now + self.rtt);
     }
-
-    /// The base rate of a flow that competes.
-    fn competing_rate(&self) -> Option<Rate> {
-        let rate = self.rivals.rate(self.packet, self.rtt)?;
-        Some(rate.clamp(self.least(), self.config.fastest))
-    }
-
-    /// Begins to search for more than `base`, if there is one, with `first` to try.
-    fn restart(&mut self, now: Time, base: Option<Rate>, first: Rate) {
-        self.base = self.competing_rate().or(base);
-        self.search = Search::new(first);
-        self.spacing.reset(now, self.config.slowest);
-        self.unheard = 0;
-        self.phase = Phase::Waiting(now);
-        self.poll(now);
-    }
 }
 
 impl Controller for Pcp {
@@ -377,9 +361,8 @@ impl Controller for Pcp {
         self.rivals = Rivals::new(suspicion, self.packet);
         self.damage = Damage::default();
         self.lateness = Lateness::new(self.memory.past_lateness(), self.config.most_late);
-        let base = self.resume(path, first);
-        let rest = self.memory.past().zip(base).map(|(past, base)| past.base_rate.saturating_sub(base));
-        self.restart(now, base, rest.unwrap_or(first));
+        let (base, test) = self.resume(path, first);
+        self.restart(now, base, test);
     }
 
     fn on_flows(&mut self, flows: usize) {
