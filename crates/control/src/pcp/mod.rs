@@ -297,6 +297,9 @@ impl Pcp {
                 let left = left.map(|rate| rate.saturating_sub(self.base.unwrap_or(Rate::ZERO)));
                 self.search.rejected(&self.config, self.probe.test(), self.base, self.least_probe(), left);
                 self.memory.on_verdict(false, self.base);
+                if self.base.is_none() && self.probe.test() <= self.least_probe() {
+                    self.base = Some(self.least_probe()); // else it would never see who is in its way
+                }
             }
             Verdict::Unproved => {}
         }
