@@ -17,6 +17,9 @@ pub struct Path {
     pub rtt: Duration,
     /// What earlier macroflows to the same destination learnt.
     pub history: Option<History>,
+    /// How long nothing of this host was on the path, if this macroflow has all its flows to the destination; none if
+    /// that is not known.
+    pub rested: Option<Duration>,
     /// What routers wrote into the handshake; `None` unless [`Controller::asks_routers`].
     pub feedback: RouterFeedback,
 }
@@ -24,7 +27,7 @@ pub struct Path {
 impl Path {
     /// A path whose handshake took `rtt`, without router feedback.
     pub fn new(packet: Bytes, rtt: Duration, history: Option<History>) -> Self {
-        Self { packet, rtt, history, feedback: RouterFeedback::None }
+        Self { packet, rtt, history, rested: None, feedback: RouterFeedback::None }
     }
 }
 
@@ -131,6 +134,9 @@ pub struct Departure {
 pub trait Controller: Debug {
     /// The handshake is done: packets may leave from now on.
     fn on_path(&mut self, now: Time, path: &Path);
+
+    /// So many flows share the macroflow from now on.
+    fn on_flows(&mut self, _flows: usize) {}
 
     /// A packet left.
     fn on_sent(&mut self, now: Time, sent: &Sent);

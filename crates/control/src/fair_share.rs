@@ -250,7 +250,7 @@ mod tests {
     /// A sender whose handshake ended at time 0 with this feedback.
     fn sender(feedback: RouterFeedback) -> FairShare {
         let mut sender = FairShare::new(&Config::default(), Stream::from_seed(1));
-        sender.on_path(Time::ZERO, &Path { packet: PACKET, rtt: RTT, history: None, feedback });
+        sender.on_path(Time::ZERO, &Path { packet: PACKET, rtt: RTT, history: None, rested: None, feedback });
         sender
     }
 

@@ -16,6 +16,9 @@ pub struct History {
     pub trust: f64,
     /// How sure it is that others there don't give way to PCP, in \[0, 1\].
     pub rivals: f64,
+    /// Rate of the last transfer when it ended, if it competed with them then: no more than half of what the path carries,
+    /// because somebody else is there. Zero if it did not. Of use for seconds, so that no file keeps it.
+    pub competed: Rate,
     /// How late packets come although no queue holds them up, most of them: hosts' doing.
     pub lateness: Duration,
     /// Least round-trip time of a full packet.
@@ -31,6 +34,7 @@ impl History {
             deviation: Rate::ZERO,
             trust: 1.0,
             rivals: 0.0,
+            competed: Rate::ZERO,
             lateness: Duration::ZERO,
             min_rtt,
         }

@@ -148,6 +148,10 @@ impl Controller for AnyController {
         each!(self, c => c.on_path(now, path));
     }
 
+    fn on_flows(&mut self, flows: usize) {
+        each!(self, c => c.on_flows(flows));
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         each!(self, c => c.on_sent(now, sent));
     }

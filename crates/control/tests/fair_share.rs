@@ -127,7 +127,8 @@ impl Network {
         let rtt = now.since(packet.sent_at);
         let Some(number) = packet.number else {
             flow.is_open = true;
-            flow.sender.on_path(now, &Path { packet: PACKET, rtt, history: None, feedback: packet.feedback });
+            flow.sender
+                .on_path(now, &Path { packet: PACKET, rtt, history: None, rested: None, feedback: packet.feedback });
             return;
         };
         flow.acked += 1;

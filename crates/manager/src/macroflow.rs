@@ -160,6 +160,7 @@ impl<C: Controller> Macroflow<C> {
     /// The controller is a new one; it starts if the path is known.
     pub(crate) fn restart(&mut self, now: Time, history: Option<History>) {
         self.app_limited = false;
+        self.controller.on_flows(self.members.len());
         if self.started {
             self.controller.on_path(now, &Path::new(self.packet, self.smoothed_rtt(), history));
         }
@@ -416,6 +417,7 @@ impl<C: Controller> Macroflow<C> {
     /// A flow joins.
     pub(crate) fn join(&mut self, flow: u32) {
         self.members.push(flow);
+        self.controller.on_flows(self.members.len());
         self.ends_at = Time::MAX;
         self.scheduler.join(flow);
     }
@@ -430,6 +432,7 @@ impl<C: Controller> Macroflow<C> {
     /// A flow leaves, with bytes of its own still outstanding.
     pub(crate) fn close(&mut self, flow: u32, outstanding: Bytes) {
         self.members.retain(|&member| member != flow);
+        self.controller.on_flows(self.members.len());
         self.scheduler.leave(flow);
         self.granted = self.granted.filter(|granted| *granted != flow);
         self.urgent.retain(|&f| f != flow);

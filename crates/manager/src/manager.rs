@@ -115,6 +115,8 @@ pub(crate) struct Known {
     history: Option<History>,
     macroflow: Option<u32>,
     last_used: Time,
+    /// When the last flow of a macroflow that all flows share was closed.
+    left: Option<Time>,
     /// How long flows that are treated differently stay apart.
     pub(crate) apart: Duration,
 }
@@ -224,9 +226,11 @@ impl<C: Controller> Manager<C> {
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
         let Some((macroflow, _)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
-        let history = self.known.get(&destination).and_then(|known| known.history);
+        let known = self.known.get(&destination);
+        let history = known.and_then(|known| known.history);
+        let rested = known.and_then(|known| known.left).map(|left| now.since(left));
         if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.start(now, &Path { packet, rtt, history, feedback });
+            macroflow.start(now, &Path { packet, rtt, history, rested, feedback });
             self.wake(index);
         }
     }
@@ -367,6 +371,7 @@ impl<C: Controller> Manager<C> {
         if let Some(known) = self.known.get_mut(&macroflow.destination) {
             macroflow.controller.remember(now, &mut known.history);
             known.last_used = now;
+            known.left = (self.sharing.grouping == Grouping::PerDestination).then_some(now);
         }
         if self.sharing.grouping == Grouping::PerDestination && macroflow.started {
             macroflow.ends_at = now + macroflow.lifetime();

@@ -252,6 +252,25 @@ fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that
 }
 
 #[test]
+fn how_long_a_destination_rested_is_told_where_its_flows_share_a_macroflow() {
+    let rested = |grouping| {
+        let mut manager = Manager::new(by(grouping));
+        let begin = |manager: &mut Manager<Starter>, seconds| {
+            let now = Time::ZERO + Duration::from_secs(seconds);
+            let flow = manager.open(now, HERE, || Starter(None, 7));
+            manager.on_path(now, flow, PACKET, RTT, RouterFeedback::None);
+            let rested = manager.controller(flow).unwrap().0.clone().unwrap().rested;
+            manager.close(now, flow);
+            manager.on_deadline(now + Duration::from_secs(1));
+            rested
+        };
+        [begin(&mut manager, 1), begin(&mut manager, 9)]
+    };
+    assert_eq!(rested(Grouping::PerDestination), [None, Some(Duration::from_secs(8))]);
+    assert_eq!(rested(Grouping::PerFlow), [None, None]);
+}
+
+#[test]
 fn flows_with_weights_have_their_shares_whoever_schedules_by_weight() {
     weights_are_kept(Scheduling::RoundRobin);
     weights_are_kept(Scheduling::ServiceCurves);

@@ -209,6 +209,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
         deviation: rate(3)?,
         trust,
         rivals,
+        competed: Rate::ZERO,
         lateness: span(lateness),
         min_rtt: span(min_rtt),
     };
@@ -268,6 +269,7 @@ mod tests {
             deviation: Rate::from_bps(1_000),
             trust: 0.5,
             rivals: 0.25,
+            competed: Rate::ZERO,
             lateness: Duration::from_micros(50),
             min_rtt: Duration::from_millis(20),
         }

@@ -82,7 +82,7 @@ pub struct Config {
     pub tit_for_tat_divisor: f64,
     /// Least rate a probe asks for, as a share of the base rate (section 3.3).
     pub least_step: f64,
-    /// The same in packets a round trip, but no more than the base rate: a hundredth of very little gets nowhere. The
+    /// The same in packets a round trip for each flow of the macroflow, but no more than the base rate: a hundredth of very little gets nowhere. The
     /// paper has no such bound (0).
     pub least_probe: f64,
     /// Close each train with two packets sent together, whose spacing on arrival tells the path's capacity.
@@ -99,6 +99,9 @@ pub struct Config {
     pub guided: bool,
     /// Longest interval between probes, in round trips (section 3.3).
     pub longest_backoff: f64,
+    /// A macroflow with all flows of its host to a destination that rested for no longer than this goes on where the last
+    /// one was (`resume`); none is the paper.
+    pub resume: Option<Duration>,
     /// Share of the remembered rate to try first (section 3.4).
     pub first_share: f64,
     /// The rate that every transfer remembers, whatever went before: to see what wrong memories do (section 4.2.3).
@@ -161,6 +164,7 @@ impl Default for Config {
             standing: 2.0,
             guided: false,
             longest_backoff: 100.0,
+            resume: Some(Duration::from_secs(60)),
             first_share: 1.0 / 3.0,
             rigged: None,
             least_trust: 0.5,
@@ -192,6 +196,7 @@ impl Config {
             pair: false,
             shortest: Duration::from_nanos(1),
             fill: None,
+            resume: None,
             least_trust: 1.0 / 64.0,
             ..Self::default()
         }

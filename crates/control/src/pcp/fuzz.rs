@@ -49,10 +49,12 @@ fn apply(pcp: &mut Pcp, now: Time, number: &mut u64, event: &Event) {
                 deviation: Rate::ZERO,
                 trust,
                 rivals: trust, // any number will do
+                competed: Rate::from_bps(rate),
                 lateness: Duration::from_nanos(rate),
                 min_rtt: Duration::ZERO,
             });
-            pcp.on_path(now, &Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history));
+            let rested = history.map(|past| past.lateness); // any number will do
+            pcp.on_path(now, &Path { rested, ..Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history) });
         }
         Event::Sent { bytes, skip } => {
             *number = number.wrapping_add(skip);

@@ -12,7 +12,7 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::queue::Count;
-use super::{Compensation, Pcp, Verdict, growth};
+use super::{Compensation, Pcp, Verdict, growth, rivals};
 
 impl Pcp {
     /// What the train says, as far as the queue it met and the packets of others allow.
@@ -102,6 +102,11 @@ impl Pcp {
     /// What delays differ by without a queue.
     pub(super) fn noise(&self) -> Duration {
         self.view.noise.max(self.lateness.usual())
+    }
+
+    /// The queue that a flow of `rate` lets be in a crowd of such flows.
+    pub(super) fn crowded(&self, rate: Rate) -> Duration {
+        self.tolerated(rate.max(self.memory.best().unwrap_or(rate).scale(1.0 / rivals::CROWD)))
     }
 
     /// The queue that a flow of `rate` lets be.

@@ -7,6 +7,7 @@
 //! capacity             = running mean of the rates at which two packets sent together arrived, weighted by how little
 //!                        the first was held up
 //! rivals               = how sure the last transfer was of them
+//! competed             = what it had at its end, if it competed: half of the capacity at most
 //! lateness             = running mean of how late hosts were
 //! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change
 //! ```
@@ -51,6 +52,7 @@ pub(super) struct Memory {
     refused: bool,
     min_rtt: Option<Duration>,
     rivals: f64,
+    competed: Rate,
     lateness: Duration,
 }
 
@@ -66,14 +68,19 @@ impl Memory {
         }
     }
 
+    /// What earlier transfers leave.
+    pub(super) fn past(&self) -> Option<History> {
+        self.past
+    }
+
     /// How sure the last transfer was that others don't give way.
     pub(super) fn past_rivals(&self) -> f64 {
         self.past.map_or(0.0, |past| past.rivals)
     }
 
-    /// How sure this one is.
-    pub(super) fn on_rivals(&mut self, suspicion: f64) {
-        self.rivals = suspicion;
+    /// How sure this one is, and its rate, if it competes with them.
+    pub(super) fn on_rivals(&mut self, suspicion: f64, rate: Option<Rate>) {
+        (self.rivals, self.competed) = (suspicion, rate.unwrap_or(Rate::ZERO));
     }
 
     /// How late hosts were in earlier transfers.
@@ -120,6 +127,11 @@ impl Memory {
         Some(self.paired.max(self.best)).filter(|_| self.paired > Rate::ZERO)
     }
 
+    /// What there was beside rivals. At least one has as much.
+    fn competed(&self) -> Rate {
+        self.capacity().map_or(self.competed, |capacity| self.competed.min(capacity.scale(0.5)))
+    }
+
     /// Adds this transfer to what is known; to be called once, at its end.
     pub(super) fn remember(&self, config: &Config, history: &mut Option<History>) {
         let Some(min_rtt) = self.min_rtt else { return };
@@ -127,13 +139,12 @@ impl Memory {
             if self.best > Rate::ZERO {
                 let (base_rate, capacity) = (self.best, self.pairs.remembered_given(Rate::ZERO));
                 let (trust, rivals) = (1.0, self.rivals);
-                let lateness = self.lateness;
-                *history =
-                    Some(History { base_rate, capacity, deviation: Rate::ZERO, trust, rivals, min_rtt, lateness });
+                let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
+                *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
             }
             return;
         };
-        past.rivals = self.rivals;
+        (past.rivals, past.competed) = (self.rivals, self.competed());
         past.lateness = (past.lateness + self.lateness) / 2;
         past.min_rtt = min_rtt.min(past.min_rtt + min_rtt.saturating_sub(past.min_rtt) / ROUTE_CHANGES);
         if let (Some(accurate), Some(_)) = (self.predicted, self.past) {

@@ -50,6 +50,7 @@
 //! - A cut by delay is a fraction of the queue's (`permanent`, in `compensation`).
 //! - The estimates of queue, gap and delay stand in `queue` and `compensation`.
 //! - Beside flows that don't give way it competes as TCP does (`compete`, in `rivals`).
+//! - A macroflow whose destination rested for a short while has that third without a probe (`resume`).
 //!
 //! *Known weaknesses.* It takes some seconds to tell TCP from its own kind; until then it starves. Some
 //! hundredths of a percent of packets are lost when newcomers meet (the paper: none).
@@ -66,6 +67,7 @@ mod memory;
 mod pace;
 mod probe;
 mod queue;
+mod resume;
 mod rivals;
 mod search;
 mod tit_for_tat;
@@ -121,6 +123,8 @@ pub struct Pcp {
     config: Config,
     random: Stream,
     packet: Bytes,
+    /// Flows that share the rate.
+    flows: usize,
     rtt: Duration,
     min_rtt: Duration,
     /// The last round trip measured.
@@ -153,6 +157,7 @@ impl Algorithm for Pcp {
             config: config.clone(),
             random,
             packet: Bytes::ZERO,
+            flows: 1,
             rtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
             last_rtt: Duration::ZERO,
@@ -202,7 +207,7 @@ impl Pcp {
     fn least_probe(&self) -> Rate {
         let packet_a_round_trip = Rate::of(self.packet, self.rtt);
         packet_a_round_trip
-            .scale(self.config.least_probe)
+            .scale(self.config.least_probe * self.flows as f64)
             .min(self.base.unwrap_or(self.config.fastest).min(self.config.fastest))
             .max(self.least())
     }
@@ -240,7 +245,9 @@ impl Pcp {
     /// The rate to ask for now; none if there is nothing to be had.
     fn ask(&mut self, now: Time) -> Option<Rate> {
         let searched = self.search.test(&self.config, self.base, self.least_probe());
-        let (Some(base), Some(fill), Some(capacity)) = (self.base, self.config.fill, self.memory.capacity()) else {
+        // Before anything came back the search knows as much as anybody.
+        let base = self.base.filter(|_| self.met(Count::default()).all > 0);
+        let (Some(base), Some(fill), Some(capacity)) = (base, self.config.fill, self.memory.capacity()) else {
             return Some(searched);
         };
         let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
@@ -290,6 +297,9 @@ impl Pcp {
                 let left = left.map(|rate| rate.saturating_sub(self.base.unwrap_or(Rate::ZERO)));
                 self.search.rejected(&self.config, self.probe.test(), self.base, self.least_probe(), left);
                 self.memory.on_verdict(false, self.base);
+                if self.base.is_none() && self.probe.test() <= self.least_probe() {
+                    self.base = Some(self.least_probe()); // else it would never see who is in its way
+                }
             }
             Verdict::Unproved => {}
         }
@@ -306,10 +316,10 @@ impl Pcp {
         let Some(base) = self.base else { return };
         let near = self.packet_time(base).scale(0.5).max(self.noise());
         if self.config.compete {
-            let crowd = base.max(self.memory.best().unwrap_or(base).scale(1.0 / rivals::CROWD));
-            let sight = Sight { least: view.least, near, odd: self.tolerated(crowd).scale(rivals::ODD) };
+            let sight = Sight { least: view.least, near, odd: self.crowded(base).scale(rivals::ODD) };
             self.rivals.observe(now, sight, base, self.rtt, self.packet);
-            self.memory.on_rivals(self.rivals.suspicion());
+            let had = self.rivals.window(self.packet).map(|window| Rate::of(window, self.rtt));
+            self.memory.on_rivals(self.rivals.suspicion(), had);
         }
         let test = self.rivals.wants_test();
         if let Some(until) = self.clearing.begins(&self.config, now, self.rtt, view.least, near, test) {
@@ -337,22 +347,6 @@ impl Pcp {
         self.compensation.made(now, 0.5);
         self.phase = Phase::Waiting(now + self.rtt);
     }
-
-    /// The base rate of a flow that competes.
-    fn competing_rate(&self) -> Option<Rate> {
-        let rate = self.rivals.rate(self.packet, self.rtt)?;
-        Some(rate.clamp(self.least(), self.config.fastest))
-    }
-
-    /// Begins to search for a base rate, with `first` to try.
-    fn restart(&mut self, now: Time, first: Rate) {
-        self.base = self.competing_rate();
-        self.search = Search::new(first);
-        self.spacing.reset(now, self.config.slowest);
-        self.unheard = 0;
-        self.phase = Phase::Waiting(now);
-        self.poll(now);
-    }
 }
 
 impl Controller for Pcp {
@@ -370,7 +364,12 @@ impl Controller for Pcp {
         self.rivals = Rivals::new(suspicion, self.packet);
         self.damage = Damage::default();
         self.lateness = Lateness::new(self.memory.past_lateness(), self.config.most_late);
-        self.restart(now, first);
+        let (base, test) = self.resume(path, first);
+        self.restart(now, base, test);
+    }
+
+    fn on_flows(&mut self, flows: usize) {
+        self.flows = flows.max(1);
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
@@ -448,7 +447,7 @@ impl Controller for Pcp {
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if let Some(base) = self.base.filter(|_| idle > timeout) {
-            self.restart(now, base.scale(self.config.first_share));
+            self.restart(now, None, base.scale(self.config.first_share));
         }
     }
 

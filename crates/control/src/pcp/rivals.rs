@@ -67,6 +67,11 @@ const FIRST_WINDOW: f64 = 10.0;
 /// Packets are spaced to leave a window in less than a round trip, so that the window decides.
 const SPACING: f64 = 1.2;
 
+/// Whether an earlier transfer that left this much suspicion, in \[0, 1\], saw others not make way once at least.
+pub(super) fn were_suspected(past: f64) -> bool {
+    past * MOST > FROM_FAILURE - 0.5 // what was divided by it is not quite the same again
+}
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rivals {
     suspicion: f64,
@@ -112,6 +117,19 @@ impl Rivals {
         let suspicion = if suspicion.is_nan() { 0.0 } else { suspicion.clamp(0.0, 1.0) * MOST };
         let window = (suspicion >= COMPETE).then(|| Window::new(Bytes::ZERO, packet));
         Self { suspicion, tested: suspicion, window, ..Self::default() }
+    }
+
+    /// There are rivals, by what earlier transfers and the handshake say.
+    pub(super) fn meet(&mut self, packet: Bytes) {
+        *self = Self::new(COMPETE / MOST, packet);
+    }
+
+    /// Who competes goes on with `had` in flight, as the last transfer did. It found that by its losses, or is to find the
+    /// rest by them: no slow start.
+    pub(super) fn resume(&mut self, had: Bytes, packet: Bytes) {
+        if let Some(window) = self.window.as_mut().filter(|_| had > packet * FIRST_WINDOW as u64) {
+            *window = Window { slow_start: false, ..Window::new(had, packet) };
+        }
     }
 
     /// What to remember, in \[0, 1\].
