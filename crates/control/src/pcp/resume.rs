@@ -126,9 +126,12 @@ mod tests {
 
     #[test]
     fn who_saw_others_not_make_way_and_waits_in_the_handshake_competes_at_once() {
-        let window = |rivals, millis| begun(&Config::default(), History { rivals, ..past() }, SOON, millis).window();
-        assert_eq!(window(7.0 / 30.0, 120), PACKET * 10);
-        assert_eq!(window(7.0 / 30.0, 101), Bytes::MAX, "a queue that PCP lets be");
+        // A tenth of the link lets 1 + 10 ln 10 = 24 packets be: 6 ms.
+        let base_rate = CAPACITY.scale(0.1);
+        let window =
+            |rivals, millis| begun(&Config::default(), History { base_rate, rivals, ..past() }, SOON, millis).window();
+        assert_eq!(window(7.0 / 30.0, 107), PACKET * 10);
+        assert_eq!(window(7.0 / 30.0, 105), Bytes::MAX, "a queue that PCP lets be");
         assert_eq!(window(6.0 / 30.0, 120), Bytes::MAX, "no clearing has failed");
     }
 
