@@ -125,6 +125,8 @@ pub struct Pcp {
     packet: Bytes,
     /// Flows that share the rate.
     flows: usize,
+    /// It goes on where another macroflow was not long ago.
+    resumes: bool,
     rtt: Duration,
     min_rtt: Duration,
     /// The last round trip measured.
@@ -158,6 +160,7 @@ impl Algorithm for Pcp {
             random,
             packet: Bytes::ZERO,
             flows: 1,
+            resumes: false,
             rtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
             last_rtt: Duration::ZERO,
@@ -297,7 +300,7 @@ impl Pcp {
                 let left = left.map(|rate| rate.saturating_sub(self.base.unwrap_or(Rate::ZERO)));
                 self.search.rejected(&self.config, self.probe.test(), self.base, self.least_probe(), left);
                 self.memory.on_verdict(false, self.base);
-                if self.base.is_none() && self.probe.test() <= self.least_probe() {
+                if self.resumes && self.base.is_none() && self.probe.test() <= self.least_probe() {
                     self.base = Some(self.least_probe()); // else it would never see who is in its way
                 }
             }

@@ -10,7 +10,7 @@
 //! competed               -                              competes, with the rate that the last one had
 //! suspected rivals       waited longer than PCP lets be competes from its first packet, in slow start
 //! -                      did not wait                   has the third at once, and asks for all the rest
-//! -                      waited                         asks for a third, as ever
+//! -                      waited                         asks for a third, as ever; refused even the least, it has that
 //! ```
 //!
 //! The third is what newcomers that probe at once are all granted too, a round trip later. Taken at once it is data for
@@ -27,8 +27,8 @@ impl Pcp {
     /// The base rate to begin with, if the path's history is fresh and nobody else seems to be there, and what to ask for;
     /// `first`, where nothing is known that would help. Begins to compete where others are there that don't make way.
     pub(super) fn resume(&mut self, path: &Path, first: Rate) -> (Option<Rate>, Rate) {
-        let is_fresh = path.rested.zip(self.config.resume).is_some_and(|(rested, longest)| rested <= longest);
-        let Some(past) = self.memory.past().filter(|_| is_fresh) else { return (None, first) };
+        self.resumes = path.rested.zip(self.config.resume).is_some_and(|(rested, longest)| rested <= longest);
+        let Some(past) = self.memory.past().filter(|_| self.resumes) else { return (None, first) };
         let waited = path.rtt.saturating_sub(past.min_rtt);
         if self.rivals.is_competing() {
             self.rivals.resume(past.competed.bytes_in(path.rtt), self.packet);
@@ -126,9 +126,12 @@ mod tests {
 
     #[test]
     fn who_saw_others_not_make_way_and_waits_in_the_handshake_competes_at_once() {
-        let window = |rivals, millis| begun(&Config::default(), History { rivals, ..past() }, SOON, millis).window();
-        assert_eq!(window(7.0 / 30.0, 120), PACKET * 10);
-        assert_eq!(window(7.0 / 30.0, 101), Bytes::MAX, "a queue that PCP lets be");
+        // A tenth of the link lets 1 + 10 ln 10 = 24 packets be: 6 ms.
+        let base_rate = CAPACITY.scale(0.1);
+        let window =
+            |rivals, millis| begun(&Config::default(), History { base_rate, rivals, ..past() }, SOON, millis).window();
+        assert_eq!(window(7.0 / 30.0, 107), PACKET * 10);
+        assert_eq!(window(7.0 / 30.0, 105), Bytes::MAX, "a queue that PCP lets be");
         assert_eq!(window(6.0 / 30.0, 120), Bytes::MAX, "no clearing has failed");
     }
 
