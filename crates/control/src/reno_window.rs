@@ -108,7 +108,7 @@ impl RenoWindow {
     }
 
     /// Makes `window` the window, whatever TCP has to say of it.
-    pub(crate) fn set(&mut self, window: Bytes) {
+    pub(crate) fn replace(&mut self, window: Bytes) {
         self.window = window;
     }
 

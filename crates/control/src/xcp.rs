@@ -26,6 +26,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::episode::Episode;
 use crate::reno_window::{self, RenoWindow};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
 
@@ -70,8 +71,7 @@ pub struct Xcp {
     smoothed_rtt: Duration,
     /// The application is what bounds the flow.
     app_limited: bool,
-    /// Highest number sent when the last loss was answered.
-    recover: Option<u64>,
+    episode: Episode,
 }
 
 impl Xcp {
@@ -82,7 +82,7 @@ impl Xcp {
         let bytes = Bytes::new((thousandths / 1000).unsigned_abs());
         let window = self.window.window();
         let changed = if thousandths > 0 { window + bytes } else { window.saturating_sub(bytes) };
-        self.window.set(changed.max(self.packet));
+        self.window.replace(changed.max(self.packet));
     }
 }
 
@@ -99,7 +99,7 @@ impl Algorithm for Xcp {
             rest: 0,
             smoothed_rtt: Duration::ZERO,
             app_limited: false,
-            recover: None,
+            episode: Episode::default(),
         }
     }
 }
@@ -128,14 +128,14 @@ impl Controller for Xcp {
     }
 
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
+        if !self.episode.begins(loss) {
+            return;
+        }
         if loss.kind == LossKind::Persistent {
             self.window.collapse(loss.flight, loss.repeated);
-        } else if loss.recovering || self.recover.is_some_and(|recover| loss.number <= recover) {
-            return;
         } else {
             self.window.halve(loss.flight);
         }
-        self.recover = Some(loss.last_sent);
     }
 
     fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {
