@@ -26,6 +26,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::episode::Episode;
 use crate::reno_window::{self, RenoWindow};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
 
@@ -70,8 +71,7 @@ pub struct Xcp {
     smoothed_rtt: Duration,
     /// The application is what bounds the flow.
     app_limited: bool,
-    /// Highest number sent when the last loss was answered.
-    recover: Option<u64>,
+    episode: Episode,
 }
 
 impl Xcp {
@@ -99,7 +99,7 @@ impl Algorithm for Xcp {
             rest: 0,
             smoothed_rtt: Duration::ZERO,
             app_limited: false,
-            recover: None,
+            episode: Episode::default(),
         }
     }
 }
@@ -128,14 +128,13 @@ impl Controller for Xcp {
     }
 
     fn on_loss(&mut self, _now: Time, loss: &Loss) {
-        if loss.kind == LossKind::Persistent {
-            self.window.collapse(loss.flight, loss.repeated);
-        } else if loss.recovering || self.recover.is_some_and(|recover| loss.number <= recover) {
+        if !self.episode.begins(loss) {
             return;
-        } else {
-            self.window.halve(loss.flight);
         }
-        self.recover = Some(loss.last_sent);
+        match loss.kind {
+            LossKind::Persistent => self.window.collapse(loss.flight, loss.repeated),
+            LossKind::Transient | LossKind::Ecn => self.window.halve(loss.flight),
+        }
     }
 
     fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {
