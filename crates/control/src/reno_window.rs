@@ -156,12 +156,12 @@ impl RenoWindow {
 
     /// Adds `packets`, which may be a small part of one or negative; one packet remains at least.
     pub(crate) fn step(&mut self, packets: f64) {
-        self.set(self.packets() + packets, 1.0);
+        self.put(self.packets() + packets, 1.0);
     }
 
     /// Makes `packets` the window and the threshold, or two if that is less: RFC 5681 eq. (4)'s bound.
     pub(crate) fn lower_to(&mut self, packets: f64) {
-        self.set(packets, 2.0);
+        self.put(packets, 2.0);
         self.threshold = self.window;
     }
 
@@ -171,7 +171,8 @@ impl RenoWindow {
         self.collapse(self.window, true);
     }
 
-    fn set(&mut self, packets: f64, least: f64) {
+    /// Makes `packets` the window, or `least` if that is less.
+    fn put(&mut self, packets: f64, least: f64) {
         let bytes = packets.max(least) * self.packet.as_f64();
         self.window = Bytes::new(bytes as u64);
         self.fraction = bytes - self.window.as_f64();

@@ -131,10 +131,9 @@ impl Controller for Xcp {
         if !self.episode.begins(loss) {
             return;
         }
-        if loss.kind == LossKind::Persistent {
-            self.window.collapse(loss.flight, loss.repeated);
-        } else {
-            self.window.halve(loss.flight);
+        match loss.kind {
+            LossKind::Persistent => self.window.collapse(loss.flight, loss.repeated),
+            LossKind::Transient | LossKind::Ecn => self.window.halve(loss.flight),
         }
     }
 

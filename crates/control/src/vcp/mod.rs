@@ -36,6 +36,7 @@ use rampmeter_wire::RouterFeedback;
 pub use self::config::{Config, Fairness, RoundTrip};
 use self::path::PathCheck;
 pub use self::path::Trouble;
+use crate::episode::Episode;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
 
 /// VCP's end host.
@@ -55,8 +56,7 @@ pub struct Vcp {
     frozen_until: Time,
     /// From there until then it follows S.2 (S.3).
     additive_until: Time,
-    /// Highest number sent when the last loss was answered.
-    recover: Option<u64>,
+    episode: Episode,
     path: PathCheck,
 }
 
@@ -144,12 +144,11 @@ impl Vcp {
 
     /// TCP's answer to a loss or, where there is no VCP router, a mark; `least` packets are left.
     fn halve(&mut self, loss: &Loss, least: f64) {
-        if loss.recovering || self.recover.is_some_and(|recover| loss.number <= recover) {
+        if !self.episode.begins(loss) {
             return;
         }
         self.window = self.half_of(loss.flight, least);
         self.threshold = self.window;
-        self.recover = Some(loss.last_sent);
         self.path.on_congestion();
     }
 
@@ -159,7 +158,7 @@ impl Vcp {
             self.path.on_congestion();
         }
         self.window = 1.0;
-        self.recover = Some(loss.last_sent);
+        self.episode.begins(loss);
     }
 
     /// RFC 5681 eq. (4), in packets. No more than the window is in flight, and a loss never adds to it.
@@ -185,7 +184,7 @@ impl Algorithm for Vcp {
             rtt: Duration::ZERO,
             frozen_until: Time::ZERO,
             additive_until: Time::ZERO,
-            recover: None,
+            episode: Episode::default(),
             path: PathCheck::new(config),
         }
     }
