@@ -169,7 +169,7 @@ int cm_hint(const struct sockaddr *peer, socklen_t length, const unsigned short 
 int cm_connect(const char *path);
 
 /* Closes all flows and the connection. No callback is called any more; one that runs in another thread has returned, as
- * after cm_close. Other threads' cm_dispatch returns CM_EGONE. */
+ * after cm_close. A cm_dispatch that waits in one returns CM_EGONE. */
 int cm_disconnect(void);
 
 /* Waits for events for up to `milliseconds` (-1: as long as it takes; 0: not at all), then calls callbacks for all that

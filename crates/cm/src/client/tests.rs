@@ -81,6 +81,8 @@ fn connected(flows: usize) -> (Client, Vec<Id>, Daemon) {
     (client, ids, daemon)
 }
 
+type Call = fn(&Client, Id) -> Result<(), Error>;
+
 fn fill(client: &Client, flow: Id) {
     (0..SLOTS).for_each(|_| client.notify(flow, 0).unwrap());
 }
@@ -111,7 +113,9 @@ fn a_datagram_goes_where_it_was_sent_whoever_else_waits_for_room() {
             sleep(Span::from_micros(50)); // the ring is full as a rule
         }
     }
-    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    for sender in senders {
+        sender.join().unwrap();
+    }
 }
 
 #[test]
@@ -119,7 +123,7 @@ fn what_finds_no_room_leaves_nothing_behind() {
     let (client, flows, mut daemon) = connected(2);
     let (flow, other) = (flows[0], flows[1]);
     fill(&client, flow);
-    let calls: [fn(&Client, Id) -> Result<(), Error>; 6] = [
+    let calls: [Call; 6] = [
         Client::request,
         Client::close,
         |client, flow| client.query(flow).map(drop),
@@ -134,7 +138,9 @@ fn what_finds_no_room_leaves_nothing_behind() {
             spawn(move || call(&client, other))
         })
         .collect();
-    calls.into_iter().for_each(|call| assert_eq!(call.join().unwrap(), Err(Error::Full)));
+    for call in calls {
+        assert_eq!(call.join().unwrap(), Err(Error::Full));
+    }
     {
         let state = client.lock().unwrap();
         assert!(state.questions.is_empty());
