@@ -91,6 +91,13 @@ routers! {
     Policer(Box<crate::policer::Policer<P>>): policer, "policer", "Drop-tail, but packets from a size on pass at a rate and no faster";
 }
 
+impl AnyConfig {
+    /// Whether it is a plain queue that never drops anything.
+    pub fn is_endless(&self) -> bool {
+        matches!(self, Self::DropTail(config) if *config == crate::drop_tail::Config::default())
+    }
+}
+
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
         each!(self, r => r.enqueue(now, packet))
