@@ -157,6 +157,20 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
+    /// When a packet of `bytes`, offered now, would reach the far end of a link that never drops, marks or changes, and is
+    /// not measured; `None` while packets are on their way that were offered.
+    #[inline]
+    pub fn arrival(&self, now: Time, bytes: Bytes) -> Option<Time> {
+        let is_idle = !self.waiting && self.in_flight.is_empty();
+        is_idle.then(|| self.free_at.max(now) + self.transmitter.time_to_send(bytes) + self.delay)
+    }
+
+    /// The packet of [`Link::arrival`] takes this way, to arrive `at` that time; the caller takes it there by itself.
+    #[inline]
+    pub fn carry(&mut self, at: Time) {
+        self.free_at = Time::from_nanos(at.as_nanos() - self.delay.as_nanos());
+    }
+
     /// When the link next needs attention; [`Time::MAX`] for never.
     pub fn next_event(&self) -> Time {
         let arrival = self.in_flight.front().map_or(Time::MAX, |(at, _)| *at);

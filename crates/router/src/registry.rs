@@ -97,6 +97,13 @@ routers! {
     Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Tells flows by how much to change their windows (XCP, SIGCOMM 2002)";
 }
 
+impl AnyConfig {
+    /// Whether it is a plain queue that never drops anything.
+    pub fn is_endless(&self) -> bool {
+        matches!(self, Self::DropTail(config) if *config == crate::drop_tail::Config::default())
+    }
+}
+
 impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
         each!(self, r => r.enqueue(now, packet))

@@ -27,6 +27,8 @@ pub(crate) struct Host {
     pub(crate) taking_from: Time,
     /// It had something to say while it stalled.
     pub(crate) held_back: bool,
+    /// The time that it has come to, perhaps ahead of the others'.
+    pub(crate) lived_to: Time,
 }
 
 impl Host {
@@ -41,6 +43,7 @@ impl Host {
             untaken: VecDeque::new(),
             taking_from: Time::ZERO,
             held_back: false,
+            lived_to: Time::ZERO,
         }
     }
 
@@ -54,7 +57,12 @@ impl Host {
         self.datagram_flow != u32::MAX
     }
 
-    /// When it next has something to do.
+    /// When it next has something to do: what should have been done before is done now.
+    pub(crate) fn due(&self) -> Time {
+        self.deadline().max(self.lived_to)
+    }
+
+    /// When it should next do something.
     pub(crate) fn deadline(&self) -> Time {
         self.endpoint.deadline().min(self.sources.deadline())
     }

@@ -3,6 +3,9 @@
 //! All paths lie one after the other in one table, each ending in the host it leads to: a packet's next hop is the next
 //! entry. A path and its way back are neighbours (`2n` and `2n + 1`), so that either gives the other. To an endpoint an
 //! address *is* the path that leads there.
+//!
+//! A path's last link is *plain* if it does nothing to packets that can't be told when they enter it: when each will reach
+//! the host is certain then.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -20,6 +23,8 @@ pub(crate) type HopId = NonZeroU64;
 pub(crate) enum Hop {
     /// Over this link.
     Link(u32),
+    /// Over this plain link into this host: the path's end follows.
+    Plain(u32, u32),
     /// Into this host: the path's end.
     Host(u32),
 }
@@ -32,12 +37,14 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The path from host `from` to host `to`. If it is new, `links` gives the links there and the links back.
+    /// The path from host `from` to host `to`. If it is new, `links` gives the links there and the links back; `is_plain`
+    /// says whether a last link is plain.
     pub(crate) fn between(
         &mut self,
         from: u32,
         to: u32,
         links: impl FnOnce() -> Result<[Vec<LinkId>; 2], NoPath>,
+        is_plain: impl Fn(LinkId) -> bool,
     ) -> Result<PathId, NoPath> {
         if let Some(path) = self.known.get(&(from, to)) {
             return Ok(*path);
@@ -46,7 +53,11 @@ impl Paths {
         for (links, end) in links()?.into_iter().zip([to, from]) {
             let before = self.hops.len() as u64;
             self.starts.push(HopId::MIN.saturating_add(before));
+            let last = links.last().copied();
             self.hops.extend(links.into_iter().map(|link| Hop::Link(link.0 as u32)));
+            if let (Some(link), Some(hop)) = (last.filter(|link| is_plain(*link)), self.hops.last_mut()) {
+                *hop = Hop::Plain(link.0 as u32, end);
+            }
             self.hops.push(Hop::Host(end));
         }
         self.known.insert((from, to), path);
@@ -80,10 +91,11 @@ mod tests {
     fn a_path_is_walked_by_counting_and_turned_by_a_bit() {
         let mut paths = Paths::default();
         let links = || Ok([vec![LinkId(4), LinkId(5)], vec![LinkId(7)]]);
-        let there = paths.between(0, 1, links).unwrap();
-        assert_eq!(paths.between(0, 1, || panic!("known")).unwrap(), there);
+        let is_plain = |link: LinkId| link.0 == 5;
+        let there = paths.between(0, 1, links, is_plain).unwrap();
+        assert_eq!(paths.between(0, 1, || panic!("known"), is_plain).unwrap(), there);
         let walk = |path| -> Vec<Hop> { (0..2).map(|n| paths.hop(paths.start(path).saturating_add(n))).collect() };
-        assert_eq!(walk(there), [Hop::Link(4), Hop::Link(5)]);
+        assert_eq!(walk(there), [Hop::Link(4), Hop::Plain(5, 1)]);
         assert_eq!(walk(reverse(there)), [Hop::Link(7), Hop::Host(0)]);
         assert!(is_forward(there) && !is_forward(reverse(there)));
     }

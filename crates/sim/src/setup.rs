@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{NodeId, Plan, Scheme, Stalling, World, WorldError};
+use rampmeter_router::Loss;
+use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Scheme, Stalling, World, WorldError};
 use rampmeter_units::Streams;
 
 use crate::agenda::Agenda;
@@ -23,11 +24,13 @@ impl<'a> Simulation<'a> {
         let mut hosts = Hosts { plan, list: Vec::new(), known: BTreeMap::new(), schemes };
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
+        let single = of_one_scheme(plan);
+        let is_plain = |link: LinkId| is_plain(plan, &plan.links[link.0]) && single[plan.links[link.0].to.0];
         for flow in &plan.flows {
             let sender = hosts.of(flow.from, flow.scheme);
             let receiver = hosts.of(flow.to, flow.scheme);
-            let path = paths
-                .between(sender, receiver, || Ok([plan.path(flow.from, flow.to)?, plan.path(flow.to, flow.from)?]))?;
+            let links = || Ok([plan.path(flow.from, flow.to)?, plan.path(flow.to, flow.from)?]);
+            let path = paths.between(sender, receiver, links, is_plain)?;
             flows.push(Flow::new(sender, receiver, path, flow.bytes));
         }
         let links = plan.make_links();
@@ -57,6 +60,30 @@ impl<'a> Simulation<'a> {
             data_packets: 0,
         })
     }
+}
+
+/// Whether it is certain when a packet that enters `link` will leave it, and there is a host behind it that does nothing but
+/// react to packets and to its own clock.
+fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
+    link.router.is_endless()
+        && link.config.loss == Loss::default()
+        && link.changes.is_empty()
+        && !link.measured
+        && plan.nodes[link.to.0].is_host
+        && plan.nodes[link.to.0].stalls.is_none()
+}
+
+/// The nodes of `plan` that send and receive by one scheme at most: on others two hosts share the links, and neither may live
+/// ahead of the other.
+fn of_one_scheme(plan: &Plan) -> Vec<bool> {
+    let mut first = vec![None; plan.nodes.len()];
+    let mut single = vec![true; plan.nodes.len()];
+    for flow in &plan.flows {
+        for node in [flow.from.0, flow.to.0] {
+            single[node] &= *first[node].get_or_insert(flow.scheme) == flow.scheme;
+        }
+    }
+    single
 }
 
 /// The hosts that send or receive, one for every node and scheme that meet.

@@ -3,6 +3,12 @@
 //! A link that wakes up hands each packet that has arrived to the next hop: another link, or the host at the path's end.
 //! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once; one that stalls
 //! does so at the end of that.
+//!
+//! *Looking ahead*: where the last link before a host is plain, it is certain when a packet that enters it will reach the
+//! host, and all that leads into a host is such a link. So the host may live ahead of the others: the packet is delivered
+//! when it enters that link, after what the host's own timers have to say until then, all of it at its own time. That saves
+//! a third of the events. What others can see of the host leaves over its own links, later than that. Whoever looks at hosts
+//! by the timetable must find them at that time: no packet is delivered ahead of the timetable's next entry.
 
 use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Outcome, Plan};
@@ -84,6 +90,10 @@ impl Simulation<'_> {
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
         let waking = &mut self.hosts[host as usize];
+        if now < waking.lived_to {
+            return waking.due(); // it has been there
+        }
+        waking.lived_to = now;
         if let Some(end) = waking.stalled_until(now) {
             return end;
         }
@@ -177,6 +187,7 @@ impl Simulation<'_> {
     fn hand_on(&mut self, now: Time, packet: Travelling) {
         match self.paths.hop(packet.hop()) {
             Hop::Link(link) => self.offer(now, link, packet),
+            Hop::Plain(link, host) => self.carry(now, link, host, packet),
             Hop::Host(host) => self.deliver(now, host, packet),
         }
     }
@@ -187,6 +198,23 @@ impl Simulation<'_> {
             self.pool.take_back(dropped);
         }
         self.agenda.wake(link, offered.next_event());
+    }
+
+    /// Over a plain link into a host, ahead of time if nobody can tell.
+    fn carry(&mut self, now: Time, link: u32, host: u32, mut packet: Travelling) {
+        // Once measuring is over the run ends with the last transfer, and what is on its way then does not arrive.
+        let last = if self.meters.over { Time::ZERO } else { self.timetable.next() };
+        let carrying = &mut self.links[link as usize];
+        let Some(at) = carrying.arrival(now, packet.bytes()).filter(|at| *at < last) else {
+            return self.offer(now, link, packet);
+        };
+        carrying.carry(at);
+        while self.hosts[host as usize].due() < at {
+            let due = self.hosts[host as usize].due();
+            self.wake_host(due, host);
+        }
+        packet.advance();
+        self.take(at, host, packet);
     }
 
     fn deliver(&mut self, now: Time, host: u32, packet: Travelling) {
@@ -250,6 +278,7 @@ impl Simulation<'_> {
     fn attend(&mut self, now: Time, host: u32, answering: Option<u32>) {
         self.drain_events(now, host, answering.unwrap_or(u32::MAX));
         let this = &mut self.hosts[host as usize];
+        this.lived_to = now;
         if let Some(end) = this.stalled_until(now) {
             this.held_back = true;
             return self.agenda.wake(self.links.len() as Actor + host, end);

@@ -6,6 +6,7 @@ use std::thread;
 
 use common::{Dumbbell, run};
 use rampmeter_control::Registry;
+use rampmeter_router::AnyConfig;
 use rampmeter_scenario::{Plan, SchemePlan, Sender, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
 use rampmeter_units::Duration;
@@ -119,4 +120,22 @@ fn hosts_that_stall_lose_nothing_and_take_longer() {
     let seconds = |responses: &[Duration]| responses.iter().map(|response| response.as_secs_f64()).sum::<f64>();
     assert!(seconds(&stalled) > seconds(&awake) + 0.5);
     assert_eq!(stalled, responses(&plan));
+}
+
+/// An access link with room for a billion packets does what an endless one does, but nobody can know that beforehand.
+#[test]
+fn hosts_that_live_ahead_do_what_they_would_do_in_time() {
+    let other = "[scheme.other]\ncontroller = \"cm\"\nmacroflow = \"destination\"\n[[traffic]]\nname = \"others\"\n\
+                 scheme = \"other\"\nfrom = \"source\"\nto = \"sink\"\npairs = \"any\"\narrivals = { count = 6, spread = \"2 s\" }";
+    let more = format!("{}\n{other}", busy().more);
+    for more in [busy().more.to_owned(), more] {
+        let more: &'static str = Box::leak(more.into_boxed_str());
+        let ahead = Dumbbell { more, ..busy() }.plan();
+        let mut in_time = ahead.clone();
+        let roomy = AnyConfig::read("drop-tail", &"packets = 1_000_000_000".parse().unwrap()).unwrap();
+        for link in in_time.links.iter_mut().filter(|link| !link.measured) {
+            link.router = roomy.clone();
+        }
+        assert_eq!(run(&ahead), run(&in_time));
+    }
 }
