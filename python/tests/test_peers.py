@@ -65,7 +65,8 @@ def test_ns3_still_says_what_is_on_record() -> None:
 
 @cache
 def rivals() -> list[dict[str, Any]]:
-    return rampmeter.run(ROOT / "studies/bench/rivals.toml").links.to_pylist()
+    rows: list[dict[str, Any]] = rampmeter.run(ROOT / "studies/bench/rivals.toml").links.to_pylist()
+    return rows
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
