@@ -143,7 +143,8 @@ int cm_guarantee(cm_id id, double rate, double delay);
 int cm_send(cm_id id, const void *data, int length);
 
 /* The flow ends. None of its callbacks is called any more; one that runs in another thread has returned. So whatever
- * `user` points to can be freed, but don't hold a lock here that a callback wants. After CM_EFULL the flow is open. */
+ * `user` points to can be freed, whatever this returns, but don't hold a lock here that a callback wants. After CM_EFULL
+ * the flow is open. Ids of a connection that another thread ends meanwhile (cm_connect, cm_disconnect) are that thread's. */
 int cm_close(cm_id id);
 
 /* ---- receivers --------------------------------------------------------------------------------------------------- */
@@ -169,7 +170,7 @@ int cm_hint(const struct sockaddr *peer, socklen_t length, const unsigned short 
 int cm_connect(const char *path);
 
 /* Closes all flows and the connection. No callback is called any more; one that runs in another thread has returned, as
- * after cm_close. A cm_dispatch that waits in one returns CM_EGONE. */
+ * after cm_close. A cm_dispatch that waits in one returns CM_EGONE. A callback that calls cm_open meanwhile connects anew. */
 int cm_disconnect(void);
 
 /* Waits for events for up to `milliseconds` (-1: as long as it takes; 0: not at all), then calls callbacks for all that

@@ -116,7 +116,7 @@ impl Controller for Cm {
             self.halved = None;
             self.window.collapse(loss.flight, loss.repeated);
         } else {
-            self.halved = Some(self.window.clone());
+            self.halved = (loss.kind == LossKind::Transient).then(|| self.window.clone()); // a mark is never a mistake
             self.window.halve(Bytes::MAX);
         }
     }
@@ -201,6 +201,9 @@ mod tests {
         assert_eq!(cm.window(), PACKET * 16);
         cm.on_spurious_loss(Time::ZERO);
         assert_eq!(cm.window(), PACKET * 16, "once");
+        cm.on_loss(Time::ZERO, &Loss { kind: LossKind::Ecn, ..loss(100, 120) });
+        cm.on_spurious_loss(Time::ZERO);
+        assert_eq!(cm.window(), PACKET * 8, "a mark is never a mistake");
     }
 
     #[test]

@@ -117,6 +117,15 @@ impl<C: Controller> Manager<C> {
         }
     }
 
+    /// `bytes` that were taken back are on their way after all, or were until just now.
+    pub fn give_again(&mut self, flow: FlowId, bytes: Bytes) {
+        let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
+        f.outstanding += bytes;
+        if let Some((macroflow, _)) = self.macroflow(flow) {
+            macroflow.recall(bytes);
+        }
+    }
+
     /// Of what the flow has notified of, `bytes` never left: where flows can't answer each grant before the next one is
     /// given, it counts as sent in full, and what was not used comes back here. The flow's turn comes the sooner.
     pub fn unsent(&mut self, now: Time, flow: FlowId, bytes: Bytes) {

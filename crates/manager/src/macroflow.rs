@@ -74,6 +74,9 @@ pub(crate) struct Macroflow<C> {
     outstanding: Bytes,
     next_number: u64,
     last_sent: Time,
+    /// Since when packets have left without a silence longer than a timeout, and when the last one left before that.
+    busy_since: Time,
+    busy_before: Option<Time>,
     packet: Bytes,
     rtt: RttEstimator,
     /// When leave could last be given, nobody asked: the application, not the controller, bounds what is outstanding.
@@ -107,6 +110,8 @@ impl<C: Controller> Macroflow<C> {
             outstanding: Bytes::ZERO,
             next_number: 0,
             last_sent: Time::ZERO,
+            busy_since: Time::ZERO,
+            busy_before: None,
             packet: Bytes::ZERO,
             rtt: RttEstimator::default(),
             app_limited: false,
@@ -166,11 +171,25 @@ impl<C: Controller> Macroflow<C> {
         }
     }
 
+    /// Up to when it has used the path, if ever: what leaves after a silence for less than a round trip, as a connection's
+    /// farewell does, is no use of it.
+    pub(crate) fn last_busy(&self) -> Option<Time> {
+        if self.next_number == 0 {
+            return None;
+        }
+        let brief = self.last_sent.since(self.busy_since) < self.smoothed_rtt();
+        if brief && self.busy_before.is_some() { self.busy_before } else { Some(self.last_sent) }
+    }
+
     pub(crate) fn request(&mut self, now: Time, flow: u32, urgent: bool) {
         let first = self.scheduler.is_empty() && self.urgent.is_empty();
         if first && self.outstanding == Bytes::ZERO && now > self.last_sent && self.next_number > 0 {
             let timeout = self.rtt.timeout(Duration::from_secs(1), Duration::ZERO);
-            self.controller.on_idle(now, now.since(self.last_sent), timeout);
+            let idle = now.since(self.last_sent);
+            if idle > timeout {
+                (self.busy_before, self.busy_since) = (self.last_busy(), now);
+            }
+            self.controller.on_idle(now, idle, timeout);
         }
         if urgent { self.urgent.push_back(flow) } else { self.scheduler.request(now, flow) }
     }
@@ -338,6 +357,11 @@ impl<C: Controller> Macroflow<C> {
     /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.
     pub(crate) fn forget(&mut self, bytes: Bytes) {
         self.outstanding = self.outstanding.saturating_sub(bytes);
+    }
+
+    /// What was forgotten is remembered.
+    pub(crate) fn recall(&mut self, bytes: Bytes) {
+        self.outstanding += bytes;
     }
 
     /// `flow` was charged for `bytes` that it did not send.

@@ -371,7 +371,9 @@ impl<C: Controller> Manager<C> {
         if let Some(known) = self.known.get_mut(&macroflow.destination) {
             macroflow.controller.remember(now, &mut known.history);
             known.last_used = now;
-            known.left = (self.sharing.grouping == Grouping::PerDestination).then_some(now);
+            // Where flows are segregated others may be there still.
+            let alone = self.sharing.grouping == Grouping::PerDestination && !self.sharing.segregation;
+            known.left = macroflow.last_busy().filter(|_| alone).or(known.left);
         }
         if self.sharing.grouping == Grouping::PerDestination && macroflow.started {
             macroflow.ends_at = now + macroflow.lifetime();

@@ -251,23 +251,48 @@ fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that
     assert!(manager.grant(Time::ZERO).is_some(), "a flow that had asked still gets its turn");
 }
 
+fn at_second(seconds: u64) -> Time {
+    Time::ZERO + Duration::from_secs(seconds)
+}
+
+/// Sends a packet of `flow`.
+fn send_one(manager: &mut Manager<Starter>, now: Time, flow: FlowId) {
+    manager.request(now, flow, false);
+    let grant = manager.grant(now).unwrap();
+    manager.notify(now, grant.flow, grant.bytes);
+    manager.update(now, flow, &update(1));
+}
+
+/// A flow that sends at these seconds and ends with the last of them. What it is told of the destination's rest.
+fn visit(manager: &mut Manager<Starter>, seconds: &[u64]) -> Option<Duration> {
+    let (first, last) = (at_second(seconds[0]), at_second(seconds[seconds.len() - 1]));
+    let flow = manager.open(first, HERE, || Starter(None, 7));
+    manager.on_path(first, flow, PACKET, RTT, RouterFeedback::None);
+    let rested = manager.controller(flow).unwrap().0.clone().unwrap().rested;
+    seconds[1..].iter().for_each(|&second| send_one(manager, at_second(second), flow));
+    manager.close(last, flow);
+    manager.on_deadline(last + Duration::from_secs(1));
+    rested
+}
+
 #[test]
 fn how_long_a_destination_rested_is_told_where_its_flows_share_a_macroflow() {
-    let rested = |grouping| {
-        let mut manager = Manager::new(by(grouping));
-        let begin = |manager: &mut Manager<Starter>, seconds| {
-            let now = Time::ZERO + Duration::from_secs(seconds);
-            let flow = manager.open(now, HERE, || Starter(None, 7));
-            manager.on_path(now, flow, PACKET, RTT, RouterFeedback::None);
-            let rested = manager.controller(flow).unwrap().0.clone().unwrap().rested;
-            manager.close(now, flow);
-            manager.on_deadline(now + Duration::from_secs(1));
-            rested
-        };
-        [begin(&mut manager, 1), begin(&mut manager, 9)]
+    let rested = |sharing| {
+        let mut manager = Manager::new(sharing);
+        [visit(&mut manager, &[0, 1]), visit(&mut manager, &[9])]
     };
-    assert_eq!(rested(Grouping::PerDestination), [None, Some(Duration::from_secs(8))]);
-    assert_eq!(rested(Grouping::PerFlow), [None, None]);
+    assert_eq!(rested(by(Grouping::PerDestination)), [None, Some(Duration::from_secs(8))]);
+    assert_eq!(rested(by(Grouping::PerFlow)), [None, None]);
+    let segregation = Sharing { segregation: true, ..by(Grouping::PerDestination) };
+    assert_eq!(rested(segregation), [None, None], "another part of its flows may be there still");
+}
+
+#[test]
+fn neither_a_farewell_after_a_silence_nor_a_flow_that_sent_nothing_is_use_of_a_path() {
+    let mut manager = Manager::new(by(Grouping::PerDestination));
+    visit(&mut manager, &[0, 1, 600]);
+    assert_eq!(visit(&mut manager, &[605]), Some(Duration::from_secs(604)));
+    assert_eq!(visit(&mut manager, &[610, 611, 612]), Some(Duration::from_secs(609)), "the last one sent nothing");
 }
 
 #[test]

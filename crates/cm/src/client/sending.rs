@@ -108,7 +108,7 @@ impl Client {
         let room = self.room(1, data.len(), |state| state.flows.open(flow.0)?.takes(length));
         let mut state = room.inspect_err(|error| {
             if *error == Error::Full {
-                let _ = self.lock().map(|mut state| state.promise_room(flow.0));
+                self.promise_room(flow.0);
             }
         })?;
         let f = state.flows.open(flow.0)?;

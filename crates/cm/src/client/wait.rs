@@ -149,6 +149,20 @@ impl Client {
         }
     }
 
+    /// A flow that was told there is no room is to hear of some, [`State::promise_room`]; if that is at once, so is whoever
+    /// sleeps.
+    pub(super) fn promise_room(&self, id: u32) {
+        let Ok(mut state) = self.lock() else { return };
+        state.promise_room(id);
+        if !state.events.is_empty() {
+            self.shared.changed.notify_all();
+            if state.has_listener {
+                self.shared.ours.ring_anyway();
+            }
+            self.leave(&state);
+        }
+    }
+
     /// The caller goes about its own business: whoever polls must hear of what comes, or is here already.
     pub(super) fn leave(&self, state: &State) {
         if self.shared.is_polled.load(Ordering::Relaxed) {

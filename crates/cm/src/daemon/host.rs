@@ -297,7 +297,7 @@ impl Host {
         let late = feedback.received.saturating_sub(received).min(flow.late);
         flow.late = flow.late.saturating_sub(late);
         if late > Bytes::ZERO {
-            self.manager.notify(now, flow.manager_id, late);
+            self.manager.give_again(flow.manager_id, late);
         }
         let feedback = Feedback { received: received + late, lost, ..feedback };
         paths::report(&mut self.manager, now, flow.manager_id, &feedback, flow.silent);

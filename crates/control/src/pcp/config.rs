@@ -82,8 +82,8 @@ pub struct Config {
     pub tit_for_tat_divisor: f64,
     /// Least rate a probe asks for, as a share of the base rate (section 3.3).
     pub least_step: f64,
-    /// The same in packets a round trip for each flow of the macroflow, but no more than the base rate: a hundredth of very little gets nowhere. The
-    /// paper has no such bound (0).
+    /// The same in packets a round trip for each flow of the macroflow, but no more than the base rate, and for one flow
+    /// where there is none: a hundredth of very little gets nowhere. The paper has no such bound (0).
     pub least_probe: f64,
     /// Close each train with two packets sent together, whose spacing on arrival tells the path's capacity.
     pub pair: bool,

@@ -206,11 +206,13 @@ impl Pcp {
         self.base.map(|base| base.scale(share).max(self.least()))
     }
 
-    /// The least that a probe asks for, however low the base rate.
+    /// The least that a probe asks for, however low the base rate; for each of the macroflow's flows, if there is one. Many
+    /// newcomers ask for no more than one does: what is too much for the path would never be granted, and nothing ever leave.
     fn least_probe(&self) -> Rate {
         let packet_a_round_trip = Rate::of(self.packet, self.rtt);
+        let flows = if self.base.is_some() { self.flows } else { 1 };
         packet_a_round_trip
-            .scale(self.config.least_probe * self.flows as f64)
+            .scale(self.config.least_probe * flows as f64)
             .min(self.base.unwrap_or(self.config.fastest).min(self.config.fastest))
             .max(self.least())
     }
@@ -450,6 +452,7 @@ impl Controller for Pcp {
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if let Some(base) = self.base.filter(|_| idle > timeout) {
+            self.resumes = false;
             self.restart(now, None, base.scale(self.config.first_share));
         }
     }

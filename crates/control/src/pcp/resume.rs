@@ -8,8 +8,8 @@
 //! ```text
 //! the last transfer      the handshake                  this one
 //! competed               -                              competes, with the rate that the last one had
-//! suspected rivals       waited longer than PCP lets be competes from its first packet, in slow start
 //! -                      did not wait                   has the third at once, and asks for all the rest
+//! suspected rivals       waited longer than PCP lets be competes from its first packet, in slow start
 //! -                      waited                         asks for a third, as ever; refused even the least, it has that
 //! ```
 //!
@@ -27,8 +27,10 @@ impl Pcp {
     /// The base rate to begin with, if the path's history is fresh and nobody else seems to be there, and what to ask for;
     /// `first`, where nothing is known that would help. Begins to compete where others are there that don't make way.
     pub(super) fn resume(&mut self, path: &Path, first: Rate) -> (Option<Rate>, Rate) {
-        self.resumes = path.rested.zip(self.config.resume).is_some_and(|(rested, longest)| rested <= longest);
-        let Some(past) = self.memory.past().filter(|_| self.resumes) else { return (None, first) };
+        let rested_briefly = path.rested.zip(self.config.resume).is_some_and(|(rested, longest)| rested <= longest);
+        let past = self.memory.past().filter(|_| rested_briefly);
+        self.resumes = past.is_some();
+        let Some(past) = past else { return (None, first) };
         let waited = path.rtt.saturating_sub(past.min_rtt);
         if self.rivals.is_competing() {
             self.rivals.resume(past.competed.bytes_in(path.rtt), self.packet);
@@ -141,5 +143,8 @@ mod tests {
         let one = pcp.least_probe();
         pcp.on_flows(4);
         assert_eq!(pcp.least_probe().as_bps(), one.as_bps() * 4);
+        let mut newcomers = begun(&Config::default(), past(), None, 100);
+        newcomers.on_flows(80);
+        assert_eq!(newcomers.least_probe(), one, "which has to be granted before anything leaves");
     }
 }

@@ -13,6 +13,9 @@ const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 /// Retransmission timeouts that it may take.
 const TIMEOUTS: u64 = 2;
 
+/// What a flow may tell of late, at most.
+const MOST_LATE: Bytes = Bytes::new(16_000_000);
+
 impl Host {
     /// How long a flow may take to say what became of its packets.
     pub(super) fn patience(&self, index: usize) -> Duration {
@@ -40,7 +43,7 @@ impl Host {
         let Some(since) = flow.unreported.filter(|since| *since + patience <= now) else { return };
         let gone = flow.on_its_way();
         flow.outstanding = flow.outstanding.saturating_sub(gone);
-        flow.late += gone;
+        flow.late = (flow.late + gone).min(MOST_LATE);
         flow.unreported = None;
         let flow = flow.manager_id;
         self.manager.fall_silent(now, flow, since);
