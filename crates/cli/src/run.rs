@@ -1,6 +1,7 @@
 //! `rampmeter run`: a scenario over its sweep, in one of the worlds.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -110,6 +111,9 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     if let Some(warning) = lateness(&summaries) {
         eprintln!("rampmeter: {warning}");
     }
+    for warning in hindrances(&summaries) {
+        eprintln!("rampmeter: {warning}");
+    }
     if args.json {
         println!("{}", json!({ "runs": summaries }));
     } else {
@@ -140,6 +144,20 @@ fn lateness(summaries: &[&Summary]) -> Option<String> {
         milliseconds(worst.lateness_p99_s),
         milliseconds(worst.rtt_min_s),
     ))
+}
+
+/// What to say of flows whose controllers could not work as they should: a line for each scheme and reason.
+fn hindrances(summaries: &[&Summary]) -> Vec<String> {
+    let mut found: BTreeMap<(&str, &str), (&str, u64, usize)> = BTreeMap::new();
+    for hindered in summaries.iter().flat_map(|run| &run.hindered) {
+        let (_, flows, runs) = found.entry((&hindered.scheme, &hindered.why)).or_insert((&hindered.first, 0, 0));
+        (*flows, *runs) = (*flows + hindered.flows, *runs + 1);
+    }
+    let line = |((scheme, why), (first, flows, runs))| {
+        let others = if flows > 1 { format!(" and {} more flows", flows - 1) } else { String::new() };
+        format!("{scheme}, {first}{others}, in {runs} of {} runs: {why}", summaries.len())
+    };
+    found.into_iter().map(line).collect()
 }
 
 /// A number of simulations at once.
