@@ -222,6 +222,8 @@ fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_scenario::HinderedSummary;
+
     use super::*;
 
     fn run(late: Option<f64>, rtt: f64) -> Summary {
@@ -234,6 +236,24 @@ mod tests {
         let warning = lateness(&runs.each_ref()).unwrap();
         assert!(warning.starts_with("late packets in 2 of 4 runs") && warning.contains("3.5 ms"), "{warning}");
         assert_eq!(warning.lines().count(), 1);
+    }
+
+    #[test]
+    fn what_hinders_flows_is_told_once_for_a_scheme_and_a_reason() {
+        let hindered = |flows| HinderedSummary {
+            why: "no codes".into(),
+            scheme: "vcp".into(),
+            first: "source.0 > sink.0".into(),
+            flows,
+        };
+        let run = |hindered| Summary { hindered, ..Summary::default() };
+        let runs = [run(vec![hindered(3)]), run(Vec::new()), run(vec![hindered(1)])];
+        let told = hindrances(&runs.each_ref());
+        assert_eq!(told, ["vcp, source.0 > sink.0 and 3 more flows, in 2 of 3 runs: no codes"]);
+        assert_eq!(
+            hindrances(&[&run(vec![hindered(1)])]),
+            ["vcp, source.0 > sink.0, in 1 of 1 runs: no codes"]
+        );
     }
 
     #[test]

@@ -369,6 +369,28 @@ mod tests {
     }
 
     #[test]
+    fn codes_arrive_as_they_left_or_all_alike() {
+        let mut link = link(Loss::default());
+        let mut arriving = |ecn| {
+            link.set_ecn(ecn);
+            let mut packet = TestParcel::new(0, 1000);
+            packet.set_ecn(Ecn::Ect1);
+            assert_eq!(link.offer(link.next_event().min(ms(0)), packet), None);
+            let now = link.next_event();
+            link.advance(now);
+            link.arrive(now).unwrap().ecn()
+        };
+        for (passage, arrives) in [
+            (EcnPassage::Kept, Ecn::Ect1),
+            (EcnPassage::SetTo(Ecn::NotEct), Ecn::NotEct),
+            (EcnPassage::SetTo(Ecn::Ce), Ecn::Ce),
+            (EcnPassage::Kept, Ecn::Ect1),
+        ] {
+            assert_eq!(arriving(passage), arrives);
+        }
+    }
+
+    #[test]
     fn packets_are_spaced_by_the_rate_and_shifted_by_the_delay() {
         let mut link = link(Loss::default());
         for flow in 0..3 {
