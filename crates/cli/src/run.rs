@@ -250,10 +250,7 @@ mod tests {
         let runs = [run(vec![hindered(3)]), run(Vec::new()), run(vec![hindered(1)])];
         let told = hindrances(&runs.each_ref());
         assert_eq!(told, ["vcp, source.0 > sink.0 and 3 more flows, in 2 of 3 runs: no codes"]);
-        assert_eq!(
-            hindrances(&[&run(vec![hindered(1)])]),
-            ["vcp, source.0 > sink.0, in 1 of 1 runs: no codes"]
-        );
+        assert_eq!(hindrances(&[&run(vec![hindered(1)])]), ["vcp, source.0 > sink.0, in 1 of 1 runs: no codes"]);
     }
 
     #[test]

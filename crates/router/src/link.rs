@@ -371,22 +371,25 @@ mod tests {
     #[test]
     fn codes_arrive_as_they_left_or_all_alike() {
         let mut link = link(Loss::default());
-        let mut arriving = |ecn| {
-            link.set_ecn(ecn);
+        let mut arriving = |passage, at| {
+            link.set_ecn(passage);
             let mut packet = TestParcel::new(0, 1000);
             packet.set_ecn(Ecn::Ect1);
-            assert_eq!(link.offer(link.next_event().min(ms(0)), packet), None);
+            assert_eq!(link.offer(at, packet), None);
             let now = link.next_event();
             link.advance(now);
             link.arrive(now).unwrap().ecn()
         };
-        for (passage, arrives) in [
+        for (n, (passage, arrives)) in [
             (EcnPassage::Kept, Ecn::Ect1),
             (EcnPassage::SetTo(Ecn::NotEct), Ecn::NotEct),
             (EcnPassage::SetTo(Ecn::Ce), Ecn::Ce),
             (EcnPassage::Kept, Ecn::Ect1),
-        ] {
-            assert_eq!(arriving(passage), arrives);
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(arriving(passage, ms(20 * n as u64)), arrives);
         }
     }
 

@@ -17,8 +17,8 @@ fn plan(ecn: &str, codes: &str) -> Plan {
     Dumbbell {
         duration: "60 s",
         warmup: "20 s",
-        bottleneck: &bottleneck.leak()[..],
-        scheme: &scheme.leak()[..],
+        bottleneck: bottleneck.leak(),
+        scheme: scheme.leak(),
         ..Dumbbell::default()
     }
     .plan()

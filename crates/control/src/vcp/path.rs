@@ -81,9 +81,9 @@ impl PathCheck {
         }
     }
 
-    /// A loss or an overload was answered.
+    /// A loss or an overload was answered. While codes are cleared nobody could have told of it.
     pub(super) fn on_congestion(&mut self) {
-        self.congestions += 1;
+        self.congestions += u64::from(!self.bleached);
     }
 
     pub(super) fn trouble(&self) -> Option<Trouble> {
@@ -156,6 +156,21 @@ mod tests {
             assert_eq!(path.trouble(), trouble);
         }
         path.on_code(Some(LoadRegion::Low));
+        assert_eq!(path.trouble(), None);
+    }
+
+    #[test]
+    fn losses_while_codes_are_cleared_say_nothing_of_routers() {
+        let mut path = check();
+        for _ in 0..8 {
+            path.on_code(None);
+        }
+        for _ in 0..10 {
+            path.on_congestion();
+        }
+        for _ in 0..8 {
+            path.on_code(Some(LoadRegion::Low));
+        }
         assert_eq!(path.trouble(), None);
     }
 
