@@ -298,7 +298,7 @@ impl Host {
     fn events(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                Event::Opened(..) => {}
+                Event::Opened(..) | Event::Hindered(..) => {}
                 Event::Accepted(id, _) => {
                     if let Some(peer) = self.endpoint.peer(id) {
                         self.strangers[peer as usize].known = true;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args as ClapArgs;
 use rampmeter_control::Registry;
 use rampmeter_linux::{Commands, Emulated, Status};
-use rampmeter_scenario::{NodeId, Outcome, Plan, Scenario, WorldError, values};
+use rampmeter_scenario::{HinderedSummary, NodeId, Outcome, Plan, Scenario, WorldError, values};
 use rampmeter_units::Duration;
 
 use crate::failure::Failure;
@@ -86,6 +86,9 @@ fn between(plan: &Plan, names: &[String]) -> Result<(NodeId, NodeId), Failure> {
 fn report(plan: &Plan, outcome: &Outcome, status: Status) {
     if let Some(code) = status.left.filter(|code| *code > 0) {
         eprintln!("rampmeter: the left command ended with {code}");
+    }
+    for HinderedSummary { why, scheme, first, flows } in HinderedSummary::all(plan, outcome) {
+        eprintln!("rampmeter: {scheme}, {first}, one of {flows} flows: {why}");
     }
     let late = outcome.lateness.map(|late| late.p99.as_secs_f64()).unwrap_or_default();
     let rtt = plan.least_round_trip().map_or(f64::MAX, Duration::as_secs_f64);

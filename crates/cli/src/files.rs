@@ -56,6 +56,7 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         controller: args.controller.clone(),
         registry: registry.clone(),
         observe: Some(Box::new(tell)),
+        warn: Some(Box::new(|peer, controller, why| eprintln!("rampmeter: {peer}: {controller}: {why}"))),
         history: args.history.clone(),
         stop: stop_flag(),
         ..ServeOptions::default()

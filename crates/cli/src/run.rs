@@ -1,6 +1,7 @@
 //! `rampmeter run`: a scenario over its sweep, in one of the worlds.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -110,6 +111,9 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     if let Some(warning) = lateness(&summaries) {
         eprintln!("rampmeter: {warning}");
     }
+    for warning in hindrances(&summaries) {
+        eprintln!("rampmeter: {warning}");
+    }
     if args.json {
         println!("{}", json!({ "runs": summaries }));
     } else {
@@ -140,6 +144,20 @@ fn lateness(summaries: &[&Summary]) -> Option<String> {
         milliseconds(worst.lateness_p99_s),
         milliseconds(worst.rtt_min_s),
     ))
+}
+
+/// What to say of flows whose controllers could not work as they should: a line for each scheme and reason.
+fn hindrances(summaries: &[&Summary]) -> Vec<String> {
+    let mut found: BTreeMap<(&str, &str), (&str, u64, usize)> = BTreeMap::new();
+    for hindered in summaries.iter().flat_map(|run| &run.hindered) {
+        let (_, flows, runs) = found.entry((&hindered.scheme, &hindered.why)).or_insert((&hindered.first, 0, 0));
+        (*flows, *runs) = (*flows + hindered.flows, *runs + 1);
+    }
+    let line = |((scheme, why), (first, flows, runs))| {
+        let others = if flows > 1 { format!(" and {} more flows", flows - 1) } else { String::new() };
+        format!("{scheme}, {first}{others}, in {runs} of {} runs: {why}", summaries.len())
+    };
+    found.into_iter().map(line).collect()
 }
 
 /// A number of simulations at once.
@@ -204,6 +222,8 @@ fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_scenario::HinderedSummary;
+
     use super::*;
 
     fn run(late: Option<f64>, rtt: f64) -> Summary {
@@ -216,6 +236,21 @@ mod tests {
         let warning = lateness(&runs.each_ref()).unwrap();
         assert!(warning.starts_with("late packets in 2 of 4 runs") && warning.contains("3.5 ms"), "{warning}");
         assert_eq!(warning.lines().count(), 1);
+    }
+
+    #[test]
+    fn what_hinders_flows_is_told_once_for_a_scheme_and_a_reason() {
+        let hindered = |flows| HinderedSummary {
+            why: "no codes".into(),
+            scheme: "vcp".into(),
+            first: "source.0 > sink.0".into(),
+            flows,
+        };
+        let run = |hindered| Summary { hindered, ..Summary::default() };
+        let runs = [run(vec![hindered(3)]), run(Vec::new()), run(vec![hindered(1)])];
+        let told = hindrances(&runs.each_ref());
+        assert_eq!(told, ["vcp, source.0 > sink.0 and 3 more flows, in 2 of 3 runs: no codes"]);
+        assert_eq!(hindrances(&[&run(vec![hindered(1)])]), ["vcp, source.0 > sink.0, in 1 of 1 runs: no codes"]);
     }
 
     #[test]

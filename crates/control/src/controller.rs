@@ -180,6 +180,12 @@ pub trait Controller: Debug {
         None
     }
 
+    /// What on the path keeps the scheme from working as it should, in words for its user, with what it does about it;
+    /// `None` while nothing does. Asked after every acknowledgement.
+    fn hindrance(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the handshake should ask routers for feedback; their answer comes with [`Path::feedback`].
     fn asks_routers(&self) -> bool {
         false

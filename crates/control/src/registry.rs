@@ -200,6 +200,10 @@ impl Controller for AnyController {
         each!(self, c => c.ecn())
     }
 
+    fn hindrance(&self) -> Option<&'static str> {
+        each!(self, c => c.hindrance())
+    }
+
     fn asks_routers(&self) -> bool {
         each!(self, c => c.asks_routers())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rampmeter_scenario::{FlowOutcome, FlowSample, Plan, SourceOutcome};
+use rampmeter_scenario::{FlowOutcome, FlowSample, Hindered, Plan, SourceOutcome};
 use rampmeter_units::{Bytes, Time};
 
 use crate::clock::Clock;
@@ -79,6 +79,7 @@ pub(crate) fn acts(plan: &Plan, belongs: impl Fn(usize) -> bool) -> Vec<(Time, A
 pub(crate) struct Told {
     pub(crate) flows: Vec<FlowOutcome>,
     pub(crate) samples: Vec<FlowSample>,
+    pub(crate) hindered: Vec<Hindered>,
 }
 
 /// A flow's account.

@@ -123,14 +123,16 @@ fn outcome(plan: &Plan, told: [Told; 2], seen: Seen, lateness: Option<Lateness>)
     let unstarted = |flow: usize| Account::new(plan, flow, plan.flows[flow].start).outcome;
     let mut flows: Vec<_> = (0..plan.flows.len()).map(unstarted).collect();
     let mut series = Series { links: seen.samples, flows: Vec::new() };
+    let mut hindered = Vec::new();
     for told in told {
         for outcome in told.flows {
             flows[outcome.flow] = outcome;
         }
         series.flows.extend(told.samples);
+        hindered.extend(told.hindered);
     }
     series.flows.sort_by_key(|sample| (sample.at, sample.flow));
-    Outcome { flows, links: seen.links, series, data_packets: seen.data_packets, lateness }
+    Outcome { flows, links: seen.links, series, data_packets: seen.data_packets, hindered, lateness }
 }
 
 /// Every socket is an open file: allows as many as the system does. What is refused shows when a socket is made.

@@ -13,10 +13,10 @@ use std::time::Duration;
 use common::{path, run, try_run};
 use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_router::AnyConfig;
+use rampmeter_router::{AnyConfig, EcnPassage};
 use rampmeter_scenario::{FlowPlan, Outcome, Plan, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
-use rampmeter_units::Time;
+use rampmeter_units::{Ecn, Time};
 
 /// One long-lived flow of `scheme`, measured over four seconds.
 fn long(scheme: &str) -> Plan {
@@ -112,6 +112,61 @@ fn senders_learn_their_share_from_real_packets() {
         assert!((15e6 / excuse..20e6 * excuse).contains(&goodput), "{goodput} {:?}", outcome.lateness);
     }
     assert_eq!(outcome.links[0].counts.dropped, 0, "{:?}", outcome.links[0]);
+}
+
+/// One flow of VCP over a VCP router, whose link does `ecn` to codes on their way.
+fn vcp(codes: &str, ecn: EcnPassage) -> Plan {
+    let mut plan = path(&format!(
+        r#"
+        duration = "8 s"
+        warmup = "4 s"
+
+        [scheme.tested]
+        controller = "vcp"
+        settings = {{ codes = "{codes}", initial_window = 60 }}
+
+        [[traffic]]
+        name = "long"
+        scheme = "tested"
+        from = "source"
+        to = "sink"
+        arrivals = {{ count = 1 }}
+    "#
+    ));
+    let settings = format!("codes = \"{codes}\"\npackets = 80").parse().unwrap();
+    plan.links[0].router = AnyConfig::read("vcp", &settings).unwrap();
+    plan.links[0].ecn = ecn;
+    plan
+}
+
+/// The router's codes reach the receiver in the IP header and come back in acknowledgements: without them the queue would
+/// fill its 80 packets and drop.
+#[test]
+fn load_codes_survive_real_packets() {
+    let name = "load_codes_survive_real_packets";
+    for codes in ["ect1-low", "ect0-low"] {
+        let plan = vcp(codes, EcnPassage::Kept);
+        let Some(outcome) = run(name, &plan) else { return };
+        let excuse = excuse(name, &outcome);
+        let link = &outcome.links[0];
+        assert!(link.utilization > 0.7 / excuse, "{codes}: {link:?} {:?}", outcome.lateness);
+        assert!(outcome.hindered.iter().all(|hindered| !hindered.why.contains("clears")), "{:?}", outcome.hindered);
+        if excuse == 1.0 {
+            assert!(link.counts.dropped == 0 && link.queue.mean_packets < 20.0, "{codes}: {link:?}");
+            assert_eq!(outcome.hindered, [], "{codes}");
+        }
+    }
+}
+
+#[test]
+fn real_packets_whose_codes_are_cleared_go_as_tcps_do_and_it_is_said() {
+    let name = "real_packets_whose_codes_are_cleared_go_as_tcps_do_and_it_is_said";
+    let plan = vcp("ect1-low", EcnPassage::SetTo(Ecn::NotEct));
+    let Some(outcome) = run(name, &plan) else { return };
+    let link = &outcome.links[0];
+    assert!(link.utilization > 0.7 / excuse(name, &outcome), "{link:?} {:?}", outcome.lateness);
+    let [hindered] = &outcome.hindered[..] else { panic!("{:?}", outcome.hindered) };
+    assert!(hindered.flow == 0 && hindered.why.contains("clears ECN codes"), "{hindered:?}");
 }
 
 #[test]

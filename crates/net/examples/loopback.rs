@@ -104,6 +104,7 @@ fn transfer(
                 Event::Closed(_, Ended::Finished, statistics) if host == from => {
                     return Ok((now.since(began), statistics));
                 }
+                Event::Hindered(_, why) => eprintln!("hindered: {why}"),
                 Event::Closed(..) | Event::Accepted(..) | Event::Datagram(..) => {}
                 Event::Trouble(error) => return Err(error.into()),
             }

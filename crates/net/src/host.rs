@@ -65,6 +65,8 @@ pub enum Event {
     Writable(ConnectionId),
     /// A datagram of a peer's flow of datagrams has arrived: whose, and how many bytes it has.
     Datagram(SocketAddr, Delivery, usize),
+    /// A connection's controller can't work as its scheme does, and why ([`Controller::hindrance`]). Told once.
+    Hindered(ConnectionId, &'static str),
     /// It is over. What arrived can still be read until the loop's next turn.
     Closed(ConnectionId, Ended, Statistics),
     /// The kernel reports that packets do not reach their peer, or can't leave. Connections go on trying.
@@ -389,6 +391,7 @@ impl<C: Controller> Host<C> {
                     self.admit(now, id, peer);
                     self.events.push_back(Event::Accepted(id, rtt));
                 }
+                rampmeter_transport::Event::Hindered(id, why) => self.events.push_back(Event::Hindered(id, why)),
                 rampmeter_transport::Event::Closed(id, reason, statistics) => {
                     // One that was never accepted is nobody's concern.
                     let Some(stream) = self.streams.get(&id.number()) else { continue };

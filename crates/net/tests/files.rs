@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use common::{Mood, Relay, Running, fetch, noise, options, slowly};
@@ -32,6 +33,31 @@ fn files_of_any_size_arrive_whole() {
         // Both ends saw the same transfer: the connection's last second is not part of it.
         assert!(served.seconds < report.seconds + 0.2, "{} s here, {} s there", served.seconds, report.seconds);
     }
+}
+
+/// The relay's packets leave without a code, as behind a box that clears them.
+#[test]
+fn a_server_is_told_once_whose_path_clears_ecn_codes() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("some"), noise(300_000, 3)).unwrap();
+    let (tell, told) = channel();
+    let server = Running::start(from.path(), |options| {
+        options.controller = "vcp".into();
+        options.warn = Some(Box::new(move |peer, controller, why| {
+            drop(tell.send((peer, controller.to_owned(), why.to_owned())));
+        }));
+    });
+    fetch(server.address, "some", &to.path().join("plain")).unwrap();
+    server.next_served();
+    assert_eq!(told.try_recv().ok(), None, "loopback keeps codes");
+
+    let relay = Relay::start(server.address, Mood::Forward);
+    fetch(relay.address, "some", &to.path().join("relayed")).unwrap();
+    let served = server.next_served();
+    let (peer, controller, why) = told.try_recv().unwrap();
+    assert_eq!((peer, controller.as_str()), (served.peer, "vcp"));
+    assert!(why.contains("clears ECN codes"), "{why}");
+    assert_eq!(told.try_recv().ok(), None);
 }
 
 #[test]

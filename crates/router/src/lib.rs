@@ -29,7 +29,7 @@ pub mod red;
 pub mod vcp;
 pub mod xcp;
 
-pub use link::{Counts, Link, LinkConfig, Loss};
+pub use link::{Counts, EcnPassage, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};
 pub use registry::{AnyConfig, AnyRouter};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};

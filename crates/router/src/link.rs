@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::{Parcel, QueueMeter, Router, Tally, Verdict};
@@ -33,6 +33,17 @@ impl Loss {
         // P(lost) = 1 - (1 - p) (1 - b)^bits
         1.0 - (1.0 - self.per_packet) * (bytes.as_f64() * 8.0 * (-self.per_bit).ln_1p()).exp()
     }
+}
+
+/// What becomes of packets' ECN codes at the far end of a link. RFC 3168 section 5 has them kept, but for marks; boxes that
+/// write the whole byte that they are in set them all alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EcnPassage {
+    /// They arrive as they left.
+    #[default]
+    Kept,
+    /// All packets arrive with this one.
+    SetTo(Ecn),
 }
 
 /// What is physical about a link.
@@ -103,6 +114,7 @@ impl Transmitter {
 pub struct Link<P, R> {
     transmitter: Transmitter,
     delay: Duration,
+    ecn: EcnPassage,
     /// Random loss and what decides on it, if there is any.
     loss: Option<Box<(Loss, Stream)>>,
     router: R,
@@ -123,6 +135,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         Self {
             transmitter: Transmitter::new(config.rate),
             delay: config.delay,
+            ecn: EcnPassage::Kept,
             loss: (config.loss != Loss::default()).then(|| Box::new((config.loss, random))),
             router,
             free_at: Time::ZERO,
@@ -157,8 +170,8 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    /// When a packet of `bytes`, offered now, would reach the far end of a link that never drops, marks or changes, and is
-    /// not measured; `None` while packets are on their way that were offered.
+    /// When a packet of `bytes`, offered now, would reach the far end of a link that never drops, marks or changes and keeps
+    /// ECN codes, and is not measured; `None` while packets are on their way that were offered.
     #[inline]
     pub fn arrival(&self, now: Time, bytes: Bytes) -> Option<Time> {
         let is_idle = !self.waiting && self.in_flight.is_empty();
@@ -206,11 +219,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             if self.in_flight.front()?.0 > now {
                 return None;
             }
-            let (_, packet) = self.in_flight.pop_front()?;
+            let (_, mut packet) = self.in_flight.pop_front()?;
             trim(&mut self.in_flight);
             let loss = self.loss.as_deref_mut();
             let lost = loss.is_some_and(|(loss, random)| random.chance(loss.of_packet(packet.bytes())));
             if !lost {
+                if let EcnPassage::SetTo(ecn) = self.ecn {
+                    packet.set_ecn(ecn);
+                }
                 return Some(packet);
             }
             self.counts.lost += 1;
@@ -251,6 +267,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// Changes the propagation delay from the next packet on (a route change).
     pub fn set_delay(&mut self, delay: Duration) {
         self.delay = delay;
+    }
+
+    /// Changes what becomes of ECN codes, from the next packet on that arrives.
+    pub fn set_ecn(&mut self, ecn: EcnPassage) {
+        self.ecn = ecn;
     }
 
     /// The rate it transmits at.
@@ -345,6 +366,31 @@ mod tests {
             }
         }
         arrivals
+    }
+
+    #[test]
+    fn codes_arrive_as_they_left_or_all_alike() {
+        let mut link = link(Loss::default());
+        let mut arriving = |passage, at| {
+            link.set_ecn(passage);
+            let mut packet = TestParcel::new(0, 1000);
+            packet.set_ecn(Ecn::Ect1);
+            assert_eq!(link.offer(at, packet), None);
+            let now = link.next_event();
+            link.advance(now);
+            link.arrive(now).unwrap().ecn()
+        };
+        for (n, (passage, arrives)) in [
+            (EcnPassage::Kept, Ecn::Ect1),
+            (EcnPassage::SetTo(Ecn::NotEct), Ecn::NotEct),
+            (EcnPassage::SetTo(Ecn::Ce), Ecn::Ce),
+            (EcnPassage::Kept, Ecn::Ect1),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(arriving(passage, ms(20 * n as u64)), arrives);
+        }
     }
 
     #[test]

@@ -20,7 +20,9 @@ impl Plan {
         let make = |(id, link): (usize, &crate::LinkPlan)| {
             let environment = Environment { rate: link.config.rate, delay: link.config.delay };
             let router = link.router.make(environment, streams.stream("router", id as u64));
-            Link::new(link.config, router, streams.stream("loss", id as u64))
+            let mut made = Link::new(link.config, router, streams.stream("loss", id as u64));
+            made.set_ecn(link.ecn);
+            made
         };
         self.links.iter().enumerate().map(make).collect()
     }
@@ -35,6 +37,9 @@ impl Change {
         }
         if let Some(delay) = self.delay {
             link.set_delay(delay);
+        }
+        if let Some(ecn) = self.ecn {
+            link.set_ecn(ecn);
         }
     }
 }

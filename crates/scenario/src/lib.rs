@@ -29,7 +29,7 @@ pub use audio::LayeredAudio;
 pub use axis::{Axis, values};
 pub use build::Scheme;
 pub use error::{Known, Problem, ScenarioError};
-pub use outcome::{FlowOutcome, FlowSample, Lateness, LinkOutcome, LinkSample, Outcome, Series};
+pub use outcome::{FlowOutcome, FlowSample, Hindered, Lateness, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
     Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender, TrafficPlan,
     payload,
@@ -40,5 +40,5 @@ pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;
 pub use sources::{SourceOutcome, Sources};
 pub use stalls::{Stalling, Stalls};
-pub use summary::{FlowSummary, LinkSummary, Summary};
+pub use summary::{FlowSummary, HinderedSummary, LinkSummary, Summary};
 pub use world::{World, WorldError};

@@ -17,8 +17,19 @@ pub struct Outcome {
     pub series: Series,
     /// Packets with payload that reached their receivers, over the whole run.
     pub data_packets: u64,
+    /// Flows whose controllers could not work as their schemes do, in the order in which they said so.
+    pub hindered: Vec<Hindered>,
     /// How late the network did what it did; `None` where time is not real.
     pub lateness: Option<Lateness>,
+}
+
+/// A flow whose controller could not work as its scheme does ([`Controller::hindrance`]), for some time at least.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Hindered {
+    /// Its place in [`crate::Plan::flows`].
+    pub flow: usize,
+    /// What hindered it.
+    pub why: String,
 }
 
 /// How late a world with a real clock was. Beyond a fraction of a round trip, a run says more about a busy machine than

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Add;
 
 use rampmeter_manager::{AgentConfig, ServiceCurve, Share, Sharing};
-use rampmeter_router::{AnyConfig, LinkConfig};
+use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -140,6 +140,8 @@ pub struct LinkPlan {
     pub to: NodeId,
     /// Rate, delay and random loss.
     pub config: LinkConfig,
+    /// What becomes of packets' ECN codes at its far end.
+    pub ecn: EcnPassage,
     /// The settings of its queue.
     pub router: AnyConfig,
     /// The packets that may wait there, if that is limited.
@@ -159,6 +161,8 @@ pub struct Change {
     pub rate: Option<Rate>,
     /// The propagation delay from then on.
     pub delay: Option<Duration>,
+    /// What becomes of ECN codes from then on.
+    pub ecn: Option<EcnPassage>,
 }
 
 /// A way to send.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use rampmeter_control::Registry as Controllers;
 use rampmeter_control::registry::RegistryError as ControllerError;
 use rampmeter_router::registry::RegistryError as RouterError;
-use rampmeter_router::{AnyConfig, LinkConfig, Loss};
+use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig, Loss};
 use rampmeter_transport::{Clock, Config as Transport};
 use rampmeter_units::{Bytes, Duration, Rate, Streams};
 use toml::Value;
@@ -120,6 +120,7 @@ impl Network {
                     from,
                     to,
                     config: direction.config,
+                    ecn: direction.ecn,
                     router,
                     room,
                     changes: direction.changes.clone(),
@@ -141,8 +142,8 @@ impl Network {
                 group.push(host);
                 for (name, from, to) in [(name.clone(), host, at), (format!("{name}.reverse"), at, host)] {
                     let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };
-                    let (router, changes) = (router.clone(), Vec::new());
-                    links.push(LinkPlan { name, from, to, config, router, room, changes, measured: false });
+                    let (router, changes, ecn) = (router.clone(), Vec::new(), EcnPassage::Kept);
+                    links.push(LinkPlan { name, from, to, config, ecn, router, room, changes, measured: false });
                 }
             }
             groups.insert(hosts.name.clone(), group);

@@ -1,9 +1,11 @@
 //! An outcome in one JSON object.
 
+use std::collections::BTreeSet;
+
 use rampmeter_units::{Duration, Time};
 use serde::ser::{Serialize, Serializer};
 
-use crate::{FlowOutcome, Outcome, Plan, Point};
+use crate::{FlowOutcome, Hindered, Outcome, Plan, Point};
 
 /// One run in figures.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
@@ -22,6 +24,9 @@ pub struct Summary {
     pub links: Vec<(String, LinkSummary)>,
     /// Packets with payload that reached their receivers, over the whole run.
     pub data_packets: u64,
+    /// Flows whose controllers could not work as their schemes do, by what hindered them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hindered: Vec<HinderedSummary>,
     /// Where time is real: 99% of all packets left the network no later than this after they should have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lateness_p99_s: Option<f64>,
@@ -30,6 +35,19 @@ pub struct Summary {
     pub rtt_min_s: Option<f64>,
     /// Seconds of real time the run took.
     pub wall_s: f64,
+}
+
+/// Flows that the same thing hindered.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct HinderedSummary {
+    /// What it was, and what they did about it.
+    pub why: String,
+    /// The flows' scheme.
+    pub scheme: String,
+    /// The first of them, from host to host: `source.0 > sink.0`.
+    pub first: String,
+    /// How many they were.
+    pub flows: u64,
 }
 
 /// The measured flows. A transfer counts if it started between `warmup` and `duration`; a figure of no flows is `None`.
@@ -113,6 +131,7 @@ impl Summary {
             traffic: traffic.collect(),
             links: links.collect(),
             data_packets: outcome.data_packets,
+            hindered: HinderedSummary::all(plan, outcome),
             lateness_p99_s: outcome.lateness.map(|late| late.p99.as_secs_f64()),
             rtt_min_s: outcome.lateness.and_then(|_| plan.least_round_trip()).map(Duration::as_secs_f64),
             wall_s,
@@ -123,6 +142,28 @@ impl Summary {
     /// than 2 ms, or than a tenth of the least round trip.
     pub fn is_late(&self) -> bool {
         self.lateness_p99_s.is_some_and(|late| late > 2e-3 || self.rtt_min_s.is_some_and(|rtt| late > 0.1 * rtt))
+    }
+}
+
+impl HinderedSummary {
+    /// Those of `outcome`, which came from running `plan`.
+    pub fn all(plan: &Plan, outcome: &Outcome) -> Vec<Self> {
+        let mut summaries: Vec<Self> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for Hindered { flow, why } in outcome.hindered.iter().filter(|one| seen.insert((one.flow, &one.why))) {
+            let planned = &plan.flows[*flow];
+            let scheme = &plan.schemes[planned.scheme].name;
+            match summaries.iter_mut().find(|one| one.why == *why && one.scheme == *scheme) {
+                Some(summary) => summary.flows += 1,
+                None => summaries.push(Self {
+                    why: why.clone(),
+                    scheme: scheme.clone(),
+                    first: format!("{} > {}", plan.nodes[planned.from.0].name, plan.nodes[planned.to.0].name),
+                    flows: 1,
+                }),
+            }
+        }
+        summaries
     }
 }
 

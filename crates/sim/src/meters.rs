@@ -1,6 +1,6 @@
 //! What is read off a running simulation: measured links between `warmup` and `duration`, and samples over time.
 
-use rampmeter_scenario::{FlowOutcome, FlowSample, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series};
+use rampmeter_scenario::{FlowOutcome, FlowSample, Hindered, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series};
 use rampmeter_units::Time;
 
 use crate::host::Host;
@@ -14,6 +14,8 @@ pub(crate) struct Meters {
     pub(crate) over: bool,
     outcomes: Vec<LinkOutcome>,
     series: Series,
+    /// Whose controllers said so.
+    pub(crate) hindered: Vec<Hindered>,
 }
 
 impl Meters {
@@ -24,6 +26,7 @@ impl Meters {
             over: false,
             outcomes: Vec::new(),
             series: Series::default(),
+            hindered: Vec::new(),
         }
     }
 }
@@ -94,6 +97,7 @@ impl Simulation<'_> {
             links: self.meters.outcomes,
             series: self.meters.series,
             data_packets: self.data_packets,
+            hindered: self.meters.hindered,
             lateness: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rampmeter_control::Registry;
-use rampmeter_router::Loss;
+use rampmeter_router::{EcnPassage, Loss};
 use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Scheme, Stalling, World, WorldError};
 use rampmeter_units::Streams;
 
@@ -67,6 +67,7 @@ impl<'a> Simulation<'a> {
 fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
     link.router.is_endless()
         && link.config.loss == Loss::default()
+        && link.ecn == EcnPassage::Kept
         && link.changes.is_empty()
         && !link.measured
         && plan.nodes[link.to.0].is_host

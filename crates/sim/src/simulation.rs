@@ -11,7 +11,7 @@
 //! by the timetable must find them at that time: no packet is delivered ahead of the timetable's next entry.
 
 use rampmeter_router::{AnyRouter, Link, Parcel};
-use rampmeter_scenario::{Outcome, Plan};
+use rampmeter_scenario::{Hindered, Outcome, Plan};
 use rampmeter_transport::{ConnectionId, Event};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
@@ -334,6 +334,10 @@ impl Simulation<'_> {
             match event {
                 Event::Opened(connection, _) => self.choose(now, host, connection),
                 Event::Accepted(connection, _) => self.flows[answering as usize].accepted = Some(connection),
+                Event::Hindered(connection, why) => {
+                    let flow = self.hosts[host as usize].flow(connection) as usize;
+                    self.meters.hindered.push(Hindered { flow, why: why.into() });
+                }
                 Event::Closed(connection, _, statistics) => {
                     let index = self.hosts[host as usize].flow(connection);
                     let flow = &mut self.flows[index as usize];

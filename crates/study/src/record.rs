@@ -1,7 +1,9 @@
 //! An outcome as the journal keeps it: every number exact, so that one read back equals one just made.
 
 use rampmeter_router::{Backlog, Counts, QueueSummary};
-use rampmeter_scenario::{FlowOutcome, FlowSample, Lateness, LinkId, LinkOutcome, LinkSample, Outcome, Series};
+use rampmeter_scenario::{
+    FlowOutcome, FlowSample, Hindered, Lateness, LinkId, LinkOutcome, LinkSample, Outcome, Series,
+};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,7 @@ pub(crate) struct Record {
     links: Vec<Link>,
     link_samples: Vec<LinkRow>,
     flow_samples: Vec<FlowRow>,
+    hindered: Vec<Hindered>,
     /// Half, 99% and all of the packets were no later.
     lateness: Option<[u64; 3]>,
 }
@@ -66,6 +69,7 @@ impl Record {
             links: outcome.links.iter().map(Link::from).collect(),
             link_samples: outcome.series.links.iter().map(LinkRow::from).collect(),
             flow_samples: outcome.series.flows.iter().map(FlowRow::from).collect(),
+            hindered: outcome.hindered.clone(),
             lateness: outcome.lateness.map(|late| [late.p50, late.p99, late.max].map(Duration::as_nanos)),
         }
     }
@@ -79,6 +83,7 @@ impl Record {
                 flows: self.flow_samples.iter().map(FlowRow::sample).collect(),
             },
             data_packets: self.data_packets,
+            hindered: self.hindered.clone(),
             lateness: self.lateness.map(|late| {
                 let [p50, p99, max] = late.map(Duration::from_nanos);
                 Lateness { p50, p99, max }
@@ -239,6 +244,7 @@ mod tests {
                 }],
             },
             data_packets: 77,
+            hindered: vec![Hindered { flow: 3, why: "a wall".into() }],
             lateness: Some(Lateness {
                 p50: Duration::ZERO,
                 p99: Duration::from_nanos(3),

@@ -85,6 +85,9 @@ pub enum Event {
     Opened(ConnectionId, Duration),
     /// The same, for a connection that a peer opened.
     Accepted(ConnectionId, Duration),
+    /// Its controller can't work as its scheme does, and why ([`Controller::hindrance`]). Told once for each reason that
+    /// is another one than the last.
+    Hindered(ConnectionId, &'static str),
     /// It is over; its name means nothing any more.
     Closed(ConnectionId, CloseReason, Statistics),
 }
@@ -124,6 +127,8 @@ struct Slot<A> {
     connection: Connection,
     /// Stands in the control queue.
     queued: bool,
+    /// What was last told to hinder its controller.
+    hindrance: Option<&'static str>,
 }
 
 /// One host.
@@ -236,7 +241,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.by_flow.resize(flow.index() + 1, 0);
         }
         self.by_flow[flow.index()] = index as u32;
-        self.slots[index] = Some(Slot { id, peer, connection, queued: false });
+        self.slots[index] = Some(Slot { id, peer, connection, queued: false, hindrance: None });
         self.touch(now, index);
     }
 
@@ -317,6 +322,12 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             feedback,
         };
         self.manager.update(now, flow, &update);
+        let hindrance = self.manager.controller(flow).and_then(Controller::hindrance);
+        if let (Some(why), Some(slot)) = (hindrance, &mut self.slots[index]) {
+            if slot.hindrance.replace(why) != hindrance {
+                self.events.push_back(Event::Hindered(slot.id, why));
+            }
+        }
         self.manager.segregate(now, &mut self.make);
         if learnt.urgent && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
             self.manager.request(now, flow, true);

@@ -253,6 +253,10 @@ impl Controller for Vcp {
     fn ecn(&self) -> Option<Ecn> {
         Some(self.config.codes.encode(LoadRegion::Low))
     }
+
+    fn hindrance(&self) -> Option<&'static str> {
+        self.trouble().map(Trouble::in_words)
+    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@
 //! - A path **bleaches** that clears the two bits: packets that left with a code arrive with `00`, which no router writes
 //!   (RFC 3168 section 5 forbids it, some do it). So many in a row are taken for it, and so many with a code in a row for
 //!   its end.
-//! - Nobody **has spoken** while no packet ever arrived with high load. A VCP router says so before it is overloaded; one
-//!   that marks as RFC 3168 has it never does. Losses and overloads that come first tell that the bottleneck is such a one.
+//! - Nobody **has spoken** while no packet ever arrived with high load, or none with anything else. A VCP router says high
+//!   before it is overloaded; one that marks as RFC 3168 has it never does, and a path that sets all codes to one says high
+//!   always or never. Losses and overloads that come first tell that nobody on the path speaks of its load.
 //!
 //! In both cases the sender is TCP until it finds otherwise. Marks are believed all the same: a classic router's
-//! `11` is overload by VCP's reading too. What can't be told apart from codes that are right: a path that sets them all
-//! to one of the three.
+//! `11` is overload by VCP's reading too. So a path that sets all codes to `11` leaves a packet a round trip, as it does of
+//! any sender that heeds ECN: it looks as a router does that has more flows than packets fit.
 
 use rampmeter_units::LoadRegion;
 
@@ -24,6 +25,16 @@ pub enum Trouble {
     Unheard,
 }
 
+impl Trouble {
+    /// What is wrong, and what the sender does about it.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Bleached => "the path clears ECN codes; sends as TCP does until they come back",
+            Self::Unheard => "congestion of which no VCP router tells; sends as TCP does until one does",
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct PathCheck {
     bleached_after: u64,
@@ -32,7 +43,9 @@ pub(super) struct PathCheck {
     /// Packets in a row that contradict `bleached`.
     contradicting: u64,
     /// High load was told at least once.
-    heard: bool,
+    heard_high: bool,
+    /// Low load was, or overload.
+    heard_other: bool,
     /// Losses and overloads before that.
     congestions: u64,
 }
@@ -44,14 +57,19 @@ impl PathCheck {
             unheard_after: config.unheard_after,
             bleached: false,
             contradicting: 0,
-            heard: false,
+            heard_high: false,
+            heard_other: false,
             congestions: 0,
         }
     }
 
     /// A packet arrived with the code of `region`, or none.
     pub(super) fn on_code(&mut self, region: Option<LoadRegion>) {
-        self.heard |= region == Some(LoadRegion::High);
+        match region {
+            Some(LoadRegion::High) => self.heard_high = true,
+            Some(LoadRegion::Low | LoadRegion::Over) => self.heard_other = true,
+            None => {}
+        }
         if region.is_none() == self.bleached {
             self.contradicting = 0;
             return;
@@ -63,15 +81,18 @@ impl PathCheck {
         }
     }
 
-    /// A loss or an overload was answered.
+    /// A loss or an overload was answered. While codes are cleared nobody could have told of it.
     pub(super) fn on_congestion(&mut self) {
-        self.congestions += 1;
+        self.congestions += u64::from(!self.bleached);
     }
 
     pub(super) fn trouble(&self) -> Option<Trouble> {
         if self.bleached {
             Some(Trouble::Bleached)
-        } else if !self.heard && self.unheard_after > 0 && self.congestions >= self.unheard_after {
+        } else if !(self.heard_high && self.heard_other)
+            && self.unheard_after > 0
+            && self.congestions >= self.unheard_after
+        {
             Some(Trouble::Unheard)
         } else {
             None
@@ -122,6 +143,33 @@ mod tests {
         path.on_code(Some(LoadRegion::High));
         for _ in 0..10 {
             path.on_congestion();
+        }
+        assert_eq!(path.trouble(), None);
+    }
+
+    #[test]
+    fn who_says_high_load_and_nothing_else_says_nothing() {
+        let mut path = check();
+        path.on_code(Some(LoadRegion::High));
+        for trouble in [None, None, Some(Trouble::Unheard)] {
+            path.on_congestion();
+            assert_eq!(path.trouble(), trouble);
+        }
+        path.on_code(Some(LoadRegion::Low));
+        assert_eq!(path.trouble(), None);
+    }
+
+    #[test]
+    fn losses_while_codes_are_cleared_say_nothing_of_routers() {
+        let mut path = check();
+        for _ in 0..8 {
+            path.on_code(None);
+        }
+        for _ in 0..10 {
+            path.on_congestion();
+        }
+        for _ in 0..8 {
+            path.on_code(Some(LoadRegion::Low));
         }
         assert_eq!(path.trouble(), None);
     }

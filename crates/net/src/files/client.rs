@@ -294,7 +294,12 @@ impl<'a> Download<'a> {
             Event::Closed(_, ended, _) => self.on_closed(ended),
             // Once the server has answered, trouble on the way may pass; its silence ends the download if it does not.
             Event::Trouble(error) if self.handshake.is_none() => Err(NetError::reach(self.server, error)),
-            Event::Accepted(..) | Event::Datagram(..) | Event::Writable(_) | Event::Trouble(_) => Ok(()),
+            // A client sends next to nothing: whatever hinders its controller hinders no download.
+            Event::Accepted(..)
+            | Event::Datagram(..)
+            | Event::Writable(_)
+            | Event::Trouble(_)
+            | Event::Hindered(..) => Ok(()),
         }
     }
 

@@ -36,7 +36,7 @@ pub use client::{GetOptions, GetReport, get};
 pub use directory::Directory;
 pub use error::NetError;
 pub use protocol::Refusal;
-pub use server::{Observer, ServeOptions, Served, Server, serve};
+pub use server::{Observer, ServeOptions, Served, Server, Warner, serve};
 
 /// The port that `serve` listens at unless told otherwise: "RAMP" on a telephone.
 pub const DEFAULT_PORT: u16 = 7267;

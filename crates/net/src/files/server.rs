@@ -26,6 +26,10 @@ use crate::socket::Socket;
 /// Is shown every transfer that is over.
 pub type Observer = Box<dyn FnMut(&Served) + Send>;
 
+/// Is told to whom a controller, by its name, can't send as it should, and why
+/// ([`hindrance`](rampmeter_control::Controller::hindrance)).
+pub type Warner = Box<dyn FnMut(SocketAddr, &str, &str) + Send>;
+
 /// How to serve.
 pub struct ServeOptions {
     /// Whose regular files are served.
@@ -48,6 +52,8 @@ pub struct ServeOptions {
     pub most_idle: Duration,
     /// Called with every transfer that is over.
     pub observe: Option<Observer>,
+    /// Called once for each client whose path hinders the controller, and each reason.
+    pub warn: Option<Warner>,
     /// Where to keep what is learnt of clients' paths; nowhere if `None`.
     pub history: Option<PathBuf>,
     /// Stops the server when raised.
@@ -67,6 +73,7 @@ impl Default for ServeOptions {
             limits: Limits::default(),
             most_idle: Duration::from_secs(60),
             observe: None,
+            warn: None,
             history: None,
             stop: Arc::default(),
         }
@@ -245,6 +252,11 @@ impl Server {
             Event::Writable(id) => {
                 if let Some(client) = self.clients.get_mut(&id) {
                     client.busy = true;
+                }
+            }
+            Event::Hindered(id, why) => {
+                if let (Some(client), Some(warn)) = (self.clients.get(&id), &mut self.options.warn) {
+                    warn(client.peer, &client.transfer.controller, why);
                 }
             }
             Event::Closed(id, ended, statistics) => {

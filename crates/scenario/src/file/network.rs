@@ -1,8 +1,8 @@
 //! `[[link]]` and `[[hosts]]`: routers, the links between them and the hosts at their edge.
 
-use rampmeter_router::{LinkConfig, Loss};
+use rampmeter_router::{EcnPassage, LinkConfig, Loss};
 use rampmeter_transport::Clock;
-use rampmeter_units::{Duration, Rate, Time};
+use rampmeter_units::{Duration, Ecn, Rate, Time};
 
 use super::{File, no_duplicates};
 use crate::document::{Item, Section, Settings, Source};
@@ -30,6 +30,7 @@ pub(crate) struct LinkSpec {
 #[derive(Debug, Clone)]
 pub(crate) struct DirectionSpec {
     pub(crate) config: LinkConfig,
+    pub(crate) ecn: EcnPassage,
     pub(crate) router: RouterSpec,
     pub(crate) changes: Vec<Change>,
     pub(crate) measured: bool,
@@ -60,7 +61,7 @@ pub(crate) struct HostsSpec {
 impl LinkSpec {
     pub(crate) fn read(section: &Section<'_>, end: Duration) -> Result<Self, ScenarioError> {
         section.keys(&[
-            "name", "between", "one_way", "rate", "delay", "router", "loss", "changes", "measure", "reverse",
+            "name", "between", "one_way", "rate", "delay", "router", "loss", "ecn", "changes", "measure", "reverse",
         ])?;
         let name = section.need("name", "name = \"bottleneck\"")?.name()?.to_owned();
         let section = &section.called(format!("link `{name}`"));
@@ -87,7 +88,7 @@ impl LinkSpec {
             }
             Some(item) => {
                 let section = item.section(&format!("`reverse` of link `{name}`"))?;
-                section.keys(&["rate", "delay", "router", "loss", "changes", "measure"])?;
+                section.keys(&["rate", "delay", "router", "loss", "ecn", "changes", "measure"])?;
                 Some(DirectionSpec::read(&section, end, Some(&forward))?)
             }
         };
@@ -116,6 +117,10 @@ impl DirectionSpec {
         if let Some(item) = section.get("loss") {
             config.loss = loss(&item)?;
         }
+        let ecn = match section.get("ecn") {
+            Some(item) => ecn(&item)?,
+            None => other.map_or(EcnPassage::Kept, |other| other.ecn),
+        };
         let router = match (section.get("router"), other) {
             (Some(item), _) => RouterSpec::read(&item)?,
             (None, Some(other)) => other.router.clone(),
@@ -127,7 +132,7 @@ impl DirectionSpec {
             (None, None) => Vec::new(),
         };
         let measured = section.get("measure").map_or(Ok(false), |item| item.boolean())?;
-        Ok(Self { config, router, changes, measured })
+        Ok(Self { config, ecn, router, changes, measured })
     }
 }
 
@@ -146,10 +151,24 @@ fn loss(item: &Item<'_>) -> Result<Loss, ScenarioError> {
     Ok(Loss { per_packet: probability("per_packet")?, per_bit: probability("per_bit")? })
 }
 
+fn ecn(item: &Item<'_>) -> Result<EcnPassage, ScenarioError> {
+    Ok(match item.text()? {
+        "kept" => EcnPassage::Kept,
+        "not-ect" => EcnPassage::SetTo(Ecn::NotEct),
+        "ect1" => EcnPassage::SetTo(Ecn::Ect1),
+        "ect0" => EcnPassage::SetTo(Ecn::Ect0),
+        "ce" => EcnPassage::SetTo(Ecn::Ce),
+        other => {
+            let advice = "write \"kept\", or what all packets arrive with: \"not-ect\", \"ect0\", \"ect1\" or \"ce\"";
+            return Err(item.error(Problem::impossible(format!("`ecn` is `{other}`"), advice)));
+        }
+    })
+}
+
 fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>, ScenarioError> {
     let read = |item: &Item<'_>| {
         let section = item.section("an entry of `changes`")?;
-        section.keys(&["at", "rate", "delay"])?;
+        section.keys(&["at", "rate", "delay", "ecn"])?;
         let at: Duration = section.need("at", "at = \"4 s\"")?.quantity()?;
         if at >= end {
             let what = format!("this entry of `changes` is for {at}, when the run has ended");
@@ -157,11 +176,13 @@ fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>, ScenarioError>
         }
         let rate = section.get("rate").map(|item| item.positive()).transpose()?;
         let delay = section.get("delay").map(|item| item.quantity()).transpose()?;
-        if rate.is_none() && delay.is_none() {
-            let problem = Problem::impossible("this entry of `changes` changes nothing", "give it a rate or a delay");
+        let ecn = section.get("ecn").map(|item| ecn(&item)).transpose()?;
+        if rate.is_none() && delay.is_none() && ecn.is_none() {
+            let advice = "give it a rate, a delay or an `ecn`";
+            let problem = Problem::impossible("this entry of `changes` changes nothing", advice);
             return Err(item.error(problem));
         }
-        Ok(Change { at: Time::ZERO + at, rate, delay })
+        Ok(Change { at: Time::ZERO + at, rate, delay, ecn })
     };
     let mut changes = item.list()?.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     changes.sort_by_key(|change| change.at);

@@ -105,6 +105,7 @@ impl World for Made {
             }],
             series: Series { links: vec![sample], flows: Vec::new() },
             data_packets: 40 * plan.flows.len() as u64,
+            hindered: Vec::new(),
             lateness: None,
         })
     }

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_control::registry::Factory;
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{
     CloseReason, Config, ConnectionId, Endpoint, EndpointConfig, Event, ReceiveBuffer, SendBuffer, Statistics,
@@ -43,6 +42,8 @@ pub struct End {
 
 pub type Filter = Box<dyn FnMut(usize, &rampmeter_wire::Packet) -> bool>;
 
+pub type Recoder = Box<dyn FnMut(usize, Ecn) -> Ecn>;
+
 pub struct Pair {
     pub now: Time,
     pub ends: [End; 2],
@@ -56,11 +57,18 @@ pub struct Pair {
     sequence: u64,
     /// Called for each packet that leaves, with its sender; false loses it.
     pub filter: Filter,
+    /// Called for each packet that leaves, with its payload's length and its ECN code; says which it arrives with.
+    pub recode: Recoder,
 }
 
 impl Pair {
     pub fn new(controller: &str, config: &Config, seed: u64) -> Self {
-        let factory = factory(controller);
+        let settings = if controller == "fixed-rate" { "rate = '1 Mb/s'" } else { "" };
+        Self::with(controller, settings, config, seed)
+    }
+
+    pub fn with(controller: &str, settings: &str, config: &Config, seed: u64) -> Self {
+        let factory = Registry::default().factory(controller, &settings.parse().unwrap()).unwrap();
         let end = |accept: Option<Config>, salt: u64| {
             let factory = factory.clone();
             let mut made = 0;
@@ -91,6 +99,7 @@ impl Pair {
             in_flight: BTreeMap::new(),
             sequence: 0,
             filter: Box::new(|_, _| true),
+            recode: Box::new(|_, ecn| ecn),
         };
         pair.ends[0].connection = pair.ends[0].endpoint.open(Time::ZERO, 1, config);
         pair
@@ -169,6 +178,7 @@ impl Pair {
                         e.connection = Some(id);
                         self.try_write(from);
                     }
+                    Event::Hindered(..) => {}
                     Event::Closed(_, reason, statistics) => e.closed = Some((reason, statistics)),
                 }
             }
@@ -180,8 +190,9 @@ impl Pair {
                 let copied = self.ends[from].to_send.copy(transmit.offset, payload, &mut bytes);
                 assert!(copied || payload == 0, "asked for bytes that were never written");
                 let passes = (self.filter)(from, &transmit.packet);
+                let ecn = (self.recode)(payload, transmit.ecn);
                 if passes && !self.dead {
-                    self.put(1 - from, bytes, transmit.ecn);
+                    self.put(1 - from, bytes, ecn);
                 }
             }
         }
@@ -209,12 +220,7 @@ impl Pair {
 
 /// The controller called `name`.
 pub fn controller(name: &str, seed: u64) -> AnyController {
-    factory(name)(Stream::from_seed(seed))
-}
-
-fn factory(name: &str) -> Factory {
-    let settings = if name == "fixed-rate" { "rate = '1 Mb/s'" } else { "" };
-    Registry::default().factory(name, &settings.parse().unwrap()).unwrap()
+    Registry::default().factory(name, &toml::Table::new()).unwrap()(Stream::from_seed(seed))
 }
 
 /// Bytes that are recognisably out of place anywhere but where they belong.
