@@ -31,7 +31,7 @@ pub use build::Scheme;
 pub use error::{Known, Problem, ScenarioError};
 pub use outcome::{FlowOutcome, FlowSample, Lateness, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
-    Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender, TrafficPlan,
+    AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender, TrafficPlan,
     payload,
 };
 pub use point::Point;
