@@ -65,7 +65,10 @@ mod tests {
         feedback.note(2, Ecn::Ce); // 0 and 1 are missing
         feedback.note(1, Ecn::NotEct); // late
         assert_eq!(feedback.newest(), 2);
-        assert_eq!([0, 1, 2, 3].map(|back| feedback.code(back)), [Some(Ecn::Ce), Some(Ecn::NotEct), None, Some(Ecn::Ect0)]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|back| feedback.code(back)),
+            [Some(Ecn::Ce), Some(Ecn::NotEct), None, Some(Ecn::Ect0)]
+        );
         assert_eq!((feedback.code(23), feedback.code(24)), (Some(Ecn::Ect0), None));
         feedback.note(34, Ecn::Ect1);
         assert_eq!((feedback.code(0), feedback.code(32), feedback.code(33)), (Some(Ecn::Ect1), None, None));

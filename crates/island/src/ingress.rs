@@ -201,7 +201,8 @@ impl<P: Parcel + Send> Ingress<P> {
 
     /// Nothing has been heard for too long: all that is under way is lost.
     fn give_up(&mut self, now: Time) {
-        let (flight, number) = (self.manager.outstanding(self.flow), self.under_way.back().map_or(0, |packet| packet.number));
+        let (flight, number) =
+            (self.manager.outstanding(self.flow), self.under_way.back().map_or(0, |packet| packet.number));
         let repeated = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = Time::MAX; // the next packet sets it again

@@ -36,10 +36,8 @@ impl Aggregate {
     pub(crate) fn new(plan: &Plan, n: usize, paths: &mut Paths) -> Self {
         let planned = &plan.aggregates[n];
         let hops = |links: &[LinkId]| links.iter().map(|link| Hop::Link(link.0 as u32)).collect();
-        let path = paths.add([
-            (hops(&planned.way), Hop::Egress(n as u32)),
-            (hops(&planned.back), Hop::Answered(n as u32)),
-        ]);
+        let path =
+            paths.add([(hops(&planned.way), Hop::Egress(n as u32)), (hops(&planned.back), Hop::Answered(n as u32))]);
         let environment = Environment { rate: planned.entry.config.rate, delay: planned.entry.config.delay };
         let random = Streams::new(plan.seed).stream("island", n as u64);
         Self {

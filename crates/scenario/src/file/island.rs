@@ -30,7 +30,9 @@ impl IslandSpec {
         let names = borders.list()?.iter().map(|item| item.name().map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
         if names.len() < 2 {
             let what = format!("`borders` names {} router{}", names.len(), if names.len() == 1 { "" } else { "s" });
-            return Err(borders.error(Problem::impossible(what, "flows enter at one and leave at another: name two or more")));
+            return Err(
+                borders.error(Problem::impossible(what, "flows enter at one and leave at another: name two or more"))
+            );
         }
         let router = section.need("router", "router = { kind = \"drop-tail\", packets = 100 }")?;
         let truth = |key, default| section.get(key).map_or(Ok(default), |item: Item<'_>| item.boolean());
