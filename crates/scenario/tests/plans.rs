@@ -94,10 +94,10 @@ fn an_aggregate_leads_from_the_first_border_on_a_flows_way_to_the_last() {
             "[[link]]\nname = \"{name}\"\nbetween = {ends}\nrate = \"{rate}\"\ndelay = \"3 ms\"\nrouter = {{ kind = \"drop-tail\" }}\n"
         )
     };
-    let more = link("on", "[\"b\", \"c\"]", "40 Mb/s") + &link("off", "[\"c\", \"d\"]", "1 Mb/s");
+    let more = link("on", "[\"b\", \"c\"]", "40 Mb/s") + &link("off", "[\"c\", \"e\"]", "1 Mb/s");
     let island = "[[island]]\nname = \"i\"\nborders = [\"c\", \"b\", \"a\"]\nrouter = { kind = \"drop-tail\", packets = { worth = \"10540 us\" } }\n";
     let small =
-        SMALL.replacen("at = \"b\"", "at = \"d\"", 1).replacen("[[hosts]]", &format!("{more}{island}[[hosts]]"), 1);
+        SMALL.replacen("at = \"b\"", "at = \"e\"", 1).replacen("[[hosts]]", &format!("{more}{island}[[hosts]]"), 1);
     let plan = plan(&format!("{small}arrivals = {{ count = 4 }}"));
     let [aggregate] = plan.aggregates.as_slice() else { panic!("{:?}", plan.aggregates) };
     let names = |links: &[rampmeter_scenario::LinkId]| {
