@@ -271,6 +271,7 @@ pub(crate) mod tests {
             drain: Duration::ZERO,
             packet: Bytes::new(1000),
             routes: Routes::new(&nodes, &links),
+            aggregates: Vec::new(),
             nodes,
             links,
             schemes: Vec::new(),

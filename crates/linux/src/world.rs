@@ -78,6 +78,7 @@ impl Emulated {
         wait: impl FnOnce(&Stage<'_>) -> T,
     ) -> Result<(Outcome, T), WorldError> {
         check_hosts(plan)?;
+        check_islands(plan)?;
         check_kernel(plan)?;
         let schemes = schemes(plan, registry)?;
         let sides = Sides::around(plan, between)?;
@@ -148,6 +149,15 @@ fn check_hosts(plan: &Plan) -> Result<(), WorldError> {
         world: "emulated",
         what: format!("hosts that stall when told (`{}`)", node.name),
         advice: "leave out its `stalls`, real hosts stall by themselves; or run it in the simulator".into(),
+    })
+}
+
+fn check_islands(plan: &Plan) -> Result<(), WorldError> {
+    let Some(aggregate) = plan.aggregates.first() else { return Ok(()) };
+    Err(WorldError::Lacks {
+        world: "emulated",
+        what: format!("islands (`{}`)", aggregate.entry.name),
+        advice: "set its `active` to false, or run it in the simulator".into(),
     })
 }
 

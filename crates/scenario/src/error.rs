@@ -134,6 +134,9 @@ pub enum Problem {
     /// A scheme's transport settings are wrong.
     #[error("transport: {0}")]
     Transport(String),
+    /// An island's settings are wrong.
+    #[error("island settings: {0}")]
+    Island(String),
     /// A router's name or settings are wrong.
     #[error(transparent)]
     Router(#[from] RouterError),

@@ -1,5 +1,6 @@
 //! What a scenario file says at one point of its sweep: read and checked as far as the file alone shows.
 
+mod island;
 mod network;
 mod scheme;
 mod traffic;
@@ -10,12 +11,14 @@ use crate::Meters;
 use crate::document::{Section, Source};
 use crate::error::{Problem, ScenarioError};
 
+pub(crate) use island::IslandSpec;
 pub(crate) use network::{HostsSpec, LinkSpec, RouterSpec};
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{Arrivals, Gaps, MOST_FLOWS, Pace, Pairs, Size, TrafficSpec};
 
-const KEYS: [&str; 12] = [
-    "title", "source", "duration", "warmup", "drain", "packet", "axes", "link", "hosts", "scheme", "traffic", "meters",
+const KEYS: [&str; 13] = [
+    "title", "source", "duration", "warmup", "drain", "packet", "axes", "link", "hosts", "island", "scheme", "traffic",
+    "meters",
 ];
 
 /// The file at one point.
@@ -27,6 +30,7 @@ pub(crate) struct File {
     pub(crate) packet: Bytes,
     pub(crate) links: Vec<LinkSpec>,
     pub(crate) hosts: Vec<HostsSpec>,
+    pub(crate) islands: Vec<IslandSpec>,
     pub(crate) schemes: Vec<SchemeSpec>,
     pub(crate) traffic: Vec<TrafficSpec>,
     pub(crate) meters: Meters,
@@ -51,6 +55,7 @@ impl File {
         let drain = span("drain")?;
         let links = file.tables("link", |section| LinkSpec::read(&section, duration + drain))?;
         let hosts = file.tables("hosts", |section| HostsSpec::read(&section))?;
+        let islands = file.tables("island", |section| IslandSpec::read(&section))?;
         let schemes = SchemeSpec::read_all(&file)?;
         let traffic = file.tables("traffic", |section| TrafficSpec::read(&section, duration))?;
         let file = Self {
@@ -60,11 +65,13 @@ impl File {
             packet: packet(&file)?,
             links,
             hosts,
+            islands,
             schemes,
             traffic,
             meters: meters(&file)?,
         };
         file.check_network(source)?;
+        file.check_islands(source)?;
         file.check_traffic(source)?;
         Ok(file)
     }

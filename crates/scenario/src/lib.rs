@@ -31,8 +31,8 @@ pub use build::Scheme;
 pub use error::{Known, Problem, ScenarioError};
 pub use outcome::{FlowOutcome, FlowSample, Hindered, Lateness, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
-    Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender, TrafficPlan,
-    payload,
+    AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender,
+    TrafficPlan, payload,
 };
 pub use point::Point;
 pub use representations::{Representations, choose as choose_representation};

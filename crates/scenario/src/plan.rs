@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Add;
 
+use rampmeter_control::vcp;
 use rampmeter_manager::{AgentConfig, ServiceCurve, Share, Sharing};
 use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig};
 use rampmeter_transport::Clock;
@@ -47,6 +48,8 @@ pub struct Plan {
     pub links: Vec<LinkPlan>,
     /// The ways between the nodes.
     pub routes: Routes,
+    /// Flows across islands, of TCP flows: where those wait that want to cross, and how they are let in.
+    pub aggregates: Vec<AggregatePlan>,
     /// The schemes that [`Plan::traffic`] uses.
     pub schemes: Vec<SchemePlan>,
     /// The kinds of traffic.
@@ -61,6 +64,18 @@ impl Plan {
     /// The links from one node to another: fewest hops, and of equals the one whose links stand first in the file.
     pub fn path(&self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>, NoPath> {
         self.routes.path(from, to)
+    }
+
+    /// A link or, numbered after all links, what stands for an aggregate where links are measured.
+    pub fn link(&self, id: LinkId) -> &LinkPlan {
+        let aggregate = || &self.aggregates[id.0 - self.links.len()].entry;
+        self.links.get(id.0).unwrap_or_else(aggregate)
+    }
+
+    /// All that [`Plan::link`] gives.
+    pub fn all_links(&self) -> impl Iterator<Item = (LinkId, &LinkPlan)> {
+        let entries = self.aggregates.iter().map(|aggregate| &aggregate.entry);
+        self.links.iter().chain(entries).enumerate().map(|(id, link)| (LinkId(id), link))
     }
 
     /// The least round trip between the ends of a flow, by the delays of the links alone; `None` without flows.
@@ -150,6 +165,22 @@ pub struct LinkPlan {
     pub changes: Vec<Change>,
     /// Whether its queue is watched and the outcome has a row for it.
     pub measured: bool,
+}
+
+/// What crosses an island from one border to another: one VCP flow.
+#[derive(Debug, Clone)]
+pub struct AggregatePlan {
+    /// It from outside: between which borders, the queue at its ingress, and whether that is watched. Its rate is that of the
+    /// slowest link on its way.
+    pub entry: LinkPlan,
+    /// The links that it crosses.
+    pub way: Vec<LinkId>,
+    /// Those that its egress's answers take.
+    pub back: Vec<LinkId>,
+    /// How it sends.
+    pub settings: vcp::Config,
+    /// Whether its egress tells flows of overload.
+    pub hand_on: bool,
 }
 
 /// A change of a link while the run goes on.

@@ -2,6 +2,7 @@
 //! What only a registry or the whole network can refuse is refused here.
 
 mod arrivals;
+mod islands;
 
 use std::collections::HashMap;
 
@@ -41,6 +42,7 @@ pub(crate) fn plan(
             routes.path(from, to).map_err(|no_path| source.error(traffic.line, no_path))?;
         }
     }
+    let aggregates = islands::aggregates(source, file, &network, &routes, &flows)?;
     Ok(Plan {
         point: point.clone(),
         seed,
@@ -49,6 +51,7 @@ pub(crate) fn plan(
         drain: file.drain,
         packet: file.packet,
         routes,
+        aggregates,
         nodes: network.nodes,
         links: network.links,
         schemes,

@@ -106,7 +106,7 @@ impl Summary {
     pub fn of(plan: &Plan, outcome: &Outcome, world: &str, wall_s: f64) -> Self {
         let links = outcome.links.iter().map(|link| {
             let share = |part: u64| if part == 0 { 0.0 } else { part as f64 / link.counts.offered as f64 };
-            let of_room = |packets: f64| plan.links[link.link.0].room.map(|room| packets / room as f64);
+            let of_room = |packets: f64| plan.link(link.link).room.map(|room| packets / room as f64);
             let summary = LinkSummary {
                 utilization: link.utilization,
                 queue_mean_packets: link.queue.mean_packets,

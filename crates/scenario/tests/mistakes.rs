@@ -120,6 +120,31 @@ fn service_curves_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn islands_that_cannot_be_are_refused() {
+    let island = "[[island]]\nname = \"island\"\nborders = [\"left\", \"right\"]\nrouter = { kind = \"drop-tail\" }\n\
+                  settings = { weight = 3 }\nmeasure = true\n";
+    let good = GOOD.replace("[scheme.tcp]\n", &format!("{island}[scheme.tcp]\n"));
+    check(&good).unwrap();
+    for (find, replace, line, advice) in [
+        ("name = \"island\"\n", "", 32, "[[island]] needs `name`"),
+        ("borders = [\"left\", \"right\"]\n", "", 32, "island `island` needs `borders`"),
+        ("borders = [\"left\", \"right\"]", "borders = [\"left\"]", 34, "name two or more"),
+        ("borders = [\"left\", \"right\"]", "borders = [\"left\", \"left\"]", 32, "two borders called `left`"),
+        ("borders = [\"left\", \"right\"]", "borders = [\"left\", \"rigt\"]", 32, "did you mean `right`?"),
+        ("router = { kind = \"drop-tail\" }\n", "router = { kind = \"droptail\" }\n", 35, "drop-tail"),
+        ("weight = 3", "weight = 0", 36, "usual is 1"),
+        ("weight = 3", "wait = 3", 36, "`weight`"),
+        ("measure = true\n[scheme", "mesure = true\n[scheme", 37, "did you mean `measure`?"),
+        ("measure = true\n[scheme", "active = 1\n[scheme", 37, "true or false"),
+        ("measure = true\n[scheme", &format!("{island}[scheme"), 37, "two islands called `island`"),
+    ] {
+        assert!(good.contains(find), "{find}");
+        let message = check(&good.replacen(find, replace, 1)).expect_err(replace).to_string();
+        assert!(message.starts_with(&format!("x.toml:{line}: ")) && message.contains(advice), "{replace}: {message}");
+    }
+}
+
+#[test]
 fn stalls_that_cannot_be_are_refused() {
     for (stalls, advice) in [
         ("every = \"1 s\"", "lasting = \"2 ms\""),

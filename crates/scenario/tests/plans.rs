@@ -86,6 +86,29 @@ fn flows_are_guaranteed_the_curve_of_their_traffic() {
     assert_eq!(promised(""), None);
 }
 
+/// Three borders, and flows between two of them: one aggregate, in their direction, at the rate of its slowest link.
+#[test]
+fn an_aggregate_leads_from_the_first_border_on_a_flows_way_to_the_last() {
+    let link = |name: &str, ends: &str, rate: &str| {
+        format!(
+            "[[link]]\nname = \"{name}\"\nbetween = {ends}\nrate = \"{rate}\"\ndelay = \"3 ms\"\nrouter = {{ kind = \"drop-tail\" }}\n"
+        )
+    };
+    let more = link("on", "[\"b\", \"c\"]", "40 Mb/s") + &link("off", "[\"c\", \"e\"]", "1 Mb/s");
+    let island = "[[island]]\nname = \"i\"\nborders = [\"c\", \"b\", \"a\"]\nrouter = { kind = \"drop-tail\", packets = { worth = \"10540 us\" } }\n";
+    let small =
+        SMALL.replacen("at = \"b\"", "at = \"e\"", 1).replacen("[[hosts]]", &format!("{more}{island}[[hosts]]"), 1);
+    let plan = plan(&format!("{small}arrivals = {{ count = 4 }}"));
+    let [aggregate] = plan.aggregates.as_slice() else { panic!("{:?}", plan.aggregates) };
+    let names = |links: &[rampmeter_scenario::LinkId]| {
+        links.iter().map(|link| plan.links[link.0].name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&aggregate.way), ["wire", "on"]);
+    assert_eq!(names(&aggregate.back), ["on.reverse", "wire.reverse"]);
+    assert_eq!((aggregate.entry.name.as_str(), aggregate.entry.room), ("i.a.c", Some(10)));
+    assert_eq!(plan.link(rampmeter_scenario::LinkId(plan.links.len())).name, "i.a.c");
+}
+
 fn names(plan: &Plan, from: usize, to: usize) -> Vec<&str> {
     let path = plan.path(NodeId(from), NodeId(to)).unwrap();
     path.iter().map(|link| plan.links[link.0].name.as_str()).collect()

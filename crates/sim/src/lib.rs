@@ -19,6 +19,7 @@
 mod agenda;
 mod flow;
 mod host;
+mod island;
 mod meters;
 mod packet;
 mod paths;

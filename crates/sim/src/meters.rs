@@ -20,9 +20,9 @@ pub(crate) struct Meters {
 
 impl Meters {
     pub(crate) fn of(plan: &Plan) -> Self {
-        let measured = plan.links.iter().enumerate().filter(|(_, link)| link.measured);
+        let measured = plan.all_links().filter(|(_, link)| link.measured);
         Self {
-            links: measured.map(|(link, _)| LinkId(link)).collect(),
+            links: measured.map(|(link, _)| link).collect(),
             over: false,
             outcomes: Vec::new(),
             series: Series::default(),
@@ -34,7 +34,10 @@ impl Meters {
 impl Simulation<'_> {
     pub(crate) fn measure_from(&mut self, now: Time) {
         for id in &self.meters.links {
-            let link = &mut self.links[id.0];
+            let Some(link) = self.links.get_mut(id.0) else {
+                self.aggregates[id.0 - self.links.len()].ingress.start_measuring(now);
+                continue;
+            };
             link.advance(now);
             link.start_measuring(now, true);
         }
@@ -46,7 +49,11 @@ impl Simulation<'_> {
     pub(crate) fn measure_to(&mut self, now: Time) {
         self.meters.over = true;
         for &id in &self.meters.links {
-            self.meters.outcomes.push(LinkOutcome::of(self.plan, id, &mut self.links[id.0], now));
+            let outcome = match self.links.get_mut(id.0) {
+                Some(link) => LinkOutcome::of(self.plan, id, link, now),
+                None => self.aggregates[id.0 - self.links.len()].outcome(self.plan, id, now),
+            };
+            self.meters.outcomes.push(outcome);
         }
         for flow in &mut self.flows {
             flow.delivered_measured = flow.delivered - flow.delivered_measured;
@@ -55,7 +62,11 @@ impl Simulation<'_> {
 
     pub(crate) fn sample(&mut self, at: Time) {
         for &id in &self.meters.links {
-            self.meters.series.links.push(LinkSample::of(id, &mut self.links[id.0], at));
+            let sample = match self.links.get_mut(id.0) {
+                Some(link) => LinkSample::of(id, link, at),
+                None => self.aggregates[id.0 - self.links.len()].sample(id, at),
+            };
+            self.meters.series.links.push(sample);
         }
         for (index, flow) in self.flows.iter().enumerate() {
             if !self.plan.traffic[self.plan.flows[index].traffic].measured {

@@ -4,6 +4,7 @@
 //! wire follow each other in memory. What only some packets carry, as acknowledgements do, is in a box; a pool keeps the
 //! boxes of packets that have arrived for those to come.
 
+use rampmeter_island::{Feedback, HEADER_BYTES, Leaving};
 use rampmeter_router::Parcel;
 use rampmeter_transport::{Message, Transmit};
 use rampmeter_units::{Bytes, Ecn};
@@ -63,12 +64,21 @@ struct Options {
     feedback: RouterFeedback,
     echoed_feedback: RouterFeedback,
     message: Option<CmMessage>,
+    /// What an egress answers.
+    answer: Feedback,
+    /// The packet in an island's header.
+    inner: Option<Travelling>,
 }
 
 impl Travelling {
     /// Takes it to the next hop of its path.
     pub(crate) fn advance(&mut self) {
-        self.hop = self.hop.saturating_add(1);
+        self.skip(1);
+    }
+
+    /// Takes it so many hops further.
+    pub(crate) fn skip(&mut self, hops: u64) {
+        self.hop = self.hop.saturating_add(hops);
     }
 
     pub(crate) fn hop(&self) -> HopId {
@@ -126,6 +136,21 @@ impl Travelling {
     /// Bytes behind its header.
     pub(crate) fn payload(&self) -> usize {
         usize::from(self.payload)
+    }
+
+    /// The number in an island's header.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The packet in an island's header, taken out of it.
+    pub(crate) fn take_inner(&mut self) -> Option<Self> {
+        self.options.as_mut()?.inner.take()
+    }
+
+    /// What an egress answers.
+    pub(crate) fn answer(&self) -> Feedback {
+        self.options.as_ref().map_or_else(Feedback::default, |options| options.answer)
     }
 
     /// What it is. Its message is taken out of it.
@@ -241,8 +266,46 @@ impl Pool {
         }
     }
 
+    /// The packet that `leaving` is in an island's header, on `path` from `hop`; its flow is `flow`.
+    pub(crate) fn wrapped(&mut self, leaving: Leaving<Travelling>, flow: u32, path: PathId, hop: HopId) -> Travelling {
+        let Leaving { number, code, inner } = leaving;
+        let bytes = inner.bytes + HEADER_BYTES as u32;
+        let packet = self.island(Options { inner: Some(inner), ..Options::default() }, flow, path, hop);
+        Travelling { bytes, number, payload: 1, ecn: code.bits(), ..packet }
+    }
+
+    /// An egress's answer, on `path` from `hop`, of the aggregate `flow`.
+    pub(crate) fn answer(&mut self, answer: Feedback, flow: u32, path: PathId, hop: HopId) -> Travelling {
+        self.island(Options { answer, ..Options::default() }, flow, path, hop)
+    }
+
+    /// An island's packet: an answer unless told otherwise.
+    fn island(&mut self, content: Options, flow: u32, path: PathId, hop: HopId) -> Travelling {
+        let mut options = self.0.pop().unwrap_or_default();
+        *options = content;
+        Travelling {
+            hop,
+            options: Some(options),
+            path,
+            flow,
+            bytes: Feedback::BYTES as u32,
+            connection: 0,
+            number: 0,
+            sequence: 0,
+            acknowledgement: 0,
+            window: 0,
+            payload: 0,
+            kind: BARE,
+            ends: 0,
+            ecn: Ecn::NotEct.bits(),
+        }
+    }
+
     /// The packet's journey is over.
-    pub(crate) fn take_back(&mut self, packet: Travelling) {
+    pub(crate) fn take_back(&mut self, mut packet: Travelling) {
+        if let Some(inner) = packet.take_inner() {
+            self.0.extend(inner.options);
+        }
         self.0.extend(packet.options);
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-use rampmeter_scenario::{LinkId, NoPath};
+use rampmeter_scenario::NoPath;
 
 /// A path's number.
 pub(crate) type PathId = u32;
@@ -27,6 +27,12 @@ pub(crate) enum Hop {
     Plain(u32, u32),
     /// Into this host: the path's end.
     Host(u32),
+    /// Into an island as part of this aggregate, for those that do so; the hops within follow, for the others.
+    Ingress(u32),
+    /// Out of it: the path's end within the island.
+    Egress(u32),
+    /// With an egress's answer back at this aggregate's ingress: the path's end.
+    Answered(u32),
 }
 
 #[derive(Debug, Default)]
@@ -37,31 +43,31 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The path from host `from` to host `to`. If it is new, `links` gives the links there and the links back; `is_plain`
-    /// says whether a last link is plain.
+    /// The path from host `from` to host `to`. If it is new, `hops` gives its hops and those back, but for the ends.
     pub(crate) fn between(
         &mut self,
         from: u32,
         to: u32,
-        links: impl FnOnce() -> Result<[Vec<LinkId>; 2], NoPath>,
-        is_plain: impl Fn(LinkId) -> bool,
+        hops: impl FnOnce() -> Result<[Vec<Hop>; 2], NoPath>,
     ) -> Result<PathId, NoPath> {
         if let Some(path) = self.known.get(&(from, to)) {
             return Ok(*path);
         }
-        let path = self.starts.len() as PathId;
-        for (links, end) in links()?.into_iter().zip([to, from]) {
-            let before = self.hops.len() as u64;
-            self.starts.push(HopId::MIN.saturating_add(before));
-            let last = links.last().copied();
-            self.hops.extend(links.into_iter().map(|link| Hop::Link(link.0 as u32)));
-            if let (Some(link), Some(hop)) = (last.filter(|link| is_plain(*link)), self.hops.last_mut()) {
-                *hop = Hop::Plain(link.0 as u32, end);
-            }
-            self.hops.push(Hop::Host(end));
-        }
+        let [there, back] = hops()?;
+        let path = self.add([(there, Hop::Host(to)), (back, Hop::Host(from))]);
         self.known.insert((from, to), path);
         Ok(path)
+    }
+
+    /// A path and its way back, each with its end.
+    pub(crate) fn add(&mut self, ways: [(Vec<Hop>, Hop); 2]) -> PathId {
+        let path = self.starts.len() as PathId;
+        for (hops, end) in ways {
+            self.starts.push(HopId::MIN.saturating_add(self.hops.len() as u64));
+            self.hops.extend(hops);
+            self.hops.push(end);
+        }
+        path
     }
 
     pub(crate) fn start(&self, path: PathId) -> HopId {
@@ -90,10 +96,9 @@ mod tests {
     #[test]
     fn a_path_is_walked_by_counting_and_turned_by_a_bit() {
         let mut paths = Paths::default();
-        let links = || Ok([vec![LinkId(4), LinkId(5)], vec![LinkId(7)]]);
-        let is_plain = |link: LinkId| link.0 == 5;
-        let there = paths.between(0, 1, links, is_plain).unwrap();
-        assert_eq!(paths.between(0, 1, || panic!("known"), is_plain).unwrap(), there);
+        let hops = || Ok([vec![Hop::Link(4), Hop::Plain(5, 1)], vec![Hop::Link(7)]]);
+        let there = paths.between(0, 1, hops).unwrap();
+        assert_eq!(paths.between(0, 1, || panic!("known")).unwrap(), there);
         let walk = |path| -> Vec<Hop> { (0..2).map(|n| paths.hop(paths.start(path).saturating_add(n))).collect() };
         assert_eq!(walk(there), [Hop::Link(4), Hop::Plain(5, 1)]);
         assert_eq!(walk(reverse(there)), [Hop::Link(7), Hop::Host(0)]);

@@ -10,9 +10,10 @@ use rampmeter_units::Streams;
 use crate::agenda::Agenda;
 use crate::flow::Flow;
 use crate::host::Host;
+use crate::island::Aggregate;
 use crate::meters::Meters;
 use crate::packet::Pool;
-use crate::paths::Paths;
+use crate::paths::{Hop, Paths};
 use crate::simulation::Simulation;
 use crate::timetable::Timetable;
 use crate::world::Simulated;
@@ -29,12 +30,14 @@ impl<'a> Simulation<'a> {
         for flow in &plan.flows {
             let sender = hosts.of(flow.from, flow.scheme);
             let receiver = hosts.of(flow.to, flow.scheme);
-            let links = || Ok([plan.path(flow.from, flow.to)?, plan.path(flow.to, flow.from)?]);
-            let path = paths.between(sender, receiver, links, is_plain)?;
+            let way = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, is_plain));
+            let there_and_back = || Ok([way(flow.from, flow.to, receiver)?, way(flow.to, flow.from, sender)?]);
+            let path = paths.between(sender, receiver, there_and_back)?;
             flows.push(Flow::new(sender, receiver, path, flow.bytes));
         }
         let links = plan.make_links();
-        let agenda = Agenda::new(links.len() + hosts.list.len());
+        let aggregates: Vec<_> = (0..plan.aggregates.len()).map(|n| Aggregate::new(plan, n, &mut paths)).collect();
+        let agenda = Agenda::new(links.len() + hosts.list.len() + aggregates.len());
         if plan.end() > agenda.last() {
             return Err(WorldError::Lacks {
                 world: Simulated.name(),
@@ -54,12 +57,33 @@ impl<'a> Simulation<'a> {
             links,
             paths,
             hosts: hosts.list,
+            aggregates,
             flows,
             pool: Pool::default(),
             pending: 0,
             data_packets: 0,
         })
     }
+}
+
+/// The hops over `links` into host `end`, with those into islands: where several begin, that which leads furthest.
+fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bool) -> Vec<Hop> {
+    let mut hops = Vec::with_capacity(links.len() + 1);
+    let mut outside_from = 0; // the first link that is not within the island entered last
+    for (place, &link) in links.iter().enumerate() {
+        let leads_to = |node| (place..links.len()).rev().find(|&n| plan.links[links[n].0].to == node);
+        if place > 0 && place >= outside_from {
+            let here = plan.aggregates.iter().enumerate().filter(|(_, a)| a.entry.from == plan.links[link.0].from);
+            let egress = here.filter_map(|(n, a)| Some((leads_to(a.entry.to)?, n))).max();
+            if let Some((last, aggregate)) = egress {
+                hops.push(Hop::Ingress(aggregate as u32));
+                outside_from = last + 1;
+            }
+        }
+        let is_last = place + 1 == links.len();
+        hops.push(if is_last && is_plain(link) { Hop::Plain(link.0 as u32, end) } else { Hop::Link(link.0 as u32) });
+    }
+    hops
 }
 
 /// Whether it is certain when a packet that enters `link` will leave it, and there is a host behind it that does nothing but

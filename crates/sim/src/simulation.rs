@@ -19,6 +19,7 @@ use rampmeter_wire::Kind;
 use crate::agenda::{Actor, Agenda};
 use crate::flow::Flow;
 use crate::host::Host;
+use crate::island::Aggregate;
 use crate::meters::Meters;
 use crate::packet::{Content, Pool, Travelling};
 use crate::paths::{Hop, Paths, is_forward, reverse};
@@ -32,13 +33,15 @@ pub(crate) type SimulatedLink = Link<Travelling, AnyRouter<Travelling>>;
 /// A network with everything that is under way in it.
 pub(crate) struct Simulation<'a> {
     pub(crate) plan: &'a Plan,
-    /// Links are the first actors, hosts follow.
+    /// Links are the first actors, hosts follow, then aggregates.
     pub(crate) agenda: Agenda,
     pub(crate) timetable: Timetable,
     pub(crate) meters: Meters,
     pub(crate) links: Vec<SimulatedLink>,
     pub(crate) paths: Paths,
     pub(crate) hosts: Vec<Host>,
+    /// What crosses islands.
+    pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) pool: Pool,
     /// Transfers under way that the run waits for.
@@ -68,7 +71,8 @@ impl Simulation<'_> {
     fn wake(&mut self, now: Time, actor: Actor) {
         let next = match (actor as usize).checked_sub(self.links.len()) {
             None => self.wake_link(now, actor),
-            Some(host) => self.wake_host(now, host as u32),
+            Some(host) if host < self.hosts.len() => self.wake_host(now, host as u32),
+            Some(aggregate) => self.wake_aggregate(now, aggregate - self.hosts.len()),
         };
         self.agenda.set(actor, next);
     }
@@ -184,11 +188,14 @@ impl Simulation<'_> {
     }
 
     /// The packet has reached the hop it names.
-    fn hand_on(&mut self, now: Time, packet: Travelling) {
+    pub(crate) fn hand_on(&mut self, now: Time, packet: Travelling) {
         match self.paths.hop(packet.hop()) {
             Hop::Link(link) => self.offer(now, link, packet),
             Hop::Plain(link, host) => self.carry(now, link, host, packet),
             Hop::Host(host) => self.deliver(now, host, packet),
+            Hop::Ingress(aggregate) => self.enter(now, aggregate, packet),
+            Hop::Egress(aggregate) => self.leave(now, aggregate, packet),
+            Hop::Answered(aggregate) => self.take_answer(now, aggregate, packet),
         }
     }
 

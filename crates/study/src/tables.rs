@@ -153,7 +153,7 @@ fn link_cells(plan: &Plan, link: &rampmeter_scenario::LinkOutcome) -> impl Itera
         Cell::whole(queue.p90_packets),
         Cell::whole(queue.p99_packets),
         Cell::whole(queue.max_packets),
-        plan.links[link.link.0].room.into(),
+        plan.link(link.link).room.into(),
         Cell::whole(counts.offered),
         Cell::whole(counts.dropped),
         Cell::whole(counts.marked),
@@ -193,7 +193,7 @@ fn write_series(
     for sample in &outcome.series.links {
         links.row(axes.iter().cloned().chain([
             Cell::Number(sample.at.as_secs_f64()),
-            Cell::text(&plan.links[sample.link.0].name),
+            Cell::text(&plan.link(sample.link).name),
             Cell::whole(sample.queue.packets),
             Cell::whole(sample.queue.bytes.as_u64()),
             Cell::whole(sample.transmitted.as_u64()),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Scenario, ScenarioError};
+use rampmeter_scenario::{Plan, Scenario, ScenarioError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Spanned, Table, Value};
@@ -165,9 +165,9 @@ pub fn read(file: &Path, quick: bool, registry: &Registry) -> Result<Vec<Claim>,
         let named = scenario.points().first().and_then(|point| scenario.plan(point, registry).ok());
         let links: Vec<&str> = named
             .iter()
-            .flat_map(|plan| &plan.links)
-            .filter(|link| link.measured)
-            .map(|link| link.name.as_str())
+            .flat_map(Plan::all_links)
+            .filter(|(_, link)| link.measured)
+            .map(|(_, link)| link.name.as_str())
             .collect();
         let traffic: Vec<&str> = named
             .iter()

@@ -1,0 +1,51 @@
+//! What an aggregate is measured by: as a link would be, its ingress's queue.
+
+use rampmeter_router::{Backlog, Counts, QueueMeter, QueueSummary, Tally};
+use rampmeter_units::{Bytes, Time};
+
+/// Counts, and the queue from when it is watched.
+#[derive(Debug, Default)]
+pub struct Watch {
+    pub(crate) counts: Counts,
+    before: Counts,
+    meter: Option<Box<QueueMeter>>,
+}
+
+impl Watch {
+    pub(crate) fn start(&mut self, now: Time, tally: Tally, backlog: Backlog) {
+        self.before = self.all(tally);
+        self.meter = Some(Box::new(QueueMeter::new(now, backlog)));
+    }
+
+    pub(crate) fn on_change(&mut self, now: Time, backlog: Backlog) {
+        if let Some(meter) = &mut self.meter {
+            meter.on_change(now, backlog);
+        }
+    }
+
+    pub(crate) fn transmitted(&mut self, bytes: Bytes) {
+        self.counts.transmitted += 1;
+        self.counts.transmitted_bytes += bytes;
+    }
+
+    fn all(&self, tally: Tally) -> Counts {
+        Counts { dropped: self.counts.dropped + tally.dropped_later, marked: tally.marked, ..self.counts }
+    }
+
+    /// What was counted since it was started.
+    pub(crate) fn since_start(&self, tally: Tally) -> Counts {
+        let (now, before) = (self.all(tally), &self.before);
+        Counts {
+            offered: now.offered - before.offered,
+            dropped: now.dropped - before.dropped,
+            marked: now.marked - before.marked,
+            lost: now.lost - before.lost,
+            transmitted: now.transmitted - before.transmitted,
+            transmitted_bytes: now.transmitted_bytes - before.transmitted_bytes,
+        }
+    }
+
+    pub(crate) fn queue(&self, now: Time) -> QueueSummary {
+        self.meter.as_ref().map(|meter| meter.summary(now)).unwrap_or_default()
+    }
+}

@@ -1,0 +1,65 @@
+//! `[[island]]`: borders between which TCP flows are carried as VCP flows.
+
+use super::{File, RouterSpec, no_duplicates};
+use crate::document::{Item, Section, Settings, Source};
+use crate::error::{Problem, ScenarioError};
+
+/// An island of VCP routers.
+#[derive(Debug, Clone)]
+pub(crate) struct IslandSpec {
+    pub(crate) line: usize,
+    pub(crate) name: String,
+    /// Routers.
+    pub(crate) borders: Vec<String>,
+    /// The queue at the ingress of each aggregate.
+    pub(crate) router: RouterSpec,
+    /// VCP's.
+    pub(crate) settings: Settings,
+    pub(crate) hand_on: bool,
+    pub(crate) measured: bool,
+    /// It is there at all.
+    pub(crate) active: bool,
+}
+
+impl IslandSpec {
+    pub(crate) fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
+        section.keys(&["name", "borders", "router", "settings", "hand_on", "measure", "active"])?;
+        let name = section.need("name", "name = \"island\"")?.name()?.to_owned();
+        let section = &section.called(format!("island `{name}`"));
+        let borders = section.need("borders", "borders = [\"left\", \"right\"]")?;
+        let names = borders.list()?.iter().map(|item| item.name().map(str::to_owned)).collect::<Result<Vec<_>, _>>()?;
+        if names.len() < 2 {
+            let what = format!("`borders` names {} router{}", names.len(), if names.len() == 1 { "" } else { "s" });
+            return Err(
+                borders.error(Problem::impossible(what, "flows enter at one and leave at another: name two or more"))
+            );
+        }
+        let router = section.need("router", "router = { kind = \"drop-tail\", packets = 100 }")?;
+        let truth = |key, default| section.get(key).map_or(Ok(default), |item: Item<'_>| item.boolean());
+        Ok(Self {
+            line: section.line,
+            name,
+            borders: names,
+            router: RouterSpec::read(&router)?,
+            settings: section.get("settings").map_or_else(|| Ok(Settings::default()), |item| Settings::read(&item))?,
+            hand_on: truth("hand_on", false)?,
+            measured: truth("measure", false)?,
+            active: truth("active", true)?,
+        })
+    }
+}
+
+impl File {
+    pub(super) fn check_islands(&self, source: Source<'_>) -> Result<(), ScenarioError> {
+        no_duplicates(source, "island", self.islands.iter().map(|island| (island.name.as_str(), island.line)))?;
+        let borders = || self.islands.iter().flat_map(|i| i.borders.iter().map(|border| (border.as_str(), i.line)));
+        no_duplicates(source, "border", borders())?;
+        let mut routers: Vec<&str> = self.links.iter().flat_map(|link| link.ends.iter().map(String::as_str)).collect();
+        routers.sort_unstable();
+        routers.dedup();
+        match borders().find(|(border, _)| !routers.contains(border)) {
+            Some((border, line)) => Err(source.error(line, Problem::unknown("router", border, routers))),
+            None => Ok(()),
+        }
+    }
+}

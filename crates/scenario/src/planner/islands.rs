@@ -1,0 +1,69 @@
+//! Which flows cross which islands, from where to where: an aggregate for each two borders between which there is one.
+
+use std::collections::BTreeSet;
+
+use rampmeter_control::{Settings as _, vcp};
+use rampmeter_router::{LinkConfig, Loss};
+use rampmeter_units::{Duration, Rate};
+
+use super::{Network, read_router};
+use crate::document::Source;
+use crate::error::{Problem, ScenarioError};
+use crate::file::{File, IslandSpec};
+use crate::{AggregatePlan, FlowPlan, LinkPlan, NodeId, Routes};
+
+pub(super) fn aggregates(
+    source: Source<'_>,
+    file: &File,
+    network: &Network,
+    routes: &Routes,
+    flows: &[FlowPlan],
+) -> Result<Vec<AggregatePlan>, ScenarioError> {
+    let mut aggregates = Vec::new();
+    for island in &file.islands {
+        let settings = settings(source, island)?; // also of those that this point does not use
+        let is_border = |node: NodeId| island.borders.contains(&network.nodes[node.0].name);
+        let mut crossed = BTreeSet::new();
+        let pairs: BTreeSet<_> = flows.iter().filter(|_| island.active).map(|flow| (flow.from, flow.to)).collect();
+        for (from, to) in pairs {
+            let path = routes.path(from, to).map_err(|no_path| source.error(island.line, no_path))?;
+            let mut passed = path.iter().map(|link| network.links[link.0].to).filter(|node| is_border(*node));
+            if let (Some(ingress), Some(egress)) = (passed.next(), passed.next_back()) {
+                crossed.insert((ingress, egress));
+            }
+        }
+        for (from, to) in crossed {
+            let path = |from, to| routes.path(from, to).map_err(|no_path| source.error(island.line, no_path));
+            let (way, back) = (path(from, to)?, path(to, from)?);
+            let links = || way.iter().map(|link| network.links[link.0].config);
+            let rate = links().map(|link| link.rate).min().unwrap_or(Rate::MAX);
+            let delay = links().map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay);
+            let (router, room) = read_router(source, &island.router, rate, file.packet)?;
+            let [ingress, egress] = [from, to].map(|node| &network.nodes[node.0].name);
+            let entry = LinkPlan {
+                name: format!("{}.{ingress}.{egress}", island.name),
+                from,
+                to,
+                config: LinkConfig { rate, delay, loss: Loss::default() },
+                router,
+                room,
+                changes: Vec::new(),
+                measured: island.measured,
+            };
+            aggregates.push(AggregatePlan { entry, way, back, settings: settings.clone(), hand_on: island.hand_on });
+        }
+    }
+    Ok(aggregates)
+}
+
+fn settings(source: Source<'_>, island: &IslandSpec) -> Result<vcp::Config, ScenarioError> {
+    let refuse = |reason: String| {
+        // A check's complaint begins with the name of what it is about.
+        let line = island.settings.line_of(&format!(": {reason}"));
+        source.error(line, Problem::Island(reason))
+    };
+    let config: Result<vcp::Config, toml::de::Error> = island.settings.table.clone().try_into();
+    let config = config.map_err(|error| refuse(error.message().to_owned()))?;
+    config.check().map_err(refuse)?;
+    Ok(config)
+}
