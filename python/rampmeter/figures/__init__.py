@@ -5,6 +5,9 @@ A few are of theory alone. To add one: an entry in its paper's file, such as `pc
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from rampmeter.figures import cm, pcp, style, vcp
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.running import run
 
-__all__ = ["FIGURES", "Figure", "draw"]
+__all__ = ["FIGURES", "Figure", "draw", "papers"]
 
 FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES, **vcp.FIGURES}
 """Every figure by its name: the paper, a dot, the number there."""
@@ -23,25 +26,44 @@ def draw(
     out: Path,
     *,
     quick: bool = False,
+    whole: bool = False,
     seeds: int | None = None,
     folder: Path | None = None,
     jobs: int | None = None,
 ) -> list[Path]:
     """Run the figure's scenarios, if it has any, draw it into the folder `out` as PNG and SVG, and give their paths.
 
-    The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `jobs` runs take
-    place at once. Real packets take their time, so what they showed stays beside the figure, and an interrupted drawing
-    goes on from there.
+    The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `quick` takes
+    fewer points than the figure has, `whole` all that its scenarios have. `jobs` runs take place at once. What they
+    showed stays in `out/runs`: a drawing that was interrupted, or is repeated, goes on from there.
     """
     figure = FIGURES[name]
-    axes: dict[str, Any] = dict(figure.quick) if quick else {}
-    if seeds is not None:
-        axes["seed"] = list(range(1, seeds + 1))
-    kept = None
-    if figure.world == "emulated":
-        kept = out / (f"{name}-quick-runs" if quick else f"{name}-runs")
-    results = [
-        run((folder or studies()) / scenario, figure.world, out=kept, jobs=jobs, **axes)
-        for scenario in figure.scenarios
-    ]
+    results = []
+    for scenario, axes in figure.sweeps(quick=quick, whole=whole, seeds=seeds):
+        path = (folder or studies()) / scenario
+        kept = out / "runs" / f"{path.parent.name}-{path.stem}-{_short_hash(path, figure.world, axes)}"
+        _reopen(kept)
+        results.append(run(path, figure.world, out=kept, jobs=jobs, **axes))
     return style.save(figure.draw(*results), out, name)
+
+
+def papers() -> dict[str, list[str]]:
+    """Give the names of each paper's figures."""
+    found: dict[str, list[str]] = {}
+    for name in FIGURES:
+        found.setdefault(name.split(".")[0], []).append(name)
+    return found
+
+
+def _reopen(kept: Path) -> None:
+    """Have a complete run go on from its points: a run would begin anew, but those of this very program are as good."""
+    file = kept / "run.json"
+    if file.exists():
+        about = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps({**about, "finished": 0, "skipped": []}), encoding="utf-8")
+
+
+def _short_hash(path: Path, world: str, axes: Mapping[str, Any]) -> str:
+    """Stand for what a run folder may hold: it is refused to another run."""
+    text = json.dumps([path.read_text(encoding="utf-8"), world, sorted(axes.items())])
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,26 +1,34 @@
-"""`rampmeter figure pcp.4 --quick`, or `python -m rampmeter.figures` with the same; `--help` lists the options."""
+"""`rampmeter figure pcp.4 --quick`, or `python -m rampmeter.figures` with the same; `--help` lists the options.
+
+`rampmeter figure vcp` draws all figures of a paper, and goes on where it was interrupted.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from rampmeter import ScenarioError, WorldError
-from rampmeter.figures import FIGURES, draw
+from rampmeter.figures import FIGURES, draw, papers
 
 
 def main() -> int:
-    """Draw the figure that the command line names."""
+    """Draw what the command line names."""
     names = "\n".join(f"  {name}  {figure.title}" for name, figure in FIGURES.items())
     parser = argparse.ArgumentParser(
         prog="rampmeter figure",
-        description=f"Draw a paper's figure from our own runs, as PNG and SVG.\n\nfigures:\n{names}",
+        description="Draw a paper's figure, or all of them, from our own runs, as PNG and SVG. Runs are kept: one that "
+        f"is interrupted or repeated goes on from there.\n\nfigures:\n{names}\n\nall of a paper: {', '.join(papers())}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("figure", nargs="?", choices=FIGURES, metavar="FIGURE", help="which one; none lists them")
+    known = [*FIGURES, *papers()]
+    parser.add_argument("figure", nargs="?", choices=known, metavar="FIGURE", help="which one; none lists them")
     parser.add_argument("--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="where to (%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="fewer runs, for a first look")
+    much = parser.add_mutually_exclusive_group()
+    much.add_argument("--quick", action="store_true", help="fewer runs, for a first look")
+    much.add_argument("--whole", action="store_true", help="all runs of the scenario, where a figure takes fewer")
     parser.add_argument("--seeds", type=_count, metavar="N", help="runs of each point")
     parser.add_argument("--jobs", type=_count, metavar="N", help="runs at once (one a core; of real packets, one)")
     parser.add_argument("--studies", type=Path, metavar="DIR", help="where the papers' folders are (studies)")
@@ -28,12 +36,21 @@ def main() -> int:
     if given.figure is None:
         print(names)
         return 0
+    asked = {name: getattr(given, name) for name in ["quick", "whole", "seeds", "jobs"]}
+    return max(_draw(name, given.out, {**asked, "folder": given.studies}) for name in _all(given.figure))
+
+
+def _all(name: str) -> list[str]:
+    return papers().get(name, [name])
+
+
+def _draw(name: str, out: Path, asked: dict[str, Any]) -> int:
+    """Draw one, say where it is, and give the exit code; those of a paper do not stop at one that cannot be drawn."""
     try:
-        asked = {"quick": given.quick, "seeds": given.seeds, "folder": given.studies, "jobs": given.jobs}
-        for path in draw(given.figure, given.out, **asked):
-            print(path)
+        for path in draw(name, out, **asked):
+            print(path, flush=True)
     except (ScenarioError, WorldError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, ScenarioError) else 1
     return 0
 

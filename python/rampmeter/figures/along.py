@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -81,8 +82,18 @@ class Along:
 
 
 def number(value: Value) -> float:
-    """Read a number, or the one that a quantity such as "25 ms" begins with."""
-    return float(value.split()[0]) if isinstance(value, str) else float(value)
+    """Read a number, or the one that a quantity such as "25 ms" or a name such as "25ms" begins with."""
+    if not isinstance(value, str):
+        return float(value)
+    found = re.match(r"[-+]?[\d.]+", value)
+    if found is None:
+        raise ValueError(f"`{value}` begins with no number")
+    return float(found[0])
+
+
+def mbps(rate: Value) -> float:
+    """Read a rate such as "500 kb/s", in Mb/s."""
+    return number(rate) * {"kb/s": 1e-3, "Mb/s": 1.0, "Gb/s": 1e3}[str(rate).split()[1]]
 
 
 def seeds(result: Run) -> str:

@@ -22,8 +22,14 @@ class Figure:
     """From the results of each scenario to a matplotlib figure."""
     beside: Sequence[str] = ()
     """Further scenarios, in order."""
+    values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    """The axes' values that are drawn, where the file has more."""
+    beyond: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    """Further points, of the scenario alone: all combinations of all values would take too long, a few schemes do not."""
     quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """Fewer values of the axes, for a first look."""
+    """Fewer values of the axes, for a first look; there is nothing `beyond` then."""
+    whole: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    """Of all that the file has, what makes no difference to the drawing; `beyond` is part of it."""
     world: str = "simulated"
     """Where its runs take place."""
 
@@ -31,6 +37,17 @@ class Figure:
     def scenarios(self) -> list[str]:
         """Give the files of all its scenarios, in order."""
         return [*([] if self.scenario is None else [self.scenario]), *self.beside]
+
+    def sweeps(
+        self, *, quick: bool = False, whole: bool = False, seeds: int | None = None
+    ) -> list[tuple[str, dict[str, Sequence[Value]]]]:
+        """Give what is run: each scenario's file with values of its axes, and what lies beyond them last."""
+        axes = dict(self.whole if whole else {**self.values, **(self.quick if quick else {})})
+        found = [(scenario, axes) for scenario in self.scenarios]
+        if self.beyond and not quick and not whole:
+            found.append((self.scenarios[0], {**axes, **self.beyond}))
+        of_seeds: dict[str, Sequence[Value]] = {} if seeds is None else {"seed": list(range(1, seeds + 1))}
+        return [(scenario, {**axes, **of_seeds}) for scenario, axes in found]
 
 
 def studies() -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib import pyplot, rc_context
 
-from rampmeter.figures.along import number
+from rampmeter.figures.along import mbps
 from rampmeter.figures.style import RULES, name_lines, note
 from rampmeter.figures.traces import Trace, mean, rows, sums, traces, values
 from rampmeter.running import Run
@@ -39,7 +39,7 @@ def beside_web(result: Run) -> Any:
     with rc_context(RULES):
         figure, panels = pyplot.subplots(2, -(-(len(rates) + 1) // 2), figsize=(10, 5.4), layout="constrained")
         for axes, rate in zip(panels.flat, rates, strict=False):
-            unit, named = (1e6, "MB") if _mbps(rate) >= 3 else (1e3, "kB")
+            unit, named = (1e6, "MB") if mbps(rate) >= 3 else (1e3, "kB")
             for scheme, drawn in looks.items():
                 lines = [
                     (trace.times, [each / unit for each in trace.delivered])
@@ -57,7 +57,7 @@ def beside_web(result: Run) -> Any:
         ratios = [_goodput(result, "tcp-cm", rate) / _goodput(result, "newreno", rate) for rate in rates]
         axes.axhspan(0.85, 1.15, color="#eeeeee", zorder=0)
         axes.axhline(1, color="#777777", linewidth=0.8)
-        axes.plot([_mbps(rate) for rate in rates], ratios, "o-", color=OF_SCHEME["tcp-cm"])
+        axes.plot([mbps(rate) for rate in rates], ratios, "o-", color=OF_SCHEME["tcp-cm"])
         axes.text(0.97, 0.06, "grey: within 15%", transform=axes.transAxes, ha="right", color="#555555")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
@@ -291,10 +291,6 @@ def _undone(trace: Trace, place: int) -> str:
 
 def _lost(row: Mapping[str, Any]) -> float:
     return float(row["lost_mean_packets"])
-
-
-def _mbps(rate: str) -> float:
-    return number(rate) * {"kb/s": 1e-3, "Mb/s": 1.0, "Gb/s": 1e3}[rate.split()[1]]
 
 
 def _goodput(result: Run, scheme: str, rate: str) -> float:

@@ -57,6 +57,32 @@ def traces(result: Run, **at: Value) -> list[Trace]:
     return [found[key] for key in sorted(found)]
 
 
+@dataclass
+class LinkTrace:
+    """A link's samples."""
+
+    times: list[float]
+    """In seconds since the run began."""
+    packets: list[float]
+    """That wait at these instants."""
+    transmitted: list[float]
+    """Bytes sent since the run began."""
+
+    def rates(self, over: float) -> tuple[list[float], list[float]]:
+        """Give what was sent in each stretch of `over` seconds, in b/s, at the middle of it."""
+        return Trace("", 0, self.times, self.transmitted).rates(over)
+
+
+def link_trace(result: Run, link: str, **at: Value) -> LinkTrace:
+    """Give the trace of `link` in the one run at these values of the axes."""
+    samples = [] if result.link_series is None else _where(result.link_series, {**at, "link": link})
+    return LinkTrace(
+        times=[row["time_s"] for row in samples],
+        packets=[row["queue_packets"] for row in samples],
+        transmitted=[row["transmitted_bytes"] for row in samples],
+    )
+
+
 def sums(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list[float], list[float]]:
     """Give the sum of lines where all of them have a point."""
     at = defaultdict(list)

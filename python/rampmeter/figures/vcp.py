@@ -1,11 +1,120 @@
-"""The figures of the VCP paper, and what ours ran."""
+"""The figures of the VCP paper, and what ours ran. Figure 12 is a block diagram of the model: it has nothing to run.
+
+One run a point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". The fastest links
+have VCP and XCP alone: all ten there would take as long as all the rest of the paper; `--whole` has them.
+"""
 
 from __future__ import annotations
 
-from rampmeter.figures import fluid
+from rampmeter.figures import codes, dynamics, fluid
+from rampmeter.figures.along import mbps
 from rampmeter.figures.figure import Figure
+from rampmeter.figures.rivals import Rivals
+
+ONE_SEED = {"seed": [1]}
+FEW = {"scheme": ["vcp", "xcp", "sack", "cubic"]}
+ROUTERS = {"scheme": ["vcp", "xcp"]}
+
+BASE = "150 Mb/s, 80 ms"
+FLOWS = "30 long-lived flows each way, a buffer of one bandwidth-delay product, 120 s of which the first 24 do not count."
+LOT = "30 long-lived flows each way over seven links and 5 more over each; means over the seven."
+FAST = "Above 1 Gb/s VCP and XCP alone."
 
 FIGURES = {
+    "vcp.1": Figure(
+        title="Two flows while the capacity jumps (VCP, Figure 1)",
+        scenario="vcp/capacity_jumps.toml",
+        values={**ONE_SEED, "phase": ["up-again"]},
+        whole={"phase": ["up-again"]},
+        draw=dynamics.jumps,
+    ),
+    "vcp.2": Figure(
+        title="The quantized load factor and its codes (VCP, Figure 2)",
+        scenario=None,
+        draw=codes.draw,
+    ),
+    "vcp.3": Figure(
+        title="One bottleneck: its capacity (VCP, Figure 3)",
+        scenario="vcp/capacity.toml",
+        values={
+            **ONE_SEED,
+            "capacity": [
+                *["500 kb/s", "1 Mb/s", "2 Mb/s", "5 Mb/s", "10 Mb/s", "20 Mb/s", "50 Mb/s", "100 Mb/s", "200 Mb/s"],
+                *["500 Mb/s", "1 Gb/s"],
+            ],
+        },
+        beyond={**ROUTERS, "capacity": ["2 Gb/s", "5 Gb/s"]},
+        quick={"capacity": ["1 Mb/s", "10 Mb/s", "100 Mb/s"]},
+        draw=Rivals(axis="capacity", label="capacity (Mb/s)", x=mbps, note=f"80 ms, {FLOWS}").draw,
+    ),
+    "vcp.4": Figure(
+        title="One bottleneck: the round trip (VCP, Figure 4)",
+        scenario="vcp/round_trip.toml",
+        values=ONE_SEED,
+        quick={**FEW, "path": ["1ms", "10ms", "100ms", "400ms"]},
+        draw=Rivals(axis="path", label="round trip (ms)", note=f"150 Mb/s, {FLOWS}").draw,
+    ),
+    "vcp.5": Figure(
+        title="One bottleneck: how many long-lived flows (VCP, Figure 5)",
+        scenario="vcp/flows.toml",
+        values=ONE_SEED,
+        quick={**FEW, "flows": [1, 10, 100, 1000]},
+        draw=Rivals(axis="flows", label="flows", note=f"{BASE}, other settings as in Figure 3.").draw,
+    ),
+    "vcp.6": Figure(
+        title="One bottleneck: Web-like flows beside long ones (VCP, Figure 6)",
+        scenario="vcp/web.toml",
+        values=ONE_SEED,
+        quick={**FEW, "web": [10, 100, 1000]},
+        draw=Rivals(axis="web", label="Web-like flows (1/s)", note=f"{BASE}, {FLOWS}").draw,
+    ),
+    "vcp.7": Figure(
+        title="Fairness among round trips (VCP, Figure 7)",
+        scenario="vcp/rtt_fairness.toml",
+        values=ONE_SEED,
+        quick={**FEW, "longest": ["40ms", "156ms", "330ms"]},
+        draw=Rivals(
+            axis="longest",
+            label="longest round trip of 30, the shortest is 40 ms (ms)",
+            note="150 Mb/s, 30 long-lived flows each way, 240 s of which the first 48 do not count.\n",
+        ).fairness,
+    ),
+    "vcp.8": Figure(
+        title="Seven bottlenecks: their capacity (VCP, Figure 8)",
+        scenario="vcp/parking_capacity.toml",
+        values={**ONE_SEED, "capacity": ["500 kb/s", "1 Mb/s", "5 Mb/s", "10 Mb/s", "50 Mb/s", "150 Mb/s"]},
+        beyond={**ROUTERS, "capacity": ["500 Mb/s", "2 Gb/s"]},
+        quick={"capacity": ["1 Mb/s", "10 Mb/s", "50 Mb/s"]},
+        draw=Rivals(axis="capacity", label="capacity (Mb/s)", x=mbps, note=f"80 ms along all seven, {LOT}").draw,
+    ),
+    "vcp.9": Figure(
+        title="Seven bottlenecks: the round trip along all of them (VCP, Figure 9)",
+        scenario="vcp/parking_round_trip.toml",
+        values=ONE_SEED,
+        quick={"scheme": ["vcp", "xcp", "cubic"], "path": ["5ms", "100ms"]},
+        draw=Rivals(axis="path", label="round trip along all seven (ms)", note=f"150 Mb/s, {LOT}").draw,
+    ),
+    "vcp.10": Figure(
+        title="Convergence of five flows that come one after the other (VCP, Figure 10)",
+        scenario="vcp/convergence.toml",
+        values={**ONE_SEED, "phase": ["late"]},
+        whole={"phase": ["late"]},
+        draw=dynamics.convergence,
+    ),
+    "vcp.11": Figure(
+        title="150 flows join 50 and leave again (VCP, Figure 11)",
+        scenario="vcp/demand.toml",
+        values={**ONE_SEED, "scheme": ["vcp"], "phase": ["after"]},
+        whole={"scheme": ["vcp"], "phase": ["after"]},
+        draw=dynamics.demand,
+    ),
+    "vcp.13": Figure(
+        title="Two flows with very different round trips (VCP, Figure 13)",
+        scenario="vcp/two_round_trips.toml",
+        values={**ONE_SEED, "scheme": ["vcp"]},
+        whole={"scheme": ["vcp"]},
+        draw=dynamics.two_round_trips,
+    ),
     "vcp.fluid": Figure(
         title="Stability and fairness of the fluid model (VCP, Theorems 1 and 2)",
         scenario=None,
