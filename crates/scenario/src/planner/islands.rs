@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rampmeter_control::{Settings as _, vcp};
-use rampmeter_router::{LinkConfig, Loss};
+use rampmeter_router::{EcnPassage, LinkConfig, Loss};
 use rampmeter_units::{Duration, Rate};
 
 use super::{Network, read_router};
@@ -45,6 +45,7 @@ pub(super) fn aggregates(
                 from,
                 to,
                 config: LinkConfig { rate, delay, loss: Loss::default() },
+                ecn: EcnPassage::Kept,
                 router,
                 room,
                 changes: Vec::new(),
