@@ -1,4 +1,4 @@
-"""What VCP's routers say of their load, and what senders make of it: Figure 2 of the VCP paper. A definition, no run."""
+"""What VCP's routers say of their load: Figure 2 of the VCP paper. A definition, no run."""
 
 from __future__ import annotations
 

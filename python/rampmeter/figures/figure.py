@@ -25,7 +25,7 @@ class Figure:
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """The axes' values that are drawn, where the file has more."""
     beyond: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """Further points, of the scenario alone: all combinations of all values would take too long, a few schemes do not."""
+    """Further points, of the scenario alone: all combinations would take too long, a few schemes do not."""
     quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """Fewer values of the axes, for a first look; there is nothing `beyond` then."""
     whole: Mapping[str, Sequence[Value]] = field(default_factory=dict)

@@ -16,7 +16,9 @@ FEW = {"scheme": ["vcp", "xcp", "sack", "cubic"]}
 ROUTERS = {"scheme": ["vcp", "xcp"]}
 
 BASE = "150 Mb/s, 80 ms"
-FLOWS = "30 long-lived flows each way, a buffer of one bandwidth-delay product, 120 s of which the first 24 do not count."
+FLOWS = (
+    "30 long-lived flows each way, a buffer of one bandwidth-delay product, 120 s of which the first 24 do not count."
+)
 LOT = "30 long-lived flows each way over seven links and 5 more over each; means over the seven."
 FAST = "Above 1 Gb/s VCP and XCP alone."
 
