@@ -31,11 +31,6 @@ REGIONS = [
 """From, to, quantized, region, code, what the sender does, colour."""
 
 
-def quantized(load: float) -> float:
-    """Give the quantized load factor in percent, `OVER` in overload."""
-    return next(height for begin, _, height, *_ in reversed(REGIONS) if load >= begin)
-
-
 def draw() -> Any:
     """Draw the quantized load factor against the raw one."""
     with rc_context(RULES):

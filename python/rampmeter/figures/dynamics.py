@@ -33,6 +33,9 @@ DEMAND = 200e6
 BURST = (80.0, 160.0)
 """When there are 150 flows more in Figure 11."""
 
+DATA = 0.946
+"""Of a packet, the rest is headers."""
+
 BEGINNING = 30.0
 """Seconds of Figure 13 that are drawn larger."""
 
@@ -53,10 +56,8 @@ def jumps(result: Run) -> Any:
             steps = [*CAPACITY, (end, CAPACITY[-1][1])]
             axes.step(*zip(*steps, strict=True), where="post", color="#999999", linewidth=1.2, linestyle=(0, (4, 1.6)))
             axes.annotate("capacity", (18, 10), xytext=(0, 4), textcoords="offset points", color="#666666")
-            _throughputs(axes, found, [f"flow {place + 1}" for place in range(len(found))])
+            _throughputs(axes, found, 22)
             axes.set_title(f"{scheme.upper()}: throughput (Mb/s)")
-            axes.set_xlim(0, end)
-            axes.set_ylim(0, 22)
         panels[-1].set_xlabel("time (s)")
         note(
             figure,
@@ -72,10 +73,8 @@ def convergence(result: Run) -> Any:
     with rc_context(RULES):
         figure, panels = _stack(4, 2.1, heights=[1.5, 0.8, 0.8, 1.5])
         for axes, scheme in [(panels[0], "vcp"), (panels[3], "xcp")]:
-            found = traces(result, scheme=scheme, seed=seed)
-            _throughputs(axes, found, [f"flow {place + 1}" for place in range(len(found))])
+            _throughputs(axes, traces(result, scheme=scheme, seed=seed), 1.05 * CONVERGENCE / 1e6)
             axes.set_title(f"{scheme.upper()}: throughput (Mb/s)")
-            axes.set_ylim(0, 1.05 * CONVERGENCE / 1e6)
         _link(panels[1], panels[2], result, CONVERGENCE, scheme="vcp", seed=seed)
         panels[-1].set_xlabel("time (s)")
         note(
@@ -150,13 +149,16 @@ def _stack(panels: int, height: float, heights: Sequence[float] | None = None) -
     return pyplot.subplots(panels, 1, figsize=size, sharex=True, layout="constrained", height_ratios=heights)
 
 
-def _throughputs(axes: Any, found: Sequence[Trace], names: Sequence[str]) -> None:
+def _throughputs(axes: Any, found: Sequence[Trace], highest: float) -> None:
     ends = []
+    names = [f"flow {place + 1}" for place in range(len(found))]
     for trace, name, colour in zip(found, names, IN_TURN, strict=False):
         times, rates = trace.rates(OVER)
         axes.plot(times, [rate / 1e6 for rate in rates], color=colour, **THIN)
         ends.append((name, times[-1], rates[-1] / 1e6))
-    name_lines(axes, ends, gap=0.09, colours=dict(zip(names, IN_TURN, strict=False)))
+    axes.set_xlim(0, max(trace.times[-1] for trace in found))
+    axes.set_ylim(0, highest)
+    name_lines(axes, ends, gap=0.1, colours=dict(zip(names, IN_TURN, strict=False)))
 
 
 def _windows(axes: Any, found: Sequence[Trace], names: Sequence[str], until: float | None = None) -> None:
@@ -202,7 +204,7 @@ def _round_trip(trace: Trace) -> float:
         if BURST[0] / 4 <= time < BURST[0]
     ]
     rate = (samples[-1][2] - samples[0][2]) / (samples[-1][1] - samples[0][1])
-    return sum(window for window, _, _ in samples) / len(samples) / rate
+    return DATA * sum(window for window, _, _ in samples) / len(samples) / rate
 
 
 def _seed(result: Run) -> int:

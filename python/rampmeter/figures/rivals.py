@@ -119,7 +119,8 @@ class Rivals:
 
     def names(self, axes: Any, lines: Lines, place: int) -> None:
         """Name the strong lines where they end."""
-        strong = {name: [*lines[name].items()][-1] for name in STRONG if name in lines}
+        # From VCP on: of two that end at the same height the first is named below.
+        strong = {name: [*lines[name].items()][-1] for name in reversed(STRONG) if name in lines}
         ends = [(name, x, fmean(point[place] for point in found)) for name, (x, found) in strong.items()]
         name_lines(axes, ends, colours=COLOURS)
 

@@ -67,14 +67,14 @@ FIGURES = {
         title="One bottleneck: Web-like flows beside long ones (VCP, Figure 6)",
         scenario="vcp/web.toml",
         values=ONE_SEED,
-        quick={**FEW, "web": [10, 100, 1000]},
+        quick={**FEW, "web": [10, 50, 200]},
         draw=Rivals(axis="web", label="Web-like flows (1/s)", note=f"{BASE}, {FLOWS}").draw,
     ),
     "vcp.7": Figure(
         title="Fairness among round trips (VCP, Figure 7)",
         scenario="vcp/rtt_fairness.toml",
         values=ONE_SEED,
-        quick={**FEW, "longest": ["40ms", "156ms", "330ms"]},
+        quick={"scheme": ["vcp", "xcp", "cubic"], "longest": ["40ms", "156ms", "330ms"]},
         draw=Rivals(
             axis="longest",
             label="longest round trip of 30, the shortest is 40 ms (ms)",
