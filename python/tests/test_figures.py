@@ -11,17 +11,40 @@ from typing import Any
 import pytest
 
 from rampmeter import run
+from rampmeter import figures as package
 from rampmeter.figures import FIGURES, style
+from rampmeter.figures import __main__ as command
 from rampmeter.figures import figure as figures
-from rampmeter.figures.figure import studies
-from rampmeter.figures.traces import Trace
+from rampmeter.figures.along import mbps, number
+from rampmeter.figures.figure import Figure, studies
+from rampmeter.figures.rivals import bottlenecks
+from rampmeter.figures.traces import LinkTrace, Trace
+
+
+VCP: dict[str, dict[str, Any]] = {
+    "vcp.1": {"scheme": ["vcp"]},
+    "vcp.3": {"capacity": ["500 kb/s", "1 Mb/s"]},
+    "vcp.4": {"path": ["10ms", "100ms"]},
+    "vcp.5": {"flows": [1, 10]},
+    "vcp.6": {"web": [10, 20]},
+    "vcp.7": {"longest": ["40ms", "330ms"]},
+    "vcp.8": {"capacity": ["500 kb/s", "1 Mb/s"]},
+    "vcp.9": {"path": ["10ms", "100ms"]},
+}
+"""Two places are an axis."""
 
 
 def shortened(scenario: Path, folder: Path) -> Path:
-    """Write the scenario without the time that statistics take; those of `cm` take little, and begin late."""
+    """Write the scenario without the time that statistics take; those of `cm` take little, and begin late.
+
+    Those of `vcp` have slower links as well, and keep the time where it is the figure's axis.
+    """
     times = {"duration": "12 s", "warmup": "2 s", "drain": "20 s"}
     text = scenario.read_text()
-    for key, value in times.items() if scenario.parent.name != "cm" else ():
+    if scenario.parent.name == "vcp":
+        text = re.sub(r'^rate = "\d{2,3} Mb/s"', 'rate = "2 Mb/s"', text, flags=re.MULTILINE)
+        text = re.sub(r'lasts = "\d{3} s", warmup = "\d+ s"', 'lasts = "12 s", warmup = "2 s"', text)
+    for key, value in times.items() if scenario.parent.name != "cm" and "drain" not in text else ():
         text = re.sub(rf'^{key} = "[^"$]*"', f'{key} = "{value}"', text, flags=re.MULTILINE)
     short = folder / scenario.name
     short.write_text(text)
@@ -32,10 +55,89 @@ def shortened(scenario: Path, folder: Path) -> Path:
 def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name]
     axes: dict[str, Any] = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
-    results = [run(shortened(studies() / scenario, tmp_path), seed=[1], **axes) for scenario in figure.scenarios]
+    axes = {**figure.values, **VCP.get(name, {}), **axes, "seed": [1]}
+    results = [run(shortened(studies() / scenario, tmp_path), **axes) for scenario in figure.scenarios]
     first, second = (style.save(figure.draw(*results), tmp_path / folder, name) for folder in ["a", "b"])
     assert [path.suffix for path in first] == [".png", ".svg"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_ten_schemes_differ_by_more_than_their_colour(tmp_path: Path) -> None:
+    figure = FIGURES["vcp.3"]
+    drawn = figure.draw(run(shortened(studies() / "vcp/capacity.toml", tmp_path), capacity=["500 kb/s", "1 Mb/s"]))
+    assert "standard deviation over 5 seeds" in drawn.get_supxlabel()
+    for axes in drawn.axes:
+        lines = [line for line in axes.get_lines() if line.get_marker() not in ["None", "_", "|", ""]]
+        schemes = [line for line in lines if len(line.get_xdata()) == 2 and line.get_linestyle() != "None"]
+        assert len(schemes) == 10
+        assert len({line.get_marker() for line in schemes}) == 10
+        assert [text.get_text() for text in axes.texts] == ["vcp", "xcp"] or axes.get_title(loc="left")
+    (names,) = drawn.legends
+    assert [text.get_text() for text in names.get_texts()][:2] == ["vcp", "xcp"]
+
+
+def test_a_drop_rate_is_the_mean_over_the_links_in_percent(tmp_path: Path) -> None:
+    result = run(
+        shortened(studies() / "vcp/parking_capacity.toml", tmp_path), scheme=["sack"], capacity=["500 kb/s"], seed=[1]
+    )
+    ((where, (utilization, queue, dropped)),) = bottlenecks(result)
+    assert where == {"scheme": "sack", "capacity": "500 kb/s", "seed": 1}
+    links = result.links.to_pylist()
+    assert len(links) == 7
+    assert dropped == pytest.approx(sum(100 * row["dropped_packets"] / row["offered_packets"] for row in links) / 7)
+    assert utilization == pytest.approx(sum(100 * row["utilization"] for row in links) / 7)
+    assert 0 < queue <= 100
+
+
+def test_a_figure_runs_what_it_draws_and_the_whole_file_if_asked() -> None:
+    figure = FIGURES["vcp.3"]
+    (here, axes), (there, beyond) = figure.sweeps()
+    assert here == there == "vcp/capacity.toml"
+    assert axes["seed"] == beyond["seed"] == [1]
+    assert not set(axes["capacity"]) & set(beyond["capacity"])
+    assert beyond["scheme"] == ["vcp", "xcp"]
+    assert [axes["seed"] for _, axes in figure.sweeps(seeds=5)] == [[1, 2, 3, 4, 5]] * 2
+    assert len(figure.sweeps(quick=True)) == 1
+    assert figure.sweeps(whole=True) == [("vcp/capacity.toml", {})]
+    assert FIGURES["vcp.10"].sweeps(whole=True)[0][1] == {"phase": ["late"]}
+
+
+def test_a_link_trace_has_rates_of_what_was_sent() -> None:
+    trace = LinkTrace(times=[0.0, 0.25, 0.5, 0.75, 1.0], packets=[0] * 5, transmitted=[0, 0, 1000, 2000, 4000])
+    assert trace.rates(0.5) == ([0.25, 0.75], [16000.0, 48000.0])
+
+
+def test_quantities_and_names_are_read() -> None:
+    assert [number("25 ms"), number("1500ms"), number(0.5), mbps("500 kb/s"), mbps("5 Gb/s")] == [25, 1500, 0.5, 0.5, 5e3]
+    with pytest.raises(ValueError, match="`fast` begins with no number"):
+        number("fast")
+
+
+def test_a_paper_is_drawn_at_once_and_goes_on_from_what_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vcp").mkdir()
+    shortened(studies() / "vcp/capacity.toml", tmp_path / "vcp")
+    draws = Figure(
+        title="",
+        scenario="vcp/capacity.toml",
+        draw=FIGURES["vcp.3"].draw,
+        values={"scheme": ["vcp", "sack"], "capacity": ["500 kb/s", "1 Mb/s"], "seed": [1]},
+    )
+    fails = Figure(title="", scenario="vcp/none.toml", draw=FIGURES["vcp.3"].draw)
+    monkeypatch.setattr(package, "FIGURES", {"vcp.a": fails, "vcp.b": draws, "vcp.c": draws, "cm.a": fails})
+    assert package.papers() == {"vcp": ["vcp.a", "vcp.b", "vcp.c"], "cm": ["cm.a"]}
+    monkeypatch.setattr(command, "FIGURES", package.FIGURES)
+    monkeypatch.setattr(sys, "argv", ["figure", "vcp", "--out", str(tmp_path / "out"), "--studies", str(tmp_path)])
+    assert command.main() == 2
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *["runs", "vcp.b.png", "vcp.b.svg", "vcp.c.png", "vcp.c.svg"]
+    ]
+    (kept,) = (tmp_path / "out/runs").iterdir()
+    ran = {path: path.stat().st_mtime_ns for path in (kept / "points").iterdir()}
+    assert len(ran) == 4
+    next(iter(ran)).unlink()
+    assert command.main() == 2
+    again = {path for path in (kept / "points").iterdir() if path.stat().st_mtime_ns != ran[path]}
+    assert again == {next(iter(ran))}
 
 
 def test_figure_4_says_what_it_is_of_and_its_axes_have_plain_numbers(tmp_path: Path) -> None:

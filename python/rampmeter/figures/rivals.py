@@ -78,12 +78,12 @@ class Rivals:
                 self.panel(axes, lines, place)
                 plain_log(axes.xaxis)
                 if place == 0:
-                    axes.set_ylim(10 * floor(axes.dataLim.y0 / 10.01), 100)
+                    axes.set_ylim(min(80, 10 * floor(axes.dataLim.y0 / 10.01)), 100)
                 else:
                     axes.set_ylim(0, max(axes.dataLim.y1 * 1.03, 1))
                 self.names(axes, lines, place)
             legend(figure, lines)
-            note(figure, f"{self.note} {TCPS}\n{seeds(results[0])}")
+            note(figure, self.said(results))
         return figure
 
     def fairness(self, *results: Run) -> Any:
@@ -97,7 +97,7 @@ class Rivals:
             axes.set_ylim(floor(10 * axes.dataLim.y0) / 10, 1)
             self.names(axes, lines, 0)
             legend(figure, lines)
-            note(figure, f"{self.note} {TCPS}\n{seeds(results[0])}")
+            note(figure, self.said(results))
         return figure
 
     def lines(self, results: Sequence[Run], of: Callable[[Run], list[tuple[dict[str, Any], Point]]]) -> Lines:
@@ -116,6 +116,11 @@ class Rivals:
             bars = [stdev(point[place] for point in found) if len(found) > 1 else 0.0 for found in points.values()]
             shown = bars if any(bars) else None
             axes.errorbar([*points], means, shown, capsize=2, elinewidth=0.8, clip_on=False, **LOOKS.get(name, {}))
+
+    def said(self, results: Sequence[Run]) -> str:
+        """Say what was run."""
+        beyond = " VCP and XCP alone go on to the last points." if len(results) > 1 else ""
+        return f"{self.note}\n{TCPS}{beyond} {seeds(results[0])}"
 
     def names(self, axes: Any, lines: Lines, place: int) -> None:
         """Name the strong lines where they end."""
