@@ -65,5 +65,6 @@ def _reopen(kept: Path) -> None:
 
 def _short_hash(path: Path, world: str, axes: Mapping[str, Any]) -> str:
     """Stand for what a run folder may hold: it is refused to another run."""
-    text = json.dumps([path.read_text(encoding="utf-8"), world, sorted(axes.items())])
+    scenario = path.read_text(encoding="utf-8") if path.exists() else ""  # the run says best that there is none
+    text = json.dumps([scenario, world, sorted(axes.items())])
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -146,7 +146,10 @@ def two_round_trips(result: Run) -> Any:
 def _stack(panels: int, height: float, heights: Sequence[float] | None = None) -> Any:
     """Give panels above each other that share the time."""
     size = (8.8, height * panels + 0.6)
-    return pyplot.subplots(panels, 1, figsize=size, sharex=True, layout="constrained", height_ratios=heights)
+    figure, grid = pyplot.subplots(
+        panels, 1, figsize=size, sharex=True, layout="constrained", height_ratios=heights, squeeze=False
+    )
+    return figure, grid[:, 0]
 
 
 def _throughputs(axes: Any, found: Sequence[Trace], highest: float) -> None:

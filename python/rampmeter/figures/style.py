@@ -129,7 +129,16 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     with matplotlib.rc_context(RULES):
+        _settle(figure)
         figure.savefig(paths[0], metadata={"Software": None})
         figure.savefig(paths[1], metadata={"Date": None})
     pyplot.close(figure)
     return paths
+
+
+def _settle(figure: Any) -> None:
+    """Lay the panels out for good: last digits of a layout differ from one drawing to the next, and names in an SVG."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        axes.set_position([round(float(each), 6) for each in axes.get_position().bounds])
