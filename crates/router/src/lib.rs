@@ -9,6 +9,7 @@
 
 mod active_flows;
 mod buffer;
+mod exponential_marking;
 mod flow_table;
 mod fluid;
 mod indexed_heap;
@@ -17,6 +18,7 @@ mod meter;
 pub mod registry;
 mod router;
 mod timed_queue;
+mod virtual_backlog;
 
 pub mod codel;
 pub mod drop_tail;
@@ -27,6 +29,7 @@ pub mod pie;
 pub mod policer;
 pub mod red;
 pub mod vcp;
+pub mod virtual_queue;
 pub mod xcp;
 
 pub use link::{Counts, EcnPassage, Link, LinkConfig, Loss};

@@ -95,6 +95,7 @@ routers! {
     FqCodel(Box<crate::fq_codel::FqCodel<P>>): fq_codel, "fq-codel", "Flows in turn, CoDel for each (RFC 8290)";
     Pie(Box<crate::pie::Pie<P>>): pie, "pie", "Drops or marks at random, so that packets wait as long as they should (RFC 8033)";
     Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Tells flows by how much to change their windows (XCP, SIGCOMM 2002)";
+    VirtualQueue(Box<crate::virtual_queue::VirtualQueue<P>>): virtual_queue, "virtual-queue", "Marks as if the link were a bit slower, the more the more would wait then (Kelly 2002)";
 }
 
 impl AnyConfig {

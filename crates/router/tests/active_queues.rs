@@ -1,4 +1,4 @@
-//! What `red`, `codel`, `fq-codel` and `pie` have in common: nothing is lost on the way, nobody is marked who would not
+//! What routers have in common that signal before they are full: nothing is lost on the way, nobody is marked who would not
 //! understand, and a source that does not listen cannot make the queue grow.
 
 use std::collections::BTreeMap;
@@ -12,11 +12,12 @@ const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
 
 /// The routers, each set to act within a few packets.
-const EAGER: [(&str, &str); 4] = [
+const EAGER: [(&str, &str); 5] = [
     ("red", "min_th = 1\nmax_th = 3\nweight = 0.5\nwait = false"),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\""),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nbatch = 3"),
     ("pie", "target = \"1 ms\"\nupdate = \"1 ms\"\nalpha = 50\nbeta = 50\nburst = \"0 s\""),
+    ("virtual-queue", "theta = 0.1\nphi = 2"),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,46 @@
+//! Exponential marking: a price is told by marking packets with the probability `1 - phi^-price`.
+//!
+//! A packet that passes several routers stays unmarked with `phi^-price_1 phi^-price_2 ... = phi^-(their sum)`, so a sender
+//! can read the price of its whole path from the share of marks (Athuraliya, Li, Low, Yin, "REM: active queue management",
+//! IEEE Network 15(3), 2001, "Sum prices").
+
+/// What turns prices into probabilities.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExponentialMarking {
+    ln_phi: f64,
+}
+
+impl ExponentialMarking {
+    /// Marking with base `phi`, above 1.
+    pub(crate) fn new(phi: f64) -> Self {
+        Self { ln_phi: phi.ln() }
+    }
+
+    /// The probability that a packet is marked at this price, 0 or more.
+    pub(crate) fn probability(self, price: f64) -> f64 {
+        -(-price * self.ln_phi).exp_m1() // 1 - phi^-price
+    }
+
+    /// Refuses a base that makes no sense.
+    pub(crate) fn check(phi: f64, recommended: &str) -> Result<(), String> {
+        if phi > 1.0 && phi.is_finite() {
+            return Ok(());
+        }
+        Err(format!("`phi` = {phi} marks nothing or everything: above 1, for example {recommended}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_of_a_path_add_up() {
+        let marking = ExponentialMarking::new(1.1);
+        assert_eq!(marking.probability(0.0), 0.0);
+        assert!((marking.probability(1.0) - (1.0 - 1.0 / 1.1)).abs() < 1e-12);
+        let unmarked = |price| 1.0 - marking.probability(price);
+        assert!((unmarked(3.0) * unmarked(4.5) - unmarked(7.5)).abs() < 1e-12);
+        assert_eq!(marking.probability(1e9), 1.0);
+    }
+}

@@ -1,0 +1,120 @@
+//! A queue that is only counted: what would wait if the link sent at another rate than it does.
+//!
+//! ```text
+//! q(t) = max(q(s) - C~ (t - s), 0)        between arrivals
+//! q    = min(q + b, bound)                when b bits arrive
+//! ```
+//!
+//! It drains when it is looked at, so it needs no timer. It counts in billionths of bits: a rate in bits per second times
+//! nanoseconds is a whole number of them, so nothing is lost however often it is looked at.
+
+use rampmeter_units::{Bytes, Rate, Time};
+
+/// Billionths of bits in a byte.
+const PARTS: u64 = 8_000_000_000;
+
+/// The most bytes that can be counted with parts to spare.
+pub(crate) const MOST: Bytes = Bytes::new(1_000_000_000);
+
+/// A virtual queue's length.
+#[derive(Debug)]
+pub(crate) struct VirtualBacklog {
+    /// Billionths of bits that wait, as of `at`.
+    parts: u64,
+    bound: u64,
+    /// What it drains at, `C~`.
+    rate: Rate,
+    at: Time,
+}
+
+impl VirtualBacklog {
+    /// An empty one that drains at `rate` and never holds more than `bound`, [`MOST`] at most.
+    pub(crate) fn new(rate: Rate, bound: Bytes) -> Self {
+        Self { parts: 0, bound: bound.as_u64() * PARTS, rate, at: Time::ZERO }
+    }
+
+    /// From `now` on it drains at `rate`.
+    pub(crate) fn set_rate(&mut self, now: Time, rate: Rate) {
+        self.drain(now);
+        self.rate = rate;
+    }
+
+    /// Bytes that wait, with their parts.
+    pub(crate) fn bytes(&mut self, now: Time) -> f64 {
+        self.drain(now);
+        self.parts as f64 / PARTS as f64
+    }
+
+    /// `bytes` join; beyond the bound they are forgotten.
+    pub(crate) fn add(&mut self, now: Time, bytes: Bytes) {
+        self.drain(now);
+        let parts = bytes.as_u64().saturating_mul(PARTS);
+        self.parts = self.parts.saturating_add(parts).min(self.bound);
+    }
+
+    fn drain(&mut self, now: Time) {
+        let drained = self.rate.as_bps().saturating_mul(now.since(self.at).as_nanos());
+        // Where sending takes no time nothing waits, not even for packets that come at once.
+        self.parts = if self.rate == Rate::MAX { 0 } else { self.parts.saturating_sub(drained) };
+        self.at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+
+    #[test]
+    fn it_drains_at_its_rate_and_no_further_than_empty() {
+        let mut queue = VirtualBacklog::new(Rate::from_bps(8_000_000), Bytes::new(5000)); // a byte a microsecond
+        queue.add(at(0), Bytes::new(1000));
+        assert_eq!(queue.bytes(at(500)), 999.5);
+        queue.set_rate(at(400_000), Rate::from_bps(16_000_000));
+        assert_eq!(queue.bytes(at(500_000)), 400.0);
+        assert_eq!(queue.bytes(at(900_000)), 0.0);
+        assert_eq!(queue.bytes(at(u64::MAX)), 0.0);
+    }
+
+    #[test]
+    fn it_holds_its_bound_and_nothing_where_sending_takes_no_time() {
+        let mut queue = VirtualBacklog::new(Rate::ZERO, Bytes::new(1500));
+        queue.add(at(0), Bytes::new(1000));
+        queue.add(at(1), Bytes::new(1000));
+        assert_eq!(queue.bytes(at(2)), 1500.0);
+        queue.set_rate(at(2), Rate::MAX);
+        assert_eq!(queue.bytes(at(2)), 0.0);
+    }
+
+    proptest! {
+        #[test]
+        fn looking_at_it_changes_nothing(
+            bps in 1u64..100_000_000_000,
+            steps in prop::collection::vec((0u64..3_000_000, 0u64..3000, any::<bool>()), 1..200),
+            bound in 0u64..100_000,
+        ) {
+            let new = || VirtualBacklog::new(Rate::from_bps(bps), Bytes::new(bound));
+            let (mut watched, mut left_alone) = (new(), new());
+            let (mut now, mut expected, mut since) = (0, 0_u128, 0);
+            for (nanos, bytes, joins) in steps {
+                now += nanos;
+                prop_assert!(watched.bytes(at(now)) <= bound as f64);
+                if joins {
+                    let drained = u128::from(bps) * u128::from(now - since);
+                    expected = expected.saturating_sub(drained) + u128::from(bytes * PARTS);
+                    expected = expected.min(u128::from(bound * PARTS));
+                    since = now;
+                    watched.add(at(now), Bytes::new(bytes));
+                    left_alone.add(at(now), Bytes::new(bytes));
+                    prop_assert_eq!(u128::from(watched.parts), expected);
+                    prop_assert_eq!(left_alone.parts, watched.parts);
+                }
+            }
+        }
+    }
+}
