@@ -89,7 +89,7 @@ pub struct VirtualQueue<P> {
     theta: f64,
     packet: f64,
     marking: ExponentialMarking,
-    virtual_queue: VirtualBacklog,
+    shadow: VirtualBacklog,
     room: buffer::Config,
     queue: DropTail<P>,
     random: Stream,
@@ -98,9 +98,9 @@ pub struct VirtualQueue<P> {
 
 impl<P: Parcel + Send> VirtualQueue<P> {
     fn meet_virtual_queue(&mut self, now: Time, packet: &mut P) {
-        let price = self.virtual_queue.bytes(now) / self.packet; // q/s, before the packet counts
+        let price = self.shadow.bytes(now) / self.packet; // q/s, before the packet counts
         let chosen = price > 0.0 && self.random.chance(self.marking.probability(price));
-        self.virtual_queue.add(now, packet.bytes());
+        self.shadow.add(now, packet.bytes());
         if chosen && self.room.has_room(self.queue.backlog(), packet.bytes()) {
             self.tally.mark(packet);
         }
@@ -122,7 +122,7 @@ impl<P: Parcel + Send> Discipline<P> for VirtualQueue<P> {
             theta: config.theta,
             packet: config.packet.as_f64(),
             marking: ExponentialMarking::new(config.phi),
-            virtual_queue: VirtualBacklog::new(drain(config.theta, environment.rate), bound),
+            shadow: VirtualBacklog::new(drain(config.theta, environment.rate), bound),
             queue: DropTail::new(&room, environment, random.clone()),
             room,
             random,
@@ -155,7 +155,7 @@ impl<P: Parcel + Send> Router<P> for VirtualQueue<P> {
     }
 
     fn on_rate(&mut self, now: Time, rate: Rate) {
-        self.virtual_queue.set_rate(now, drain(self.theta, rate));
+        self.shadow.set_rate(now, drain(self.theta, rate));
     }
 }
 
@@ -271,9 +271,9 @@ mod tests {
         for _ in 0..10 {
             let _ = router.pass(ms(0), CAPABLE);
         }
-        assert_eq!(router.virtual_queue.bytes(ms(4)), 8000.0); // 500 bytes a millisecond
+        assert_eq!(router.shadow.bytes(ms(4)), 8000.0); // 500 bytes a millisecond
         router.on_rate(ms(4), Rate::from_bps(16_000_000));
-        assert_eq!(router.virtual_queue.bytes(ms(8)), 4000.0);
+        assert_eq!(router.shadow.bytes(ms(8)), 4000.0);
     }
 
     #[test]
