@@ -20,6 +20,7 @@ mod router;
 mod timed_queue;
 mod virtual_backlog;
 
+pub mod avq;
 pub mod codel;
 pub mod drop_tail;
 pub mod fair_queueing;
@@ -28,6 +29,7 @@ pub mod fq_codel;
 pub mod pie;
 pub mod policer;
 pub mod red;
+pub mod rem;
 pub mod vcp;
 pub mod virtual_queue;
 pub mod xcp;

@@ -96,6 +96,8 @@ routers! {
     Pie(Box<crate::pie::Pie<P>>): pie, "pie", "Drops or marks at random, so that packets wait as long as they should (RFC 8033)";
     Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Tells flows by how much to change their windows (XCP, SIGCOMM 2002)";
     VirtualQueue(Box<crate::virtual_queue::VirtualQueue<P>>): virtual_queue, "virtual-queue", "Marks as if the link were a bit slower, the more the more would wait then (Kelly 2002)";
+    Avq(Box<crate::avq::Avq<P>>): avq, "avq", "Marks as if the link were slower, by as much as makes it busy enough (Kunniyur, Srikant 2004)";
+    Rem(Box<crate::rem::Rem<P>>): rem, "rem", "Marks by a price that rests where what comes fits and few wait (REM 2001)";
 }
 
 impl AnyConfig {

@@ -45,11 +45,20 @@ impl VirtualBacklog {
         self.parts as f64 / PARTS as f64
     }
 
+    /// Whether `bytes` more would exceed the bound.
+    pub(crate) fn overflows(&mut self, now: Time, bytes: Bytes) -> bool {
+        self.drain(now);
+        self.sum(bytes) > self.bound
+    }
+
     /// `bytes` join; beyond the bound they are forgotten.
     pub(crate) fn add(&mut self, now: Time, bytes: Bytes) {
         self.drain(now);
-        let parts = bytes.as_u64().saturating_mul(PARTS);
-        self.parts = self.parts.saturating_add(parts).min(self.bound);
+        self.parts = self.sum(bytes).min(self.bound);
+    }
+
+    fn sum(&self, bytes: Bytes) -> u64 {
+        self.parts.saturating_add(bytes.as_u64().saturating_mul(PARTS))
     }
 
     fn drain(&mut self, now: Time) {
@@ -85,6 +94,7 @@ mod tests {
     fn it_holds_its_bound_and_nothing_where_sending_takes_no_time() {
         let mut queue = VirtualBacklog::new(Rate::ZERO, Bytes::new(1500));
         queue.add(at(0), Bytes::new(1000));
+        assert!(!queue.overflows(at(0), Bytes::new(500)) && queue.overflows(at(0), Bytes::new(501)));
         queue.add(at(1), Bytes::new(1000));
         assert_eq!(queue.bytes(at(2)), 1500.0);
         queue.set_rate(at(2), Rate::MAX);

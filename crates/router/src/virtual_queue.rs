@@ -25,7 +25,7 @@
 //! ```
 //!
 //! The report's M/M/1 counts packets; this queue counts bytes, as the report's router does, and so it marks by the second
-//! line or the third. The third is what a network of equal packets has: its bound falls to `k/2`, not to `1 - 1/phi`.
+//! line or the third. The third is what a network of equal packets has: its bound falls to about `k/2`, not to `1 - 1/phi`.
 //!
 //! *Deviations*: the report's numbers are lost; all here are chosen, as said beside them.
 
@@ -46,9 +46,9 @@ pub struct Config {
     /// Most bytes that may wait.
     pub bytes: Option<Bytes>,
     /// What the virtual queue drains at, as a share of the link's rate. Poisson arrivals of equal packets that fill it wait
-    /// in a real queue of `theta^2 / (2 (1 - theta))` packets: 9.0 at 0.95, and 0.95 is the most that keeps it below 10.
+    /// in a real queue of `theta^2 / (2 (1 - theta))` packets: 9.0 at 0.95, where 10 are few enough.
     pub theta: f64,
-    /// The base of marking: higher marks more. 1.1 has senders with `a` up to 0.0476 stable with equal packets and up to
+    /// The base of marking: higher marks more. 1.1 has senders with `a` up to 0.046 stable with equal packets and up to
     /// 0.087 with exponential sizes at any load, and with `a` = 0.05 up to a load of 0.99; equal packets are marked from
     /// 1% (load 0.17 of `theta`) to 20% (load 0.84).
     pub phi: f64,

@@ -12,12 +12,15 @@ const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
 
 /// The routers, each set to act within a few packets.
-const EAGER: [(&str, &str); 5] = [
+const EAGER: [(&str, &str); 8] = [
     ("red", "min_th = 1\nmax_th = 3\nweight = 0.5\nwait = false"),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\""),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nbatch = 3"),
     ("pie", "target = \"1 ms\"\nupdate = \"1 ms\"\nalpha = 50\nbeta = 50\nburst = \"0 s\""),
     ("virtual-queue", "theta = 0.1\nphi = 2"),
+    ("avq", "gamma = 0.5\nalpha = 5\nbound = 2"),
+    ("avq", "marking = \"exponential\"\ngamma = 0.5\nalpha = 5\nphi = 2\nbound = 5"),
+    ("rem", "gamma = 0.5\nalpha = 1\nphi = 1.5\ntarget = 1"),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

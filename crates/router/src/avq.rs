@@ -1,0 +1,339 @@
+//! Adaptive Virtual Queue: a virtual queue whose capacity moves until the link is as busy as it should be (Kunniyur and
+//! Srikant, "An adaptive virtual queue (AVQ) algorithm for active queue management", IEEE/ACM Transactions on Networking
+//! 12(2), 2004; section II).
+//!
+//! ```text
+//! d C~/dt = alpha (gamma C - lambda)                      lambda: bits that arrive a second
+//!
+//! b bits arrive, t since the last:   VQ = max(VQ - C~ t, 0)
+//!     overflow:      VQ + b > B ?  mark  :  VQ += b
+//!     exponential:   mark with probability 1 - phi^(-VQ/s);  VQ = min(VQ + b, B)
+//!                                    C~ = max(min(C~ + alpha gamma C t, most C) - alpha b, 0)
+//! ```
+//!
+//! With `overflow` it is the paper's: the token bucket in a few lines (its section on implementation), and `C~` up to `C`.
+//! Packets whose senders would not understand a mark are dropped, and `lambda` then counts what got in (ns-2.35,
+//! `queue/vq.cc`, by the paper's authors, who also begin with `C~ = 0.8 C`).
+//!
+//! With `exponential` it is [`virtual-queue`](crate::virtual_queue) with a `theta` that adapts: what Kelly's report
+//! leaves open, to "improve link utilizations" when demand is low. Then few marks are enough to hold senders back, and
+//! a virtual queue slower than the link gives too many. So here `C~` may exceed `C`, and as it then says nothing of the
+//! real queue, who finds `bound` packets in that is marked at any rate. Where the load varies so much that this holds
+//! it back, it stays below `gamma`. Packets of others are left alone. All of this, and `most`, is chosen; neither
+//! source has it.
+//!
+//! *Deviations*: `C~` is kept as a share of `C`, so it follows a link whose rate changes; `B` is a setting of its own, the
+//! paper's is the real buffer, which here may be endless.
+
+use rampmeter_units::{Bytes, Rate, Stream, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::drop_tail::DropTail;
+use crate::exponential_marking::ExponentialMarking;
+use crate::virtual_backlog::{self, VirtualBacklog};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+
+/// `C~` at first, as a share of the link's rate (ns-2's `ecnlim_`).
+const INITIAL: f64 = 0.8;
+
+/// Which packets AVQ marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Marking {
+    /// Those that find no room in the virtual queue (the paper's).
+    #[default]
+    Overflow,
+    /// Any, with a probability that grows with the virtual queue (Kelly's).
+    Exponential,
+}
+
+/// AVQ's settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Most packets that may wait.
+    pub packets: Option<u64>,
+    /// Most bytes that may wait.
+    pub bytes: Option<Bytes>,
+    /// Which packets are marked.
+    pub marking: Marking,
+    /// The desired utilization (ns-2). 0.93 with Poisson arrivals of equal packets is a queue of 6, 0.98 one of 24.
+    pub gamma: f64,
+    /// How fast `C~` moves, a second (ns-2; the paper's rule for it has no answer on fast links).
+    pub alpha: f64,
+    /// The base of exponential marking (chosen, as `virtual-queue`'s).
+    pub phi: f64,
+    /// The predominant packet size, `s` (ns-2).
+    pub packet: Bytes,
+    /// The virtual queue's room `B` in such packets (chosen, as `virtual-queue`'s).
+    pub bound: f64,
+    /// The highest `C~`, as a share of the link's rate. None: 1 with overflow (the paper), 8 with exponential marking
+    /// (chosen: a full link with equal packets then marks 0.7% of them at `phi` = 1.1).
+    pub most: Option<f64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            packets: None,
+            bytes: None,
+            marking: Marking::Overflow,
+            gamma: 0.98,
+            alpha: 0.15,
+            phi: 1.1,
+            packet: Bytes::new(1000),
+            bound: 50.0,
+            most: None,
+        }
+    }
+}
+
+impl Config {
+    fn bound(&self) -> f64 {
+        self.bound * self.packet.as_f64()
+    }
+
+    fn most(&self) -> f64 {
+        self.most.unwrap_or(match self.marking {
+            Marking::Overflow => 1.0,
+            Marking::Exponential => 8.0,
+        })
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        if !(self.gamma > 0.0 && self.gamma <= 1.0) {
+            return Err("`gamma` is the desired utilization, above 0 and up to 1: 0.98 is recommended".into());
+        }
+        if !(self.alpha > 0.0 && self.alpha.is_finite()) {
+            return Err("`alpha` is above 0: 0.15 is recommended".into());
+        }
+        if !(self.most() >= self.gamma && self.most() <= 1000.0) {
+            return Err("`most` is from `gamma` to 1000: leave it out for 1, or 8 with exponential marking".into());
+        }
+        ExponentialMarking::check(self.phi, "1.1")?;
+        if self.packet == Bytes::ZERO || !(1.0..=virtual_backlog::MOST.as_f64()).contains(&self.bound()) {
+            return Err("`packet` and `bound` are above 0, and up to 1 GB together: \"1000 B\" and 50 packets".into());
+        }
+        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+    }
+}
+
+/// An AVQ queue.
+#[derive(Debug)]
+pub struct Avq<P> {
+    config: Config,
+    rate: Rate,
+    /// `C~ / C`
+    share: f64,
+    adapted_at: Time,
+    marking: ExponentialMarking,
+    shadow: VirtualBacklog,
+    room: buffer::Config,
+    queue: DropTail<P>,
+    random: Stream,
+    tally: Tally,
+}
+
+impl<P: Parcel + Send> Avq<P> {
+    /// Whether this packet is the one to be marked or dropped; it joins the virtual queue.
+    fn chooses(&mut self, now: Time, bytes: Bytes) -> bool {
+        match self.config.marking {
+            Marking::Overflow => {
+                let chosen = self.shadow.overflows(now, bytes);
+                if !chosen {
+                    self.shadow.add(now, bytes);
+                }
+                chosen
+            }
+            Marking::Exponential => {
+                let price = self.shadow.bytes(now) / self.config.packet.as_f64();
+                self.shadow.add(now, bytes);
+                let is_full = self.queue.backlog().bytes.as_f64() >= self.config.bound();
+                is_full || (price > 0.0 && self.random.chance(self.marking.probability(price)))
+            }
+        }
+    }
+
+    /// The token bucket, after `bytes` came that count.
+    fn adapt(&mut self, now: Time, bytes: Bytes) {
+        let Config { alpha, gamma, .. } = self.config;
+        let came = bytes.as_f64() * 8.0 / self.rate.as_bps_f64().max(1.0); // b/C, seconds
+        let earned = alpha * gamma * now.since(self.adapted_at).as_secs_f64();
+        self.share = ((self.share + earned).min(self.config.most()) - alpha * came).max(0.0);
+        self.adapted_at = now;
+        self.shadow.set_rate(now, self.capacity());
+    }
+
+    /// `C~`
+    fn capacity(&self) -> Rate {
+        if self.rate == Rate::MAX { self.rate } else { self.rate.scale(self.share) }
+    }
+}
+
+impl<P: Parcel + Send> Discipline<P> for Avq<P> {
+    type Config = Config;
+
+    fn new(config: &Config, environment: Environment, random: Stream) -> Self {
+        let room = buffer::Config { packets: config.packets, bytes: config.bytes };
+        let mut new = Self {
+            config: config.clone(),
+            rate: environment.rate,
+            share: INITIAL,
+            adapted_at: Time::ZERO,
+            marking: ExponentialMarking::new(config.phi),
+            shadow: VirtualBacklog::new(Rate::ZERO, Bytes::new(config.bound() as u64)),
+            queue: DropTail::new(&room, environment, random.clone()),
+            room,
+            random,
+            tally: Tally::default(),
+        };
+        new.shadow.set_rate(Time::ZERO, new.capacity());
+        new
+    }
+}
+
+impl<P: Parcel + Send> Router<P> for Avq<P> {
+    fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
+        let chosen = self.chooses(now, packet.bytes());
+        let has_room = self.room.has_room(self.queue.backlog(), packet.bytes());
+        let is_told = chosen && has_room && self.tally.mark(&mut packet);
+        let is_dropped = chosen && !is_told && self.config.marking == Marking::Overflow;
+        self.adapt(now, if is_dropped { Bytes::ZERO } else { packet.bytes() });
+        if is_dropped { Verdict::Dropped(packet) } else { self.queue.enqueue(now, packet) }
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<P> {
+        self.queue.dequeue(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn on_rate(&mut self, now: Time, rate: Rate) {
+        self.adapt(now, Bytes::ZERO);
+        self.rate = rate;
+        self.shadow.set_rate(now, self.capacity());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::{Duration, Ecn};
+
+    use super::*;
+    use crate::router::tests::{ENVIRONMENT, TestParcel};
+    use crate::{AnyConfig, AnyRouter, Link, LinkConfig, Loss};
+
+    const CAPABLE: TestParcel = TestParcel { ecn: Ecn::Ect0, ..TestParcel::new(1, 1000) };
+
+    fn avq(settings: &str) -> Avq<TestParcel> {
+        let config: Config = settings.parse::<toml::Table>().unwrap().try_into().unwrap();
+        config.check().unwrap();
+        Avq::new(&config, ENVIRONMENT, Stream::from_seed(1)) // 8 Mb/s: 1000 bytes a millisecond
+    }
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Duration::from_millis(n)
+    }
+
+    #[test]
+    fn the_token_bucket_earns_gamma_and_pays_what_comes() {
+        let mut avq = avq("gamma = 0.9\nalpha = 2");
+        let _ = avq.pass(ms(10), CAPABLE);
+        assert!((avq.share - (0.8 + 2.0 * 0.9 * 0.010 - 2.0 * 0.001)).abs() < 1e-12, "{}", avq.share);
+        avq.adapt(ms(5000), Bytes::ZERO);
+        assert_eq!((avq.share, avq.capacity()), (1.0, ENVIRONMENT.rate)); // no more than the link's
+        avq.on_rate(ms(5000), Rate::from_bps(2_000_000));
+        assert_eq!(avq.capacity(), Rate::from_bps(2_000_000));
+        avq.adapt(ms(5000), Bytes::new(1_000_000));
+        assert_eq!(avq.share, 0.0);
+    }
+
+    #[test]
+    fn what_overflows_the_virtual_queue_is_marked_and_takes_no_room_there() {
+        let mut avq = avq("bound = 2");
+        for (packet, verdict, marked) in [
+            (CAPABLE, Verdict::Queued, 0),
+            (CAPABLE, Verdict::Queued, 0),
+            (CAPABLE, Verdict::Queued, 1),
+            (TestParcel::new(2, 1000), Verdict::Dropped(TestParcel::new(2, 1000)), 1),
+        ] {
+            assert_eq!((avq.enqueue(ms(0), packet), avq.tally().marked), (verdict, marked));
+        }
+        assert_eq!(avq.shadow.bytes(ms(0)), 2000.0);
+    }
+
+    /// The load between 300 and 600 s of a sender that does as stable TCP: with `w` packets a round trip of 50 ms it sends
+    /// a Poisson stream, adds 0.0025 to `w` for each unmarked packet and takes off that part of it for each marked one, so
+    /// its rate is 20 (1 - p) / p packets a second, within sqrt(0.0025 / 2) = 3.5% of its mean. Also gives the mean queue.
+    fn load(kind: &str, settings: &str) -> (f64, f64) {
+        let config = AnyConfig::read(kind, &settings.parse().unwrap()).unwrap();
+        let router: AnyRouter<TestParcel> = config.make(ENVIRONMENT, Stream::from_seed(1));
+        let config = LinkConfig { rate: ENVIRONMENT.rate, delay: Duration::ZERO, loss: Loss::default() };
+        let (mut link, mut random) = (Link::new(config, router, Stream::from_seed(2)), Stream::from_seed(3));
+        let (mut window, mut now, mut is_measuring) = (10.0, Time::ZERO, false);
+        while now < ms(600_000) {
+            now += Duration::from_secs_f64(random.exponential(0.05 / window));
+            if !is_measuring && now > ms(300_000) {
+                is_measuring = true;
+                link.advance(now);
+                link.start_measuring(now, true);
+            }
+            let before = link.router().tally().marked;
+            link.offer(now, CAPABLE);
+            while link.arrive(now).is_some() {}
+            let is_marked = link.router().tally().marked > before;
+            window = if is_marked { (1.0 - 0.0025) * window } else { window + 0.0025 };
+        }
+        (link.utilization(now), link.queue().unwrap().summary(now).mean_packets)
+    }
+
+    #[test]
+    fn low_demand_fills_the_link_to_gamma_where_a_static_virtual_queue_leaves_it_half_empty() {
+        // Static: 20 (1 - p) / p meets p = 1 - (1 - rho) k / (k - rho (1 - 1/phi)) at 0.45 of the link.
+        let (load_of_static, _) = load("virtual-queue", "");
+        assert!((0.42..0.48).contains(&load_of_static), "{load_of_static}");
+        // Adaptive: at gamma, with M/D/1's queue of gamma^2 / (2 (1 - gamma)) = 6.2 packets and what `w` adds by varying.
+        let (load_of_adaptive, queue) = load("avq", "marking = \"exponential\"\ngamma = 0.93\nalpha = 0.3");
+        assert!((0.92..0.94).contains(&load_of_adaptive), "{load_of_adaptive}");
+        assert!((4.0..12.0).contains(&queue), "{queue}");
+    }
+
+    #[test]
+    fn marking_on_overflow_settles_at_gamma_too() {
+        let (load, _) = load("avq", "gamma = 0.9\nbound = 10");
+        assert!((0.89..0.91).contains(&load), "{load}");
+    }
+
+    #[test]
+    fn a_long_real_queue_is_marked_however_fast_the_virtual_one_drains() {
+        let mut avq = avq("marking = \"exponential\"\nbound = 5\nphi = 1.0000001\nalpha = 0.0001");
+        for _ in 0..10 {
+            let _ = avq.enqueue(ms(0), CAPABLE);
+        }
+        assert_eq!(avq.tally().marked, 5);
+        assert_eq!(avq.enqueue(ms(0), TestParcel::new(2, 1000)), Verdict::Queued);
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        for (text, advice) in [
+            ("gamma = 1.1", "0.98"),
+            ("alpha = 0", "0.15"),
+            ("phi = 0.9", "1.1"),
+            ("bound = 0", "50 packets"),
+            ("most = 0.5", "leave it out"),
+        ] {
+            let config: Config = text.parse::<toml::Table>().unwrap().try_into().unwrap();
+            let error = config.check().unwrap_err();
+            assert!(error.contains(advice), "{error}");
+        }
+    }
+}
