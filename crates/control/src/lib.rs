@@ -31,6 +31,7 @@ pub mod newreno;
 pub mod pcp;
 pub mod reno;
 pub mod scalable;
+pub mod stable;
 pub mod vcp;
 pub mod xcp;
 

@@ -135,6 +135,7 @@ controllers! {
     HighSpeed: crate::hstcp::HighSpeed, "hstcp", "HSTCP: the larger the window, the more it grows and the less a loss takes (RFC 3649)";
     HTcp: crate::htcp::HTcp, "htcp", "H-TCP: grows faster the longer the last loss is ago (PFLDnet 2004)";
     Scalable: crate::scalable::Scalable, "scalable", "Scalable TCP: the window grows and shrinks by shares of itself (CCR 2003)";
+    Stable: crate::stable::Stable, "stable", "Stable TCP: a paced window moved by every mark, equal rates at any round trip (TR.435, 2002)";
     Pcp: crate::pcp::Pcp, "pcp", "PCP: probes for a rate with short trains, then takes it whole (NSDI 2006)";
     Vcp: crate::vcp::Vcp, "vcp", "VCP: grows, creeps or cuts as two ECN bits say how loaded the path is (2008)";
     Cm: crate::cm::Cm, "cm", "The Congestion Manager's own: TCP's window, shaped by a rate (SIGCOMM 1999)";

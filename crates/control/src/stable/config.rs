@@ -1,0 +1,80 @@
+//! The numbers. The report's text has survived without its own, so all defaults are chosen here, none is the report's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Settings;
+use crate::rules::{check_positive, check_share};
+
+/// Tunables of a Stable TCP sender.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// What an unmarked packet adds to the window, in packets (`a0`), where the cap on the decrease leaves it so. To be
+    /// chosen by the stability bound of the routers' marking: `a < p / (y p')`, section 2. [chosen]
+    pub gain: f64,
+    /// The sharing constant `S = a / (b T)`, in packets a second, the same for all flows of a network: a flow that sees a
+    /// part `p` of its packets marked sends at `S (1 - p) / p`. [chosen] so that 10 to 100 flows on 10 Mb/s, or 10 to 1000
+    /// on 100 Mb/s, see 1% to 50% of packets marked.
+    pub sharing: f64,
+    /// The largest part of the window that a mark takes (`b_max`). [chosen]
+    pub most_decrease: f64,
+    /// The least window, in packets (`w_min`). [chosen]
+    pub least_window: f64,
+    /// The first window, in packets. [chosen]: that of RFC 2581, the TCP of the report's day.
+    pub initial_window: f64,
+    /// How many marks end soft start (`N`); 0 leaves soft start out. [chosen]
+    pub soft_start_marks: u32,
+    /// What a mark takes in soft start, in packets. [chosen]
+    pub soft_start_decrease: f64,
+    /// The least time between two departures, in mean intervals `T / w`. [chosen]
+    pub shortest_interval: f64,
+    /// The longest, likewise. [chosen]
+    pub longest_interval: f64,
+    /// How much more than the window may be outstanding, in square roots of the window: `ceil(w + allowance sqrt(w))`. 0 is
+    /// the report's rule. [chosen]: see the deviations in [`crate::stable`].
+    pub allowance: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            gain: 0.02,
+            sharing: 10.0,
+            most_decrease: 0.125,
+            least_window: 0.25,
+            initial_window: 2.0,
+            soft_start_marks: 8,
+            soft_start_decrease: 1.0,
+            shortest_interval: 0.25,
+            longest_interval: 3.0,
+            allowance: 2.0,
+        }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        check_share("gain", self.gain)?;
+        check_share("most_decrease", self.most_decrease)?;
+        check_positive("sharing", self.sharing, "packets a second")?;
+        if !(1e-3..=1.0).contains(&self.least_window) {
+            return Err(format!("least_window is {}: 0.001 to 1 packet", self.least_window));
+        }
+        if !(self.least_window..=1e6).contains(&self.initial_window) {
+            return Err(format!("initial_window is {}: least_window to 1000000 packets", self.initial_window));
+        }
+        if !(0.0..=1e6).contains(&self.soft_start_decrease) {
+            return Err(format!("soft_start_decrease is {}: 0 to 1000000 packets", self.soft_start_decrease));
+        }
+        if !(0.0..=0.9).contains(&self.shortest_interval) {
+            return Err(format!("shortest_interval is {}: 0 to 0.9 mean intervals", self.shortest_interval));
+        }
+        if !(1.1..=1000.0).contains(&self.longest_interval) {
+            return Err(format!("longest_interval is {}: 1.1 to 1000 mean intervals", self.longest_interval));
+        }
+        if !(0.0..=100.0).contains(&self.allowance) {
+            return Err(format!("allowance is {}: 0 to 100 square roots of the window", self.allowance));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,363 @@
+//! The sender alone, and over a path that marks at random: what theory says of it, section 2.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Arrival, Settings};
+
+const PACKET: Bytes = Bytes::new(1000);
+
+fn stable(config: &Config, rtt: Duration) -> Stable {
+    config.check().unwrap();
+    let mut stable = Stable::new(config, Stream::from_seed(11));
+    stable.on_path(Time::ZERO, &Path::new(PACKET, rtt, None));
+    stable
+}
+
+/// One that has left soft start.
+fn steady(config: &Config, rtt: Duration, window: f64) -> Stable {
+    let config = Config { soft_start_marks: 0, initial_window: window, ..config.clone() };
+    stable(&config, rtt)
+}
+
+fn arrivals(codes: &[Ecn]) -> Vec<Arrival> {
+    codes.iter().map(|&ecn| Arrival { bytes: PACKET, ecn, ..Arrival::default() }).collect()
+}
+
+fn ack(rtt: Duration, arrivals: &[Arrival]) -> Ack<'_> {
+    Ack {
+        acked: PACKET * arrivals.len() as u64,
+        outstanding: PACKET,
+        rtt: Some(rtt),
+        smoothed_rtt: rtt,
+        min_rtt: rtt,
+        arrivals,
+        feedback: RouterFeedback::None,
+        recovering: false,
+        app_limited: false,
+    }
+}
+
+fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
+    Loss { kind, bytes: PACKET, flight: PACKET * 9, number, last_sent, recovering: false, repeated: false }
+}
+
+fn hear(stable: &mut Stable, now: Time, rtt: Duration, codes: &[Ecn]) {
+    stable.on_ack(now, &ack(rtt, &arrivals(codes)));
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+#[test]
+fn each_packet_of_an_acknowledgement_counts_by_its_own_code_and_in_order() {
+    let config = Config { gain: 0.05, ..Config::default() };
+    let mut one = steady(&config, MS * 100, 10.0); // S T = 1: a = b = 0.05
+    hear(&mut one, Time::ZERO, MS * 100, &[Ecn::Ect0, Ecn::Ce]);
+    assert!((one.packets() - 10.05 * 0.95).abs() < 1e-12, "{}", one.packets());
+    hear(&mut one, Time::ZERO, MS * 100, &[Ecn::Ce, Ecn::Ce]);
+    assert!((one.packets() - 10.05 * 0.95_f64.powi(3)).abs() < 1e-12, "{}", one.packets());
+}
+
+#[test]
+fn the_sharing_constant_is_exact_at_every_round_trip_also_where_the_decrease_is_capped() {
+    let config = Config { gain: 0.05, sharing: 10.0, most_decrease: 0.125, ..Config::default() };
+    for (millis, a, b) in [(1, 0.00125, 0.125), (10, 0.0125, 0.125), (40, 0.05, 0.125), (200, 0.05, 0.025)] {
+        let rtt = MS * millis;
+        let mut stable = steady(&config, MS * 77, 10.0);
+        hear(&mut stable, Time::ZERO, rtt, &[]); // the estimate moves
+        let gains = stable.gains();
+        assert!((gains.0 - a).abs() < 1e-12 && (gains.1 - b).abs() < 1e-12, "{millis} ms: {gains:?}");
+        assert!((gains.0 / (gains.1 * rtt.as_secs_f64()) - 10.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn in_an_overload_the_rate_falls_by_a_factor_in_as_many_round_trips_as_theory_says() {
+    // All marked: a round trip has w acknowledgements of the old window each, log f / (w log(1 / (1 - b))) of them.
+    let (config, rtt) = (Config { gain: 0.05, ..Config::default() }, MS * 100);
+    let mut stable = steady(&config, rtt, 100.0);
+    let mut marks = 0.0_f64;
+    while stable.packets() > 25.0 {
+        hear(&mut stable, Time::ZERO, rtt, &[Ecn::Ce]);
+        marks += 1.0;
+    }
+    let rounds = 4.0_f64.ln() / (100.0 * (1.0 / 0.95_f64).ln());
+    assert!((marks / 100.0 - rounds).abs() < 0.01, "{} round trips, not {rounds}", marks / 100.0);
+}
+
+#[test]
+fn without_marks_the_rate_grows_by_a_factor_in_the_same_number_of_round_trips_at_any_window() {
+    let (config, rtt) = (Config { gain: 0.05, ..Config::default() }, MS * 100);
+    let rounds = 2.0_f64.ln() / 1.05_f64.ln();
+    for window in [20.0, 2000.0] {
+        let mut stable = steady(&config, rtt, window);
+        let mut count = 0.0;
+        while stable.packets() < 2.0 * window {
+            let packets = stable.packets();
+            let acks = packets as usize;
+            for _ in 0..acks {
+                hear(&mut stable, Time::ZERO, rtt, &[Ecn::Ect0]);
+            }
+            count += acks as f64 / packets; // a round trip but for the part of a packet
+        }
+        assert!((count - rounds).abs() < 1.0, "{window}: {count} round trips, not {rounds}");
+    }
+}
+
+#[test]
+fn soft_start_doubles_each_round_trip_and_ends_with_the_last_mark_of_its_grace() {
+    let config = Config { soft_start_marks: 3, ..Config::default() };
+    let (mut stable, rtt) = (stable(&config, MS * 100), MS * 100);
+    for _ in 0..6 {
+        hear(&mut stable, Time::ZERO, rtt, &[Ecn::Ect0]);
+    }
+    assert_eq!(stable.packets(), 8.0);
+    hear(&mut stable, Time::ZERO, rtt, &[Ecn::Ce, Ecn::Ect0]);
+    hear(&mut stable, Time::ZERO, rtt, &[Ecn::Ce, Ecn::Ect0]);
+    assert_eq!((stable.packets(), stable.in_soft_start()), (8.0, true));
+    hear(&mut stable, Time::ZERO, rtt, &[Ecn::Ce]);
+    assert_eq!((stable.packets(), stable.in_soft_start()), (7.0, false));
+    hear(&mut stable, Time::ZERO, rtt, &[Ecn::Ect0]);
+    assert!((stable.packets() - 7.02).abs() < 1e-12);
+    hear(&mut stable, Time::ZERO, rtt, &[Ecn::Ce]);
+    assert!((stable.packets() - 7.02 * 0.98).abs() < 1e-12);
+}
+
+#[test]
+fn losses_of_a_window_halve_it_once_and_end_soft_start() {
+    let mut stable = stable(&Config { initial_window: 16.0, ..Config::default() }, MS * 100);
+    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 20));
+    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 20, 24));
+    assert_eq!((stable.packets(), stable.in_soft_start()), (8.0, false));
+    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 21, 30));
+    assert_eq!(stable.packets(), 4.0);
+    stable.on_spurious_loss(Time::ZERO);
+    assert_eq!(stable.packets(), 8.0, "packets had overtaken each other");
+}
+
+#[test]
+fn a_timeout_leaves_one_packet_and_slow_start_up_to_half_or_the_first_mark() {
+    let rtt = MS * 100;
+    let timed_out = |window: f64| {
+        let mut one = stable(&Config { initial_window: window, ..Config::default() }, rtt);
+        one.on_loss(Time::ZERO, &loss(LossKind::Persistent, 3, 20));
+        one
+    };
+    let mut one = timed_out(16.0);
+    assert_eq!(one.packets(), 1.0);
+    one.on_loss(Time::ZERO, &Loss { repeated: true, ..loss(LossKind::Persistent, 20, 20) });
+    assert_eq!(one.packets(), 0.5, "again and again it is half of less than a packet");
+    for _ in 0..8 {
+        hear(&mut one, Time::ZERO, rtt, &[Ecn::Ect0]);
+    }
+    assert_eq!(one.packets(), 8.5);
+    hear(&mut one, Time::ZERO, rtt, &[Ecn::Ect0]);
+    assert!((one.packets() - 8.52).abs() < 1e-12);
+    let mut marked = timed_out(16.0);
+    hear(&mut marked, Time::ZERO, rtt, &[Ecn::Ect0, Ecn::Ce, Ecn::Ect0]);
+    assert!((marked.packets() - (2.0 * 0.98 + 0.02)).abs() < 1e-12, "{}", marked.packets());
+    assert_eq!(timed_out(0.4).packets(), 0.25, "never below the least");
+}
+
+#[test]
+fn where_packets_are_not_named_one_mark_is_one_marked_packet() {
+    let mut stable = steady(&Config::default(), MS * 100, 10.0);
+    let unnamed = Ack { acked: PACKET * 2, ..ack(MS * 100, &[]) };
+    stable.on_ack(Time::ZERO, &unnamed);
+    assert!((stable.packets() - 10.04).abs() < 1e-12);
+    stable.on_loss(Time::ZERO, &loss(LossKind::Ecn, 3, 20));
+    stable.on_ack(Time::ZERO, &unnamed);
+    assert!((stable.packets() - 10.04 * 0.98).abs() < 1e-12);
+}
+
+#[test]
+fn a_window_that_the_application_does_not_fill_shrinks_but_does_not_grow() {
+    let mut stable = steady(&Config::default(), MS * 100, 10.0);
+    let codes = arrivals(&[Ecn::Ect0, Ecn::Ce]);
+    stable.on_ack(Time::ZERO, &Ack { app_limited: true, ..ack(MS * 100, &codes) });
+    assert!((stable.packets() - 9.8).abs() < 1e-12);
+}
+
+/// What a flow does over a path of constant round trip that marks each packet with the same probability.
+struct Seen {
+    /// Packets a second.
+    rate: f64,
+    /// The window over acknowledged packets: mean, and standard deviation over it.
+    window: f64,
+    spread: f64,
+}
+
+/// Acknowledgements answer `batch` packets, and let the sender know as the last of them would have.
+fn over_a_marking_path(config: &Config, rtt: Duration, p: f64, seconds: u64, batch: usize) -> Seen {
+    let mut stable = steady(config, rtt, (config.sharing * (1.0 - p) / p * rtt.as_secs_f64()).max(config.least_window));
+    let mut random = Stream::from_seed(17);
+    let mut flight: VecDeque<Time> = VecDeque::new();
+    let (mut now, mut number, mut waiting) = (Time::ZERO, 0, Vec::new());
+    let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0_f64);
+    while now < Time::ZERO + Duration::from_secs(seconds) {
+        let outstanding = PACKET * (flight.len() + waiting.len()) as u64;
+        let fits = outstanding == Bytes::ZERO || outstanding + PACKET <= stable.window();
+        let leaves = if fits { stable.departure().at.max(now) } else { Time::MAX };
+        let arrives = flight.front().map_or(Time::MAX, |&sent| sent + rtt);
+        now = leaves.min(arrives);
+        if arrives <= leaves {
+            flight.pop_front();
+            let ecn = if random.chance(p) { Ecn::Ce } else { Ecn::Ect0 };
+            waiting.push(Arrival { bytes: PACKET, ecn, ..Arrival::default() });
+            if waiting.len() >= batch || flight.is_empty() {
+                for _ in 0..waiting.len() {
+                    (sum, squares) = (sum + stable.packets(), squares + stable.packets().powi(2));
+                    count += 1.0;
+                }
+                stable.on_ack(now, &ack(rtt, &waiting));
+                waiting.clear();
+            }
+        } else {
+            flight.push_back(now);
+            number += 1;
+            stable.on_sent(now, &Sent { number, bytes: PACKET, outstanding: outstanding + PACKET });
+        }
+    }
+    let window = sum / count;
+    Seen { rate: number as f64 / seconds as f64, window, spread: (squares / count / window.powi(2) - 1.0).sqrt() }
+}
+
+#[test]
+fn under_random_marking_the_rate_is_the_response_curves_whatever_the_round_trip() {
+    // The mean over acknowledgements is S T (1 - p) / p, spread by sqrt(b / (2 - b) / (1 - p)); the mean over time is less by
+    // the square of that spread.
+    let config = Config::default();
+    for (millis, p, seconds) in
+        [(10, 0.02, 4000), (100, 0.02, 6000), (200, 0.02, 12_000), (10, 0.15, 9000), (100, 0.15, 20_000)]
+    {
+        let rtt = MS * millis;
+        let b = steady(&config, rtt, 1.0).gains().1;
+        let curve = config.sharing * (1.0 - p) / p;
+        let c2 = b / (2.0 - b) / (1.0 - p);
+        for batch in [1, 2] {
+            let seen = over_a_marking_path(&config, rtt, p, seconds, batch);
+            let told = format!("{millis} ms, p = {p}, batches of {batch}");
+            let rate = seen.rate / (curve * (1.0 - c2));
+            assert!((rate - 1.0).abs() < 0.03, "{told}: {rate} of the response curve");
+            let window = seen.window / (curve * rtt.as_secs_f64());
+            assert!((window - 1.0).abs() < 0.03, "{told}: window {window}");
+            let spread = seen.spread / c2.sqrt();
+            assert!((spread - 1.0).abs() < 0.1, "{told}: spread {spread}");
+        }
+    }
+}
+
+#[test]
+fn the_bound_on_what_is_outstanding_costs_no_more_than_a_hundredth_of_the_rate_and_the_reports_a_tenth() {
+    for (allowance, least, most) in [(2.0, 0.985, 1.015), (0.0, 0.8, 0.96)] {
+        // Marks and growth too small to move the window.
+        let config = Config { gain: 1e-9, allowance, ..Config::default() };
+        for window in [0.5, 1.0, 3.0, 10.0, 100.0] {
+            if allowance == 0.0 && window < 1.0 {
+                continue; // a flow of half a packet is rarely held back
+            }
+            let rtt = MS * 100;
+            let window = 0.999 * window; // just below a whole number, which is what the bound is then
+            let config = Config { sharing: window / 0.1, ..config.clone() };
+            let seen = over_a_marking_path(&config, rtt, 0.5, (3000.0 / window.sqrt()) as u64, 1);
+            let part = seen.rate * 0.1 / window;
+            assert!((least..most).contains(&part), "allowance {allowance}, window {window}: {part}");
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Ack { codes: Vec<bool>, rtt: u64, recovering: bool, app_limited: bool },
+    Unnamed { bytes: u64 },
+    Loss { kind: LossKind, back: u64, repeated: bool },
+    Sent,
+    Spurious,
+    Idle,
+    Pass { nanos: u64 },
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let kind = prop_oneof![Just(LossKind::Transient), Just(LossKind::Ecn), Just(LossKind::Persistent)];
+    prop_oneof![
+        6 => (prop::collection::vec(any::<bool>(), 0..3), 0..5_000_000_000u64, any::<bool>(), any::<bool>())
+            .prop_map(|(codes, rtt, recovering, app_limited)| Event::Ack { codes, rtt, recovering, app_limited }),
+        1 => (0..100_000u64).prop_map(|bytes| Event::Unnamed { bytes }),
+        2 => (kind, 0..50u64, any::<bool>()).prop_map(|(kind, back, repeated)| Event::Loss { kind, back, repeated }),
+        4 => Just(Event::Sent),
+        1 => Just(Event::Spurious),
+        1 => Just(Event::Idle),
+        4 => (0..10_000_000_000u64).prop_map(|nanos| Event::Pass { nanos }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_the_window_is_finite_and_no_less_than_the_least_and_a_packet_may_leave_soon(
+        events in prop::collection::vec(event(), 1..300),
+        gain in 1e-6..0.999f64,
+        least_window in 0.001..1.0f64,
+        allowance in 0.0..10.0f64,
+    ) {
+        let config = Config { gain, least_window, allowance, ..Config::default() };
+        let mut stable = stable(&config, MS * 20);
+        let (mut now, mut number, mut rtt) = (Time::ZERO, 0, MS * 20);
+        for event in events {
+            match event {
+                Event::Ack { codes, rtt: nanos, recovering, app_limited } => {
+                    rtt = Duration::from_nanos(nanos);
+                    let codes: Vec<Ecn> = codes.iter().map(|&ce| if ce { Ecn::Ce } else { Ecn::Ect0 }).collect();
+                    stable.on_ack(now, &Ack { recovering, app_limited, ..ack(rtt, &arrivals(&codes)) });
+                }
+                Event::Unnamed { bytes } => stable.on_ack(now, &Ack { acked: Bytes::new(bytes), ..ack(rtt, &[]) }),
+                Event::Loss { kind, back, repeated } => {
+                    let before = stable.packets();
+                    let number = u64::saturating_sub(number, back);
+                    stable.on_loss(now, &Loss { repeated, ..loss(kind, number, number + back) });
+                    prop_assert!(stable.packets() <= before);
+                }
+                Event::Sent => {
+                    number += 1;
+                    now = now.max(stable.departure().at);
+                    stable.on_sent(now, &Sent { number, bytes: PACKET, outstanding: PACKET });
+                }
+                Event::Spurious => stable.on_spurious_loss(now),
+                Event::Idle => stable.on_idle(now, MS * 300, MS * 200),
+                Event::Pass { nanos } => now += Duration::from_nanos(nanos),
+            }
+            let w = stable.packets();
+            prop_assert!(w.is_finite() && w >= config.least_window, "{}", w);
+            prop_assert!(stable.window() >= PACKET && stable.window() < Bytes::MAX);
+            let (a, b) = stable.gains();
+            prop_assert!(a > 0.0 && b > 0.0 && b <= config.most_decrease, "{} {}", a, b);
+            let longest = config.longest_interval * stable.rtt.as_secs_f64() / config.least_window;
+            prop_assert!(stable.departure().at.since(now).as_secs_f64() <= longest * 1.01 + 1e-6);
+        }
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_by_name() {
+    let refused = |text: &str| {
+        let config: Config = toml::from_str(text).unwrap();
+        config.check().unwrap_err()
+    };
+    for (text, name) in [
+        ("gain = 1.0", "gain"),
+        ("sharing = 0.0", "sharing"),
+        ("most_decrease = 1.5", "most_decrease"),
+        ("least_window = 0.0", "least_window"),
+        ("initial_window = 0.1", "initial_window"),
+        ("soft_start_decrease = -1.0", "soft_start_decrease"),
+        ("shortest_interval = 1.0", "shortest_interval"),
+        ("longest_interval = 1.0", "longest_interval"),
+        ("allowance = nan", "allowance"),
+    ] {
+        let error = refused(text);
+        assert!(error.starts_with(name), "{text}: {error}");
+    }
+}
