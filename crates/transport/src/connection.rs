@@ -295,25 +295,20 @@ impl Connection {
 
     /// The next data packet, with the offset of its payload in the stream and its size on the wire.
     pub(crate) fn transmit(&mut self, now: Time, grant: &Grant) -> Option<(Packet, u64, Bytes)> {
-        if self.state != State::Open {
+        // What was asked for may have arrived since; acknowledgements then wait for another packet.
+        if self.state != State::Open || !self.sender.wants_to_send() {
             return None;
         }
         let mut packet = self.header();
         packet.number = grant.number as u32;
         packet.feedback = grant.feedback;
         // Acknowledgements ride along; the rest of the packet is for payload.
-        let answered = self.receiver.has_news();
         self.receiver.fill(&mut packet);
         let headers = encoded_len(&packet) + UDP_BYTES;
         let largest = grant.bytes.min(self.config.packet).as_u64() as usize;
         // A packet always has room for something: a grant below the headers still moves one byte.
         let room = largest.saturating_sub(headers).clamp(1, usize::from(u16::MAX)) as u16;
-        let Some(piece) = self.sender.next_piece(room) else {
-            if answered {
-                self.receiver.answer_now();
-            }
-            return None;
-        };
+        let piece = self.sender.next_piece(room)?;
         packet.sequence = self.sender.sequence(piece.start);
         packet.payload = piece.payload;
         packet.fin = piece.fin;

@@ -197,11 +197,6 @@ impl Receiver {
         }
     }
 
-    /// Bytes that the fields of [`Receiver::fill`] add to a packet at most.
-    pub(crate) fn has_news(&self) -> bool {
-        self.due != Due::Never || !self.receipts.is_empty()
-    }
-
     /// Writes what this end has received into a packet about to leave.
     pub(crate) fn fill(&mut self, packet: &mut Packet) {
         packet.acknowledgement = self.first_sequence.wrapping_add(self.next as u32);

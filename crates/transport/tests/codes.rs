@@ -1,11 +1,108 @@
-//! The ECN codes that hosts write: the scheme's on what carries bytes, none on anything else, whatever arrives.
+//! The ECN codes that hosts write: the scheme's on what carries bytes, none on anything else, whatever arrives. And those
+//! that they read: a sender is told each packet's own.
 
 mod common;
 
-use common::{Faults, Pair, pattern};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use common::{Faults, Pair, controller, pattern};
 use proptest::prelude::*;
+use rampmeter_control::{Ack, AnyController, Controller, Departure, Loss, Path, Sent};
 use rampmeter_transport::Config;
-use rampmeter_units::{Duration, Ecn};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
+
+type Codes = Vec<(u32, Ecn)>;
+
+/// Stable TCP's sender, which writes down what it is told of each packet.
+#[derive(Debug)]
+struct Listener(AnyController, Arc<Mutex<Codes>>);
+
+impl Controller for Listener {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        self.0.on_path(now, path);
+    }
+
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.0.on_sent(now, sent);
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.1.lock().unwrap().extend(ack.arrivals.iter().map(|arrival| (arrival.number as u32, arrival.ecn)));
+        self.0.on_ack(now, ack);
+    }
+
+    fn on_loss(&mut self, now: Time, loss: &Loss) {
+        self.0.on_loss(now, loss);
+    }
+
+    fn window(&self) -> Bytes {
+        self.0.window()
+    }
+
+    fn departure(&self) -> Departure {
+        self.0.departure()
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.0.rate()
+    }
+
+    fn ecn(&self) -> Option<Ecn> {
+        self.0.ecn()
+    }
+}
+
+/// Has the first end send `lens.0` bytes and the other `lens.1`, with every packet of the first marked whose turn in
+/// `marks` says so. What those packets arrived with, and what their sender was told.
+fn codes_under_delay(
+    delayed_ack: Duration,
+    lens: (usize, usize),
+    marks: Vec<bool>,
+    faults: Faults,
+    seed: u64,
+) -> [Codes; 2] {
+    let min_rto = Duration::from_secs(1); // more than an acknowledgement waits
+    let config = Config { delayed_ack, min_rto, most_timeouts: 40, ..Config::default() };
+    let mut pair = Pair::new("stable", &config, seed);
+    pair.faults = faults;
+    let told = Arc::new(Mutex::new(Codes::new()));
+    let listener = Listener(controller("stable", seed), Arc::clone(&told));
+    let connection = pair.ends[0].connection.unwrap();
+    pair.ends[0].endpoint.replace_controller(pair.now, connection, AnyController::External(Box::new(listener)));
+    // The number of the packet that leaves, if it takes a place in the first end's stream.
+    let leaving = Rc::new(RefCell::new(None));
+    let seen = Rc::clone(&leaving);
+    pair.filter = Box::new(move |from, packet| {
+        let data = packet.payload > 0 || packet.fin;
+        *seen.borrow_mut() = (from == 0 && data).then_some(packet.number);
+        true
+    });
+    let arrived = Rc::new(RefCell::new(Codes::new()));
+    let (log, mut turn) = (Rc::clone(&arrived), 0);
+    pair.recode = Box::new(move |_, ecn| {
+        let Some(number) = leaving.borrow_mut().take() else { return ecn };
+        turn += 1;
+        let code = if marks[turn % marks.len()] { Ecn::Ce } else { ecn };
+        log.borrow_mut().push((number, code));
+        code
+    });
+    pair.send(0, &pattern(lens.0, 1));
+    pair.send(1, &pattern(lens.1, 2));
+    assert!(pair.run(Duration::from_secs(36_000)));
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    [arrived.take(), told]
+}
+
+#[test]
+fn alternating_marks_come_out_exactly_under_delayed_acknowledgements() {
+    let [arrived, told] =
+        codes_under_delay(Duration::from_millis(200), (300_000, 0), vec![true, false], Faults::default(), 1);
+    assert!(arrived.len() > 250, "{}", arrived.len());
+    assert_eq!(told, arrived);
+    assert!(told.windows(2).all(|two| (two[0].1 == Ecn::Ce) != (two[1].1 == Ecn::Ce)), "{told:?}");
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
@@ -36,5 +133,36 @@ proptest! {
         pair.send(0, &pattern(lens.0, 1));
         pair.send(1, &pattern(lens.1, 2));
         prop_assert!(pair.run(Duration::from_secs(3600)));
+    }
+
+    #[test]
+    fn a_sender_is_told_the_code_of_every_packet_once_however_acknowledgements_wait(
+        seed: u64,
+        delayed_ack in 0..500u64,
+        lens in (1usize..200_000, 0usize..100_000),
+        marks in prop::collection::vec(any::<bool>(), 1..20),
+    ) {
+        let delayed_ack = Duration::from_millis(delayed_ack);
+        let [arrived, told] = codes_under_delay(delayed_ack, lens, marks, Faults::default(), seed);
+        prop_assert_eq!(told, arrived);
+    }
+
+    #[test]
+    fn where_acknowledgements_are_lost_it_is_told_less_but_nothing_wrong(
+        seed: u64,
+        delayed_ack in 0..500u64,
+        lens in (1usize..100_000, 0usize..30_000),
+        marks in prop::collection::vec(any::<bool>(), 1..20),
+        loss in 0.0..0.2f64,
+        reordering in 0.0..0.2f64,
+    ) {
+        let faults = Faults { loss, reordering, hold: Duration::from_millis(30), ..Faults::default() };
+        let [arrived, told] = codes_under_delay(Duration::from_millis(delayed_ack), lens, marks, faults, seed);
+        let mut numbers: Vec<u32> = told.iter().map(|&(number, _)| number).collect();
+        for code in told {
+            prop_assert!(arrived.contains(&code), "{:?}", code);
+        }
+        numbers.sort_unstable();
+        prop_assert!(numbers.windows(2).all(|two| two[0] != two[1]), "twice: {:?}", numbers);
     }
 }

@@ -145,6 +145,7 @@ impl Pair {
             while let Some(entry) = self.in_flight.first_entry().filter(|e| e.key().0 <= self.now) {
                 let (to, bytes, ecn) = entry.remove();
                 self.deliver(to, &bytes, ecn);
+                self.flush(); // as in every world: a packet is answered before the next one is looked at
             }
             for e in &mut self.ends {
                 if e.endpoint.deadline() <= self.now {
