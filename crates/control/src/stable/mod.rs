@@ -24,9 +24,9 @@
 //!
 //! *Deviations*: outstanding packets are bounded by `ceil(w + 2 sqrt(w))`, the report's `ceil(w)` with `allowance = 0`. A
 //! random timer has more than `w` on the way about half of the time, and the report's bound then holds packets back: flows
-//! whose packets were marked at random had 0.85 to 0.94 of what they have with 2 square roots, and those 1.00 of the
-//! equation above (10 to 200 ms, `p` of 0.02 and 0.15); with acknowledgements of two packets and 10 ms, 0.79. At a window
-//! fixed just below 1, 3, 10, 100 packets it is 0.85, 0.86, 0.89, 0.95 of `w / T` and 0.996 or more. A packet that the bound
+//! whose packets were marked at random had 0.85 to 0.94 of `S (1 - p) / p` with it, 0.79 to 0.94 where an acknowledgement
+//! answers two, and 0.93 to 0.99 with 2 square roots, which is what is left of it over time (10 to 200 ms, `p` of 0.02 and
+//! 0.15). At a window fixed just below 1, 3, 10, 100 packets it is 0.85, 0.86, 0.89, 0.95 of `w / T`, and 0.996 or more. A packet that the bound
 //! holds back leaves with the acknowledgement that makes room, and the next one is not put off by that ([`timer`]). So a
 //! flow of half a packet may have two on the way. The timer is not re-sampled when the window moves, but runs at
 //! another speed ([`timer`]). TCP's floor of two packets after a loss is not kept: it would raise windows of less, and many
