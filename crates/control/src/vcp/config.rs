@@ -23,8 +23,12 @@ pub struct Config {
     pub ai_limit: f64,
     /// Which round trip MI and AI are scaled by.
     pub round_trip: RoundTrip,
+    /// The least window that overload leaves, in packets: 1 is the paper's. Half a packet is one every second round trip.
+    pub least_window: f64,
     /// What flows of different round trips share equally.
     pub fairness: Fairness,
+    /// When packets are spread over the round trip.
+    pub pacing: Pacing,
     /// AI times this: flows share a link in the proportion of their weights (section IV-D).
     pub weight: f64,
     /// Takes `3 (1 - md) / (1 + md)` for `ai`, which competes with TCP as TCP does (section VI-C).
@@ -65,6 +69,19 @@ pub enum RoundTrip {
     Smoothed,
 }
 
+/// When packets are spread over the round trip, instead of leaving with the acknowledgements that make room for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pacing {
+    /// Where it is longer than the load interval: else routers hear now much, now little of one and the same window.
+    #[default]
+    LongPaths,
+    /// The paper's.
+    Never,
+    /// On all paths.
+    Always,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -75,7 +92,9 @@ impl Default for Config {
             mi_limit: 2.5,
             ai_limit: 10.0,
             round_trip: RoundTrip::Least,
+            least_window: 0.05,
             fairness: Fairness::Rate,
+            pacing: Pacing::LongPaths,
             weight: 1.0,
             tcp_friendly: false,
             codes: LoadCodes::Ect1Low,
@@ -112,6 +131,9 @@ impl Settings for Config {
             if !(value > 0.0 && value <= 1000.0) {
                 return Err(format!("{name} = {value}: above 0, at most 1000; usual is {usual}"));
             }
+        }
+        if !(self.least_window > 0.0 && self.least_window <= 1.0) {
+            return Err(format!("least_window = {}: above 0, at most 1 packet; usual is 0.05", self.least_window));
         }
         if self.initial_window == 0 {
             return Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into());
