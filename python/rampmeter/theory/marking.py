@@ -112,3 +112,36 @@ class Batches:
     def _of_batch(self) -> float:
         """Give the mean of phi^-j over the packets of a batch, j of which go before each."""
         return self._kept() / (1 - 1 / self.phi)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Single packets at Poisson times beside batches of others that have a share of the load of their own [derived].
+
+    What single packets meet is the same transform with the mean of both: c = (rho - rho_o) (1 - 1/phi) + rho_o
+    (1 - phi^-k) / k, p = 1 - (1 - rho) L / (L - c).
+    """
+
+    phi: float
+    """The base of marking, above 1."""
+    other: float
+    """rho_o, the load that comes in batches."""
+    size: float
+    """k, packets of a batch; where it is no whole number, a curve between those that are."""
+
+    def probability(self, load: Array) -> Array:
+        """Give p of the single packets where the whole load is `load`."""
+        rho = np.minimum(load, 1.0)
+        return np.asarray(1 - (1 - rho) * log(self.phi) / self._left(rho))
+
+    def margin(self, load: Array) -> Array:
+        """Give p / (rho dp/drho), where the load of the single packets changes alone."""
+        left, one = self._left(load), 1 - 1 / self.phi
+        slope = log(self.phi) * (left - (1 - load) * one) / left**2
+        return np.asarray(self.probability(load) / (load * slope))
+
+    def _left(self, rho: Array) -> Array:
+        """Give L - c."""
+        batch = (1 - exp(-log(self.phi) * self.size)) / self.size
+        left: Array = log(self.phi) - (rho - self.other) * (1 - 1 / self.phi) - self.other * batch
+        return left

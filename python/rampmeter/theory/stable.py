@@ -213,9 +213,9 @@ class Loop:
         after = int(np.argmax(growth > 0))
         return float(np.interp(0.0, growth[after - 1 : after + 1], list(gains)[after - 1 : after + 1]))
 
-    def swing(self, gains: Sequence[float], *, until: float, over: float) -> Array:
+    def swing(self, gains: Sequence[float], *, until: float, over: float, steps: int = STEPS) -> Array:
         """Give the standard deviation of y over the last `over` seconds, as a share of its mean there."""
-        times, loads = self.integrate(gains, until=until)
+        times, loads = self.integrate(gains, until=until, steps=steps)
         last = loads[times >= until - over]
         share: Array = last.std(axis=0) / last.mean(axis=0)
         return share
