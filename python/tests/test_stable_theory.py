@@ -19,6 +19,7 @@ from rampmeter.theory.stable import (
     mean_rate,
     parameters,
     rate,
+    timer_variance,
     variation,
 )
 
@@ -129,6 +130,16 @@ def test_a_window_at_random_marks_has_the_mean_and_the_variation_of_the_theory(b
     assert windows.std() / windows.mean() == pytest.approx(variation(b, p), rel=0.04)
     over_time = 1 / (1 / windows).mean() / rtt  # each lasts T / w
     assert over_time == pytest.approx(mean_rate(p, sharing, b), rel=0.03)
+
+
+def test_a_clamped_timer_is_smoother_than_a_poisson_process_and_without_clamps_is_one() -> None:
+    assert timer_variance(0.0, 60.0) == pytest.approx(1)
+    drawn = np.random.default_rng(5).exponential(1.0, 400_000)
+    for low, high in [(0.25, 3.0), (0.5, 1.5)]:
+        # Clamps in units of the mean before clamping; the whole is scaled to a mean of 1 after it.
+        clamped = np.clip(drawn, low, high)
+        mean = clamped.mean()
+        assert timer_variance(low / mean, high / mean) == pytest.approx(clamped.var() / mean**2, rel=0.01)
 
 
 def test_the_response_curve_has_no_round_trip_in_it_whatever_the_cap() -> None:

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import acos, inf, log, pi, sqrt
+from math import acos, exp, inf, log, pi, sqrt
 
 import numpy as np
 
@@ -86,6 +86,24 @@ def mean_rate(p: float, sharing: float, b: float) -> float:
     E[w] E[1/w] = 1 + v^2, to the first order in b: 3% for b = 1/16. What comes a round trip late makes it less.
     """
     return sharing * (1 - p) / p / (1 + variation(b, p) ** 2)
+
+
+def timer_variance(shortest: float, longest: float) -> float:
+    """Give the variance of a clamped exponential interval over the square of its mean [clamps in the text, derived].
+
+    An interval is clamp(X, l, h) in units of its mean, with X exponential of the mean k that makes it so:
+
+        l + k (e^(-l/k) - e^(-h/k)) = 1
+        E[clamp^2] = l^2 + 2 k ((l + k) e^(-l/k) - (h + k) e^(-h/k))
+
+    Over long times this is sigma^2 of what such timers send together; over short ones many of them are Poisson, of 1.
+    """
+    l, h = shortest, longest  # noqa: E741
+    low, high = 1e-6, 100.0
+    for _ in range(100):
+        k = (low + high) / 2
+        low, high = (k, high) if l + k * (exp(-l / k) - exp(-h / k)) < 1 else (low, k)
+    return l * l + 2 * k * ((l + k) * exp(-l / k) - (h + k) * exp(-h / k)) - 1
 
 
 def cut_round_trips(factor: float, window: float, b: float) -> float:
