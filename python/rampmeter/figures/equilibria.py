@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from rampmeter.figures.traces import values
 from rampmeter.running import Run
 from rampmeter.theory.delay import Array
 from rampmeter.theory.marking import Batches, Beside, Gaussian, Marking, Poisson
-from rampmeter.theory.stable import conventional_rate, equilibrium, rate, timer_variance
+from rampmeter.theory.stable import conventional_rate, equilibrium, mean_rate, parameters, rate, timer_variance
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 """Of round trips, bursts or flows, in their order."""
@@ -46,6 +46,9 @@ CAPACITY = 20e6 / PACKET
 OTHER = 0.4
 """The load in bursts, of what a virtual queue drains that has such traffic."""
 
+GAIN, CAP = 0.02, 0.125
+"""Of the simulated flows: the increase, and the largest decrease."""
+
 DRAINED = 20e6 / PACKET
 """Which is so much, packets a second."""
 
@@ -70,7 +73,7 @@ def responses(result: Run) -> Any:
     with rc_context(RULES):
         figure, panels = pyplot.subplots(1, 2, figsize=(9.8, 4.6), sharex=True, sharey=True, layout="constrained")
         for axes, (scheme, title, _) in zip(panels, curves, strict=True):
-            for place, (rtt, points) in enumerate(_responses(result, scheme).items()):
+            for place, (rtt, points) in enumerate(responses_of(result, scheme).items()):
                 drawn = {"color": COLOURS[place], "markersize": 6}
                 axes.plot(*zip(*points, strict=True), MARKERS[place], label=f"{rtt:g} ms", clip_on=False, **drawn)
             axes.set_xscale("log")
@@ -88,13 +91,24 @@ def responses(result: Run) -> Any:
         panels[0].set_xlim(1, 100)
         for axis in [panels[0].xaxis, panels[1].xaxis, panels[0].yaxis]:
             plain_log(axis)
-        off = max(abs(x / float(rate(np.array(p / 100), SHARING)) - 1) for p, x in _all(_responses(result, "stable")))
+        off = max(
+            abs(x / curve - 1)
+            for points in responses_of(result, "stable").values()
+            for p, x in points
+            for curve in [float(rate(np.array(p / 100), SHARING))]
+        )
+        varied = max(
+            abs(x / mean_rate(p / 100, SHARING, parameters(GAIN, CAP, SHARING, rtt / 1e3)[1]) - 1)
+            for rtt, points in responses_of(result, "stable").items()
+            for p, x in points
+        )
         note(
             figure,
             "Points: long-lived flows on 20 Mb/s with virtual-queue marking, packets of 1000 bytes; 5 to 200 flows, "
             "means over them and over 40 s.\nLeft: S (1 - p) / p with S = 10 packets/s, one curve for all round "
-            f"trips; the point farthest from it is off by {100 * off:.0f}%. Right: √(2 (1 - p) / p) / T.\nNewReno's "
-            "window has no parts of a packet: where it is one, and cannot be halved, all its packets are marked.",
+            f"trips; the point farthest from it is off by {100 * off:.0f}%, and by {100 * varied:.0f}% once the "
+            "windows' own variation counts. Right: √(2 (1 - p) / p) / T.\nNewReno's window has no parts of a "
+            "packet: where it is one, and cannot be halved, all its packets are marked.",
         )
     return figure
 
@@ -212,7 +226,7 @@ def burstiness(result: Run) -> Any:
             right.plot(sizes, gains, color=COLOURS[0], **drawn)
         for axes, column in [(left, 1), (middle, 2)]:
             axes.plot([row[0] for row in rows], [row[column] for row in rows], "o", color=COLOURS[1], markersize=6)
-        left.set_ylim(50, 100)
+        left.set_ylim(40, 100)
         middle.set_ylim(bottom=0)
         right.set_ylim(bottom=0)
         left.set_title("Load of the virtual queue (%)")
@@ -243,7 +257,7 @@ def _rows(result: Run) -> list[dict[str, Any]]:
     return sorted(joined, key=lambda row: [row[axis] for axis in result.about["axes"] if axis in ("flows", "load")])
 
 
-def _responses(result: Run, scheme: str) -> dict[float, list[Point]]:
+def responses_of(result: Run, scheme: str) -> dict[float, list[Point]]:
     """Give, by round trip, the percentage of marks and the mean rate of a flow in packets a second."""
     found: dict[float, list[Point]] = {number(rtt): [] for rtt in values(result, "path")}
     for row in _rows(result):
@@ -275,7 +289,3 @@ def _marked(result: Run) -> dict[int, list[Point]]:
         marked = row["marked_packets"] / sent[tuple(row[axis] for axis in axes)]
         found[row["burst"]].append((100 * row["utilization"] / 0.5, 100 * marked))
     return found
-
-
-def _all(found: Mapping[float, Sequence[Point]]) -> list[Point]:
-    return [point for points in found.values() for point in points]

@@ -93,7 +93,7 @@ def reach(result: Run) -> Any:
     """Draw marks and utilisation, queue, rate and fairness against the number of flows."""
     rows = _rows(result)
     flows = [row["flows"] for row in rows]
-    marked = [row["marked_packets"] / row["offered_packets"] for row in rows]
+    marked = [_marked(row) for row in rows]
     rates = [row["goodput_mean_bps"] / PAYLOAD for row in rows]
     with rc_context(RULES):
         figure, panels = pyplot.subplots(2, 2, figsize=(9.4, 6.4), sharex=True, layout="constrained")
@@ -144,7 +144,7 @@ def packets(result: Run) -> Any:
             sizes,
             {
                 "utilisation": [100 * row["utilization"] for row in rows],
-                "marked": [100 * row["marked_packets"] / row["offered_packets"] for row in rows],
+                "marked": [100 * _marked(row, size) for row, size in zip(rows, sizes, strict=True)],
             },
         )
         first.set_ylim(0, 100)
@@ -180,7 +180,7 @@ def classes(result: Run) -> Any:
         axes.set_yscale("log")
         axes.set_ylim(min(0.3, axes.dataLim.y0 / 1.2), max(3, axes.dataLim.y1 * 1.2))
         plain_log(axes.yaxis)
-        axes.set_xlim(0, 210)
+        axes.set_xlim(0, 200)
         axes.set_title("Throughput over the mean of all flows")
         axes.set_xlabel("round trip (ms)")
         name_lines(axes, ends, colours=EITHER)
@@ -208,9 +208,15 @@ def _marks(result: Run, rtt: Any) -> list[tuple[float, float, float]]:
     ends = [*(time for time, _ in PHASES[1:]), 120.0]
     for phase, (begin, _), end in zip(values(result, "phase"), PHASES, ends, strict=False):
         rows = [row for row in result.links.to_pylist() if row["rtt"] == rtt and row["phase"] == phase]
-        marked = fmean(100 * row["marked_packets"] / max(row["offered_packets"], 1) for row in rows)
+        marked = fmean(100 * _marked(row) for row in rows)
         found.append((begin, end, marked))
     return found
+
+
+def _marked(row: dict[str, Any], size: float = 1000.0) -> float:
+    """Give the share of packets with data that were marked: what has none is of 54 bytes, and is not."""
+    data = (row["transmitted_bytes"] - HEADERS * row["transmitted_packets"]) / (size - HEADERS)
+    return float(row["marked_packets"] / max(data, 1.0))
 
 
 def _queues(trace: LinkTrace) -> tuple[list[tuple[float, float]], ...]:

@@ -61,7 +61,7 @@ def draw(result: Run) -> Any:
         for mix, colour in COLOURS.items():
             model = loop(mix)
             longest = max(model.rtts)
-            swings = 100 * model.swing(curve, until=100 * longest, over=20 * longest, steps=8)
+            swings = 100 * model.swing(curve, until=120 * longest, over=60 * longest, steps=8)
             axes.plot(curve, swings, color=colour, linewidth=1.4)
             points = [100 * swing(result, mix, gain) for gain in gains]
             axes.plot(gains, points, "o" if mix == "equal" else "s", color=colour, label=NAMES[mix], markersize=6)
@@ -84,7 +84,7 @@ def draw(result: Run) -> Any:
         axes.set_ylim(bottom=0)
         axes.set_title("Standard deviation of the link's rate (% of its mean)")
         axes.set_xlabel("gain a")
-        axes.legend(loc="lower right", title="round trips", alignment="left")
+        axes.legend(loc="center right", title="round trips", alignment="left", borderaxespad=1.5)
         for mix in COLOURS:
             panels[f"{mix} wild"].set_xlabel("time (s)")
         note(
