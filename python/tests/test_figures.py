@@ -33,7 +33,7 @@ SHORTER: dict[str, dict[str, Any]] = {
     "stable.utilization": {"flows": [5, 10]},
     "stable.marking": {"load": [0.2, 0.5]},
     "stable.stability": {"gain": [0.06, 0.4]},
-    "stable.range": {"flows": [10, 30]},
+    "stable.range": {"flows": [2, 4]},
 }
 """Two places are an axis."""
 

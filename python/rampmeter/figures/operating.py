@@ -38,10 +38,10 @@ HEADERS = 54
 """Bytes of a packet that are not data."""
 
 
-def operation(*results: Run) -> Any:
+def operation(result: Run) -> Any:
     """Draw utilisation, marks and queue while flows double and then leave, a column for each round trip."""
-    (result,) = results
     rtts, phases = values(result, "rtt"), _last_phase(result)
+    dropped = sum(row["dropped_packets"] for row in result.links.to_pylist())
     seed = values(result, "seed")[0]
     with rc_context(RULES):
         figure, panels = pyplot.subplots(
@@ -65,7 +65,7 @@ def operation(*results: Run) -> Any:
                     color=COLOURS[1],
                 )
             middle.set_title("Packets marked, in the mean over a phase (%)")
-            middle.set_ylim(0, 50)
+            middle.set_ylim(0, 30)
             least, mean, most = _queues(trace)
             at = [time for time, _ in mean]
             lower.fill_between(
@@ -84,7 +84,8 @@ def operation(*results: Run) -> Any:
             figure,
             "50 Mb/s with virtual-queue marking ($\\theta$ = 0.95, $\\phi$ = 1.1), packets of 1000 bytes; 50 flows "
             "each way, 100 from 60 s on, 25 from 90 s on. S = 10 packets/s.\nUtilisation in means over a second; "
-            "the queue is looked at every 20 ms; the first run.",
+            "the queue is looked at every 20 ms; the first run.\nPackets dropped later than 10 s after flows came or "
+            f"left: {dropped:,}. Marked are of those with data.",
         )
     return figure
 
@@ -103,8 +104,8 @@ def reach(result: Run) -> Any:
             "Utilisation, and packets marked (%)",
             flows,
             {"utilisation": [100 * row["utilization"] for row in rows], "marked": [100 * each for each in marked]},
+            most=100,
         )
-        first.set_ylim(0, 100)
         _lines(second, "Queue (packets)", flows, _queue(rows))
         expected = [SHARING * (1 - p) / p for p in marked]
         third.plot(flows, expected, color="black", linewidth=1.2)
@@ -146,13 +147,12 @@ def packets(result: Run) -> Any:
                 "utilisation": [100 * row["utilization"] for row in rows],
                 "marked": [100 * _marked(row, size) for row, size in zip(rows, sizes, strict=True)],
             },
+            most=100,
         )
-        first.set_ylim(0, 100)
         _lines(second, "Queueing delay (ms)", sizes, _queue(rows, unit=[8e3 * size / 20e6 for size in sizes]))
         whole = [row["goodput_mean_bps"] / 1e3 * size / (size - HEADERS) for row, size in zip(rows, sizes, strict=True)]
         goodput = [row["goodput_mean_bps"] / 1e3 for row in rows]
-        _lines(third, "A flow's rate (kb/s)", sizes, {"data": goodput, "with headers": whole})
-        third.set_ylim(bottom=0)
+        _lines(third, "A flow's rate (kb/s)", sizes, {"data": goodput, "with headers": whole}, most=1.2 * max(whole))
         for axes in panels:
             axes.set_xticks(sizes, [f"{size:,g}" for size in sizes])
             axes.set_xlabel("packets (bytes)")
@@ -241,13 +241,15 @@ def _queue(rows: Sequence[dict[str, Any]], unit: Sequence[float] | None = None) 
     }
 
 
-def _lines(axes: Any, title: str, places: Sequence[float], lines: dict[str, list[float]]) -> None:
+def _lines(
+    axes: Any, title: str, places: Sequence[float], lines: dict[str, list[float]], most: float | None = None
+) -> None:
     ends = []
     for (name, heights), colour in zip(lines.items(), COLOURS, strict=False):
         axes.plot(places, heights, "o-", color=colour, clip_on=False)
         ends.append((name, places[-1], heights[-1]))
     axes.set_title(title)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, most or 1.05 * max(each for heights in lines.values() for each in heights))
     name_lines(axes, ends, colours=dict(zip(lines, COLOURS, strict=False)))
 
 

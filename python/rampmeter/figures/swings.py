@@ -61,7 +61,7 @@ def draw(result: Run) -> Any:
         for mix, colour in COLOURS.items():
             model = loop(mix)
             longest = max(model.rtts)
-            swings = 100 * model.swing(curve, until=120 * longest, over=60 * longest, steps=8)
+            swings = 100 * model.swing(curve, until=90 * longest, over=50 * longest, steps=8)
             axes.plot(curve, swings, color=colour, linewidth=1.4)
             points = [100 * swing(result, mix, gain) for gain in gains]
             axes.plot(gains, points, "o" if mix == "equal" else "s", color=colour, label=NAMES[mix], markersize=6)
@@ -119,6 +119,6 @@ def _rates(axes: Any, result: Run, mix: str, gain: float, colour: str) -> None:
     shown = [(time, each) for time, each in shown if time < times[0] + SHOWN]
     axes.plot(*zip(*shown, strict=True), color=colour, linewidth=1.1)
     axes.axhline(100 * loop(mix).load, color="#777777", linewidth=1, linestyle=(0, (4, 1.6)))
-    axes.set_ylim(0, 200)
+    axes.set_ylim(0, 150)
     axes.set_xlim(shown[0][0], shown[-1][0])
     axes.set_title(f"{NAMES[mix]}, a = {gain:g}: rate (%)")
