@@ -106,9 +106,9 @@ def responses(result: Run) -> Any:
             figure,
             "Points: long-lived flows on 20 Mb/s with virtual-queue marking, packets of 1000 bytes; 5 to 200 flows, "
             "means over them and over 40 s.\nLeft: S (1 - p) / p with S = 10 packets/s, one curve for all round trips. "
-            f"The point farthest off is off by {100 * off:.0f}%, of which windows'\nown variation makes all but "
-            f"{100 * varied:.0f}%. Right: √(2 (1 - p) / p) / T. NewReno's window has no parts of a packet: "
-            "where it is one,\nand cannot be halved, all its packets are marked.",
+            f"The farthest point is off by {100 * off:.0f}%; with the windows'\nown variation counted none is by "
+            f"more than {100 * varied:.0f}%. Right: √(2 (1 - p) / p) / T. NewReno's window has no parts of a packet:\n"
+            "where it is one, and cannot be halved, all its packets are marked.",
         )
     return figure
 
