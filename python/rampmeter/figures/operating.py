@@ -91,43 +91,52 @@ def operation(result: Run) -> Any:
 
 
 def reach(result: Run) -> Any:
-    """Draw marks and utilisation, queue, rate and fairness against the number of flows."""
+    """Draw utilisation, queue, rate and fairness against the number of flows, under both ways of marking."""
     rows = _rows(result)
-    flows = [row["flows"] for row in rows]
-    marked = [_marked(row) for row in rows]
-    rates = [row["goodput_mean_bps"] / PAYLOAD for row in rows]
+    flows = sorted({row["flows"] for row in rows})
+    kinds = [str(kind) for kind in values(result, "scheme")]
     with rc_context(RULES):
-        figure, panels = pyplot.subplots(2, 2, figsize=(9.4, 6.4), sharex=True, layout="constrained")
+        figure, panels = pyplot.subplots(2, 2, figsize=(9.8, 6.8), layout="constrained")
         first, second, third, fourth = panels.flat
-        _lines(
-            first,
-            "Utilisation, and packets marked (%)",
-            flows,
-            {"utilisation": [100 * row["utilization"] for row in rows], "marked": [100 * each for each in marked]},
-            most=100,
-        )
-        _lines(second, "Queue (packets)", flows, _queue(rows))
-        expected = [SHARING * (1 - p) / p for p in marked]
-        third.plot(flows, expected, color="black", linewidth=1.2)
-        third.plot(flows, rates, "o", color=COLOURS[0], markersize=6)
-        third.set_yscale("log")
-        third.set_title("A flow's rate, and the response curve (packets/s)")
-        fourth.plot(flows, [row["goodput_jain"] for row in rows], "o-", color=COLOURS[0], clip_on=False)
-        fourth.set_ylim(0.9, 1)
-        fourth.set_title("Jain's index of the flows' goodputs")
-        for axes in panels.flat:
+        dashes = (0, (4, 1.6))
+        for kind, colour in zip(kinds, COLOURS, strict=False):
+            of = [row for row in rows if row["scheme"] == kind]
+            drawn: Any = {"color": colour, "clip_on": False}
+            first.plot(flows, [100 * row["utilization"] for row in of], "o-", label=kind, **drawn)
+            second.plot(flows, [row["queue_mean_packets"] for row in of], "o-", **drawn)
+            second.plot(flows, [row["queue_p99_packets"] for row in of], "o", linestyle=dashes, linewidth=1.2, **drawn)
+            points = [(100 * _marked(row), row["goodput_mean_bps"] / PAYLOAD) for row in of]
+            third.plot(*zip(*points, strict=True), "o", markersize=6, **drawn)
+            fourth.plot(flows, [row["goodput_jain"] for row in of], "o-", **drawn)
+        for axes, title in [
+            (first, "Utilisation (%)"),
+            (second, "Queue, mean and p99 (packets)"),
+            (fourth, "Jain's index of the flows' goodputs"),
+        ]:
+            axes.set_title(title)
             axes.set_xscale("log")
-        plain_log(third.yaxis)
-        for axes in panels[1]:
             axes.set_xlabel("flows each way")
             axes.set_xticks(flows, [f"{each:,}" for each in flows])
             axes.minorticks_off()
+        first.set_ylim(0, 100)
+        first.legend(loc="lower right")
+        second.set_ylim(bottom=0)
+        fourth.set_ylim(min(0.9, fourth.dataLim.y0), 1)
+        low, high = max(third.dataLim.x0, 0.1) / 1.3, third.dataLim.x1 * 1.2
+        shares = [low * (high / low) ** (step / 100) for step in range(101)]
+        third.plot(shares, [SHARING * (100 - p) / p for p in shares], color="black", linewidth=1.2, zorder=1)
+        third.set_xscale("log")
+        third.set_yscale("log")
+        plain_log(third.xaxis)
+        plain_log(third.yaxis)
+        third.set_title("A flow's rate, and the response curve (packets/s)")
+        third.set_xlabel("packets marked (%)")
         dropped = sum(row["dropped_packets"] for row in rows)
         note(
             figure,
-            "100 Mb/s with virtual-queue marking, 40 to 60 ms, packets of 1000 bytes, S = 10 packets/s; 60 s of "
-            "which the first 20 do not count.\nCurve: S (1 - p) / p at the measured marks p. Packets dropped: "
-            f"{dropped:,}.",
+            "100 Mb/s, 40 to 60 ms, packets of 1000 bytes, S = 10 packets/s; 180 s of which the first 140 do not "
+            "count.\nvirtual-queue: $\\theta$ = 0.95, $\\phi$ = 1.1; avq: the same marks of a virtual queue whose rate "
+            f"adapts to a utilisation of 0.93. Dashed: p99. Curve: S (1 - p) / p.\nPackets dropped: {dropped:,}.",
         )
     return figure
 
