@@ -12,7 +12,7 @@ import pytest
 
 from rampmeter import figures as package
 from rampmeter import run
-from rampmeter.figures import FIGURES, style
+from rampmeter.figures import FIGURES, equilibria, house, style
 from rampmeter.figures import __main__ as command
 from rampmeter.figures import figure as figures
 from rampmeter.figures.along import mbps, number
@@ -20,7 +20,7 @@ from rampmeter.figures.figure import Figure, studies
 from rampmeter.figures.rivals import bottlenecks
 from rampmeter.figures.traces import LinkTrace, Trace
 
-VCP: dict[str, dict[str, Any]] = {
+SHORTER: dict[str, dict[str, Any]] = {
     "vcp.1": {"scheme": ["vcp"]},
     "vcp.3": {"capacity": ["500 kb/s", "1 Mb/s"]},
     "vcp.4": {"path": ["10ms", "100ms"]},
@@ -29,6 +29,11 @@ VCP: dict[str, dict[str, Any]] = {
     "vcp.7": {"longest": ["40ms", "330ms"]},
     "vcp.8": {"capacity": ["500 kb/s", "1 Mb/s"]},
     "vcp.9": {"path": ["10ms", "100ms"]},
+    "stable.response": {"flows": [5, 10]},
+    "stable.utilization": {"flows": [5, 10]},
+    "stable.marking": {"load": [0.2, 0.5]},
+    "stable.stability": {"gain": [0.06, 0.4]},
+    "stable.range": {"flows": [2, 4]},
 }
 """Two places are an axis."""
 
@@ -36,11 +41,11 @@ VCP: dict[str, dict[str, Any]] = {
 def shortened(scenario: Path, folder: Path) -> Path:
     """Write the scenario without the time that statistics take; those of `cm` take little, and begin late.
 
-    Those of `vcp` have slower links as well, and keep the time where it is the figure's axis.
+    Those of `vcp` and `stable` have slower links as well, and keep the time where it is the figure's axis.
     """
     times = {"duration": "12 s", "warmup": "2 s", "drain": "20 s"}
     text = scenario.read_text()
-    if scenario.parent.name == "vcp":
+    if scenario.parent.name in ["vcp", "stable"]:
         text = re.sub(r'^rate = "\d{2,3} Mb/s"', 'rate = "2 Mb/s"', text, flags=re.MULTILINE)
         text = re.sub(r'lasts = "\d{3} s", warmup = "\d+ s"', 'lasts = "12 s", warmup = "2 s"', text)
     for key, value in times.items() if scenario.parent.name != "cm" and "drain" not in text else ():
@@ -54,7 +59,7 @@ def shortened(scenario: Path, folder: Path) -> Path:
 def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name]
     axes: dict[str, Any] = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
-    axes = {**figure.values, **VCP.get(name, {}), **axes, "seed": [1]}
+    axes = {**figure.values, **SHORTER.get(name, {}), **axes, "seed": [1]}
     results = [run(shortened(studies() / scenario, tmp_path), **axes) for scenario in figure.scenarios]
     first, second = (style.save(figure.draw(*results), tmp_path / folder, name) for folder in ["a", "b"])
     assert [path.suffix for path in first] == [".png", ".svg"]
@@ -152,6 +157,26 @@ def test_figure_4_says_what_it_is_of_and_its_axes_have_plain_numbers(tmp_path: P
         labels = [label.get_text() for label in axes.yaxis.get_ticklabels(which="both") if label.get_text()]
         assert len(labels) >= 2, labels
         assert all(label.replace(",", "").replace(".", "").isdigit() for label in labels), labels
+
+
+def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() -> None:
+    result = run(studies() / "stable/response.toml", path=["10ms", "160ms"], flows=[10])
+    for ((marked, rate),) in equilibria.responses_of(result, "stable").values():
+        assert rate == pytest.approx(10 * (100 - marked) / marked, rel=0.1)
+    near, far = (points[0] for points in equilibria.responses_of(result, "newreno").values())
+    assert near[1] > 4 * far[1]
+
+
+def test_a_table_is_printed_with_the_numbers_that_are_drawn(tmp_path: Path) -> None:
+    result = run(shortened(studies() / "stable/house.toml", tmp_path), scheme=["stable", "newreno"], seed=[1])
+    lines = house.text(result).splitlines()
+    assert len(lines) == 3
+    assert lines[1].startswith("Stable TCP, virtual queue")
+    _, numbers = house.table(result)
+    drawn = [text.get_text() for text in house.draw(result).axes[0].texts]
+    for line, row in zip(lines[1:], numbers, strict=True):
+        assert line.split()[-1] in drawn
+        assert float(line.split()[-1].replace(",", "")) == pytest.approx(row[-1], abs=0.5)
 
 
 def test_figure_14_says_how_far_apart_connections_are() -> None:

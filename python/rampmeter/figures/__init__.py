@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rampmeter.figures import cm, pcp, style, vcp
+from rampmeter.figures import cm, house, pcp, stable, style, vcp
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.running import run
 
 __all__ = ["FIGURES", "Figure", "draw", "papers"]
 
-FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES, **vcp.FIGURES}
-"""Every figure by its name: the paper, a dot, the number there."""
+FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES, **vcp.FIGURES, **stable.FIGURES, **house.FIGURES}
+"""Every figure by its name: the paper, a dot, the number there or what it shows."""
 
 
 def draw(
@@ -33,6 +33,8 @@ def draw(
 ) -> list[Path]:
     """Run the figure's scenarios, if it has any, draw it into the folder `out` as PNG and SVG, and give their paths.
 
+    A table is there as text, too.
+
     The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `quick` takes
     fewer points than the figure has, `whole` all that its scenarios have. `jobs` runs take place at once. What they
     showed stays in `out/runs`: a drawing that was interrupted, or is repeated, goes on from there.
@@ -44,7 +46,11 @@ def draw(
         kept = out / "runs" / f"{path.parent.name}-{path.stem}-{_short_hash(path, figure.world, axes)}"
         _reopen(kept)
         results.append(run(path, figure.world, out=kept, jobs=jobs, **axes))
-    return style.save(figure.draw(*results), out, name)
+    paths = style.save(figure.draw(*results), out, name)
+    if figure.text is not None:
+        paths.append(out / f"{name}.txt")
+        paths[-1].write_text(figure.text(*results), encoding="utf-8")
+    return paths
 
 
 def papers() -> dict[str, list[str]]:

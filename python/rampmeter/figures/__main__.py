@@ -48,6 +48,8 @@ def _draw(name: str, out: Path, asked: dict[str, Any]) -> int:
     """Draw one, say where it is, and give the exit code; those of a paper do not stop at one that cannot be drawn."""
     try:
         for path in draw(name, out, **asked):
+            if path.suffix == ".txt":
+                print(path.read_text(encoding="utf-8"))
             print(path, flush=True)
     except (ScenarioError, WorldError, OSError) as error:
         print(f"error: {name}: {error}", file=sys.stderr)

@@ -30,6 +30,8 @@ class Figure:
     """Fewer values of the axes, for a first look; there is nothing `beyond` then."""
     whole: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """Of all that the file has, what makes no difference to the drawing; `beyond` is part of it."""
+    text: Callable[..., str] | None = None
+    """From the same results to what is printed, too, and written beside the drawing."""
     world: str = "simulated"
     """Where its runs take place."""
 

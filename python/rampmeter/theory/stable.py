@@ -1,0 +1,239 @@
+r"""Scalable TCP's equilibrium and stability: T. Kelly, "On engineering a stable and scalable TCP variant", 2002.
+
+The text of the report survives without its formulas. What is here is marked: [text] the surviving text says it,
+[derived] it follows from the text as shown, [chosen] a value that the text lost.
+
+**The control** [text]. An unmarked acknowledgement adds a to the window w, a marked one takes b w from it, and
+b = a / (S T) makes S, the *sharing constant*, the same for all round trips T.
+
+**Equilibrium** [derived]. a (1 - p) = b w p, hence the response curve x = w/T = S (1 - p) / p.
+
+**The fluid model** [text for its shape]. Acknowledgements come at the rate of a round trip ago, marked as the link
+was loaded then. Let u_r be what arrives at the link of all flows with the round trip T_r, as a share of the virtual
+capacity theta C, and pi_r = n_r S / (theta C) their *pull*. Then, with y = sum of u_r,
+
+    u_r'(t) = a/T_r u_r(t - T_r) [1 - p(y(t - T_r)) - p(y(t - T_r)) u_r(t) / pi_r]
+
+Where a source sits before the link does not matter, only T_r does: u_r is its rate as it comes to the link.
+
+**Stability** [text]: any mix of round trips, and any network, is stable if a < p / (y p') at each link.
+
+**Beyond the text** [derived]. Linearised at the equilibrium, with m = p / (y p') and the classes' shares f_r of y, the
+characteristic roots s are those of
+
+    1 + a/m sum of f_r e^(-s T_r) / (s T_r + a (1 - p)) = 0
+
+With one round trip they cross the imaginary axis at omega where cos(omega T) = -c, c = m (1 - p), and there
+
+    a = m arccos(-c) / sqrt(1 - c^2)
+
+This is (pi/2) m for c -> 0 and more for any other, so the bound of the text leaves a third of what is possible or more
+unused. The curve e^(-j theta) / (j theta) turns one way only for theta from 0 to pi, so no convex combination of its
+points passes the negative real axis left of -2/pi: for c -> 0 no mix of round trips is stable up to less than equal
+ones are. A mix is stable further, since its members do not swing together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import acos, exp, inf, log, pi, sqrt
+
+import numpy as np
+
+from rampmeter.theory.delay import Array, Solution, integrate_delays
+from rampmeter.theory.marking import Marking
+
+STEPS = 16
+"""Steps in the shortest round trip."""
+
+
+def rate(p: Array, sharing: float) -> Array:
+    """Give the response curve, x = S (1 - p) / p [text, derived], in packets a second for S in packets a second."""
+    x: Array = sharing * (1 - p) / p
+    return x
+
+
+def conventional_rate(p: Array, rtt: float) -> Array:
+    """Give the response curve of conventional ECN TCP, x = sqrt(2 (1 - p) / p) / T, in packets a second.
+
+    It is that of a = 1/w and b = 1/2; that a window is halved once a round trip at most is left out "for ease of
+    analysis" [text for that, the form derived].
+    """
+    x: Array = np.sqrt(2 * (1 - p) / p) / rtt
+    return x
+
+
+def parameters(gain: float, cap: float, sharing: float, rtt: float) -> tuple[float, float]:
+    """Give (a, b): b = min(a0 / (S T), b_max), a = b S T [text, the values chosen]. S stays exact."""
+    b = min(gain / (sharing * rtt), cap)
+    return b * sharing * rtt, b
+
+
+def variation(b: float, p: float = 0.0) -> float:
+    """Give the coefficient of variation of a window, sqrt(b / (2 - b)) for p -> 0 [derived].
+
+    From E[w'^2] = E[w^2] over an acknowledgement: var w / (E w)^2 = b / ((2 - b) (1 - p)), in the mean over
+    acknowledgements, where marks are independent of w.
+    """
+    return sqrt(b / ((2 - b) * (1 - p)))
+
+
+def mean_rate(p: float, sharing: float, b: float) -> float:
+    """Give what a flow sends in the mean over time where its window varies slowly: S (1 - p) / p / (1 + v^2) [derived].
+
+    More acknowledgements come while w is large. In their mean w is on the response curve, in that of time below it by
+    E[w] E[1/w] = 1 + v^2, to the first order in b: 3% for b = 1/16. What comes a round trip late makes it less.
+    """
+    return sharing * (1 - p) / p / (1 + variation(b, p) ** 2)
+
+
+def timer_variance(shortest: float, longest: float) -> float:
+    """Give the variance of a clamped exponential interval over the square of its mean [clamps in the text, derived].
+
+    An interval is clamp(X, l, h) in units of its mean, with X exponential of the mean k that makes it so:
+
+        l + k (e^(-l/k) - e^(-h/k)) = 1
+        E[clamp^2] = l^2 + 2 k ((l + k) e^(-l/k) - (h + k) e^(-h/k))
+
+    Over long times this is sigma^2 of what such timers send together; over short ones many of them are Poisson, of 1.
+    """
+    l, h = shortest, longest  # noqa: E741
+    low, high = 1e-6, 100.0
+    for _ in range(100):
+        k = (low + high) / 2
+        low, high = (k, high) if l + k * (exp(-l / k) - exp(-h / k)) < 1 else (low, k)
+    return l * l + 2 * k * ((l + k) * exp(-l / k) - (h + k) * exp(-h / k)) - 1
+
+
+def cut_round_trips(factor: float, window: float, b: float) -> float:
+    """Give how long a window takes to fall by `factor` where all packets are marked, from when it hears of it [text].
+
+    In round trips: log f / (w log(1 / (1 - b))), w acknowledgements in each [constants derived].
+    """
+    return log(factor) / (window * log(1 / (1 - b)))
+
+
+def growth_round_trips(factor: float, a: float) -> float:
+    """Give how long a window takes to grow by `factor` without marks, log f / log(1 + a) [text], in round trips."""
+    return log(factor) / log(1 + a)
+
+
+def equilibrium(marking: Marking, pull: float, other: float = 0.0) -> float:
+    """Give the load rho where responses and marking cross [text]: rho = other + pull (1 - p(rho)) / p(rho).
+
+    `pull` is N S / (theta C) of the responsive flows, `other` the load of traffic that does not respond.
+    """
+    if not (pull > 0 and 0 <= other < 1):
+        raise ValueError(f"a pull of {pull} beside a load of {other}: give one above 0, and a load from 0 to below 1")
+    low, high = other, 1.0  # what they want is above the load at the first, and nothing at the second, where p = 1
+    while high - low > 1e-13:
+        middle = (low + high) / 2
+        p = float(marking.probability(np.array(middle)))
+        if p * (middle - other) < pull * (1 - p):
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One link, and classes of flows that respond to its marks."""
+
+    marking: Marking
+    """p(rho) of its virtual queue."""
+    rtts: Sequence[float]
+    """T_r of each class, in seconds."""
+    pulls: Sequence[float]
+    """pi_r of each class: n_r S / (theta C)."""
+
+    @property
+    def load(self) -> float:
+        """Give rho at the equilibrium."""
+        return equilibrium(self.marking, sum(self.pulls))
+
+    @property
+    def marked(self) -> float:
+        """Give p at the equilibrium."""
+        return float(self.marking.probability(np.array(self.load)))
+
+    @property
+    def bound(self) -> float:
+        """Give p / (y p') at the equilibrium: the gain below which the text says it is stable."""
+        return float(self.marking.margin(np.array(self.load)))
+
+    def critical_gain(self) -> float:
+        """Give the gain a where the equilibrium loses stability: the equations in the head of this file [derived].
+
+        With several round trips it is where the Nyquist curve first goes around 0, found by halving intervals.
+        """
+        bound, c = self.bound, self.bound * (1 - self.marked)
+        if len(set(self.rtts)) == 1:
+            return inf if c >= 1 else bound * acos(-c) / sqrt(1 - c * c)
+        low, high = bound, 2 * bound
+        while not self._unstable(high):
+            low, high = high, 2 * high
+            if high > 1e3 * bound:
+                return inf
+        while high - low > 1e-6 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._unstable(middle) else (middle, high)
+        return (low + high) / 2
+
+    def _unstable(self, gain: float) -> bool:
+        """Tell whether the Nyquist curve goes around 0: then there are roots to the right of the imaginary axis."""
+        rtts, shares = np.array(self.rtts)[:, None], np.array(self.pulls)[:, None] / sum(self.pulls)
+        last = 8 * max(1.0, gain / self.bound) / float(rtts.min())  # from there on it is within 1/8 of 1
+        omega = np.linspace(0.0, last, int(last * float(rtts.max()) / (pi / 200)) + 2)
+        angle = 1j * omega * rtts
+        curve = 1 + gain / self.bound * (shares * np.exp(-angle) / (angle + gain * (1 - self.marked))).sum(axis=0)
+        return bool(abs(np.unwrap(np.angle(curve))[-1]) > pi)
+
+    def integrate(
+        self, gains: Sequence[float], *, until: float, steps: int = STEPS, start: float = 1.001
+    ) -> tuple[Array, Array]:
+        """Integrate the model for many gains at once: times in seconds, and y, a column a gain, as a share of theta C.
+
+        The history is `start` times the equilibrium. Round trips are taken as whole numbers of steps, `steps` in the
+        shortest.
+        """
+        h = min(self.rtts) / steps
+        delays = [round(rtt / h) for rtt in self.rtts]
+        rtts = h * np.array(delays, dtype=np.float64)[:, None]
+        pulls = np.array(self.pulls)[:, None]
+        own = np.arange(len(delays))
+        push = np.array(gains) / rtts  # a row a class, a column a gain
+        begin = np.repeat(pulls / pulls.sum() * self.load * start, len(gains), axis=1)
+
+        def slope(now: Array, then: Array) -> Array:
+            marked = self.marking.probability(then.sum(axis=1))
+            changed: Array = push * then[own, own] * (1 - marked - marked * now / pulls)
+            return changed
+
+        solved: Solution = integrate_delays(slope, lambda _: begin, step=h, delays=delays, until=until)
+        return solved.times, solved.states.sum(axis=1)
+
+    def onset(self, gains: Sequence[float]) -> float:
+        """Measure the gain from which on a disturbance of the equilibrium by a thousandth grows, of the model.
+
+        `gains` rise, and the disturbance decays at the first and grows at the last. The answer is where its growth,
+        which is linear near there, passes through 0.
+        """
+        longest = max(self.rtts)
+        times, loads = self.integrate(gains, until=80 * longest)
+        early, late = (
+            np.ptp(loads[(times >= begin * longest) & (times < (begin + 20) * longest)], axis=0) for begin in (20, 60)
+        )
+        growth = np.log(late / early)
+        if not growth[0] < 0 < growth[-1]:
+            raise ValueError(f"gains from {gains[0]} to {gains[-1]}: no onset in there; give a range around it")
+        after = int(np.argmax(growth > 0))
+        return float(np.interp(0.0, growth[after - 1 : after + 1], list(gains)[after - 1 : after + 1]))
+
+    def swing(self, gains: Sequence[float], *, until: float, over: float, steps: int = STEPS) -> Array:
+        """Give the standard deviation of y over the last `over` seconds, as a share of its mean there."""
+        times, loads = self.integrate(gains, until=until, steps=steps)
+        last = loads[times >= until - over]
+        share: Array = last.std(axis=0) / last.mean(axis=0)
+        return share
