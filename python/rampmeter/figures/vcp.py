@@ -1,8 +1,8 @@
 """The figures of the VCP paper, and what ours ran. Figure 12 is a block diagram of the model: it has nothing to run.
 
-One run a point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". The fastest of seven
-links have VCP and XCP alone, and a few places between others are left out: so all of the paper takes two cores an hour.
-`--whole` has all five runs of all places.
+One run a point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". The fastest of
+seven links have VCP and XCP alone, and a few places between others are left out: so all of the paper takes two cores an
+hour. `--whole` has all five runs of all places.
 """
 
 from __future__ import annotations
