@@ -159,9 +159,11 @@ impl<R: Rules> Controller for Windowed<R> {
         }
     }
 
-    fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {
+    /// The next acknowledgement may tell of the same silence, as one that the application limited: it counts once.
+    fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         self.window.restart(idle, timeout);
-        self.rules.pause(idle);
+        self.rules.pause(now.since(self.last_ack).min(idle));
+        self.last_ack = now;
     }
 
     fn window(&self) -> Bytes {
@@ -388,5 +390,7 @@ pub(crate) mod tests {
         flow.set(64.0);
         flow.tcp.on_idle(Time::ZERO + second * 3, second * 2, second);
         assert_eq!((flow.window(), flow.rules().paused), (16.0, second * 3));
+        flow.tcp.on_ack(Time::ZERO + second * 4, &Ack { app_limited: true, ..ack(1) });
+        assert_eq!(flow.rules().paused, second * 4, "the silence before it has been told");
     }
 }

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_control::vcp::{Config, Fairness, RoundTrip, Vcp};
+use rampmeter_control::vcp::{Config, Fairness, Pacing, RoundTrip, Vcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, LossKind, Path, Sent};
 use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, QueueSummary};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
@@ -68,6 +68,12 @@ impl Flow {
         let sender = Vcp::new(config, Stream::from_seed(1));
         let longer = Duration::from_millis(longer);
         Self { begins: second(begins), longer, sent: 0, acked: 0, smoothed_rtt: None, sender }
+    }
+
+    /// When its next packet leaves, if that waits for nothing but its time.
+    fn paced(&self) -> Option<Time> {
+        let has_room = PACKET * (self.sent + 1 - self.acked) <= self.sender.window();
+        (self.sent > 0 && has_room).then(|| self.sender.departure().at)
     }
 
     fn acknowledge(&mut self, now: Time, packet: Packet) {
@@ -132,7 +138,8 @@ impl Network {
         loop {
             let back = self.returning.iter().filter_map(|ring| Some(ring.front()?.0));
             let begin = self.flows.iter().filter(|flow| flow.sent == 0).map(|flow| flow.begins);
-            let next = back.chain(begin).fold(self.link.next_event(), Time::min);
+            let paced = self.flows.iter().filter_map(Flow::paced);
+            let next = back.chain(begin).chain(paced).fold(self.link.next_event(), Time::min);
             if next >= end {
                 self.now = end;
                 self.link.advance(end);
@@ -163,7 +170,7 @@ impl Network {
         if flow.sent == 0 {
             flow.sender.on_path(now, &Path::new(PACKET, RTT + flow.longer, None));
         }
-        while PACKET * (flow.sent + 1 - flow.acked) <= flow.sender.window() {
+        while PACKET * (flow.sent + 1 - flow.acked) <= flow.sender.window() && flow.sender.departure().at <= now {
             let packet = Packet { flow: index, number: flow.sent, sent_at: now, ecn: flow.sender.ecn().unwrap() };
             flow.sent += 1;
             let outstanding = PACKET * (flow.sent - flow.acked);
@@ -299,4 +306,33 @@ fn crowd(round_trip: RoundTrip) -> (QueueSummary, usize) {
     network.measure_until(second(40));
     let in_trouble = network.flows.iter().filter(|flow| flow.sender.trouble().is_some()).count();
     (network.link.queue().unwrap().summary(network.now), in_trouble)
+}
+
+// Five packets fit on the path, so each of thirty flows may have a sixth of one. With one each there are 25 in the queue.
+#[test]
+fn thirty_flows_share_a_path_of_five_packets() {
+    let rate = Rate::from_bps(500_000);
+    let queues = [0.05, 1.0].map(|least_window| {
+        let config = Config { least_window, initial_window: 1, ..Config::default() };
+        let flows = (0..30).map(|_| Flow::new(0, 0, &config)).collect();
+        let mut network = Network::new(rate, "packets = 100", flows);
+        network.run_until(second(60));
+        let (utilization, _) = network.measure_until(second(180));
+        assert!(utilization > 0.85, "{least_window}: {utilization}");
+        network.mean_queue()
+    });
+    assert!(queues[0] < 8.0 && queues[1] > 20.0, "{queues:?}");
+}
+
+// A round trip of 1.08 s is five load intervals. Two packets at first, so that all a window is in one clump.
+#[test]
+fn windows_are_spread_over_long_round_trips() {
+    let used = [Pacing::LongPaths, Pacing::Never].map(|pacing| {
+        let config = Config { pacing, initial_window: 2, ..Config::default() };
+        let flows = (0..3).map(|n| Flow::new(n, 1000, &config)).collect();
+        let mut network = Network::new(RATE, "packets = 2000", flows);
+        network.run_until(second(150));
+        network.measure_until(second(400)).0
+    });
+    assert!(used[0] > 0.88 && used[0] > used[1] + 0.05, "{used:?}");
 }

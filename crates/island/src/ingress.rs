@@ -53,6 +53,8 @@ pub struct Ingress<P> {
     packet: Bytes,
     /// What is not known to have arrived or to be lost, in the order of numbers.
     under_way: VecDeque<UnderWay>,
+    /// The highest number that left.
+    sent: Option<u64>,
     /// The highest number known to have arrived.
     newest: Option<u64>,
     /// The round trip has been measured.
@@ -80,6 +82,7 @@ impl<P: Parcel + Send> Ingress<P> {
             queue: queue.make(environment, random),
             packet,
             under_way: VecDeque::new(),
+            sent: None,
             newest: None,
             measured: false,
             timer: Time::MAX,
@@ -120,6 +123,7 @@ impl<P: Parcel + Send> Ingress<P> {
         self.manager.notify(now, self.flow, bytes);
         self.watch.transmitted(bytes);
         self.under_way.push_back(UnderWay { number: grant.number, bytes, sent_at: now });
+        self.sent = Some(grant.number);
         if self.timer == Time::MAX {
             self.timer = now + self.timeout();
         }
@@ -129,6 +133,9 @@ impl<P: Parcel + Send> Ingress<P> {
     /// The egress has answered.
     pub fn on_feedback(&mut self, now: Time, feedback: &Feedback) {
         let newest = unwrap(self.newest.unwrap_or_default(), feedback.newest());
+        if self.sent.is_none_or(|sent| newest > sent) {
+            return; // of a packet that never left
+        }
         let is_news = self.newest.is_none_or(|known| newest > known);
         let highest = self.newest.map_or(newest, |known| known.max(newest));
         let flight = self.manager.outstanding(self.flow);

@@ -5,6 +5,7 @@ use rampmeter_control::Controller;
 use rampmeter_router::{Loss, Router};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate};
 
+use crate::Feedback;
 use crate::model::{DELAY, Island, TestPacket};
 
 /// 1290 wrapped packets a second.
@@ -100,6 +101,19 @@ fn overload_is_handed_on_only_where_that_is_asked_for() {
         let marks = island.aggregates[0].out.iter().filter(|packet| packet.ecn == Ecn::Ce).count();
         assert_eq!(marks > 0, hand_on, "{marks}");
     }
+}
+
+/// Whoever answers what was never sent is not heard: else all under way would count as lost.
+#[test]
+fn an_answer_of_a_packet_that_never_left_is_not_heard() {
+    let mut island = Island::new(RATE, &[1.0], Loss::default(), false);
+    island.run(secs(20));
+    let before = island.carried(secs(20))[0];
+    let mut forged = Feedback::default();
+    forged.note(1 << 30, Ecn::Ce);
+    island.aggregates[0].ingress.on_feedback(island.now, &forged);
+    let after = island.carried(secs(20))[0];
+    assert!(after * 10 > before * 9, "{before}, {after}");
 }
 
 fn code() -> impl Strategy<Value = Ecn> {

@@ -24,6 +24,9 @@ use crate::codel::{Law, State};
 use crate::timed_queue::TimedQueue;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
+/// The most that `quantum` may be: credit is counted in bytes with a sign.
+const MOST_QUANTUM: Bytes = Bytes::new(1 << 20);
+
 /// FQ-CoDel's settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -69,8 +72,9 @@ impl Settings for Config {
         if !(1..=65_536).contains(&self.flows) {
             return Err(format!("`flows` of {}: from 1 to 65536 queues, 1024 are recommended", self.flows));
         }
-        if self.quantum == Bytes::ZERO || self.batch == 0 {
-            return Err("`quantum` and `batch` are above 0: \"1514 B\" and 64 are recommended".into());
+        if self.quantum == Bytes::ZERO || self.quantum > MOST_QUANTUM || self.batch == 0 {
+            let usual = "\"1514 B\" and 64 are recommended";
+            return Err(format!("`quantum` is above 0 and at most \"1 MB\", `batch` above 0: {usual}"));
         }
         self.law().check()?;
         self.room().check()

@@ -40,7 +40,7 @@ BEGINNING = 30.0
 """Seconds of Figure 13 that are drawn larger."""
 
 SWITCHES = 12.06, 12.37
-"""Where the paper's near and far flow end their multiplicative increase (section VI-A)."""
+"""Where the paper's near and far flow end their multiplicative increase (section VI-B)."""
 
 THIN: Any = {"linewidth": 1.2}
 

@@ -172,6 +172,12 @@ impl Vcp {
         self.path.on_congestion();
     }
 
+    /// What a mark leaves where no VCP router has told of itself. One that has more flows than packets fit can't: it is
+    /// overloaded until windows are below a packet, and its queue shows. Where none does, marks on everything mean nothing.
+    fn least_without_codes(&self) -> f64 {
+        if self.srtt > self.rtt * 5 / 4 { self.config.least_window } else { 1.0 }
+    }
+
     fn collapse(&mut self, loss: &Loss) {
         if !loss.repeated {
             self.threshold = self.half_of(loss.flight, 2.0);
@@ -249,8 +255,7 @@ impl Controller for Vcp {
         match loss.kind {
             LossKind::Persistent => self.collapse(loss),
             LossKind::Transient => self.halve(loss, 2.0),
-            // One packet, not two: more flows than fit in pairs would never let a VCP router say that it is not overloaded.
-            LossKind::Ecn if self.path.trouble().is_some() => self.halve(loss, self.config.least_window),
+            LossKind::Ecn if self.path.trouble().is_some() => self.halve(loss, self.least_without_codes()),
             LossKind::Ecn if loss.recovering => {}
             LossKind::Ecn => self.cut(now),
         }
@@ -260,6 +265,7 @@ impl Controller for Vcp {
     fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {
         if idle > timeout {
             self.window = self.window.min(self.config.initial_window as f64);
+            self.threshold = f64::INFINITY; // MI fills the link again, as at the beginning
         }
     }
 
