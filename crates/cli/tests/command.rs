@@ -167,10 +167,11 @@ fn json_is_all_there_is_on_standard_output_and_has_every_figure() {
         assert!(run["flows"][figure].is_number(), "{figure}: {run}");
     }
     let link = &run["links"]["bottleneck"];
-    for figure in
-        ["utilization", "queue_mean_packets", "queue_p90_packets", "queue_max_packets", "drop_rate", "mark_rate"]
-    {
+    for figure in ["utilization", "drop_rate", "mark_rate", "data_mark_rate"] {
         assert!(link[figure].is_number(), "{figure}: {run}");
+    }
+    for figure in ["mean_packets", "mean_bytes", "sd_bytes", "p90_packets", "p99_packets", "max_packets"] {
+        assert!(link[format!("queue_{figure}")].is_number(), "{figure}: {run}");
     }
     assert!(run["data_packets"].as_u64().unwrap() > 100 && run["wall_s"].is_number());
 }

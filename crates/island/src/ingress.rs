@@ -95,6 +95,7 @@ impl<P: Parcel + Send> Ingress<P> {
     /// A packet wants to cross. Returns the one that was dropped for want of room, if one was.
     pub fn offer(&mut self, now: Time, packet: P) -> Option<P> {
         self.watch.counts.offered += 1;
+        self.watch.counts.offered_data += u64::from(!packet.is_control());
         let verdict = self.queue.enqueue(now, packet);
         self.watch.on_change(now, self.queue.backlog());
         match verdict {

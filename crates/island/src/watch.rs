@@ -37,6 +37,7 @@ impl Watch {
         let (now, before) = (self.all(tally), &self.before);
         Counts {
             offered: now.offered - before.offered,
+            offered_data: now.offered_data - before.offered_data,
             dropped: now.dropped - before.dropped,
             marked: now.marked - before.marked,
             lost: now.lost - before.lost,

@@ -62,6 +62,8 @@ pub struct LinkConfig {
 pub struct Counts {
     /// Packets offered.
     pub offered: u64,
+    /// Of these, packets that bring an application something: not acknowledgements.
+    pub offered_data: u64,
     /// Packets the router refused, displaced or threw away later.
     pub dropped: u64,
     /// Packets marked.
@@ -151,6 +153,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     pub fn offer(&mut self, now: Time, packet: P) -> Option<P> {
         self.advance(now);
         self.counts.offered += 1;
+        self.counts.offered_data += u64::from(!packet.is_control());
         let (next, verdict) = if self.free_at <= now {
             self.router.pass(now, packet)
         } else {
@@ -301,6 +304,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         let Before { counts: before, tally: tally_before, .. } = &*self.before;
         Counts {
             offered: now.offered - before.offered,
+            offered_data: now.offered_data - before.offered_data,
             dropped: now.dropped - before.dropped + tally.dropped_later - tally_before.dropped_later,
             marked: tally.marked - tally_before.marked,
             lost: now.lost - before.lost,

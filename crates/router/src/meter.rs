@@ -1,4 +1,5 @@
-//! What a queue was like over time: mean, percentiles and maximum, weighted by how long each length lasted.
+//! What a queue was like over time: mean, standard deviation, percentiles and maximum, weighted by how long each length
+//! lasted.
 
 use rampmeter_units::Time;
 
@@ -13,11 +14,13 @@ pub struct QueueMeter {
     /// Nanoseconds spent at each length in packets; the last entry holds all longer ones.
     at_length: Vec<u64>,
     byte_nanos: u128,
+    /// Bytes squared.
+    square_nanos: u128,
     packet_nanos: u128,
     max_packets: u64,
 }
 
-/// Lengths told apart; longer queues count as this long in percentiles (not in mean and maximum).
+/// Lengths told apart; longer queues count as this long in percentiles (not in the rest).
 const LENGTHS: usize = 1 << 16;
 
 /// A queue's summary over the time it was watched.
@@ -27,6 +30,8 @@ pub struct QueueSummary {
     pub mean_packets: f64,
     /// Mean bytes waiting.
     pub mean_bytes: f64,
+    /// Standard deviation of the bytes waiting.
+    pub sd_bytes: f64,
     /// The length it stayed at or below for 50% of the time, in packets.
     pub p50_packets: u64,
     /// The same for 90%.
@@ -46,6 +51,7 @@ impl QueueMeter {
             now: backlog,
             at_length: Vec::new(),
             byte_nanos: 0,
+            square_nanos: 0,
             packet_nanos: 0,
             max_packets: backlog.packets,
         }
@@ -61,7 +67,9 @@ impl QueueMeter {
             }
             self.at_length[length] += nanos;
             self.packet_nanos += u128::from(nanos) * u128::from(self.now.packets);
-            self.byte_nanos += u128::from(nanos) * u128::from(self.now.bytes.as_u64());
+            let bytes = u128::from(self.now.bytes.as_u64());
+            self.byte_nanos += u128::from(nanos) * bytes;
+            self.square_nanos += u128::from(nanos) * bytes * bytes;
             self.last = now;
         }
         self.now = backlog;
@@ -85,9 +93,12 @@ impl QueueMeter {
             });
             reached.unwrap_or(done.at_length.len().saturating_sub(1)) as u64
         };
+        let mean_bytes = done.byte_nanos as f64 / total as f64;
+        let square = done.square_nanos as f64 / total as f64;
         QueueSummary {
             mean_packets: done.packet_nanos as f64 / total as f64,
-            mean_bytes: done.byte_nanos as f64 / total as f64,
+            mean_bytes,
+            sd_bytes: (square - mean_bytes * mean_bytes).max(0.0).sqrt(),
             p50_packets: quantile(0.5),
             p90_packets: quantile(0.9),
             p99_packets: quantile(0.99),
@@ -115,6 +126,8 @@ mod tests {
         let summary = meter.summary(at(100)); // 10 at 2
         assert_eq!(summary.mean_packets, 3.2);
         assert_eq!(summary.mean_bytes, 320.0);
+        // 0.6 of (0 - 320)^2, 0.3 of (1000 - 320)^2, 0.1 of (200 - 320)^2
+        assert!((summary.sd_bytes - 201_600_f64.sqrt()).abs() < 1e-9);
         assert_eq!((summary.p50_packets, summary.p90_packets, summary.max_packets), (0, 10, 10));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rampmeter_units::{Duration, Time};
 use serde::ser::{Serialize, Serializer};
 
-use crate::{FlowOutcome, Hindered, Outcome, Plan, Point};
+use crate::{FlowOutcome, Hindered, LinkOutcome, Outcome, Plan, Point};
 
 /// One run in figures.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
@@ -74,6 +74,13 @@ pub struct FlowSummary {
     pub goodput_jain: Option<f64>,
     /// The largest of them over the smallest.
     pub goodput_spread: Option<f64>,
+    /// The smallest of them.
+    pub goodput_least_bps: Option<f64>,
+    /// The largest.
+    pub goodput_most_bps: Option<f64>,
+    /// Coefficient of variation of long-lived flows' sending rates, as their controllers have them: all flows and samples
+    /// (`[meters] series`) between `warmup` and `duration` together.
+    pub rate_variation: Option<f64>,
     /// Flows of datagrams: how many did not arrive, over the whole run; mean over flows.
     pub lost_mean_packets: Option<f64>,
     /// Layered audio: the part of its time in the encoding just below its mean share of the macroflow; mean over streams.
@@ -87,8 +94,14 @@ pub struct LinkSummary {
     pub utilization: f64,
     /// Mean packets waiting.
     pub queue_mean_packets: f64,
+    /// Mean bytes waiting.
+    pub queue_mean_bytes: f64,
+    /// Standard deviation of the bytes waiting.
+    pub queue_sd_bytes: f64,
     /// The length it stayed at or below for 90% of the time.
     pub queue_p90_packets: u64,
+    /// The same for 99%.
+    pub queue_p99_packets: u64,
     /// The most packets that ever waited.
     pub queue_max_packets: u64,
     /// Mean packets waiting over the most that may wait, if that is limited in packets.
@@ -99,35 +112,27 @@ pub struct LinkSummary {
     pub drop_rate: f64,
     /// Packets marked over packets offered.
     pub mark_rate: f64,
+    /// Packets marked over packets with payload offered: what has none is never marked.
+    pub data_mark_rate: f64,
+    /// Packets with payload that were not marked for each that was, `(1 - p) / p`.
+    pub unmarked_per_mark: Option<f64>,
+    /// Coefficient of variation of its rate from sample to sample (`[meters] series`) between `warmup` and `duration`.
+    pub rate_variation: Option<f64>,
 }
 
 impl Summary {
     /// The summary of `outcome`, which came from running `plan` in the world called `world` for `wall_s` seconds.
     pub fn of(plan: &Plan, outcome: &Outcome, world: &str, wall_s: f64) -> Self {
-        let links = outcome.links.iter().map(|link| {
-            let share = |part: u64| if part == 0 { 0.0 } else { part as f64 / link.counts.offered as f64 };
-            let of_room = |packets: f64| plan.link(link.link).room.map(|room| packets / room as f64);
-            let summary = LinkSummary {
-                utilization: link.utilization,
-                queue_mean_packets: link.queue.mean_packets,
-                queue_p90_packets: link.queue.p90_packets,
-                queue_max_packets: link.queue.max_packets,
-                queue_mean_share: of_room(link.queue.mean_packets),
-                queue_p90_share: of_room(link.queue.p90_packets as f64),
-                drop_rate: share(link.counts.dropped),
-                mark_rate: share(link.counts.marked),
-            };
-            (link.name.clone(), summary)
-        });
+        let links = outcome.links.iter().map(|link| (link.name.clone(), LinkSummary::of(plan, outcome, link)));
         let measured = plan.traffic.iter().enumerate().filter(|(_, traffic)| traffic.measured);
         let several = measured.clone().count() > 1;
-        let traffic = measured.filter(|_| several).map(|(kind, traffic)| {
-            (traffic.name.clone(), FlowSummary::of(plan, outcome.flows.iter().filter(|flow| flow.traffic == kind)))
-        });
+        let traffic = measured
+            .filter(|_| several)
+            .map(|(kind, traffic)| (traffic.name.clone(), FlowSummary::of(plan, outcome, |of| of == kind)));
         Self {
             point: plan.point.clone(),
             world: world.to_owned(),
-            flows: FlowSummary::of(plan, outcome.flows.iter().filter(|flow| plan.traffic[flow.traffic].measured)),
+            flows: FlowSummary::of(plan, outcome, |kind| plan.traffic[kind].measured),
             traffic: traffic.collect(),
             links: links.collect(),
             data_packets: outcome.data_packets,
@@ -168,7 +173,9 @@ impl HinderedSummary {
 }
 
 impl FlowSummary {
-    fn of<'a>(plan: &Plan, results: impl Iterator<Item = &'a FlowOutcome> + Clone) -> Self {
+    /// Of the kinds of traffic that `counts` says.
+    fn of(plan: &Plan, outcome: &Outcome, counts: impl Fn(usize) -> bool) -> Self {
+        let results = outcome.flows.iter().filter(|flow| counts(flow.traffic));
         let warmup = Time::ZERO + plan.warmup;
         let (mut responses, mut sizes) = (Vec::new(), Vec::new());
         let mut unfinished = 0;
@@ -208,10 +215,66 @@ impl FlowSummary {
             goodput_mean_bps: mean(&goodputs),
             goodput_jain: jain(&weighted),
             goodput_spread: spread(&weighted),
+            goodput_least_bps: goodputs.iter().copied().min_by(f64::total_cmp),
+            goodput_most_bps: goodputs.iter().copied().max_by(f64::total_cmp),
+            rate_variation: variation(&sending_rates(plan, outcome, counts)),
             lost_mean_packets: mean(&losses),
             just_below_share: mean(&just_below),
         }
     }
+}
+
+impl LinkSummary {
+    fn of(plan: &Plan, outcome: &Outcome, link: &LinkOutcome) -> Self {
+        let (queue, counts) = (&link.queue, &link.counts);
+        let share = |part: u64, of: u64| if part == 0 { 0.0 } else { part as f64 / of as f64 };
+        let of_room = |packets: f64| plan.link(link.link).room.map(|room| packets / room as f64);
+        let unmarked = counts.offered_data.saturating_sub(counts.marked) as f64;
+        let samples: Vec<(f64, f64)> = measured_samples(plan, outcome.series.links.iter().map(|one| (one.at, one)))
+            .filter(|(_, sample)| sample.link == link.link)
+            .map(|(at, sample)| (at.as_secs_f64(), sample.transmitted.as_f64()))
+            .collect();
+        let rates: Vec<f64> =
+            samples.windows(2).map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)).collect();
+        Self {
+            utilization: link.utilization,
+            queue_mean_packets: queue.mean_packets,
+            queue_mean_bytes: queue.mean_bytes,
+            queue_sd_bytes: queue.sd_bytes,
+            queue_p90_packets: queue.p90_packets,
+            queue_p99_packets: queue.p99_packets,
+            queue_max_packets: queue.max_packets,
+            queue_mean_share: of_room(queue.mean_packets),
+            queue_p90_share: of_room(queue.p90_packets as f64),
+            drop_rate: share(counts.dropped, counts.offered),
+            mark_rate: share(counts.marked, counts.offered),
+            data_mark_rate: share(counts.marked, counts.offered_data),
+            unmarked_per_mark: (counts.marked > 0).then(|| unmarked / counts.marked as f64),
+            rate_variation: variation(&rates),
+        }
+    }
+}
+
+/// What controllers of long-lived flows would send at, at all samples of theirs that count.
+fn sending_rates(plan: &Plan, outcome: &Outcome, counts: impl Fn(usize) -> bool) -> Vec<f64> {
+    let of_flows = measured_samples(plan, outcome.series.flows.iter().map(|one| (one.at, one)));
+    let counting = of_flows.filter(|(_, sample)| {
+        let flow = &plan.flows[sample.flow];
+        flow.bytes.is_none() && counts(flow.traffic)
+    });
+    counting.filter_map(|(_, sample)| Some(sample.rate?.as_bps_f64())).collect()
+}
+
+/// Of `samples` with their times, those between `warmup` and `duration`.
+fn measured_samples<T>(plan: &Plan, samples: impl Iterator<Item = (Time, T)>) -> impl Iterator<Item = (Time, T)> {
+    let span = Time::ZERO + plan.warmup..=Time::ZERO + plan.duration;
+    samples.filter(move |(at, _)| span.contains(at))
+}
+
+/// Standard deviation over mean.
+fn variation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|mean| *mean > 0.0)?;
+    Some(deviation(values)? / mean)
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

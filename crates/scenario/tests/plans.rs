@@ -3,8 +3,8 @@
 use rampmeter_control::Registry;
 use rampmeter_manager::{Grouping, Scheduling, ServiceCurve, Sharing};
 use rampmeter_scenario::{
-    FlowOutcome, Lateness, LinkId, LinkOutcome, NodeId, Outcome, Plan, Scenario, ScenarioError, SchemePlan, Sender,
-    Summary, values,
+    FlowOutcome, FlowSample, Lateness, LinkId, LinkOutcome, LinkSample, NodeId, Outcome, Plan, Scenario, ScenarioError,
+    SchemePlan, Sender, Series, Summary, values,
 };
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -322,7 +322,8 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
         retransmitted_packets: 0,
         just_below_share: None,
     };
-    let counts = rampmeter_router::Counts { offered: 200, dropped: 2, marked: 1, ..Default::default() };
+    let counts =
+        rampmeter_router::Counts { offered: 200, offered_data: 100, dropped: 2, marked: 1, ..Default::default() };
     let queue =
         rampmeter_router::QueueSummary { mean_packets: 2.5, p90_packets: 7, max_packets: 10, ..Default::default() };
     let link = LinkOutcome { link: LinkId(0), name: "wire".into(), utilization: 0.5, queue, counts };
@@ -342,7 +343,7 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
 
     let json = serde_json::to_string(&summary).unwrap();
     assert!(json.starts_with(r#"{"point":{"load":0.5,"seed":1},"world":"simulated","flows":{"completed":"#), "{json}");
-    let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_p90_packets":7,"queue_max_packets":10,"queue_mean_share":0.25,"queue_p90_share":0.7,"drop_rate":0.01,"mark_rate":0.005}},"data_packets":12,"wall_s":0.25}"#;
+    let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_mean_bytes":0.0,"queue_sd_bytes":0.0,"queue_p90_packets":7,"queue_p99_packets":0,"queue_max_packets":10,"queue_mean_share":0.25,"queue_p90_share":0.7,"drop_rate":0.01,"mark_rate":0.005,"data_mark_rate":0.01,"unmarked_per_mark":99.0,"rate_variation":null}},"data_packets":12,"wall_s":0.25}"#;
     assert!(json.ends_with(links), "{json}");
 }
 
@@ -381,6 +382,46 @@ fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
     assert_eq!((flows.completed, flows.unfinished, flows.response_mean_s), (0, 0, None));
     assert!((flows.goodput_mean_bps.unwrap() - 1.6e6).abs() < 1.0);
     assert!((flows.goodput_jain.unwrap() - 0.8).abs() < 1e-9);
+    assert!((flows.goodput_most_bps.unwrap() / flows.goodput_least_bps.unwrap() - 3.0).abs() < 1e-9);
+}
+
+#[test]
+fn rates_vary_from_sample_to_sample_once_they_count() {
+    let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
+    let at = |seconds: u64| Time::ZERO + plan.warmup + Duration::from_secs(seconds);
+    let flow = |seconds, flow, kbps| FlowSample {
+        at: at(seconds),
+        flow,
+        window: None,
+        rate: Some(Rate::from_bps(kbps * 1000)),
+        delivered: Bytes::ZERO,
+    };
+    let link = |seconds, kilobytes| LinkSample {
+        at: at(seconds),
+        link: LinkId(0),
+        queue: rampmeter_router::Backlog::default(),
+        transmitted: Bytes::new(kilobytes * 1000),
+    };
+    let early = FlowSample { at: Time::ZERO, ..flow(0, 0, 900) };
+    let outcome = Outcome {
+        links: vec![LinkOutcome {
+            link: LinkId(0),
+            name: "wire".into(),
+            utilization: 0.5,
+            queue: rampmeter_router::QueueSummary::default(),
+            counts: rampmeter_router::Counts::default(),
+        }],
+        series: Series {
+            // 20 and 10 kB a second: a mean of 15, a deviation (n - 1) of the square root of 50.
+            links: vec![link(0, 10), link(1, 30), link(2, 40)],
+            // 10, 30, 20, 20: a mean of 20, a deviation of the square root of 200/3.
+            flows: vec![early, flow(0, 0, 10), flow(0, 1, 30), flow(1, 0, 20), flow(1, 1, 20)],
+        },
+        ..Outcome::default()
+    };
+    let summary = Summary::of(&plan, &outcome, "simulated", 0.0);
+    assert!((summary.flows.rate_variation.unwrap() - (200.0_f64 / 3.0).sqrt() / 20.0).abs() < 1e-9);
+    assert!((summary.links[0].1.rate_variation.unwrap() - 50.0_f64.sqrt() / 15.0).abs() < 1e-9);
 }
 
 #[test]

@@ -46,11 +46,13 @@ struct Link {
     utilization: f64,
     mean_packets: f64,
     mean_bytes: f64,
+    sd_bytes: f64,
     p50_packets: u64,
     p90_packets: u64,
     p99_packets: u64,
     max_packets: u64,
     offered: u64,
+    offered_data: u64,
     dropped: u64,
     marked: u64,
     lost: u64,
@@ -166,11 +168,13 @@ impl From<&LinkOutcome> for Link {
             utilization: l.utilization,
             mean_packets: queue.mean_packets,
             mean_bytes: queue.mean_bytes,
+            sd_bytes: queue.sd_bytes,
             p50_packets: queue.p50_packets,
             p90_packets: queue.p90_packets,
             p99_packets: queue.p99_packets,
             max_packets: queue.max_packets,
             offered: counts.offered,
+            offered_data: counts.offered_data,
             dropped: counts.dropped,
             marked: counts.marked,
             lost: counts.lost,
@@ -189,6 +193,7 @@ impl Link {
             queue: QueueSummary {
                 mean_packets: self.mean_packets,
                 mean_bytes: self.mean_bytes,
+                sd_bytes: self.sd_bytes,
                 p50_packets: self.p50_packets,
                 p90_packets: self.p90_packets,
                 p99_packets: self.p99_packets,
@@ -196,6 +201,7 @@ impl Link {
             },
             counts: Counts {
                 offered: self.offered,
+                offered_data: self.offered_data,
                 dropped: self.dropped,
                 marked: self.marked,
                 lost: self.lost,
@@ -224,9 +230,8 @@ mod tests {
             retransmitted_packets: 2,
             just_below_share: Some(1.0 / 3.0),
         };
-        let queue =
-            QueueSummary { mean_packets: 0.1 + 0.2, mean_bytes: 1.0 / 3.0, max_packets: 4, ..Default::default() };
-        let counts = Counts { offered: 10, dropped: 1, lost: 2, ..Counts::default() };
+        let queue = QueueSummary { mean_packets: 0.1 + 0.2, sd_bytes: 1.0 / 3.0, max_packets: 4, ..Default::default() };
+        let counts = Counts { offered: 10, offered_data: 9, dropped: 1, lost: 2, ..Counts::default() };
         let link = LinkOutcome { link: LinkId(6), name: "wire".into(), utilization: 0.7, queue, counts };
         let backlog = Backlog { packets: 1, bytes: Bytes::new(1250) };
         let at = Time::from_nanos(99);

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   mean | median | least | most = "flows.response_mean_s"   the figure, by its place in a run's JSON object;
-//!                                                            "links.*.utilization" is that of every measured link
+//!                                                            "links.*.utilization" is that of every measured link,
+//!                                                            "traffic.*.goodput_mean_bps" of every kind of traffic
+//!   over = "traffic.far.goodput_mean_bps"                    divided by this figure of the same run
 //!   where = { scheme = "pcp" }                               of these runs
 //!   relative_to | minus = { scheme = "fq" }                  divided by, or less, the same figure of these runs: the
 //!                                                            same point with these values instead
@@ -14,7 +16,7 @@ use rampmeter_scenario::{FlowSummary, LinkSummary, Point, Summary};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// In place of a link's name: every measured link.
+/// In place of a link's or a traffic's name: all that are measured.
 const ALL: &str = "*";
 
 /// What a claim measures.
@@ -23,6 +25,7 @@ const ALL: &str = "*";
 pub struct Metric {
     average: Average,
     figure: String,
+    over: Option<String>,
     of: Table,
     against: Option<Against>,
     by: Vec<String>,
@@ -61,6 +64,7 @@ struct Entry {
     median: Option<String>,
     least: Option<String>,
     most: Option<String>,
+    over: Option<String>,
     #[serde(default)]
     r#where: Table,
     relative_to: Option<Table>,
@@ -89,7 +93,7 @@ impl TryFrom<Entry> for Metric {
             (quotient, difference) => quotient.map(Against::Quotient).or(difference.map(Against::Difference)),
         };
         let unit = entry.r#in.map(unit).transpose()?;
-        Ok(Self { average, figure, of: entry.r#where, against, by: entry.by, unit })
+        Ok(Self { average, figure, over: entry.over, of: entry.r#where, against, by: entry.by, unit })
     }
 }
 
@@ -144,29 +148,33 @@ impl Metric {
             value.as_object().map(|object| object.keys().cloned().collect::<Vec<_>>()).unwrap_or_default()
         };
         let (flows, link) = (names(&flows), names(&link));
-        let known = match self.figure.split_once('.') {
-            None => self.figure == "data_packets",
+        let known = |figure: &str| match figure.split_once('.') {
+            None => figure == "data_packets",
             Some(("flows", figure)) => flows.iter().any(|known| known == figure),
             Some(("links", rest)) => rest.rsplit_once('.').is_some_and(|(name, figure)| {
                 (links.contains(&name) || name == ALL) && link.iter().any(|known| known == figure)
             }),
-            Some(("traffic", rest)) => rest
-                .rsplit_once('.')
-                .is_some_and(|(name, figure)| traffic.contains(&name) && flows.iter().any(|known| known == figure)),
+            // Summaries have kinds of traffic only where there are several.
+            Some(("traffic", rest)) => rest.rsplit_once('.').is_some_and(|(name, figure)| {
+                (traffic.contains(&name) || (name == ALL && traffic.len() > 1))
+                    && flows.iter().any(|known| known == figure)
+            }),
             Some(_) => false,
         };
-        if known {
-            return Ok(());
-        }
+        let mut looked_at = std::iter::once(&self.figure).chain(&self.over);
+        let Some(unknown) = looked_at.find(|figure| !known(figure)) else {
+            let several = self.over.as_ref().filter(|figure| figure.contains(ALL));
+            return several.map_or(Ok(()), |figure| Err(format!("`over` is one figure, `{figure}` are several")));
+        };
         let advice = format!(
             "there are data_packets, flows.({}), links.({}|{ALL}).({}) and, where several kinds of traffic are measured, \
-             traffic.({}).(as of flows)",
+             traffic.({}|{ALL}).(as of flows)",
             flows.join("|"),
             links.join("|"),
             link.join("|"),
             traffic.join("|")
         );
-        Err(format!("no figure is called `{}`; {advice}", self.figure))
+        Err(format!("no figure is called `{unknown}`; {advice}"))
     }
 
     /// Its values, in the order in which `runs` first show each place.
@@ -193,10 +201,20 @@ impl Metric {
         Some(value / self.unit.as_ref().map_or(1.0, |(_, size)| *size)).filter(|value| value.is_finite())
     }
 
+    /// Its figures of one run; `None` if there are none.
+    fn of_run(&self, run: &Summary) -> Option<Vec<f64>> {
+        let mut values = figures(run, &self.figure)?;
+        if let Some(over) = &self.over {
+            let divisor = figures(run, over)?.first().copied().filter(|divisor| *divisor != 0.0)?;
+            values.iter_mut().for_each(|value| *value /= divisor);
+        }
+        Some(values)
+    }
+
     /// `None` if there is no run there, or one without this figure.
     fn averaged(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
         let there = runs.iter().filter(|run| matches(&run.point, place));
-        let mut values = there.map(|run| figures(run, &self.figure)).collect::<Option<Vec<_>>>()?.concat();
+        let mut values = there.map(|run| self.of_run(run)).collect::<Option<Vec<_>>>()?.concat();
         values.sort_by(f64::total_cmp);
         let n = values.len();
         match self.average {
@@ -227,7 +245,8 @@ fn number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
-/// Figures by their place in the run's JSON object, one or that of every link; names of links may have dots in them.
+/// Figures by their place in the run's JSON object, one or that of every link or kind of traffic; names may have dots in
+/// them.
 /// `None` if there is no such figure.
 fn figures(run: &Summary, path: &str) -> Option<Vec<f64>> {
     let run = serde_json::to_value(run).ok()?;
@@ -261,11 +280,38 @@ mod tests {
             ("flows.completed", Some(vec![0.0])),
             ("flows.goodput_mean_bps", None),
             ("traffic.web.goodput_mean_bps", Some(vec![7.0])),
+            ("traffic.*.goodput_mean_bps", Some(vec![7.0])),
             ("links.a.reverse.utilization", Some(vec![0.5])),
             ("links.*.utilization", Some(vec![0.5, 0.75])),
             ("links.*.queue_mean_share", None),
         ] {
             assert_eq!(figures(&run, path), values, "{path}");
         }
+    }
+
+    #[test]
+    fn a_figure_may_be_taken_over_another_of_its_run() {
+        let metric = |text: &str| -> Result<Metric, toml::de::Error> { text.parse::<Table>().unwrap().try_into() };
+        let of = |bps| FlowSummary { goodput_mean_bps: Some(bps), ..FlowSummary::default() };
+        let run = |near, far| Summary {
+            flows: of(f64::midpoint(near, far)),
+            traffic: vec![("near".into(), of(near)), ("far".into(), of(far))],
+            ..Summary::default()
+        };
+        // 1.5 and 0.5 times the mean; 1.2 and 0.8.
+        let runs = [run(30.0, 10.0), run(24.0, 16.0)];
+        let runs: Vec<&Summary> = runs.iter().collect();
+        for (text, value) in [
+            ("most = 'traffic.*.goodput_mean_bps'\nover = 'flows.goodput_mean_bps'", 1.5),
+            ("least = 'traffic.*.goodput_mean_bps'\nover = 'flows.goodput_mean_bps'", 0.5),
+            ("mean = 'traffic.near.goodput_mean_bps'\nover = 'traffic.far.goodput_mean_bps'", 2.25),
+        ] {
+            let metric = metric(text).unwrap();
+            assert_eq!(metric.check(&[], &[], &["near", "far"]), Ok(()));
+            assert_eq!(metric.values(&runs), [Measured { at: Table::new(), value: Some(value) }], "{text}");
+        }
+        let several = metric("mean = 'data_packets'\nover = 'traffic.*.goodput_mean_bps'").unwrap();
+        assert!(several.check(&[], &[], &["near", "far"]).unwrap_err().contains("one figure"));
+        assert!(several.check(&[], &[], &["near"]).unwrap_err().contains("no figure is called"));
     }
 }
