@@ -147,8 +147,8 @@ def draw(result: Run) -> Any:
         _ends(panels[1, 1], [lay(result, rate, "equal") for rate in rates])
         note(
             figure,
-            "Five flows, T = $t_\\rho$ = 200 ms, P = $\\gamma$CT/N; first windows equal (left above, right below) or as "
-            "1 to 5. Time since the windows first sum\nup to 80% of $\\gamma$CT; dashed: the model (9) from these "
+            "Five flows, T = $t_\\rho$ = 200 ms, P = $\\gamma$CT/N; first windows equal (left above, right below) or "
+            "as 1 to 5. Time since the windows first sum\nup to 80% of $\\gamma$CT; dashed: the model (9) from these "
             "windows, $\\kappa$ = 0.25. Lower right: windows before and after cuts and their mean\nin the latter half "
             "of 200 s; lines: as the rules say. Packets as the paper sends them, not spread over the round trip; the "
             "first run.",
@@ -200,7 +200,7 @@ def _apart(axes: Any, runs: list[Laid]) -> None:
         name = f"P = {laid.share:g}" if laid is runs[-1] else f"{laid.share:g}"
         axes.annotate(name, end, xytext=(0, -8), textcoords="offset points", **how)
     axes.set_yscale("log")
-    axes.set_xlim(0, 1.05 * OVER * max(laid.share for laid in runs))
+    axes.set_xlim(0, 1.1 * OVER * max(laid.share for laid in runs))
     axes.set_ylim(2, 110)
     axes.set_title("What is left of their differences (%)")
     axes.set_xlabel("time (round trips)")
