@@ -8,17 +8,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rampmeter import figures as package
 from rampmeter import run
-from rampmeter.figures import FIGURES, equilibria, house, style
+from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, style
 from rampmeter.figures import __main__ as command
 from rampmeter.figures import figure as figures
 from rampmeter.figures.along import mbps, number
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.figures.rivals import bottlenecks
 from rampmeter.figures.traces import LinkTrace, Trace
+from rampmeter.theory.vcp import Bottleneck
+from rampmeter.theory.vcp_saw import Saw
 
 SHORTER: dict[str, dict[str, Any]] = {
     "vcp.1": {"scheme": ["vcp"]},
@@ -29,6 +32,7 @@ SHORTER: dict[str, dict[str, Any]] = {
     "vcp.7": {"longest": ["40ms", "330ms"]},
     "vcp.8": {"capacity": ["500 kb/s", "1 Mb/s"]},
     "vcp.9": {"path": ["10ms", "100ms"]},
+    "vcp.fluid-packets": {"rate": ["20 Mb/s"]},
     "stable.response": {"flows": [5, 10]},
     "stable.utilization": {"flows": [5, 10]},
     "stable.marking": {"load": [0.2, 0.5]},
@@ -165,6 +169,43 @@ def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() ->
         assert rate == pytest.approx(10 * (100 - marked) / marked, rel=0.1)
     near, far = (points[0] for points in equilibria.responses_of(result, "newreno").values())
     assert near[1] > 4 * far[1]
+
+
+def test_vcp_flows_become_equal_as_fast_as_their_saw_says_and_nearly_as_fast_as_the_fluid() -> None:
+    # A cut in each cycle takes an eighth of what sets windows apart: ln(8/7) / (1 + (P + 2.5) / 8) a round trip. The
+    # fluid's is 1 / (P + 4): 5% more at P = 49, 0.4% less at 98.
+    result = run(studies() / "vcp/fluid.toml", rate=["10 Mb/s", "20 Mb/s"], start="unequal", seed=1)
+    for rate, share in [("10 Mb/s", 49.0), ("20 Mb/s", 98.0)]:
+        laid = fluid_packets.lay(result, rate, "unequal")
+        assert laid.share == pytest.approx(share)
+        assert laid.shares[:, 0] == pytest.approx([1 / 3, 2 / 3, 1, 4 / 3, 5 / 3], abs=0.1)
+        calm, model = laid.between_cuts(), laid.fluid()
+        assert calm.decay() == pytest.approx(Saw(share).decay, rel=0.1)
+        assert model.decay() == pytest.approx(1 / (share + 4), rel=0.01)
+        assert calm.decay() == pytest.approx(model.decay(), rel=0.15)
+        # All along the way, and not in the rate alone: a tenth of a flow's share at most between packets and model.
+        along = np.array([np.interp(calm.times, model.times, each) for each in model.shares])
+        assert np.abs(calm.shares - along).max() < 0.1
+
+
+def test_vcp_packets_stay_on_a_saw_around_the_target_where_the_fluid_rests_above_it() -> None:
+    result = run(studies() / "vcp/fluid.toml", rate=["5 Mb/s", "20 Mb/s"], start="equal", seed=1)
+    for rate in ["5 Mb/s", "20 Mb/s"]:
+        laid = fluid_packets.lay(result, rate, "equal")
+        late, saw = laid.settled(), Saw(laid.share)
+        # When a cut comes varies by a packet in either direction, and one is a round trip of the cycle.
+        peak, trough = late.saw()
+        assert peak == pytest.approx(saw.peak, abs=1)
+        assert trough == pytest.approx(saw.trough, abs=1)
+        assert late.cycle() == pytest.approx(saw.cycle, abs=0.5)
+        assert late.load.mean() * laid.share == pytest.approx(saw.mean, rel=0.01)
+        # Additive growth alone reaches 100% from what two rounds of 6.25% beyond 80% leave; the model is there sooner.
+        packets, model = (float(each.times[np.argmax(each.load >= 1)]) for each in [laid, laid.fluid()])
+        assert model < packets < 0.2 * laid.share + 1
+        assert laid.fluid().load[-1] * laid.share == pytest.approx(
+            Bottleneck(capacity=laid.share / 0.98, rtt=1.0, flows=1).equilibrium, rel=1e-3
+        )
+        assert late.load.mean() < laid.fluid().load[-1]
 
 
 def test_a_table_is_printed_with_the_numbers_that_are_drawn(tmp_path: Path) -> None:

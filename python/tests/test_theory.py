@@ -20,6 +20,7 @@ from rampmeter.theory.vcp import (
     oscillation,
     smooth_kappa,
 )
+from rampmeter.theory.vcp_saw import BETA, LATE, Saw
 
 # Links and paths. A parking lot: a long flow across all links, two, one and four across one each; and a ring, whose
 # flows take two links each, but for four that take one.
@@ -191,3 +192,34 @@ def test_theorem_2_rates_of_a_network_are_max_min_fair(links: tuple[list[int], l
     assert np.abs(rates / fair - 1).max() < 0.01, rates / fair
     assert np.abs(rates / some.equilibrium() - 1).max() < 0.01
     assert np.abs(rates / some.theorem_2(some.loads(windows)) - 1).max() < 0.01
+
+
+@pytest.mark.parametrize("share", [20.5, 98.5, 980.5])
+def test_the_saw_of_vcp_is_what_its_rules_do_round_by_round(share: float) -> None:
+    # Two flows: a packet more each round trip up to P + LATE, a cut to 7/8, a round trip in which nothing grows.
+    near, far = 0.5 * share, 1.5 * share
+    seen, cuts, apart = [], [0], [far - near]
+    fine = 0.01  # round trips
+    frozen = 0.0
+    for place in range(int(60 * Saw(share).cycle / fine)):
+        if (near + far) / 2 >= share + LATE:
+            near, far, frozen = BETA * near, BETA * far, 1.0
+            cuts.append(place)
+            apart.append(far - near)
+        elif frozen <= 0:
+            near, far = near + fine, far + fine
+        frozen -= fine
+        seen.append((near + far) / 2)
+    saw = Saw(share)
+    assert (cuts[-1] - cuts[1]) * fine / (len(cuts) - 2) == pytest.approx(saw.cycle, rel=0.01)
+    assert np.log(apart[1] / apart[-1]) / ((cuts[-1] - cuts[1]) * fine) == pytest.approx(saw.decay, rel=0.01)
+    whole = seen[cuts[1] : cuts[-1]]
+    assert [max(whole), min(whole), np.mean(whole)] == pytest.approx([saw.peak, saw.trough, saw.mean], rel=0.003)
+
+
+def test_the_saw_of_vcp_is_as_fair_as_the_fluid_for_large_windows() -> None:
+    # 8 ln (8/7) = 1.068 beside 1, and 15/16 of the target on average beside all of it.
+    share = 1e6
+    fluid = Bottleneck(capacity=share, rtt=1.0, flows=1, gamma=1.0)
+    assert Saw(share).decay * fluid.equilibrium == pytest.approx(8 * np.log(8 / 7), rel=1e-4)
+    assert Saw(share).mean / fluid.equilibrium == pytest.approx(15 / 16, rel=1e-4)

@@ -7,7 +7,7 @@ hour. `--whole` has all five runs of all places.
 
 from __future__ import annotations
 
-from rampmeter.figures import codes, dynamics, fluid
+from rampmeter.figures import codes, dynamics, fluid, fluid_packets
 from rampmeter.figures.along import mbps
 from rampmeter.figures.figure import Figure
 from rampmeter.figures.rivals import Rivals
@@ -121,6 +121,13 @@ FIGURES = {
         title="Stability and fairness of the fluid model (VCP, Theorems 1 and 2)",
         scenario=None,
         draw=fluid.draw,
+    ),
+    "vcp.fluid-packets": Figure(
+        title="The packets over the fluid model, from the same windows (VCP, section V)",
+        scenario="vcp/fluid.toml",
+        values=ONE_SEED,
+        quick={"rate": ["10 Mb/s", "20 Mb/s"]},
+        draw=fluid_packets.draw,
     ),
 }
 """By their names: the paper, a dot, the number there."""
