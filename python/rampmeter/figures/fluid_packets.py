@@ -150,8 +150,8 @@ def draw(result: Run) -> Any:
             "Five flows, T = $t_\\rho$ = 200 ms, P = $\\gamma$CT/N; first windows equal (left above, right below) or "
             "as 1 to 5. Time since the windows first sum\nup to 80% of $\\gamma$CT; dashed: the model (9) from these "
             "windows, $\\kappa$ = 0.25. Lower right: windows before and after cuts and their mean\nin the latter half "
-            "of 200 s; lines: as the rules say. Packets as the paper sends them, not spread over the round trip; the "
-            "first run.",
+            "of 200 s; lines: as the rules say. Shares and differences are without the round trip after each cut;\n"
+            "packets as the paper sends them, not spread over the round trip; the first run.",
         )
     return figure
 
