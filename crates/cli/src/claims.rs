@@ -24,7 +24,7 @@ use crate::table::table;
                         a claim that fails is only said to fail."
 )]
 pub(crate) struct Args {
-    /// One paper's claims, by the name of its folder: pcp or cm [default: all]
+    /// One paper's claims, by the name of its folder: pcp, cm, vcp or stable [default: all]
     paper: Option<String>,
     /// Only the claims that are tested in this world: simulated or emulated
     #[arg(long, value_name = "WORLD", value_parser = ["simulated", "emulated"])]

@@ -68,7 +68,7 @@ impl File {
             islands,
             schemes,
             traffic,
-            meters: meters(&file)?,
+            meters: meters(&file, duration)?,
         };
         file.check_network(source)?;
         file.check_islands(source)?;
@@ -87,11 +87,20 @@ fn packet(file: &Section<'_>) -> Result<Bytes, ScenarioError> {
     Ok(packet)
 }
 
-fn meters(file: &Section<'_>) -> Result<Meters, ScenarioError> {
+/// Samples that a run may take of a link or a flow: some hundred bytes each.
+const MOST_SAMPLES: u64 = 1_000_000;
+
+fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioError> {
     let Some(item) = file.get("meters") else { return Ok(Meters::default()) };
     let section = item.section("[meters]")?;
     section.keys(&["series"])?;
-    Ok(Meters { series_every: section.get("series").map(|item| item.positive()).transpose()? })
+    let Some(item) = section.get("series") else { return Ok(Meters::default()) };
+    let every: Duration = item.positive()?;
+    if duration.as_nanos() / every.as_nanos() > MOST_SAMPLES {
+        let what = format!("`series` of {every} in a run of {duration} is more than {MOST_SAMPLES} samples of each flow");
+        return Err(item.error(Problem::impossible(what, "take them less often, for example every \"10 ms\"")));
+    }
+    Ok(Meters { series_every: Some(every) })
 }
 
 /// Refuses the second of two equal names.

@@ -170,6 +170,7 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("warmup = \"1 s\"", "warmup = \"10 s\"", 3, "make it shorter"),
         ("1250 B", "12 B", 5, "64 B to 65535 B"),
         ("series = \"100 ms\"", "series = \"0 ms\"", 10, "more than zero"),
+        ("series = \"100 ms\"", "series = \"1 ns\"", 10, "less often"),
         ("series", "every", 10, "there is series"),
         // Axes.
         ("load = [0.3, 0.6]", "lod = [0.3, 0.6]", 46, "did you mean `lod`?"),

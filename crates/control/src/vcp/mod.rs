@@ -67,6 +67,8 @@ pub struct Vcp {
     additive_until: Time,
     episode: Episode,
     path: PathCheck,
+    /// Acknowledgements say which packets arrived.
+    names_packets: bool,
     pacer: Pacer,
 }
 
@@ -212,6 +214,7 @@ impl Algorithm for Vcp {
             additive_until: Time::ZERO,
             episode: Episode::default(),
             path: PathCheck::new(config),
+            names_packets: false,
             pacer: Pacer::default(),
         }
     }
@@ -239,12 +242,15 @@ impl Controller for Vcp {
             return;
         }
         let may_grow = !ack.recovering && !ack.app_limited;
-        // Who knows nothing of packets one by one knows nothing of codes.
+        // An acknowledgement whose forerunners were lost names no packets; one that never does knows nothing of codes.
+        self.names_packets |= !ack.arrivals.is_empty();
         let count = ack.arrivals.len().max(1);
         let packets = self.packets(ack.acked) / count as f64;
         for n in 0..count {
             let region = ack.arrivals.get(n).and_then(|arrival| self.config.codes.decode(arrival.ecn));
-            self.path.on_code(region);
+            if n < ack.arrivals.len() || !self.names_packets {
+                self.path.on_code(region);
+            }
             if may_grow {
                 self.grow(self.growth(now, region), packets);
             }

@@ -333,6 +333,16 @@ fn below_a_packet_a_cut_and_its_round_of_growth_leave_less() {
     }
 }
 
+#[test]
+fn acknowledgements_that_name_no_packets_are_no_packets_without_a_code() {
+    let mut vcp = with_window(10);
+    acknowledge(&mut vcp, ms(0), 200, &[LOW]);
+    for n in 0..100 {
+        vcp.on_ack(ms(n), &Ack { arrivals: &[], ..ack(1) });
+    }
+    assert_eq!(vcp.trouble(), None);
+}
+
 proptest! {
     #[test]
     fn the_window_is_never_below_its_least_and_overload_cuts_it_no_more_than_once_in_200_ms(events in events()) {
