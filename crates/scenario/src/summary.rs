@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rampmeter_units::{Duration, Time};
 use serde::ser::{Serialize, Serializer};
 
-use crate::{FlowOutcome, Hindered, LinkOutcome, Outcome, Plan, Point};
+use crate::{Hindered, LinkOutcome, Outcome, Plan, Point};
 
 /// One run in figures.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]

@@ -389,14 +389,14 @@ fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
 fn rates_vary_from_sample_to_sample_once_they_count() {
     let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
     let at = |seconds: u64| Time::ZERO + plan.warmup + Duration::from_secs(seconds);
-    let flow = |seconds, flow, kbps| FlowSample {
+    let flow = |seconds: u64, flow: usize, kbps: u64| FlowSample {
         at: at(seconds),
         flow,
         window: None,
         rate: Some(Rate::from_bps(kbps * 1000)),
         delivered: Bytes::ZERO,
     };
-    let link = |seconds, kilobytes| LinkSample {
+    let link = |seconds: u64, kilobytes: u64| LinkSample {
         at: at(seconds),
         link: LinkId(0),
         queue: rampmeter_router::Backlog::default(),

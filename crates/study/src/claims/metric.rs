@@ -206,7 +206,9 @@ impl Metric {
         let mut values = figures(run, &self.figure)?;
         if let Some(over) = &self.over {
             let divisor = figures(run, over)?.first().copied().filter(|divisor| *divisor != 0.0)?;
-            values.iter_mut().for_each(|value| *value /= divisor);
+            for value in &mut values {
+                *value /= divisor;
+            }
         }
         Some(values)
     }
