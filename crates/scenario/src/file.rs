@@ -97,7 +97,8 @@ fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioErro
     let Some(item) = section.get("series") else { return Ok(Meters::default()) };
     let every: Duration = item.positive()?;
     if duration.as_nanos() / every.as_nanos() > MOST_SAMPLES {
-        let what = format!("`series` of {every} in a run of {duration} is more than {MOST_SAMPLES} samples of each flow");
+        let what =
+            format!("`series` of {every} in a run of {duration} is more than {MOST_SAMPLES} samples of each flow");
         return Err(item.error(Problem::impossible(what, "take them less often, for example every \"10 ms\"")));
     }
     Ok(Meters { series_every: Some(every) })
