@@ -136,7 +136,7 @@ def reach(result: Run) -> Any:
             figure,
             "100 Mb/s, 40 to 60 ms, packets of 1000 bytes, S = 10 packets/s; 260 s of which the first 220 do not "
             "count.\nvirtual-queue: $\\theta$ = 0.95, $\\phi$ = 1.1; avq: the same marks of a virtual queue whose rate "
-            f"adapts to a utilisation of 0.915. Dashed: p99. Curve: S (1 - p) / p.\nPackets dropped: {dropped:,}.",
+            f"adapts to a utilisation of 0.91. Dashed: p99. Curve: S (1 - p) / p.\nPackets dropped: {dropped:,}.",
         )
     return figure
 
