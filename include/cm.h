@@ -57,7 +57,7 @@ enum cm_error {
     CM_EFULL = -8,         /* as much is waiting as may wait, or the daemon has taken nothing for a second: the call has
                               changed nothing; after cm_send, `room` says when to try again */
     CM_ETOOMANY = -9,      /* too many flows are open */
-    CM_ETOOLARGE = -10,    /* a datagram is larger than cm_mtu */
+    CM_ETOOLARGE = -10,    /* a datagram is larger than cm_mtu, or than any can be (cm_notify) */
     CM_EUNANSWERED = -11,  /* the daemon closed the flow: it answered none of many grants with cm_notify */
     CM_ESILENT = -12,      /* the daemon closed the flow: nothing was heard of it for long */
     CM_EDENIED = -13,      /* the daemon belongs to another user */
@@ -107,7 +107,7 @@ int cm_request(cm_id id);
 
 /* "I have sent a packet of so many bytes", or with 0 "nothing after all". Call it for every packet. With a grant under
  * way it answers the oldest one; without it says what a program sends by its own clock (an audio source, say), and the
- * CM shapes everybody else's packets around it. */
+ * CM shapes everybody else's packets around it. More than one packet can carry (65507 bytes) is refused (CM_ETOOLARGE). */
 int cm_notify(cm_id id, int sent);
 
 /* How packets were lost. */

@@ -28,10 +28,23 @@ pub enum AppError {
         /// What is wrong with it.
         error: io::Error,
     },
+    /// Nothing that was sent was ever acknowledged.
+    #[error("nothing was ever acknowledged by {to}{}; start a receiver there: rampmeter cm listen {}", said(*refused), .to.port())]
+    Unheard {
+        /// The receiver.
+        to: SocketAddr,
+        /// Its system said that the port is closed (ICMP).
+        refused: bool,
+    },
     /// What was asked for makes no sense.
     #[error("{0}")]
     Usage(&'static str),
     /// The system refused something.
     #[error("the system refused a socket or a file: {0}")]
     System(#[from] io::Error),
+}
+
+/// What the receiver's system said.
+fn said(refused: bool) -> &'static str {
+    if refused { ", whose system says that nobody listens there" } else { "" }
 }

@@ -34,7 +34,7 @@ pub enum Error {
     #[error("too many flows; close some")]
     TooManyFlows = -9,
     /// The datagram does not fit into a packet.
-    #[error("the datagram is larger than cm_mtu allows")]
+    #[error("the datagram is larger than cm_mtu allows, or than any can be (65507 bytes)")]
     TooLarge = -10,
     /// The daemon closed the flow: grant after grant was neither used nor answered.
     #[error(

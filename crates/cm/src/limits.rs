@@ -12,6 +12,9 @@ pub(crate) const GENERATIONS: u32 = 1 << 18;
 /// Requests of a flow that may wait at a time.
 pub const MOST_REQUESTS: u32 = 256;
 
+/// Bytes that one packet can carry, whatever the path: a UDP datagram's most.
+pub const MOST_BYTES: u64 = 65_507;
+
 /// Bytes of `cm_send` that may wait, for each flow.
 pub const MOST_QUEUED: u64 = 256 * 1024;
 

@@ -172,7 +172,7 @@ fn every_misuse_has_an_error_of_its_own() {
     assert_eq!(Id::from_c(-1), None);
     assert_eq!(client.share(flow, Share { weight: -1.0, ..Share::default() }), Err(Error::Invalid));
     assert_eq!(client.thresholds(flow, &Thresholds { down: 2.0, up: 1.0 }), Err(Error::Invalid));
-    assert_eq!(client.notify(flow, u64::MAX), Err(Error::Invalid));
+    assert_eq!(client.notify(flow, u64::MAX), Err(Error::TooLarge));
     assert_eq!(
         client.update(flow, &Feedback { rtt: Some(Duration::ZERO), ..Feedback::default() }),
         Err(Error::Invalid)

@@ -11,6 +11,9 @@
 //! Where the paper is silent: *state kept for later flows* is the rate that a macroflow had last. The next one begins with
 //! the window that this is over its round trip, in congestion avoidance: spaced, it is no burst.
 //!
+//! *Packets nobody asked for*, those of flows that send by their own clock, delay others by a window's time at most, and by
+//! two packets' once their flow is gone.
+//!
 //! While feedback is absent the macroflow ages the rate, whichever controller it has (section 4.4).
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
@@ -47,6 +50,9 @@ impl Settings for Config {
         Ok(())
     }
 }
+
+/// Packets that leave by leave plan no further ahead than these.
+const PLANNED: u64 = 2;
 
 /// The Congestion Manager's controller.
 #[derive(Debug, Clone)]
@@ -98,8 +104,19 @@ impl Controller for Cm {
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         if self.config.shape {
-            self.pacer.sent(now, sent.bytes, self.shaped());
+            let rate = self.shaped();
+            self.pacer.sent(now, sent.bytes, rate);
+            // Flows may send unasked, and others must not wait for that longer than for a window.
+            self.pacer.bound(now + rate.time_to_send(self.window.window()));
         }
+    }
+
+    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
+        self.pacer.give_back(bytes, self.shaped());
+    }
+
+    fn on_forgotten(&mut self, now: Time) {
+        self.pacer.bound(now + self.shaped().time_to_send(self.window.departure().bytes) * PLANNED);
     }
 
     fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
@@ -179,6 +196,15 @@ mod tests {
         assert_eq!(cm.departure().at, Time::ZERO + RTT / 4);
         cm.on_ack(Time::ZERO, &ack(1));
         assert_eq!((cm.window(), cm.rate()), (PACKET * 5, Some(Rate::of(PACKET * 5, RTT))));
+    }
+
+    #[test]
+    fn what_was_sent_unasked_delays_others_by_a_window_at_most() {
+        let mut cm = started(None);
+        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET * 1_000_000, outstanding: PACKET * 1_000_000 });
+        assert_eq!(cm.departure().at, Time::ZERO + RTT);
+        cm.on_forgotten(Time::ZERO);
+        assert_eq!(cm.departure().at, Time::ZERO + RTT / 2, "two packets of four");
     }
 
     #[test]

@@ -141,6 +141,12 @@ pub trait Controller: Debug {
     /// A packet left.
     fn on_sent(&mut self, now: Time, sent: &Sent);
 
+    /// Of a packet that was told as sent in full, `bytes` never left.
+    fn on_unsent(&mut self, _now: Time, _bytes: Bytes) {}
+
+    /// Packets that had been told as sent are nobody's any more: their flow has ended, or never said what became of them.
+    fn on_forgotten(&mut self, _now: Time) {}
+
     /// An acknowledgement arrived.
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
 

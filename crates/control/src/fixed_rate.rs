@@ -57,6 +57,10 @@ impl Controller for FixedRate {
         self.pacer.sent(now, sent.bytes, self.rate);
     }
 
+    fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
+        self.pacer.give_back(bytes, self.rate);
+    }
+
     fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}
 
     fn on_loss(&mut self, _now: Time, _loss: &Loss) {}

@@ -23,6 +23,16 @@ impl Pacer {
         self.next = self.next.max(now - gap) + gap;
     }
 
+    /// Of what left, `bytes` did not leave after all: their time is the next packet's.
+    pub fn give_back(&mut self, bytes: Bytes, rate: Rate) {
+        self.next = self.next - rate.time_to_send(bytes);
+    }
+
+    /// Nobody waits for longer than until `latest`, whatever has left.
+    pub fn bound(&mut self, latest: Time) {
+        self.next = self.next.min(latest);
+    }
+
     /// Lets the next packet leave at `at`, whatever was planned.
     pub fn reset(&mut self, at: Time) {
         self.next = at;
@@ -47,6 +57,18 @@ mod tests {
         pacer.reset(ms(10.0));
         pacer.sent(ms(10.3), Bytes::new(1000), RATE);
         assert_eq!(pacer.next(), ms(11.0));
+    }
+
+    #[test]
+    fn what_did_not_leave_takes_no_time() {
+        let mut pacer = Pacer::default();
+        pacer.reset(ms(10.0));
+        pacer.sent(ms(10.0), Bytes::new(1000), RATE);
+        pacer.give_back(Bytes::new(800), RATE);
+        assert_eq!(pacer.next(), ms(10.2));
+        pacer.sent(ms(10.2), Bytes::new(100_000), RATE);
+        pacer.bound(ms(30.0));
+        assert_eq!(pacer.next(), ms(30.0));
     }
 
     #[test]

@@ -157,6 +157,14 @@ impl Controller for AnyController {
         each!(self, c => c.on_sent(now, sent));
     }
 
+    fn on_unsent(&mut self, now: Time, bytes: Bytes) {
+        each!(self, c => c.on_unsent(now, bytes));
+    }
+
+    fn on_forgotten(&mut self, now: Time) {
+        each!(self, c => c.on_forgotten(now));
+    }
+
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         each!(self, c => c.on_ack(now, ack));
     }

@@ -94,7 +94,9 @@ impl<C: Controller> Manager<C> {
             }
         }
         if let Some((macroflow, _)) = self.macroflow(flow) {
-            macroflow.report(now, report);
+            if macroflow.report(now, report) {
+                self.age(now, index);
+            }
             self.follow(now, index);
         }
     }
@@ -112,7 +114,7 @@ impl<C: Controller> Manager<C> {
         f.outstanding -= bytes;
         f.last_used = now;
         if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.forget(bytes);
+            macroflow.forget(now, bytes);
             self.wake(index);
         }
     }
@@ -127,11 +129,16 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Of what the flow has notified of, `bytes` never left: where flows can't answer each grant before the next one is
-    /// given, it counts as sent in full, and what was not used comes back here. The flow's turn comes the sooner.
+    /// given, it counts as sent in full, and what was not used comes back here. The flow's turn, and everybody's next packet,
+    /// come the sooner.
     pub fn unsent(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        self.take_back(now, flow, bytes);
-        if let Some((macroflow, _)) = self.macroflow(flow) {
-            macroflow.credit(flow.0, bytes);
+        let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
+        let bytes = bytes.min(f.outstanding);
+        f.outstanding -= bytes;
+        f.last_used = now;
+        if let Some((macroflow, index)) = self.macroflow(flow) {
+            macroflow.credit(now, flow.0, bytes);
+            self.wake(index);
         }
     }
 
@@ -148,11 +155,17 @@ impl<C: Controller> Manager<C> {
     pub fn fall_silent(&mut self, now: Time, flow: FlowId, asked: Time) {
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
         if macroflow.fall_silent(now, asked) {
-            let next = macroflow.next_halving(now);
-            self.timers.arm(index, next);
-            self.look(now, index);
+            self.age(now, index);
             self.wake(index);
         }
+    }
+
+    /// A macroflow's rate has begun to age.
+    fn age(&mut self, now: Time, index: u32) {
+        let Some(macroflow) = &self.macroflows[index as usize] else { return };
+        let next = macroflow.next_halving(now);
+        self.timers.arm(index, next);
+        self.look(now, index);
     }
 
     /// After news of a macroflow: its controller's deadline, its flows' shares, what may leave now.

@@ -17,6 +17,9 @@ use crate::trail::Trail;
 /// What the first round trip is taken for while nothing has been measured (RFC 6298 (2.1) takes the same for its timer).
 const ASSUMED_RTT: Duration = Duration::from_secs(1);
 
+/// Nothing shorter is taken for a timeout where packets' times are not known.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+
 /// What a flow may learn of its macroflow (CM section 3.1, `cm_query`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
@@ -81,10 +84,14 @@ pub(crate) struct Macroflow<C> {
     rtt: RttEstimator,
     /// When leave could last be given, nobody asked: the application, not the controller, bounds what is outstanding.
     app_limited: bool,
-    /// The round trip is a guess so far.
-    assumed: bool,
+    /// What the round trip is taken for while this macroflow has not measured it: smoothed, and the least.
+    assumed: Option<(Duration, Duration)>,
     /// When something last came back.
     heard: Time,
+    /// Reported as received, and less than a packet.
+    fragment: Bytes,
+    /// Since when flows say that nothing comes back.
+    given_up: Option<Time>,
     /// Sending without feedback.
     aging: Option<Aging>,
     half_life: HalfLife,
@@ -115,7 +122,9 @@ impl<C: Controller> Macroflow<C> {
             packet: Bytes::ZERO,
             rtt: RttEstimator::default(),
             app_limited: false,
-            assumed: false,
+            assumed: None,
+            fragment: Bytes::ZERO,
+            given_up: None,
             heard: Time::ZERO,
             aging: None,
             half_life: sharing.half_life,
@@ -125,7 +134,7 @@ impl<C: Controller> Macroflow<C> {
 
     pub(crate) fn start(&mut self, now: Time, path: &Path) {
         self.rtt.sample(path.rtt);
-        if !self.started || std::mem::take(&mut self.assumed) {
+        if !self.started || self.assumed.take().is_some() {
             self.started = true;
             self.packet = path.packet;
             self.last_sent = now;
@@ -133,11 +142,18 @@ impl<C: Controller> Macroflow<C> {
         }
     }
 
-    /// Starts without a measured round trip: with that of `history`, or a guess.
-    pub(crate) fn assume(&mut self, now: Time, packet: Bytes, history: Option<History>) {
+    /// Starts without a measured round trip: with that of `history`, or a guess. `last` is what an earlier macroflow
+    /// measured, smoothed and the least.
+    pub(crate) fn assume(
+        &mut self,
+        now: Time,
+        packet: Bytes,
+        history: Option<History>,
+        last: Option<(Duration, Duration)>,
+    ) {
         if !self.started {
             let rtt = history.map_or(ASSUMED_RTT, |past| past.min_rtt);
-            (self.started, self.assumed) = (true, true);
+            (self.started, self.assumed) = (true, Some(last.unwrap_or((ASSUMED_RTT, Duration::MAX))));
             (self.packet, self.last_sent) = (packet, now);
             self.controller.on_path(now, &Path::new(packet, rtt, history));
         }
@@ -145,7 +161,12 @@ impl<C: Controller> Macroflow<C> {
 
     /// Whether its round trip is a guess.
     pub(crate) fn is_assumed(&self) -> bool {
-        self.assumed
+        self.assumed.is_some()
+    }
+
+    /// The round trip as it was measured, smoothed and the least.
+    pub(crate) fn measured(&self) -> Option<(Duration, Duration)> {
+        (self.started && self.assumed.is_none()).then(|| (self.rtt.smoothed(), self.rtt.min()))
     }
 
     /// The largest packet, headers included.
@@ -159,7 +180,7 @@ impl<C: Controller> Macroflow<C> {
     }
 
     fn smoothed_rtt(&self) -> Duration {
-        if self.assumed { ASSUMED_RTT } else { self.rtt.smoothed() }
+        self.assumed.map_or_else(|| self.rtt.smoothed(), |(smoothed, _)| smoothed)
     }
 
     /// The controller is a new one; it starts if the path is known.
@@ -307,9 +328,10 @@ impl<C: Controller> Macroflow<C> {
         self.controller.on_ack(now, &ack);
     }
 
-    /// Feedback of one who knows no packet numbers. It stands for as many acknowledgements as there are packets in it, so
-    /// that a window grows as it would by them.
-    pub(crate) fn report(&mut self, now: Time, report: &Report) {
+    /// Feedback of one who knows no packet numbers. It stands for as many acknowledgements as there are full packets in it
+    /// and in what is left of earlier ones, so that a window grows as it would by them, and no faster where packets are
+    /// small. True if the rate ages from now on.
+    pub(crate) fn report(&mut self, now: Time, report: &Report) -> bool {
         if let Some(rtt) = report.rtt {
             self.rtt.sample(rtt);
         }
@@ -334,11 +356,15 @@ impl<C: Controller> Macroflow<C> {
         self.trail.get_or_insert_default();
         // RFC 7661's rule for those who send at times of their own: a window of which half is used may grow.
         let app_limited = used * 2 < self.controller.window();
-        let mut left = if report.kind == Some(LossKind::Persistent) { Bytes::ZERO } else { report.received };
+        let full = self.packet.max(Bytes::new(1));
+        let received = if report.kind == Some(LossKind::Persistent) { Bytes::ZERO } else { report.received };
+        self.fragment += received;
         let mut rtt = report.rtt;
-        while left > Bytes::ZERO {
-            let acked = left.min(self.packet.max(Bytes::new(1)));
-            left -= acked;
+        let mut more = received > Bytes::ZERO;
+        while more {
+            let acked = if self.fragment < full { Bytes::ZERO } else { full };
+            self.fragment -= acked;
+            more = self.fragment >= full;
             let ack = Ack {
                 acked,
                 outstanding: self.outstanding,
@@ -352,11 +378,30 @@ impl<C: Controller> Macroflow<C> {
             };
             self.controller.on_ack(now, &ack);
         }
+        report.kind == Some(LossKind::Persistent) && report.received == Bytes::ZERO && self.give_up(now)
+    }
+
+    /// A flow says that nothing comes back. A timeout after the first that did, and with nothing heard since by any flow, a
+    /// packet a timeout is too much: the rate backs off as a timer does (RFC 6298 (5.5)).
+    fn give_up(&mut self, now: Time) -> bool {
+        let since = *self.given_up.get_or_insert(now);
+        let timeout = self.rtt.timeout(ASSUMED_RTT, LEAST_TIMEOUT);
+        if self.aging.is_some() || !self.started || now.since(since) < timeout {
+            return false;
+        }
+        let rate = self.allowed().min(Rate::of(self.packet, timeout));
+        let mut aging = Aging::new(now, rate, timeout);
+        aging.told = true;
+        self.aging = Some(aging);
+        true
     }
 
     /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.
-    pub(crate) fn forget(&mut self, bytes: Bytes) {
+    pub(crate) fn forget(&mut self, now: Time, bytes: Bytes) {
         self.outstanding = self.outstanding.saturating_sub(bytes);
+        if bytes > Bytes::ZERO {
+            self.controller.on_forgotten(now);
+        }
     }
 
     /// What was forgotten is remembered.
@@ -364,8 +409,10 @@ impl<C: Controller> Macroflow<C> {
         self.outstanding += bytes;
     }
 
-    /// `flow` was charged for `bytes` that it did not send.
-    pub(crate) fn credit(&mut self, flow: u32, bytes: Bytes) {
+    /// `flow` was charged for `bytes` that it did not send: neither room nor time of the macroflow's.
+    pub(crate) fn credit(&mut self, now: Time, flow: u32, bytes: Bytes) {
+        self.outstanding = self.outstanding.saturating_sub(bytes);
+        self.controller.on_unsent(now, bytes);
         self.scheduler.sent(flow, bytes, Bytes::ZERO);
     }
 
@@ -376,7 +423,7 @@ impl<C: Controller> Macroflow<C> {
 
     fn hear(&mut self, now: Time) {
         self.heard = now;
-        self.aging = None;
+        (self.aging, self.given_up) = (None, None);
     }
 
     /// What was asked at `asked` should have been answered by now. True if the rate ages from now on, because nothing else
@@ -388,7 +435,7 @@ impl<C: Controller> Macroflow<C> {
             return false;
         }
         let half_life = match self.half_life {
-            HalfLife::MinRtt if !self.assumed => self.rtt.min(),
+            HalfLife::MinRtt if self.assumed.is_none() => self.rtt.min(),
             _ => self.smoothed_rtt(),
         };
         self.aging = Some(Aging::new(now, self.allowed(), half_life));
@@ -454,18 +501,18 @@ impl<C: Controller> Macroflow<C> {
     }
 
     /// A flow leaves, with bytes of its own still outstanding.
-    pub(crate) fn close(&mut self, flow: u32, outstanding: Bytes) {
+    pub(crate) fn close(&mut self, now: Time, flow: u32, outstanding: Bytes) {
         self.members.retain(|&member| member != flow);
         self.controller.on_flows(self.members.len());
         self.scheduler.leave(flow);
         self.granted = self.granted.filter(|granted| *granted != flow);
         self.urgent.retain(|&f| f != flow);
-        self.outstanding = self.outstanding.saturating_sub(outstanding);
+        self.forget(now, outstanding);
     }
 
     /// How long it outlives its last flow: what is still on its way then arrives, or doesn't.
     pub(crate) fn lifetime(&self) -> Duration {
-        self.rtt.timeout(ASSUMED_RTT, Duration::from_millis(200))
+        self.rtt.timeout(ASSUMED_RTT, LEAST_TIMEOUT)
     }
 
     fn allowed(&self) -> Rate {
@@ -486,7 +533,7 @@ impl<C: Controller> Macroflow<C> {
             window: self.controller.window(),
             outstanding: self.outstanding,
             smoothed_rtt: self.smoothed_rtt(),
-            min_rtt: self.rtt.min(),
+            min_rtt: self.assumed.map_or(self.rtt.min(), |(_, least)| least),
             flows: self.members.len(),
         }
     }

@@ -115,6 +115,8 @@ pub(crate) struct Known {
     history: Option<History>,
     macroflow: Option<u32>,
     last_used: Time,
+    /// The round trip as the last macroflow measured it: smoothed, and the least.
+    round_trip: Option<(Duration, Duration)>,
     /// When the last flow of a macroflow that all flows share was closed.
     left: Option<Time>,
     /// How long flows that are treated differently stay apart.
@@ -241,8 +243,9 @@ impl<C: Controller> Manager<C> {
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
         let history = self.history(destination);
+        let last = self.known.get(&destination).and_then(|known| known.round_trip);
         if let Some((macroflow, _)) = self.macroflow(flow) {
-            macroflow.assume(now, packet, history);
+            macroflow.assume(now, packet, history, last);
             self.wake(index);
         }
     }
@@ -362,7 +365,7 @@ impl<C: Controller> Manager<C> {
         self.free_flows.push(flow.0);
         self.changes.retain(|change| change.flow != flow);
         let Some(macroflow) = &mut self.macroflows[f.macroflow as usize] else { return };
-        macroflow.close(flow.0, f.outstanding);
+        macroflow.close(now, flow.0, f.outstanding);
         macroflow.watchers -= u32::from(f.watch.is_some());
         if !macroflow.members.is_empty() {
             self.wake(f.macroflow);
@@ -371,6 +374,7 @@ impl<C: Controller> Manager<C> {
         if let Some(known) = self.known.get_mut(&macroflow.destination) {
             macroflow.controller.remember(now, &mut known.history);
             known.last_used = now;
+            known.round_trip = macroflow.measured().or(known.round_trip);
             // Where flows are segregated others may be there still.
             let alone = self.sharing.grouping == Grouping::PerDestination && !self.sharing.segregation;
             known.left = macroflow.last_busy().filter(|_| alone).or(known.left);

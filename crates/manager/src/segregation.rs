@@ -256,7 +256,7 @@ impl<C: Controller> Manager<C> {
         let (outstanding, share, watches) = (f.outstanding, f.share(), f.watch.is_some());
         let asked = [(f.asking, false), (f.urgent, true)];
         if let Some(macroflow) = &mut self.macroflows[from as usize] {
-            macroflow.close(flow.0, outstanding);
+            macroflow.close(now, flow.0, outstanding);
             macroflow.watchers -= u32::from(watches);
         }
         if let Some(macroflow) = &mut self.macroflows[to as usize] {

@@ -110,6 +110,9 @@ struct Stream<'a> {
     /// None where the congestion managers keep the books.
     ledger: Option<Ledger>,
     packet: Vec<u8>,
+    /// Something has been acknowledged; the receiver's system says that nobody listens.
+    heard: bool,
+    refused: bool,
     path: PathState,
     datagrams: u64,
     changes: Vec<Change>,
@@ -140,6 +143,8 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
         audio: LayeredAudio::new(began, &options.encodings, options.datagram, path.rate),
         ledger: (!options.through_cm).then(|| Ledger::new(OsRng.try_next_u32().unwrap_or_default())),
         packet: vec![0; options.datagram.as_u64() as usize],
+        heard: false,
+        refused: false,
         path,
         datagrams: 0,
         changes: Vec::new(),
@@ -148,8 +153,14 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
     stream.note();
     let result = stream.run(began + options.lasts, &options.stop);
     let report = stream.report();
+    let (heard, refused) = (stream.heard, stream.refused);
     let _ = client.close(flow);
-    result.map(|()| report)
+    result?;
+    // What is lost of a stream of which nothing arrives is no report's business, but an error.
+    if !heard && (refused || report.lost.is_some_and(|lost| lost > 0)) {
+        return Err(AppError::Unheard { to: options.to, refused });
+    }
+    Ok(report)
 }
 
 fn check(options: &Options) -> Result<(), AppError> {
@@ -161,6 +172,11 @@ fn check(options: &Options) -> Result<(), AppError> {
         return Err(AppError::Usage("datagrams have 16 bytes or more"));
     }
     Ok(())
+}
+
+/// Whether the receiver's system has said that its port is closed.
+fn is_refusal(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
 impl Stream<'_> {
@@ -199,7 +215,7 @@ impl Stream<'_> {
                 }
             };
             // One that does not leave, or that nobody takes, is as lost as it could be on the way.
-            let _ = self.socket.send(&self.packet);
+            self.refused |= self.socket.send(&self.packet).is_err_and(|error| is_refusal(&error));
             ledger.sent(now, Bytes::new(self.packet.len() as u64));
             self.client.notify(self.flow, self.packet.len() as u64)?;
         }
@@ -216,9 +232,13 @@ impl Stream<'_> {
                 Ok(length) => Acknowledgement::read(&bytes[..length]).and_then(|ack| ledger.acknowledged(now, ack)),
                 // Nothing, or what a router or the receiver's system has to say of its being there (ICMP): nothing is
                 // heard then either, and that tells enough. Whatever else has come is there at the next look.
-                Err(_) => break,
+                Err(error) => {
+                    self.refused |= is_refusal(&error);
+                    break;
+                }
             };
             if let Some(feedback) = feedback {
+                self.heard = true;
                 self.client.update(self.flow, &feedback)?;
             }
         }
