@@ -48,9 +48,10 @@ extern "C" {
 enum cm_error {
     CM_OK = 0,
     CM_EINVAL = -1,        /* an argument makes no sense: null, negative, not a number */
-    CM_EUNKNOWN = -2,      /* no flow has or had this id */
+    CM_EUNKNOWN = -2,      /* no flow of this connection has or had this id */
     CM_ECLOSED = -3,       /* you have closed this flow */
-    CM_EGONE = -4,         /* the daemon has gone and all flows with it; cm_connect again and open them anew */
+    CM_EGONE = -4,         /* the daemon has gone and all flows with it, or does not answer, or there is no connection;
+                              cm_connect and open them anew */
     CM_ENODAEMON = -5,     /* no daemon listens; start `rampmeter cm daemon` */
     CM_EREENTRY = -6,      /* cm_dispatch or cm_disconnect was called from within a callback */
     CM_EFORK = -7,         /* this is a child of the process that connected; cm_connect anew */
@@ -119,7 +120,7 @@ enum cm_loss {
 };
 
 /* "So many bytes have arrived, so many are lost, since my last call." `rtt` is a measured round-trip time in seconds, or
- * 0 if none was measured. */
+ * 0 if none was measured; less than 10 microseconds is taken for that much. */
 int cm_update(cm_id id, int received, int lost, enum cm_loss loss, double rtt);
 
 /* The flow's share of its path in bits per second, and the smoothed round-trip time in seconds. Either may be null. */
@@ -129,7 +130,7 @@ int cm_query(cm_id id, double *rate, double *srtt);
  * above 0 and at most 1, up is 1 or more; 0.875 and 1.125 unless told otherwise. (RFC 3124, cm_thresh.) */
 int cm_thresh(cm_id id, double down, double up);
 
-/* The flow's share relative to others on its path; 1 unless told otherwise. */
+/* The flow's share relative to others on its path, from 1e-6 to 1e6; 1 unless told otherwise. */
 int cm_weight(cm_id id, double weight);
 
 /* The flow is guaranteed `rate` bits per second before anything is shared, and that a packet that it asks for waits no

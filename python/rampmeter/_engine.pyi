@@ -19,7 +19,8 @@ def run(
     watch: Callable[[int, int, float | None], object],
 ) -> None: ...
 
-class CmError(RuntimeError): ...
+class CmError(RuntimeError):
+    code: int
 
 class CmClient:
     def __init__(self, path: str | os.PathLike[str] | None) -> None: ...

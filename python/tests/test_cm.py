@@ -109,7 +109,7 @@ def test_misuse_is_told(daemon: Path, tmp_path: Path) -> None:
         flow.close()
         with pytest.raises(cm.CmError, match="closed") as caught:
             flow.request()
-        assert caught.value.args[1] == -3
+        assert caught.value.code == -3
     with pytest.raises(ValueError, match="closed"):
         manager.next()
 
@@ -127,3 +127,16 @@ def test_a_child_is_told(daemon: Path) -> None:
         assert os.waitpid(child, 0)[1] == 0
         flow.request()
         grant(manager)
+
+
+def test_mistakes_are_told_in_words(daemon: Path) -> None:
+    with cm.connect(daemon) as manager:
+        flow = manager.open("127.0.0.1")
+        with pytest.raises(ValueError, match="99999 is no port"):
+            manager.open("127.0.0.1", 99999)
+        with pytest.raises(ValueError, match="sent is -1"):
+            flow.notify(-1)
+        with pytest.raises(cm.CmError) as refused:
+            flow.notify(65508)
+        assert str(refused.value).startswith("the datagram is larger")
+        assert refused.value.code == -10

@@ -51,6 +51,11 @@ pub(crate) fn existing() -> Result<Arc<Connection>, Error> {
     CONNECTION.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::Unknown)
 }
 
+/// The connection there is, for calls that name no flow of it.
+pub(crate) fn connected() -> Result<Arc<Connection>, Error> {
+    existing().map_err(|_| Error::Gone)
+}
+
 /// What there is gives way to `connection`.
 fn put(connection: Option<Arc<Connection>>) -> Option<Arc<Connection>> {
     std::mem::replace(&mut CONNECTION.write().unwrap_or_else(PoisonError::into_inner), connection)
@@ -77,7 +82,7 @@ pub(crate) fn connect(path: &Path) -> Result<(), Error> {
 
 /// Ends the connection.
 pub(crate) fn disconnect() -> Result<(), Error> {
-    if existing()?.is_dispatching() {
+    if connected()?.is_dispatching() {
         return Err(Error::Reentry);
     }
     if let Some(old) = put(None) {

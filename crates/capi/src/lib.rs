@@ -210,7 +210,7 @@ pub extern "C" fn cm_listen(number: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_unlisten(number: c_int) -> c_int {
-    let unlisten = || connection::existing()?.client.unlisten(port(number)?);
+    let unlisten = || connection::connected()?.client.unlisten(port(number)?);
     done(unlisten())
 }
 
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn cm_hint(
         // SAFETY: not null, so so many weights, as `cm.h` asks.
         let weights = unsafe { std::slice::from_raw_parts(weights, count) };
         let hints: Vec<_> = ports.iter().copied().zip(weights.iter().copied()).collect();
-        connection::existing()?.client.hint(peer.ip(), &hints)
+        connection::connected()?.client.hint(peer.ip(), &hints)
     };
     done(hint())
 }
@@ -250,7 +250,7 @@ pub extern "C" fn cm_close(flow: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_dispatch(milliseconds: c_int) -> c_int {
     let timeout = u64::try_from(milliseconds).ok().map(Duration::from_millis);
-    let dispatch = || connection::existing()?.dispatch(timeout);
+    let dispatch = || connection::connected()?.dispatch(timeout);
     code(dispatch())
 }
 

@@ -50,7 +50,8 @@ struct DaemonArgs {
     /// Where programs find it [default: `$XDG_RUNTIME_DIR/rampmeter/cm.sock`, for root /run/rampmeter/cm.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// The congestion controller of each path (`rampmeter controllers` lists them)
+    /// The congestion controller of each path: cm, newreno, reno or another window. Of controllers that need what programs
+    /// don't report (the time of each arrival, routers' answers) it warns
     #[arg(long, value_name = "NAME", default_value = "cm")]
     controller: String,
     /// How flows on one path share it
@@ -169,6 +170,9 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
         other => other,
     }
     .map_err(refuse)?;
+    if let Some(lack) = daemon::lack(&args.controller) {
+        eprintln!("warning: {} {lack}; cm, newreno and reno do without", args.controller);
+    }
     println!("managing congestion at {} with {}", daemon.path().display(), args.controller);
     daemon.run().map_err(refuse)?;
     Ok(ExitCode::SUCCESS)
@@ -218,10 +222,16 @@ fn describe(status: &Status) -> String {
     text
 }
 
+/// A rate to four digits: nobody reads more.
+fn rounded(bps: u64) -> String {
+    let unit = 10_u64.pow(bps.checked_ilog10().unwrap_or(0).saturating_sub(3));
+    Rate::from_bps((bps + unit / 2) / unit * unit).to_string()
+}
+
 fn macroflow_row(macroflow: &MacroflowStatus) -> Vec<String> {
     vec![
         macroflow.destination.to_string(),
-        Rate::from_bps(macroflow.rate_bps).to_string(),
+        rounded(macroflow.rate_bps),
         macroflow.window_bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string()),
         Bytes::new(macroflow.outstanding_bytes).to_string(),
         format!("{:.3} ms", macroflow.srtt_s * 1e3),
@@ -249,4 +259,15 @@ fn peer_row(peer: &PeerStatus) -> Vec<String> {
 
 fn list(numbers: &[i32]) -> String {
     if numbers.is_empty() { "-".into() } else { numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_four_digits() {
+        let shown = [0, 999, 11_540_672, 1_936_000].map(rounded);
+        assert_eq!(shown, ["0 b/s", "999 b/s", "11.54 Mb/s", "1.936 Mb/s"]);
+    }
 }

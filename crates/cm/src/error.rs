@@ -15,14 +15,18 @@ pub enum Error {
     /// The flow was closed by this process.
     #[error("this flow is closed; open another")]
     Closed = -3,
-    /// The daemon has gone, and all flows with it.
-    #[error("the congestion manager has gone; connect again and open the flows anew")]
+    /// The daemon has gone, and all flows with it; or it does not answer, or there is no connection.
+    #[error(
+        "the congestion manager has gone, or does not answer, or is not connected to; connect and open the flows anew"
+    )]
     Gone = -4,
     /// No daemon listens.
     #[error("no congestion manager listens; start one with `rampmeter cm daemon`")]
     NoDaemon = -5,
     /// Events were asked for from within a callback.
-    #[error("cm_dispatch may not be called from a callback: return from it, and the next event comes")]
+    #[error(
+        "cm_dispatch and cm_disconnect may not be called from a callback: return from it first, and the next event comes"
+    )]
     Reentry = -6,
     /// The handle belongs to the parent process.
     #[error("this connection is the parent process's; connect anew after fork")]

@@ -37,9 +37,12 @@ pub struct PathState {
     pub srtt: Duration,
 }
 
+/// Weights: with more or less than these somebody's share would be nothing at all.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
 /// Whether a share makes sense.
 pub(crate) fn is_sound(share: &Share) -> bool {
-    let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
+    let is_weight = |weight: f64| WEIGHTS.contains(&weight);
     let is_curve = |c: ServiceCurve| c.m1 <= FASTEST && c.m2 <= FASTEST && c.d <= MOST_RTT;
     is_weight(share.weight)
         && share.class.is_none_or(|(_, weight)| is_weight(weight))
@@ -360,7 +363,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_not_understood() {
-        for weight in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        for weight in [0.0, -1.0, 1e-7, 1e7, f64::NAN, f64::INFINITY] {
             assert_eq!(Command::decode(&Command::Share(Share { weight, ..Share::default() }).encode(1)), None);
         }
         assert_eq!(Command::decode(&Command::Notify { sent: Bytes::MAX }.encode(1)), None);

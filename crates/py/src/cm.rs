@@ -14,11 +14,14 @@ pyo3::create_exception!(
     rampmeter,
     CmError,
     PyRuntimeError,
-    "What the Congestion Manager refused, and what to do about it. `args` are the message and the number in cm.h."
+    "What the Congestion Manager refused, and what to do about it, in words; `code` is its number in cm.h."
 );
 
 fn refuse(error: Error) -> PyErr {
-    CmError::new_err((error.to_string(), error.code()))
+    let refused = CmError::new_err(error.to_string());
+    // Without the number it says as much in words.
+    let _ = Python::attach(|python| refused.value(python).setattr("code", error.code()));
+    refused
 }
 
 fn id(flow: i32) -> PyResult<Id> {
@@ -28,6 +31,16 @@ fn id(flow: i32) -> PyResult<Id> {
 fn seconds(number: f64) -> PyResult<Duration> {
     let sound = (0.0..=1e9).contains(&number);
     if sound { Ok(Duration::from_secs_f64(number)) } else { Err(refuse(Error::Invalid)) }
+}
+
+/// A number of bytes, which Python can have below zero.
+fn size(name: &str, bytes: i64) -> PyResult<u64> {
+    u64::try_from(bytes).map_err(|_| PyValueError::new_err(format!("{name} is {bytes}: bytes are 0 or more")))
+}
+
+/// A port's number.
+fn number_of(port: i64) -> PyResult<u16> {
+    u16::try_from(port).map_err(|_| PyValueError::new_err(format!("{port} is no port: ports are from 0 to 65535")))
 }
 
 /// A kind of event, its flow, and two numbers that mean what the kind says.
@@ -48,7 +61,8 @@ impl CmClient {
         Ok(Self { client })
     }
 
-    fn open(&self, python: Python<'_>, host: &str, port: u16, weight: f64) -> PyResult<i32> {
+    fn open(&self, python: Python<'_>, host: &str, port: i64, weight: f64) -> PyResult<i32> {
+        let port = number_of(port)?;
         let address = python.detach(|| (host, port).to_socket_addrs().ok().and_then(|mut found| found.next()));
         let to: SocketAddr =
             address.ok_or_else(|| PyValueError::new_err(format!("{host} is no host that has an address")))?;
@@ -65,8 +79,8 @@ impl CmClient {
         python.detach(|| self.client.request(flow)).map_err(refuse)
     }
 
-    fn notify(&self, python: Python<'_>, flow: i32, sent: u64) -> PyResult<()> {
-        let flow = id(flow)?;
+    fn notify(&self, python: Python<'_>, flow: i32, sent: i64) -> PyResult<()> {
+        let (flow, sent) = (id(flow)?, size("sent", sent)?);
         python.detach(|| self.client.notify(flow, sent)).map_err(refuse)
     }
 
@@ -74,8 +88,8 @@ impl CmClient {
         &self,
         python: Python<'_>,
         flow: i32,
-        received: u64,
-        lost: u64,
+        received: i64,
+        lost: i64,
         loss: Option<&str>,
         rtt: Option<f64>,
     ) -> PyResult<()> {
@@ -87,6 +101,7 @@ impl CmClient {
             Some(_) => return Err(refuse(Error::Invalid)),
         };
         let rtt = rtt.map(seconds).transpose()?;
+        let (received, lost) = (size("received", received)?, size("lost", lost)?);
         let feedback = Feedback { received: Bytes::new(received), lost: Bytes::new(lost), kind, rtt };
         let flow = id(flow)?;
         python.detach(|| self.client.update(flow, &feedback)).map_err(refuse)
@@ -113,7 +128,8 @@ impl CmClient {
         python.detach(|| self.client.send(flow, data)).map_err(refuse)
     }
 
-    fn listen(&self, python: Python<'_>, port: u16, on: bool) -> PyResult<()> {
+    fn listen(&self, python: Python<'_>, port: i64, on: bool) -> PyResult<()> {
+        let port = number_of(port)?;
         python.detach(|| if on { self.client.listen(port) } else { self.client.unlisten(port) }).map_err(refuse)
     }
 

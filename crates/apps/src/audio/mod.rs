@@ -37,7 +37,7 @@ pub use self::receiver::Receiver;
 use crate::AppError;
 
 /// The paper's encodings, in kb/s.
-pub const ENCODINGS: [u64; 6] = [10, 20, 40, 80, 160, 320];
+pub const ENCODINGS: &str = "10,20,40,80,160,320";
 
 /// The longest sleep: how soon it notices that it is to stop.
 const NAP: Duration = Duration::from_millis(100);
@@ -295,5 +295,35 @@ impl Stream<'_> {
             encodings: self.audio.spent(now).map(part).collect(),
             changes: std::mem::take(&mut self.changes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_cm::daemon::{self, Daemon};
+
+    use super::*;
+
+    #[test]
+    fn a_stream_that_nobody_takes_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, stop) = (folder.path().join("cm.sock"), Arc::<AtomicBool>::default());
+        let settings =
+            daemon::Options { socket: socket.clone(), stop: Arc::clone(&stop), ..daemon::Options::default() };
+        let mut daemon = Daemon::bind(settings).unwrap();
+        let thread = std::thread::spawn(move || daemon.run().unwrap());
+        let closed = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let options = Options {
+            to: closed,
+            encodings: vec![Rate::from_bps(320_000)],
+            datagram: Bytes::new(1000),
+            through_cm: false,
+            lasts: Duration::from_millis(200),
+            stop: Arc::default(),
+        };
+        let error = send(&options, &Client::connect_to(&socket).unwrap(), &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("nobody listens") && error.contains(&closed.to_string()), "{error}");
+        stop.store(true, Ordering::Relaxed);
+        thread.join().unwrap();
     }
 }

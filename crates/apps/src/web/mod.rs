@@ -107,8 +107,22 @@ impl<'a> Server<'a> {
         self.listener.local_addr().unwrap_or(self.options.listen)
     }
 
-    /// Serves until it is told to stop, or the congestion manager is gone.
+    /// Serves until it is told to stop, or the congestion manager is gone. What is under way then is told of, too.
     pub fn run(&mut self) -> Result<(), AppError> {
+        let result = self.serve();
+        for mut connection in std::mem::take(&mut self.connections).into_values() {
+            if let Some(line) = connection.give_up(Instant::now()) {
+                (self.tell)(&line);
+            }
+        }
+        match result {
+            // Who stops the one as a rule stops the other.
+            Err(AppError::Manager(Error::Gone)) if self.options.stop.load(Ordering::Relaxed) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn serve(&mut self) -> Result<(), AppError> {
         // Waits end up to 50 us later without it.
         let _ = nix::sys::prctl::set_timerslack(1);
         let mut events = [EpollEvent::empty(); 64];

@@ -88,8 +88,8 @@ int main(void)
     char large[70000] = {0};
 
     EXPECT(cm_request(1), CM_EUNKNOWN);
-    EXPECT(cm_dispatch(0), CM_EUNKNOWN);
-    EXPECT(cm_disconnect(), CM_EUNKNOWN);
+    EXPECT(cm_dispatch(0), CM_EGONE);
+    EXPECT(cm_disconnect(), CM_EGONE);
     EXPECT(cm_connect("/nowhere/cm.sock"), CM_ENODAEMON);
     EXPECT(cm_open(NULL, sizeof to, &callbacks, NULL), CM_EINVAL);
     EXPECT(cm_open((struct sockaddr *)&to, 3, &callbacks, NULL), CM_EINVAL);
@@ -104,6 +104,7 @@ int main(void)
     EXPECT(cm_request(-5), CM_EUNKNOWN);
     EXPECT(cm_request(id + 1), CM_EUNKNOWN);
     EXPECT(cm_notify(id, -1), CM_EINVAL);
+    EXPECT(cm_notify(id, 65508), CM_ETOOLARGE);
     EXPECT(cm_update(id, -1, 0, CM_NO_LOSS, 0), CM_EINVAL);
     EXPECT(cm_update(id, 0, 0, (enum cm_loss)7, 0), CM_EINVAL);
     EXPECT(cm_update(id, 0, 0, CM_NO_LOSS, -1), CM_EINVAL);
@@ -127,6 +128,7 @@ int main(void)
     EXPECT(cm_thresh(id, 2, 1), CM_EINVAL);
     EXPECT(cm_weight(id, 0), CM_EINVAL);
     EXPECT(cm_weight(id, NAN), CM_EINVAL);
+    EXPECT(cm_weight(id, 1e308), CM_EINVAL);
     EXPECT(cm_guarantee(id, -1, 0), CM_EINVAL);
     EXPECT(cm_guarantee(id, 320e3, 0.005), CM_OK);
     EXPECT(cm_weight(id, 2), CM_OK);

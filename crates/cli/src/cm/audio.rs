@@ -8,8 +8,8 @@ use clap::Args;
 use rampmeter_apps::audio::{self, Change, ENCODINGS, Receiver, Report};
 use rampmeter_units::{Bytes, Duration, Rate};
 
-use super::connect;
 use super::web::{refuse, span};
+use super::{connect, rounded};
 use crate::failure::Failure;
 use crate::files::address;
 use crate::stop_flag;
@@ -26,7 +26,7 @@ pub(crate) struct AudioArgs {
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     to: SocketAddr,
     /// Encodings in kb/s, from the lowest to the highest
-    #[arg(long, value_name = "KBPS,...", value_delimiter = ',', default_values_t = ENCODINGS)]
+    #[arg(long, value_name = "KBPS,...", value_delimiter = ',', default_value = ENCODINGS)]
     encodings: Vec<u64>,
     /// Bytes of each datagram
     #[arg(long, value_name = "BYTES", default_value_t = 1000)]
@@ -93,10 +93,11 @@ pub(super) fn send(args: &AudioArgs) -> Result<ExitCode, Failure> {
 
 fn told(change: &Change) -> String {
     format!(
-        "{:7.2} s  {:>8}  (share {:.0} kb/s, round trip {:.0} ms)",
+        "{:7.2} s  {:>8}  (share {}, round trip {:.*} ms)",
         change.at_s,
         Rate::from_bps(change.encoding_bps).to_string(),
-        change.share_bps as f64 / 1e3,
+        rounded(change.share_bps),
+        if change.srtt_s < 0.01 { 2 } else { 0 },
         change.srtt_s * 1e3
     )
 }

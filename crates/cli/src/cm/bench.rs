@@ -27,11 +27,15 @@ const BEGINNING: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// How many grants
-    #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 50_000, value_parser = at_least_ten)]
     samples: usize,
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
+}
+
+fn at_least_ten(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|samples| *samples >= 10).ok_or_else(|| "a number of 10 or more is wanted".into())
 }
 
 pub(super) fn measure(args: &BenchArgs) -> Result<ExitCode, Failure> {

@@ -78,7 +78,9 @@ pub(super) fn refuse(error: rampmeter_apps::AppError) -> Failure {
     use rampmeter_apps::AppError;
     match error {
         AppError::Usage(_) | AppError::Directory { .. } => Failure::input(error),
-        AppError::Manager(_) | AppError::Listen { .. } | AppError::System(_) => Failure::failed(error),
+        AppError::Manager(_) | AppError::Listen { .. } | AppError::Unheard { .. } | AppError::System(_) => {
+            Failure::failed(error)
+        }
     }
 }
 
