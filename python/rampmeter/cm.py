@@ -14,7 +14,8 @@ A daemon must run (`rampmeter cm daemon`). A program opens flows, asks for leave
 ...             case cm.Update(flow, rate, srtt):
 ...                 choose_encoding(rate)
 
-Inside that loop, or wherever acknowledgements come in, `flow.update` says what arrived and what was lost; nothing else opens the window.
+Inside that loop, or wherever acknowledgements come in, `flow.update` says what arrived and what was lost; nothing else
+opens the window.
 """
 
 import contextlib
