@@ -235,12 +235,24 @@ impl Connection {
             // No grant is on its way that this could be taken for the answer to.
             client.notify(self.flow, self.books.sent(0))?;
         }
-        let whole = self.books.unacknowledged() == 0 && self.sending.as_ref().is_some_and(|s| self.to_write(s) == 0);
-        let last = if whole { self.finish(now) } else { None };
+        let last = if self.has_arrived() { self.finish(now) } else { None };
         let pause = Duration::from_micros(info.rtt_us.into()) / LOOKS_A_ROUND_TRIP;
         let busy = self.sending.is_some() || self.books.unacknowledged() > 0;
         self.next_look = busy.then(|| now + pause.clamp(SOONEST_LOOK, LATEST_LOOK));
         Ok(last)
+    }
+
+    /// The server ends: a look at what has arrived by now, without the congestion manager.
+    pub(crate) fn end(&mut self, now: Instant) -> Last {
+        if let Ok(info) = TcpInfo::of(&self.socket) {
+            self.books.read(Reading::from(&info));
+        }
+        if self.has_arrived() { self.finish(now) } else { self.give_up(now) }
+    }
+
+    /// All of the answer has been written and acknowledged.
+    fn has_arrived(&self) -> bool {
+        self.books.unacknowledged() == 0 && self.sending.as_ref().is_some_and(|s| self.to_write(s) == 0)
     }
 
     /// The answer has been written whole; the client, which asks for more, has it.

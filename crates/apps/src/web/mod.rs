@@ -111,7 +111,7 @@ impl<'a> Server<'a> {
     pub fn run(&mut self) -> Result<(), AppError> {
         let result = self.serve();
         for mut connection in std::mem::take(&mut self.connections).into_values() {
-            if let Some(line) = connection.give_up(Instant::now()) {
+            if let Some(line) = connection.end(Instant::now()) {
                 (self.tell)(&line);
             }
         }
