@@ -101,7 +101,7 @@ def draw(result: Run) -> Any:
         note(
             figure,
             "40 Mb/s, buffers of 100 ms; five long-lived flows of 20 ms, five of 160 ms, and transfers of 50 kB in "
-            "the mean (Pareto, 1.5) over 30 to 70 ms that offer 40% of the link. 120 s of which\nthe first 30 do "
+            "the mean (Pareto, 1.5) over 40 to 80 ms that offer 40% of the link. 120 s of which\nthe first 30 do "
             f"not count, means of {len(values(result, 'seed'))} runs. PCP has a drop-tail router, VCP its own. 20 "
             "ms over 160 ms: the goodput of long-lived flows, which has no bias at 1. Bold: the best.",
         )

@@ -57,6 +57,9 @@ impl Settings for Config {
         check_share("gain", self.gain)?;
         check_share("most_decrease", self.most_decrease)?;
         check_positive("sharing", self.sharing, "packets a second")?;
+        if self.sharing > 1e9 {
+            return Err(format!("sharing = {} packets a second: at most 1e9; 10 is usual", self.sharing));
+        }
         if !(1e-3..=1.0).contains(&self.least_window) {
             return Err(format!("least_window is {}: 0.001 to 1 packet", self.least_window));
         }
