@@ -24,6 +24,11 @@ from rampmeter.theory.vcp import Bottleneck
 from rampmeter.theory.vcp_saw import Saw
 
 SHORTER: dict[str, dict[str, Any]] = {
+    "pcp.4": {"load": [0.15, 0.3]},
+    "pcp.5": {"load": [0.15, 0.3]},
+    "pcp.6": {"load": [0.15, 0.3]},
+    "pcp.8": {"bandwidth": ["1 Mb/s", "10 Mb/s"]},
+    "pcp.11": {"loss": [0.0, 0.02]},
     "vcp.1": {"scheme": ["vcp"]},
     "vcp.3": {"capacity": ["500 kb/s", "1 Mb/s"]},
     "vcp.4": {"path": ["10ms", "100ms"]},
@@ -63,7 +68,7 @@ def shortened(scenario: Path, folder: Path) -> Path:
 def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     figure = FIGURES[name]
     axes: dict[str, Any] = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
-    axes = {**figure.values, **SHORTER.get(name, {}), **axes, "seed": [1]}
+    axes = {**figure.values, **figure.quick, **SHORTER.get(name, {}), **axes, "seed": [1]}
     results = [run(shortened(studies() / scenario, tmp_path), **axes) for scenario in figure.scenarios]
     first, second = (style.save(figure.draw(*results), tmp_path / folder, name) for folder in ["a", "b"])
     assert [path.suffix for path in first] == [".png", ".svg"]
