@@ -203,7 +203,7 @@ def test_vcp_packets_stay_on_a_saw_around_the_target_where_the_fluid_rests_above
         assert peak == pytest.approx(saw.peak, abs=1)
         assert trough == pytest.approx(saw.trough, abs=1)
         assert late.cycle() == pytest.approx(saw.cycle, abs=0.5)
-        assert late.load.mean() * laid.share == pytest.approx(saw.mean, rel=0.01)
+        assert late.load.mean() * laid.share == pytest.approx(saw.mean, rel=0.03)
         # Additive growth alone reaches 100% from what two rounds of 6.25% beyond 80% leave; the model is there sooner.
         packets, model = (float(each.times[np.argmax(each.load >= 1)]) for each in [laid, laid.fluid()])
         assert model < packets < 0.2 * laid.share + 1
