@@ -177,8 +177,8 @@ def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() ->
 
 
 def test_vcp_flows_become_equal_as_fast_as_their_saw_says_and_nearly_as_fast_as_the_fluid() -> None:
-    # A cut in each cycle takes an eighth of what sets windows apart: ln(8/7) / (1 + (P + 2.5) / 8) a round trip. The
-    # fluid's is 1 / (P + 4): 5% more at P = 49, 0.4% less at 98.
+    # A cut in each cycle takes an eighth of what sets windows apart: ln(8/7) / (1 + (P + 2) / 8) a round trip. The
+    # fluid's is 1 / (P + 4): 4% more at P = 49, 0.9% less at 98.
     result = run(studies() / "vcp/fluid.toml", rate=["10 Mb/s", "20 Mb/s"], start="unequal", seed=1)
     for rate, share in [("10 Mb/s", 49.0), ("20 Mb/s", 98.0)]:
         laid = fluid_packets.lay(result, rate, "unequal")
@@ -203,7 +203,7 @@ def test_vcp_packets_stay_on_a_saw_around_the_target_where_the_fluid_rests_above
         assert peak == pytest.approx(saw.peak, abs=1)
         assert trough == pytest.approx(saw.trough, abs=1)
         assert late.cycle() == pytest.approx(saw.cycle, abs=0.5)
-        assert late.load.mean() * laid.share == pytest.approx(saw.mean, rel=0.03)
+        assert late.load.mean() * laid.share == pytest.approx(saw.mean, rel=0.01)
         # Additive growth alone reaches 100% from what two rounds of 6.25% beyond 80% leave; the model is there sooner.
         packets, model = (float(each.times[np.argmax(each.load >= 1)]) for each in [laid, laid.fluid()])
         assert model < packets < 0.2 * laid.share + 1

@@ -9,12 +9,12 @@ packets a round trip; an interval whose load is 1 ends that, told by a cut to be
             |__/    |__/    |__     cycle: one more, in which the window stays
 
 Windows are `LATE` packets beyond P when the cut comes, on average: half a packet since intervals end a round trip
-apart, half since an interval's load is that of the windows in its midst, one since the next packets take a round trip
-to tell, and half since whole packets are sent.
+apart, half since an interval's load is that of the windows in its midst, and one since the next packets take a round
+trip to tell. (That only whole packets leave adds nothing: senders round by chance.)
 
 Additive growth leaves alone what sets two windows apart, a cut takes 1 - beta of it. So that decays by
 
-    ln(1 / beta) / cycle  =  1.068 alpha / (P + 10.5)      a round trip, for beta = 7/8 and alpha = 1
+    ln(1 / beta) / cycle  =  1.068 alpha / (P + 10)        a round trip, for beta = 7/8 and alpha = 1
 
 where the fluid's decays by N alpha / w* = 1 / (P + 4). Assumed: all cut in the same round trip, senders stand near the
 router, and no load after a cut is heard as low, which beta = 7/8 above 80% sees to.
@@ -30,7 +30,7 @@ from rampmeter.theory.vcp import ALPHA
 BETA = 0.875
 """What a cut leaves (section III-B)."""
 
-LATE = 2.5
+LATE = 2.0
 """Round trips of growth beyond P: see above."""
 
 
