@@ -69,13 +69,19 @@ impl From<NetError> for Failure {
     }
 }
 
-/// Ends the process when the reader of its output has gone, as other commands do: Rust turns that into a panic.
-pub(crate) fn end_quietly_on_a_broken_pipe() {
+/// Rust turns output that can't be written into a panic. When its reader has gone the process ends quietly, as other
+/// commands do; when a disk is full it says so in a line.
+pub(crate) fn end_where_output_does() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if panic.to_string().contains("Broken pipe") {
+        let message = panic.payload().downcast_ref::<String>();
+        let Some(why) = message.and_then(|message| message.strip_prefix("failed printing to stdout: ")) else {
+            return usual(panic);
+        };
+        if why.contains("Broken pipe") {
             std::process::exit(141);
         }
-        usual(panic);
+        eprintln!("rampmeter: the output can't be written: {why}");
+        std::process::exit(1);
     }));
 }

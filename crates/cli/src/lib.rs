@@ -78,7 +78,7 @@ enum Command {
 #[allow(clippy::needless_pass_by_value, reason = "the caller builds it for us in one expression")]
 pub fn main_with(registry: Registry) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
-    failure::end_quietly_on_a_broken_pipe();
+    failure::end_where_output_does();
     let cli = Cli::parse();
     let may_emulate = match &cli.command {
         Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,

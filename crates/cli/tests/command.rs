@@ -2,9 +2,11 @@
 
 mod common;
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -40,6 +42,19 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
         assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_one_line_and_nobody_to_read_it_is_none() {
+    let run = |out: Stdio| Command::new(RAMPMETER).arg("routers").stdout(out).stderr(Stdio::piped()).output().unwrap();
+    let full = run(File::create("/dev/full").unwrap().into());
+    let message = text(&full.stderr);
+    assert_eq!(full.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("rampmeter: the output can't be written: ") && message.lines().count() == 1, "{message}");
+
+    let (writer, _) = UnixStream::pair().unwrap();
+    let gone = run(OwnedFd::from(writer).into());
+    assert_eq!((gone.status.code(), text(&gone.stderr).as_str()), (Some(141), ""));
 }
 
 #[test]
