@@ -89,6 +89,10 @@ impl Default for Config {
 }
 
 impl Config {
+    fn room(&self) -> buffer::Config {
+        buffer::Config { packets: self.packets, bytes: self.bytes }
+    }
+
     fn bound(&self) -> f64 {
         self.bound * self.packet.as_f64()
     }
@@ -116,7 +120,7 @@ impl Settings for Config {
         if self.packet == Bytes::ZERO || !(1.0..=virtual_backlog::MOST.as_f64()).contains(&self.bound()) {
             return Err("`packet` and `bound` are above 0, and up to 1 GB together: \"1000 B\" and 50 packets".into());
         }
-        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+        self.room().check()
     }
 }
 
@@ -130,7 +134,6 @@ pub struct Avq<P> {
     adapted_at: Time,
     marking: ExponentialMarking,
     shadow: VirtualBacklog,
-    room: buffer::Config,
     queue: DropTail<P>,
     random: Stream,
     tally: Tally,
@@ -176,7 +179,6 @@ impl<P: Parcel + Send> Discipline<P> for Avq<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let room = buffer::Config { packets: config.packets, bytes: config.bytes };
         let mut new = Self {
             config: config.clone(),
             rate: environment.rate,
@@ -184,8 +186,7 @@ impl<P: Parcel + Send> Discipline<P> for Avq<P> {
             adapted_at: Time::ZERO,
             marking: ExponentialMarking::new(config.phi),
             shadow: VirtualBacklog::new(Rate::ZERO, Bytes::new(config.bound() as u64)),
-            queue: DropTail::new(&room, environment, random.clone()),
-            room,
+            queue: DropTail::new(&config.room(), environment, random.clone()),
             random,
             tally: Tally::default(),
         };
@@ -197,7 +198,7 @@ impl<P: Parcel + Send> Discipline<P> for Avq<P> {
 impl<P: Parcel + Send> Router<P> for Avq<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         let chosen = self.chooses(now, packet.bytes());
-        let has_room = self.room.has_room(self.queue.backlog(), packet.bytes());
+        let has_room = self.queue.has_room(packet.bytes());
         let is_told = chosen && has_room && self.tally.mark(&mut packet);
         let is_dropped = chosen && !is_told && self.config.marking == Marking::Overflow;
         self.adapt(now, if is_dropped { Bytes::ZERO } else { packet.bytes() });

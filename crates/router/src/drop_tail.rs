@@ -29,13 +29,19 @@ impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
     }
 }
 
+impl<P: Parcel> DropTail<P> {
+    /// Whether a packet of `bytes` would be queued.
+    pub(crate) fn has_room(&self, bytes: Bytes) -> bool {
+        (self.queue.len() as u64) < self.most_packets && self.bytes + bytes <= self.most_bytes
+    }
+}
+
 impl<P: Parcel> Router<P> for DropTail<P> {
     fn enqueue(&mut self, _now: Time, packet: P) -> Verdict<P> {
-        let bytes = self.bytes + packet.bytes();
-        if self.queue.len() as u64 >= self.most_packets || bytes > self.most_bytes {
+        if !self.has_room(packet.bytes()) {
             return Verdict::Dropped(packet);
         }
-        self.bytes = bytes;
+        self.bytes += packet.bytes();
         self.queue.push_back(packet);
         Verdict::Queued
     }

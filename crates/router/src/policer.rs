@@ -6,7 +6,7 @@
 //!                                  tokens >= b ?  tokens -= b, and it queues  :  it is dropped
 //! ```
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::drop_tail::DropTail;
@@ -34,6 +34,12 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    fn room(&self) -> buffer::Config {
+        buffer::Config { packets: self.packets, bytes: self.bytes }
+    }
+}
+
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if self.rate == Rate::ZERO {
@@ -42,7 +48,7 @@ impl Settings for Config {
         if self.burst < Bytes::new(1500) {
             return Err(format!("`burst` of {} lets no full packet pass: 1500 B or more", self.burst));
         }
-        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+        self.room().check()
     }
 }
 
@@ -78,12 +84,11 @@ impl<P: Parcel + Send> Discipline<P> for Policer<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let room = buffer::Config { packets: config.packets, bytes: config.bytes };
         Self {
             config: config.clone(),
             tokens: config.burst,
-            filled_at: Time::ZERO + Duration::ZERO,
-            queue: DropTail::new(&room, environment, random),
+            filled_at: Time::ZERO,
+            queue: DropTail::new(&config.room(), environment, random),
         }
     }
 }
@@ -104,6 +109,8 @@ impl<P: Parcel + Send> Router<P> for Policer<P> {
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::Duration;
+
     use super::*;
     use crate::router::tests::{ENVIRONMENT, TestParcel};
 

@@ -59,6 +59,12 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    fn room(&self) -> buffer::Config {
+        buffer::Config { packets: self.packets, bytes: self.bytes }
+    }
+}
+
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let positive = |gain: f64| gain > 0.0 && gain.is_finite();
@@ -72,7 +78,7 @@ impl Settings for Config {
             return Err("`update` and `packet` are above 0: \"2 ms\" and \"1000 B\" are recommended".into());
         }
         ExponentialMarking::check(self.phi, "1.001")?;
-        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+        self.room().check()
     }
 }
 
@@ -87,7 +93,6 @@ pub struct Rem<P> {
     /// What has come since the last update.
     came: Bytes,
     update_at: Time,
-    room: buffer::Config,
     queue: DropTail<P>,
     random: Stream,
     tally: Tally,
@@ -121,7 +126,6 @@ impl<P: Parcel + Send> Discipline<P> for Rem<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let room = buffer::Config { packets: config.packets, bytes: config.bytes };
         Self {
             config: config.clone(),
             marking: ExponentialMarking::new(config.phi),
@@ -129,8 +133,7 @@ impl<P: Parcel + Send> Discipline<P> for Rem<P> {
             price: 0.0,
             came: Bytes::ZERO,
             update_at: Time::ZERO + config.update,
-            queue: DropTail::new(&room, environment, random.clone()),
-            room,
+            queue: DropTail::new(&config.room(), environment, random.clone()),
             random,
             tally: Tally::default(),
         }
@@ -142,7 +145,7 @@ impl<P: Parcel + Send> Router<P> for Rem<P> {
         self.catch_up(now);
         self.came += packet.bytes();
         let chosen = self.random.chance(self.marking.probability(self.price));
-        let has_room = self.room.has_room(self.queue.backlog(), packet.bytes());
+        let has_room = self.queue.has_room(packet.bytes());
         if !has_room || (chosen && !self.tally.mark(&mut packet)) {
             return Verdict::Dropped(packet);
         }

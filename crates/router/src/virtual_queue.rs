@@ -65,6 +65,10 @@ impl Default for Config {
 }
 
 impl Config {
+    fn room(&self) -> buffer::Config {
+        buffer::Config { packets: self.packets, bytes: self.bytes }
+    }
+
     fn bound(&self) -> f64 {
         self.bound * self.packet.as_f64()
     }
@@ -79,7 +83,7 @@ impl Settings for Config {
         if self.packet == Bytes::ZERO || !(1.0..=virtual_backlog::MOST.as_f64()).contains(&self.bound()) {
             return Err("`packet` and `bound` are above 0, and up to 1 GB together: \"1000 B\" and 50 packets".into());
         }
-        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+        self.room().check()
     }
 }
 
@@ -90,7 +94,6 @@ pub struct VirtualQueue<P> {
     packet: f64,
     marking: ExponentialMarking,
     shadow: VirtualBacklog,
-    room: buffer::Config,
     queue: DropTail<P>,
     random: Stream,
     tally: Tally,
@@ -101,7 +104,7 @@ impl<P: Parcel + Send> VirtualQueue<P> {
         let price = self.shadow.bytes(now) / self.packet; // q/s, before the packet counts
         let chosen = price > 0.0 && self.random.chance(self.marking.probability(price));
         self.shadow.add(now, packet.bytes());
-        if chosen && self.room.has_room(self.queue.backlog(), packet.bytes()) {
+        if chosen && self.queue.has_room(packet.bytes()) {
             self.tally.mark(packet);
         }
     }
@@ -116,15 +119,13 @@ impl<P: Parcel + Send> Discipline<P> for VirtualQueue<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let room = buffer::Config { packets: config.packets, bytes: config.bytes };
         let bound = Bytes::new(config.bound() as u64);
         Self {
             theta: config.theta,
             packet: config.packet.as_f64(),
             marking: ExponentialMarking::new(config.phi),
             shadow: VirtualBacklog::new(drain(config.theta, environment.rate), bound),
-            queue: DropTail::new(&room, environment, random.clone()),
-            room,
+            queue: DropTail::new(&config.room(), environment, random.clone()),
             random,
             tally: Tally::default(),
         }
