@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
-use crate::virtual_backlog::{self, VirtualBacklog};
+use crate::virtual_backlog::{VirtualBacklog, share_of};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
 /// `C~` at first, as a share of the link's rate (ns-2's `ecnlim_`).
@@ -93,6 +93,7 @@ impl Config {
         buffer::Config { packets: self.packets, bytes: self.bytes }
     }
 
+    /// `B`, in bytes.
     fn bound(&self) -> f64 {
         self.bound * self.packet.as_f64()
     }
@@ -117,9 +118,7 @@ impl Settings for Config {
             return Err("`most` is from `gamma` to 1000: leave it out for 1, or 8 with exponential marking".into());
         }
         ExponentialMarking::check(self.phi, "1.1")?;
-        if self.packet == Bytes::ZERO || !(1.0..=virtual_backlog::MOST.as_f64()).contains(&self.bound()) {
-            return Err("`packet` and `bound` are above 0, and up to 1 GB together: \"1000 B\" and 50 packets".into());
-        }
+        VirtualBacklog::check(self.bound, self.packet)?;
         self.room().check()
     }
 }
@@ -171,7 +170,7 @@ impl<P: Parcel + Send> Avq<P> {
 
     /// `C~`
     fn capacity(&self) -> Rate {
-        if self.rate == Rate::MAX { self.rate } else { self.rate.scale(self.share) }
+        share_of(self.rate, self.share)
     }
 }
 
@@ -179,19 +178,17 @@ impl<P: Parcel + Send> Discipline<P> for Avq<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let mut new = Self {
+        Self {
             config: config.clone(),
             rate: environment.rate,
             share: INITIAL,
             adapted_at: Time::ZERO,
             marking: ExponentialMarking::new(config.phi),
-            shadow: VirtualBacklog::new(Rate::ZERO, Bytes::new(config.bound() as u64)),
+            shadow: VirtualBacklog::new(share_of(environment.rate, INITIAL), Bytes::new(config.bound() as u64)),
             queue: DropTail::new(&config.room(), environment, random.clone()),
             random,
             tally: Tally::default(),
-        };
-        new.shadow.set_rate(Time::ZERO, new.capacity());
-        new
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use rampmeter_units::{Bytes, Rate, Time};
 const PARTS: u64 = 8_000_000_000;
 
 /// The most bytes that can be counted with parts to spare.
-pub(crate) const MOST: Bytes = Bytes::new(1_000_000_000);
+const MOST: Bytes = Bytes::new(1_000_000_000);
 
 /// A virtual queue's length.
 #[derive(Debug)]
@@ -28,9 +28,17 @@ pub(crate) struct VirtualBacklog {
 }
 
 impl VirtualBacklog {
-    /// An empty one that drains at `rate` and never holds more than `bound`, [`MOST`] at most.
+    /// An empty one that drains at `rate` and never holds more than `bound` bytes, [`MOST`] at most.
     pub(crate) fn new(rate: Rate, bound: Bytes) -> Self {
         Self { parts: 0, bound: bound.as_u64() * PARTS, rate, at: Time::ZERO }
+    }
+
+    /// Refuses a bound of so many packets of that size that makes no sense.
+    pub(crate) fn check(bound: f64, packet: Bytes) -> Result<(), String> {
+        if (1.0..=MOST.as_f64()).contains(&(bound * packet.as_f64())) {
+            return Ok(());
+        }
+        Err("`packet` and `bound` are above 0, and up to 1 GB together: \"1000 B\" and 50 packets".into())
     }
 
     /// From `now` on it drains at `rate`.
@@ -67,6 +75,12 @@ impl VirtualBacklog {
         self.parts = if self.rate == Rate::MAX { 0 } else { self.parts.saturating_sub(drained) };
         self.at = now;
     }
+}
+
+/// What a virtual queue drains at beside a link of `rate`: a share of it. Where sending takes no time nothing waits here
+/// either.
+pub(crate) fn share_of(rate: Rate, share: f64) -> Rate {
+    if rate == Rate::MAX { rate } else { rate.scale(share) }
 }
 
 #[cfg(test)]

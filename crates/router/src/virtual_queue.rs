@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
-use crate::virtual_backlog::{self, VirtualBacklog};
+use crate::virtual_backlog::{VirtualBacklog, share_of};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
 /// Tunables of virtual-queue marking. All defaults are chosen.
@@ -68,10 +68,6 @@ impl Config {
     fn room(&self) -> buffer::Config {
         buffer::Config { packets: self.packets, bytes: self.bytes }
     }
-
-    fn bound(&self) -> f64 {
-        self.bound * self.packet.as_f64()
-    }
 }
 
 impl Settings for Config {
@@ -80,9 +76,7 @@ impl Settings for Config {
             return Err("`theta` is a share of the link's rate, above 0 and up to 1: 0.95 is recommended".into());
         }
         ExponentialMarking::check(self.phi, "1.1")?;
-        if self.packet == Bytes::ZERO || !(1.0..=virtual_backlog::MOST.as_f64()).contains(&self.bound()) {
-            return Err("`packet` and `bound` are above 0, and up to 1 GB together: \"1000 B\" and 50 packets".into());
-        }
+        VirtualBacklog::check(self.bound, self.packet)?;
         self.room().check()
     }
 }
@@ -110,21 +104,16 @@ impl<P: Parcel + Send> VirtualQueue<P> {
     }
 }
 
-/// What the virtual queue drains at.
-fn drain(theta: f64, rate: Rate) -> Rate {
-    if rate == Rate::MAX { rate } else { rate.scale(theta) }
-}
-
 impl<P: Parcel + Send> Discipline<P> for VirtualQueue<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let bound = Bytes::new(config.bound() as u64);
+        let bound = Bytes::new((config.bound * config.packet.as_f64()) as u64);
         Self {
             theta: config.theta,
             packet: config.packet.as_f64(),
             marking: ExponentialMarking::new(config.phi),
-            shadow: VirtualBacklog::new(drain(config.theta, environment.rate), bound),
+            shadow: VirtualBacklog::new(share_of(environment.rate, config.theta), bound),
             queue: DropTail::new(&config.room(), environment, random.clone()),
             random,
             tally: Tally::default(),
@@ -156,7 +145,7 @@ impl<P: Parcel + Send> Router<P> for VirtualQueue<P> {
     }
 
     fn on_rate(&mut self, now: Time, rate: Rate) {
-        self.shadow.set_rate(now, drain(self.theta, rate));
+        self.shadow.set_rate(now, share_of(rate, self.theta));
     }
 }
 
