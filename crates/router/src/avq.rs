@@ -139,7 +139,7 @@ pub struct Avq<P> {
 }
 
 impl<P: Parcel + Send> Avq<P> {
-    /// Whether this packet is the one to be marked or dropped; it joins the virtual queue.
+    /// Whether this packet is one to be marked or dropped. It joins the virtual queue, unless it overflows that.
     fn chooses(&mut self, now: Time, bytes: Bytes) -> bool {
         match self.config.marking {
             Marking::Overflow => {
