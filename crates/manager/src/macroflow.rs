@@ -1,13 +1,14 @@
 //! A macroflow: one controller, the flows that share it, and what they have outstanding together.
 
+mod feedback;
+mod silence;
+
 use std::collections::VecDeque;
 
-use rampmeter_control::{Ack, Controller, History, Loss, LossKind, Path, Sent};
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
-use rampmeter_wire::RouterFeedback;
+use rampmeter_control::{Controller, History, Path, Sent};
+use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife};
-use crate::feedback::{Report, Update};
 use crate::manager::{Destination, Share, Sharing};
 use crate::rtt::RttEstimator;
 use crate::scheduler::Scheduler;
@@ -42,7 +43,7 @@ pub struct Status {
 
 /// What became of an attempt to grant.
 pub(crate) enum Attempt {
-    /// This flow may send a packet of up to that many bytes.
+    /// This flow may send the packet of that number.
     Granted { flow: u32, number: u64 },
     /// Nobody asks.
     NothingToSend,
@@ -274,191 +275,6 @@ impl<C: Controller> Macroflow<C> {
         let sent = Sent { number: self.next_number, bytes, outstanding: self.outstanding };
         self.next_number += 1;
         self.controller.on_sent(now, &sent);
-    }
-
-    pub(crate) fn update(&mut self, now: Time, update: &Update<'_>) {
-        if let Some(rtt) = update.rtt {
-            self.rtt.sample(rtt);
-        }
-        self.outstanding = self.outstanding.saturating_sub(update.acked + update.lost);
-        if update.delivered > Bytes::ZERO {
-            self.hear(now);
-        }
-        if !self.started {
-            return; // a controller without a path has nothing to change
-        }
-        if let Some(loss) = &update.loss {
-            let loss = Loss {
-                kind: loss.kind,
-                bytes: update.lost,
-                flight: update.flight,
-                number: loss.number,
-                last_sent: self.next_number.saturating_sub(1),
-                recovering: loss.recovering,
-                repeated: loss.repeated,
-            };
-            self.controller.on_loss(now, &loss);
-            if loss.kind == LossKind::Persistent {
-                return;
-            }
-        }
-        if let Some(marked) = update.arrivals.iter().rev().find(|arrival| arrival.ecn == Ecn::Ce) {
-            let loss = Loss {
-                kind: LossKind::Ecn,
-                bytes: Bytes::ZERO,
-                flight: update.flight,
-                number: marked.number,
-                last_sent: self.next_number.saturating_sub(1),
-                recovering: update.recovering,
-                repeated: false,
-            };
-            self.controller.on_loss(now, &loss);
-        }
-        let ack = Ack {
-            acked: update.delivered,
-            outstanding: self.outstanding,
-            rtt: update.rtt,
-            smoothed_rtt: self.rtt.smoothed(),
-            min_rtt: self.rtt.min(),
-            arrivals: update.arrivals,
-            feedback: update.feedback,
-            recovering: update.recovering,
-            app_limited: self.app_limited,
-        };
-        self.controller.on_ack(now, &ack);
-    }
-
-    /// Feedback of one who knows no packet numbers. It stands for as many acknowledgements as there are full packets in it
-    /// and in what is left of earlier ones, so that a window grows as it would by them, and no faster where packets are
-    /// small. True if the rate ages from now on.
-    pub(crate) fn report(&mut self, now: Time, report: &Report) -> bool {
-        if let Some(rtt) = report.rtt {
-            self.rtt.sample(rtt);
-        }
-        let used = self.outstanding;
-        self.outstanding = self.outstanding.saturating_sub(report.received + report.lost);
-        if report.received > Bytes::ZERO {
-            self.hear(now);
-        }
-        let smoothed_rtt = self.smoothed_rtt();
-        let last_sent = self.next_number.saturating_sub(1);
-        if let Some(kind) = report.kind {
-            let sent_by =
-                report.sent_by.unwrap_or(Time::from_nanos(now.as_nanos().saturating_sub(smoothed_rtt.as_nanos())));
-            // Without a trail all that has left may be meant.
-            let number = self.trail.as_ref().map_or(Some(last_sent), |trail| trail.at(sent_by)).unwrap_or_default();
-            let (bytes, flight) = (report.lost, used);
-            self.controller.on_loss(
-                now,
-                &Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated: report.repeated },
-            );
-        }
-        self.trail.get_or_insert_default();
-        // RFC 7661's rule for those who send at times of their own: a window of which half is used may grow.
-        let app_limited = used * 2 < self.controller.window();
-        let full = self.packet.max(Bytes::new(1));
-        let received = if report.kind == Some(LossKind::Persistent) { Bytes::ZERO } else { report.received };
-        self.fragment += received;
-        let mut rtt = report.rtt;
-        let mut more = received > Bytes::ZERO;
-        while more {
-            let acked = if self.fragment < full { Bytes::ZERO } else { full };
-            self.fragment -= acked;
-            more = self.fragment >= full;
-            let ack = Ack {
-                acked,
-                outstanding: self.outstanding,
-                rtt: rtt.take(),
-                smoothed_rtt,
-                min_rtt: self.rtt.min().min(smoothed_rtt),
-                arrivals: &[],
-                feedback: RouterFeedback::None,
-                recovering: report.lost > Bytes::ZERO,
-                app_limited,
-            };
-            self.controller.on_ack(now, &ack);
-        }
-        report.kind == Some(LossKind::Persistent) && report.received == Bytes::ZERO && self.give_up(now)
-    }
-
-    /// A flow says that nothing comes back. A timeout after the first that did, and with nothing heard since by any flow, a
-    /// packet a timeout is too much: the rate backs off as a timer does (RFC 6298 (5.5)).
-    fn give_up(&mut self, now: Time) -> bool {
-        let since = *self.given_up.get_or_insert(now);
-        let timeout = self.rtt.timeout(ASSUMED_RTT, LEAST_TIMEOUT);
-        if self.aging.is_some() || !self.started || now.since(since) < timeout {
-            return false;
-        }
-        let rate = self.allowed().min(Rate::of(self.packet, timeout));
-        let mut aging = Aging::new(now, rate, timeout);
-        aging.told = true;
-        self.aging = Some(aging);
-        true
-    }
-
-    /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.
-    pub(crate) fn forget(&mut self, now: Time, bytes: Bytes) {
-        self.outstanding = self.outstanding.saturating_sub(bytes);
-        if bytes > Bytes::ZERO {
-            self.controller.on_forgotten(now);
-        }
-    }
-
-    /// What was forgotten is remembered.
-    pub(crate) fn recall(&mut self, bytes: Bytes) {
-        self.outstanding += bytes;
-    }
-
-    /// `flow` was charged for `bytes` that it did not send: neither room nor time of the macroflow's.
-    pub(crate) fn credit(&mut self, now: Time, flow: u32, bytes: Bytes) {
-        self.outstanding = self.outstanding.saturating_sub(bytes);
-        self.controller.on_unsent(now, bytes);
-        self.scheduler.sent(flow, bytes, Bytes::ZERO);
-    }
-
-    /// The last reduction was for nothing: what had seemed lost had only been overtaken.
-    pub(crate) fn undo(&mut self, now: Time) {
-        self.controller.on_spurious_loss(now);
-    }
-
-    fn hear(&mut self, now: Time) {
-        self.heard = now;
-        (self.aging, self.given_up) = (None, None);
-    }
-
-    /// What was asked at `asked` should have been answered by now. True if the rate ages from now on, because nothing else
-    /// has come back either.
-    pub(crate) fn fall_silent(&mut self, now: Time, asked: Time) -> bool {
-        // Responses come twice a round trip: what answers earlier probes, or other flows, may have come since.
-        let quiet = self.heard <= asked || now.since(self.heard) >= self.smoothed_rtt() / 2;
-        if self.aging.is_some() || !quiet || !self.started {
-            return false;
-        }
-        let half_life = match self.half_life {
-            HalfLife::MinRtt if self.assumed.is_none() => self.rtt.min(),
-            _ => self.smoothed_rtt(),
-        };
-        self.aging = Some(Aging::new(now, self.allowed(), half_life));
-        true
-    }
-
-    /// When the rate ages next.
-    pub(crate) fn next_halving(&self, now: Time) -> Time {
-        self.aging.map_or(Time::MAX, |aging| aging.next_halving(now))
-    }
-
-    /// Time passes without feedback. After a retransmission timeout of it the congestion is persistent (section 4.1).
-    pub(crate) fn grow_old(&mut self, now: Time) {
-        let timeout = self.rtt.timeout(ASSUMED_RTT, Duration::ZERO);
-        let Some(aging) = self.aging.as_mut().filter(|aging| !aging.told && now.since(aging.since) >= timeout) else {
-            return;
-        };
-        aging.told = true;
-        let (flight, number) = (self.outstanding, self.next_number.saturating_sub(1));
-        let kind = LossKind::Persistent;
-        let loss =
-            Loss { kind, bytes: Bytes::ZERO, flight, number, last_sent: number, recovering: false, repeated: false };
-        self.controller.on_loss(now, &loss);
     }
 
     /// It begins as a part of another one, from which flows have been split.

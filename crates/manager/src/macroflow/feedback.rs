@@ -1,0 +1,142 @@
+//! What a macroflow makes of the news of its packets: its books, and what its controller is told.
+
+use rampmeter_control::{Ack, Controller, Loss, LossKind};
+use rampmeter_units::{Bytes, Ecn, Time};
+use rampmeter_wire::RouterFeedback;
+
+use super::Macroflow;
+use crate::feedback::{Report, Update};
+
+impl<C: Controller> Macroflow<C> {
+    /// Feedback of a transport, packet by packet.
+    pub(crate) fn update(&mut self, now: Time, update: &Update<'_>) {
+        if let Some(rtt) = update.rtt {
+            self.rtt.sample(rtt);
+        }
+        self.outstanding = self.outstanding.saturating_sub(update.acked + update.lost);
+        if update.delivered > Bytes::ZERO {
+            self.hear(now);
+        }
+        if !self.started {
+            return; // a controller without a path has nothing to change
+        }
+        if let Some(loss) = &update.loss {
+            let loss = Loss {
+                kind: loss.kind,
+                bytes: update.lost,
+                flight: update.flight,
+                number: loss.number,
+                last_sent: self.next_number.saturating_sub(1),
+                recovering: loss.recovering,
+                repeated: loss.repeated,
+            };
+            self.controller.on_loss(now, &loss);
+            if loss.kind == LossKind::Persistent {
+                return;
+            }
+        }
+        if let Some(marked) = update.arrivals.iter().rev().find(|arrival| arrival.ecn == Ecn::Ce) {
+            let loss = Loss {
+                kind: LossKind::Ecn,
+                bytes: Bytes::ZERO,
+                flight: update.flight,
+                number: marked.number,
+                last_sent: self.next_number.saturating_sub(1),
+                recovering: update.recovering,
+                repeated: false,
+            };
+            self.controller.on_loss(now, &loss);
+        }
+        let ack = Ack {
+            acked: update.delivered,
+            outstanding: self.outstanding,
+            rtt: update.rtt,
+            smoothed_rtt: self.rtt.smoothed(),
+            min_rtt: self.rtt.min(),
+            arrivals: update.arrivals,
+            feedback: update.feedback,
+            recovering: update.recovering,
+            app_limited: self.app_limited,
+        };
+        self.controller.on_ack(now, &ack);
+    }
+
+    /// Feedback of one who knows no packet numbers. It stands for as many acknowledgements as there are full packets in it
+    /// and in what is left of earlier ones, so that a window grows as it would by them, and no faster where packets are
+    /// small. True if the rate ages from now on.
+    pub(crate) fn report(&mut self, now: Time, report: &Report) -> bool {
+        if let Some(rtt) = report.rtt {
+            self.rtt.sample(rtt);
+        }
+        let used = self.outstanding;
+        self.outstanding = self.outstanding.saturating_sub(report.received + report.lost);
+        if report.received > Bytes::ZERO {
+            self.hear(now);
+        }
+        let smoothed_rtt = self.smoothed_rtt();
+        let last_sent = self.next_number.saturating_sub(1);
+        if let Some(kind) = report.kind {
+            let sent_by =
+                report.sent_by.unwrap_or(Time::from_nanos(now.as_nanos().saturating_sub(smoothed_rtt.as_nanos())));
+            // Without a trail all that has left may be meant.
+            let number = self.trail.as_ref().map_or(Some(last_sent), |trail| trail.at(sent_by)).unwrap_or_default();
+            let (bytes, flight) = (report.lost, used);
+            self.controller.on_loss(
+                now,
+                &Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated: report.repeated },
+            );
+        }
+        self.trail.get_or_insert_default();
+        // RFC 7661's rule for those who send at times of their own: a window of which half is used may grow.
+        let app_limited = used * 2 < self.controller.window();
+        let full = self.packet.max(Bytes::new(1));
+        let received = if report.kind == Some(LossKind::Persistent) { Bytes::ZERO } else { report.received };
+        self.fragment += received;
+        let mut rtt = report.rtt;
+        // One at least, if of nothing: the round trip is told.
+        let mut more = received > Bytes::ZERO;
+        while more {
+            let acked = if self.fragment < full { Bytes::ZERO } else { full };
+            self.fragment -= acked;
+            more = self.fragment >= full;
+            let ack = Ack {
+                acked,
+                outstanding: self.outstanding,
+                rtt: rtt.take(),
+                smoothed_rtt,
+                min_rtt: self.rtt.min().min(smoothed_rtt),
+                arrivals: &[],
+                feedback: RouterFeedback::None,
+                recovering: report.lost > Bytes::ZERO,
+                app_limited,
+            };
+            self.controller.on_ack(now, &ack);
+        }
+        report.kind == Some(LossKind::Persistent) && report.received == Bytes::ZERO && self.give_up(now)
+    }
+
+    /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.
+    pub(crate) fn forget(&mut self, now: Time, bytes: Bytes) {
+        self.outstanding = self.outstanding.saturating_sub(bytes);
+        if bytes > Bytes::ZERO {
+            self.controller.on_forgotten(now);
+        }
+    }
+
+    /// What was forgotten is remembered.
+    pub(crate) fn recall(&mut self, bytes: Bytes) {
+        self.outstanding += bytes;
+    }
+
+    /// `flow` was charged for `bytes` that it did not send: neither room nor time of the macroflow's.
+    pub(crate) fn credit(&mut self, now: Time, flow: u32, bytes: Bytes) {
+        self.outstanding = self.outstanding.saturating_sub(bytes);
+        self.controller.on_unsent(now, bytes);
+        self.scheduler.sent(flow, bytes, Bytes::ZERO);
+    }
+
+    /// The last reduction was for nothing: what had seemed lost had only been overtaken.
+    pub(crate) fn undo(&mut self, now: Time) {
+        self.controller.on_spurious_loss(now);
+    }
+}
