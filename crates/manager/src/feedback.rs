@@ -109,10 +109,7 @@ impl<C: Controller> Manager<C> {
     /// `bytes` that the flow has notified of are not on their way: they did not leave after all, or nobody knows what
     /// became of them.
     pub fn take_back(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
-        let bytes = bytes.min(f.outstanding);
-        f.outstanding -= bytes;
-        f.last_used = now;
+        let bytes = self.subtract(now, flow, bytes);
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.forget(now, bytes);
             self.wake(index);
@@ -132,14 +129,20 @@ impl<C: Controller> Manager<C> {
     /// given, it counts as sent in full, and what was not used comes back here. The flow's turn, and everybody's next packet,
     /// come the sooner.
     pub fn unsent(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
-        let bytes = bytes.min(f.outstanding);
-        f.outstanding -= bytes;
-        f.last_used = now;
+        let bytes = self.subtract(now, flow, bytes);
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.credit(now, flow.0, bytes);
             self.wake(index);
         }
+    }
+
+    /// Takes `bytes` off what the flow has outstanding, if it has so many. Says how many that were.
+    fn subtract(&mut self, now: Time, flow: FlowId, bytes: Bytes) -> Bytes {
+        let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return Bytes::ZERO };
+        let bytes = bytes.min(f.outstanding);
+        f.outstanding -= bytes;
+        f.last_used = now;
+        bytes
     }
 
     /// What had been reported lost has arrived after all: packets had overtaken each other (section 4.2.2).

@@ -10,13 +10,16 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife};
 use crate::manager::{Destination, Share, Sharing};
-use crate::rtt::RttEstimator;
+use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
 use crate::segregation::Segregation;
 use crate::trail::Trail;
 
 /// What the first round trip is taken for while nothing has been measured (RFC 6298 (2.1) takes the same for its timer).
 const ASSUMED_RTT: Duration = Duration::from_secs(1);
+
+/// The round trip where nobody has ever measured it; the least of none is as long as can be.
+const UNKNOWN: RoundTrip = RoundTrip { smoothed: ASSUMED_RTT, min: Duration::MAX };
 
 /// Nothing shorter is taken for a timeout where packets' times are not known.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
@@ -85,8 +88,8 @@ pub(crate) struct Macroflow<C> {
     rtt: RttEstimator,
     /// When leave could last be given, nobody asked: the application, not the controller, bounds what is outstanding.
     app_limited: bool,
-    /// What the round trip is taken for while this macroflow has not measured it: smoothed, and the least.
-    assumed: Option<(Duration, Duration)>,
+    /// What the round trip is taken for while this macroflow has not measured it.
+    assumed: Option<RoundTrip>,
     /// When something last came back.
     heard: Time,
     /// Reported as received, and less than a packet.
@@ -144,30 +147,25 @@ impl<C: Controller> Macroflow<C> {
     }
 
     /// Starts without a measured round trip: with that of `history`, or a guess. `last` is what an earlier macroflow
-    /// measured, smoothed and the least.
-    pub(crate) fn assume(
-        &mut self,
-        now: Time,
-        packet: Bytes,
-        history: Option<History>,
-        last: Option<(Duration, Duration)>,
-    ) {
+    /// measured.
+    pub(crate) fn assume(&mut self, now: Time, packet: Bytes, history: Option<History>, last: Option<RoundTrip>) {
         if !self.started {
             let rtt = history.map_or(ASSUMED_RTT, |past| past.min_rtt);
-            (self.started, self.assumed) = (true, Some(last.unwrap_or((ASSUMED_RTT, Duration::MAX))));
+            (self.started, self.assumed) = (true, Some(last.unwrap_or(UNKNOWN)));
             (self.packet, self.last_sent) = (packet, now);
             self.controller.on_path(now, &Path::new(packet, rtt, history));
         }
     }
 
-    /// Whether its round trip is a guess.
+    /// Whether its round trip is assumed, not measured.
     pub(crate) fn is_assumed(&self) -> bool {
         self.assumed.is_some()
     }
 
-    /// The round trip as it was measured, smoothed and the least.
-    pub(crate) fn measured(&self) -> Option<(Duration, Duration)> {
-        (self.started && self.assumed.is_none()).then(|| (self.rtt.smoothed(), self.rtt.min()))
+    /// The round trip, if this macroflow has measured it.
+    pub(crate) fn measured(&self) -> Option<RoundTrip> {
+        let is_measured = self.started && self.assumed.is_none();
+        is_measured.then(|| RoundTrip { smoothed: self.rtt.smoothed(), min: self.rtt.min() })
     }
 
     /// The largest packet, headers included.
@@ -181,7 +179,7 @@ impl<C: Controller> Macroflow<C> {
     }
 
     fn smoothed_rtt(&self) -> Duration {
-        self.assumed.map_or_else(|| self.rtt.smoothed(), |(smoothed, _)| smoothed)
+        self.assumed.map_or_else(|| self.rtt.smoothed(), |assumed| assumed.smoothed)
     }
 
     /// The controller is a new one; it starts if the path is known.
@@ -349,7 +347,7 @@ impl<C: Controller> Macroflow<C> {
             window: self.controller.window(),
             outstanding: self.outstanding,
             smoothed_rtt: self.smoothed_rtt(),
-            min_rtt: self.assumed.map_or(self.rtt.min(), |(_, least)| least),
+            min_rtt: self.assumed.map_or(self.rtt.min(), |assumed| assumed.min),
             flows: self.members.len(),
         }
     }

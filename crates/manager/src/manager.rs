@@ -9,6 +9,7 @@ use rampmeter_wire::RouterFeedback;
 
 use crate::aging::HalfLife;
 use crate::macroflow::{Attempt, Macroflow};
+use crate::rtt::RoundTrip;
 use crate::scheduler::{Scheduling, ServiceCurve};
 use crate::segregation::Fared;
 use crate::shares::{Changes, Watch};
@@ -115,8 +116,8 @@ pub(crate) struct Known {
     history: Option<History>,
     macroflow: Option<u32>,
     last_used: Time,
-    /// The round trip as the last macroflow measured it: smoothed, and the least.
-    round_trip: Option<(Duration, Duration)>,
+    /// The round trip as the last macroflow measured it.
+    round_trip: Option<RoundTrip>,
     /// When the last flow of a macroflow that all flows share was closed.
     left: Option<Time>,
     /// How long flows that are treated differently stay apart.

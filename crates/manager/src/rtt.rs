@@ -2,6 +2,13 @@
 
 use rampmeter_units::Duration;
 
+/// A path's round trip as somebody measured it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RoundTrip {
+    pub(crate) smoothed: Duration,
+    pub(crate) min: Duration,
+}
+
 /// RFC 6298's estimator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RttEstimator {
