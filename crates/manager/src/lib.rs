@@ -10,6 +10,7 @@
 
 mod agent;
 mod aging;
+mod destinations;
 mod feedback;
 mod macroflow;
 mod manager;
@@ -22,9 +23,10 @@ mod trail;
 
 pub use agent::{Agent, AgentConfig, Delivery, PeerStatus, Presence};
 pub use aging::HalfLife;
+pub use destinations::{Destination, MOST_DESTINATIONS};
 pub use feedback::{Report, Update, UpdateLoss};
 pub use macroflow::Status;
-pub use manager::{Destination, FlowId, Grant, Grouping, MOST_DESTINATIONS, Manager, Share, Sharing};
+pub use manager::{FlowId, Grant, Grouping, Manager, Share, Sharing};
 pub use rtt::RttEstimator;
 pub use scheduler::{Scheduling, ServiceCurve};
 pub use shares::{Change, Thresholds};

@@ -9,7 +9,8 @@ use rampmeter_control::{Controller, History, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife};
-use crate::manager::{Destination, Share, Sharing};
+use crate::destinations::Destination;
+use crate::manager::{Share, Sharing};
 use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
 use crate::segregation::Segregation;

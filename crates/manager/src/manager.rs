@@ -1,23 +1,18 @@
 //! The manager: flows in, grants out.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use rampmeter_control::{Controller, Departure, History, Path};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::aging::HalfLife;
+use crate::destinations::{Destination, Destinations};
 use crate::macroflow::{Attempt, Macroflow};
-use crate::rtt::RoundTrip;
 use crate::scheduler::{Scheduling, ServiceCurve};
 use crate::segregation::Fared;
 use crate::shares::{Changes, Watch};
 use crate::timers::Timers;
-
-/// Where packets go, as far as congestion is concerned: an address without a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Destination(pub u128);
 
 /// A flow's name at its manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,22 +106,6 @@ impl Flow {
     }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    history: Option<History>,
-    macroflow: Option<u32>,
-    last_used: Time,
-    /// The round trip as the last macroflow measured it.
-    round_trip: Option<RoundTrip>,
-    /// When the last flow of a macroflow that all flows share was closed.
-    left: Option<Time>,
-    /// How long flows that are treated differently stay apart.
-    pub(crate) apart: Duration,
-}
-
-/// Destinations remembered at most; the one unused for longest is forgotten first.
-pub const MOST_DESTINATIONS: usize = 10_000;
-
 /// The congestion manager of one host.
 #[derive(Debug)]
 pub struct Manager<C> {
@@ -135,7 +114,7 @@ pub struct Manager<C> {
     free_flows: Vec<u32>,
     pub(crate) macroflows: Vec<Option<Macroflow<C>>>,
     pub(crate) free_macroflows: Vec<u32>,
-    pub(crate) known: BTreeMap<Destination, Known>,
+    pub(crate) destinations: Destinations,
     /// Macroflows that may have something to grant.
     ready: VecDeque<u32>,
     /// When a macroflow's next packet may leave, or its controller's deadline comes.
@@ -154,7 +133,7 @@ impl<C: Controller> Manager<C> {
             free_flows: Vec::new(),
             macroflows: Vec::new(),
             free_macroflows: Vec::new(),
-            known: BTreeMap::new(),
+            destinations: Destinations::default(),
             ready: VecDeque::new(),
             timers: Timers::default(),
             changes: Changes::new(),
@@ -162,26 +141,9 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// Remembers of `destination` what others learnt, unless it knows of it itself.
-    pub fn recall(&mut self, destination: Destination, history: History) {
-        let known = self.known.len();
-        if let Entry::Vacant(place) = self.known.entry(destination) {
-            if known < MOST_DESTINATIONS {
-                place.insert(Known { history: Some(history), ..Known::default() });
-            }
-        }
-    }
-
     /// Opens a flow to `destination` (`cm_open`). If it starts a macroflow, `make` makes the controller.
     pub fn open(&mut self, now: Time, destination: Destination, make: impl FnOnce() -> C) -> FlowId {
-        if self.known.len() >= MOST_DESTINATIONS && !self.known.contains_key(&destination) {
-            let idle = self.known.iter().filter(|(_, k)| k.macroflow.is_none());
-            if let Some(oldest) = idle.min_by_key(|(_, k)| k.last_used).map(|(d, _)| *d) {
-                self.known.remove(&oldest);
-            }
-        }
-        let known = self.known.entry(destination).or_default();
-        known.last_used = now;
+        let known = self.destinations.enter(now, destination);
         let shared = known.macroflow.filter(|_| self.sharing.grouping == Grouping::PerDestination);
         let macroflow = shared.unwrap_or_else(|| {
             let fresh = Macroflow::new(destination, make(), self.sharing);
@@ -229,7 +191,7 @@ impl<C: Controller> Manager<C> {
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
         let Some((macroflow, _)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
-        let known = self.known.get(&destination);
+        let known = self.destinations.get(destination);
         let history = known.and_then(|known| known.history);
         let rested = known.and_then(|known| known.left).map(|left| now.since(left));
         if let Some((macroflow, index)) = self.macroflow(flow) {
@@ -244,7 +206,7 @@ impl<C: Controller> Manager<C> {
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
         let history = self.history(destination);
-        let last = self.known.get(&destination).and_then(|known| known.round_trip);
+        let last = self.destinations.get(destination).and_then(|known| known.round_trip);
         if let Some((macroflow, _)) = self.macroflow(flow) {
             macroflow.assume(now, packet, history, last);
             self.wake(index);
@@ -269,7 +231,7 @@ impl<C: Controller> Manager<C> {
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
         let predecessor = std::mem::replace(&mut macroflow.controller, controller);
-        let known = self.known.entry(destination).or_default();
+        let known = self.destinations.entry(destination);
         predecessor.remember(now, &mut known.history);
         let history = known.history;
         if let Some(macroflow) = &mut self.macroflows[index as usize] {
@@ -372,7 +334,7 @@ impl<C: Controller> Manager<C> {
             self.wake(f.macroflow);
             return;
         }
-        if let Some(known) = self.known.get_mut(&macroflow.destination) {
+        if let Some(known) = self.destinations.get_mut(macroflow.destination) {
             macroflow.controller.remember(now, &mut known.history);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
@@ -392,7 +354,8 @@ impl<C: Controller> Manager<C> {
     pub(crate) fn end(&mut self, index: u32) {
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
         let heir = self.forget_origin(index, &macroflow);
-        if let Some(known) = self.known.get_mut(&macroflow.destination).filter(|known| known.macroflow == Some(index)) {
+        let known = self.destinations.get_mut(macroflow.destination);
+        if let Some(known) = known.filter(|known| known.macroflow == Some(index)) {
             known.macroflow = heir;
         }
         self.free_macroflows.push(index);
@@ -412,11 +375,6 @@ impl<C: Controller> Manager<C> {
             self.close(now, flow);
         }
         forgotten
-    }
-
-    /// What is remembered of a destination.
-    pub fn history(&self, destination: Destination) -> Option<History> {
-        self.known.get(&destination).and_then(|known| known.history)
     }
 
     /// When [`Manager::on_deadline`] wants to be called; [`Time::MAX`] for never.

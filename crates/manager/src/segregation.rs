@@ -209,7 +209,7 @@ impl<C: Controller> Manager<C> {
 
     /// How long a split of `destination`'s flows lasts; the next one lasts longer.
     fn apart(&mut self, destination: crate::Destination) -> Duration {
-        let Some(known) = self.known.get_mut(&destination) else { return APART.0 };
+        let Some(known) = self.destinations.get_mut(destination) else { return APART.0 };
         let apart = known.apart.max(APART.0);
         known.apart = (apart * 2).min(APART.1);
         apart
