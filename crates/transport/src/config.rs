@@ -1,7 +1,10 @@
-//! What a connection can be told.
+//! What a connection can be told, and what an endpoint.
 
+use rampmeter_manager::{AgentConfig, Sharing};
 use rampmeter_units::{Bytes, Duration, Ecn};
 use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
 
 /// How losses are found and repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +106,38 @@ impl Config {
             return Err("most_timeouts is 0: 1 or more".into());
         }
         Ok(())
+    }
+}
+
+/// What an endpoint can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointConfig {
+    /// How its connections share congestion control.
+    pub sharing: Sharing,
+    /// How to treat connections that others open; `None` refuses them.
+    pub accept: Option<Config>,
+    /// Connections at most, both ways.
+    pub most_connections: usize,
+    /// Accepted connections at most whose opener has not yet shown that it gets our packets. One more, from whomever,
+    /// takes the place of the oldest: a flood of forged openers keeps out only those who need longer to show it than
+    /// the flood to go around.
+    pub most_half_open: usize,
+    /// How its flows of datagrams get feedback.
+    pub agent: AgentConfig,
+    /// The clock that says when packets arrived.
+    pub clock: Clock,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self {
+            sharing: Sharing::default(),
+            accept: None,
+            most_connections: 4096,
+            most_half_open: 256,
+            agent: AgentConfig::default(),
+            clock: Clock::default(),
+        }
     }
 }
 

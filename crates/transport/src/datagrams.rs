@@ -16,8 +16,9 @@ use rampmeter_manager::{Agent, AgentConfig, Change, Delivery, FlowId, Manager, S
 use rampmeter_units::{Bytes, Ecn, Time};
 use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmMessage, UDP_BYTES};
 
+use crate::address::Address;
 use crate::config::Config;
-use crate::endpoint::{Address, Endpoint};
+use crate::endpoint::Endpoint;
 
 /// Smaller ones than a transport's header nobody counts.
 const LEAST_BYTES: u16 = 8;

@@ -8,117 +8,23 @@
 //! then        ──► poll_transmit until it has no more; poll_event until it has no more
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Debug;
-use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_control::{Controller, History};
-use rampmeter_manager::{AgentConfig, Destination, FlowId, Manager, Share, Sharing, Timers, Update};
-use rampmeter_units::{Bytes, Duration, Ecn, Time};
+use rampmeter_manager::{Destination, FlowId, Manager, Share, Timers, Update};
+use rampmeter_units::{Bytes, Ecn, Rate, Time};
 use rampmeter_wire::{Kind, Packet, RouterFeedback};
 use rand::RngCore;
 
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::connection::{CloseReason, Connection, State, Statistics};
+use crate::accepted::Accepted;
+use crate::address::Address;
+use crate::config::{Config, EndpointConfig};
+use crate::connection::{CloseReason, Connection, State};
 use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
+use crate::output::{Event, Received, Transmit};
 use crate::sender::Learnt;
-
-/// Where packets go and come from.
-pub trait Address: Copy + Ord + Debug {
-    /// What congestion control keeps in common.
-    fn destination(&self) -> Destination;
-}
-
-impl Address for SocketAddr {
-    fn destination(&self) -> Destination {
-        match self.ip() {
-            IpAddr::V4(ip) => Destination(ip.to_ipv6_mapped().to_bits()),
-            IpAddr::V6(ip) => Destination(ip.to_bits()),
-        }
-    }
-}
-
-impl Address for u32 {
-    fn destination(&self) -> Destination {
-        Destination(u128::from(*self))
-    }
-}
-
-/// What an endpoint can be told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndpointConfig {
-    /// How its connections share congestion control.
-    pub sharing: Sharing,
-    /// How to treat connections that others open; `None` refuses them.
-    pub accept: Option<Config>,
-    /// Connections at most, both ways.
-    pub most_connections: usize,
-    /// Accepted connections at most whose opener has not yet shown that it gets our packets. One more, from whomever,
-    /// takes the place of the oldest: a flood of forged openers keeps out only those who need longer to show it than
-    /// the flood to go around.
-    pub most_half_open: usize,
-    /// How its flows of datagrams get feedback.
-    pub agent: AgentConfig,
-    /// The clock that says when packets arrived.
-    pub clock: Clock,
-}
-
-impl Default for EndpointConfig {
-    fn default() -> Self {
-        Self {
-            sharing: Sharing::default(),
-            accept: None,
-            most_connections: 4096,
-            most_half_open: 256,
-            agent: AgentConfig::default(),
-            clock: Clock::default(),
-        }
-    }
-}
-
-/// Something the application should know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// The handshake is done; it took this long.
-    Opened(ConnectionId, Duration),
-    /// The same, for a connection that a peer opened.
-    Accepted(ConnectionId, Duration),
-    /// Its controller can't work as its scheme does, and why ([`Controller::hindrance`]). Told once for each reason that
-    /// is another one than the last.
-    Hindered(ConnectionId, &'static str),
-    /// It is over; its name means nothing any more.
-    Closed(ConnectionId, CloseReason, Statistics),
-}
-
-/// A packet to send.
-#[derive(Debug, Clone, Copy)]
-pub struct Transmit<A> {
-    /// Where to.
-    pub to: A,
-    /// Its header.
-    pub packet: Packet,
-    /// The ECN code to send it with.
-    pub ecn: Ecn,
-    /// Whose packet it is.
-    pub connection: ConnectionId,
-    /// Where its payload starts in the connection's stream.
-    pub offset: u64,
-}
-
-/// Payload that is news.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Received {
-    /// Whose.
-    pub connection: ConnectionId,
-    /// Its place in the peer's stream.
-    pub offset: u64,
-    /// Where it starts in the packet's payload.
-    pub skip: usize,
-    /// How much.
-    pub len: usize,
-}
 
 #[derive(Debug)]
 struct Slot<A> {
@@ -143,10 +49,7 @@ pub struct Endpoint<C, A> {
     free: Vec<ConnectionId>,
     /// The connection behind each of the manager's flows.
     by_flow: Vec<u32>,
-    /// Accepted connections by their opener's address and id, to recognise a repeated `Syn`.
-    accepted: BTreeMap<(A, u32), ConnectionId>,
-    /// Accepted connections whose opener has not yet shown that it gets our packets, oldest first.
-    half_open: VecDeque<ConnectionId>,
+    accepted: Accepted<A>,
     timers: Timers,
     control: VecDeque<u32>,
     events: VecDeque<Event>,
@@ -177,8 +80,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             slots: Vec::new(),
             free: Vec::new(),
             by_flow: Vec::new(),
-            accepted: BTreeMap::new(),
-            half_open: VecDeque::new(),
+            accepted: Accepted::new(),
             timers: Timers::default(),
             control: VecDeque::new(),
             events: VecDeque::new(),
@@ -264,7 +166,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let flow = connection.flow;
         if let Some((rtt, feedback)) = outcome.opened {
             if half_open {
-                self.half_open.retain(|&other| other != id);
+                self.accepted.on_opened(id);
             }
             self.events.push_back(if half_open { Event::Accepted(id, rtt) } else { Event::Opened(id, rtt) });
             let largest = connection.largest_packet();
@@ -278,7 +180,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     fn on_syn(&mut self, now: Time, from: A, syn: &Packet) {
-        if let Some(id) = self.accepted.get(&(from, syn.number)) {
+        if let Some(id) = self.accepted.find(from, syn.number) {
             let index = id.index();
             if let Some(slot) = &mut self.slots[index] {
                 slot.connection.on_packet(now, syn, Ecn::NotEct, now);
@@ -287,21 +189,20 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return;
         }
         let Some(config) = self.config.accept.clone() else { return };
-        let full = self.half_open.len() >= self.config.most_half_open || self.is_full();
+        let full = self.accepted.half_open() >= self.config.most_half_open || self.is_full();
         if full && !self.forget_oldest_half_open(now) {
             return;
         }
         let Some(id) = self.free_id() else { return };
         let flow = self.manager.open(now, from.destination(), &mut self.make);
         let connection = Connection::accept(self.begin(&config), flow, id.number(), syn);
-        self.accepted.insert((from, syn.number), id);
-        self.half_open.push_back(id);
+        self.accepted.insert(from, syn.number, id);
         self.insert(now, id, from, flow, connection);
     }
 
     /// Makes room for a newcomer. False if there is nobody to forget.
     fn forget_oldest_half_open(&mut self, now: Time) -> bool {
-        let Some(&oldest) = self.half_open.front() else { return false };
+        let Some(oldest) = self.accepted.oldest_half_open() else { return false };
         self.remove(now, oldest.index(), CloseReason::Aborted);
         true
     }
@@ -357,10 +258,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     fn remove(&mut self, now: Time, index: usize, reason: CloseReason) {
         let Some(slot) = self.slots[index].take() else { return };
         if slot.connection.was_accepted() {
-            self.accepted.remove(&(slot.peer, slot.connection.remote));
-            if !slot.connection.was_opened() {
-                self.half_open.retain(|&other| other != slot.id);
-            }
+            self.accepted.remove(slot.peer, slot.connection.remote, slot.id, slot.connection.was_opened());
         }
         if slot.queued {
             self.control.retain(|&queued| queued as usize != index);
@@ -438,17 +336,24 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// A connection, to look at.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
-        self.slots.get(id.index())?.as_ref().filter(|slot| slot.id == id).map(|slot| &slot.connection)
+        self.slot(id).map(|slot| &slot.connection)
     }
 
     /// The peer's address.
     pub fn peer(&self, id: ConnectionId) -> Option<A> {
-        self.slots.get(id.index())?.as_ref().filter(|slot| slot.id == id).map(|slot| slot.peer)
+        self.slot(id).map(|slot| slot.peer)
+    }
+
+    fn slot(&self, id: ConnectionId) -> Option<&Slot<A>> {
+        self.slots.get(id.index())?.as_ref().filter(|slot| slot.id == id)
+    }
+
+    fn slot_mut(&mut self, id: ConnectionId) -> Option<&mut Slot<A>> {
+        self.slots.get_mut(id.index())?.as_mut().filter(|slot| slot.id == id)
     }
 
     fn with(&mut self, now: Time, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
-        let slot = self.slots.get_mut(id.index()).and_then(Option::as_mut).filter(|slot| slot.id == id);
-        if let Some(slot) = slot {
+        if let Some(slot) = self.slot_mut(id) {
             act(&mut slot.connection);
             self.touch(now, id.index());
         }
@@ -471,8 +376,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// The application has taken `bytes` more of what arrived.
     pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
-        let slot = self.slots.get_mut(id.index()).and_then(Option::as_mut).filter(|slot| slot.id == id);
-        let Some(slot) = slot else { return };
+        let Some(slot) = self.slot_mut(id) else { return };
         slot.connection.consume(bytes);
         // All that can come of it is word of a window that has opened.
         if slot.connection.wants_control(now) {
@@ -482,11 +386,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// Ends a connection at once and tells the peer.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
-        let slot = self.slots.get_mut(id.index()).and_then(Option::as_mut).filter(|slot| slot.id == id);
-        let Some(slot) = slot else { return };
-        if slot.connection.was_opened() {
-            self.resets.push_back((slot.peer, slot.connection.reset(), id));
-        }
+        let Some(slot) = self.slot_mut(id) else { return };
+        let reset = slot.connection.was_opened().then(|| (slot.peer, slot.connection.reset(), id));
+        self.resets.extend(reset);
         self.remove(now, id.index(), CloseReason::Aborted);
     }
 
@@ -515,5 +417,5 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
 /// What a `Syn` carries to ask routers for a share.
 fn question() -> RouterFeedback {
-    RouterFeedback::FairShare { share: rampmeter_units::Rate::MAX, queue: Bytes::ZERO }
+    RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO }
 }

@@ -10,6 +10,8 @@
 //! RFC 6298. What differs is in `rampmeter-wire`: packet numbers, and a receipt for every packet. Flows of datagrams have
 //! none of it: only their congestion is managed, with the feedback of the Congestion Manager's own protocol.
 
+mod accepted;
+mod address;
 mod buffer;
 mod clock;
 mod config;
@@ -17,15 +19,18 @@ mod connection;
 mod connection_id;
 mod datagrams;
 mod endpoint;
+mod output;
 mod range_set;
 mod receiver;
 mod scoreboard;
 mod sender;
 
+pub use address::Address;
 pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use clock::Clock;
-pub use config::{Config, Recovery};
+pub use config::{Config, EndpointConfig, Recovery};
 pub use connection::{CloseReason, Connection, State, Statistics};
 pub use connection_id::ConnectionId;
 pub use datagrams::Message;
-pub use endpoint::{Address, Endpoint, EndpointConfig, Event, Received, Transmit};
+pub use endpoint::Endpoint;
+pub use output::{Event, Received, Transmit};
