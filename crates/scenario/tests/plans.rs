@@ -1,23 +1,15 @@
 //! What a plan is made of, checked on the scenarios that ship and on small ones.
 
+mod common;
+
+use common::{SMALL, first_plan, plan};
 use rampmeter_control::Registry;
 use rampmeter_manager::{Grouping, Scheduling, ServiceCurve, Sharing};
-use rampmeter_scenario::{
-    FlowOutcome, FlowSample, Lateness, LinkId, LinkOutcome, LinkSample, NodeId, Outcome, Plan, Scenario, ScenarioError,
-    SchemePlan, Sender, Series, Summary, values,
-};
+use rampmeter_scenario::{LinkId, NodeId, Plan, Scenario, SchemePlan, Sender, values};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 fn study(path: &str) -> Scenario {
     Scenario::read(format!("{}/../../studies/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
-}
-
-fn first_plan(scenario: &Scenario) -> Result<Plan, ScenarioError> {
-    scenario.plan(&scenario.points()[0], &Registry::default())
-}
-
-fn plan(text: &str) -> Plan {
-    first_plan(&Scenario::parse("x.toml", text).unwrap()).unwrap()
 }
 
 #[test]
@@ -100,13 +92,11 @@ fn an_aggregate_leads_from_the_first_border_on_a_flows_way_to_the_last() {
         SMALL.replacen("at = \"b\"", "at = \"e\"", 1).replacen("[[hosts]]", &format!("{more}{island}[[hosts]]"), 1);
     let plan = plan(&format!("{small}arrivals = {{ count = 4 }}"));
     let [aggregate] = plan.aggregates.as_slice() else { panic!("{:?}", plan.aggregates) };
-    let names = |links: &[rampmeter_scenario::LinkId]| {
-        links.iter().map(|link| plan.links[link.0].name.clone()).collect::<Vec<_>>()
-    };
+    let names = |links: &[LinkId]| links.iter().map(|link| plan.links[link.0].name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&aggregate.way), ["wire", "on"]);
     assert_eq!(names(&aggregate.back), ["on.reverse", "wire.reverse"]);
     assert_eq!((aggregate.entry.name.as_str(), aggregate.entry.room), ("i.a.c", Some(10)));
-    assert_eq!(plan.link(rampmeter_scenario::LinkId(plan.links.len())).name, "i.a.c");
+    assert_eq!(plan.link(LinkId(plan.links.len())).name, "i.a.c");
 }
 
 fn names(plan: &Plan, from: usize, to: usize) -> Vec<&str> {
@@ -117,38 +107,6 @@ fn names(plan: &Plan, from: usize, to: usize) -> Vec<&str> {
 fn node(plan: &Plan, name: &str) -> usize {
     plan.nodes.iter().position(|node| node.name == name).unwrap()
 }
-
-const SMALL: &str = r#"
-duration = "100 s"
-warmup = "10 s"
-packet = "1054 B"
-[[link]]
-name = "wire"
-between = ["a", "b"]
-rate = "8 Mb/s"
-delay = "10 ms"
-router = { kind = "drop-tail", packets = 10 }
-measure = true
-[[hosts]]
-name = "s"
-count = 4
-at = "a"
-rate = "unlimited"
-delay = "1 ms"
-[[hosts]]
-name = "d"
-count = 4
-at = "b"
-rate = "1 Gb/s"
-delay = "1 ms"
-[scheme.tcp]
-controller = "newreno"
-[[traffic]]
-name = "t"
-scheme = "tcp"
-from = "s"
-to = "d"
-"#;
 
 #[test]
 fn figure_4_is_set_up_as_in_the_paper() {
@@ -302,154 +260,6 @@ fn any_pair_is_never_a_host_with_itself() {
     assert!(plan.flows.iter().all(|flow| flow.from != flow.to));
     let pairs: std::collections::HashSet<_> = plan.flows.iter().map(|flow| (flow.from, flow.to)).collect();
     assert_eq!(pairs.len(), 12);
-}
-
-#[test]
-fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
-    let text = SMALL.replace("[[traffic]]", "[axes]\nload = [0.5]\n[[traffic]]")
-        + "size = \"1 kB\"\narrivals = { load = \"$load\", of = \"wire\", until = \"11 s\" }";
-    let plan = plan(&text);
-    let early = plan.flows.iter().filter(|flow| flow.start < Time::ZERO + plan.warmup).count();
-    let outcome = |(flow, planned): (usize, &rampmeter_scenario::FlowPlan)| FlowOutcome {
-        flow,
-        traffic: 0,
-        scheme: 0,
-        start: planned.start,
-        response: (flow != early).then(|| Duration::from_millis(if flow % 2 == 0 { 10 } else { 30 })),
-        delivered: Bytes::new(1000),
-        delivered_measured: Bytes::ZERO,
-        sent_packets: 1,
-        retransmitted_packets: 0,
-        just_below_share: None,
-    };
-    let counts =
-        rampmeter_router::Counts { offered: 200, offered_data: 100, dropped: 2, marked: 1, ..Default::default() };
-    let queue =
-        rampmeter_router::QueueSummary { mean_packets: 2.5, p90_packets: 7, max_packets: 10, ..Default::default() };
-    let link = LinkOutcome { link: LinkId(0), name: "wire".into(), utilization: 0.5, queue, counts };
-    let outcome = Outcome {
-        flows: plan.flows.iter().enumerate().map(outcome).collect(),
-        links: vec![link],
-        data_packets: 12,
-        ..Outcome::default()
-    };
-    let summary = Summary::of(&plan, &outcome, "simulated", 0.25);
-    assert_eq!(summary.flows.completed as usize, plan.flows.len() - early - 1);
-    assert_eq!(summary.flows.unfinished, 1);
-    assert!((summary.flows.response_mean_s.unwrap() - 0.020).abs() < 1e-3);
-    assert_eq!(summary.flows.response_p99_s, Some(0.030));
-    // Goodputs of x and 3x in equal numbers: (4x)² / (2 · 10x²).
-    assert!((summary.flows.goodput_jain.unwrap() - 0.8).abs() < 1e-3);
-
-    let json = serde_json::to_string(&summary).unwrap();
-    assert!(json.starts_with(r#"{"point":{"load":0.5,"seed":1},"world":"simulated","flows":{"completed":"#), "{json}");
-    let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_mean_bytes":0.0,"queue_sd_bytes":0.0,"queue_p90_packets":7,"queue_p99_packets":0,"queue_max_packets":10,"queue_mean_share":0.25,"queue_p90_share":0.7,"drop_rate":0.01,"mark_rate":0.005,"data_mark_rate":0.01,"unmarked_per_mark":99.0,"rate_variation":null}},"data_packets":12,"wall_s":0.25}"#;
-    assert!(json.ends_with(links), "{json}");
-}
-
-#[test]
-fn lateness_is_judged_by_the_least_round_trip() {
-    let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
-    assert_eq!(plan.least_round_trip(), Some(Duration::from_millis(24)));
-    for (micros, is_late) in [(1_900, false), (2_100, true)] {
-        let p99 = Duration::from_micros(micros);
-        let lateness = Some(Lateness { p50: Duration::ZERO, p99, max: p99 });
-        let summary = Summary::of(&plan, &Outcome { lateness, ..Outcome::default() }, "emulated", 0.25);
-        assert_eq!(summary.is_late(), is_late);
-        let json = serde_json::to_value(&summary).unwrap();
-        assert_eq!((&json["lateness_p99_s"], &json["rtt_min_s"]), (&(micros as f64 / 1e6).into(), &0.024.into()));
-    }
-}
-
-#[test]
-fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
-    let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
-    let outcome = |flow: usize, megabytes: u64| FlowOutcome {
-        flow,
-        traffic: 0,
-        scheme: 0,
-        start: Time::ZERO,
-        response: None,
-        delivered: Bytes::new(999_000_000),
-        delivered_measured: Bytes::new(megabytes * 1_000_000),
-        sent_packets: 1,
-        retransmitted_packets: 0,
-        just_below_share: None,
-    };
-    let outcome = Outcome { flows: vec![outcome(0, 9), outcome(1, 27)], ..Outcome::default() };
-    let flows = Summary::of(&plan, &outcome, "simulated", 0.0).flows;
-    // 9 and 27 MB in 90 s are 0.8 and 2.4 Mb/s.
-    assert_eq!((flows.completed, flows.unfinished, flows.response_mean_s), (0, 0, None));
-    assert!((flows.goodput_mean_bps.unwrap() - 1.6e6).abs() < 1.0);
-    assert!((flows.goodput_jain.unwrap() - 0.8).abs() < 1e-9);
-    assert!((flows.goodput_most_bps.unwrap() / flows.goodput_least_bps.unwrap() - 3.0).abs() < 1e-9);
-}
-
-#[test]
-fn rates_vary_from_sample_to_sample_once_they_count() {
-    let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
-    let at = |seconds: u64| Time::ZERO + plan.warmup + Duration::from_secs(seconds);
-    let flow = |seconds: u64, flow: usize, kbps: u64| FlowSample {
-        at: at(seconds),
-        flow,
-        window: None,
-        rate: Some(Rate::from_bps(kbps * 1000)),
-        delivered: Bytes::ZERO,
-    };
-    let link = |seconds: u64, kilobytes: u64| LinkSample {
-        at: at(seconds),
-        link: LinkId(0),
-        queue: rampmeter_router::Backlog::default(),
-        transmitted: Bytes::new(kilobytes * 1000),
-    };
-    let early = FlowSample { at: Time::ZERO, ..flow(0, 0, 900) };
-    let outcome = Outcome {
-        links: vec![LinkOutcome {
-            link: LinkId(0),
-            name: "wire".into(),
-            utilization: 0.5,
-            queue: rampmeter_router::QueueSummary::default(),
-            counts: rampmeter_router::Counts::default(),
-        }],
-        series: Series {
-            // 20 and 10 kB a second: a mean of 15, a deviation (n - 1) of the square root of 50.
-            links: vec![link(0, 10), link(1, 30), link(2, 40)],
-            // 10, 30, 20, 20: a mean of 20, a deviation of the square root of 200/3.
-            flows: vec![early, flow(0, 0, 10), flow(0, 1, 30), flow(1, 0, 20), flow(1, 1, 20)],
-        },
-        ..Outcome::default()
-    };
-    let summary = Summary::of(&plan, &outcome, "simulated", 0.0);
-    assert!((summary.flows.rate_variation.unwrap() - (200.0_f64 / 3.0).sqrt() / 20.0).abs() < 1e-9);
-    assert!((summary.links[0].1.rate_variation.unwrap() - 50.0_f64.sqrt() / 15.0).abs() < 1e-9);
-}
-
-#[test]
-fn each_kind_of_traffic_is_judged_by_itself_where_there_are_several() {
-    let second = SMALL.rsplit_once("[[traffic]]").unwrap().1.replace("name = \"", "name = \"more-");
-    let arrivals = "arrivals = { count = 2 }\n";
-    let plan = plan(&format!("{SMALL}{arrivals}[[traffic]]{second}{arrivals}"));
-    let outcome = |flow: usize| FlowOutcome {
-        flow,
-        traffic: plan.flows[flow].traffic,
-        scheme: 0,
-        start: Time::ZERO,
-        response: None,
-        delivered: Bytes::ZERO,
-        // 0.8 Mb/s of the first kind, three times as much of the second.
-        delivered_measured: Bytes::new(9_000_000 * (1 + 2 * plan.flows[flow].traffic as u64)),
-        sent_packets: 1,
-        retransmitted_packets: 0,
-        just_below_share: None,
-    };
-    let outcome = Outcome { flows: (0..4).map(outcome).collect(), ..Outcome::default() };
-    let summary = Summary::of(&plan, &outcome, "simulated", 0.0);
-    let names: Vec<&str> = plan.traffic.iter().map(|traffic| traffic.name.as_str()).collect();
-    for ((name, flows), (expected, bps)) in summary.traffic.iter().zip(names.iter().zip([0.8e6, 2.4e6])) {
-        assert_eq!(name, expected);
-        assert!((flows.goodput_mean_bps.unwrap() - bps).abs() < 1.0 && flows.goodput_jain == Some(1.0));
-    }
-    assert!((summary.flows.goodput_mean_bps.unwrap() - 1.6e6).abs() < 1.0);
 }
 
 #[test]
