@@ -173,7 +173,7 @@ impl HinderedSummary {
 }
 
 impl FlowSummary {
-    /// Of the kinds of traffic that `counts` says.
+    /// Of the kinds of traffic, by their places in the plan, for which `counts` is true.
     fn of(plan: &Plan, outcome: &Outcome, counts: impl Fn(usize) -> bool) -> Self {
         let results = outcome.flows.iter().filter(|flow| counts(flow.traffic));
         let warmup = Time::ZERO + plan.warmup;
@@ -230,9 +230,10 @@ impl LinkSummary {
         let share = |part: u64, of: u64| if part == 0 { 0.0 } else { part as f64 / of as f64 };
         let of_room = |packets: f64| plan.link(link.link).room.map(|room| packets / room as f64);
         let unmarked = counts.offered_data.saturating_sub(counts.marked) as f64;
-        let samples: Vec<(f64, f64)> = measured_samples(plan, outcome.series.links.iter().map(|one| (one.at, one)))
-            .filter(|(_, sample)| sample.link == link.link)
-            .map(|(at, sample)| (at.as_secs_f64(), sample.transmitted.as_f64()))
+        let samples = outcome.series.links.iter();
+        let samples: Vec<(f64, f64)> = samples
+            .filter(|sample| sample.link == link.link && is_measured(plan, sample.at))
+            .map(|sample| (sample.at.as_secs_f64(), sample.transmitted.as_f64()))
             .collect();
         let rates: Vec<f64> =
             samples.windows(2).map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)).collect();
@@ -257,18 +258,16 @@ impl LinkSummary {
 
 /// What controllers of long-lived flows would send at, at all samples of theirs that count.
 fn sending_rates(plan: &Plan, outcome: &Outcome, counts: impl Fn(usize) -> bool) -> Vec<f64> {
-    let of_flows = measured_samples(plan, outcome.series.flows.iter().map(|one| (one.at, one)));
-    let counting = of_flows.filter(|(_, sample)| {
+    let counting = outcome.series.flows.iter().filter(|sample| {
         let flow = &plan.flows[sample.flow];
-        flow.bytes.is_none() && counts(flow.traffic)
+        is_measured(plan, sample.at) && flow.bytes.is_none() && counts(flow.traffic)
     });
-    counting.filter_map(|(_, sample)| Some(sample.rate?.as_bps_f64())).collect()
+    counting.filter_map(|sample| Some(sample.rate?.as_bps_f64())).collect()
 }
 
-/// Of `samples` with their times, those between `warmup` and `duration`.
-fn measured_samples<T>(plan: &Plan, samples: impl Iterator<Item = (Time, T)>) -> impl Iterator<Item = (Time, T)> {
-    let span = Time::ZERO + plan.warmup..=Time::ZERO + plan.duration;
-    samples.filter(move |(at, _)| span.contains(at))
+/// Whether a sample of that time counts.
+fn is_measured(plan: &Plan, at: Time) -> bool {
+    (Time::ZERO + plan.warmup..=Time::ZERO + plan.duration).contains(&at)
 }
 
 /// Standard deviation over mean.

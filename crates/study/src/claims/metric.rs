@@ -130,7 +130,7 @@ impl Metric {
         }
     }
 
-    /// Whether it fits a scenario with these axes and measured links.
+    /// Whether it fits a scenario with these axes, measured links and measured kinds of traffic.
     pub(crate) fn check(&self, axes: &[&str], links: &[&str], traffic: &[&str]) -> Result<(), String> {
         let compared = match &self.against {
             Some(Against::Quotient(values) | Against::Difference(values)) => Some(values),
@@ -161,20 +161,21 @@ impl Metric {
             }),
             Some(_) => false,
         };
-        let mut looked_at = std::iter::once(&self.figure).chain(&self.over);
-        let Some(unknown) = looked_at.find(|figure| !known(figure)) else {
-            let several = self.over.as_ref().filter(|figure| figure.contains(ALL));
-            return several.map_or(Ok(()), |figure| Err(format!("`over` is one figure, `{figure}` are several")));
-        };
-        let advice = format!(
-            "there are data_packets, flows.({}), links.({}|{ALL}).({}) and, where several kinds of traffic are measured, \
-             traffic.({}|{ALL}).(as of flows)",
-            flows.join("|"),
-            links.join("|"),
-            link.join("|"),
-            traffic.join("|")
-        );
-        Err(format!("no figure is called `{unknown}`; {advice}"))
+        if let Some(unknown) = std::iter::once(&self.figure).chain(&self.over).find(|figure| !known(figure)) {
+            let advice = format!(
+                "there are data_packets, flows.({}), links.({}|{ALL}).({}) and, where several kinds of traffic are \
+                 measured, traffic.({}|{ALL}).(as of flows)",
+                flows.join("|"),
+                links.join("|"),
+                link.join("|"),
+                traffic.join("|")
+            );
+            return Err(format!("no figure is called `{unknown}`; {advice}"));
+        }
+        match &self.over {
+            Some(figure) if figure.contains(ALL) => Err(format!("`over` is one figure, `{figure}` are several")),
+            _ => Ok(()),
+        }
     }
 
     /// Its values, in the order in which `runs` first show each place.
@@ -247,9 +248,8 @@ fn number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
-/// Figures by their place in the run's JSON object, one or that of every link or kind of traffic; names may have dots in
-/// them.
-/// `None` if there is no such figure.
+/// Figures by their place in the run's JSON object: one, or that of every link or kind of traffic, whose names may have dots
+/// in them. `None` if there is no such figure.
 fn figures(run: &Summary, path: &str) -> Option<Vec<f64>> {
     let run = serde_json::to_value(run).ok()?;
     let number = |value: &serde_json::Value| value.as_f64();
