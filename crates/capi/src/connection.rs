@@ -46,12 +46,12 @@ pub(crate) struct Connection {
 /// Nobody holds this lock while waiting for anything, so a forked child finds it free but for bad luck.
 static CONNECTION: RwLock<Option<Arc<Connection>>> = RwLock::new(None);
 
-/// The connection there is.
+/// The connection there is, for calls that name a flow: without a connection no flow is known.
 pub(crate) fn existing() -> Result<Arc<Connection>, Error> {
     CONNECTION.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Error::Unknown)
 }
 
-/// The connection there is, for calls that name no flow of it.
+/// The same for calls that name no flow.
 pub(crate) fn connected() -> Result<Arc<Connection>, Error> {
     existing().map_err(|_| Error::Gone)
 }

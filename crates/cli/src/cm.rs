@@ -170,8 +170,8 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
         other => other,
     }
     .map_err(refuse)?;
-    if let Some(lack) = daemon::lack(&args.controller) {
-        eprintln!("warning: {} {lack}; cm, newreno and reno do without", args.controller);
+    if let Some(need) = daemon::unmet_need(&args.controller) {
+        eprintln!("warning: {} {need}; cm, newreno and reno do without", args.controller);
     }
     println!("managing congestion at {} with {}", daemon.path().display(), args.controller);
     daemon.run().map_err(refuse)?;

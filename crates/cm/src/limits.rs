@@ -12,8 +12,8 @@ pub(crate) const GENERATIONS: u32 = 1 << 18;
 /// Requests of a flow that may wait at a time.
 pub const MOST_REQUESTS: u32 = 256;
 
-/// Bytes that one packet can carry, whatever the path: a UDP datagram's most.
-pub const MOST_BYTES: u64 = 65_507;
+/// Bytes that a flow can say it sent in one packet, whatever the path: the most that a UDP datagram carries.
+pub const MOST_PACKET_BYTES: u64 = 65_507;
 
 /// Bytes of `cm_send` that may wait, for each flow.
 pub const MOST_QUEUED: u64 = 256 * 1024;

@@ -38,8 +38,8 @@ fn size(name: &str, bytes: i64) -> PyResult<u64> {
     u64::try_from(bytes).map_err(|_| PyValueError::new_err(format!("{name} is {bytes}: bytes are 0 or more")))
 }
 
-/// A port's number.
-fn number_of(port: i64) -> PyResult<u16> {
+/// A port; a number in Python may be below zero, or above 65535.
+fn port_number(port: i64) -> PyResult<u16> {
     u16::try_from(port).map_err(|_| PyValueError::new_err(format!("{port} is no port: ports are from 0 to 65535")))
 }
 
@@ -62,7 +62,7 @@ impl CmClient {
     }
 
     fn open(&self, python: Python<'_>, host: &str, port: i64, weight: f64) -> PyResult<i32> {
-        let port = number_of(port)?;
+        let port = port_number(port)?;
         let address = python.detach(|| (host, port).to_socket_addrs().ok().and_then(|mut found| found.next()));
         let to: SocketAddr =
             address.ok_or_else(|| PyValueError::new_err(format!("{host} is no host that has an address")))?;
@@ -129,7 +129,7 @@ impl CmClient {
     }
 
     fn listen(&self, python: Python<'_>, port: i64, on: bool) -> PyResult<()> {
-        let port = number_of(port)?;
+        let port = port_number(port)?;
         python.detach(|| if on { self.client.listen(port) } else { self.client.unlisten(port) }).map_err(refuse)
     }
 

@@ -36,7 +36,7 @@ use self::ledger::Ledger;
 pub use self::receiver::Receiver;
 use crate::AppError;
 
-/// The paper's encodings, in kb/s.
+/// The paper's encodings in kb/s, as a user would write them.
 pub const ENCODINGS: &str = "10,20,40,80,160,320";
 
 /// The longest sleep: how soon it notices that it is to stop.
@@ -110,8 +110,9 @@ struct Stream<'a> {
     /// None where the congestion managers keep the books.
     ledger: Option<Ledger>,
     packet: Vec<u8>,
-    /// Something has been acknowledged; the receiver's system says that nobody listens.
+    /// Something has been acknowledged.
     heard: bool,
+    /// The receiver's system has said that nobody listens.
     refused: bool,
     path: PathState,
     datagrams: u64,
@@ -156,7 +157,7 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
     let (heard, refused) = (stream.heard, stream.refused);
     let _ = client.close(flow);
     result?;
-    // What is lost of a stream of which nothing arrives is no report's business, but an error.
+    // A report of a stream of which nothing arrived would only say that all of it was lost.
     if !heard && (refused || report.lost.is_some_and(|lost| lost > 0)) {
         return Err(AppError::Unheard { to: options.to, refused });
     }

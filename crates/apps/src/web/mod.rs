@@ -116,7 +116,7 @@ impl<'a> Server<'a> {
             }
         }
         match result {
-            // Who stops the one as a rule stops the other.
+            // Whoever stops the server as a rule stops the daemon with it, and that may be the first to go.
             Err(AppError::Manager(Error::Gone)) if self.options.stop.load(Ordering::Relaxed) => Ok(()),
             other => other,
         }

@@ -10,7 +10,7 @@ use super::state::Answer;
 use super::wait::Guard;
 use super::{Client, Id, Options};
 use crate::error::Error;
-use crate::limits::{MOST_BYTES, MOST_REQUESTS};
+use crate::limits::{MOST_PACKET_BYTES, MOST_REQUESTS};
 use crate::meeting::SILENCE;
 use crate::message::{Command, Feedback, MOST_RTT, PathState, are_sound, is_sound};
 use crate::time::now;
@@ -74,7 +74,7 @@ impl Client {
     /// The flow has sent a packet of `sent` bytes, or none if that is zero (`cm_notify`). Answers the oldest grant that
     /// has no answer; without one it says what a flow has sent by its own clock.
     pub fn notify(&self, flow: Id, sent: u64) -> Result<(), Error> {
-        if sent > MOST_BYTES {
+        if sent > MOST_PACKET_BYTES {
             return Err(Error::TooLarge);
         }
         let mut state = self.room_for(flow)?;

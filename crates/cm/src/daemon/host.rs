@@ -275,7 +275,7 @@ impl Host {
     /// The flow's process has sent so much: on the oldest grant, or on its own account.
     fn notify(&mut self, now: Time, index: usize, sent: Bytes) {
         let Some(flow) = &mut self.flows[index] else { return };
-        let sent = sent.min(Bytes::new(limits::MOST_BYTES)); // clients of ours refuse more
+        let sent = sent.min(Bytes::new(limits::MOST_PACKET_BYTES)); // clients of ours refuse more
         let counted = flow.held.pop_front().map_or(Bytes::ZERO, |held| held.bytes);
         flow.ignored = 0;
         flow.outstanding = (flow.outstanding + sent).saturating_sub(counted);

@@ -33,7 +33,7 @@ impl Default for Limits {
 }
 
 /// What the controller of that name needs and programs don't report; `None` if it does without.
-pub fn lack(controller: &str) -> Option<&'static str> {
+pub fn unmet_need(controller: &str) -> Option<&'static str> {
     match controller {
         "pcp" => Some("needs the time at which each packet arrives, and sends next to nothing without"),
         "vcp" | "stable" => Some("needs the marks of each packet, and routers that make them"),
