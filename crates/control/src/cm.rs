@@ -51,8 +51,8 @@ impl Settings for Config {
     }
 }
 
-/// Packets that leave by leave plan no further ahead than these.
-const PLANNED: u64 = 2;
+/// How many packets' time is left of the wait for what was sent, once that is nobody's any more.
+const WAITED_FOR: u64 = 2;
 
 /// The Congestion Manager's controller.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ impl Controller for Cm {
         if self.config.shape {
             let rate = self.shaped();
             self.pacer.sent(now, sent.bytes, rate);
-            // Flows may send unasked, and others must not wait for that longer than for a window.
+            // Of what flows send unasked others wait for a window at most.
             self.pacer.bound(now + rate.time_to_send(self.window.window()));
         }
     }
@@ -116,7 +116,7 @@ impl Controller for Cm {
     }
 
     fn on_forgotten(&mut self, now: Time) {
-        self.pacer.bound(now + self.shaped().time_to_send(self.window.departure().bytes) * PLANNED);
+        self.pacer.bound(now + self.shaped().time_to_send(self.window.departure().bytes) * WAITED_FOR);
     }
 
     fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {

@@ -13,7 +13,9 @@
 //! and is always active (5.3 switches it off in queues of less than a third of the buffer).
 //!
 //! There is no timer: only arrivals ask for `p`, and only departures change what it follows from. So updates that were due
-//! are made up for when a packet next comes or goes, and an idle router sleeps. *Deviation*: the two packets below which nothing is dropped are packets, not twice a mean size in bytes.
+//! are made up for when a packet next comes or goes, and an idle router sleeps.
+//!
+//! *Deviation*: the two packets below which nothing is dropped are packets, not twice a mean size in bytes.
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};

@@ -26,11 +26,12 @@
 //! random timer has more than `w` on the way about half of the time, and the report's bound then holds packets back: flows
 //! whose packets were marked at random had 0.85 to 0.94 of `S (1 - p) / p` with it, 0.79 to 0.94 where an acknowledgement
 //! answers two, and 0.93 to 0.99 with 2 square roots, which is what is left of it over time (10 to 200 ms, `p` of 0.02 and
-//! 0.15). At a window fixed just below 1, 3, 10, 100 packets it is 0.85, 0.86, 0.89, 0.95 of `w / T`, and 0.996 or more. A packet that the bound
-//! holds back leaves with the acknowledgement that makes room, and the next one is not put off by that ([`timer`]). So a
-//! flow of half a packet may have two on the way. The timer is not re-sampled when the window moves, but runs at
-//! another speed ([`timer`]). TCP's floor of two packets after a loss is not kept: it would raise windows of less, and many
-//! flows on a slow link would lose without end.
+//! 0.15). At a window fixed just below 1, 3, 10, 100 packets the report's bound gives 0.85, 0.86, 0.89, 0.95 of `w / T`,
+//! and 2 square roots 0.996 or more. A packet that the bound holds back leaves with the acknowledgement that makes room, and
+//! the next one is not put off by that ([`timer`]). So a flow of half a packet may have two on the way.
+//!
+//! The timer is not re-sampled when the window moves, but runs at another speed ([`timer`]). TCP's floor of two packets after
+//! a loss is not kept: it would raise windows of less, and many flows on a slow link would lose without end.
 //!
 //! *Choices*: while losses are repaired or the application is the limit the window does not grow; marks count always.
 //! Packets whose receipts were lost on the way back count neither way. Feedback that knows no packets one by one (the
@@ -62,7 +63,7 @@ pub struct Stable {
     episode: Episode,
     /// The window before the last answer to a loss.
     before: Option<Window>,
-    /// A mark was told of; acknowledgements that name packets say so again.
+    /// A mark has been told of since the last acknowledgement. One that names its packets tells of it again.
     mark_told: bool,
 }
 
