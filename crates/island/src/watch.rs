@@ -13,7 +13,7 @@ pub struct Watch {
 
 impl Watch {
     pub(crate) fn start(&mut self, now: Time, tally: Tally, backlog: Backlog) {
-        self.before = self.all(tally);
+        self.before = self.counts.with(tally);
         self.meter = Some(Box::new(QueueMeter::new(now, backlog)));
     }
 
@@ -28,22 +28,9 @@ impl Watch {
         self.counts.transmitted_bytes += bytes;
     }
 
-    fn all(&self, tally: Tally) -> Counts {
-        Counts { dropped: self.counts.dropped + tally.dropped_later, marked: tally.marked, ..self.counts }
-    }
-
     /// What was counted since it was started.
     pub(crate) fn since_start(&self, tally: Tally) -> Counts {
-        let (now, before) = (self.all(tally), &self.before);
-        Counts {
-            offered: now.offered - before.offered,
-            offered_data: now.offered_data - before.offered_data,
-            dropped: now.dropped - before.dropped,
-            marked: now.marked - before.marked,
-            lost: now.lost - before.lost,
-            transmitted: now.transmitted - before.transmitted,
-            transmitted_bytes: now.transmitted_bytes - before.transmitted_bytes,
-        }
+        self.counts.with(tally).since(self.before)
     }
 
     pub(crate) fn queue(&self, now: Time) -> QueueSummary {

@@ -9,6 +9,7 @@
 
 mod active_flows;
 mod buffer;
+mod counts;
 mod exponential_marking;
 mod flow_table;
 mod fluid;
@@ -18,6 +19,7 @@ mod meter;
 pub mod registry;
 mod router;
 mod timed_queue;
+mod transmitter;
 mod virtual_backlog;
 
 pub mod avq;
@@ -34,7 +36,8 @@ pub mod vcp;
 pub mod virtual_queue;
 pub mod xcp;
 
-pub use link::{Counts, EcnPassage, Link, LinkConfig, Loss};
+pub use counts::Counts;
+pub use link::{EcnPassage, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};
 pub use registry::{AnyConfig, AnyRouter};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};

@@ -14,7 +14,8 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::{Parcel, QueueMeter, Router, Tally, Verdict};
+use crate::transmitter::Transmitter;
+use crate::{Counts, Parcel, QueueMeter, Router, Verdict};
 
 /// Losses that have nothing to do with queues.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -57,58 +58,13 @@ pub struct LinkConfig {
     pub loss: Loss,
 }
 
-/// Counts over the time a link was watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Packets offered.
-    pub offered: u64,
-    /// Of these, packets that bring an application something: not acknowledgements.
-    pub offered_data: u64,
-    /// Packets the router refused, displaced or threw away later.
-    pub dropped: u64,
-    /// Packets marked.
-    pub marked: u64,
-    /// Packets lost at random after transmission.
-    pub lost: u64,
-    /// Packets transmitted.
-    pub transmitted: u64,
-    /// Bytes transmitted.
-    pub transmitted_bytes: Bytes,
-}
-
 /// What had been counted when measuring started, and what the link could have carried since.
 #[derive(Debug, Default)]
 struct Before {
     counts: Counts,
-    tally: Tally,
     /// The integral of the rate up to `since`.
     capacity: Bytes,
     since: Time,
-}
-
-/// A rate made ready to divide by: `Rate::time_to_send` to the nanosecond, with a multiplication.
-#[derive(Debug, Clone, Copy)]
-struct Transmitter {
-    rate: Rate,
-    /// 2^64 / rate, rounded down.
-    reciprocal: u64,
-}
-
-impl Transmitter {
-    fn new(rate: Rate) -> Self {
-        Self { rate, reciprocal: u64::MAX / rate.as_bps().max(1) }
-    }
-
-    fn time_to_send(self, bytes: Bytes) -> Duration {
-        let bps = self.rate.as_bps();
-        let Some(bit_nanos) = bytes.as_u64().checked_mul(8_000_000_000).filter(|_| (2..1 << 62).contains(&bps)) else {
-            return self.rate.time_to_send(bytes);
-        };
-        // The estimate is the quotient or one less, so the rest is below twice the rate.
-        let estimate = ((u128::from(bit_nanos) * u128::from(self.reciprocal)) >> 64) as u64;
-        let rest = bit_nanos - estimate * bps;
-        Duration::from_nanos(estimate + u64::from(rest > 0) + u64::from(rest > bps))
-    }
 }
 
 /// One direction of a wire.
@@ -279,7 +235,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// The rate it transmits at.
     pub fn rate(&self) -> Rate {
-        self.transmitter.rate
+        self.transmitter.rate()
     }
 
     /// Bytes it has transmitted since it was made.
@@ -294,23 +250,17 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Forgets what was counted and, if `queue` is asked for, watches the queue from now on.
     pub fn start_measuring(&mut self, now: Time, queue: bool) {
-        *self.before = Before { counts: self.counts, tally: self.router.tally(), capacity: Bytes::ZERO, since: now };
+        *self.before = Before { counts: self.counted(), capacity: Bytes::ZERO, since: now };
         self.meter = queue.then(|| Box::new(QueueMeter::new(now, self.router.backlog())));
     }
 
     /// What was counted since [`Link::start_measuring`].
     pub fn counts(&self) -> Counts {
-        let (now, tally) = (&self.counts, self.router.tally());
-        let Before { counts: before, tally: tally_before, .. } = &*self.before;
-        Counts {
-            offered: now.offered - before.offered,
-            offered_data: now.offered_data - before.offered_data,
-            dropped: now.dropped - before.dropped + tally.dropped_later - tally_before.dropped_later,
-            marked: tally.marked - tally_before.marked,
-            lost: now.lost - before.lost,
-            transmitted: now.transmitted - before.transmitted,
-            transmitted_bytes: now.transmitted_bytes - before.transmitted_bytes,
-        }
+        self.counted().since(self.before.counts)
+    }
+
+    fn counted(&self) -> Counts {
+        self.counts.with(self.router.tally())
     }
 
     /// Bytes transmitted over what the rate allowed since [`Link::start_measuring`]; 0 where there is no limit to speak
@@ -466,17 +416,6 @@ mod tests {
         link.offer(ms(4), TestParcel::new(1, 1000));
         // 2 ms at 1 kB/ms, 4 ms at 2 kB/ms; the first packet was before.
         assert_eq!(link.utilization(ms(7)), 1000.0 / 10_000.0);
-    }
-
-    #[test]
-    fn the_transmitter_divides_exactly() {
-        let mut random = Stream::from_seed(5);
-        for _ in 0..100_000 {
-            let (rate_bits, byte_bits) = (random.below(64), random.below(64));
-            let (rate, bytes) =
-                (Rate::from_bps(random.below(2 << rate_bits)), Bytes::new(random.below(2 << byte_bits)));
-            assert_eq!(Transmitter::new(rate).time_to_send(bytes), rate.time_to_send(bytes), "{rate} {bytes}");
-        }
     }
 
     #[test]
