@@ -29,7 +29,10 @@ pub enum AppError {
         error: io::Error,
     },
     /// Nothing that was sent was ever acknowledged.
-    #[error("nothing was ever acknowledged by {to}{}; start a receiver there: rampmeter cm listen {}", said(*refused), .to.port())]
+    #[error(
+        "nothing was ever acknowledged by {to}{}; start a receiver there: rampmeter cm listen {}",
+        said(*refused), .to.port()
+    )]
     Unheard {
         /// The receiver.
         to: SocketAddr,
