@@ -84,12 +84,12 @@ impl Stable {
     }
 
     /// Whether soft start goes on.
-    pub fn in_soft_start(&self) -> bool {
+    fn in_soft_start(&self) -> bool {
         self.window.grace > 0
     }
 
     /// What an unmarked packet adds, and what part a marked one takes: `a` and `b`.
-    pub fn gains(&self) -> (f64, f64) {
+    fn gains(&self) -> (f64, f64) {
         let scale = self.config.sharing * self.rtt.as_secs_f64(); // S T
         let b = (self.config.gain / scale).min(self.config.most_decrease);
         (b * scale, b)

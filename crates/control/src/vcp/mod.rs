@@ -89,11 +89,6 @@ enum Growth {
 }
 
 impl Vcp {
-    /// The path clears ECN codes, so that the sender does as TCP does.
-    pub fn is_bleached(&self) -> bool {
-        self.path.trouble() == Some(Trouble::Bleached)
-    }
-
     /// Why the sender does as TCP does now; `None` while it does as VCP does.
     pub fn trouble(&self) -> Option<Trouble> {
         self.path.trouble()
