@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_control::{Controller, Departure, History, Path};
+use rampmeter_control::{Controller, Departure, Path};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::RouterFeedback;
 
