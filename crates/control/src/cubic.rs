@@ -12,7 +12,7 @@
 //! the timer runs out:  likewise, and the curve begins anew with K = 0 where slow start ends   section 4.8
 //! ```
 //!
-//! With `hystart` slow start ends by itself where delays begin to grow ([`crate::hystart`], RFC 9406).
+//! With `hystart` slow start ends by itself where delays begin to grow (`hystart.rs`, RFC 9406).
 //!
 //! Time in which the application bounds the flow does not count (section 5.8). What a loss did to the window is undone if
 //! it had not happened (section 4.9).

@@ -1,6 +1,6 @@
 //! TCP NewReno (RFC 6582) and its SACK-based sibling (RFC 6675): one halving a window of data, however many were lost.
 //!
-//! What belongs to one window of data is for [`crate::episode`] to say. Which of the two siblings runs is the transport's
+//! What belongs to one window of data is for `episode.rs` to say. Which of the two siblings runs is the transport's
 //! choice of how to find and repair losses: `recovery = "newreno"` or `"sack"`.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};

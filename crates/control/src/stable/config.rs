@@ -10,28 +10,28 @@ use crate::rules::{check_positive, check_share};
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// What an unmarked packet adds to the window, in packets (`a0`), where the cap on the decrease leaves it so. To be
-    /// chosen by the stability bound of the routers' marking: `a < p / (y p')`, section 2. [chosen]
+    /// chosen by the stability bound of the routers' marking: `a < p / (y p')`, section 2.
     pub gain: f64,
     /// The sharing constant `S = a / (b T)`, in packets a second, the same for all flows of a network: a flow that sees a
-    /// part `p` of its packets marked sends at `S (1 - p) / p`. [chosen] so that 10 to 100 flows on 10 Mb/s, or 10 to 1000
+    /// part `p` of its packets marked sends at `S (1 - p) / p`. Chosen so that 10 to 100 flows on 10 Mb/s, or 10 to 1000
     /// on 100 Mb/s, see 1% to 50% of packets marked.
     pub sharing: f64,
-    /// The largest part of the window that a mark takes (`b_max`). [chosen]
+    /// The largest part of the window that a mark takes (`b_max`).
     pub most_decrease: f64,
-    /// The least window, in packets (`w_min`). [chosen]
+    /// The least window, in packets (`w_min`).
     pub least_window: f64,
-    /// The first window, in packets. [chosen]: that of RFC 2581, the TCP of the report's day.
+    /// The first window, in packets: that of RFC 2581, the TCP of the report's day.
     pub initial_window: f64,
-    /// How many marks end soft start (`N`); 0 leaves soft start out. [chosen]
+    /// How many marks end soft start (`N`); 0 leaves soft start out.
     pub soft_start_marks: u32,
-    /// What a mark takes in soft start, in packets. [chosen]
+    /// What a mark takes in soft start, in packets.
     pub soft_start_decrease: f64,
-    /// The least time between two departures, in mean intervals `T / w`. [chosen]
+    /// The least time between two departures, in mean intervals `T / w`.
     pub shortest_interval: f64,
-    /// The longest, likewise. [chosen]
+    /// The longest, likewise.
     pub longest_interval: f64,
     /// How much more than the window may be outstanding, in square roots of the window: `ceil(w + allowance sqrt(w))`. 0 is
-    /// the report's rule. [chosen]: see the deviations in [`crate::stable`].
+    /// the report's rule: see the deviations in [`crate::stable`].
     pub allowance: f64,
 }
 

@@ -1,7 +1,7 @@
 //! When packets leave: a clamped exponential timer whose mean interval is `1 / rate` exactly, whenever the rate moves.
 //!
 //! An interval is drawn in units of its mean: `clamp(X, l, h)` with `X` exponential of mean `k`, where `k` makes the mean
-//! after clamping one [derived]:
+//! after clamping one (derived):
 //!
 //! ```text
 //! E[clamp(X, l, h)] = l + integral from l to h of P(X > x) dx = l + k (exp(-l/k) - exp(-h/k)) = 1

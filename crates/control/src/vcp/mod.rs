@@ -14,7 +14,7 @@
 //! (RFC 5681 equation 4, RFC 6582); after a timeout it is 1, and doubles each round trip up to half of what it was
 //! (RFC 5681 section 3.1) while load is low. There is no slow start at the beginning: MI is what fills the link.
 //!
-//! Where the path has no codes, the sender is TCP altogether, slow start included; how it finds out is in [`path`].
+//! Where the path has no codes, the sender is TCP altogether, slow start included; how it finds out is in `path`.
 //!
 //! *Deviation*: growth is scaled by the least round trip where the paper has the smoothed one. They are the same where no
 //! queue stands, as the paper's never does. Where one does, it makes S.2 grow with its square, and the round of S.2 that

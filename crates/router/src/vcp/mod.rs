@@ -1,5 +1,5 @@
 //! The VCP router (Xia, Subramanian, Stoica, Kalyanaraman, "One More Bit Is Enough", IEEE/ACM Transactions on Networking
-//! 2008, section III-E). It knows no flows. Every 200 ms it measures how loaded its link is ([`load`]) and tells all data
+//! 2008, section III-E). It knows no flows. Every 200 ms it measures how loaded its link is (`load`) and tells all data
 //! packets, in the two ECN bits: low, high or over.
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //! A packet without a code (`00`, its sender does not use ECN) is left alone, and so are acknowledgements. Both queues
 //! share the buffer; a packet that finds it full is dropped, whichever kind it is.
 //!
-//! Options: a target that adjusts itself (equation 14, [`target`]), and marking by chance in overload for the sake of TCP
-//! (section VI-C, [`marking`]).
+//! Options: a target that adjusts itself (equation 14, `target`), and marking by chance in overload for the sake of TCP
+//! (section VI-C, `marking`).
 
 mod config;
 mod load;
