@@ -50,7 +50,10 @@ fn output_that_cannot_be_written_is_one_line_and_nobody_to_read_it_is_none() {
     let full = run(File::create("/dev/full").unwrap().into());
     let message = text(&full.stderr);
     assert_eq!(full.status.code(), Some(1), "{message}");
-    assert!(message.starts_with("rampmeter: the output can't be written: ") && message.lines().count() == 1, "{message}");
+    assert!(
+        message.starts_with("rampmeter: the output can't be written: ") && message.lines().count() == 1,
+        "{message}"
+    );
 
     let (writer, _) = UnixStream::pair().unwrap();
     let gone = run(OwnedFd::from(writer).into());
