@@ -144,8 +144,8 @@ pub trait Controller: Debug {
     /// Of a packet that was told as sent in full, `bytes` never left.
     fn on_unsent(&mut self, _now: Time, _bytes: Bytes) {}
 
-    /// Packets that had been told as sent are nobody's here any more: their flow has ended, goes on in another macroflow, or
-    /// never said what became of them.
+    /// Packets that had been told as sent are nobody's here any more: their flow has ended, goes on in another
+    /// macroflow, or never said what became of them.
     fn on_forgotten(&mut self, _now: Time) {}
 
     /// An acknowledgement arrived.

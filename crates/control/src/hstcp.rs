@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn increase_and_decrease_are_those_of_appendix_b() {
         // RFC 3649 appendix B: the window from which a(w) is so many packets, and b(w) to two places. Its table was
-        // reckoned with p(w) = 0.078 / w^1.2, the line to two digits, so that the formula comes within 3% of it, but for its
-        // last row, which lies beyond High_Window: 3.2%.
+        // reckoned with p(w) = 0.078 / w^1.2, the line to two digits, so that the formula comes within 3% of it, but
+        // for its last row, which lies beyond High_Window: 3.2%.
         let rules = HighSpeedRules::new(&Config::default());
         for (window, a, b) in [
             (38.0, 1.0, 0.50),

@@ -1,15 +1,15 @@
 //! Exponential aging: how a macroflow sends while nothing comes back (`congestion-manager.md`, section 4.4).
 //!
-//! When a probe has gone unanswered for a round trip, the window stops counting and the rate of that moment is halved; it is
-//! halved again with every half-life that passes until there is feedback. When flows without probes say that nothing comes
-//! back, the rate is first lowered to a packet a timeout, and the timeout is the half-life.
+//! When a probe has gone unanswered for a round trip, the window stops counting and the rate of that moment is halved;
+//! it is halved again with every half-life that passes until there is feedback. When flows without probes say that
+//! nothing comes back, the rate is first lowered to a packet a timeout, and the timeout is the half-life.
 //!
 //! ```text
 //! rate(t) = rate / 2^(1 + floor((t - since) / half_life)), but at least a packet a second
 //! ```
 //!
-//! Else the half-life is the *least* round trip. The mean one, which the paper found to be wrong, grows with the queue that
-//! should be drained (its Figure 12).
+//! Else the half-life is the *least* round trip. The mean one, which the paper found to be wrong, grows with the queue
+//! that should be drained (its Figure 12).
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 

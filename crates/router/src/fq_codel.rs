@@ -24,8 +24,8 @@ use crate::codel::{Law, State};
 use crate::timed_queue::TimedQueue;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
-/// The most that `quantum` may be: credit is counted in bytes with a sign. A little more than the megabyte that its refusal
-/// names.
+/// The most that `quantum` may be: credit is counted in bytes with a sign. A little more than the megabyte that its
+/// refusal names.
 const MOST_QUANTUM: Bytes = Bytes::new(1 << 20);
 
 /// FQ-CoDel's settings.

@@ -1,4 +1,5 @@
-//! How long packets take at a rate that seldom changes: the rate made ready to divide by, as this is asked for every packet.
+//! How long packets take at a rate that seldom changes: the rate made ready to divide by, as this is asked for every
+//! packet.
 
 use rampmeter_units::{Bytes, Duration, Rate};
 

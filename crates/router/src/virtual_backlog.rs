@@ -77,8 +77,8 @@ impl VirtualBacklog {
     }
 }
 
-/// What a virtual queue drains at beside a link of `rate`: a share of it. Where sending takes no time nothing waits here
-/// either.
+/// What a virtual queue drains at beside a link of `rate`: a share of it. Where sending takes no time nothing waits
+/// here either.
 pub(crate) fn share_of(rate: Rate, share: f64) -> Rate {
     if rate == Rate::MAX { rate } else { rate.scale(share) }
 }

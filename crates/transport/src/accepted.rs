@@ -1,5 +1,5 @@
-//! Connections that others opened. A `Syn` proves nothing, so those whose opener has not answered yet are few and are the
-//! first to go.
+//! Connections that others opened. A `Syn` proves nothing, so those whose opener has not answered yet are few and are
+//! the first to go.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -12,9 +12,9 @@ pub struct Config {
     /// What an unmarked packet adds to the window, in packets (`a0`), where the cap on the decrease leaves it so. To be
     /// chosen by the stability bound of the routers' marking: `a < p / (y p')`, section 2.
     pub gain: f64,
-    /// The sharing constant `S = a / (b T)`, in packets a second, the same for all flows of a network: a flow that sees a
-    /// part `p` of its packets marked sends at `S (1 - p) / p`. Chosen so that 10 to 100 flows on 10 Mb/s, or 10 to 1000
-    /// on 100 Mb/s, see 1% to 50% of packets marked.
+    /// The sharing constant `S = a / (b T)`, in packets a second, the same for all flows of a network: a flow that sees
+    /// a part `p` of its packets marked sends at `S (1 - p) / p`. Chosen so that 10 to 100 flows on 10 Mb/s, or 10 to
+    /// 1000 on 100 Mb/s, see 1% to 50% of packets marked.
     pub sharing: f64,
     /// The largest part of the window that a mark takes (`b_max`).
     pub most_decrease: f64,

@@ -13,7 +13,8 @@
 //!
 //! `w` is in packets and has parts of packets; `S`, packets a second, is one constant for all flows. Then
 //! `a (1 - p) = b w p` and a flow that sees a part `p` of its packets marked sends at `x = S (1 - p) / p`, whatever its
-//! round trip (derived). As `T` is in the timer and in `a` alike, a wrong `T` changes how fast that is reached, not what.
+//! round trip (derived). As `T` is in the timer and in `a` alike, a wrong `T` changes how fast that is reached, not
+//! what.
 //!
 //! What the equilibrium says is the mean over acknowledgements. These come more often while `w` is large, so that the mean
 //! over time is less by the square of the coefficient of variation, `c2 = b / ((2 - b) (1 - p))`:
@@ -22,16 +23,17 @@
 //! `T` is the smoothed round trip. A queue makes it longer, and the sender slower before `w` moves; soon after `a` and `b`
 //! are those of the longer path.
 //!
-//! *Deviations*: outstanding packets are bounded by `ceil(w + 2 sqrt(w))`, the report's `ceil(w)` with `allowance = 0`. A
-//! random timer has more than `w` on the way about half of the time, and the report's bound then holds packets back: flows
-//! whose packets were marked at random had 0.85 to 0.94 of `S (1 - p) / p` with it, 0.79 to 0.94 where an acknowledgement
-//! answers two, and 0.93 to 0.99 with 2 square roots, which is what is left of it over time (10 to 200 ms, `p` of 0.02 and
-//! 0.15). At a window fixed just below 1, 3, 10, 100 packets the report's bound gives 0.85, 0.86, 0.89, 0.95 of `w / T`,
-//! and 2 square roots 0.996 or more. A packet that the bound holds back leaves with the acknowledgement that makes room, and
-//! the next one is not put off by that (`timer`). So a flow of half a packet may have two on the way.
+//! *Deviations*: outstanding packets are bounded by `ceil(w + 2 sqrt(w))`, the report's `ceil(w)` with `allowance = 0`.
+//! A random timer has more than `w` on the way about half of the time, and the report's bound then holds packets back:
+//! flows whose packets were marked at random had 0.85 to 0.94 of `S (1 - p) / p` with it, 0.79 to 0.94 where an
+//! acknowledgement answers two, and 0.93 to 0.99 with 2 square roots, which is what is left of it over time (10 to 200
+//! ms, `p` of 0.02 and 0.15). At a window fixed just below 1, 3, 10, 100 packets the report's bound gives 0.85, 0.86,
+//! 0.89, 0.95 of `w / T`, and 2 square roots 0.996 or more. A packet that the bound holds back leaves with the
+//! acknowledgement that makes room, and the next one is not put off by that (`timer`). So a flow of half a packet may
+//! have two on the way.
 //!
-//! The timer is not re-sampled when the window moves, but runs at another speed (`timer`). TCP's floor of two packets after
-//! a loss is not kept: it would raise windows of less, and many flows on a slow link would lose without end.
+//! The timer is not re-sampled when the window moves, but runs at another speed (`timer`). TCP's floor of two packets
+//! after a loss is not kept: it would raise windows of less, and many flows on a slow link would lose without end.
 //!
 //! *Choices*: while losses are repaired or the application is the limit the window does not grow; marks count always.
 //! Packets whose receipts were lost on the way back count neither way. Feedback that knows no packets one by one (the

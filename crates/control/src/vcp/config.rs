@@ -73,8 +73,8 @@ pub enum RoundTrip {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacing {
-    /// Where it is longer than the load interval: else routers hear now much, now little of one and the same window. And where
-    /// the window is less than a packet, as one is sent every so many round trips.
+    /// Where it is longer than the load interval: else routers hear now much, now little of one and the same window.
+    /// And where the window is less than a packet, as one is sent every so many round trips.
     #[default]
     LongPaths,
     /// The paper's.

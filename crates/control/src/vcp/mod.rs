@@ -31,12 +31,13 @@
 //! this. Below one packet, S.2 adds at most half of what S.3 takes, times W^(3/4): by the letter a round of it would give
 //! back more than the cut took; a power below 1 is what makes unequal windows equal. `least_window = 1` is the paper's.
 //!
-//! *Choices*: only whole packets leave, so a window of 6.3 lets seven be under way in three of ten cycles, drawn with each
-//! cut. If six were, flows, whose windows are equal in the end, would step together: 30 of them on 150 Mb/s and 10 ms fill
-//! 87% of the link then, 93% so. The rules are "per ACK"; here they count packets acknowledged, so that a receiver that
-//! acknowledges every second packet does not halve the speed. While losses are being repaired, and while the application is
-//! the limit, the window does not grow. The authors' simulation code departs from their paper (it reads codes while the
-//! window is frozen, measures AI against 100 ms and has no slow start after a timeout); this follows the paper.
+//! *Choices*: only whole packets leave, so a window of 6.3 lets seven be under way in three of ten cycles, drawn with
+//! each cut. If six were, flows, whose windows are equal in the end, would step together: 30 of them on 150 Mb/s and 10
+//! ms fill 87% of the link then, 93% so. The rules are "per ACK"; here they count packets acknowledged, so that a
+//! receiver that acknowledges every second packet does not halve the speed. While losses are being repaired, and while
+//! the application is the limit, the window does not grow. The authors' simulation code departs from their paper (it
+//! reads codes while the window is frozen, measures AI against 100 ms and has no slow start after a timeout); this
+//! follows the paper.
 
 mod config;
 mod path;
@@ -58,8 +59,8 @@ pub struct Vcp {
     packet: Bytes,
     /// `W`, in packets.
     window: f64,
-    /// Part of a packet, added to the window before it is cut down to whole ones. Drawn by chance with every cut: flows have
-    /// equal windows in the end, and all would step from six packets to seven at once.
+    /// Part of a packet, added to the window before it is cut down to whole ones. Drawn by chance with every cut: flows
+    /// have equal windows in the end, and all would step from six packets to seven at once.
     rounding: f64,
     random: Stream,
     /// TCP's slow-start threshold, in packets: infinite before any congestion.
@@ -177,8 +178,9 @@ impl Vcp {
         self.path.on_congestion();
     }
 
-    /// What a mark leaves where no VCP router has told of itself, in packets. One with more flows than packets fit can't tell:
-    /// it is overloaded until windows are below a packet, and its queue shows. Where none shows, marks say nothing of that.
+    /// What a mark leaves where no VCP router has told of itself, in packets. One with more flows than packets fit
+    /// can't tell: it is overloaded until windows are below a packet, and its queue shows. Where none shows, marks say
+    /// nothing of that.
     fn least_without_codes(&self) -> f64 {
         if self.srtt > self.rtt * 5 / 4 { self.config.least_window } else { 1.0 }
     }

@@ -61,9 +61,9 @@ impl<C: Controller> Macroflow<C> {
         self.controller.on_ack(now, &ack);
     }
 
-    /// Feedback of one who knows no packet numbers. It stands for as many acknowledgements as there are full packets in it
-    /// and in what is left of earlier ones, so that a window grows as it would by them, and no faster where packets are
-    /// small. True if the rate ages from now on.
+    /// Feedback of one who knows no packet numbers. It stands for as many acknowledgements as there are full packets in
+    /// it and in what is left of earlier ones, so that a window grows as it would by them, and no faster where packets
+    /// are small. True if the rate ages from now on.
     pub(crate) fn report(&mut self, now: Time, report: &Report) -> bool {
         if let Some(rtt) = report.rtt {
             self.rtt.sample(rtt);

@@ -1,5 +1,5 @@
-//! What a macroflow does while nothing comes back: its rate ages ([`Aging`]), from when an answer is overdue, or flows have
-//! said for a timeout that none comes, until there is news.
+//! What a macroflow does while nothing comes back: its rate ages ([`Aging`]), from when an answer is overdue, or flows
+//! have said for a timeout that none comes, until there is news.
 
 use rampmeter_control::{Controller, Loss, LossKind};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
@@ -14,8 +14,8 @@ impl<C: Controller> Macroflow<C> {
         (self.aging, self.given_up) = (None, None);
     }
 
-    /// What was asked at `asked` should have been answered by now. True if the rate ages from now on, because nothing else
-    /// has come back either.
+    /// What was asked at `asked` should have been answered by now. True if the rate ages from now on, because nothing
+    /// else has come back either.
     pub(crate) fn fall_silent(&mut self, now: Time, asked: Time) -> bool {
         // Responses come twice a round trip: what answers earlier probes, or other flows, may have come since.
         let quiet = self.heard <= asked || now.since(self.heard) >= self.smoothed_rtt() / 2;
@@ -49,8 +49,9 @@ impl<C: Controller> Macroflow<C> {
         self.controller.on_loss(now, &loss);
     }
 
-    /// A flow says that nothing comes back. A timeout after the first that did, and with nothing heard since by any flow, a
-    /// packet a timeout is too much: the rate backs off as a timer does (RFC 6298 (5.5)). True if it ages from now on.
+    /// A flow says that nothing comes back. A timeout after the first that did, and with nothing heard since by any
+    /// flow, a packet a timeout is too much: the rate backs off as a timer does (RFC 6298 (5.5)). True if it ages from
+    /// now on.
     pub(super) fn give_up(&mut self, now: Time) -> bool {
         let since = *self.given_up.get_or_insert(now);
         let timeout = self.rtt.timeout(ASSUMED_RTT, LEAST_TIMEOUT);

@@ -248,8 +248,8 @@ fn number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
-/// Figures by their place in the run's JSON object: one, or that of every link or kind of traffic, whose names may have dots
-/// in them. `None` if there is no such figure.
+/// Figures by their place in the run's JSON object: one, or that of every link or kind of traffic, whose names may have
+/// dots in them. `None` if there is no such figure.
 fn figures(run: &Summary, path: &str) -> Option<Vec<f64>> {
     let run = serde_json::to_value(run).ok()?;
     let number = |value: &serde_json::Value| value.as_f64();
