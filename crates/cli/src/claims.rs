@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use clap::Args as ClapArgs;
 use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::World;
+use rampmeter_scenario::{Scenario, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{self, Claim, Judge, Status, Verdict};
 use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::run::{jobs, progress_bar};
+use crate::run::{from_one, progress_bar};
 use crate::stop_flag;
 use crate::table::table;
 
@@ -26,12 +26,18 @@ use crate::table::table;
 pub(crate) struct Args {
     /// One paper's claims, by the name of its folder: pcp, cm, vcp or stable [default: all]
     paper: Option<String>,
+    /// Only these of its claims: by their names, or by what these begin with before a dot, such as 4 for 4.queue
+    #[arg(value_name = "CLAIM")]
+    names: Vec<String>,
     /// Only the claims that are tested in this world: simulated or emulated
     #[arg(long, value_name = "WORLD", value_parser = ["simulated", "emulated"])]
     world: Option<String>,
     /// Only the quick claims, with fewer and shorter runs
     #[arg(long)]
     quick: bool,
+    /// Runs of each point: seeds 1 to N [default: those of the scenarios]
+    #[arg(long, value_name = "N", value_parser = from_one)]
+    seeds: Option<usize>,
     /// Exit with 1 if a claim that is said to hold does not
     #[arg(long)]
     strict: bool,
@@ -39,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = "studies")]
     studies: PathBuf,
     /// Runs at once [default: simulated, one a core; emulated, one]
-    #[arg(long, value_name = "N", value_parser = jobs)]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
     /// One JSON object on standard output instead of a table
     #[arg(long)]
@@ -50,6 +56,12 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     let mut list: Vec<Claim> = Vec::new();
     for file in files(&args.studies, args.paper.as_deref())? {
         list.extend(claims::read(&file, args.quick, registry).map_err(Failure::input)?);
+    }
+    list = named(list, &args.names)?;
+    if let Some(seeds) = args.seeds {
+        for claim in &mut list {
+            seed(&mut claim.scenario, seeds)?;
+        }
     }
     list.retain(|claim| args.world.as_ref().is_none_or(|world| *world == claim.world));
     let stop = stop_flag();
@@ -80,10 +92,31 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     if args.json {
         println!("{}", json!({ "claims": verdicts }));
     } else {
-        print!("{}", report(&verdicts, args.quick));
+        print!("{}", report(&verdicts, args.quick || args.seeds.is_some()));
     }
     let broken = verdicts.iter().any(Verdict::is_broken);
     Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Those of `claims` that are meant by one of `names`; all if there are none.
+fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure> {
+    let is_meant = |claim: &Claim, name: &String| {
+        claim.id.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| is_meant(claim, name))) {
+        let known = claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Failure::input(format!("no claim's name is or begins with `{name}`; there are {known}")));
+    }
+    claims.retain(|claim| names.is_empty() || names.iter().any(|name| is_meant(claim, name)));
+    Ok(claims)
+}
+
+/// Has every point of `scenario` run with seeds 1 to `count`, if it has seeds.
+fn seed(scenario: &mut Scenario, count: usize) -> Result<(), Failure> {
+    if scenario.axes().iter().any(|axis| axis.name == "seed") {
+        scenario.set("seed", (1..=count as i64).map(Into::into).collect())?;
+    }
+    Ok(())
 }
 
 /// The files of claims below `studies`, in alphabetical order.
@@ -113,7 +146,7 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// A row a claim, then what each claim says that fails or is open, and why those were not judged that were not.
-fn report(verdicts: &[Verdict<'_>], quick: bool) -> String {
+fn report(verdicts: &[Verdict<'_>], in_part: bool) -> String {
     let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
     let rows: Vec<Vec<String>> = verdicts
         .iter()
@@ -130,21 +163,21 @@ fn report(verdicts: &[Verdict<'_>], quick: bool) -> String {
             ]
         })
         .collect();
-    let looks: String = verdicts.iter().filter_map(|verdict| look(verdict, quick)).collect();
+    let looks: String = verdicts.iter().filter_map(|verdict| look(verdict, in_part)).collect();
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
     let unjudged = count(verdicts, None);
     format!("{}\n{looks}\n{holding} hold, {failing} do not, {unjudged} not judged\n", table(&head, &rows))
 }
 
 /// What to say of a claim below the table; nothing of one that holds as it is said to.
-fn look(verdict: &Verdict<'_>, quick: bool) -> Option<String> {
+fn look(verdict: &Verdict<'_>, in_part: bool) -> Option<String> {
     let claim = verdict.claim;
     // Fewer and shorter runs than those that a status is given by cannot contradict it.
     let word = match claim.status {
         _ if verdict.holds.is_none() => "skipped",
-        _ if verdict.is_broken() && quick => "fails",
+        _ if verdict.is_broken() && in_part => "fails",
         _ if verdict.is_broken() => "BROKEN",
-        _ if verdict.is_news() && !quick => "news",
+        _ if verdict.is_news() && !in_part => "news",
         Status::Open => "open",
         Status::Holds => return None,
     };

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long)]
     fresh: bool,
     /// Runs at once [default: simulated, one a core; emulated, one]
-    #[arg(long, value_name = "N", value_parser = jobs)]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
     /// One JSON object on standard output instead of a table
     #[arg(long)]
@@ -161,7 +161,7 @@ fn hindrances(summaries: &[&Summary]) -> Vec<String> {
 }
 
 /// A number of simulations at once.
-pub(crate) fn jobs(text: &str) -> Result<usize, String> {
+pub(crate) fn from_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "a whole number from 1".to_owned())
 }
 

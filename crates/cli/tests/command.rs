@@ -306,6 +306,35 @@ fn claims_that_fail_or_are_open_are_told_with_their_texts_and_notes() {
 }
 
 #[test]
+fn claims_are_picked_by_name_and_run_as_often_as_asked() {
+    let desk = Desk::new("some_claims");
+    std::fs::create_dir_all(desk.0.join("studies/mine")).unwrap();
+    let numbered =
+        CLAIMS.replace("\"kept\"", "\"7.kept\"").replace("\"lost\"", "\"7.lost\"").replace("\"near\"", "\"70.near\"");
+    std::fs::write(desk.0.join("studies/mine/claims.toml"), numbered).unwrap();
+    let judged = |arguments: &[&str]| -> Vec<String> {
+        let output = desk.rampmeter(&[&["claims", "mine", "--json"], arguments].concat());
+        let told: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        let names = told["claims"].as_array().unwrap().iter().map(|claim| claim["id"].as_str().unwrap().to_owned());
+        names.collect()
+    };
+    let points = || {
+        std::fs::read_dir(desk.0.join("runs/claims"))
+            .unwrap()
+            .flat_map(|kept| kept.unwrap().path().read_dir().unwrap())
+            .count()
+    };
+    assert_eq!(judged(&["7", "--seeds", "1"]), ["7.kept", "7.lost"]);
+    assert_eq!(points(), 1);
+    assert_eq!(judged(&["70.near", "7.lost", "--seeds", "3"]), ["7.lost", "70.near"]);
+    assert_eq!(points(), 3);
+
+    let unknown = desk.rampmeter(&["claims", "mine", "8"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("there are 7.kept, 7.lost, 70.near, reached"), "{}", text(&unknown.stderr));
+}
+
+#[test]
 fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
     // Neither this command nor where it runs may be below a checkout, which could have a Python.
     let away = std::env::temp_dir().join(format!("rampmeter-no-python-{}", std::process::id()));
