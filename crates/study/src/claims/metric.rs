@@ -156,7 +156,8 @@ impl Metric {
             }),
             // Summaries have kinds of traffic only where there are several.
             Some(("traffic", rest)) => rest.rsplit_once('.').is_some_and(|(name, figure)| {
-                (traffic.contains(&name) || (name == ALL && traffic.len() > 1))
+                traffic.len() > 1
+                    && (traffic.contains(&name) || name == ALL)
                     && flows.iter().any(|known| known == figure)
             }),
             Some(_) => false,
@@ -315,5 +316,16 @@ mod tests {
         let several = metric("mean = 'data_packets'\nover = 'traffic.*.goodput_mean_bps'").unwrap();
         assert!(several.check(&[], &[], &["near", "far"]).unwrap_err().contains("one figure"));
         assert!(several.check(&[], &[], &["near"]).unwrap_err().contains("no figure is called"));
+    }
+
+    #[test]
+    fn of_one_kind_of_traffic_alone_summaries_say_nothing() {
+        for name in ["near", ALL] {
+            let text = format!("mean = 'traffic.{name}.goodput_mean_bps'");
+            let metric: Metric = text.parse::<Table>().unwrap().try_into().unwrap();
+            assert_eq!(metric.check(&[], &[], &["near", "far"]), Ok(()));
+            let refused = metric.check(&[], &[], &["near"]).unwrap_err();
+            assert!(refused.contains(&format!("no figure is called `traffic.{name}.goodput_mean_bps`")), "{refused}");
+        }
     }
 }
