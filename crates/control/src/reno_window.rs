@@ -212,6 +212,7 @@ pub(crate) mod tests {
             smoothed_rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(20),
             arrivals: &[],
+            named: false,
             feedback: RouterFeedback::None,
             recovering: false,
             app_limited: false,

@@ -141,6 +141,7 @@ impl Network {
             smoothed_rtt: rtt,
             min_rtt: RTT,
             arrivals: &[arrival],
+            named: true,
             feedback: packet.feedback,
             recovering: false,
             app_limited: false,

@@ -108,6 +108,7 @@ impl Flow {
             smoothed_rtt,
             min_rtt: RTT + self.longer,
             arrivals: &[arrival],
+            named: true,
             feedback: RouterFeedback::None,
             recovering: false,
             app_limited: false,

@@ -45,6 +45,7 @@ fn ack(bytes: u64, rtt: Duration, min_rtt: Duration) -> Ack<'static> {
         smoothed_rtt: rtt,
         min_rtt,
         arrivals: &[],
+        named: false,
         feedback: RouterFeedback::None,
         recovering: false,
         app_limited: false,

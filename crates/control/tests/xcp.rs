@@ -132,6 +132,7 @@ impl Network {
             smoothed_rtt: flow.smoothed_rtt,
             min_rtt: flow.rtt,
             arrivals: &[arrival],
+            named: true,
             feedback: packet.feedback,
             recovering: false,
             app_limited: false,

@@ -84,6 +84,7 @@ fn apply(pcp: &mut Pcp, now: Time, number: &mut u64, event: &Event) {
                     smoothed_rtt: rtt,
                     min_rtt: rtt.scale(0.9),
                     arrivals: &arrivals,
+                    named: true,
                     feedback: RouterFeedback::None,
                     recovering: false,
                     app_limited: false,

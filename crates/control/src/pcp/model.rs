@@ -245,6 +245,7 @@ impl Model {
             smoothed_rtt: flow.smoothed,
             min_rtt: flow.min_rtt,
             arrivals: &[arrival],
+            named: true,
             feedback: RouterFeedback::None,
             recovering: false,
             app_limited: flow.left == 0,

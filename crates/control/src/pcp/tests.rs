@@ -53,6 +53,7 @@ impl World {
                 smoothed_rtt: RTT,
                 min_rtt: RTT,
                 arrivals: &arrivals,
+                named: true,
                 feedback: RouterFeedback::None,
                 recovering: false,
                 app_limited: false,

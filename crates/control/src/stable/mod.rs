@@ -36,7 +36,7 @@
 //! after a loss is not kept: it would raise windows of less, and many flows on a slow link would lose without end.
 //!
 //! *Choices*: while losses are repaired or the application is the limit the window does not grow; marks count always.
-//! Packets whose receipts were lost on the way back count neither way. Feedback that knows no packets one by one (the
+//! Packets whose receipts were lost on the way back count neither way. Feedback that names no packets (the
 //! Congestion Manager's for datagrams) counts as unmarked, but for one packet when it tells of a mark.
 
 mod config;
@@ -158,7 +158,7 @@ impl Controller for Stable {
         self.rtt = ack.smoothed_rtt.max(SHORTEST_RTT);
         let mark_told = std::mem::take(&mut self.mark_told);
         let may_grow = !ack.recovering && !ack.app_limited;
-        if ack.arrivals.is_empty() {
+        if !ack.named {
             if mark_told {
                 self.shrink();
             } else if may_grow {

@@ -34,6 +34,7 @@ fn ack(rtt: Duration, arrivals: &[Arrival]) -> Ack<'_> {
         smoothed_rtt: rtt,
         min_rtt: rtt,
         arrivals,
+        named: true,
         feedback: RouterFeedback::None,
         recovering: false,
         app_limited: false,
@@ -164,12 +165,23 @@ fn a_timeout_leaves_one_packet_and_slow_start_up_to_half_or_the_first_mark() {
 #[test]
 fn where_packets_are_not_named_one_mark_is_one_marked_packet() {
     let mut stable = steady(&Config::default(), MS * 100, 10.0);
-    let unnamed = Ack { acked: PACKET * 2, ..ack(MS * 100, &[]) };
+    let unnamed = Ack { acked: PACKET * 2, named: false, ..ack(MS * 100, &[]) };
     stable.on_ack(Time::ZERO, &unnamed);
     assert!((stable.packets() - 10.04).abs() < 1e-12);
     stable.on_loss(Time::ZERO, &loss(LossKind::Ecn, 3, 20));
     stable.on_ack(Time::ZERO, &unnamed);
     assert!((stable.packets() - 10.04 * 0.98).abs() < 1e-12);
+}
+
+#[test]
+fn packets_whose_receipts_were_lost_count_neither_way() {
+    // Two packets are answered, the receipts of one of them, then of both, were in acknowledgements that never came.
+    for (codes, window) in [(vec![Ecn::Ect0], 10.02), (vec![Ecn::Ce], 9.8), (vec![], 10.0)] {
+        let mut stable = steady(&Config::default(), MS * 100, 10.0);
+        let codes = arrivals(&codes);
+        stable.on_ack(Time::ZERO, &Ack { acked: PACKET * 2, ..ack(MS * 100, &codes) });
+        assert!((stable.packets() - window).abs() < 1e-12, "{}", stable.packets());
+    }
 }
 
 #[test]
@@ -271,7 +283,7 @@ fn the_bound_on_what_is_outstanding_costs_no_more_than_a_hundredth_of_the_rate_a
 #[derive(Debug, Clone)]
 enum Event {
     Ack { codes: Vec<bool>, rtt: u64, recovering: bool, app_limited: bool },
-    Unnamed { bytes: u64 },
+    Unnamed { bytes: u64, named: bool },
     Loss { kind: LossKind, back: u64, repeated: bool },
     Sent,
     Spurious,
@@ -284,7 +296,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => (prop::collection::vec(any::<bool>(), 0..3), 0..5_000_000_000u64, any::<bool>(), any::<bool>())
             .prop_map(|(codes, rtt, recovering, app_limited)| Event::Ack { codes, rtt, recovering, app_limited }),
-        1 => (0..100_000u64).prop_map(|bytes| Event::Unnamed { bytes }),
+        1 => (0..100_000u64, any::<bool>()).prop_map(|(bytes, named)| Event::Unnamed { bytes, named }),
         2 => (kind, 0..50u64, any::<bool>()).prop_map(|(kind, back, repeated)| Event::Loss { kind, back, repeated }),
         4 => Just(Event::Sent),
         1 => Just(Event::Spurious),
@@ -313,7 +325,9 @@ proptest! {
                     let codes: Vec<Ecn> = codes.iter().map(|&ce| if ce { Ecn::Ce } else { Ecn::Ect0 }).collect();
                     stable.on_ack(now, &Ack { recovering, app_limited, ..ack(rtt, &arrivals(&codes)) });
                 }
-                Event::Unnamed { bytes } => stable.on_ack(now, &Ack { acked: Bytes::new(bytes), ..ack(rtt, &[]) }),
+                Event::Unnamed { bytes, named } => {
+                    stable.on_ack(now, &Ack { acked: Bytes::new(bytes), named, ..ack(rtt, &[]) });
+                }
                 Event::Loss { kind, back, repeated } => {
                     let before = stable.packets();
                     let number = u64::saturating_sub(number, back);
