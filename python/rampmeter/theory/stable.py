@@ -49,7 +49,7 @@ STEPS = 16
 
 
 def rate(p: Array, sharing: float) -> Array:
-    """Give the response curve, x = S (1 - p) / p [text, derived], in packets a second for S in packets a second."""
+    """Give the response curve, x = S (1 - p) / p [derived], in packets a second for S in packets a second."""
     x: Array = sharing * (1 - p) / p
     return x
 
@@ -65,7 +65,7 @@ def conventional_rate(p: Array, rtt: float) -> Array:
 
 
 def parameters(gain: float, cap: float, sharing: float, rtt: float) -> tuple[float, float]:
-    """Give (a, b): b = min(a0 / (S T), b_max), a = b S T [text, the values chosen]. S stays exact."""
+    """Give (a, b): b = min(a0 / (S T), b_max), a = b S T [text, the form derived, the values chosen]. S stays exact."""
     b = min(gain / (sharing * rtt), cap)
     return b * sharing * rtt, b
 
@@ -107,15 +107,18 @@ def timer_variance(shortest: float, longest: float) -> float:
 
 
 def cut_round_trips(factor: float, window: float, b: float) -> float:
-    """Give how long a window takes to fall by `factor` where all packets are marked, from when it hears of it [text].
+    """Give how long a window takes to fall by `factor` where all packets are marked, from when it hears of it.
 
-    In round trips: log f / (w log(1 / (1 - b))), w acknowledgements in each [constants derived].
+    In round trips: log f / (w log(1 / (1 - b))), w acknowledgements in each [text for the shape, constants derived].
     """
     return log(factor) / (window * log(1 / (1 - b)))
 
 
 def growth_round_trips(factor: float, a: float) -> float:
-    """Give how long a window takes to grow by `factor` without marks, log f / log(1 + a) [text], in round trips."""
+    """Give how long a window takes to grow by `factor` without marks, in round trips: log f / log(1 + a).
+
+    That it does not depend on w is [text], the constants are [derived].
+    """
     return log(factor) / log(1 + a)
 
 
