@@ -10,7 +10,7 @@ from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.along import number
 from rampmeter.figures.style import RULES, name_lines, note, plain_log
-from rampmeter.figures.traces import values
+from rampmeter.figures.traces import marked_share, values
 from rampmeter.running import Run
 from rampmeter.theory.delay import Array
 from rampmeter.theory.marking import Batches, Beside, Gaussian, Marking, Poisson
@@ -263,7 +263,7 @@ def responses_of(result: Run, scheme: str) -> dict[float, list[Point]]:
     found: dict[float, list[Point]] = {number(rtt): [] for rtt in values(result, "path")}
     for row in _rows(result):
         if row["scheme"] == scheme and row["marked_packets"]:
-            marked = 100 * row["marked_packets"] / row["offered_packets"]
+            marked = 100 * marked_share(row)
             found[number(row["path"])].append((marked, row["goodput_mean_bps"] / PAYLOAD))
     return {rtt: points for rtt, points in found.items() if points}
 
@@ -273,20 +273,14 @@ def _by_flows(result: Run) -> dict[float, list[tuple[int, float, float]]]:
     found: dict[float, list[tuple[int, float, float]]] = {number(rtt): [] for rtt in values(result, "path")}
     for row in _rows(result):
         if row["scheme"] == "stable":
-            marked = 100 * row["marked_packets"] / row["offered_packets"]
+            marked = 100 * marked_share(row)
             found[number(row["path"])].append((row["flows"], 100 * row["utilization"], marked))
     return found
 
 
 def _marked(result: Run) -> dict[int, list[Point]]:
     """Give, by size of bursts, loads and marks of their packets in percent; what has no data is not marked."""
-    axes = [*result.about["axes"]]
-    sent: dict[tuple[Any, ...], int] = {}
-    for row in result.flows.to_pylist():
-        where = tuple(row[axis] for axis in axes)
-        sent[where] = sent.get(where, 0) + row["sent_packets"]
     found: dict[int, list[Point]] = {burst: [] for burst in values(result, "burst")}
     for row in _rows(result):
-        marked = row["marked_packets"] / sent[tuple(row[axis] for axis in axes)]
-        found[row["burst"]].append((100 * row["utilization"] / 0.5, 100 * marked))
+        found[row["burst"]].append((100 * row["utilization"] / 0.5, 100 * marked_share(row)))
     return found

@@ -11,7 +11,7 @@ from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.along import number
 from rampmeter.figures.style import RULES, name_lines, note, plain_log
-from rampmeter.figures.traces import LinkTrace, link_trace, values
+from rampmeter.figures.traces import LinkTrace, link_trace, marked_share, values
 from rampmeter.running import Run
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73"]
@@ -105,7 +105,7 @@ def reach(result: Run) -> Any:
             first.plot(flows, [100 * row["utilization"] for row in of], "o-", label=kind, **drawn)
             second.plot(flows, [row["queue_mean_packets"] for row in of], "o-", **drawn)
             second.plot(flows, [row["queue_p99_packets"] for row in of], "o", linestyle=dashes, linewidth=1.2, **drawn)
-            points = [(100 * _marked(row), row["goodput_mean_bps"] / PAYLOAD) for row in of]
+            points = [(100 * marked_share(row), row["goodput_mean_bps"] / PAYLOAD) for row in of]
             third.plot(*zip(*points, strict=True), "o", markersize=6, **drawn)
             fourth.plot(flows, [row["goodput_jain"] for row in of], "o-", **drawn)
         for axes, title in [
@@ -154,7 +154,7 @@ def packets(result: Run) -> Any:
             sizes,
             {
                 "utilisation": [100 * row["utilization"] for row in rows],
-                "marked": [100 * _marked(row, size) for row, size in zip(rows, sizes, strict=True)],
+                "marked": [100 * marked_share(row) for row in rows],
             },
             most=100,
         )
@@ -217,15 +217,9 @@ def _marks(result: Run, rtt: Any) -> list[tuple[float, float, float]]:
     ends = [*(time for time, _ in PHASES[1:]), 120.0]
     for phase, (begin, _), end in zip(values(result, "phase"), PHASES, ends, strict=False):
         rows = [row for row in result.links.to_pylist() if row["rtt"] == rtt and row["phase"] == phase]
-        marked = fmean(100 * _marked(row) for row in rows)
+        marked = fmean(100 * marked_share(row) for row in rows)
         found.append((begin, end, marked))
     return found
-
-
-def _marked(row: dict[str, Any], size: float = 1000.0) -> float:
-    """Give the share of packets with data that were marked: what has none is of 54 bytes, and is not."""
-    data = (row["transmitted_bytes"] - HEADERS * row["transmitted_packets"]) / (size - HEADERS)
-    return float(row["marked_packets"] / max(data, 1.0))
 
 
 def _queues(trace: LinkTrace) -> tuple[list[tuple[float, float]], ...]:

@@ -83,6 +83,11 @@ def link_trace(result: Run, link: str, **at: Value) -> LinkTrace:
     )
 
 
+def marked_share(row: Mapping[str, Any]) -> float:
+    """Give the share of packets with data that the link of this row marked: acknowledgements never are."""
+    return float(row["marked_packets"] / max(row["offered_data_packets"], 1))
+
+
 def sums(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list[float], list[float]]:
     """Give the sum of lines where all of them have a point."""
     at = defaultdict(list)
