@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, log, pi, sqrt
+from math import acos, exp, log, pi, sqrt
 
 import numpy as np
 import pytest
 
 from rampmeter.theory.delay import Array, integrate, integrate_delays
-from rampmeter.theory.marking import Batches, Gaussian, Marking, Poisson
+from rampmeter.theory.marking import Batches, Beside, Gaussian, GaussianBeside, Marking, Poisson
 from rampmeter.theory.stable import (
     Loop,
     conventional_rate,
@@ -94,6 +94,69 @@ def test_the_margin_is_the_marking_over_its_slope_and_marking_grows_up_to_1(law:
     assert np.all(slope > 0)
     own = 1 - law.phi ** -np.arange(law.size).astype(float) if isinstance(law, Batches) else np.zeros(1)
     assert law.probability(np.array([0.0, 1.0, 1.5])) == pytest.approx([own.mean(), 1, 1])  # a batch meets itself
+
+
+def met_beside(chance: np.random.Generator, load: float, other: float, size: int, arrivals: int) -> Array:
+    """Simulate single packets beside batches, both at Poisson times, into a steady drain: what single ones meet."""
+    rates = np.array([load - other, other / size])
+    gaps = chance.exponential(1 / rates.sum(), arrivals)
+    single = chance.random(arrivals) < rates[0] / rates.sum()
+    met = np.empty(arrivals)
+    queue = 0.0
+    for place, (gap, alone) in enumerate(zip(gaps.tolist(), single.tolist(), strict=True)):
+        queue = max(queue - gap, 0.0)
+        met[place] = queue
+        queue += 1 if alone else size
+    return met[single]
+
+
+@pytest.mark.parametrize(("load", "other", "size"), [(0.8, 0.4, 4), (0.9, 0.4, 1), (0.6, 0.4, 16), (0.5, 0.1, 64)])
+def test_single_packets_beside_batches_meet_what_the_law_says(load: float, other: float, size: int) -> None:
+    met = met_beside(np.random.default_rng(7), load, other, size, 600_000)
+    law = Beside(1.1, other, size)
+    assert float(law.probability(np.array(load))) == pytest.approx(float((1 - 1.1**-met).mean()), rel=0.04)
+
+
+@pytest.mark.parametrize("law", [Beside(1.1, 0.4, 16), Beside(1.03, 0.1, 1), GaussianBeside(1.1, 0.4, 16)], ids=str)
+def test_beside_traffic_that_responds_to_nothing_the_margin_is_of_the_load_that_responds(
+    law: Beside | GaussianBeside,
+) -> None:
+    loads, h = np.linspace(law.other + 0.05, 0.99, 24), 1e-6
+    slope = (law.probability(loads + h) - law.probability(loads - h)) / (2 * h)
+    assert law.margin(loads) == pytest.approx(law.probability(loads) / ((loads - law.other) * slope), rel=1e-5)
+    assert float(law.probability(np.array(1.0))) == pytest.approx(1)
+
+
+def test_beside_a_load_that_responds_to_nothing_the_fluid_model_is_stable_up_to_its_margin_and_beyond() -> None:
+    # u'(t) = a/T u(t - T) [1 - p - p u(t) / pi], with p of u(t - T) + rho_o: as of `Loop`.
+    law, pull, other = Beside(1.1, 0.3, 16), 1.0, 0.3
+    load = equilibrium(law, pull, other)
+    bound = float(law.margin(np.array(load)))
+    c = bound * (1 - float(law.probability(np.array(load))))
+    critical = bound * acos(-c) / sqrt(1 - c * c)
+
+    def swings(gain: float) -> float:
+        def slope(now: Array, then: Array) -> Array:
+            p = law.probability(then + other)
+            changed: Array = gain * then * (1 - p - p * now / pull)
+            return changed
+
+        solved = integrate(slope, lambda _: np.array([1.01 * (load - other)]), delay=1.0, until=160, steps=16)
+        return float(np.ptp(solved.states[solved.times > 140]))
+
+    assert critical > 1.5 * bound
+    assert swings(0.95 * critical) < 0.005 * (load - other) < swings(1.05 * critical)
+
+
+def test_the_law_beside_batches_is_gaussian_in_heavy_traffic_of_slow_marking() -> None:
+    for size in [1, 4, 16]:
+        laws = [law(1.0005, 0.4, size) for law in (Beside, GaussianBeside)]
+        exact, near = (float(law.probability(np.array(0.98))) for law in laws)
+        assert near == pytest.approx(exact, rel=0.03)
+    # Without batches it is the report's own.
+    assert float(GaussianBeside(1.1, 0.4, 1).probability(np.array(0.8))) == float(
+        Gaussian(1.1).probability(np.array(0.8))
+    )
 
 
 def test_batches_are_gaussian_in_heavy_traffic_of_slow_marking() -> None:
@@ -259,7 +322,7 @@ def test_beyond_the_critical_gain_the_link_swings_and_below_it_does_not() -> Non
     assert 0.02 < swings[1] < swings[2]
 
 
-def test_the_growth_of_the_fluid_model_without_marks_is_that_of_the_text() -> None:
+def test_the_growth_of_the_fluid_model_without_marks_is_that_of_a_window() -> None:
     # An empty link: u' = a u(t - 1), whose root is s = a e^-s; log(1 + a) is the same to the first order in a.
     loop = Loop(Poisson(1.0 + 1e-9), [1.0], [1.0])
     times, loads = loop.integrate([0.02], until=50, start=1e-6)

@@ -13,7 +13,7 @@ from rampmeter.figures.style import RULES, name_lines, note, plain_log
 from rampmeter.figures.traces import marked_share, values
 from rampmeter.running import Run
 from rampmeter.theory.delay import Array
-from rampmeter.theory.marking import Batches, Beside, Gaussian, Marking, Poisson
+from rampmeter.theory.marking import Batches, Beside, Gaussian, GaussianBeside, Marking, Poisson
 from rampmeter.theory.stable import conventional_rate, equilibrium, mean_rate, parameters, rate, timer_variance
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
@@ -206,11 +206,10 @@ def marking(result: Run) -> Any:
 def burstiness(result: Run) -> Any:
     """Draw utilisation, rates and the largest stable gain against the burstiness of other traffic."""
     sizes = np.geomspace(1, 64, 40)
-    spreads = (1 - OTHER) + OTHER * sizes
     pull = RESPONDING * SHARING / DRAINED
     others = OTHER * (1 + HANDSHAKE / sizes)
     exact: list[Marking] = [Beside(PHI, other, float(size)) for other, size in zip(others, sizes, strict=True)]
-    report: list[Marking] = [Gaussian(PHI, spread) for spread in spreads]
+    report: list[Marking] = [GaussianBeside(PHI, other, float(size)) for other, size in zip(others, sizes, strict=True)]
     rows = [
         (row["burst"], 100 * row["utilization"] / 0.5, row["goodput_mean_bps"] / PAYLOAD)
         for row in result.runs.join(result.links, [*result.about["axes"]]).to_pylist()
@@ -228,7 +227,8 @@ def burstiness(result: Run) -> Any:
             axes.plot([row[0] for row in rows], [row[column] for row in rows], "o", color=COLOURS[1], markersize=6)
         left.set_ylim(40, 100)
         middle.set_ylim(bottom=0)
-        right.set_ylim(bottom=0)
+        right.set_yscale("log")
+        plain_log(right.yaxis)
         left.set_title("Load of the virtual queue (%)")
         middle.set_title("A flow's rate (packets/s)")
         right.set_title("The largest stable gain, p / (y p')")
@@ -241,8 +241,8 @@ def burstiness(result: Run) -> Any:
             f"{RESPONDING} flows of Stable TCP with S = 10 packets/s beside a load of {100 * OTHER:g}% that does not "
             "respond, in bursts at Poisson times; handshakes add 18% to it at 1. A virtual queue of\n20 Mb/s, "
             "$\\phi$ = 1.1. Solid: the crossing of the flows' responses with the exact law of single packets among "
-            "batches. Dashed: with the report's Gaussian law\nof as much variance. Points: simulated, 80 ms, 50 s, "
-            "two seeds each.",
+            "batches. Dashed: with the report's Gaussian law\nof the variance of both together. Right: y is what "
+            "responds of the load. Points: simulated, 80 ms, 50 s, two seeds each.",
         )
     return figure
 

@@ -17,7 +17,11 @@ The text lost its formulas and says what arrives: a Poisson process served as on
   Khinchine's: E[e^(-L Q)] = (1 - rho) L / (L - rho (1 - phi^-k) / k) for the first packet of a batch, times phi^-1 for
   each that goes before. Exact at every load; a batch's variance is k, and for rho -> 1 it is `Gaussian` of sigma^2 = k.
 
-None of them bounds the queue. `margin` is p / (y p'), below which the gain of stable controls has to be.
+Beside traffic that responds to nothing, has the load rho_o and comes k packets at once there are two more [derived]:
+`Beside`, exact as `Batches` is, and `GaussianBeside`, the report's.
+
+None of them bounds the queue. `margin` is p / (y p'), below which the gain of stable controls has to be; y is what
+responds of the load [derived: only that moves when marks do].
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ class Marking(Protocol):
         """Give p, the share of packets that are marked: 1 from a load of 1 on."""
 
     def margin(self, load: Array) -> Array:
-        """Give p / (y p')."""
+        """Give p / (y p'), y what responds of the load."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +139,47 @@ class Beside:
         return np.asarray(1 - (1 - rho) * log(self.phi) / self._left(rho))
 
     def margin(self, load: Array) -> Array:
-        """Give p / (rho dp/drho), where the load of the single packets changes alone."""
+        """Give p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
         left, one = self._left(load), 1 - 1 / self.phi
         slope = log(self.phi) * (left - (1 - load) * one) / left**2
-        return np.asarray(self.probability(load) / (load * slope))
+        return np.asarray(self.probability(load) / ((load - self.other) * slope))
 
     def _left(self, rho: Array) -> Array:
         """Give L - c."""
         batch = (1 - exp(-log(self.phi) * self.size)) / self.size
         left: Array = log(self.phi) - (rho - self.other) * (1 - 1 / self.phi) - self.other * batch
         return left
+
+
+@dataclass(frozen=True)
+class GaussianBeside:
+    """`Gaussian`, of the variance that single packets and batches beside them have together [derived].
+
+    A Poisson process has a variance of 1 packet for each packet, of batches of k it is k. So sigma^2 rho is
+    (rho - rho_o) + rho_o k.
+    """
+
+    phi: float
+    """The base of marking, above 1."""
+    other: float
+    """rho_o, the load that comes in batches."""
+    size: float
+    """k, packets of a batch."""
+
+    def probability(self, load: Array) -> Array:
+        """Give L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2), where the whole load is `load`."""
+        rho = np.minimum(load, 1.0)
+        weight = self._weight(rho)
+        p: Array = weight / (weight + 2 * (1 - rho))
+        return p
+
+    def margin(self, load: Array) -> Array:
+        """Give p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
+        weight, ell = self._weight(load), log(self.phi)
+        m: Array = weight * (weight + 2 * (1 - load)) / (2 * (load - self.other) * (ell * (1 - load) + weight))
+        return m
+
+    def _weight(self, rho: Array) -> Array:
+        """Give L sigma^2 rho."""
+        weight: Array = log(self.phi) * ((rho - self.other) + self.other * self.size)
+        return weight
