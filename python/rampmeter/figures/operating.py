@@ -199,8 +199,9 @@ def classes(result: Run) -> Any:
         )
         note(
             figure,
-            "50 Mb/s, ten long-lived flows of each round trip, 120 s of which the first 40 do not count.\nstable over "
-            "virtual-queue marking; newreno with ECN and delayed acknowledgements over adaptive RED, 5 ms.\nThe "
+            "50 Mb/s, ten long-lived flows of each round trip and as many the other way, 120 s of which the first 40 do "
+            "not count.\nstable over virtual-queue marking; newreno with ECN and delayed acknowledgements over adaptive "
+            "RED, 5 ms.\nThe "
             f"largest is above the least by a factor of {spreads}.",
         )
     return figure
@@ -260,6 +261,8 @@ def _classes(result: Run) -> dict[str, list[tuple[float, float]]]:
     """Give, by scheme, round trips in ms and what their flows have over the mean of all."""
     goodputs: dict[str, dict[float, list[float]]] = {}
     for row in result.flows.to_pylist():
+        if not row["measured"]:
+            continue
         goodputs.setdefault(row["scheme"], defaultdict(list))[number(row["traffic"])].append(row["goodput_bps"])
     found = {}
     for scheme, of in goodputs.items():

@@ -43,8 +43,8 @@ FIGURES = {
     "stable.operation": Figure(
         title="Flows double and then leave, at two round trips (Stable TCP, section 5)",
         scenario="stable/operation.toml",
-        values={"seed": [1]},
-        whole={"seed": [1]},
+        values={"phase": ["fifty", "hundred", "few"], "seed": [1]},
+        whole={"phase": ["fifty", "hundred", "few"], "seed": [1]},
         draw=operating.operation,
     ),
     "stable.range": Figure(
