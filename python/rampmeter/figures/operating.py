@@ -134,7 +134,7 @@ def reach(result: Run) -> Any:
         dropped = sum(row["dropped_packets"] for row in rows)
         note(
             figure,
-            "100 Mb/s, 40 to 60 ms, packets of 1000 bytes, S = 10 packets/s; 260 s of which the first 220 do not "
+            "100 Mb/s, 40 to 60 ms, packets of 1000 bytes, S = 10 packets/s; 340 s of which the first 300 do not "
             "count.\nvirtual-queue: $\\theta$ = 0.95, $\\phi$ = 1.1; avq: the same marks of a virtual queue whose rate "
             f"adapts to a utilisation of 0.91. Dashed: p99. Curve: S (1 - p) / p.\nPackets dropped: {dropped:,}.",
         )
