@@ -30,6 +30,9 @@ pub struct Config {
     pub shortest_interval: f64,
     /// The longest, likewise.
     pub longest_interval: f64,
+    /// Whether an acknowledgement draws the timer anew, the report's rule. [chosen] false: see the deviations in
+    /// [`crate::stable`].
+    pub redraw: bool,
     /// How much more than the window may be outstanding, in square roots of the window: `ceil(w + allowance sqrt(w))`. 0 is
     /// the report's rule: see the deviations in [`crate::stable`].
     pub allowance: f64,
@@ -47,6 +50,7 @@ impl Default for Config {
             soft_start_decrease: 1.0,
             shortest_interval: 0.25,
             longest_interval: 3.0,
+            redraw: false,
             allowance: 2.0,
         }
     }

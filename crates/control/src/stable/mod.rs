@@ -20,7 +20,7 @@
 //! over time is less by the square of the coefficient of variation, `c2 = b / ((2 - b) (1 - p))`:
 //! `x = S (1 - p) / p (1 - c2)`, 7% less at `b = 0.125`, 1% at 0.02 (derived, and tested).
 //!
-//! `T` is the smoothed round trip. A queue makes it longer, and the sender slower before `w` moves; soon after `a` and `b`
+//! A queue makes `T` longer, and the sender slower before `w` moves; soon after `a` and `b`
 //! are those of the longer path.
 //!
 //! *Deviations*: outstanding packets are bounded by `ceil(w + 2 sqrt(w))`, the report's `ceil(w)` with `allowance = 0`.
@@ -32,8 +32,16 @@
 //! acknowledgement that makes room, and the next one is not put off by that (`timer`). So a flow of half a packet may
 //! have two on the way.
 //!
-//! The timer is not re-sampled when the window moves, but runs at another speed (`timer`). TCP's floor of two packets
-//! after a loss is not kept: it would raise windows of less, and many flows on a slow link would lose without end.
+//! The timer is not re-sampled when the window moves, but runs at another speed (`timer`). The report's rule is
+//! `redraw = true`, with which 5 to 100 flows on one link have 0.81 to 0.90 of `S (1 - p) / p`; without it they have 0.90
+//! to 0.99 (10 to 160 ms).
+//!
+//! `T` is the round trip smoothed as in RFC 6298, to which each measurement adds an eighth; the report's is the mean of
+//! the last `max(1, w)` packets', with which marks, utilisation and mean queue of basic operation are the same within
+//! 1.4%.
+//!
+//! TCP's floor of two packets after a loss is not kept: it would raise windows of less, and many flows on a slow link
+//! would lose without end.
 //!
 //! *Choices*: while losses are repaired or the application is the limit the window does not grow; marks count always.
 //! Packets whose receipts were lost on the way back count neither way. Feedback that names no packets (the
@@ -122,7 +130,12 @@ impl Stable {
     }
 
     fn retime(&mut self, now: Time) {
-        self.timer.set_rate(now, self.packet_rate());
+        let rate = self.packet_rate();
+        if self.config.redraw {
+            self.timer.redraw(now, rate);
+        } else {
+            self.timer.set_rate(now, rate);
+        }
     }
 }
 

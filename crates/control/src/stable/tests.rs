@@ -280,6 +280,20 @@ fn the_bound_on_what_is_outstanding_costs_no_more_than_a_hundredth_of_the_rate_a
     }
 }
 
+#[test]
+fn the_reports_timer_drawn_anew_costs_a_tenth_of_the_rate() {
+    // Marks and growth too small to move the window; one acknowledgement a packet: 1 / 1.12, as they come by chance where
+    // several packets are under way.
+    for window in [3.0, 10.0, 100.0] {
+        for (redraw, least, most) in [(false, 0.985, 1.015), (true, 0.86, 0.92)] {
+            let config = Config { gain: 1e-9, sharing: window / 0.1, redraw, ..Config::default() };
+            let seen = over_a_marking_path(&config, MS * 100, 0.5, (3000.0 / window.sqrt()) as u64, 1);
+            let part = seen.rate * 0.1 / window;
+            assert!((least..most).contains(&part), "window {window}, drawn anew {redraw}: {part}");
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Event {
     Ack { codes: Vec<bool>, rtt: u64, recovering: bool, app_limited: bool },

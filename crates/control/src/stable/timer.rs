@@ -7,8 +7,9 @@
 //! E[clamp(X, l, h)] = l + integral from l to h of P(X > x) dx = l + k (exp(-l/k) - exp(-h/k)) = 1
 //! ```
 //!
-//! The report re-samples the timer when the window moves. Clamped from below, a fresh interval at every acknowledgement
-//! would put departures off again and again, and the more acknowledgements the more. So the interval is drawn once and
+//! The report re-samples the timer when the window moves (`redraw`). Clamped from below, a fresh interval at
+//! every acknowledgement puts departures off again and again, and the more acknowledgements the more: by 12% with one
+//! acknowledgement a packet [derived, and tested]. So by default the interval is drawn once and
 //! runs down at the rate of the moment: departures are a renewal process in the time `integral of rate dt`, which has one
 //! departure a unit in the mean however often the rate moves. Of an exponential interval nobody could tell the
 //! difference: what is left of it is distributed as a fresh one.
@@ -49,17 +50,28 @@ impl Timer {
         self.rate = rate;
     }
 
+    /// As `set_rate`, and the interval is drawn anew unless it is over.
+    pub(super) fn redraw(&mut self, now: Time, rate: f64) {
+        self.set_rate(now, rate);
+        if self.left > 0.0 {
+            self.left = self.interval();
+        }
+    }
+
     /// A packet has left. One that left late, because the window or a busy machine kept it, does not delay those behind it,
     /// up to a mean interval: a longer stall is not followed by a burst.
     pub(super) fn sent(&mut self, now: Time) {
         self.run(now);
-        let interval = self.random.exponential(self.mean).clamp(self.shortest, self.longest);
-        self.left = self.left.max(-MADE_UP_FOR) + interval;
+        self.left = self.left.max(-MADE_UP_FOR) + self.interval();
     }
 
     /// When the next packet leaves; in the past if it is late.
     pub(super) fn next(&self) -> Time {
         self.as_of + Duration::from_secs_f64(self.left.max(0.0) / self.rate)
+    }
+
+    fn interval(&mut self) -> f64 {
+        self.random.exponential(self.mean).clamp(self.shortest, self.longest)
     }
 
     fn run(&mut self, now: Time) {
@@ -135,6 +147,34 @@ mod tests {
             }
             // Intervals spread by 0.82: three standard errors over 20000 are 1.7%.
             assert!((count / due - 1.0_f64).abs() < 0.018, "{moves}: {count} of {due}");
+        }
+    }
+
+    #[test]
+    fn drawn_anew_at_acknowledgements_it_falls_behind_as_its_laplace_transform_says() {
+        // Acknowledgements at Poisson times, `l` in a mean interval: each departure takes (1 - f) / (l f) of it, with
+        // f = E exp(-l X), X the clamped interval. 1.12 for one acknowledgement a packet, 4.2 for ten.
+        let (shortest, longest, k) = (0.25, 3.0, mean_before_clamping(0.25, 3.0));
+        for l in [0.5, 1.0, 3.0, 10.0] {
+            let (within, beyond) = ((-shortest / k).exp(), (-longest / k).exp());
+            let clamped = (1.0 - within) * (-l * shortest).exp() + beyond * (-l * longest).exp();
+            let between = (within * (-l * shortest).exp() - beyond * (-l * longest).exp()) / (1.0 + l * k);
+            let takes = (1.0 - clamped - between) / (l * (clamped + between));
+
+            let (mut timer, mut random) = (timer(shortest, longest, 5), Stream::from_seed(6));
+            let (mut now, mut count) = (Time::ZERO, 0.0);
+            timer.start(now, 1000.0);
+            while now < Time::ZERO + Duration::from_secs(20) {
+                let step = Duration::from_secs_f64(random.exponential(1e-3 / l));
+                while timer.next() <= now + step {
+                    timer.sent(timer.next().max(now));
+                    count += 1.0;
+                }
+                now += step;
+                timer.redraw(now, 1000.0);
+            }
+            let seen = now.as_secs_f64() * 1e3 / count;
+            assert!((seen / takes - 1.0_f64).abs() < 0.04, "{l} acknowledgements: {seen} mean intervals, not {takes}");
         }
     }
 
