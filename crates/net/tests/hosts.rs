@@ -4,24 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use rampmeter_control::fixed_rate::{Config as FixedConfig, FixedRate};
+use rampmeter_control::stable::{Config as StableConfig, Stable};
 use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Departure, Loss, Path, Registry, Sent};
 use rampmeter_net::{Ended, Event, Host, HostId, Limits, Loop, Socket};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
-/// A fixed rate that keeps what it is told of arrivals.
-#[derive(Debug)]
-struct Watched(FixedRate, Arc<Mutex<Vec<Arrival>>>);
+/// What [`Watched`] controllers believe of the path.
+const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-impl Controller for Watched {
+/// A controller on a path of [`ROUND_TRIP`], and what it is told of arrivals.
+#[derive(Debug)]
+struct Watched<C>(C, Arc<Mutex<Vec<Arrival>>>);
+
+impl<C: Controller> Controller for Watched<C> {
     fn on_path(&mut self, now: Time, path: &Path) {
-        self.0.on_path(now, path);
+        self.0.on_path(now, &Path { rtt: ROUND_TRIP, ..path.clone() });
     }
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.0.on_sent(now, sent);
     }
-    fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.1.lock().unwrap().extend(ack.arrivals);
+        self.0.on_ack(now, &Ack { smoothed_rtt: ROUND_TRIP, ..*ack });
     }
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         self.0.on_loss(now, loss);
@@ -60,17 +65,23 @@ fn sink(net: &mut Loop<AnyController>, host: HostId, id: ConnectionId, bytes: &m
     }
 }
 
-/// What the controller is told of the arrivals of so many bytes, sent at `rate` with `code`.
+/// What a fixed rate is told of the arrivals of so many bytes, sent with `code`.
 fn arrivals(bytes: usize, rate: &str, code: Ecn) -> Vec<Arrival> {
+    let rate = rate.parse().unwrap();
+    arrivals_under(move || FixedRate::new(&FixedConfig { rate }, Stream::from_seed(3)), bytes, code)
+}
+
+/// What such a controller is told.
+fn arrivals_under<C>(make: impl Fn() -> C + Send + 'static, bytes: usize, code: Ecn) -> Vec<Arrival>
+where
+    C: Controller + Send + 'static,
+{
     let config = Config { ecn: code, ..Config::default() };
     let mut net = Loop::new(1250).unwrap();
     let (listener, address) = listen(&mut net, &config);
     let log = Arc::new(Mutex::new(Vec::new()));
-    let (logged, rate) = (Arc::clone(&log), rate.parse().unwrap());
-    let make = move || {
-        let rate = FixedRate::new(&FixedConfig { rate }, Stream::from_seed(3));
-        AnyController::External(Box::new(Watched(rate, Arc::clone(&logged))))
-    };
+    let logged = Arc::clone(&log);
+    let make = move || AnyController::External(Box::new(Watched(make(), Arc::clone(&logged))));
     let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(4));
     let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
     let id = host.open(net.now(), address, &config).unwrap();
@@ -114,6 +125,29 @@ fn a_controller_sees_codes_and_stamps_of_each_packet() {
         // The kernel's stamps follow the departures, not our reading of them: no two are the same.
         assert!(arrivals.windows(2).all(|pair| pair[0].received_at < pair[1].received_at));
     }
+}
+
+#[test]
+fn stable_tcps_packets_leave_a_socket_by_its_clamped_exponential_timer() {
+    // Ten packets a round trip: in units of the mean gap, 10 ms, gaps are clamp(X, 0.25, 3) with X exponential of the mean
+    // k = 1.0273. 22% of them are 0.25, half at most k ln 2, 90% at most k ln 10, and they vary by 0.82. An even pace
+    // would have 1 in the place of each, and a burst a window 0. What a busy machine holds back for long counts as 3.
+    let config = StableConfig { gain: 1e-6, initial_window: 10.0, soft_start_marks: 0, ..StableConfig::default() };
+    let make = move || Stable::new(&config, Stream::from_seed(3));
+    let arrivals = arrivals_under(make, 480_000, Ecn::Ect0);
+    let gap = |pair: &[Arrival]| pair[1].received_at.since(pair[0].received_at).as_secs_f64() / 0.010;
+    let mut gaps: Vec<f64> = arrivals.windows(2).map(|pair| gap(pair).min(3.0)).collect();
+    gaps.sort_by(f64::total_cmp);
+    let n = gaps.len();
+    let mean = gaps.iter().sum::<f64>() / n as f64;
+    let variation = (gaps.iter().map(|gap| gap * gap).sum::<f64>() / n as f64 / (mean * mean) - 1.0).sqrt();
+    let [least, median, most] = [n / 10, n / 2, 9 * n / 10].map(|place| gaps[place]);
+    let told = format!("{n} gaps: mean {mean}, variation {variation}, quantiles {least}, {median}, {most}");
+    assert!(n >= 400, "{told}");
+    assert!((0.85..1.25).contains(&mean), "{told}");
+    assert!((0.6..1.1).contains(&variation), "{told}");
+    assert!((0.1..0.6).contains(&(least / median)), "{told}"); // 0.35
+    assert!((2.0..5.5).contains(&(most / median)), "{told}"); // 3.32
 }
 
 #[test]
