@@ -199,9 +199,9 @@ def classes(result: Run) -> Any:
         )
         note(
             figure,
-            "50 Mb/s, ten long-lived flows of each round trip and as many the other way, 120 s of which the first 40 do "
-            "not count.\nstable over virtual-queue marking; newreno with ECN and delayed acknowledgements over adaptive "
-            "RED, 5 ms.\nThe "
+            "50 Mb/s, ten long-lived flows of each round trip and as many the other way, 120 s of which the first 40 "
+            "do not count.\nstable over virtual-queue marking; newreno with ECN and delayed acknowledgements over "
+            "adaptive RED, 5 ms.\nThe "
             f"largest is above the least by a factor of {spreads}.",
         )
     return figure
