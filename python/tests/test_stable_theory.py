@@ -107,7 +107,8 @@ def met_beside(chance: np.random.Generator, load: float, other: float, size: int
         queue = max(queue - gap, 0.0)
         met[place] = queue
         queue += 1 if alone else size
-    return met[single]
+    by_single: Array = met[single]
+    return by_single
 
 
 @pytest.mark.parametrize(("load", "other", "size"), [(0.8, 0.4, 4), (0.9, 0.4, 1), (0.6, 0.4, 16), (0.5, 0.1, 64)])
