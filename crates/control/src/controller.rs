@@ -80,8 +80,8 @@ pub struct Ack<'a> {
     pub min_rtt: Duration,
     /// The packets it answers one by one, in the order of their arrival.
     pub arrivals: &'a [Arrival],
-    /// Whether it would name all packets that it answers; those that it does not name were named in acknowledgements that
-    /// got lost. False: it counts bytes alone, and a mark among them is told as a [`LossKind::Ecn`].
+    /// Whether it would name all packets that it answers; those that it does not name were named in acknowledgements
+    /// that got lost. False: it counts bytes alone, and a mark among them is told as a [`LossKind::Ecn`].
     pub named: bool,
     /// What routers wrote into those packets.
     pub feedback: RouterFeedback,

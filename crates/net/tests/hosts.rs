@@ -129,9 +129,10 @@ fn a_controller_sees_codes_and_stamps_of_each_packet() {
 
 #[test]
 fn stable_tcps_packets_leave_a_socket_by_its_clamped_exponential_timer() {
-    // Ten packets a round trip: in units of the mean gap, 10 ms, gaps are clamp(X, 0.25, 3) with X exponential of the mean
-    // k = 1.0273. 22% of them are 0.25, half at most k ln 2, 90% at most k ln 10, and they vary by 0.82. An even pace
-    // would have 1 in the place of each, and a burst a window 0. What a busy machine holds back for long counts as 3.
+    // Ten packets a round trip: in units of the mean gap, 10 ms, gaps are clamp(X, 0.25, 3) with X exponential of the
+    // mean k = 1.0273. 22% of them are 0.25, half at most k ln 2, 90% at most k ln 10, and they vary by 0.82. An even
+    // pace would have 1 in the place of each, and a burst a window 0. What a busy machine holds back for long counts
+    // as 3.
     let config = StableConfig { gain: 1e-6, initial_window: 10.0, soft_start_marks: 0, ..StableConfig::default() };
     let make = move || Stable::new(&config, Stream::from_seed(3));
     let arrivals = arrivals_under(make, 480_000, Ecn::Ect0);

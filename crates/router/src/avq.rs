@@ -66,8 +66,8 @@ pub struct Config {
     /// The predominant packet size, `s` (ns-2).
     pub packet: Bytes,
     /// The virtual queue's room `B` in such packets. None: 50 with overflow (chosen, as `virtual-queue`'s), 200 with
-    /// exponential marking (chosen: at 50 the real queue of 10 flows finds it now and then by chance, all are cut at once,
-    /// and with equal round trips 2 of 6 runs swung from then on; at 200 none did).
+    /// exponential marking (chosen: at 50 the real queue of 10 flows finds it now and then by chance, all are cut at
+    /// once, and with equal round trips 2 of 6 runs swung from then on; at 200 none did).
     pub bound: Option<f64>,
     /// The highest `C~`, as a share of the link's rate. None: 1 with overflow (the paper), 8 with exponential marking
     /// (chosen: a full link with equal packets then marks 0.7% of them at `phi` = 1.1).

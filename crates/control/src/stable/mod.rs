@@ -20,8 +20,8 @@
 //! over time is less by the square of the coefficient of variation, `c2 = b / ((2 - b) (1 - p))`:
 //! `x = S (1 - p) / p (1 - c2)`, 7% less at `b = 0.125`, 1% at 0.02 (derived, and tested).
 //!
-//! A queue makes `T` longer, and the sender slower before `w` moves; soon after `a` and `b`
-//! are those of the longer path.
+//! A queue makes `T` longer, and the sender slower before `w` moves; soon after `a` and `b` are those of the longer
+//! path.
 //!
 //! *Deviations*: outstanding packets are bounded by `ceil(w + 2 sqrt(w))`, the report's `ceil(w)` with `allowance = 0`.
 //! A random timer has more than `w` on the way about half of the time, and the report's bound then holds packets back:
@@ -33,8 +33,8 @@
 //! have two on the way.
 //!
 //! The timer is not re-sampled when the window moves, but runs at another speed (`timer`). The report's rule is
-//! `redraw = true`, with which 5 to 100 flows on one link have 0.81 to 0.90 of `S (1 - p) / p`; without it they have 0.90
-//! to 0.99 (10 to 160 ms).
+//! `redraw = true`, with which 5 to 100 flows on one link have 0.81 to 0.90 of `S (1 - p) / p`; without it they have
+//! 0.90 to 0.99 (10 to 160 ms).
 //!
 //! `T` is the round trip smoothed as in RFC 6298, to which each measurement adds an eighth; the report's is the mean of
 //! the last `max(1, w)` packets', with which marks, utilisation and mean queue of basic operation are the same within

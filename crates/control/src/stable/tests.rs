@@ -282,8 +282,8 @@ fn the_bound_on_what_is_outstanding_costs_no_more_than_a_hundredth_of_the_rate_a
 
 #[test]
 fn the_reports_timer_drawn_anew_costs_a_tenth_of_the_rate() {
-    // Marks and growth too small to move the window; one acknowledgement a packet: 1 / 1.12, as they come by chance where
-    // several packets are under way.
+    // Marks and growth too small to move the window; one acknowledgement a packet: 1 / 1.12, as they come by chance
+    // where several packets are under way.
     for window in [3.0, 10.0, 100.0] {
         for (redraw, least, most) in [(false, 0.985, 1.015), (true, 0.86, 0.92)] {
             let config = Config { gain: 1e-9, sharing: window / 0.1, redraw, ..Config::default() };
