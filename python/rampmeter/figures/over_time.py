@@ -144,8 +144,8 @@ def aging(result: Run) -> Any:
         note(
             figure,
             "Datagrams whose only feedback are responses to probes have 1 Mb/s and two seconds of queue for "
-            "themselves. At 15.6 s\nothers begin to flood it both ways with 10 Mb/s each. Left: the run whose losses with "
-            "mean-rtt are the median, the thick line right.",
+            "themselves. At 15.6 s\nothers begin to flood it both ways with 10 Mb/s each. Left: the run whose losses "
+            "with mean-rtt are the median, the thick line right.",
         )
     return figure
 
