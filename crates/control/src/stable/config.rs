@@ -30,7 +30,7 @@ pub struct Config {
     pub shortest_interval: f64,
     /// The longest, likewise.
     pub longest_interval: f64,
-    /// Whether an acknowledgement draws the timer anew, the report's rule. [chosen] false: see the deviations in
+    /// Whether an acknowledgement draws the timer anew, the report's rule. False (chosen): see the deviations in
     /// [`crate::stable`].
     pub redraw: bool,
     /// How much more than the window may be outstanding, in square roots of the window: `ceil(w + allowance sqrt(w))`. 0 is
