@@ -44,7 +44,7 @@ test-rust: setup ## Rust alone
 
 .PHONY: test-example
 test-example: build ## a controller of another crate, in every world that runs here; C programs through a CM daemon
-	cd examples/my_controller && cargo fmt --check && cargo test --quiet --release -- --nocapture
+	cd examples/my_controller && cargo fmt --check && cargo test --quiet -- --nocapture
 	scripts/test-cm
 
 .PHONY: test-python
