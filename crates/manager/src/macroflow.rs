@@ -99,6 +99,8 @@ pub(crate) struct Macroflow<C> {
     given_up: Option<Time>,
     /// Sending without feedback.
     aging: Option<Aging>,
+    /// The last word ended a silence.
+    resumed: bool,
     half_life: HalfLife,
     /// Kept where there is feedback that names times instead of packets.
     trail: Option<Box<Trail>>,
@@ -132,6 +134,7 @@ impl<C: Controller> Macroflow<C> {
             given_up: None,
             heard: Time::ZERO,
             aging: None,
+            resumed: false,
             half_life: sharing.half_life,
             trail: None,
         }

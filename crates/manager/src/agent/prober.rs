@@ -79,6 +79,8 @@ pub(crate) struct Prober {
     unanswered: u32,
     /// Silence has been told since the last response.
     silent: bool,
+    /// The last response ended a silence.
+    resumed: bool,
     /// What went without a header and counts as outstanding: whole bytes by flow, and since when.
     pub(crate) bare: Vec<(Name, u64)>,
     bare_since: Time,
@@ -104,6 +106,7 @@ impl Prober {
             heard_at: Time::ZERO,
             unanswered: 0,
             silent: false,
+            resumed: false,
             bare: Vec::new(),
             bare_since: Time::ZERO,
             rtt: None,
@@ -169,6 +172,7 @@ impl Prober {
 
     /// A response has come.
     pub(crate) fn heard(&mut self, now: Time) {
+        self.resumed = self.silent;
         (self.heard_at, self.unanswered, self.silent) = (now, 0, false);
         self.tally.1 += 1;
     }
@@ -212,8 +216,8 @@ impl Prober {
         let since = self.probes.unanswered_since().filter(|_| !self.silent);
         let patience = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed / 2);
         // Not right after a word of the receiver, which may answer another probe: nobody would call that silence, and it is
-        // told but once.
-        let heard = self.heard_at + smoothed / 2;
+        // told but once. Word that ended a silence is late word: if a later probe is overdue it tells of the past.
+        let heard = if self.resumed { Time::ZERO } else { self.heard_at + smoothed / 2 };
         since.map_or(Time::MAX, |since| (since + patience.max(self.least_patience)).max(heard))
     }
 

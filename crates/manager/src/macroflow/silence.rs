@@ -11,14 +11,16 @@ impl<C: Controller> Macroflow<C> {
     /// Something has come back.
     pub(super) fn hear(&mut self, now: Time) {
         self.heard = now;
+        self.resumed = self.aging.is_some();
         (self.aging, self.given_up) = (None, None);
     }
 
     /// What was asked at `asked` should have been answered by now. True if the rate ages from now on, because nothing
     /// else has come back either.
     pub(crate) fn fall_silent(&mut self, now: Time, asked: Time) -> bool {
-        // Responses come twice a round trip: what answers earlier probes, or other flows, may have come since.
-        let quiet = self.heard <= asked || now.since(self.heard) >= self.smoothed_rtt() / 2;
+        // Responses come twice a round trip: what answers earlier probes, or other flows, may have come since. What ended a
+        // silence was late, and with another probe overdue there still is one.
+        let quiet = self.heard <= asked || self.resumed || now.since(self.heard) >= self.smoothed_rtt() / 2;
         if self.aging.is_some() || !quiet || !self.started {
             return false;
         }
