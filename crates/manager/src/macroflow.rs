@@ -99,7 +99,7 @@ pub(crate) struct Macroflow<C> {
     given_up: Option<Time>,
     /// Sending without feedback.
     aging: Option<Aging>,
-    /// The last word ended a silence.
+    /// The last word ended a silence, and was late.
     resumed: bool,
     half_life: HalfLife,
     /// Kept where there is feedback that names times instead of packets.

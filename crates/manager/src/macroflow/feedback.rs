@@ -72,6 +72,9 @@ impl<C: Controller> Macroflow<C> {
         let used = self.outstanding;
         self.outstanding = self.outstanding.saturating_sub(report.received + report.lost);
         if report.received > Bytes::ZERO {
+            let due = self.smoothed_rtt() + self.smoothed_rtt() / 2;
+            let late = report.sent_by.is_some_and(|sent_by| now.since(sent_by) >= due);
+            self.resumed = late && self.aging.is_some() || self.resumed && self.heard == now;
             self.hear(now);
         }
         let smoothed_rtt = self.smoothed_rtt();

@@ -11,7 +11,6 @@ impl<C: Controller> Macroflow<C> {
     /// Something has come back.
     pub(super) fn hear(&mut self, now: Time) {
         self.heard = now;
-        self.resumed = self.aging.is_some();
         (self.aging, self.given_up) = (None, None);
     }
 
