@@ -118,6 +118,21 @@ fn a_rate_ages_by_the_least_round_trip_until_something_comes_back() {
 }
 
 #[test]
+fn late_word_leaves_the_next_overdue_probe_a_silence_and_timely_word_does_not() {
+    for (asked, ages) in [(0, true), (60, false)] {
+        let mut manager = manager();
+        let flow = open(&mut manager);
+        send(&mut manager, at(0), flow, 2);
+        let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
+        manager.fall_silent(at(150), flow, at(0));
+        manager.report(at(180), flow, &Report { sent_by: Some(at(asked)), ..received(1) });
+        let full = rate(&manager, 180);
+        manager.fall_silent(at(185), flow, at(60));
+        assert_eq!(rate(&manager, 185), if ages { full.scale(0.5) } else { full }, "asked at {asked} ms");
+    }
+}
+
+#[test]
 fn who_watches_is_told_when_its_share_changes() {
     let mut manager = manager();
     let (audio, bulk) = (open(&mut manager), open(&mut manager));
