@@ -1,7 +1,8 @@
 //! Exponential aging: how a macroflow sends while nothing comes back (`congestion-manager.md`, section 4.4).
 //!
 //! When a probe has gone unanswered for a round trip, the window stops counting and the rate of that moment is halved;
-//! it is halved again with every half-life that passes until there is feedback. When flows without probes say that
+//! it is halved again with every half-life that passes until there is feedback. Where the paper is silent: feedback that
+//! was late itself tells of the past, so that a later probe which is overdue by then begins it anew at once. When flows without probes say that
 //! nothing comes back, the rate is first lowered to a packet a timeout, and the timeout is the half-life.
 //!
 //! ```text
