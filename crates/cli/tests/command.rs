@@ -2,10 +2,9 @@
 
 mod common;
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -334,12 +333,19 @@ fn claims_are_picked_by_name_and_run_as_often_as_asked() {
     assert!(text(&unknown.stderr).contains("there are 7.kept, 7.lost, 70.near, reached"), "{}", text(&unknown.stderr));
 }
 
+/// Copies a program in a process of its own: a descriptor of ours that is open for writing could be inherited by
+/// whatever another test starts just then, and nothing runs that somebody still writes ("text file busy").
+fn install(program: &Path, to: &Path) {
+    let installed = Command::new("install").arg("--mode=755").args([program, to]).status().unwrap();
+    assert!(installed.success(), "{}", to.display());
+}
+
 #[test]
 fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
     // Neither this command nor where it runs may be below a checkout, which could have a Python.
     let away = std::env::temp_dir().join(format!("rampmeter-no-python-{}", std::process::id()));
     std::fs::create_dir_all(&away).unwrap();
-    std::fs::copy(RAMPMETER, away.join("rampmeter")).unwrap();
+    install(Path::new(RAMPMETER), &away.join("rampmeter"));
     for arguments in [&["figure", "pcp.4"][..], &["report", "runs/some"]] {
         let mut command = Command::new(away.join("rampmeter"));
         let output = command.args(arguments).current_dir(&away).env("PATH", "").output().unwrap();
@@ -355,9 +361,9 @@ fn the_python_of_the_commands_checkout_draws_anywhere() {
     let (bin, target) = (desk.0.join(".venv/bin"), desk.0.join("target/release"));
     std::fs::create_dir_all(&bin).unwrap();
     std::fs::create_dir_all(&target).unwrap();
-    std::fs::write(bin.join("python"), "#!/bin/sh\necho \"$@\"\n").unwrap();
-    std::fs::set_permissions(bin.join("python"), Permissions::from_mode(0o755)).unwrap();
-    std::fs::copy(RAMPMETER, target.join("rampmeter")).unwrap();
+    std::fs::write(desk.0.join("python.sh"), "#!/bin/sh\necho \"$@\"\n").unwrap();
+    install(&desk.0.join("python.sh"), &bin.join("python"));
+    install(Path::new(RAMPMETER), &target.join("rampmeter"));
     for (arguments, said) in [
         (&["figure", "pcp.4", "--quick"][..], "-m rampmeter.figures pcp.4 --quick\n"),
         (&["figure", "pcp.4", "--help"], "-m rampmeter.figures pcp.4 --help\n"),
