@@ -41,9 +41,9 @@ pub(crate) struct Args {
     /// Exit with 1 if a claim that is said to hold does not
     #[arg(long)]
     strict: bool,
-    /// Where the papers' folders are
-    #[arg(long, value_name = "DIR", default_value = "studies")]
-    studies: PathBuf,
+    /// Where the papers' folders are [default: the folder `studies` here, or the nearest above]
+    #[arg(long, value_name = "DIR")]
+    studies: Option<PathBuf>,
     /// Runs at once [default: simulated, one a core; emulated, one]
     #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 
 pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
     let mut list: Vec<Claim> = Vec::new();
-    for file in files(&args.studies, args.paper.as_deref())? {
+    for file in files(&studies(args.studies.as_deref())?, args.paper.as_deref())? {
         list.extend(claims::read(&file, args.quick, registry).map_err(Failure::input)?);
     }
     list = named(list, &args.names)?;
@@ -117,6 +117,18 @@ fn seed(scenario: &mut Scenario, count: usize) -> Result<(), Failure> {
         scenario.set("seed", (1..=count as i64).map(Into::into).collect())?;
     }
     Ok(())
+}
+
+/// The folder that is `given`, or else that which is here or above.
+fn studies(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(given) = given {
+        return Ok(given.to_owned());
+    }
+    let here = std::env::current_dir().map_err(Failure::failed)?;
+    let mut above = here.ancestors().map(|folder| folder.join("studies"));
+    above.find(|folder| folder.is_dir()).ok_or_else(|| {
+        Failure::input("there is no folder `studies` here or above; say where the studies are with --studies")
+    })
 }
 
 /// The files of claims below `studies`, in alphabetical order.

@@ -170,7 +170,7 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
         other => other,
     }
     .map_err(refuse)?;
-    if let Some(need) = daemon::unmet_need(&args.controller) {
+    if let Some(need) = registry.needs(&args.controller) {
         eprintln!("warning: {} {need}; cm, newreno and reno do without", args.controller);
     }
     println!("managing congestion at {} with {}", daemon.path().display(), args.controller);

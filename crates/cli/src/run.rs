@@ -181,15 +181,17 @@ pub(crate) fn progress_bar(hidden: bool) -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// A row a point: its axes, its flows, each measured link.
+/// A row a point: its axes, its flows, each measured link. Links are said to mark where one does in some run.
 fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
     let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
     let links: Vec<&str> =
         summaries.first().map_or(Vec::new(), |first| first.links.iter().map(|(name, _)| name.as_str()).collect());
     let mut head: Vec<String> = axes.iter().map(ToString::to_string).collect();
     head.extend(["transfers", "unfinished", "response ms", "deviation ms", "goodput Mb/s", "Jain"].map(String::from));
+    let marking = summaries.iter().flat_map(|run| &run.links).any(|(_, link)| link.mark_rate > 0.0);
     for link in &links {
         head.extend(["used %", "queue", "dropped %"].map(|figure| format!("{link} {figure}")));
+        head.extend(marking.then(|| format!("{link} marked %")));
     }
     let milliseconds = |value: Option<f64>| value.map_or(String::new(), |seconds| format!("{:.1}", seconds * 1e3));
     let rows: Vec<Vec<String>> = summaries
@@ -213,6 +215,7 @@ fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
                     format!("{:.1}", link.queue_mean_packets),
                     format!("{:.3}", link.drop_rate * 100.0),
                 ]);
+                row.extend(marking.then(|| format!("{:.3}", link.data_mark_rate * 100.0)));
             }
             row
         })

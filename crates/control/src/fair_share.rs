@@ -124,6 +124,8 @@ impl Algorithm for FairShare {
     /// It does as it is told, by routers if there are such, and by whoever claims to bring their words.
     const GIVES_WAY: bool = false;
 
+    const NEEDS: Option<&'static str> = Some("needs routers that answer, and sends next to nothing without");
+
     fn new(config: &Config, _random: Stream) -> Self {
         Self {
             config: config.clone(),

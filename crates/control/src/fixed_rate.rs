@@ -42,6 +42,8 @@ impl Algorithm for FixedRate {
 
     const GIVES_WAY: bool = false;
 
+    const NEEDS: Option<&'static str> = Some("sends at a constant rate, whatever programs report");
+
     fn new(config: &Config, _random: Stream) -> Self {
         Self { rate: config.rate, packet: Bytes::ZERO, pacer: Pacer::default() }
     }

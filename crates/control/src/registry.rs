@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Known, Rate, Stream, Time, settings};
 use thiserror::Error;
 
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Path, Sent, Settings};
@@ -21,12 +21,12 @@ type Builder = Arc<dyn Fn(&toml::Table) -> Result<Factory, String> + Send + Sync
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RegistryError {
     /// No controller goes by that name.
-    #[error("no controller is called `{name}`; there are {known}")]
+    #[error("no controller is called `{name}`; {known}")]
     Unknown {
         /// The name asked for.
         name: String,
         /// The names there are.
-        known: String,
+        known: Known,
     },
     /// The controller does not take these settings.
     #[error("controller `{name}`: {reason}")]
@@ -48,6 +48,7 @@ pub struct Registry {
 struct Entry {
     about: String,
     gives_way: bool,
+    needs: Option<&'static str>,
     builder: Builder,
 }
 
@@ -60,18 +61,19 @@ impl Registry {
 
     fn insert<A: Algorithm>(mut self, name: &str, about: &str, wrap: fn(A) -> AnyController) -> Self {
         let builder: Builder = Arc::new(move |table| {
-            let config: A::Config = table.clone().try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+            let config: A::Config = settings::read(table)?;
             config.check()?;
             Ok(Arc::new(move |random| wrap(A::new(&config, random))))
         });
-        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), gives_way: A::GIVES_WAY, builder });
+        let entry = Entry { about: about.to_owned(), gives_way: A::GIVES_WAY, needs: A::NEEDS, builder };
+        self.entries.insert(name.to_owned(), entry);
         self
     }
 
     /// A factory for the controller called `name` with `settings`.
     pub fn factory(&self, name: &str, settings: &toml::Table) -> Result<Factory, RegistryError> {
         let Some(entry) = self.entries.get(name) else {
-            let known = self.entries.keys().cloned().collect::<Vec<_>>().join(", ");
+            let known = Known::near(name, self.entries.keys().map(String::as_str));
             return Err(RegistryError::Unknown { name: name.to_owned(), known });
         };
         (entry.builder)(settings).map_err(|reason| RegistryError::Settings { name: name.to_owned(), reason })
@@ -80,6 +82,11 @@ impl Registry {
     /// Whether the controller called `name` gives way to others ([`Algorithm::GIVES_WAY`]); `None` if there is none.
     pub fn gives_way(&self, name: &str) -> Option<bool> {
         self.entries.get(name).map(|entry| entry.gives_way)
+    }
+
+    /// What the controller called `name` works with and programs don't tell ([`Algorithm::NEEDS`]).
+    pub fn needs(&self, name: &str) -> Option<&'static str> {
+        self.entries.get(name).and_then(|entry| entry.needs)
     }
 
     /// Every name with its one line, in alphabetical order.
@@ -227,9 +234,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_name_lists_the_known_ones() {
-        let error = Registry::default().factory("renno", &toml::Table::new()).err().unwrap().to_string();
-        assert!(error.contains("renno") && error.contains("newreno"), "{error}");
+    fn an_unknown_name_brings_the_nearest_or_all() {
+        for (name, known) in [("renno", "did you mean `reno`?"), ("compound", "there are bic, cm, cubic, ")] {
+            let error = Registry::default().factory(name, &toml::Table::new()).err().unwrap().to_string();
+            assert!(error.contains(name) && error.contains(known), "{error}");
+        }
     }
 
     #[test]
@@ -239,7 +248,7 @@ mod tests {
         for (text, word) in [
             ("initial_windw = 3", "initial_windw"),
             ("initial_window = 0", "1 or more"),
-            ("initial_window = 'x'", "string"),
+            ("initial_window = 'x'", "a whole number"),
         ] {
             let error = registry.factory("newreno", &table(text)).err().unwrap().to_string();
             assert!(error.contains(word) && error.contains("newreno"), "{error}");

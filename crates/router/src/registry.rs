@@ -1,6 +1,6 @@
 //! The routers by name, and one type that holds any of them without dynamic dispatch.
 
-use rampmeter_units::{Rate, Stream, Time};
+use rampmeter_units::{Known, Rate, Stream, Time, settings};
 use thiserror::Error;
 
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
@@ -9,12 +9,12 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, V
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RegistryError {
     /// No router goes by that name.
-    #[error("no router is called `{name}`; there are {known}")]
+    #[error("no router is called `{name}`; {known}")]
     Unknown {
         /// The name asked for.
         name: String,
         /// The names there are.
-        known: String,
+        known: Known,
     },
     /// The router does not take these settings.
     #[error("router `{name}`: {reason}")]
@@ -26,9 +26,9 @@ pub enum RegistryError {
     },
 }
 
-fn settings<C: Settings>(name: &str, table: &toml::Table) -> Result<C, RegistryError> {
+fn checked<C: Settings>(name: &str, table: &toml::Table) -> Result<C, RegistryError> {
     let refuse = |reason| RegistryError::Settings { name: name.to_owned(), reason };
-    let config: C = table.clone().try_into().map_err(|e: toml::de::Error| refuse(e.message().to_owned()))?;
+    let config: C = settings::read(table).map_err(refuse)?;
     config.check().map_err(refuse)?;
     Ok(config)
 }
@@ -55,10 +55,10 @@ macro_rules! routers {
             /// Reads and checks the settings of the router called `name`.
             pub fn read(name: &str, table: &toml::Table) -> Result<Self, RegistryError> {
                 match name {
-                    $($name => Ok(Self::$variant(settings(name, table)?)),)*
+                    $($name => Ok(Self::$variant(checked(name, table)?)),)*
                     _ => Err(RegistryError::Unknown {
                         name: name.to_owned(),
-                        known: NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+                        known: Known::near(name, NAMES.iter().map(|(name, _)| *name)),
                     }),
                 }
             }

@@ -9,7 +9,9 @@
 use toml::{Table, Value};
 
 use crate::document::{Item, NAME, Section, Source, is_name};
-use crate::error::{Known, Problem, ScenarioError};
+use rampmeter_units::Known;
+
+use crate::error::{Problem, ScenarioError};
 
 /// The axis that every scenario has.
 pub(crate) const SEED: &str = "seed";

@@ -3,12 +3,12 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use rampmeter_units::BadQuantity;
+use rampmeter_units::{BadQuantity, Known};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Value};
 
-use crate::error::{Known, Problem, ScenarioError};
+use crate::error::{Problem, ScenarioError};
 
 /// The text of a file.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,8 @@
 //! What can be wrong with a scenario: one line each, with the place and what would be right.
 
-use std::fmt;
-
 use rampmeter_control::registry::RegistryError as ControllerError;
 use rampmeter_router::registry::RegistryError as RouterError;
-use rampmeter_units::BadQuantity;
+use rampmeter_units::{BadQuantity, Known};
 use thiserror::Error;
 
 use crate::NoPath;
@@ -149,65 +147,5 @@ impl Problem {
 
     pub(crate) fn unknown<'n>(kind: &'static str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
         Self::UnknownName { kind, name: name.to_owned(), known: Known::near(name, known) }
-    }
-}
-
-/// The names that would have been right: the nearest if one is near, or all.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Known {
-    /// This one was probably meant.
-    Near(String),
-    /// These are there.
-    All(Vec<String>),
-}
-
-impl Known {
-    pub(crate) fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
-        let nearest = known.iter().map(|other| (distance(name, other), *other)).min();
-        match nearest {
-            Some((steps, other)) if steps <= name.len().div_ceil(2).min(2) => Self::Near(other.to_owned()),
-            _ => Self::All(known.into_iter().map(str::to_owned).collect()),
-        }
-    }
-}
-
-impl fmt::Display for Known {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Near(name) => write!(f, "did you mean `{name}`?"),
-            Self::All(names) if names.is_empty() => f.write_str("there is none"),
-            Self::All(names) if names.len() == 1 => write!(f, "there is {}", names[0]),
-            Self::All(names) => write!(f, "there are {}", names.join(", ")),
-        }
-    }
-}
-
-/// Levenshtein's distance: insertions, deletions and substitutions between two words.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_name_is_offered_if_it_is_near() {
-        let known = ["bottleneck", "access"];
-        assert_eq!(Known::near("botleneck", known), Known::Near("bottleneck".into()));
-        assert_eq!(Known::near("uplink", known).to_string(), "there are bottleneck, access");
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

@@ -10,7 +10,9 @@ use toml::Value;
 use crate::Point;
 use crate::axis::{Axis, named};
 use crate::document::{Section, Source};
-use crate::error::{Known, Problem, ScenarioError};
+use rampmeter_units::Known;
+
+use crate::error::{Problem, ScenarioError};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Hole {

@@ -28,7 +28,7 @@ mod world;
 pub use audio::LayeredAudio;
 pub use axis::{Axis, values};
 pub use build::Scheme;
-pub use error::{Known, Problem, ScenarioError};
+pub use error::{Problem, ScenarioError};
 pub use outcome::{FlowOutcome, FlowSample, Hindered, Lateness, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
     AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender,

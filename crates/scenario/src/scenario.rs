@@ -11,7 +11,9 @@ use toml::Value;
 
 use crate::axis::{Axis, SEED, check_size, read_axes};
 use crate::document::{Section, Source};
-use crate::error::{Known, Problem, ScenarioError};
+use rampmeter_units::Known;
+
+use crate::error::{Problem, ScenarioError};
 use crate::file::File;
 use crate::hole::Hole;
 use crate::{Plan, Point};

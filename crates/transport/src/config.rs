@@ -1,7 +1,7 @@
 //! What a connection can be told, and what an endpoint.
 
 use rampmeter_manager::{AgentConfig, Sharing};
-use rampmeter_units::{Bytes, Duration, Ecn};
+use rampmeter_units::{Bytes, Duration, Ecn, settings};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
@@ -75,7 +75,7 @@ impl Config {
 
     /// Reads a scenario's table, for packets of up to `packet` bytes unless it says otherwise.
     pub fn read(table: &toml::Table, packet: Bytes) -> Result<Self, String> {
-        let mut config: Self = table.clone().try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+        let mut config: Self = settings::read(table)?;
         if !table.contains_key("packet") {
             config.packet = packet;
         }

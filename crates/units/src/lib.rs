@@ -1,4 +1,5 @@
-//! The quantities everything else is written in: time, rate, bytes, ECN codes and random streams.
+//! The quantities everything else is written in: time, rate, bytes, ECN codes and random streams; and how people write
+//! them down.
 //!
 //! Every number that has a unit has a type here, so that a delay can't be added to a rate and nobody has to ask
 //! whether a field is in bits or bytes. All are plain integers inside: the same inputs give the same outputs on every
@@ -7,14 +8,17 @@
 mod bytes;
 mod ecn;
 mod load;
+mod names;
 mod quantity;
 mod random;
 mod rate;
+pub mod settings;
 mod time;
 
 pub use bytes::Bytes;
 pub use ecn::Ecn;
 pub use load::{LoadCodes, LoadRegion};
+pub use names::Known;
 pub use quantity::BadQuantity;
 pub use random::{Stream, Streams};
 pub use rate::Rate;

@@ -1,4 +1,4 @@
-"""The figures of the VCP paper, and what ours ran. Figure 12 is a block diagram of the model: it has nothing to run.
+"""The figures of the VCP paper, and what ours ran. Figure 12 is a block diagram of the model: ours, its signals.
 
 One run a point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". The fastest of
 seven links have VCP and XCP alone, and a few places between others are left out: so all of the paper takes two cores an
@@ -7,7 +7,7 @@ hour. `--whole` has all five runs of all places.
 
 from __future__ import annotations
 
-from rampmeter.figures import codes, dynamics, fluid, fluid_packets
+from rampmeter.figures import codes, dynamics, fluid, fluid_packets, model
 from rampmeter.figures.along import mbps
 from rampmeter.figures.figure import Figure
 from rampmeter.figures.rivals import Rivals
@@ -109,6 +109,11 @@ FIGURES = {
         values={**ONE_SEED, "scheme": ["vcp"], "phase": ["after"]},
         whole={"scheme": ["vcp"], "phase": ["after"]},
         draw=dynamics.demand,
+    ),
+    "vcp.12": Figure(
+        title="What goes around in the simplified model (VCP, Figure 12)",
+        scenario=None,
+        draw=model.draw,
     ),
     "vcp.13": Figure(
         title="Two flows with very different round trips (VCP, Figure 13)",

@@ -36,7 +36,7 @@ use rand::rngs::OsRng;
 
 use self::carrier::Carrier;
 use self::host::{Action, Host};
-pub use self::options::{DaemonError, Limits, Options, unmet_need};
+pub use self::options::{DaemonError, Limits, Options};
 use self::output::Output;
 pub use self::protocol::{Carriage, DEFAULT_PORT, Protocol};
 use self::session::Session;

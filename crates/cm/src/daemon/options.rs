@@ -32,17 +32,6 @@ impl Default for Limits {
     }
 }
 
-/// What the controller of that name needs and programs don't report; `None` if it does without.
-pub fn unmet_need(controller: &str) -> Option<&'static str> {
-    match controller {
-        "pcp" => Some("needs the time at which each packet arrives, and sends next to nothing without"),
-        "vcp" | "stable" => Some("needs the marks of each packet, and routers that make them"),
-        "fair-share" | "xcp" => Some("needs routers that answer, and sends next to nothing without"),
-        "fixed-rate" => Some("sends at a constant rate, whatever programs report"),
-        _ => None,
-    }
-}
-
 /// What a daemon is to be like.
 #[derive(Debug, Clone)]
 pub struct Options {

@@ -154,6 +154,9 @@ pub struct Pcp {
 impl Algorithm for Pcp {
     type Config = Config;
 
+    const NEEDS: Option<&'static str> =
+        Some("needs the time at which each packet arrives, and sends next to nothing without");
+
     fn new(config: &Config, random: Stream) -> Self {
         Self {
             config: config.clone(),

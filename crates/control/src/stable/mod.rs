@@ -142,6 +142,8 @@ impl Stable {
 impl Algorithm for Stable {
     type Config = Config;
 
+    const NEEDS: Option<&'static str> = Some("needs the marks of each packet, and routers that make them");
+
     fn new(config: &Config, random: Stream) -> Self {
         Self {
             packet: Bytes::ZERO,

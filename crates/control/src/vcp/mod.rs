@@ -207,6 +207,8 @@ impl Vcp {
 impl Algorithm for Vcp {
     type Config = Config;
 
+    const NEEDS: Option<&'static str> = Some("needs the marks of each packet, and routers that make them");
+
     fn new(config: &Config, mut random: Stream) -> Self {
         Self {
             rounding: random.uniform(),

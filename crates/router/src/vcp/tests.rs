@@ -151,6 +151,8 @@ fn settings_that_make_no_sense_say_what_would() {
         (Config { load_interval: Duration::ZERO, ..Config::default() }, "200 ms"),
         (Config { queue_interval: Duration::from_secs(1), ..Config::default() }, "longer"),
         (Config { goal_interval: Duration::from_millis(1), ..Config::default() }, "10 s"),
+        (Config { goal_step: 0.02, ..Config::default() }, "without a goal"),
+        (Config { mark_most: 0.1, ..Config::default() }, "mark_by_chance = true"),
         (Config { packets: Some(0), ..Config::default() }, "1 or more"),
     ] {
         let error = config.check().unwrap_err();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rampmeter_control::{Settings as _, vcp};
 use rampmeter_router::{EcnPassage, LinkConfig, Loss};
-use rampmeter_units::{Duration, Rate};
+use rampmeter_units::{Duration, Rate, settings};
 
 use super::{Network, read_router};
 use crate::document::Source;
@@ -21,7 +21,7 @@ pub(super) fn aggregates(
 ) -> Result<Vec<AggregatePlan>, ScenarioError> {
     let mut aggregates = Vec::new();
     for island in &file.islands {
-        let settings = settings(source, island)?; // also of those that this point does not use
+        let settings = aggregate(source, island)?; // also of those that this point does not use
         let is_border = |node: NodeId| island.borders.contains(&network.nodes[node.0].name);
         let mut crossed = BTreeSet::new();
         let pairs: BTreeSet<_> = flows.iter().filter(|_| island.active).map(|flow| (flow.from, flow.to)).collect();
@@ -57,14 +57,13 @@ pub(super) fn aggregates(
     Ok(aggregates)
 }
 
-fn settings(source: Source<'_>, island: &IslandSpec) -> Result<vcp::Config, ScenarioError> {
+fn aggregate(source: Source<'_>, island: &IslandSpec) -> Result<vcp::Config, ScenarioError> {
     let refuse = |reason: String| {
         // A check's complaint begins with the name of what it is about.
         let line = island.settings.line_of(&format!(": {reason}"));
         source.error(line, Problem::Island(reason))
     };
-    let config: Result<vcp::Config, toml::de::Error> = island.settings.table.clone().try_into();
-    let config = config.map_err(|error| refuse(error.message().to_owned()))?;
+    let config: vcp::Config = settings::read(&island.settings.table).map_err(refuse)?;
     config.check().map_err(refuse)?;
     Ok(config)
 }

@@ -1,0 +1,48 @@
+//! What to offer somebody who wrote a name that there isn't.
+
+use std::fmt;
+
+/// The names that would have been right: the nearest if one is near, or all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// This one was probably meant.
+    Near(String),
+    /// These are there.
+    All(Vec<String>),
+}
+
+impl Known {
+    /// Of `known` names that which is no more than two letters from `name`, or all of them.
+    pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        let nearest = known.iter().map(|other| (strsim::osa_distance(name, other), *other)).min();
+        match nearest {
+            Some((steps, other)) if steps <= 2 && steps < name.len().min(other.len()) => Self::Near(other.to_owned()),
+            _ => Self::All(known.into_iter().map(str::to_owned).collect()),
+        }
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Near(name) => write!(f, "did you mean `{name}`?"),
+            Self::All(names) if names.is_empty() => f.write_str("there is none"),
+            Self::All(names) if names.len() == 1 => write!(f, "there is {}", names[0]),
+            Self::All(names) => write!(f, "there are {}", names.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_offered_if_it_is_near() {
+        let known = ["bottleneck", "access"];
+        assert_eq!(Known::near("botleneck", known), Known::Near("bottleneck".into()));
+        assert_eq!(Known::near("uplink", known).to_string(), "there are bottleneck, access");
+        assert_eq!(Known::near("wait", ["ai", "weight"]).to_string(), "there are ai, weight");
+    }
+}
