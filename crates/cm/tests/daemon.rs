@@ -379,5 +379,5 @@ fn there_is_one_daemon_at_a_place_and_strangers_are_shown_out() {
     drop(silent);
     let wrong = options(&running.path(), Limits::default(), &Arc::default());
     let wrong = Daemon::bind(rampmeter_cm::daemon::Options { controller: "renno".into(), ..wrong });
-    assert!(wrong.unwrap_err().to_string().contains("newreno"));
+    assert!(wrong.unwrap_err().to_string().contains("did you mean `reno`?"));
 }

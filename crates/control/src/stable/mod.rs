@@ -58,6 +58,9 @@ use self::timer::Timer;
 use crate::episode::Episode;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
 
+/// So many losses before the first mark tell of a path without marks.
+const UNMARKED_LOSSES: u32 = 3;
+
 /// The shortest round trip that counts.
 const SHORTEST_RTT: Duration = Duration::from_micros(1);
 
@@ -75,6 +78,8 @@ pub struct Stable {
     before: Option<Window>,
     /// A mark has been told of since the last acknowledgement. One that names its packets tells of it again.
     mark_told: bool,
+    /// Losses that were answered while no packet had ever been marked; none are counted after the first mark.
+    unmarked_losses: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -114,6 +119,7 @@ impl Stable {
 
     /// A marked packet has arrived.
     fn shrink(&mut self) {
+        self.unmarked_losses = None;
         self.window.threshold = 0.0;
         let less = if self.in_soft_start() {
             self.window.grace -= 1;
@@ -153,6 +159,7 @@ impl Algorithm for Stable {
             episode: Episode::default(),
             before: None,
             mark_told: false,
+            unmarked_losses: Some(0),
             config: config.clone(),
         }
     }
@@ -198,6 +205,7 @@ impl Controller for Stable {
         if !self.episode.begins(loss) {
             return;
         }
+        self.unmarked_losses = self.unmarked_losses.map(|losses| losses.saturating_add(1));
         let before = self.window;
         let half = (before.packets / 2.0).max(self.config.least_window);
         self.window = if loss.kind == LossKind::Transient {
@@ -212,6 +220,7 @@ impl Controller for Stable {
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
+        self.unmarked_losses = self.unmarked_losses.map(|losses| losses.saturating_sub(1));
         if let Some(before) = self.before.take().filter(|before| before.packets > self.window.packets) {
             self.window = before;
             self.retime(now);
@@ -243,6 +252,14 @@ impl Controller for Stable {
     /// Marks are its signal, whatever the flow's settings say.
     fn ecn(&self) -> Option<Ecn> {
         Some(Ecn::Ect0)
+    }
+
+    fn hindrance(&self) -> Option<&'static str> {
+        let without_marks = self.unmarked_losses.is_some_and(|losses| losses >= UNMARKED_LOSSES);
+        without_marks.then_some(
+            "packets are lost and none was ever marked: no router marks, or the path clears ECN codes; answers losses as \
+             TCP does",
+        )
     }
 }
 

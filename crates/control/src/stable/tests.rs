@@ -127,6 +127,22 @@ fn soft_start_doubles_each_round_trip_and_ends_with_the_last_mark_of_its_grace()
 }
 
 #[test]
+fn losses_before_any_mark_are_told_until_one_comes() {
+    let mut stable = steady(&Config::default(), MS * 100, 10.0);
+    for number in 1..=3 {
+        assert_eq!(stable.hindrance(), None);
+        stable.on_loss(Time::ZERO, &loss(LossKind::Transient, number * 10, number * 10));
+    }
+    assert!(stable.hindrance().is_some());
+    hear(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ce]);
+    assert_eq!(stable.hindrance(), None);
+    for number in 4..=9 {
+        stable.on_loss(Time::ZERO, &loss(LossKind::Transient, number * 10, number * 10));
+    }
+    assert_eq!(stable.hindrance(), None);
+}
+
+#[test]
 fn losses_of_a_window_halve_it_once_and_end_soft_start() {
     let mut stable = stable(&Config { initial_window: 16.0, ..Config::default() }, MS * 100);
     stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 20));

@@ -30,7 +30,9 @@ impl Trouble {
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Bleached => "the path clears ECN codes; sends as TCP does until they come back",
-            Self::Unheard => "congestion of which no VCP router tells; sends as TCP does until one does",
+            Self::Unheard => {
+                "congestion of which no VCP router tells, or only in other codes than ours; sends as TCP does until one does"
+            }
         }
     }
 }
