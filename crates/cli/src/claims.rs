@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Runs of each point: seeds 1 to N [default: those of the scenarios]
     #[arg(long, value_name = "N", value_parser = from_one)]
     seeds: Option<usize>,
+    /// Say what each claim says, not only those that fail or are open
+    #[arg(long)]
+    text: bool,
     /// Exit with 1 if a claim that is said to hold does not
     #[arg(long)]
     strict: bool,
@@ -92,7 +95,7 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     if args.json {
         println!("{}", json!({ "claims": verdicts }));
     } else {
-        print!("{}", report(&verdicts, args.quick || args.seeds.is_some()));
+        print!("{}", report(&verdicts, args.quick || args.seeds.is_some(), args.text));
     }
     let broken = verdicts.iter().any(Verdict::is_broken);
     Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -157,8 +160,9 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// A row a claim, then what each claim says that fails or is open, and why those were not judged that were not.
-fn report(verdicts: &[Verdict<'_>], in_part: bool) -> String {
+/// A row a claim, then what each claim says that fails or is open, or all if `wordy`, and why those were not judged that
+/// were not.
+fn report(verdicts: &[Verdict<'_>], in_part: bool, wordy: bool) -> String {
     let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
     let rows: Vec<Vec<String>> = verdicts
         .iter()
@@ -175,14 +179,14 @@ fn report(verdicts: &[Verdict<'_>], in_part: bool) -> String {
             ]
         })
         .collect();
-    let looks: String = verdicts.iter().filter_map(|verdict| look(verdict, in_part)).collect();
+    let looks: String = verdicts.iter().filter_map(|verdict| look(verdict, in_part, wordy)).collect();
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
     let unjudged = count(verdicts, None);
     format!("{}\n{looks}\n{holding} hold, {failing} do not, {unjudged} not judged\n", table(&head, &rows))
 }
 
-/// What to say of a claim below the table; nothing of one that holds as it is said to.
-fn look(verdict: &Verdict<'_>, in_part: bool) -> Option<String> {
+/// What to say of a claim below the table; nothing of one that holds as it is said to, unless `wordy`.
+fn look(verdict: &Verdict<'_>, in_part: bool, wordy: bool) -> Option<String> {
     let claim = verdict.claim;
     // Fewer and shorter runs than those that a status is given by cannot contradict it.
     let word = match claim.status {
@@ -191,6 +195,7 @@ fn look(verdict: &Verdict<'_>, in_part: bool) -> Option<String> {
         _ if verdict.is_broken() => "BROKEN",
         _ if verdict.is_news() && !in_part => "news",
         Status::Open => "open",
+        Status::Holds if wordy => "holds",
         Status::Holds => return None,
     };
     let first = format!("{word:<8}{}: {}\n", claim.id, claim.text);

@@ -213,6 +213,18 @@ fn a_sweep_of_which_nothing_can_run_fails_and_says_why() {
 }
 
 #[test]
+fn links_are_said_to_mark_where_one_does() {
+    let desk = Desk::new("marks");
+    let marking = SMALL.replace("drop-tail", "virtual-queue").replace("\"newreno\"", "\"stable\"");
+    std::fs::write(desk.0.join("marking.toml"), marking).unwrap();
+    for (file, says_so) in [("small.toml", false), ("marking.toml", true)] {
+        let output = desk.rampmeter(&["run", file, "--set", "seed=1"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout).contains("bottleneck marked %"), says_so, "{}", text(&output.stdout));
+    }
+}
+
+#[test]
 fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
     let desk = Desk::new("threads");
     for jobs in ["1", "2"] {
@@ -295,6 +307,7 @@ fn claims_that_fail_or_are_open_are_told_with_their_texts_and_notes() {
     ] {
         assert!(whole.contains(line), "{line}{whole}");
     }
+    assert!(!whole.contains("holds   kept: ") && said(&["--text"]).contains("holds   kept: "));
     let kept: Vec<&str> = whole.lines().filter(|line| line.contains("kept")).collect();
     assert!(kept.len() == 1 && kept[0].matches(" RTT").count() == 2, "the bound and the figure have a unit: {kept:?}");
 
@@ -328,7 +341,11 @@ fn claims_are_picked_by_name_and_run_as_often_as_asked() {
     assert_eq!(judged(&["70.near", "7.lost", "--seeds", "3"]), ["7.lost", "70.near"]);
     assert_eq!(points(), 3);
 
-    let unknown = desk.rampmeter(&["claims", "mine", "8"]);
+    let nowhere = Command::new(RAMPMETER).arg("claims").current_dir("/").output().unwrap();
+    assert!(text(&nowhere.stderr).contains("no folder `studies` here or above"), "{}", text(&nowhere.stderr));
+    // The studies are found above, too.
+    let (deep, arguments) = (desk.0.join("studies/mine"), ["claims", "mine", "8"]);
+    let unknown = Command::new(RAMPMETER).args(arguments).current_dir(deep).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("there are 7.kept, 7.lost, 70.near, reached"), "{}", text(&unknown.stderr));
 }

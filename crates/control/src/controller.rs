@@ -222,8 +222,8 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
     /// strangers, who could otherwise have a server flood a path.
     const GIVES_WAY: bool = true;
 
-    /// What it works with that programs don't tell a host's Congestion Manager, which are counts of bytes, losses and a
-    /// round trip, and what it is without; in words for its user.
+    /// What it works with beyond what programs tell a host's Congestion Manager (bytes, losses, a round trip), and how it
+    /// does without; in words for its user.
     const NEEDS: Option<&'static str> = None;
 
     /// A controller before its first path, with a random stream of its own.

@@ -242,6 +242,14 @@ mod tests {
     }
 
     #[test]
+    fn what_a_host_cannot_give_is_known_of_those_that_need_it() {
+        let registry = Registry::default();
+        let needy: Vec<&str> =
+            registry.list().map(|(name, _)| name).filter(|name| registry.needs(name).is_some()).collect();
+        assert_eq!(needy, ["fair-share", "fixed-rate", "pcp", "stable", "vcp", "xcp"]);
+    }
+
+    #[test]
     fn a_bad_setting_is_named() {
         let table = |text: &str| text.parse::<toml::Table>().unwrap();
         let registry = Registry::default();

@@ -19,7 +19,7 @@
 //!   but the path is full elsewhere, losses are all that holds the flow back, as in the paper.
 //! - A window that is not used does not grow: neither while the application is the limit nor while losses are repaired.
 //!   Falls are always followed.
-//! - What a window rises by at once is spread over the round trip that follows. Routers give what is free within a few
+//! - A window that rises by much at once is spread over the round trip that follows. Routers give what is free within a few
 //!   round trips, and a lone flow would take that in bursts as fast as its own link: on 150 Mb/s and 80 ms behind links of
 //!   1 Gb/s they overflow a buffer of one bandwidth-delay product. `pacing = "never"` is the paper's.
 //! - The first window is two packets, TCP's when the paper was written (RFC 2581 section 3.1). After a silence that is
@@ -155,6 +155,7 @@ impl Controller for Xcp {
         self.rest = 0;
         self.smoothed_rtt = path.rtt;
         self.app_limited = false;
+        self.unanswered = 0;
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
@@ -176,7 +177,9 @@ impl Controller for Xcp {
                 if self.window.window().saturating_sub(before) > ack.acked / 2 {
                     self.spread_the_rise(now);
                 }
-                self.unanswered = 0;
+                if !self.app_limited {
+                    self.unanswered = 0; // or else it is our own nothing that comes back
+                }
             }
             _ => {
                 self.window.grow(ack);
@@ -210,8 +213,9 @@ impl Controller for Xcp {
         Departure { at, feedback, ..self.window.departure() }
     }
 
+    /// A window in a round trip if that is how packets leave at all times; for a while is nobody's rate.
     fn rate(&self) -> Option<Rate> {
-        (self.paced_until > Time::ZERO).then(|| self.spread())
+        (self.pacing == Pacing::Always).then(|| self.spread())
     }
 
     fn hindrance(&self) -> Option<&'static str> {
@@ -331,23 +335,23 @@ mod tests {
     fn a_rise_is_spread_over_the_round_trip_that_follows() {
         let mut sender = sender(10);
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
-        sender.on_ack(ms(0), &told(500_000)); // half of what was acknowledged
-        assert_eq!((sender.departure().at, sender.rate()), (Time::ZERO, None));
-        sender.on_ack(ms(0), &told(9_500_000));
-        assert_eq!(sender.rate(), Some(Rate::of(PACKET * 20, RTT)));
         let sent = Sent { number: 0, bytes: PACKET, outstanding: PACKET };
-        for _ in 0..2 {
-            sender.on_sent(ms(18), &sent);
-        }
-        assert_eq!(sender.departure().at, ms(19)); // twenty packets in 20 ms
-        sender.on_sent(ms(20), &sent);
-        assert_eq!((sender.departure().at, sender.rate()), (Time::ZERO, None));
+        let after_two = |sender: &mut Xcp, now| {
+            sender.on_sent(now, &sent);
+            sender.on_sent(now, &sent);
+            sender.departure().at
+        };
+        sender.on_ack(ms(0), &told(500_000)); // half of what was acknowledged
+        assert_eq!(after_two(&mut sender, ms(17)), Time::ZERO);
+        sender.on_ack(ms(0), &told(9_500_000));
+        assert_eq!(after_two(&mut sender, ms(18)), ms(19)); // twenty packets in 20 ms
+        assert_eq!(after_two(&mut sender, ms(20)), Time::ZERO);
 
         let config = Config { pacing: Pacing::Never, ..Config::default() };
         let mut papers = Xcp::new(&config, Stream::from_seed(1));
         papers.on_path(Time::ZERO, &Path::new(PACKET, RTT, None));
         papers.on_ack(Time::ZERO, &told(9_500_000));
-        assert_eq!(papers.rate(), None);
+        assert_eq!(after_two(&mut papers, ms(18)), Time::ZERO);
     }
 
     #[test]
@@ -359,7 +363,9 @@ mod tests {
         }
         sender.on_ack(Time::ZERO, &told(WITHOUT_END));
         assert!(sender.hindrance().is_some());
-        sender.on_ack(Time::ZERO, &told(0));
+        sender.on_ack(Time::ZERO, &Ack { app_limited: true, ..told(0) });
+        assert!(sender.hindrance().is_some(), "nothing was asked for");
+        sender.on_ack(Time::ZERO, &told(1));
         assert_eq!(sender.hindrance(), None);
     }
 

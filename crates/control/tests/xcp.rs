@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_control::xcp::{Config, Xcp};
+use rampmeter_control::xcp::{Config, Pacing, Xcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
 use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Router};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
@@ -60,24 +60,41 @@ struct Flow {
     sender: Xcp,
 }
 
+impl Flow {
+    fn has_room(&self) -> bool {
+        PACKET * (self.sent + 1 - self.acked) <= self.sender.window()
+    }
+
+    /// When its next packet leaves, if that waits for nothing but its time.
+    fn paced(&self) -> Option<Time> {
+        (self.sent > 0 && self.has_room()).then(|| self.sender.departure().at)
+    }
+}
+
 struct Network {
     link: Link<Packet, AnyRouter<Packet>>,
     flows: Vec<Flow>,
     /// What comes back, by when it arrives and what came first.
     returning: BTreeMap<(Time, u64), Packet>,
     received: u64,
+    /// The longest queue so far, in packets.
+    longest: u64,
     now: Time,
 }
 
 impl Network {
     /// Flows by when they begin and their round trip, in milliseconds.
     fn new(flows: &[(u64, u64)]) -> Self {
+        Self::paced(flows, Pacing::default())
+    }
+
+    fn paced(flows: &[(u64, u64)], pacing: Pacing) -> Self {
         let router = AnyConfig::read("xcp", &format!("packets = {BUFFER}").parse().unwrap()).unwrap();
         let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
         let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
         let flow = |&(begins, rtt): &(u64, u64)| {
             let rtt = Duration::from_millis(rtt);
-            let mut sender = Xcp::new(&Config::default(), Stream::from_seed(1));
+            let mut sender = Xcp::new(&Config { pacing, ..Config::default() }, Stream::from_seed(1));
             sender.on_path(ms(begins), &Path::new(PACKET, rtt, None));
             Flow { begins: ms(begins), rtt, smoothed_rtt: rtt, sent: 0, acked: 0, sender }
         };
@@ -86,6 +103,7 @@ impl Network {
             flows: flows.iter().map(flow).collect(),
             returning: BTreeMap::new(),
             received: 0,
+            longest: 0,
             now: Time::ZERO,
         }
     }
@@ -94,7 +112,8 @@ impl Network {
         loop {
             let back = self.returning.first_key_value().map_or(Time::MAX, |((at, _), _)| *at);
             let begins = self.flows.iter().filter(|flow| flow.sent == 0).map(|flow| flow.begins);
-            let next = begins.fold(back.min(self.link.next_event()), Time::min);
+            let paced = self.flows.iter().filter_map(Flow::paced);
+            let next = begins.chain(paced).fold(back.min(self.link.next_event()), Time::min);
             if next >= end {
                 self.now = end;
                 return;
@@ -143,13 +162,14 @@ impl Network {
     fn fill(&mut self, index: usize) {
         let now = self.now;
         let flow = &mut self.flows[index];
-        while flow.begins <= now && PACKET * (flow.sent + 1 - flow.acked) <= flow.sender.window() {
+        while flow.begins <= now && flow.has_room() && flow.sender.departure().at <= now {
             let feedback = flow.sender.departure().feedback;
             let packet = Packet { flow: index, number: flow.sent, sent_at: now, feedback };
             let outstanding = PACKET * (flow.sent + 1 - flow.acked);
             flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, outstanding });
             flow.sent += 1;
             assert!(self.link.offer(now, packet).is_none(), "nothing is lost");
+            self.longest = self.longest.max(self.link.router().backlog().packets);
         }
     }
 
@@ -186,6 +206,16 @@ fn a_lone_flow_fills_the_link_within_fifteen_round_trips_and_leaves_no_queue() {
     let shares = network.shares_until(ms(2600));
     assert!(shares[0] > 0.95, "{shares:?}");
     assert!(network.queue() < 16, "{}", network.queue()); // a tenth of its window
+}
+
+// Senders here have no access links: what leaves at once arrives at once. 160 packets are the bandwidth-delay product.
+#[test]
+fn a_lone_flow_takes_what_is_free_without_a_burst_as_long_as_it_is_paced() {
+    for (pacing, least, most) in [(Pacing::Never, 100, BUFFER), (Pacing::Rises, 0, 40), (Pacing::Always, 0, 40)] {
+        let mut network = Network::paced(&[(0, 40)], pacing);
+        network.run_until(ms(2000));
+        assert!((least..=most).contains(&network.longest), "{pacing:?}: {}", network.longest);
+    }
 }
 
 #[test]

@@ -6,11 +6,10 @@
 //!           { name = "far", rate = "5 Mb/s", delay = "90 ms" }]  "$path.rate", "$path.delay"; "$path" is the name
 //! ```
 
+use rampmeter_units::Known;
 use toml::{Table, Value};
 
 use crate::document::{Item, NAME, Section, Source, is_name};
-use rampmeter_units::Known;
-
 use crate::error::{Problem, ScenarioError};
 
 /// The axis that every scenario has.

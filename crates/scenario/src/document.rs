@@ -257,10 +257,28 @@ impl Settings {
         Self { line, ..self }
     }
 
-    /// The line that a complaint about these settings is about: that of the first key it names in backquotes or at its
-    /// start.
+    /// The line that a complaint about these settings is about: that of the key that it names first, in backquotes or at
+    /// its start.
     pub(crate) fn line_of(&self, complaint: &str) -> usize {
-        let names = |key: &str| complaint.contains(&format!("`{key}`")) || complaint.contains(&format!(": {key} "));
-        self.lines.iter().find(|(key, _)| names(key)).map_or(self.line, |(_, line)| *line)
+        let named = |key: &str| {
+            let places = [format!("`{key}`"), format!(": {key} ")].map(|name| complaint.find(&name));
+            places.into_iter().flatten().min()
+        };
+        let keys = self.lines.iter().filter_map(|(key, line)| Some((named(key)?, *line)));
+        keys.min().map_or(self.line, |(_, line)| line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_is_about_the_key_that_it_names_first() {
+        let lines = vec![("packets".to_owned(), 2), ("pakets".to_owned(), 5)];
+        let settings = Settings { table: toml::Table::new(), line: 1, lines };
+        assert_eq!(settings.line_of("router `red`: there is no `pakets`; did you mean `packets`?"), 5);
+        assert_eq!(settings.line_of("router `red`: packets = 0"), 2);
+        assert_eq!(settings.line_of("router `red`: min is above max"), 1);
     }
 }

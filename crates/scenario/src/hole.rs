@@ -5,13 +5,12 @@
 
 use std::ops::Range;
 
+use rampmeter_units::Known;
 use toml::Value;
 
 use crate::Point;
 use crate::axis::{Axis, named};
 use crate::document::{Section, Source};
-use rampmeter_units::Known;
-
 use crate::error::{Problem, ScenarioError};
 
 #[derive(Debug, Clone)]

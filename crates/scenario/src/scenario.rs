@@ -6,13 +6,12 @@
 use std::path::Path;
 
 use rampmeter_control::Registry;
+use rampmeter_units::Known;
 use sha2::{Digest, Sha256};
 use toml::Value;
 
 use crate::axis::{Axis, SEED, check_size, read_axes};
 use crate::document::{Section, Source};
-use rampmeter_units::Known;
-
 use crate::error::{Problem, ScenarioError};
 use crate::file::File;
 use crate::hole::Hole;

@@ -227,16 +227,18 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("from = \"4 ms\"", "from = \"40 ms\"", 25, "swap them"),
         ("name = \"sink\"", "name = \"source\"", 26, "rename one"),
         // Schemes.
-        ("controller = \"newreno\"", "controller = \"newreeno\"", 33, "newreno"),
+        ("controller = \"newreno\"", "controller = \"newreeno\"", 33, "did you mean `newreno`?"),
         ("controller = \"newreno\"", "", 32, "needs `controller`"),
         ("controller = \"newreno\"", "kernel = \"reno\"", 34, "takes no settings"),
         ("controller = \"newreno\"", "controller = \"newreno\"\nkernel = \"reno\"", 34, "keep the one"),
-        ("initial_window = 1", "initial_windw = 1", 34, "initial_window"),
+        ("initial_window = 1", "initial_windw = 1", 34, "did you mean `initial_window`?"),
         ("initial_window = 1", "initial_window = 0", 34, "1 or more"),
+        ("initial_window = 1", "initial_window = \"one\"", 34, "`initial_window` = \"one\": must be a whole number"),
+        ("min_rto = \"1 s\"", "min_rto = 1", 35, "`min_rto` = 1: write a number, 0 or more, and one of"),
         ("{ bottleneck = {", "{ botleneck = {", 39, "did you mean `bottleneck`?"),
         ("packets = 7", "pakets = 7", 39, "did you mean `packets`?"),
         // Traffic.
-        ("to = \"sink\"", "to = \"skin\"", 40, "did you mean"),
+        ("to = \"sink\"", "to = \"snik\"", 40, "did you mean `sink`?"),
         ("to = \"sink\"", "to = \"source\"", 40, "name two groups"),
         ("name = \"background\"", "name = \"transfers\"", 47, "rename one"),
         ("size = { packets = 20 }", "size = { packets = 0 }", 45, "a whole number from 1"),
@@ -254,7 +256,7 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
             46,
             "a number, 0 or more, and one of",
         ),
-        ("min_rto = \"1 s\"", "min_rtoo = \"1 s\"", 35, "min_rto"),
+        ("min_rto = \"1 s\"", "min_rtoo = \"1 s\"", 35, "did you mean `min_rto`?"),
         ("min_rto = \"1 s\"", "delayed_ack = \"1 s\"", 35, "at most 500 ms"),
         ("lasts = \"3 s\"", "lasts = \"3 s\"\nsize = \"1 MB\"", 52, "remove one"),
         ("pairs = \"any\"", "pairs = \"all\"", 53, "(i-th with i-th) or \"any\""),
@@ -313,7 +315,7 @@ fn a_missing_file_and_a_missing_part_are_said_to_be_missing() {
 fn values_from_outside_are_checked_like_those_in_the_file() {
     let mut scenario = Scenario::parse("x.toml", GOOD).unwrap();
     for (axis, list, start) in [
-        ("lode", "1", "x.toml: no axis is called `lode`; did you mean `load`?"),
+        ("laod", "1", "x.toml: no axis is called `laod`; did you mean `load`?"),
         ("load", "", "x.toml: axis `load` has no values"),
         ("load", "0.6,lots", "x.toml:46: `load` is the text \"lots\""),
         ("scheme", "tpc", "x.toml:40: no scheme is called `tpc`; did you mean `tcp`?"),

@@ -12,13 +12,19 @@ pub enum Known {
 }
 
 impl Known {
-    /// Of `known` names that which is no more than two letters from `name`, or all of them.
+    /// Of `known` names that which is no more than two letters from `name`, one from a short one; or all of them if there
+    /// is none or more than one as near.
     pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
-        let nearest = known.iter().map(|other| (strsim::osa_distance(name, other), *other)).min();
-        match nearest {
-            Some((steps, other)) if steps <= 2 && steps < name.len().min(other.len()) => Self::Near(other.to_owned()),
-            _ => Self::All(known.into_iter().map(str::to_owned).collect()),
+        let mut known: Vec<(usize, &str)> =
+            known.into_iter().map(|other| (strsim::osa_distance(name, other), other)).collect();
+        let all = known.iter().map(|(_, other)| (*other).to_owned()).collect();
+        known.sort_unstable();
+        let most = if name.len() < 5 { 1 } else { 2 };
+        match known[..] {
+            [(steps, other), ref rest @ ..] if steps <= most && rest.first().is_none_or(|(next, _)| *next > steps) => {
+                Self::Near(other.to_owned())
+            }
+            _ => Self::All(all),
         }
     }
 }
@@ -43,6 +49,8 @@ mod tests {
         let known = ["bottleneck", "access"];
         assert_eq!(Known::near("botleneck", known), Known::Near("bottleneck".into()));
         assert_eq!(Known::near("uplink", known).to_string(), "there are bottleneck, access");
-        assert_eq!(Known::near("wait", ["ai", "weight"]).to_string(), "there are ai, weight");
+        for (name, known) in [("wait", ["ai", "weight"]), ("bbr", ["bic", "cubic"]), ("tcp", ["htcp", "vcp"])] {
+            assert!(matches!(Known::near(name, known), Known::All(_)), "{name}");
+        }
     }
 }

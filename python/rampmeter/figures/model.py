@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.fluid import bottleneck
 from rampmeter.figures.style import RULES, note
-from rampmeter.theory.vcp import STEPS, Bottleneck, aggregate
+from rampmeter.theory.vcp import STEPS, aggregate, critical_kappa
 
 KAPPAS = {0.25: "#0072B2", 0.5: "#009E73", 1.5: "#D55E00"}
 """The protocol's, Theorem 1's bound, and one that is stable still; their colours."""
@@ -19,20 +20,23 @@ SHARE = 10.0
 UNTIL = 25.0
 """Round trips drawn."""
 
-CASES = [Bottleneck(capacity=SHARE, rtt=1.0, flows=1, kappa=kappa, gamma=1.0) for kappa in KAPPAS]
-
 
 def draw() -> Any:
-    """Draw w(t), rho(t) and xi(rho(t)) from half of what they end at."""
-    start = [case.equilibrium / 2 for case in CASES]
-    solved = aggregate(CASES, until=UNTIL, start=start)
+    """Draw w(t), rho(t) and xi(rho(t)) from half of what they end at.
+
+    From the paper's packet a flow they rise to millions of times of that, where kappa is large.
+    """
+    cases = [bottleneck(SHARE, kappa) for kappa in KAPPAS]
+    start = [case.equilibrium / 2 for case in cases]
+    solved = aggregate(cases, until=UNTIL, start=start)
+    target = cases[0].target
     sent = np.exp(solved.states)
-    heard = np.vstack([[start] * STEPS, sent[:-STEPS]]) / SHARE  # (11); windows were the same before the beginning
+    heard = np.vstack([[start] * STEPS, sent[:-STEPS]]) / target  # (11); windows were the same before the beginning
     with rc_context(RULES):
         figure, panels = pyplot.subplots(3, 1, figsize=(8, 7.4), layout="constrained", sharex=True)
         for (kappa, colour), windows, loads in zip(KAPPAS.items(), sent.T, heard.T, strict=True):
             label = f"$\\kappa$ = {kappa:g}"
-            panels[0].plot(solved.times, windows / SHARE, color=colour, label=label)
+            panels[0].plot(solved.times, windows / target, color=colour, label=label)
             panels[1].plot(solved.times, loads, color=colour)
             panels[2].plot(solved.times, kappa * (1 / loads - 1), color=colour)  # (10)
         panels[0].set_title("The source sends: window $w(t)$ (of $\\gamma CT$)")
@@ -45,6 +49,7 @@ def draw() -> Any:
         note(
             figure,
             "(9) to (11) with $\\alpha$ = 1 and 10 packets a flow in $\\gamma CT$, from half of the equilibrium.\n"
-            "Theorem 1: stable with $\\kappa \\leq$ 1/2; with these windows it is so up to 1.73 (figure vcp.fluid).",
+            "Theorem 1: stable with $\\kappa \\leq$ 1/2; with these windows it is so up to "
+            f"{critical_kappa(1 / SHARE):.2f} (figure vcp.fluid).",
         )
     return figure

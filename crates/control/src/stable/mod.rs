@@ -205,7 +205,7 @@ impl Controller for Stable {
         if !self.episode.begins(loss) {
             return;
         }
-        self.unmarked_losses = self.unmarked_losses.map(|losses| losses.saturating_add(1));
+        self.unmarked_losses = self.unmarked_losses.map(|losses| losses.saturating_add(u32::from(!loss.repeated)));
         let before = self.window;
         let half = (before.packets / 2.0).max(self.config.least_window);
         self.window = if loss.kind == LossKind::Transient {
@@ -220,8 +220,9 @@ impl Controller for Stable {
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
+        let Some(before) = self.before.take() else { return };
         self.unmarked_losses = self.unmarked_losses.map(|losses| losses.saturating_sub(1));
-        if let Some(before) = self.before.take().filter(|before| before.packets > self.window.packets) {
+        if before.packets > self.window.packets {
             self.window = before;
             self.retime(now);
         }

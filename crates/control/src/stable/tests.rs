@@ -134,6 +134,12 @@ fn losses_before_any_mark_are_told_until_one_comes() {
         stable.on_loss(Time::ZERO, &loss(LossKind::Transient, number * 10, number * 10));
     }
     assert!(stable.hindrance().is_some());
+    stable.on_spurious_loss(Time::ZERO);
+    assert_eq!(stable.hindrance(), None, "the last of them had not happened");
+    stable.on_loss(Time::ZERO, &Loss { repeated: true, ..loss(LossKind::Persistent, 40, 40) });
+    assert_eq!(stable.hindrance(), None, "a host that is gone is none of the path's faults");
+    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 50, 50));
+    assert!(stable.hindrance().is_some());
     hear(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ce]);
     assert_eq!(stable.hindrance(), None);
     for number in 4..=9 {

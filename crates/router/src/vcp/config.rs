@@ -65,21 +65,6 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    /// What only belongs to an option is of no use without it.
-    fn check_options(&self) -> Result<(), String> {
-        let usual = Self::default();
-        if self.goal.is_none() && (self.goal_step, self.goal_interval) != (usual.goal_step, usual.goal_interval) {
-            return Err("goal_step and goal_interval do nothing without a goal: give one, for example 0.95".into());
-        }
-        let chances = |config: &Self| (config.mark_most, config.mark_all_from);
-        if !self.mark_by_chance && chances(self) != chances(&usual) {
-            return Err("mark_most and mark_all_from do nothing without mark_by_chance = true: give it too".into());
-        }
-        Ok(())
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let share = |name: &str, value: f64, usual: f64| {
@@ -112,10 +97,18 @@ impl Settings for Config {
         if self.queue_interval > self.load_interval {
             return Err("queue_interval is longer than load_interval: the queue is sampled several times in one".into());
         }
-        if self.goal_interval < self.load_interval {
+        let usual = Self::default();
+        for (name, given) in [
+            ("goal_step", self.goal_step != usual.goal_step),
+            ("goal_interval", self.goal_interval != usual.goal_interval),
+        ] {
+            if given && self.goal.is_none() {
+                return Err(format!("{name} does nothing without a goal: give one, for example 0.95"));
+            }
+        }
+        if self.goal.is_some() && self.goal_interval < self.load_interval {
             return Err("goal_interval is shorter than load_interval: much longer than a round trip, \"10 s\"".into());
         }
-        self.check_options()?;
         buffer::Config { packets: self.packets, bytes: self.bytes }.check()
     }
 }

@@ -150,9 +150,9 @@ fn settings_that_make_no_sense_say_what_would() {
         (Config { mark_all_from: 1.0, ..Config::default() }, "above 1"),
         (Config { load_interval: Duration::ZERO, ..Config::default() }, "200 ms"),
         (Config { queue_interval: Duration::from_secs(1), ..Config::default() }, "longer"),
-        (Config { goal_interval: Duration::from_millis(1), ..Config::default() }, "10 s"),
+        (Config { goal: Some(0.9), goal_interval: Duration::from_millis(1), ..Config::default() }, "10 s"),
+        (Config { goal_interval: Duration::from_millis(1), ..Config::default() }, "without a goal"),
         (Config { goal_step: 0.02, ..Config::default() }, "without a goal"),
-        (Config { mark_most: 0.1, ..Config::default() }, "mark_by_chance = true"),
         (Config { packets: Some(0), ..Config::default() }, "1 or more"),
     ] {
         let error = config.check().unwrap_err();
