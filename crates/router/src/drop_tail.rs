@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Stream, Time};
 
 pub use crate::buffer::Config;
+use crate::prefetch::{AHEAD, prefetch};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Verdict};
 
 /// A drop-tail queue.
@@ -59,10 +60,14 @@ impl<P: Parcel> Router<P> for DropTail<P> {
     fn dequeue(&mut self, _now: Time) -> Option<P> {
         let packet = self.queue.pop_front()?;
         self.bytes -= packet.bytes();
-        if self.queue.is_empty() {
-            self.queue.clear(); // starts again at the ring's first place, which is still in the cache
-            give_back(&mut self.queue);
+        match self.queue.front() {
+            Some(next) => next.prefetch(),
+            None => {
+                self.queue.clear(); // starts again at the ring's first place, which is still in the cache
+                give_back(&mut self.queue);
+            }
         }
+        self.queue.get(AHEAD).map(prefetch);
         Some(packet)
     }
 

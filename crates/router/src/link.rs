@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::prefetch::{AHEAD, prefetch};
 use crate::transmitter::Transmitter;
 use crate::{Counts, Parcel, QueueMeter, Router, Verdict};
 
@@ -180,6 +181,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             }
             let (_, mut packet) = self.in_flight.pop_front()?;
             trim(&mut self.in_flight);
+            // On long and fast paths packets have left the caches until they arrive.
+            self.in_flight.get(AHEAD).map(prefetch);
+            if let Some((_, next)) = self.in_flight.front() {
+                next.prefetch();
+            }
             let loss = self.loss.as_deref_mut();
             let lost = loss.is_some_and(|(loss, random)| random.chance(loss.of_packet(packet.bytes())));
             if !lost {

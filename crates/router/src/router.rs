@@ -22,6 +22,8 @@ pub trait Parcel: Debug {
     fn feedback(&self) -> RouterFeedback;
     /// Rewrites that. Ignored where the packet has no room for it.
     fn set_feedback(&mut self, feedback: RouterFeedback);
+    /// It is next: what it has elsewhere in memory will be read soon.
+    fn prefetch(&self) {}
 }
 
 /// What became of a packet offered to a router.

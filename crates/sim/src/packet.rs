@@ -2,10 +2,11 @@
 //!
 //! What a data packet needs travels by value, 56 bytes of it: queues are rings, so packets that follow each other on the
 //! wire follow each other in memory. What only some packets carry, as acknowledgements do, is in a box; a pool keeps the
-//! boxes of packets that have arrived for those to come.
+//! boxes of packets that have arrived for those to come. On fast and long paths a hundred thousand are under way and in no
+//! cache, so boxes are small, what few runs need being in one of its own, and are fetched before they are looked at.
 
 use rampmeter_island::{Feedback, HEADER_BYTES, Leaving};
-use rampmeter_router::Parcel;
+use rampmeter_router::{Parcel, prefetch};
 use rampmeter_transport::{Message, Transmit};
 use rampmeter_units::{Bytes, Ecn};
 use rampmeter_wire::{
@@ -59,10 +60,16 @@ const BARE: u8 = 18;
 /// Of the header, what only some packets have.
 #[derive(Debug, Default)]
 struct Options {
-    receipts: List<Receipt, MAX_RECEIPTS>,
-    sacks: List<Sack, MAX_SACKS>,
     feedback: RouterFeedback,
     echoed_feedback: RouterFeedback,
+    receipts: List<Receipt, MAX_RECEIPTS>,
+    sacks: List<Sack, MAX_SACKS>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What Congestion Managers and islands send.
+#[derive(Debug, Default)]
+struct Rare {
     message: Option<CmMessage>,
     /// What an egress answers.
     answer: Feedback,
@@ -115,7 +122,7 @@ impl Travelling {
         };
         match self.options.as_deref() {
             None => plain,
-            Some(&Options { receipts, sacks, feedback, echoed_feedback, .. }) => {
+            Some(&Options { feedback, echoed_feedback, receipts, sacks, .. }) => {
                 Packet { receipts, sacks, feedback, echoed_feedback, ..plain }
             }
         }
@@ -145,12 +152,17 @@ impl Travelling {
 
     /// The packet in an island's header, taken out of it.
     pub(crate) fn take_inner(&mut self) -> Option<Self> {
-        self.options.as_mut()?.inner.take()
+        self.rare()?.inner.take()
     }
 
     /// What an egress answers.
     pub(crate) fn answer(&self) -> Feedback {
-        self.options.as_ref().map_or_else(Feedback::default, |options| options.answer)
+        let rare = self.options.as_ref().and_then(|options| options.rare.as_ref());
+        rare.map_or_else(Feedback::default, |rare| rare.answer)
+    }
+
+    fn rare(&mut self) -> Option<&mut Rare> {
+        self.options.as_mut()?.rare.as_deref_mut()
     }
 
     /// What it is. Its message is taken out of it.
@@ -162,7 +174,7 @@ impl Travelling {
                 sequence: self.sequence,
                 flow: self.connection,
             })),
-            CM_MESSAGE => self.options.as_mut().and_then(|o| o.message.take()).map_or(Content::Bare, Content::Message),
+            CM_MESSAGE => self.rare().and_then(|rare| rare.message.take()).map_or(Content::Bare, Content::Message),
             BARE => Content::Bare,
             _ => Content::Segment(self.header()),
         }
@@ -196,6 +208,12 @@ impl Parcel for Travelling {
 
     fn set_feedback(&mut self, feedback: RouterFeedback) {
         self.options.get_or_insert_default().feedback = feedback;
+    }
+
+    fn prefetch(&self) {
+        if let Some(options) = &self.options {
+            prefetch(&**options);
+        }
     }
 }
 
@@ -243,11 +261,8 @@ impl Pool {
             (None, Some(_)) => CM_MESSAGE,
             (None, None) => BARE,
         };
-        let options = message.message.filter(|_| kind == CM_MESSAGE).map(|message| {
-            let mut options = self.0.pop().unwrap_or_default();
-            *options = Options { message: Some(message), ..Options::default() };
-            options
-        });
+        let options = message.message.filter(|_| kind == CM_MESSAGE);
+        let options = options.map(|message| self.rare(Rare { message: Some(message), ..Rare::default() }));
         Travelling {
             hop,
             options,
@@ -270,22 +285,20 @@ impl Pool {
     pub(crate) fn wrapped(&mut self, leaving: Leaving<Travelling>, flow: u32, path: PathId, hop: HopId) -> Travelling {
         let Leaving { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
-        let packet = self.island(Options { inner: Some(inner), ..Options::default() }, flow, path, hop);
+        let packet = self.island(Rare { inner: Some(inner), ..Rare::default() }, flow, path, hop);
         Travelling { bytes, number, payload: 1, ecn: code.bits(), ..packet }
     }
 
     /// An egress's answer, on `path` from `hop`, of the aggregate `flow`.
     pub(crate) fn answer(&mut self, answer: Feedback, flow: u32, path: PathId, hop: HopId) -> Travelling {
-        self.island(Options { answer, ..Options::default() }, flow, path, hop)
+        self.island(Rare { answer, ..Rare::default() }, flow, path, hop)
     }
 
     /// An island's packet: an answer unless told otherwise.
-    fn island(&mut self, content: Options, flow: u32, path: PathId, hop: HopId) -> Travelling {
-        let mut options = self.0.pop().unwrap_or_default();
-        *options = content;
+    fn island(&mut self, content: Rare, flow: u32, path: PathId, hop: HopId) -> Travelling {
         Travelling {
             hop,
-            options: Some(options),
+            options: Some(self.rare(content)),
             path,
             flow,
             bytes: Feedback::BYTES as u32,
@@ -299,6 +312,15 @@ impl Pool {
             ends: 0,
             ecn: Ecn::NotEct.bits(),
         }
+    }
+
+    /// A box with nothing but `content`.
+    fn rare(&mut self, content: Rare) -> Box<Options> {
+        let mut options = self.0.pop().unwrap_or_default();
+        let mut rare = options.rare.take().unwrap_or_default();
+        *rare = content;
+        *options = Options { rare: Some(rare), ..Options::default() };
+        options
     }
 
     /// The packet's journey is over.
