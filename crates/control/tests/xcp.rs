@@ -208,14 +208,17 @@ fn a_lone_flow_fills_the_link_within_fifteen_round_trips_and_leaves_no_queue() {
     assert!(network.queue() < 16, "{}", network.queue()); // a tenth of its window
 }
 
-// Senders here have no access links: what leaves at once arrives at once. 160 packets are the bandwidth-delay product.
+// Senders here have no access links: what leaves at once arrives at once.
 #[test]
-fn a_lone_flow_takes_what_is_free_without_a_burst_as_long_as_it_is_paced() {
-    for (pacing, least, most) in [(Pacing::Never, 100, BUFFER), (Pacing::Rises, 0, 40), (Pacing::Always, 0, 40)] {
+fn a_lone_flow_takes_what_is_free_in_shorter_bursts_if_it_is_paced() {
+    let longest = |pacing| {
         let mut network = Network::paced(&[(0, 40)], pacing);
         network.run_until(ms(2000));
-        assert!((least..=most).contains(&network.longest), "{pacing:?}: {}", network.longest);
-    }
+        network.longest
+    };
+    let queues = [Pacing::Never, Pacing::Rises, Pacing::Always].map(longest);
+    let bound = queues[0] * 2 / 3;
+    assert!(queues[1] < bound && queues[2] < bound, "{queues:?}");
 }
 
 #[test]

@@ -60,12 +60,11 @@ impl<P: Parcel> Router<P> for DropTail<P> {
     fn dequeue(&mut self, _now: Time) -> Option<P> {
         let packet = self.queue.pop_front()?;
         self.bytes -= packet.bytes();
-        match self.queue.front() {
-            Some(next) => next.prefetch(),
-            None => {
-                self.queue.clear(); // starts again at the ring's first place, which is still in the cache
-                give_back(&mut self.queue);
-            }
+        if let Some(next) = self.queue.front() {
+            next.prefetch();
+        } else {
+            self.queue.clear(); // starts again at the ring's first place, which is still in the cache
+            give_back(&mut self.queue);
         }
         self.queue.get(AHEAD).map(prefetch);
         Some(packet)

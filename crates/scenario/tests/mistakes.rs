@@ -233,8 +233,6 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("controller = \"newreno\"", "controller = \"newreno\"\nkernel = \"reno\"", 34, "keep the one"),
         ("initial_window = 1", "initial_windw = 1", 34, "did you mean `initial_window`?"),
         ("initial_window = 1", "initial_window = 0", 34, "1 or more"),
-        ("initial_window = 1", "initial_window = \"one\"", 34, "`initial_window` = \"one\": must be a whole number"),
-        ("min_rto = \"1 s\"", "min_rto = 1", 35, "`min_rto` = 1: write a number, 0 or more, and one of"),
         ("{ bottleneck = {", "{ botleneck = {", 39, "did you mean `bottleneck`?"),
         ("packets = 7", "pakets = 7", 39, "did you mean `packets`?"),
         // Traffic.
@@ -266,6 +264,17 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
     ] {
         is_refused(find, replace, line, advice);
     }
+}
+
+#[test]
+fn settings_of_a_wrong_type_are_said_in_words() {
+    is_refused(
+        "initial_window = 1",
+        "initial_window = \"one\"",
+        34,
+        "`initial_window` = \"one\": must be a whole number",
+    );
+    is_refused("min_rto = \"1 s\"", "min_rto = 1", 35, "`min_rto` = 1: write a number, 0 or more, and one of");
 }
 
 #[test]

@@ -88,6 +88,14 @@ mod tests {
         needed: u64,
     }
 
+    #[derive(Debug, Deserialize)]
+    struct Two {
+        #[allow(dead_code)]
+        gain: f64,
+        #[allow(dead_code)]
+        limit: u64,
+    }
+
     #[derive(Debug, Default, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     enum Kind {
@@ -134,12 +142,6 @@ mod tests {
     #[test]
     fn a_right_key_is_not_blamed_for_one_that_is_missing() {
         assert_eq!(complaint::<Inner>(""), "missing field `needed`");
-        #[derive(Debug, Deserialize)]
-        #[allow(dead_code)]
-        struct Two {
-            gain: f64,
-            limit: u64,
-        }
         assert_eq!(complaint::<Two>("gain = 0.5"), "missing field `limit`");
         assert!(complaint::<Two>("gain = 0.5\nlimit = 'x'").starts_with("`limit` = \"x\": must be a whole number"));
     }
