@@ -112,7 +112,7 @@ def test_the_emulated_world_runs_in_a_process_of_its_own(first_light: Path, tmp_
 
 
 def test_the_other_process_says_what_is_wrong(first_light: Path) -> None:
-    with pytest.raises(rampmeter.ScenarioError, match="did you mean `pcp`"):
+    with pytest.raises(rampmeter.ScenarioError, match="did you mean `tcp`"):
         rampmeter.run(first_light, "emulated", scheme="tpc")
 
 
