@@ -104,12 +104,13 @@ def test_a_drop_rate_is_the_mean_over_the_links_in_percent(tmp_path: Path) -> No
 
 def test_a_figure_runs_what_it_draws_and_the_whole_file_if_asked() -> None:
     figure = FIGURES["vcp.8"]
-    ((scenario, axes),) = figure.sweeps()
-    assert scenario == "vcp/parking_capacity.toml"
-    assert axes["seed"] == [1]
-    ((_, quick),) = figure.sweeps(quick=True)
-    assert len(quick["capacity"]) < len(axes["capacity"])
-    assert [axes["seed"] for _, axes in figure.sweeps(seeds=5)] == [[1, 2, 3, 4, 5]]
+    (here, axes), (there, beyond) = figure.sweeps()
+    assert here == there == "vcp/parking_capacity.toml"
+    assert axes["seed"] == beyond["seed"] == [1]
+    assert not set(axes["capacity"]) & set(beyond["capacity"])
+    assert beyond["scheme"] == ["vcp", "xcp"]
+    assert [axes["seed"] for _, axes in figure.sweeps(seeds=5)] == [[1, 2, 3, 4, 5]] * 2
+    assert len(figure.sweeps(quick=True)) == 1
     assert figure.sweeps(whole=True) == [("vcp/parking_capacity.toml", {})]
     assert FIGURES["vcp.10"].sweeps(whole=True)[0][1] == {"phase": ["late"]}
 

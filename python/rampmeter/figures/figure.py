@@ -24,10 +24,12 @@ class Figure:
     """Further scenarios, in order."""
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """The axes' values that are drawn, where the file has more."""
+    beyond: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    """Further points, of the scenario alone: all combinations would take too long, a few schemes do not."""
     quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """Fewer values of the axes, for a first look."""
+    """Fewer values of the axes, for a first look; there is nothing `beyond` then."""
     whole: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """Of all that the file has, what makes no difference to the drawing."""
+    """Of all that the file has, what makes no difference to the drawing; `beyond` is part of it."""
     text: Callable[..., str] | None = None
     """From the same results to what is printed, too, and written beside the drawing."""
     world: str = "simulated"
@@ -41,10 +43,13 @@ class Figure:
     def sweeps(
         self, *, quick: bool = False, whole: bool = False, seeds: int | None = None
     ) -> list[tuple[str, dict[str, Sequence[Value]]]]:
-        """Give what is run: each scenario's file with values of its axes."""
+        """Give what is run: each scenario's file with values of its axes, and what lies beyond them last."""
         axes = dict(self.whole if whole else {**self.values, **(self.quick if quick else {})})
+        found = [(scenario, axes) for scenario in self.scenarios]
+        if self.beyond and not quick and not whole:
+            found.append((self.scenarios[0], {**axes, **self.beyond}))
         of_seeds: dict[str, Sequence[Value]] = {} if seeds is None else {"seed": list(range(1, seeds + 1))}
-        return [(scenario, {**axes, **of_seeds}) for scenario in self.scenarios]
+        return [(scenario, {**axes, **of_seeds}) for scenario, axes in found]
 
 
 def studies() -> Path:

@@ -119,7 +119,8 @@ class Rivals:
 
     def said(self, results: Sequence[Run]) -> str:
         """Say what was run."""
-        return f"{self.note}\n{TCPS} {seeds(results[0])}"
+        beyond = " VCP and XCP alone go on to the last points." if len(results) > 1 else ""
+        return f"{self.note}\n{TCPS}{beyond} {seeds(results[0])}"
 
     def names(self, axes: Any, lines: Lines, place: int) -> None:
         """Name the strong lines where they end."""
