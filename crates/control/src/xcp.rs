@@ -15,8 +15,8 @@
 //!
 //! *Deviations*, where the paper says nothing:
 //! - On a path without such a router requests come back as they went. They are no leave to flood it: the window then
-//!   grows as TCP's, in slow start and congestion avoidance (RFC 5681), until a router speaks again. Where routers speak
-//!   but the path is full elsewhere, losses are all that holds the flow back, as in the paper.
+//!   grows as TCP's, in slow start and congestion avoidance (RFC 5681), until a router speaks again. Eight of them in a row
+//!   are told. Where routers speak but the path is full elsewhere, losses are all that holds the flow back, as in the paper.
 //! - A window that is not used does not grow: neither while the application is the limit nor while losses are repaired.
 //!   Falls are always followed.
 //! - A window that rises by much at once is spread over the round trip that follows. Routers give what is free within a few

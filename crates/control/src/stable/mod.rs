@@ -45,7 +45,8 @@
 //!
 //! *Choices*: while losses are repaired or the application is the limit the window does not grow; marks count always.
 //! Packets whose receipts were lost on the way back count neither way. Feedback that names no packets (the
-//! Congestion Manager's for datagrams) counts as unmarked, but for one packet when it tells of a mark.
+//! Congestion Manager's for datagrams) counts as unmarked, but for one packet when it tells of a mark. Three losses before
+//! any mark are told: who hears no marks has no equal share.
 
 mod config;
 mod timer;
