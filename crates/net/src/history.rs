@@ -2,24 +2,26 @@
 //! section 3.4).
 //!
 //! The file is a database of `SQLite` with a row for each destination. Several processes may use one at once: of what
-//! two learn of one destination the later word counts. It holds no more than the manager remembers, and nothing older than a
+//! two learn of one destination the later word counts. Whoever reads or writes it says so at the start: who waits for
+//! others only when he has read already is refused at once, lest two wait for each other. It holds no more than the manager remembers, and nothing older than a
 //! month. Disks are slow, so a thread of its own writes, and what comes faster than it can write is dropped: a history is
 //! worth a round trip or two, and no wait.
 //!
 //! A file that is damaged is put aside and begun anew. One that is something else is refused and left as it is.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
 
+use nix::errno::Errno;
+use nix::sys::stat::{Mode, SFlag, mknod};
 use rampmeter_control::History;
 use rampmeter_manager::{Destination, MOST_DESTINATIONS};
 use rampmeter_units::{Duration, Rate};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
 use thiserror::Error;
 
 /// Says in the file's header whose it is: "Ramp".
@@ -35,8 +37,8 @@ const OLD: u64 = 30 * 24 * 3600;
 /// Rows that wait to be written at most.
 const WAITING: usize = 1024;
 
-/// How long to wait for another process that writes.
-const PATIENCE: StdDuration = StdDuration::from_secs(2);
+/// How long to wait for other processes that read or write.
+const PATIENCE: StdDuration = StdDuration::from_secs(5);
 
 /// The shape of the table. A file with another is begun anew: histories are worth a round trip or two.
 const VERSION: i64 = 2;
@@ -90,29 +92,21 @@ impl HistoryFile {
     pub fn open(path: &Path) -> Result<(Self, Remembered), HistoryError> {
         let mut put_aside = None;
         let refused = |reason: String| HistoryError::Refused { path: path.to_owned(), reason };
-        let is_ours = header(path).map_err(|error| refused(error.to_string()))?;
-        if is_ours == Some(false) {
-            return Err(HistoryError::Foreign(path.to_owned()));
-        }
-        let read = |path: &Path| {
-            let mut database = prepare(path)?;
-            let histories = load(&mut database)?;
-            Ok::<_, rusqlite::Error>((database, histories))
-        };
-        let (database, histories) = match read(path) {
-            Ok(opened) => opened,
-            Err(error) if is_damage(&error) && is_ours == Some(true) => {
-                let aside = beside(path, ".damaged");
-                std::fs::rename(path, &aside).map_err(|error| refused(error.to_string()))?;
-                // What the damaged one had not taken in yet must not get into the new one.
-                for suffix in ["-wal", "-shm"] {
-                    let _ = std::fs::remove_file(beside(path, suffix));
-                }
-                put_aside = Some(aside);
-                read(path).map_err(|error| refused(error.to_string()))?
+        create(path).map_err(|error| refused(error.to_string()))?;
+        let mut read = load(path);
+        if read.as_ref().is_err_and(is_damage) {
+            if !is_ours(path).map_err(|error| refused(error.to_string()))? {
+                return Err(HistoryError::Foreign(path.to_owned()));
             }
-            Err(error) => return Err(refused(error.to_string())),
-        };
+            let aside = beside(path, ".damaged");
+            std::fs::rename(path, &aside).map_err(|error| refused(error.to_string()))?;
+            // A write that was broken off must not be undone in the new one.
+            let _ = std::fs::remove_file(beside(path, "-journal"));
+            put_aside = Some(aside);
+            create(path).map_err(|error| refused(error.to_string()))?;
+            read = load(path);
+        }
+        let (database, histories) = read.map_err(|error| refused(error.to_string()))?;
         let (learnt, waiting) = sync_channel(WAITING);
         let writer = std::thread::Builder::new()
             .name("histories".into())
@@ -146,14 +140,21 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Whether the file at `path` is one of ours; `None` if it is empty, or if there is none: then it is made, for its owner
-/// alone to read.
-fn header(path: &Path) -> io::Result<Option<bool>> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+/// Makes an empty file at `path`, for its owner alone to read, unless there is one. It is never opened: to close it would
+/// let go of every lock that this process has on it, and another thread may be at work there.
+fn create(path: &Path) -> io::Result<()> {
+    match mknod(path, SFlag::S_IFREG, Mode::S_IRUSR | Mode::S_IWUSR, 0) {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the file at `path`, which the database can't read, was one of ours.
+fn is_ours(path: &Path) -> io::Result<bool> {
     let mut header = Vec::new();
-    file.take(100).read_to_end(&mut header)?;
+    File::open(path)?.take(100).read_to_end(&mut header)?;
     let id = header.get(APPLICATION_AT..APPLICATION_AT + 4);
-    Ok((!header.is_empty()).then(|| header.starts_with(MAGIC) && id == Some(&APPLICATION.to_be_bytes()[..])))
+    Ok(header.starts_with(MAGIC) && id == Some(&APPLICATION.to_be_bytes()[..]))
 }
 
 fn is_damage(error: &rusqlite::Error) -> bool {
@@ -161,32 +162,45 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
-fn prepare(path: &Path) -> rusqlite::Result<Connection> {
-    let database = Connection::open(path)?;
+fn damage(what: String) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(what))
+}
+
+/// Opens the database at `path`, mends its shape, and reads it.
+fn load(path: &Path) -> rusqlite::Result<(Connection, Vec<(Destination, History)>)> {
+    let mut database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     database.busy_timeout(PATIENCE)?;
-    database.pragma_update(None, "application_id", APPLICATION)?;
-    database.pragma_update(None, "journal_mode", "wal")?;
-    // A power cut may cost the last rows, and no more.
+    // A power cut may cost the file, and no process ever more than its last rows.
     database.pragma_update(None, "synchronous", "normal")?;
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    prepare(&transaction)?;
+    forget(&transaction)?;
+    let histories = {
+        let mut all = transaction.prepare("SELECT * FROM history")?;
+        all.query_map([], read_row)?.collect::<rusqlite::Result<Vec<_>>>()?
+    };
+    transaction.commit()?;
+    Ok((database, histories.into_iter().flatten().collect()))
+}
+
+/// Makes sure that `database` is ours, sound, and of this version.
+fn prepare(database: &Connection) -> rusqlite::Result<()> {
+    let number = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0));
+    if number("PRAGMA application_id")? != i64::from(APPLICATION) {
+        if number("SELECT count(*) FROM sqlite_schema")? != 0 {
+            return Err(damage("the tables of another program".into()));
+        }
+        database.pragma_update(None, "application_id", APPLICATION)?;
+    }
     let sound: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if sound != "ok" {
-        let damaged = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-        return Err(rusqlite::Error::SqliteFailure(damaged, Some(sound)));
+        return Err(damage(sound));
     }
-    let version: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version != VERSION {
+    if number("PRAGMA user_version")? != VERSION {
         database.execute_batch("DROP TABLE IF EXISTS history")?;
         database.pragma_update(None, "user_version", VERSION)?;
     }
-    database.execute_batch(SCHEMA)?;
-    Ok(database)
-}
-
-fn load(database: &mut Connection) -> rusqlite::Result<Vec<(Destination, History)>> {
-    forget(database)?;
-    let mut all = database.prepare("SELECT * FROM history")?;
-    let rows = all.query_map([], read_row)?.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(rows.into_iter().flatten().collect())
+    database.execute_batch(SCHEMA)
 }
 
 /// Forgets what is old, and of the rest what is too much.
@@ -223,11 +237,13 @@ fn write(mut database: Connection, waiting: &Receiver<(Destination, History)>) {
     while let Ok(first) = waiting.recv() {
         let _ = write_all(&mut database, std::iter::once(first).chain(waiting.try_iter()));
     }
-    let _ = forget(&database);
+    let _ = database
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .and_then(|transaction| forget(&transaction).and_then(|()| transaction.commit()));
 }
 
 fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destination, History)>) -> rusqlite::Result<()> {
-    let transaction = database.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
         let sql = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let mut insert = transaction.prepare_cached(sql)?;
@@ -312,7 +328,7 @@ mod tests {
         let folder = tempdir().unwrap();
         let path = folder.path().join("histories");
         drop(HistoryFile::open(&path).unwrap());
-        let mut database = prepare(&path).unwrap();
+        let (mut database, _) = load(&path).unwrap();
         let many = (0..MOST_DESTINATIONS as u128 + 50).map(|n| (Destination(n), history(1)));
         write_all(&mut database, many).unwrap();
         assert_eq!(read(&path).len(), MOST_DESTINATIONS);
