@@ -46,7 +46,7 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
 #[test]
 fn output_that_cannot_be_written_is_one_line_and_nobody_to_read_it_is_none() {
     let run = |out: Stdio| Command::new(RAMPMETER).arg("routers").stdout(out).stderr(Stdio::piped()).output().unwrap();
-    let full = run(File::create("/dev/full").unwrap().into());
+    let full = run(File::options().write(true).open("/dev/full").unwrap().into());
     let message = text(&full.stderr);
     assert_eq!(full.status.code(), Some(1), "{message}");
     assert!(

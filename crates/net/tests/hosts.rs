@@ -131,8 +131,8 @@ fn a_controller_sees_codes_and_stamps_of_each_packet() {
 fn stable_tcps_packets_leave_a_socket_by_its_clamped_exponential_timer() {
     // Ten packets a round trip: in units of the mean gap, 10 ms, gaps are clamp(X, 0.25, 3) with X exponential of the
     // mean k = 1.0273. 22% of them are 0.25, half at most k ln 2, 90% at most k ln 10, and they vary by 0.82. An even
-    // pace would have 1 in the place of each, and a burst a window 0. What a busy machine holds back for long counts
-    // as 3.
+    // pace would have 1 in the place of each, and a burst a window 0. A busy machine holds some back, and sends them with
+    // those that follow: what it holds back for long counts as 3, and how many gaps are none is not asked.
     let config = StableConfig { gain: 1e-6, initial_window: 10.0, soft_start_marks: 0, ..StableConfig::default() };
     let make = move || Stable::new(&config, Stream::from_seed(3));
     let arrivals = arrivals_under(make, 480_000, Ecn::Ect0);
@@ -142,12 +142,15 @@ fn stable_tcps_packets_leave_a_socket_by_its_clamped_exponential_timer() {
     let n = gaps.len();
     let mean = gaps.iter().sum::<f64>() / n as f64;
     let variation = (gaps.iter().map(|gap| gap * gap).sum::<f64>() / n as f64 / (mean * mean) - 1.0).sqrt();
-    let [least, median, most] = [n / 10, n / 2, 9 * n / 10].map(|place| gaps[place]);
-    let told = format!("{n} gaps: mean {mean}, variation {variation}, quantiles {least}, {median}, {most}");
+    let [few, median, most] = [n / 5, n / 2, 9 * n / 10].map(|place| gaps[place]);
+    let shortest = gaps.iter().filter(|gap| (0.15..0.35).contains(*gap)).count() as f64 / n as f64;
+    let told =
+        format!("{n} gaps: mean {mean}, variation {variation}, quantiles {few}, {median}, {most}, short {shortest}");
     assert!(n >= 400, "{told}");
     assert!((0.85..1.25).contains(&mean), "{told}");
-    assert!((0.6..1.1).contains(&variation), "{told}");
-    assert!((0.1..0.6).contains(&(least / median)), "{told}"); // 0.35
+    assert!((0.6..1.2).contains(&variation), "{told}");
+    assert!(shortest >= 0.12, "{told}"); // 0.30
+    assert!(few / median < 0.6, "{told}"); // 0.36
     assert!((2.0..5.5).contains(&(most / median)), "{told}"); // 3.32
 }
 
