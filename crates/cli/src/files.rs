@@ -1,7 +1,7 @@
 //! `rampmeter serve` and `rampmeter get`: files over UDP, under one of our controllers.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -35,7 +35,8 @@ pub(crate) struct ServeArgs {
 pub(crate) struct GetArgs {
     /// HOST:PORT/NAME
     url: String,
-    /// The file or directory to write to [default: the name, here]
+    /// The file or directory to write to; a device or a pipe is written to as the bytes come, like standard output for -
+    /// (what is told then goes to standard error) [default: the name, here]
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
     /// The congestion controller that the server should send the file under [default: the server's own]
@@ -111,17 +112,26 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
         NetError::Interrupted { .. } => Failure::interrupted(error),
         error => error.into(),
     })?;
-    if args.json {
-        println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?);
+    let told = if args.json {
+        serde_json::to_string(&report).map_err(Failure::failed)?
     } else {
-        println!(
-            "{}: {}, loss {}%, {}, blake3 {}",
+        let received = report.bytes - report.resumed_from;
+        let before = match report.resumed_from {
+            0 => String::new(),
+            some => format!(" after {} of earlier", Bytes::new(rounded(some as f64) as u64)),
+        };
+        format!(
+            "{}: {}{before}, loss {}%, {}, blake3 {}",
             report.path.display(),
-            amount(report.bytes, report.seconds, report.goodput_bps),
+            amount(received, report.seconds, report.goodput_bps),
             rounded(report.loss * 100.0),
             report.controller,
             report.blake3
-        );
+        )
+    };
+    match args.output.as_deref() {
+        Some(output) if output == Path::new("-") => eprintln!("{told}"),
+        _ => println!("{told}"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -155,6 +155,8 @@ fn a_transfer_is_a_line_of_short_numbers_at_both_ends() {
     let json = desk.rampmeter(&["get", &url, "-o", "copy", "--json"]).stdout;
     let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
     let hash = report["blake3"].as_str().unwrap();
+    let through = desk.rampmeter(&["get", &url, "-o", "-"]);
+    assert!(through.stdout == vec![7; 1_234_567] && text(&through.stderr).starts_with("-: 1.235 MB in "));
     assert!(got.starts_with("copy: 1.235 MB in ") && got.ends_with(&format!(" blake3 {hash}\n")), "{got}");
 
     let served = server.line();
@@ -166,6 +168,7 @@ fn a_transfer_is_a_line_of_short_numbers_at_both_ends() {
         }
     }
     server.line(); // of the second time
+    server.line(); // of the third
     assert_eq!(desk.rampmeter(&["get", &format!("{}/none", server.address)]).status.code(), Some(1));
     let refused = server.line();
     assert!(refused.contains(" \"none\": refused: ") && refused.contains("no such file"), "{refused}");

@@ -190,7 +190,7 @@ fn stop_midway(server: &Running, to: &std::path::Path, enough: u64) -> u64 {
     });
     let stopped = get(&GetOptions { stop, ..options(server.address, "f", to) });
     watcher.join().unwrap();
-    let Err(NetError::Interrupted { got, size }) = stopped else { panic!("{stopped:?}") };
+    let Err(NetError::Interrupted { got, size, kept: true }) = stopped else { panic!("{stopped:?}") };
     assert!(size.is_some_and(|size| got < size));
     assert_eq!(fs::metadata(&part).unwrap().len(), got);
     got
@@ -345,7 +345,7 @@ fn altered_bytes_are_found_and_thrown_away() {
     let server = Running::start(from.path(), |_| {});
     let relay = Relay::start(server.address, Mood::Alter);
     let error = fetch(relay.address, "f", to.path()).unwrap_err();
-    assert!(matches!(error, NetError::Corrupt(_)), "{error}");
+    assert!(matches!(error, NetError::Corrupt { kept: true, .. }), "{error}");
     assert!(fs::read_dir(to.path()).unwrap().next().is_none());
 }
 
@@ -445,6 +445,40 @@ fn a_part_is_written_by_one_download_at_a_time() {
     }
     assert!(matches!(fetch(server.address, "f", &target), Err(NetError::PartInUse(_))));
     first.join().unwrap().unwrap();
+}
+
+#[test]
+fn pipes_and_links_stay_what_they_are() {
+    use nix::sys::stat::Mode;
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let bytes = noise(300_000, 12);
+    fs::write(from.path().join("f"), &bytes).unwrap();
+    let server = Running::start(from.path(), |_| {});
+    let at = |name: &str| to.path().join(name);
+
+    nix::unistd::mkfifo(&at("pipe"), Mode::from_bits_truncate(0o600)).unwrap();
+    let reader = std::thread::spawn({
+        let pipe = at("pipe");
+        move || fs::read(pipe).unwrap()
+    });
+    assert_eq!(fetch(server.address, "f", &at("pipe")).unwrap().bytes, bytes.len() as u64);
+    assert!(reader.join().unwrap() == bytes && !at("pipe.part").exists());
+    assert!(fs::metadata(at("pipe")).unwrap().file_type().is_fifo());
+
+    fs::write(at("real"), "old").unwrap();
+    symlink("real", at("link")).unwrap();
+    fetch(server.address, "f", &at("link")).unwrap();
+    assert!(fs::read(at("real")).unwrap() == bytes && at("link").is_symlink());
+
+    // A link that somebody else put where a part will be.
+    fs::write(at("mine"), "dear").unwrap();
+    symlink("mine", at("new.part")).unwrap();
+    assert!(matches!(fetch(server.address, "f", &at("new")), Err(NetError::File { .. })));
+    assert_eq!(fs::read(at("mine")).unwrap(), b"dear");
+    nix::unistd::mkfifo(&at("odd.part"), Mode::from_bits_truncate(0o600)).unwrap();
+    let error = fetch(server.address, "f", &at("odd")).unwrap_err().to_string();
+    assert!(error.contains("odd.part: is no regular file"), "{error}");
 }
 
 #[test]

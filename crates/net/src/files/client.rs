@@ -32,7 +32,8 @@ const FAREWELL: Duration = Duration::from_millis(500);
 pub struct GetOptions {
     /// HOST:PORT/NAME.
     pub url: String,
-    /// Where to put it: a file, replaced if it is there, or a directory. Without it, the name's last part, here.
+    /// Where to put it: a file, replaced if it is there; a directory; a device or a pipe, written to as the bytes come, like
+    /// standard output for `-`. Without it, the name's last part, here.
     pub out: Option<PathBuf>,
     /// Go on from an earlier download's part if the server's file begins with it.
     pub resume: bool,
@@ -128,7 +129,7 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
             }
             // The host's next address may do better.
             (Err(error @ (NetError::NobodyListens(_) | NetError::NoRoute { .. })), _) => error,
-            (Err(error @ NetError::Corrupt(_)), _) => {
+            (Err(error @ NetError::Corrupt { .. }), _) => {
                 part.discard();
                 return Err(error);
             }
@@ -245,7 +246,7 @@ impl<'a> Download<'a> {
                 }
             }
             if self.options.stop.load(Ordering::Relaxed) && !matches!(self.stage, Stage::Verified { .. }) {
-                return Err(NetError::Interrupted { got: self.part.len, size: self.size() });
+                return Err(NetError::Interrupted { got: self.part.len, size: self.size(), kept: self.part.is_kept() });
             }
             if self.next_heartbeat <= self.net.now() {
                 self.beat();
@@ -304,12 +305,12 @@ impl<'a> Download<'a> {
     }
 
     fn on_closed(&self, ended: Ended) -> Result<(), NetError> {
-        let (address, got, size) = (self.server, self.part.len, self.size());
+        let (address, got, size, kept) = (self.server, self.part.len, self.size(), self.part.is_kept());
         match (self.stage, ended) {
             (Stage::Verified { .. }, _) => Ok(()),
             _ if self.handshake.is_none() => Err(NetError::NoAnswer(address)),
-            (_, Ended::Vanished) => Err(NetError::Vanished { address, got, size }),
-            _ => Err(NetError::BrokenOff { address, got, size }),
+            (_, Ended::Vanished) => Err(NetError::Vanished { address, got, size, kept }),
+            _ => Err(NetError::BrokenOff { address, got, size, kept }),
         }
     }
 
@@ -367,7 +368,7 @@ impl<'a> Download<'a> {
             }
             (Stage::Receiving { size }, Answer::Whole(hash)) => {
                 if hash != self.part.hash() {
-                    return Err(NetError::Corrupt(self.request.name.clone()));
+                    return Err(NetError::Corrupt { name: self.request.name.clone(), kept: self.part.is_kept() });
                 }
                 self.stage = Stage::Verified { at: now, size };
                 self.next_heartbeat = Time::MAX;

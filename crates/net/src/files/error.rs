@@ -69,7 +69,7 @@ pub enum NetError {
     #[error("{0} does not answer: check the address, and that firewalls let UDP pass")]
     NoAnswer(SocketAddr),
     /// The peer fell silent.
-    #[error("{address} fell silent after {}: run the same command to resume", of(*got, *size))]
+    #[error("{address} fell silent after {}: run the same command {}", of(*got, *size), again(*kept))]
     Vanished {
         /// Who.
         address: SocketAddr,
@@ -77,9 +77,11 @@ pub enum NetError {
         got: u64,
         /// Its size, if known.
         size: Option<u64>,
+        /// Whether they stay there for the next download.
+        kept: bool,
     },
     /// The peer broke the transfer off.
-    #[error("{address} broke off after {}: run the same command to resume", of(*got, *size))]
+    #[error("{address} broke off after {}: run the same command {}", of(*got, *size), again(*kept))]
     BrokenOff {
         /// Who.
         address: SocketAddr,
@@ -87,6 +89,8 @@ pub enum NetError {
         got: u64,
         /// Its size, if known.
         size: Option<u64>,
+        /// Whether they stay there for the next download.
+        kept: bool,
     },
     /// The server refuses.
     #[error("{address} refuses `{name}`: {reason}")]
@@ -102,8 +106,13 @@ pub enum NetError {
     #[error("{0} does not speak this protocol: both ends should run the same version")]
     BadAnswer(SocketAddr),
     /// The hash is wrong.
-    #[error("`{0}` arrived damaged (its hash is wrong) and was deleted: get it again")]
-    Corrupt(String),
+    #[error("`{name}` arrived damaged (its hash is wrong) and {}: get it again", if *kept { "was deleted" } else { "is of no use" })]
+    Corrupt {
+        /// What was asked for.
+        name: String,
+        /// Whether it was in a file that could be deleted.
+        kept: bool,
+    },
     /// The disk is full.
     #[error("no space left for {}: make room and run the same command to resume", .0.display())]
     DiskFull(PathBuf),
@@ -119,12 +128,14 @@ pub enum NetError {
         reason: io::Error,
     },
     /// Stopped from outside.
-    #[error("stopped after {}: run the same command to resume", of(*got, *size))]
+    #[error("stopped after {}: run the same command {}", of(*got, *size), again(*kept))]
     Interrupted {
         /// Bytes of the file that are here.
         got: u64,
         /// Its size, if known.
         size: Option<u64>,
+        /// Whether they stay there for the next download.
+        kept: bool,
     },
     /// The system refused something that it should not have.
     #[error("the system's network refused: {0}")]
@@ -168,6 +179,10 @@ fn of(got: u64, size: Option<u64>) -> String {
     size.map_or_else(|| got.to_string(), |size| format!("{got} of {}", Bytes::new(size)))
 }
 
+fn again(kept: bool) -> &'static str {
+    if kept { "to resume" } else { "again" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +198,7 @@ mod tests {
             (NetError::reach(address, system(libc::ENETUNREACH)), ["no way to", "check the address"]),
             (NetError::file(Path::new("x.part"), system(libc::ENOSPC)), ["x.part", "make room"]),
             (NetError::file(Path::new("x.part"), system(libc::EACCES)), ["x.part", "can be written"]),
-            (NetError::Vanished { address, got: 1500, size: Some(3000) }, ["1.5 kB of 3 kB", "resume"]),
+            (NetError::Vanished { address, got: 1500, size: Some(3000), kept: true }, ["1.5 kB of 3 kB", "resume"]),
             (
                 NetError::Refused { address, name: "a".into(), reason: Refusal::NoSuchFile },
                 ["no such file", "below its directory"],
