@@ -96,7 +96,8 @@ impl Controller for Cm {
         (self.smoothed_rtt, self.min_rtt) = (path.rtt, path.rtt);
         self.window.start(path.packet);
         if let Some(past) = path.history.filter(|_| self.config.share_state) {
-            self.window.resume(past.base_rate.bytes_in(path.rtt));
+            // A first round trip may have met a queue, or a host that slept: the path holds no more for it.
+            self.window.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
         }
         self.pacer.reset(now);
         self.episode = Episode::default();
@@ -242,5 +243,8 @@ mod tests {
         assert_eq!(next.window(), PACKET * 16);
         next.on_ack(Time::ZERO, &ack(1));
         assert!(next.window() < PACKET * 17, "it knows where it is: no slow start");
+        let mut slow = Cm::new(&Config::default(), Stream::from_seed(1));
+        slow.on_path(Time::ZERO, &Path::new(PACKET, RTT * 10, history));
+        assert_eq!(slow.window(), PACKET * 16, "a first round trip that was long makes it no larger");
     }
 }

@@ -1,5 +1,6 @@
 //! A macroflow: one controller, the flows that share it, and what they have outstanding together.
 
+mod delivered;
 mod feedback;
 mod silence;
 
@@ -15,6 +16,7 @@ use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
 use crate::segregation::Segregation;
 use crate::trail::Trail;
+use delivered::Delivered;
 
 /// What the first round trip is taken for while nothing has been measured (RFC 6298 (2.1) takes the same for its timer).
 const ASSUMED_RTT: Duration = Duration::from_secs(1);
@@ -28,8 +30,8 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// What a flow may learn of its macroflow (CM section 3.1, `cm_query`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
-    /// The rate the macroflow is allowed: the controller's or, for a window, `window / smoothed_rtt`; while nothing comes
-    /// back, what aging has left of it.
+    /// The rate the macroflow is allowed: the controller's or, for a window, `window / smoothed_rtt`, as far as the path has
+    /// been seen to deliver; while nothing comes back, what aging has left of it.
     pub rate: Rate,
     /// The flow's share of it, among the flows that have something to send or on their way.
     pub share: Rate,
@@ -93,6 +95,8 @@ pub(crate) struct Macroflow<C> {
     assumed: Option<RoundTrip>,
     /// When something last came back.
     heard: Time,
+    /// How fast it has delivered, where feedback names no packets.
+    delivered: Delivered,
     /// Reported as received, and less than a packet.
     fragment: Bytes,
     /// Since when flows say that nothing comes back.
@@ -130,6 +134,7 @@ impl<C: Controller> Macroflow<C> {
             rtt: RttEstimator::default(),
             app_limited: false,
             assumed: None,
+            delivered: Delivered::default(),
             fragment: Bytes::ZERO,
             given_up: None,
             heard: Time::ZERO,
@@ -146,8 +151,16 @@ impl<C: Controller> Macroflow<C> {
             self.started = true;
             self.packet = path.packet;
             self.last_sent = now;
-            self.controller.on_path(now, path);
+            self.begin(now, path);
         }
+    }
+
+    /// The controller begins on `path`.
+    fn begin(&mut self, now: Time, path: &Path) {
+        if let Some(past) = path.history {
+            self.delivered.recall(past.base_rate);
+        }
+        self.controller.on_path(now, path);
     }
 
     /// Starts without a measured round trip: with that of `history`, or a guess. `last` is what an earlier macroflow
@@ -157,7 +170,7 @@ impl<C: Controller> Macroflow<C> {
             let rtt = history.map_or(ASSUMED_RTT, |past| past.min_rtt);
             (self.started, self.assumed) = (true, Some(last.unwrap_or(UNKNOWN)));
             (self.packet, self.last_sent) = (packet, now);
-            self.controller.on_path(now, &Path::new(packet, rtt, history));
+            self.begin(now, &Path::new(packet, rtt, history));
         }
     }
 
@@ -191,7 +204,7 @@ impl<C: Controller> Macroflow<C> {
         self.app_limited = false;
         self.controller.on_flows(self.members.len());
         if self.started {
-            self.controller.on_path(now, &Path::new(self.packet, self.smoothed_rtt(), history));
+            self.begin(now, &Path::new(self.packet, self.smoothed_rtt(), history));
         }
     }
 
@@ -285,7 +298,7 @@ impl<C: Controller> Macroflow<C> {
         (self.started, self.assumed, self.last_sent) = (origin.started, origin.assumed, now);
         let history = History::new(origin.allowed().scale(part), origin.rtt.min());
         if self.started {
-            self.controller.on_path(now, &Path::new(self.packet, self.smoothed_rtt(), Some(history)));
+            self.begin(now, &Path::new(self.packet, self.smoothed_rtt(), Some(history)));
         }
     }
 
@@ -334,7 +347,16 @@ impl<C: Controller> Macroflow<C> {
     }
 
     fn allowed(&self) -> Rate {
-        self.controller.rate().unwrap_or_else(|| Rate::of(self.controller.window(), self.smoothed_rtt()))
+        let rate = self.controller.rate().unwrap_or_else(|| Rate::of(self.controller.window(), self.smoothed_rtt()));
+        rate.min(self.delivered.most())
+    }
+
+    /// Keeps what has been learnt of the path for later macroflows.
+    pub(crate) fn remember(&self, now: Time, history: &mut Option<History>) {
+        self.controller.remember(now, history);
+        if let Some(history) = history {
+            history.base_rate = history.base_rate.min(self.delivered.most());
+        }
     }
 
     /// What it is allowed at `now`.

@@ -230,11 +230,11 @@ impl<C: Controller> Manager<C> {
     pub fn replace(&mut self, now: Time, flow: FlowId, controller: C) {
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
-        let predecessor = std::mem::replace(&mut macroflow.controller, controller);
         let known = self.destinations.entry(destination);
-        predecessor.remember(now, &mut known.history);
-        let history = known.history;
         if let Some(macroflow) = &mut self.macroflows[index as usize] {
+            macroflow.remember(now, &mut known.history);
+            macroflow.controller = controller;
+            let history = known.history;
             macroflow.restart(now, history);
             let deadline = macroflow.controller.deadline();
             if deadline < Time::MAX {
@@ -335,7 +335,7 @@ impl<C: Controller> Manager<C> {
             return;
         }
         if let Some(known) = self.destinations.get_mut(macroflow.destination) {
-            macroflow.controller.remember(now, &mut known.history);
+            macroflow.remember(now, &mut known.history);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
             // Where flows are segregated others may be there still.

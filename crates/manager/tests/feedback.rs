@@ -90,6 +90,19 @@ fn a_window_of_which_less_than_half_is_used_does_not_grow() {
 }
 
 #[test]
+fn losses_that_nobody_tells_do_not_pass_for_use_of_the_window() {
+    let mut manager = manager();
+    let flow = open(&mut manager);
+    for round in 0..100 {
+        let sent = window(&manager, flow);
+        send(&mut manager, at(round * 100), flow, sent);
+        manager.report(at(round * 100 + 100), flow, &received(sent.min(10)));
+    }
+    let grown = window(&manager, flow);
+    assert!((20..=50).contains(&grown), "{grown} packets, and 10 arrive in a round trip");
+}
+
+#[test]
 fn a_rate_ages_by_the_least_round_trip_until_something_comes_back() {
     let mut manager = manager();
     let flow = open(&mut manager);

@@ -16,6 +16,9 @@ impl<C: Controller> Macroflow<C> {
         self.outstanding = self.outstanding.saturating_sub(update.acked + update.lost);
         if update.delivered > Bytes::ZERO {
             self.hear(now);
+            if self.delivered.is_told() {
+                self.delivered.add(now, update.delivered, self.smoothed_rtt());
+            }
         }
         if !self.started {
             return; // a controller without a path has nothing to change
@@ -91,8 +94,10 @@ impl<C: Controller> Macroflow<C> {
             );
         }
         self.trail.get_or_insert_default();
+        self.delivered.add(now, report.received, smoothed_rtt);
         // RFC 7661's rule for those who send at times of their own: a window of which half is used may grow.
-        let app_limited = used * 2 < self.controller.window();
+        let window = self.controller.window();
+        let app_limited = used * 2 < window || self.delivered.most().bytes_in(smoothed_rtt) < window;
         let full = self.packet.max(Bytes::new(1));
         let received = if report.kind == Some(LossKind::Persistent) { Bytes::ZERO } else { report.received };
         self.fragment += received;

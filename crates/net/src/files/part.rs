@@ -155,9 +155,8 @@ impl Place {
             .truncate(false)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(&path);
-        let is_plain = |file: File| match file.metadata()?.is_file() {
-            true => Ok(file),
-            false => Err(io::Error::other("is no regular file")),
+        let is_plain = |file: File| {
+            if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is no regular file")) }
         };
         let file = opened.and_then(is_plain).map_err(|reason| NetError::file(&path, reason))?;
         let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| NetError::PartInUse(path.clone()))?;
