@@ -77,6 +77,6 @@ impl fmt::Display for Line {
             let share = Rate::from_bps_f64(rounded(share as f64));
             write!(f, " (its share was {share}, its round trip {} ms)", rounded(srtt * 1e3))?;
         }
-        if self.whole { Ok(()) } else { f.write_str(", not all of it") }
+        if self.whole { Ok(()) } else { f.write_str(", not all of it acknowledged") }
     }
 }
