@@ -117,7 +117,7 @@ def main() -> int:
         else:
             rows.append(row(name, them, us))
     print("\nBulk dumbbell: 150 Mb/s, 80 ms, 30 + 30 NewReno flows, 60 s simulated, one core\n")
-    head = ["simulator", "", "wall", "packets / s", "Rampmeter is", "memory", "utilisation", "queue", "drops"]
+    head = ["simulator", "", "wall", "packets / s", "Rampmeter is", "memory", "utilization", "queue", "drops"]
     print(table(head, rows))
 
     large = ours(program, flows="1000", rate="5 Gb/s", duration="20 s")

@@ -2,6 +2,8 @@
 
     make demo
 
+takes two minutes when all is built.
+
 1. Runs studies/pcp/first_light.toml in both worlds and prints one table.
 2. Fetches a file over UDP on this machine, with PCP and with NewReno, and compares its hash.
 3. Draws Figure 4 of the PCP paper from our own runs.

@@ -32,7 +32,7 @@ class Run:
     runs: pa.Table
     """One row a run: responses and goodputs of its measured flows."""
     links: pa.Table
-    """One row a run and measured link: utilisation, queue, drops and marks."""
+    """One row a run and measured link: utilization, queue, drops and marks."""
     flows: pa.Table
     """One row a run and flow: start, response, bytes and packets."""
     link_series: pa.Table | None

@@ -140,3 +140,9 @@ def test_mistakes_are_told_in_words(daemon: Path) -> None:
             flow.notify(65508)
         assert str(refused.value).startswith("the datagram is larger")
         assert refused.value.code == -10
+
+
+def test_who_finds_no_daemon_learns_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(cm.CmError, match=r"nobody\.sock: no congestion manager listens; start one with") as refused:
+        cm.connect(tmp_path / "nobody.sock")
+    assert refused.value.code == -5

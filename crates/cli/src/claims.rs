@@ -13,9 +13,12 @@ use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::run::{from_one, progress_bar};
-use crate::stop_flag;
+use crate::interrupt::Interrupts;
+use crate::run::from_one;
 use crate::table::table;
+
+/// Where finished runs are kept.
+const FOLDER: &str = "runs/claims";
 
 /// What `rampmeter claims` takes.
 #[derive(Debug, ClapArgs)]
@@ -67,8 +70,8 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
         }
     }
     list.retain(|claim| args.world.as_ref().is_none_or(|world| *world == claim.world));
-    let stop = stop_flag();
-    let emulated = Emulated::new(stop.clone());
+    let interrupts = Interrupts::listen();
+    let emulated = Emulated::new(interrupts.stop().clone());
     let mut worlds: Vec<&dyn World> = vec![&Simulated];
     if list.iter().any(|claim| claim.world == emulated.name()) {
         match probe().emulation() {
@@ -78,19 +81,16 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     }
     let program = Program::this()?;
     let judge = Judge {
-        sweep: Sweep { registry, jobs: args.jobs, stop: &stop },
+        sweep: Sweep { registry, jobs: args.jobs, stop: interrupts.stop() },
         worlds: &worlds,
-        folder: Path::new("runs/claims"),
+        folder: Path::new(FOLDER),
         program: &program,
     };
-    let bar = progress_bar(args.json);
-    let verdicts = judge.judge(&list, |progress| {
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
-        bar.set_message(progress.left.map_or(String::new(), |left| format!("{} s left", left.as_secs())));
-    });
-    bar.finish_and_clear();
-    let verdicts = verdicts?;
+    let kept_there = format!("what is finished is in {FOLDER}, and the same command goes on from there");
+    let mut bar = interrupts.bar(args.json, &kept_there);
+    let verdicts = judge.judge(&list, |progress| bar.show(progress));
+    bar.clear();
+    let verdicts = verdicts.map_err(|error| Failure::from(error).if_interrupted(&kept_there))?;
 
     if args.json {
         println!("{}", json!({ "claims": verdicts }));

@@ -19,6 +19,7 @@ use rampmeter_manager::{HalfLife, Scheduling, Sharing};
 use rampmeter_units::{Bytes, Rate};
 
 use crate::failure::Failure;
+use crate::lists::check_controller;
 use crate::stop_flag;
 use crate::table::table;
 
@@ -129,6 +130,7 @@ fn connect(socket: Option<&Path>) -> Result<Client, Failure> {
 }
 
 fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    check_controller(registry, &args.controller)?;
     let scheduling = match args.scheduler {
         Scheduler::RoundRobin => Scheduling::RoundRobin,
         Scheduler::ServiceCurves => Scheduling::ServiceCurves,

@@ -36,6 +36,7 @@ impl Failure {
     /// With something to add if the user stopped it.
     pub(crate) fn if_interrupted(mut self, more: &str) -> Self {
         if self.code == 130 {
+            self.message.push_str("; ");
             self.message.push_str(more);
         }
         self

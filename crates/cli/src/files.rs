@@ -10,6 +10,7 @@ use rampmeter_net::files::{self, GetOptions, NetError, ServeOptions, Served, Ser
 use rampmeter_units::{Bytes, Rate};
 
 use crate::failure::Failure;
+use crate::lists::check_controller;
 use crate::stop_flag;
 
 /// What `rampmeter serve` takes.
@@ -51,6 +52,7 @@ pub(crate) struct GetArgs {
 }
 
 pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+    check_controller(registry, &args.controller)?;
     let server = Server::bind(ServeOptions {
         directory: args.directory.clone(),
         address: args.listen,

@@ -15,6 +15,7 @@ mod cm;
 mod emulate;
 mod failure;
 mod files;
+mod interrupt;
 mod lists;
 mod python;
 mod run;

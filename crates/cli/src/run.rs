@@ -8,16 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
-use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_control::Registry;
-use rampmeter_linux::Emulated;
-use rampmeter_scenario::{Scenario, Summary, World, values};
+use rampmeter_linux::{Emulated, probe};
+use rampmeter_scenario::{FlowSummary, Scenario, Summary, World, values};
 use rampmeter_sim::Simulated;
 use rampmeter_study::{Finished, Folder, Program, Sweep, default_folder};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::stop_flag;
+use crate::interrupt::Interrupts;
 use crate::table::table;
 
 /// What `rampmeter run` takes.
@@ -71,29 +70,23 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     if let Some(seed) = args.seed {
         scenario.set("seed", values(&seed.to_string()))?;
     }
-    let stop = stop_flag();
-    let world = world(&args.world, &stop)?;
+    let interrupts = Interrupts::listen();
+    let world = world(&args.world, interrupts.stop())?;
     scenario.check(registry)?;
 
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
     let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, args.fresh)?;
-    let bar = progress_bar(args.quiet || args.json);
-    let sweep = Sweep { registry, jobs: args.jobs, stop: &stop };
+    let kept_there =
+        format!("what is finished is in {}, and the same command goes on from there", folder.path().display());
+    let mut bar = interrupts.bar(args.quiet || args.json, &kept_there);
+    let sweep = Sweep { registry, jobs: args.jobs, stop: interrupts.stop() };
     let mut kept = 0;
     let results = folder.run(&sweep, &scenario, &*world, |progress| {
         kept = progress.kept;
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
-        bar.set_message(progress.left.map_or(String::new(), |left| format!("{} s left", left.as_secs())));
+        bar.show(progress);
     });
-    bar.finish_and_clear();
-    let results = results.map_err(|error| {
-        let failure = Failure::from(error);
-        failure.if_interrupted(&format!(
-            "; what is finished is in {}, and the same command goes on from there",
-            folder.path().display()
-        ))
-    })?;
+    bar.clear();
+    let results = results.map_err(|error| Failure::from(error).if_interrupted(&kept_there))?;
 
     if kept > 0 {
         eprintln!("rampmeter: {kept} of {} runs were there from before (--fresh runs all again)", results.len());
@@ -108,7 +101,7 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
             "nothing ran: the {world} world can do none of the {all} runs, see above"
         )));
     }
-    if let Some(warning) = lateness(&summaries) {
+    if let Some(warning) = lateness(&summaries, || probe().real_time.is_ok()) {
         eprintln!("rampmeter: {warning}");
     }
     for warning in hindrances(&summaries) {
@@ -130,15 +123,16 @@ fn skipped(result: &Finished) -> Option<&rampmeter_study::Skipped> {
     }
 }
 
-/// What to say if real packets were late.
-fn lateness(summaries: &[&Summary]) -> Option<String> {
+/// What to say if real packets were late; `has_priority`: although they ran before other programs.
+fn lateness(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> Option<String> {
     let late: Vec<&&Summary> = summaries.iter().filter(|run| run.is_late()).collect();
     let worst =
         late.iter().max_by(|a, b| a.lateness_p99_s.partial_cmp(&b.lateness_p99_s).unwrap_or(Ordering::Equal))?;
     let milliseconds = |seconds: Option<f64>| seconds.unwrap_or_default() * 1e3;
+    let or = if has_priority() { "" } else { " or with real-time priority (rampmeter probe)" };
     Some(format!(
         "late packets in {} of {} runs: 1% of them by more than {:.1} ms, where a round trip takes {:.1} ms; the machine \
-         is busy, run again on a calmer one or with real-time priority (rampmeter probe)",
+         is busy, run again on a calmer one{or}",
         late.len(),
         summaries.len(),
         milliseconds(worst.lateness_p99_s),
@@ -173,42 +167,29 @@ pub(crate) fn world(name: &str, stop: &Arc<AtomicBool>) -> Result<Box<dyn World>
     }
 }
 
-pub(crate) fn progress_bar(hidden: bool) -> ProgressBar {
-    if hidden {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} runs  {msg}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-/// A row a point: its axes, its flows, each measured link. Links are said to mark where one does in some run.
+/// A row a point: its axes, its flows, each measured link; below it one for the flows of each kind of measured traffic
+/// where there are several. Links are said to mark where one does in some run.
 fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
     let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
     let links: Vec<&str> =
         summaries.first().map_or(Vec::new(), |first| first.links.iter().map(|(name, _)| name.as_str()).collect());
     let mut head: Vec<String> = axes.iter().map(ToString::to_string).collect();
+    let several = summaries.iter().any(|run| !run.traffic.is_empty());
+    head.extend(several.then(|| "traffic".to_owned()));
     head.extend(["transfers", "unfinished", "response ms", "deviation ms", "goodput Mb/s", "Jain"].map(String::from));
     let marking = summaries.iter().flat_map(|run| &run.links).any(|(_, link)| link.mark_rate > 0.0);
     for link in &links {
         head.extend(["used %", "queue", "dropped %"].map(|figure| format!("{link} {figure}")));
         head.extend(marking.then(|| format!("{link} marked %")));
     }
-    let milliseconds = |value: Option<f64>| value.map_or(String::new(), |seconds| format!("{:.1}", seconds * 1e3));
     let rows: Vec<Vec<String>> = summaries
         .iter()
-        .map(|run| {
+        .flat_map(|run| {
             let point = serde_json::to_value(&run.point).unwrap_or_default();
             let value = |axis: &&str| point[axis].as_str().map_or_else(|| point[axis].to_string(), String::from);
             let mut row: Vec<String> = axes.iter().map(value).collect();
-            let flows = &run.flows;
-            row.extend([
-                flows.completed.to_string(),
-                flows.unfinished.to_string(),
-                milliseconds(flows.response_mean_s),
-                milliseconds(flows.response_sd_s),
-                flows.goodput_mean_bps.map_or(String::new(), |bps| format!("{:.3}", bps / 1e6)),
-                flows.goodput_jain.map_or(String::new(), |jain| format!("{jain:.3}")),
-            ]);
+            row.extend(several.then(|| "all".to_owned()));
+            row.extend(flow_cells(&run.flows));
             for (_, link) in &run.links {
                 row.extend([
                     format!("{:.1}", link.utilization * 100.0),
@@ -217,10 +198,27 @@ fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
                 ]);
                 row.extend(marking.then(|| format!("{:.3}", link.data_mark_rate * 100.0)));
             }
-            row
+            let group = |(name, flows): &(String, FlowSummary)| {
+                let nothing = axes.iter().map(|_| String::new());
+                nothing.chain([name.clone()]).chain(flow_cells(flows)).collect()
+            };
+            std::iter::once(row).chain(run.traffic.iter().map(group)).collect::<Vec<_>>()
         })
         .collect();
     table(&head, &rows)
+}
+
+/// What the table says of flows.
+fn flow_cells(flows: &FlowSummary) -> [String; 6] {
+    let milliseconds = |value: Option<f64>| value.map_or(String::new(), |seconds| format!("{:.1}", seconds * 1e3));
+    [
+        flows.completed.to_string(),
+        flows.unfinished.to_string(),
+        milliseconds(flows.response_mean_s),
+        milliseconds(flows.response_sd_s),
+        flows.goodput_mean_bps.map_or(String::new(), |bps| format!("{:.3}", bps / 1e6)),
+        flows.goodput_jain.map_or(String::new(), |jain| format!("{jain:.3}")),
+    ]
 }
 
 #[cfg(test)]
@@ -229,6 +227,16 @@ mod tests {
 
     use super::*;
 
+    const NETWORK: &str = r#"
+duration = "1 s"
+[[link]]
+name = "wire"
+between = ["left", "right"]
+rate = "1 Mb/s"
+delay = "1 ms"
+router = { kind = "drop-tail" }
+"#;
+
     fn run(late: Option<f64>, rtt: f64) -> Summary {
         Summary { lateness_p99_s: late, rtt_min_s: late.map(|_| rtt), ..Summary::default() }
     }
@@ -236,9 +244,25 @@ mod tests {
     #[test]
     fn late_packets_are_told_in_one_line_with_the_worst_run() {
         let runs = [run(Some(0.5e-3), 0.02), run(Some(2.5e-3), 0.1), run(Some(3.5e-3), 0.02), run(None, 0.0)];
-        let warning = lateness(&runs.each_ref()).unwrap();
+        let warning = lateness(&runs.each_ref(), || true).unwrap();
         assert!(warning.starts_with("late packets in 2 of 4 runs") && warning.contains("3.5 ms"), "{warning}");
         assert_eq!(warning.lines().count(), 1);
+        assert!(!warning.contains("priority"), "{warning}");
+        let warning = lateness(&runs.each_ref(), || false).unwrap();
+        assert!(warning.ends_with("or with real-time priority (rampmeter probe)"), "{warning}");
+    }
+
+    #[test]
+    fn kinds_of_traffic_have_a_row_each_below_that_of_all() {
+        let scenario = Scenario::parse_network("x.toml", NETWORK).unwrap();
+        let flows = |completed| FlowSummary { completed, ..FlowSummary::default() };
+        let one = Summary { point: scenario.points()[0].clone(), flows: flows(30), ..Summary::default() };
+        let words = |row: &str| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let rows = |run: &Summary| figures(&scenario, &[run]).lines().skip(2).map(words).collect::<Vec<_>>();
+        assert_eq!(rows(&one), [["1", "30", "0"]]);
+        let traffic = [("web", 10), ("bulk", 20)].map(|(name, completed)| (name.into(), flows(completed)));
+        let two = Summary { traffic: traffic.to_vec(), ..one };
+        assert_eq!(rows(&two), [&["1", "all", "30", "0"][..], &["web", "10", "0"], &["bulk", "20", "0"]]);
     }
 
     #[test]
@@ -258,7 +282,7 @@ mod tests {
 
     #[test]
     fn packets_on_time_and_simulated_ones_are_no_news() {
-        assert_eq!(lateness(&[&run(Some(1.9e-3), 0.02), &run(None, 0.0)]), None);
-        assert!(lateness(&[&run(Some(0.3e-3), 0.002)]).is_some(), "more than a tenth of the round trip");
+        assert_eq!(lateness(&[&run(Some(1.9e-3), 0.02), &run(None, 0.0)], || true), None);
+        assert!(lateness(&[&run(Some(0.3e-3), 0.002)], || true).is_some(), "more than a tenth of the round trip");
     }
 }

@@ -32,6 +32,12 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
         (&["claims", "--studies", "empty"], "empty: no folder in it has a claims.toml"),
         (&["get", "not-an-address"], "HOST:PORT/NAME"),
         (&["serve", "no/such/directory"], "no/such/directory"),
+        (&["serve", ".", "--controller", "fixed-rate"], "can't be used here: it needs settings"),
+        (&["cm", "daemon", "--controller", "fixed-rate"], "can't be used here: it needs settings"),
+        (
+            &["cm", "daemon", "--controller", "fixd-rate"],
+            "there are bic, cm, cubic, cubic-2005, fair-share, fast, hstcp",
+        ),
     ] {
         let output = desk.rampmeter(arguments);
         let message = text(&output.stderr);

@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -33,11 +34,15 @@ fn start(mut command: Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Ctrl-C, as the terminal would send it; what came of it and how long that took.
+/// Ctrl-C, as the terminal would send it.
+fn signal(child: &Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+}
+
+/// The same; what came of it and how long that took.
 fn interrupt(child: Child) -> (Output, Duration) {
     let begun = Instant::now();
-    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(signal.success());
+    signal(&child);
     let output = child.wait_with_output().unwrap();
     (output, begun.elapsed())
 }
@@ -67,7 +72,8 @@ fn an_interrupted_sweep_keeps_what_is_finished_and_goes_on_from_there() {
     let (output, _) = interrupt(child);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.lines().count() == 1 && said.contains("goes on from there"), "{said}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.contains(" of 12 points finished") && last.contains("goes on from there"), "{said}");
     assert_eq!(text(&output.stdout), "");
     let kept = points(&folder);
     assert!((2..SEEDS).contains(&kept.len()), "{} of {SEEDS} points", kept.len());
@@ -81,6 +87,25 @@ fn an_interrupted_sweep_keeps_what_is_finished_and_goes_on_from_there() {
     let all = points(&folder);
     assert_eq!(all.len(), SEEDS);
     assert!(kept.iter().all(|(point, written)| all[point] == *written), "a finished point ran again");
+}
+
+#[test]
+fn the_first_interrupt_says_that_runs_are_finished_and_the_second_stops_them() {
+    let desk = Desk::new("interrupted_twice");
+    let endless = SMALL.replace("duration = \"3 s\"", "duration = \"20000 s\"").replace("[1, 2]", "[1]");
+    fs::write(desk.0.join("endless.toml"), endless).unwrap();
+    let mut child = start(desk.command(&["run", "endless.toml", "--out", "kept", "--quiet"]));
+    until("folder", || desk.0.join("kept/run.json").exists().then_some(()));
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    signal(&child);
+    let first = said.next().unwrap().unwrap();
+    assert_eq!(first, "rampmeter: finishing the runs under way; Ctrl-C again stops at once");
+    let (output, took) = interrupt(child);
+    assert_eq!(output.status.code(), Some(130));
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let last = said.next().unwrap().unwrap();
+    assert!(last.starts_with("rampmeter: stopped; what is finished is in kept, and the same command"), "{last}");
+    assert!(said.next().is_none());
 }
 
 /// Why the machine cannot emulate for `command`, a way to call `rampmeter`; `None` if it can.

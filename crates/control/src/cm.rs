@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::episode::Episode;
 use crate::pacer::Pacer;
 use crate::reno_window::{Config as WindowConfig, RenoWindow};
+use crate::rules::check_first_window;
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent, Settings};
 
 /// Tunables of the Congestion Manager's controller.
@@ -44,9 +45,7 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.initial_window == 0 {
-            return Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into());
-        }
+        check_first_window(self.initial_window)?;
         Ok(())
     }
 }

@@ -262,5 +262,9 @@ mod tests {
             assert!(error.contains(word) && error.contains("newreno"), "{error}");
         }
         assert!(registry.factory("newreno", &table("initial_window = 1")).is_ok());
+        let vcp = |text: &str| registry.factory("vcp", &table(text)).err().map(|error| error.to_string());
+        assert!(vcp("initial_window = 1000000000").unwrap().contains("1 to 1000000"));
+        assert!(vcp("tcp_friendly = true\nai = 2").unwrap().contains("ai does nothing with tcp_friendly"));
+        assert_eq!(vcp("tcp_friendly = true\nmd = 0.75"), None);
     }
 }

@@ -25,6 +25,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::rules::check_first_window;
 use crate::{Ack, Departure, Settings};
 
 /// Tunables of Reno and NewReno.
@@ -47,9 +48,7 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.initial_window == 0 {
-            return Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into());
-        }
+        check_first_window(self.initial_window)?;
         if self.byte_counting_limit == 0 {
             return Err("byte_counting_limit is 0: the window could never grow; 1 or more".into());
         }

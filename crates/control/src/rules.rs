@@ -198,12 +198,16 @@ impl Rounds {
     }
 }
 
-/// Refuses a first window of nothing.
+/// A first window of more packets is a slip: no path has room for it.
+const MOST_FIRST_WINDOW: u64 = 1_000_000;
+
+/// Refuses a first window of nothing, and one that no path has room for.
 pub(crate) fn check_first_window(packets: u64) -> Result<(), String> {
-    if packets == 0 {
-        return Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into());
+    match packets {
+        0 => Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into()),
+        1..=MOST_FIRST_WINDOW => Ok(()),
+        _ => Err(format!("initial_window is {packets} packets: 1 to {MOST_FIRST_WINDOW}; usual is 10")),
     }
-    Ok(())
 }
 
 /// Refuses what is no part of a window that a loss could take or leave.

@@ -45,6 +45,10 @@ impl World for Emulated {
         true
     }
 
+    fn breaks_off(&self) -> bool {
+        true
+    }
+
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
         let (outcome, ()) = self.perform(plan, registry, None, |stage| self.wait(stage))?;
         Ok(outcome)

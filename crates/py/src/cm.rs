@@ -18,7 +18,12 @@ pyo3::create_exception!(
 );
 
 fn refuse(error: Error) -> PyErr {
-    let refused = CmError::new_err(error.to_string());
+    told(error, error.to_string())
+}
+
+/// The exception for `error`, which says `message`.
+fn told(error: Error, message: String) -> PyErr {
+    let refused = CmError::new_err(message);
     // Without the number it says as much in words.
     let _ = Python::attach(|python| refused.value(python).setattr("code", error.code()));
     refused
@@ -57,7 +62,8 @@ impl CmClient {
     #[new]
     fn new(python: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
         let path = path.unwrap_or_else(default_socket);
-        let client = python.detach(|| Client::connect_to(&path)).map_err(refuse)?;
+        let client = python.detach(|| Client::connect_to(&path));
+        let client = client.map_err(|error| told(error, format!("{}: {error}", path.display())))?;
         Ok(Self { client })
     }
 

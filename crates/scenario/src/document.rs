@@ -20,8 +20,12 @@ pub(crate) struct Source<'a> {
 impl<'a> Source<'a> {
     pub(crate) fn parse(self) -> Result<Spanned<DeTable<'a>>, ScenarioError> {
         DeTable::parse(self.text).map_err(|error| {
-            let offset = error.span().map_or(0, |span| span.start);
-            self.error(self.line(offset), Problem::Syntax(error.message().replace('\n', "; ")))
+            let span = error.span().unwrap_or_default();
+            let mut message = error.message().replace('\n', "; ");
+            if message == "duplicate key" {
+                message = format!("{message} `{}`", self.text.get(span.clone()).unwrap_or_default());
+            }
+            self.error(self.line(span.start), Problem::Syntax(message))
         })
     }
 
@@ -91,11 +95,39 @@ impl<'a> Section<'a> {
         read: impl Fn(Section<'a>) -> Result<T, ScenarioError>,
     ) -> Result<Vec<T>, ScenarioError> {
         let Some(array) = self.get(key) else { return Ok(Vec::new()) };
+        if array.is_table() {
+            let what = format!("`[{key}]` is a single one");
+            return Err(array.error(Problem::impossible(what, format!("write [[{key}]]: there may be several"))));
+        }
         array.list()?.into_iter().map(|item| read(item.section(&format!("[[{key}]]"))?)).collect()
+    }
+
+    /// Where it and its keys stand, for who checks them against the rest of the file.
+    pub(crate) fn lines(&self) -> Lines {
+        Lines { head: self.line, keys: self.items().map(|item| (item.key.to_owned(), item.line())).collect() }
     }
 
     pub(crate) fn error(&self, problem: impl Into<Problem>) -> ScenarioError {
         self.source.error(self.line, problem)
+    }
+}
+
+/// The lines of a table and of its keys.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lines {
+    head: usize,
+    keys: Vec<(String, usize)>,
+}
+
+impl Lines {
+    /// That of the table.
+    pub(crate) fn head(&self) -> usize {
+        self.head
+    }
+
+    /// That of `key`; of the table if it is not there.
+    pub(crate) fn of(&self, key: &str) -> usize {
+        self.keys.iter().find(|(known, _)| known == key).map_or(self.head, |(_, line)| *line)
     }
 }
 
@@ -238,23 +270,20 @@ pub(crate) fn is_name(name: &str) -> bool {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     pub(crate) table: toml::Table,
-    line: usize,
-    lines: Vec<(String, usize)>,
+    lines: Lines,
 }
 
 impl Settings {
     pub(crate) fn read(item: &Item<'_>) -> Result<Self, ScenarioError> {
-        let mut settings = Self { line: item.line(), ..Self::default() };
-        for entry in item.section("")?.items() {
-            settings.table.insert(entry.key.to_owned(), entry.value()?);
-            settings.lines.push((entry.key.to_owned(), entry.line()));
-        }
-        Ok(settings)
+        let section = item.section("")?;
+        let entry = |entry: Item<'_>| Ok((entry.key.to_owned(), entry.value()?));
+        let table = section.items().map(entry).collect::<Result<_, _>>()?;
+        Ok(Self { table, lines: section.lines() })
     }
 
     /// Settings that were left out, for a complaint about which this is the line.
-    pub(crate) fn at(self, line: usize) -> Self {
-        Self { line, ..self }
+    pub(crate) fn left_out(line: usize) -> Self {
+        Self { lines: Lines { head: line, keys: Vec::new() }, ..Self::default() }
     }
 
     /// The line that a complaint about these settings is about: that of the key that it names first, in backquotes or at
@@ -264,8 +293,8 @@ impl Settings {
             let places = [format!("`{key}`"), format!(": {key} ")].map(|name| complaint.find(&name));
             places.into_iter().flatten().min()
         };
-        let keys = self.lines.iter().filter_map(|(key, line)| Some((named(key)?, *line)));
-        keys.min().map_or(self.line, |(_, line)| line)
+        let keys = self.lines.keys.iter().filter_map(|(key, line)| Some((named(key)?, *line)));
+        keys.min().map_or(self.lines.head, |(_, line)| line)
     }
 }
 
@@ -275,8 +304,8 @@ mod tests {
 
     #[test]
     fn a_complaint_is_about_the_key_that_it_names_first() {
-        let lines = vec![("packets".to_owned(), 2), ("pakets".to_owned(), 5)];
-        let settings = Settings { table: toml::Table::new(), line: 1, lines };
+        let keys = vec![("packets".to_owned(), 2), ("pakets".to_owned(), 5)];
+        let settings = Settings { table: toml::Table::new(), lines: Lines { head: 1, keys } };
         assert_eq!(settings.line_of("router `red`: there is no `pakets`; did you mean `packets`?"), 5);
         assert_eq!(settings.line_of("router `red`: packets = 0"), 2);
         assert_eq!(settings.line_of("router `red`: min is above max"), 1);

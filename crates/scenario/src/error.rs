@@ -102,9 +102,9 @@ pub enum Problem {
         known: Known,
     },
     /// A name given twice.
-    #[error("there are two {kind}s called `{name}`; rename one")]
+    #[error("there are two {kind} called `{name}`; rename one")]
     Duplicate {
-        /// What it names.
+        /// What it names, of which there are two: "links".
         kind: &'static str,
         /// The name.
         name: String,

@@ -41,4 +41,4 @@ pub use scenario::Scenario;
 pub use sources::{SourceOutcome, Sources};
 pub use stalls::{Stalling, Stalls};
 pub use summary::{FlowSummary, HinderedSummary, LinkSummary, Summary};
-pub use world::{World, WorldError};
+pub use world::{Reached, World, WorldError};

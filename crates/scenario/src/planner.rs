@@ -5,13 +5,14 @@ mod arrivals;
 mod islands;
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use rampmeter_control::Registry as Controllers;
 use rampmeter_control::registry::RegistryError as ControllerError;
 use rampmeter_router::registry::RegistryError as RouterError;
 use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig, Loss};
 use rampmeter_transport::{Clock, Config as Transport};
-use rampmeter_units::{Bytes, Duration, Rate, Streams};
+use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, Streams};
 use toml::Value;
 
 use crate::document::Source;
@@ -39,7 +40,7 @@ pub(crate) fn plan(
         // One pair speaks for all: the hosts of a group stand at one router.
         let Some(flow) = flows.iter().find(|flow| flow.traffic == index) else { continue };
         for (from, to) in [(flow.from, flow.to), (flow.to, flow.from)] {
-            routes.path(from, to).map_err(|no_path| source.error(traffic.line, no_path))?;
+            routes.path(from, to).map_err(|no_path| source.error(traffic.lines.head(), no_path))?;
         }
     }
     let aggregates = islands::aggregates(source, file, &network, &routes, &flows)?;
@@ -206,9 +207,8 @@ fn read_router(
 fn worth_of(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result<Value, Problem> {
     const ADVICE: &str =
         "write packets = { worth = \"80 ms\" }, with `of` = \"1000 B\" for other than the largest packets";
-    let read = |name: &str| table.get(name).map(|value| value.as_str().unwrap_or_default());
-    let span: Duration = read("worth").unwrap_or_default().parse().map_err(|error| quantity("worth", error))?;
-    let of = read("of").map_or(Ok(packet), str::parse).map_err(|error| quantity("of", error))?;
+    let span: Duration = quantity(table, "worth")?.unwrap_or_default();
+    let of = quantity(table, "of")?.unwrap_or(packet);
     let known = table.keys().all(|name| name == "worth" || (name == "of" && key == "packets"));
     if !known || of == Bytes::ZERO {
         return Err(Problem::impossible(format!("`{key}` cannot be {}", Value::Table(table.clone())), ADVICE));
@@ -225,6 +225,9 @@ fn worth_of(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result
     }
 }
 
-fn quantity(key: &str, error: rampmeter_units::BadQuantity) -> Problem {
-    Problem::Quantity { key: key.to_owned(), error }
+fn quantity<T: FromStr<Err = BadQuantity>>(table: &toml::Table, key: &str) -> Result<Option<T>, Problem> {
+    let Some(value) = table.get(key) else { return Ok(None) };
+    // A bare number is refused with the same words as a bad text.
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.parse().map(Some).map_err(|error| Problem::Quantity { key: key.to_owned(), error })
 }

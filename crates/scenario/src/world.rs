@@ -1,6 +1,9 @@
 //! The seam between a plan and whoever runs it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rampmeter_control::{Registry, registry::RegistryError};
+use rampmeter_units::Time;
 use thiserror::Error;
 
 use crate::{NoPath, Outcome, Plan};
@@ -37,6 +40,22 @@ pub enum WorldError {
     Interrupted,
 }
 
+/// How far a run is, for those who wait for it: the world writes, others read. No run looks at it.
+#[derive(Debug, Default)]
+pub struct Reached(AtomicU64);
+
+impl Reached {
+    /// The run is at `now`.
+    pub fn tell(&self, now: Time) {
+        self.0.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Where the run was when it last told.
+    pub fn at(&self) -> Time {
+        Time::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// Something that can run a plan: a simulator, an emulated network.
 pub trait World: Send + Sync {
     /// Its name, as in the results: `simulated`.
@@ -47,6 +66,16 @@ pub trait World: Send + Sync {
         false
     }
 
+    /// Whether a run that is under way breaks off when the user stops it: else it is worth finishing.
+    fn breaks_off(&self) -> bool {
+        false
+    }
+
     /// Runs `plan` with the controllers of `registry`.
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError>;
+
+    /// The same, telling how far it is now and then, if this world does.
+    fn run_telling(&self, plan: &Plan, registry: &Registry, _reached: &Reached) -> Result<Outcome, WorldError> {
+        self.run(plan, registry)
+    }
 }

@@ -11,7 +11,7 @@
 //! by the timetable must find them at that time: no packet is delivered ahead of the timetable's next entry.
 
 use rampmeter_router::{AnyRouter, Link, Parcel};
-use rampmeter_scenario::{Hindered, Outcome, Plan};
+use rampmeter_scenario::{Hindered, Outcome, Plan, Reached};
 use rampmeter_transport::{ConnectionId, Event};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
@@ -24,6 +24,9 @@ use crate::meters::Meters;
 use crate::packet::{Content, Pool, Travelling};
 use crate::paths::{Hop, Paths, is_forward, reverse};
 use crate::timetable::{Entry, Timetable};
+
+/// How many times a run tells how far it is.
+const TELLINGS: u64 = 1000;
 
 /// What a host that was stalled takes to take in each of the packets that arrived meanwhile.
 const TAKING: Duration = Duration::from_micros(5);
@@ -51,13 +54,21 @@ pub(crate) struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    pub(crate) fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self, reached: &Reached) -> Outcome {
         let end = self.plan.end();
+        let pause = end.since(Time::ZERO) / TELLINGS;
+        // Until then there is nothing to tell: one comparison sees both that and the end.
+        let mut quiet_to = Time::ZERO;
         while !(self.meters.over && self.pending == 0) {
             let planned = self.timetable.next();
             let (now, actor) = self.agenda.next();
-            if now.min(planned) > end {
-                break;
+            let next = now.min(planned);
+            if next > quiet_to {
+                if next > end {
+                    break;
+                }
+                reached.tell(next);
+                quiet_to = end.min(next + pause);
             }
             if now < planned {
                 self.wake(now, actor);

@@ -1,7 +1,7 @@
 //! The door: a plan goes in, an outcome comes out.
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Plan, World, WorldError};
+use rampmeter_scenario::{Outcome, Plan, Reached, World, WorldError};
 
 use crate::simulation::Simulation;
 
@@ -15,6 +15,10 @@ impl World for Simulated {
     }
 
     fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
+        self.run_telling(plan, registry, &Reached::default())
+    }
+
+    fn run_telling(&self, plan: &Plan, registry: &Registry, reached: &Reached) -> Result<Outcome, WorldError> {
         if let Some(scheme) = plan.kernel_scheme() {
             return Err(WorldError::Lacks {
                 world: self.name(),
@@ -22,6 +26,6 @@ impl World for Simulated {
                 advice: "run it with --world emulated".into(),
             });
         }
-        Ok(Simulation::new(plan, registry)?.run())
+        Ok(Simulation::new(plan, registry)?.run(reached))
     }
 }

@@ -24,4 +24,4 @@ mod tables;
 pub use error::StudyError;
 pub use folder::{Folder, default_folder};
 pub use journal::{Journal, Program};
-pub use sweep::{Finished, Progress, Skipped, Sweep, Task};
+pub use sweep::{Finished, Progress, Skipped, Sweep, Task, UnderWay};

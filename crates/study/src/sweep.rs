@@ -1,16 +1,20 @@
 //! Points run on all cores, kept as they finish, and given in the order of the sweep.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Plan, Point, Scenario, Summary, World, WorldError};
+use rampmeter_scenario::{Outcome, Plan, Point, Reached, Scenario, Summary, World, WorldError};
+use rampmeter_units::Time;
 
 use crate::record::Record;
 use crate::{Journal, StudyError};
+
+/// How often is told how far points are that are under way.
+const TICK: Duration = Duration::from_millis(200);
 
 /// One point to run: of which scenario, in which world, and where its result is kept.
 #[derive(Clone, Copy)]
@@ -54,7 +58,7 @@ pub struct Skipped {
 }
 
 /// How far a sweep is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Progress {
     /// Points finished.
     pub done: usize,
@@ -62,8 +66,25 @@ pub struct Progress {
     pub kept: usize,
     /// All points.
     pub total: usize,
-    /// How long the rest will take, going by those that ran.
+    /// What is running.
+    pub under_way: UnderWay,
+    /// The user stopped it, and what is under way is being finished.
+    pub finishing: bool,
+    /// How long the rest will take, going by what ran.
     pub left: Option<Duration>,
+}
+
+/// Points that are running in a world that tells how far they are.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct UnderWay {
+    /// How many.
+    pub points: usize,
+    /// How far they are, added up: 1 is a whole point.
+    pub part: f64,
+    /// How many seconds of their time they have behind them, together.
+    pub seconds: f64,
+    /// How many they have at most.
+    pub of: f64,
 }
 
 /// How to run points.
@@ -84,31 +105,39 @@ impl Sweep<'_> {
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let mut results: Vec<Option<Finished>> = vec![None; tasks.len()];
         let mut first_error: Option<(usize, StudyError)> = None;
-        let mut progress = Progress { done: 0, kept: 0, total: tasks.len(), left: None };
+        let mut progress = Progress { total: tasks.len(), ..Progress::default() };
         watch(progress);
+        let desks: Vec<Desk> = (0..self.threads(tasks)).map(|_| Desk::default()).collect();
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
-            for _ in 0..self.threads(tasks) {
+            for desk in &desks {
                 let (send, next, failed) = (send.clone(), &next, &failed);
                 scope.spawn(move || {
                     while !self.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                         let place = next.fetch_add(1, Ordering::Relaxed);
                         let Some(task) = tasks.get(place) else { break };
-                        if send.send((place, task.run(self.registry))).is_err() {
+                        if send.send((place, task.run(self.registry, desk))).is_err() {
                             break;
                         }
                     }
                 });
             }
             drop(send);
-            for (place, result) in receive {
+            loop {
+                let (place, result) = match receive.recv_timeout(TICK) {
+                    Ok(result) => result,
+                    Err(RecvTimeoutError::Timeout) => {
+                        watch(self.look(progress, &desks, tasks, begun.elapsed()));
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
                 match result {
                     Ok((finished, kept)) => {
                         results[place] = Some(finished);
                         progress.done += 1;
                         progress.kept += usize::from(kept);
-                        progress.left = time_left(begun.elapsed(), progress);
-                        watch(progress);
+                        watch(self.look(progress, &desks, tasks, begun.elapsed()));
                     }
                     Err(StudyError::World { error: WorldError::Interrupted, .. }) => {}
                     Err(error) => {
@@ -134,24 +163,72 @@ impl Sweep<'_> {
         let cores = || if alone { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
         self.jobs.unwrap_or_else(cores).clamp(1, tasks.len().max(1))
     }
+
+    /// How far it is, with what is under way.
+    fn look(&self, progress: Progress, desks: &[Desk], tasks: &[Task<'_>], elapsed: Duration) -> Progress {
+        let mut under_way = UnderWay::default();
+        for desk in desks {
+            desk.add_to(&mut under_way);
+        }
+        let finishes = !tasks.iter().any(|task| task.world.breaks_off());
+        let finishing = finishes && self.stop.load(Ordering::Relaxed) && progress.done < progress.total;
+        let progress = Progress { under_way, finishing, ..progress };
+        Progress { left: time_left(elapsed, progress), ..progress }
+    }
 }
+
+/// What less of a point says nothing of how long it will take.
+const LEAST_PART: f64 = 0.01;
 
 /// Points that were kept took no time and say nothing about the others.
 fn time_left(elapsed: Duration, progress: Progress) -> Option<Duration> {
-    let ran = progress.done - progress.kept;
-    let left = progress.total - progress.done;
-    (ran > 0).then(|| elapsed.mul_f64(left as f64 / ran as f64))
+    let ran = (progress.done - progress.kept) as f64 + progress.under_way.part;
+    let left = (progress.total - progress.done) as f64 - progress.under_way.part;
+    (ran >= LEAST_PART).then(|| elapsed.mul_f64(left.max(0.0) / ran))
+}
+
+/// Where one thread's points run, one after the other.
+#[derive(Debug, Default)]
+struct Desk {
+    reached: Reached,
+    /// When the one that is running ends, in nanoseconds; 0 if none is.
+    end: AtomicU64,
+}
+
+impl Desk {
+    fn begin(&self, end: Time) {
+        self.reached.tell(Time::ZERO);
+        self.end.store(end.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn clear(&self) {
+        self.end.store(0, Ordering::Relaxed);
+    }
+
+    fn add_to(&self, under_way: &mut UnderWay) {
+        let (at, end) = (self.reached.at(), Time::from_nanos(self.end.load(Ordering::Relaxed)));
+        if end > Time::ZERO && at > Time::ZERO {
+            let [at, end] = [at, end].map(|time| time.since(Time::ZERO).as_secs_f64());
+            under_way.points += 1;
+            under_way.part += (at / end).min(1.0);
+            under_way.seconds += at.min(end);
+            under_way.of += end;
+        }
+    }
 }
 
 impl Task<'_> {
     /// Its result, and whether the journal had it.
-    fn run(&self, registry: &Registry) -> Result<(Finished, bool), StudyError> {
+    fn run(&self, registry: &Registry, desk: &Desk) -> Result<(Finished, bool), StudyError> {
         let plan = self.scenario.plan(self.point, registry)?;
         if let Some(record) = self.journal.load(self.point) {
             return Ok((self.summary(&plan, &record.outcome(), record.wall_s), true));
         }
         let begun = Instant::now();
-        let outcome = match self.world.run(&plan, registry) {
+        desk.begin(plan.end());
+        let outcome = self.world.run_telling(&plan, registry, &desk.reached);
+        desk.clear();
+        let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error @ WorldError::Lacks { .. }) => {
                 let skipped = Skipped { point: self.point.clone(), reason: error.to_string() };

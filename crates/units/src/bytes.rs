@@ -94,7 +94,7 @@ impl FromStr for Bytes {
         let units = UNITS.map(|(name, scale)| (name, scale as f64));
         let bytes = quantity::parse(text, &units).ok_or_else(|| BadQuantity {
             text: text.into(),
-            what: "amount of data",
+            what: "an amount of data",
             units: "B, kB, MB, GB (powers of 1000)",
             example: "250 kB",
         })?;

@@ -12,11 +12,11 @@ pub enum Known {
 }
 
 impl Known {
-    /// Of `known` names that which is no more than two letters from `name`, one from a short one; or all of them if there
-    /// is none or more than one as near.
+    /// Of `known` names that which is no more than two letters from `name`, one from a short one, capitals or not; or all
+    /// of them if there is none or more than one as near.
     pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
-        let mut known: Vec<(usize, &str)> =
-            known.into_iter().map(|other| (strsim::osa_distance(name, other), other)).collect();
+        let distance = |other: &str| strsim::osa_distance(&name.to_lowercase(), &other.to_lowercase());
+        let mut known: Vec<(usize, &str)> = known.into_iter().map(|other| (distance(other), other)).collect();
         let all = known.iter().map(|(_, other)| (*other).to_owned()).collect();
         known.sort_unstable();
         let most = if name.len() < 5 { 1 } else { 2 };
@@ -48,6 +48,7 @@ mod tests {
     fn the_nearest_name_is_offered_if_it_is_near() {
         let known = ["bottleneck", "access"];
         assert_eq!(Known::near("botleneck", known), Known::Near("bottleneck".into()));
+        assert_eq!(Known::near("TCP", ["rate", "tcp"]), Known::Near("tcp".into()));
         assert_eq!(Known::near("uplink", known).to_string(), "there are bottleneck, access");
         for (name, known) in [("wait", ["ai", "weight"]), ("bbr", ["bic", "cubic"]), ("tcp", ["htcp", "vcp"])] {
             assert!(matches!(Known::near(name, known), Known::All(_)), "{name}");

@@ -4,12 +4,18 @@ use thiserror::Error;
 
 /// A quantity that could not be read, with what would have been right.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{text}` is not a {what}: write a number, 0 or more, and one of {units}, for example \"{example}\"")]
+#[error("`{text}` is not {what}: write {} and one of {units}, for example \"{example}\"", number(text))]
 pub struct BadQuantity {
     pub(crate) text: String,
+    /// With its article.
     pub(crate) what: &'static str,
     pub(crate) units: &'static str,
     pub(crate) example: &'static str,
+}
+
+/// What should stand before the unit. Whether it may be 0 is for others to say.
+fn number(text: &str) -> &'static str {
+    if text.trim_start().starts_with('-') { "a number, which can't be negative," } else { "a number" }
 }
 
 /// Splits `text` into a finite, non-negative number and the multiplier that `units` gives for its suffix.

@@ -110,7 +110,7 @@ impl FromStr for Rate {
         let units = UNITS.map(|(name, scale)| (name, scale as f64));
         let bps = quantity::parse(text, &units).ok_or_else(|| BadQuantity {
             text: text.into(),
-            what: "rate",
+            what: "a rate",
             units: "b/s, kb/s, Mb/s, Gb/s",
             example: "40 Mb/s",
         })?;

@@ -29,6 +29,10 @@ fn in_words(key: &str, value: &Value, message: &str, of_a_text: impl FnOnce() ->
         let names = message.split('`').skip(3).step_by(2);
         return format!("there is no `{key}` among its settings; {}", Known::near(key, names));
     }
+    if message.starts_with("unknown variant ") {
+        let names = message.split('`').skip(3).step_by(2);
+        return format!("`{key}` = {value}: {}", Known::near(value.as_str().unwrap_or_default(), names));
+    }
     let Some((_, expected)) = message.split_once(", expected ").filter(|_| message.starts_with("invalid ")) else {
         return format!("`{key}`: {message}");
     };
@@ -126,10 +130,12 @@ mod tests {
             ("share = 'x'", "`share` = \"x\": must be a number"),
             ("adaptive = 1", "`adaptive` = 1: must be true or false"),
             ("name = 1", "`name` = 1: must be a text in quotes"),
-            ("delay = 3", "`delay` = 3: write a number, 0 or more, and one of "),
-            ("delay = '3 mm'", "`delay`: `3 mm` is not a "),
+            ("delay = 3", "`delay` = 3: write a number and one of "),
+            ("delay = '3 mm'", "`delay`: `3 mm` is not a length of time: write a number and one of "),
+            ("delay = '-3 ms'", "write a number, which can't be negative, and one of "),
             ("kind = false", "`kind` = false: must be `plain` or `fancy`"),
-            ("kind = 'fance'", "expected `plain` or `fancy`"),
+            ("kind = 'fance'", "`kind` = \"fance\": did you mean `fancy`?"),
+            ("kind = 'red'", "`kind` = \"red\": there are plain, fancy"),
             ("pakets = 3", "there is no `pakets` among its settings; did you mean `packets`?"),
             ("size = 3", "there are packets, ports, share, adaptive, delay, name, kind, inner"),
             ("inner = { a = { outer = 1 } }", "`inner`: unknown field `outer`, expected `needed`"),

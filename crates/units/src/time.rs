@@ -170,7 +170,7 @@ impl FromStr for Duration {
         let units = UNITS.map(|(name, scale)| (name, scale as f64));
         let nanos = quantity::parse(text, &units).ok_or_else(|| BadQuantity {
             text: text.into(),
-            what: "length of time",
+            what: "a length of time",
             units: "ns, us, ms, s",
             example: "12.5 ms",
         })?;

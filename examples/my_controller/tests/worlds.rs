@@ -11,7 +11,7 @@ fn run(arguments: &[&str]) -> Output {
     command.args(["run", scenario, "--json"]).args(arguments).output().unwrap()
 }
 
-/// Utilisation of the bottleneck and mean packets waiting there, for each run.
+/// Utilization of the bottleneck and mean packets waiting there, for each run.
 fn bottlenecks(output: &Output) -> Vec<(f64, f64)> {
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
     let figure = |run: &Value, name: &str| run["links"]["bottleneck"][name].as_f64().unwrap();

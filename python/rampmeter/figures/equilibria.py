@@ -136,7 +136,7 @@ def crossing(result: Run) -> Any:
         left.set_title("Marking, and what responses allow (%)")
         left.set_xlabel("load of the link (%)")
         name_lines(left, ends, colours={name: colour for (name, *_), colour in zip(ends, COLOURS, strict=False)})
-        for axes, column, title in [(middle, 1, "Utilisation (%)"), (right, 2, "Packets marked (%)")]:
+        for axes, column, title in [(middle, 1, "Utilization (%)"), (right, 2, "Packets marked (%)")]:
             laws: list[tuple[Marking, Any]] = [(law, {"linewidth": 1.4}), (Poisson(PHI), DASHED), (SMOOTH, DOTTED)]
             for one, drawn in laws:
                 settled = [_settled(one, count, drains)[column - 1] for count in counts]
@@ -162,7 +162,7 @@ def crossing(result: Run) -> Any:
             "Poisson arrivals of packets of one size. Dashed: with exponential service (M/M/1), as the report has "
             f"it.\nDotted: Gaussian arrivals of the variance {SMOOTH.variance:.2f} of the senders' clamped timers, "
             "which few flows come near. Coloured: the p at which so many flows together send the load below. "
-            "Utilisation\nis where the curves cross. Points: simulated, long-lived flows, means over 40 s.",
+            "Utilization\nis where the curves cross. Points: simulated, long-lived flows, means over 40 s.",
         )
     return figure
 
@@ -204,7 +204,7 @@ def marking(result: Run) -> Any:
 
 
 def burstiness(result: Run) -> Any:
-    """Draw utilisation, rates and the largest stable gain against the burstiness of other traffic."""
+    """Draw utilization, rates and the largest stable gain against the burstiness of other traffic."""
     sizes = np.geomspace(1, 64, 40)
     pull = RESPONDING * SHARING / DRAINED
     others = OTHER * (1 + HANDSHAKE / sizes)
@@ -248,7 +248,7 @@ def burstiness(result: Run) -> Any:
 
 
 def _settled(law: Marking, flows: float, drains: float) -> Point:
-    """Give utilisation and marking in percent where `flows` settle."""
+    """Give utilization and marking in percent where `flows` settle."""
     load = equilibrium(law, flows * SHARING / drains)
     return 100 * THETA * load, 100 * float(law.probability(np.array(load)))
 
@@ -269,7 +269,7 @@ def responses_of(result: Run, scheme: str) -> dict[float, list[Point]]:
 
 
 def _by_flows(result: Run) -> dict[float, list[tuple[int, float, float]]]:
-    """Give, by round trip, the flows of Stable TCP, the utilisation and the marks, in percent."""
+    """Give, by round trip, the flows of Stable TCP, the utilization and the marks, in percent."""
     found: dict[float, list[tuple[int, float, float]]] = {number(rtt): [] for rtt in values(result, "path")}
     for row in _rows(result):
         if row["scheme"] == "stable":

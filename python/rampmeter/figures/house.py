@@ -38,7 +38,7 @@ class Column:
 
 
 COLUMNS = [
-    Column("utilisation\n(%)", lambda row: 100 * row["utilization"], 1, max),
+    Column("utilization\n(%)", lambda row: 100 * row["utilization"], 1, max),
     Column("mean queue\n(packets)", lambda row: row["queue_mean_packets"], 1, min),
     Column("queue, p99\n(packets)", lambda row: row["queue_p99_packets"], 0, min),
     Column("dropped\n(%)", lambda row: 100 * row["dropped_packets"] / max(row["offered_packets"], 1), 3, min),

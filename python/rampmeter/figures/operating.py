@@ -39,7 +39,7 @@ HEADERS = 54
 
 
 def operation(result: Run) -> Any:
-    """Draw utilisation, marks and queue while flows double and then leave, a column for each round trip."""
+    """Draw utilization, marks and queue while flows double and then leave, a column for each round trip."""
     rtts, phases = values(result, "rtt"), _last_phase(result)
     dropped = sum(row["dropped_packets"] for row in result.links.to_pylist())
     seed = values(result, "seed")[0]
@@ -52,7 +52,7 @@ def operation(result: Run) -> Any:
             upper, middle, lower = panels[:, place]
             times, rates = trace.rates(OVER)
             upper.plot(times, [100 * each / OPERATION for each in rates], color=COLOURS[0], linewidth=1.4)
-            upper.set_title(f"{number(rtt):g} ms: utilisation (%)")
+            upper.set_title(f"{number(rtt):g} ms: utilization (%)")
             upper.set_ylim(0, 105)
             for begin, end, marked in _marks(result, rtt):
                 middle.plot([begin, end], [marked, marked], color=COLOURS[1], linewidth=2.4, solid_capstyle="butt")
@@ -83,7 +83,7 @@ def operation(result: Run) -> Any:
         note(
             figure,
             "50 Mb/s with virtual-queue marking ($\\theta$ = 0.95, $\\phi$ = 1.1), packets of 1000 bytes; 50 flows "
-            "each way, 100 from 60 s on, 25 from 90 s on. S = 10 packets/s.\nUtilisation in means over a second; "
+            "each way, 100 from 60 s on, 25 from 90 s on. S = 10 packets/s.\nUtilization in means over a second; "
             "the queue is looked at every 20 ms; the first run.\nPackets dropped later than 10 s after flows came or "
             f"left: {dropped:,}. Marked are of those with data.",
         )
@@ -91,7 +91,7 @@ def operation(result: Run) -> Any:
 
 
 def reach(result: Run) -> Any:
-    """Draw utilisation, queue, rate and fairness against the number of flows, under both ways of marking."""
+    """Draw utilization, queue, rate and fairness against the number of flows, under both ways of marking."""
     rows = _rows(result)
     flows = sorted({row["flows"] for row in rows})
     kinds = [str(kind) for kind in values(result, "scheme")]
@@ -109,7 +109,7 @@ def reach(result: Run) -> Any:
             third.plot(*zip(*points, strict=True), "o", markersize=6, **drawn)
             fourth.plot(flows, [row["goodput_jain"] for row in of], "o-", **drawn)
         for axes, title in [
-            (first, "Utilisation (%)"),
+            (first, "Utilization (%)"),
             (second, "Queue, mean and p99 (packets)"),
             (fourth, "Jain's index of the flows' goodputs"),
         ]:
@@ -136,13 +136,13 @@ def reach(result: Run) -> Any:
             figure,
             "100 Mb/s, 40 to 60 ms, packets of 1000 bytes, S = 10 packets/s; 340 s of which the first 300 do not "
             "count.\nvirtual-queue: $\\theta$ = 0.95, $\\phi$ = 1.1; avq: the same marks of a virtual queue whose rate "
-            f"adapts to a utilisation of 0.91. Dashed: p99. Curve: S (1 - p) / p.\nPackets dropped: {dropped:,}.",
+            f"adapts to a utilization of 0.91. Dashed: p99. Curve: S (1 - p) / p.\nPackets dropped: {dropped:,}.",
         )
     return figure
 
 
 def packets(result: Run) -> Any:
-    """Draw marks and utilisation, queue and goodput against the size of packets."""
+    """Draw marks and utilization, queue and goodput against the size of packets."""
     rows = sorted(_rows(result), key=lambda row: number(row["size"]))
     sizes = [number(row["size"]) for row in rows]
     with rc_context(RULES):
@@ -150,10 +150,10 @@ def packets(result: Run) -> Any:
         first, second, third = panels
         _lines(
             first,
-            "Utilisation, and packets marked (%)",
+            "Utilization, and packets marked (%)",
             sizes,
             {
-                "utilisation": [100 * row["utilization"] for row in rows],
+                "utilization": [100 * row["utilization"] for row in rows],
                 "marked": [100 * marked_share(row) for row in rows],
             },
             most=100,
@@ -189,7 +189,7 @@ def classes(result: Run) -> Any:
         axes.set_yscale("log")
         axes.set_ylim(min(0.3, axes.dataLim.y0 / 1.2), max(3, axes.dataLim.y1 * 1.2))
         plain_log(axes.yaxis)
-        axes.set_xlim(0, 200)
+        axes.set_xlim(0, 1.04 * max(rtt for points in found.values() for rtt, _ in points))
         axes.set_title("Throughput over the mean of all flows")
         axes.set_xlabel("round trip (ms)")
         name_lines(axes, ends, colours=EITHER)

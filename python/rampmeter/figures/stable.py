@@ -28,14 +28,14 @@ FIGURES = {
         draw=swings.draw,
     ),
     "stable.utilization": Figure(
-        title="Utilisation where responses and marking cross (Stable TCP, section 4)",
+        title="Utilization where responses and marking cross (Stable TCP, section 4)",
         scenario="stable/response.toml",
         values={"scheme": ["stable"]},
         quick={"flows": [5, 20, 100]},
         draw=equilibria.crossing,
     ),
     "stable.burstiness": Figure(
-        title="Utilisation and stability beside bursty traffic (Stable TCP, section 4)",
+        title="Utilization and stability beside bursty traffic (Stable TCP, section 4)",
         scenario="stable/burstiness.toml",
         quick={"burst": [1, 16, 64], "seed": [1]},
         draw=equilibria.burstiness,

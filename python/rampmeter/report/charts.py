@@ -29,7 +29,7 @@ RUN_PANELS = [
 """Title, column, what to multiply it by."""
 
 LINK_PANELS = [
-    ("utilisation (%)", "utilization", 1e2),
+    ("utilization (%)", "utilization", 1e2),
     ("mean queue (packets)", "queue_mean_packets", 1.0),
     ("packets dropped (%)", "dropped", 1e2),
     ("packets marked (%)", "marked", 1e2),

@@ -47,7 +47,7 @@ ALPHA = 1.0
 """Packets a round trip (section III-C)."""
 
 GAMMA = 0.98
-"""The target utilisation (section III-B)."""
+"""The target utilization (section III-B)."""
 
 STEPS = 16
 """Steps in a round trip."""
@@ -71,7 +71,7 @@ class Bottleneck:
     alpha: float = ALPHA
     """The additive increase, in packets a round trip."""
     gamma: float = GAMMA
-    """The target utilisation."""
+    """The target utilization."""
 
     @property
     def target(self) -> float:

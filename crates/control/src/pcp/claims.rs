@@ -13,7 +13,7 @@ fn secs(n: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(n)
 }
 
-/// Ten long flows, one a second; measured from 20 s to 60 s: utilisation, Jain's index, mean queue, loss.
+/// Ten long flows, one a second; measured from 20 s to 60 s: utilization, Jain's index, mean queue, loss.
 fn long_flows(config: &Config, flows: u32, seed: u64) -> (f64, f64, f64, f64) {
     let mut model = Model::figure_4(config, seed);
     for i in 0..flows {
@@ -24,7 +24,7 @@ fn long_flows(config: &Config, flows: u32, seed: u64) -> (f64, f64, f64, f64) {
     model.run(secs(60.0));
     let shares: Vec<f64> = model.flows.iter().zip(&before).map(|(flow, b)| (flow.delivered - b) as f64).collect();
     let jain = shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * shares.iter().map(|s| s * s).sum::<f64>());
-    let used = model.utilisation(before.iter().sum(), Duration::from_secs(40));
+    let used = model.utilization(before.iter().sum(), Duration::from_secs(40));
     (used, jain, model.mean_queue(), model.loss())
 }
 
@@ -83,7 +83,7 @@ fn a_warm_transfer_on_an_idle_link_costs_two_round_trips_over_fair_queueing() {
 #[test]
 fn ten_long_flows_keep_the_link_busy_and_the_queue_short() {
     let (used, jain, queue, loss) = long_flows(&Config::default(), 10, 1);
-    println!("utilisation {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
+    println!("utilization {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
     assert!(used >= 0.95 && jain >= 0.9 && queue <= 25.0 && loss == 0.0, "{used} {queue} {loss}");
 }
 
@@ -106,8 +106,8 @@ fn a_lone_flow_finds_its_rate_from_ten_kilobits_to_ten_gigabits_and_from_100_us_
         model.run(secs(seconds / 2.0));
         let before = model.delivered();
         model.run(secs(seconds));
-        let used = model.utilisation(before, Duration::from_secs_f64(seconds / 2.0));
-        println!("{link:9} {rtt:7} utilisation {used:.3}, queue {:.1}, loss {}", model.mean_queue(), model.loss());
+        let used = model.utilization(before, Duration::from_secs_f64(seconds / 2.0));
+        println!("{link:9} {rtt:7} utilization {used:.3}, queue {:.1}, loss {}", model.mean_queue(), model.loss());
         assert!(used > 0.8, "{link} {rtt}: {used}");
     }
 }
@@ -141,7 +141,7 @@ fn table() {
         let of = |pick: fn(&(f64, f64, f64, f64)) -> f64| long.iter().map(pick).collect::<Vec<_>>();
         println!("{row}");
         println!(
-            "  ten long flows: utilisation {}, Jain {}, queue {}, loss {} %",
+            "  ten long flows: utilization {}, Jain {}, queue {}, loss {} %",
             figure(&of(|r| r.0), 3),
             figure(&of(|r| r.1), 2),
             figure(&of(|r| r.2), 1),

@@ -145,7 +145,7 @@ impl Model {
     }
 
     /// Share of the link that was used for new data, in `span` with `before` bytes delivered before.
-    pub(super) fn utilisation(&self, before: u64, span: Duration) -> f64 {
+    pub(super) fn utilization(&self, before: u64, span: Duration) -> f64 {
         (self.delivered() - before) as f64 / self.link.bytes_in(span).as_f64()
     }
 

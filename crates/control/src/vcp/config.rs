@@ -4,6 +4,7 @@ use rampmeter_units::{Duration, LoadCodes};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::rules::check_first_window;
 
 /// Tunables of a VCP sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -133,12 +134,13 @@ impl Settings for Config {
                 return Err(format!("{name} = {value}: above 0, at most 1000; usual is {usual}"));
             }
         }
+        if self.tcp_friendly && self.ai != Self::default().ai {
+            return Err("ai does nothing with tcp_friendly, which takes 3 (1 - md) / (1 + md) for it: keep one".into());
+        }
         if !(self.least_window > 0.0 && self.least_window <= 1.0) {
             return Err(format!("least_window = {}: above 0, at most 1 packet; usual is 0.05", self.least_window));
         }
-        if self.initial_window == 0 {
-            return Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into());
-        }
+        check_first_window(self.initial_window)?;
         Ok(())
     }
 }

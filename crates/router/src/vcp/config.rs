@@ -3,6 +3,7 @@
 use rampmeter_units::{Bytes, Duration, LoadCodes};
 use serde::{Deserialize, Serialize};
 
+use super::target;
 use crate::{Settings, buffer};
 
 /// Tunables of a VCP router. Without a limit nothing is ever dropped.
@@ -98,12 +99,23 @@ impl Settings for Config {
             return Err("queue_interval is longer than load_interval: the queue is sampled several times in one".into());
         }
         let usual = Self::default();
-        for (name, given) in [
-            ("goal_step", self.goal_step != usual.goal_step),
-            ("goal_interval", self.goal_interval != usual.goal_interval),
+        let (no_goal, no_chance) = (self.goal.is_none(), !self.mark_by_chance);
+        let (a_goal, chance) = ("a goal: give one, for example 0.95", "mark_by_chance: say mark_by_chance = true");
+        for (name, given, in_vain, lacks) in [
+            ("goal_step", self.goal_step != usual.goal_step, no_goal, a_goal),
+            ("goal_interval", self.goal_interval != usual.goal_interval, no_goal, a_goal),
+            ("mark_most", self.mark_most != usual.mark_most, no_chance, chance),
+            ("mark_all_from", self.mark_all_from != usual.mark_all_from, no_chance, chance),
         ] {
-            if given && self.goal.is_none() {
-                return Err(format!("{name} does nothing without a goal: give one, for example 0.95"));
+            if given && in_vain {
+                return Err(format!("{name} does nothing without {lacks}"));
+            }
+        }
+        let reached = |share: f64| (target::LEAST..=target::MOST).contains(&share);
+        for (name, share) in [("goal", self.goal.unwrap_or(target::MOST)), ("target", self.target)] {
+            if self.goal.is_some() && !reached(share) {
+                let (least, most) = (target::LEAST, target::MOST);
+                return Err(format!("{name} = {share}: with a goal the target moves between {least} and {most}"));
             }
         }
         if self.goal.is_some() && self.goal_interval < self.load_interval {

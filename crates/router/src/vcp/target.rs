@@ -17,9 +17,9 @@ use rampmeter_units::{Bytes, Duration, LoadRegion, Time};
 use super::Config;
 
 /// The lowest value of an adjusted target.
-const LEAST: f64 = 0.5;
+pub(super) const LEAST: f64 = 0.5;
 /// The highest value of an adjusted target: more than the link carries would ask for a queue.
-const MOST: f64 = 1.0;
+pub(super) const MOST: f64 = 1.0;
 
 #[derive(Debug)]
 pub(super) struct Target {

@@ -153,12 +153,18 @@ fn settings_that_make_no_sense_say_what_would() {
         (Config { goal: Some(0.9), goal_interval: Duration::from_millis(1), ..Config::default() }, "10 s"),
         (Config { goal_interval: Duration::from_millis(1), ..Config::default() }, "without a goal"),
         (Config { goal_step: 0.02, ..Config::default() }, "without a goal"),
+        (Config { goal: Some(0.3), ..Config::default() }, "goal = 0.3: with a goal the target moves between 0.5 and 1"),
+        (Config { goal: Some(0.9), target: 0.4, ..Config::default() }, "target = 0.4: with a goal"),
+        (Config { mark_most: 0.1, ..Config::default() }, "without mark_by_chance"),
+        (Config { mark_all_from: 2.0, ..Config::default() }, "without mark_by_chance"),
         (Config { packets: Some(0), ..Config::default() }, "1 or more"),
     ] {
         let error = config.check().unwrap_err();
         assert!(error.contains(word), "{error}");
     }
     assert_eq!(Config::default().check(), Ok(()));
+    let upwards = Config { goal: Some(0.95), target: 0.6, ..Config::default() };
+    assert_eq!(upwards.check(), Ok(()), "the target may begin below the goal, or above");
 }
 
 /// Packets of all kinds that arrive, each with milliseconds before it, and chances to leave.

@@ -1,13 +1,13 @@
 //! `[[island]]`: borders between which TCP flows are carried as VCP flows.
 
 use super::{File, RouterSpec, no_duplicates};
-use crate::document::{Item, Section, Settings, Source};
+use crate::document::{Item, Lines, Section, Settings, Source};
 use crate::error::{Problem, ScenarioError};
 
 /// An island of VCP routers.
 #[derive(Debug, Clone)]
 pub(crate) struct IslandSpec {
-    pub(crate) line: usize,
+    pub(crate) lines: Lines,
     pub(crate) name: String,
     /// Routers.
     pub(crate) borders: Vec<String>,
@@ -37,7 +37,7 @@ impl IslandSpec {
         let router = section.need("router", "router = { kind = \"drop-tail\", packets = 100 }")?;
         let truth = |key, default| section.get(key).map_or(Ok(default), |item: Item<'_>| item.boolean());
         Ok(Self {
-            line: section.line,
+            lines: section.lines(),
             name,
             borders: names,
             router: RouterSpec::read(&router)?,
@@ -51,9 +51,11 @@ impl IslandSpec {
 
 impl File {
     pub(super) fn check_islands(&self, source: Source<'_>) -> Result<(), ScenarioError> {
-        no_duplicates(source, "island", self.islands.iter().map(|island| (island.name.as_str(), island.line)))?;
-        let borders = || self.islands.iter().flat_map(|i| i.borders.iter().map(|border| (border.as_str(), i.line)));
-        no_duplicates(source, "border", borders())?;
+        let names = self.islands.iter().map(|island| (island.name.as_str(), island.lines.of("name")));
+        no_duplicates(source, "islands", names)?;
+        let of = |island: &IslandSpec| island.lines.of("borders");
+        let borders = || self.islands.iter().flat_map(|i| i.borders.iter().map(move |name| (name.as_str(), of(i))));
+        no_duplicates(source, "borders", borders())?;
         let mut routers: Vec<&str> = self.links.iter().flat_map(|link| link.ends.iter().map(String::as_str)).collect();
         routers.sort_unstable();
         routers.dedup();

@@ -5,12 +5,15 @@ use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Ecn, Rate, Time};
 
 use super::{File, no_duplicates};
-use crate::document::{Item, Section, Settings, Source};
+use crate::document::{Item, Lines, Section, Settings, Source};
 use crate::error::{Problem, ScenarioError};
 use crate::{Change, Stalls};
 
 /// Most hosts of one group.
 const MOST_HOSTS: u64 = 100_000;
+
+/// A longer way than light takes to Saturn is taken for a slip.
+const MOST_DELAY: Duration = Duration::from_secs(3600);
 
 /// Hosts that stall more often would do nothing else.
 const LEAST_STALL: Duration = Duration::from_micros(1);
@@ -18,7 +21,7 @@ const LEAST_STALL: Duration = Duration::from_micros(1);
 /// A link between two routers.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
-    pub(crate) line: usize,
+    lines: Lines,
     pub(crate) name: String,
     pub(crate) ends: [String; 2],
     pub(crate) forward: DirectionSpec,
@@ -46,7 +49,7 @@ pub(crate) struct RouterSpec {
 /// A group of hosts, each with an access link of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct HostsSpec {
-    pub(crate) line: usize,
+    lines: Lines,
     pub(crate) name: String,
     pub(crate) count: u64,
     pub(crate) at: String,
@@ -92,7 +95,7 @@ impl LinkSpec {
                 Some(DirectionSpec::read(&section, end, Some(&forward))?)
             }
         };
-        Ok(Self { line: section.line, ends: [a.to_owned(), b.to_owned()], name, forward, reverse })
+        Ok(Self { lines: section.lines(), ends: [a.to_owned(), b.to_owned()], name, forward, reverse })
     }
 
     /// Both directions with their names.
@@ -112,7 +115,7 @@ impl DirectionSpec {
             config.rate = item.positive()?;
         }
         if let Some(item) = section.get("delay") {
-            config.delay = item.quantity()?;
+            config.delay = delay(&item)?;
         }
         if let Some(item) = section.get("loss") {
             config.loss = loss(&item)?;
@@ -175,7 +178,7 @@ fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>, ScenarioError>
             return Err(item.error(Problem::impossible(what, "make it earlier, or `duration` longer")));
         }
         let rate = section.get("rate").map(|item| item.positive()).transpose()?;
-        let delay = section.get("delay").map(|item| item.quantity()).transpose()?;
+        let delay = section.get("delay").map(|item| delay(&item)).transpose()?;
         let ecn = section.get("ecn").map(|item| ecn(&item)).transpose()?;
         if rate.is_none() && delay.is_none() && ecn.is_none() {
             let advice = "give it a rate, a delay or an `ecn`";
@@ -217,7 +220,7 @@ impl HostsSpec {
         let name = section.need("name", "name = \"source\"")?.name()?.to_owned();
         let section = &section.called(format!("hosts `{name}`"));
         Ok(Self {
-            line: section.line,
+            lines: section.lines(),
             name,
             count: section.get("count").map_or(Ok(1), |item| item.count(1..=MOST_HOSTS))?,
             at: section.need("at", "at = \"left\"")?.name()?.to_owned(),
@@ -260,15 +263,24 @@ fn stalls(item: &Item<'_>) -> Result<Stalls, ScenarioError> {
     Ok(Stalls { every: span("every", "every = \"50 ms\"")?, lasting: span("lasting", "lasting = \"2 ms\"")? })
 }
 
+fn delay(item: &Item<'_>) -> Result<Duration, ScenarioError> {
+    let delay = item.quantity()?;
+    if delay > MOST_DELAY {
+        let what = format!("`{}` is {delay}", item.key);
+        return Err(item.error(Problem::impossible(what, format!("use at most {MOST_DELAY}"))));
+    }
+    Ok(delay)
+}
+
 fn delays(item: &Item<'_>) -> Result<(Duration, Duration), ScenarioError> {
     if !item.is_table() {
-        let delay = item.quantity()?;
+        let delay = delay(item)?;
         return Ok((delay, delay));
     }
     let section = item.section("`delay`")?;
     section.keys(&["from", "to"])?;
-    let from: Duration = section.need("from", "from = \"4 ms\"")?.quantity()?;
-    let to: Duration = section.need("to", "to = \"14 ms\"")?.quantity()?;
+    let from = delay(&section.need("from", "from = \"4 ms\"")?)?;
+    let to = delay(&section.need("to", "to = \"14 ms\"")?)?;
     if from > to {
         return Err(item.error(Problem::impossible(format!("`delay` goes from {from} down to {to}"), "swap them")));
     }
@@ -282,14 +294,15 @@ impl File {
             let example = "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]";
             return Err(source.error(1, Problem::MissingKey { place, key, example }));
         }
-        no_duplicates(source, "link", self.links.iter().map(|link| (link.name.as_str(), link.line)))?;
-        no_duplicates(source, "group of host", self.hosts.iter().map(|hosts| (hosts.name.as_str(), hosts.line)))?;
+        no_duplicates(source, "links", self.links.iter().map(|link| (link.name.as_str(), link.lines.of("name"))))?;
+        let groups = self.hosts.iter().map(|hosts| (hosts.name.as_str(), hosts.lines.of("name")));
+        no_duplicates(source, "groups of hosts", groups)?;
         let routers = || self.links.iter().flat_map(|link| link.ends.iter().map(String::as_str));
         for link in &self.links {
             if let Some(end) = link.ends.iter().find(|end| self.hosts.iter().any(|hosts| hosts.name == **end)) {
                 let what = format!("link `{}` ends at the hosts `{end}`", link.name);
                 let advice = "a link joins two routers; hosts have their own access links, `at` a router";
-                return Err(source.error(link.line, Problem::impossible(what, advice)));
+                return Err(source.error(link.lines.of("between"), Problem::impossible(what, advice)));
             }
         }
         for hosts in &self.hosts {
@@ -297,7 +310,7 @@ impl File {
                 let mut known: Vec<&str> = routers().collect();
                 known.sort_unstable();
                 known.dedup();
-                return Err(source.error(hosts.line, Problem::unknown("router", &hosts.at, known)));
+                return Err(source.error(hosts.lines.of("at"), Problem::unknown("router", &hosts.at, known)));
             }
         }
         let names: Vec<String> = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name)).collect();

@@ -70,10 +70,8 @@ impl SchemeSpec {
         ])?;
         let sender = match (section.get("controller"), section.get("kernel")) {
             (Some(controller), None) => {
-                let settings = |key| {
-                    let nothing = Settings::default().at(section.line);
-                    section.get(key).map_or(Ok(nothing), |item| Settings::read(&item))
-                };
+                let settings =
+                    |key| section.get(key).map_or(Ok(Settings::left_out(section.line)), |item| Settings::read(&item));
                 SenderSpec::Ours {
                     controller: controller.text()?.to_owned(),
                     line: controller.line(),

@@ -4,7 +4,7 @@ use rampmeter_manager::ServiceCurve;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::{File, SchemeSpec, no_duplicates};
-use crate::document::{Item, Section, Source};
+use crate::document::{Item, Lines, Section, Source};
 use crate::error::{Problem, ScenarioError};
 use crate::{DatagramPlan, Representations};
 
@@ -14,7 +14,7 @@ pub(crate) const MOST_FLOWS: u64 = 1_000_000;
 /// A kind of traffic.
 #[derive(Debug, Clone)]
 pub(crate) struct TrafficSpec {
-    pub(crate) line: usize,
+    pub(crate) lines: Lines,
     pub(crate) name: String,
     pub(crate) scheme: String,
     pub(crate) from: String,
@@ -120,7 +120,7 @@ impl TrafficSpec {
             item => item.map(|item| item.positive()).transpose()?,
         };
         Ok(Self {
-            line: section.line,
+            lines: section.lines(),
             name,
             scheme,
             from,
@@ -312,43 +312,53 @@ fn gaps(item: &Item<'_>) -> Result<Gaps, ScenarioError> {
 
 impl File {
     pub(super) fn check_traffic(&self, source: Source<'_>) -> Result<(), ScenarioError> {
-        no_duplicates(source, "traffic", self.traffic.iter().map(|traffic| (traffic.name.as_str(), traffic.line)))?;
+        let names = self.traffic.iter().map(|traffic| (traffic.name.as_str(), traffic.lines.of("name")));
+        no_duplicates(source, "kinds of traffic", names)?;
         for traffic in &self.traffic {
-            let wrong = |problem| Err(source.error(traffic.line, problem));
+            let wrong = |key, problem| Err(source.error(traffic.lines.of(key), problem));
             let known = || self.schemes.iter().map(|scheme| scheme.name.as_str());
             if !known().any(|name| name == traffic.scheme) {
-                return wrong(Problem::unknown("scheme", &traffic.scheme, known()));
+                return wrong("scheme", Problem::unknown("scheme", &traffic.scheme, known()));
             }
             let is_kernels = self.schemes.iter().any(|s| s.name == traffic.scheme && !s.is_ours());
             if traffic.representations.is_some() && is_kernels {
                 let what = format!("traffic `{}` chooses representations by a scheme of the kernel", traffic.name);
-                return wrong(Problem::impossible(what, "the kernel says nothing of shares: give it another scheme"));
+                return wrong(
+                    "size",
+                    Problem::impossible(what, "the kernel says nothing of shares: give it another scheme"),
+                );
             }
             if traffic.datagrams.is_some() && is_kernels {
                 let what = format!("traffic `{}` sends datagrams by a scheme of the kernel", traffic.name);
-                return wrong(Problem::impossible(what, "the kernel manages no datagrams: give it another scheme"));
+                return wrong(
+                    "datagrams",
+                    Problem::impossible(what, "the kernel manages no datagrams: give it another scheme"),
+                );
             }
             let mut counts = [0; 2];
-            for (count, name) in counts.iter_mut().zip([&traffic.from, &traffic.to]) {
+            for (count, (key, name)) in counts.iter_mut().zip([("from", &traffic.from), ("to", &traffic.to)]) {
                 let Some(hosts) = self.hosts.iter().find(|hosts| hosts.name == *name) else {
                     let known = self.hosts.iter().map(|hosts| hosts.name.as_str());
-                    return wrong(Problem::unknown("group of hosts", name, known));
+                    return wrong(key, Problem::unknown("group of hosts", name, known));
                 };
                 *count = hosts.count;
             }
             let (from, to) = (&traffic.from, &traffic.to);
             if traffic.pairs == Pairs::Same && from == to {
                 let what = format!("traffic `{}` goes from `{from}` to itself", traffic.name);
-                return wrong(Problem::impossible(what, "name two groups, or use pairs = \"any\""));
+                return wrong("to", Problem::impossible(what, "name two groups, or use pairs = \"any\""));
             }
             if from == to && counts[0] < 2 {
                 let what =
                     format!("traffic `{}` goes between the hosts of `{from}`, of which there is one", traffic.name);
-                return wrong(Problem::impossible(what, "give the group a count of 2 or more"));
+                return wrong("to", Problem::impossible(what, "give the group a count of 2 or more"));
             }
             if traffic.pairs == Pairs::Same && counts[0] != counts[1] {
                 let what = format!("there are {} hosts `{from}` and {} hosts `{to}` to pair", counts[0], counts[1]);
-                return wrong(Problem::impossible(what, "give both groups the same count, or use pairs = \"any\""));
+                return wrong(
+                    "to",
+                    Problem::impossible(what, "give both groups the same count, or use pairs = \"any\""),
+                );
             }
             // Where schemes are compared, those without h-fsc leave it out of account.
             if let Some((_, line)) = traffic.curve.filter(|_| !self.schemes.iter().any(SchemeSpec::guarantees)) {
@@ -363,7 +373,7 @@ impl File {
                 let names = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name));
                 let names: Vec<String> = names.collect();
                 if !names.contains(of) {
-                    return wrong(Problem::unknown("link", of, names.iter().map(String::as_str)));
+                    return wrong("arrivals", Problem::unknown("link", of, names.iter().map(String::as_str)));
                 }
             }
         }

@@ -26,7 +26,7 @@ pub(super) fn flows(
         let mut pairs = Pairing::new(traffic, network, stream("pairs"));
         let starts = starts(file, traffic, network, stream("arrivals")).ok_or_else(|| {
             let what = format!("traffic `{}` would start more than {MOST_FLOWS} flows", traffic.name);
-            source.error(traffic.line, Problem::impossible(what, "make its arrivals rarer or the run shorter"))
+            source.error(traffic.lines.head(), Problem::impossible(what, "make its arrivals rarer or the run shorter"))
         })?;
         let scheme = schemes.iter().position(|scheme| scheme.name == traffic.scheme).unwrap_or_default();
         for start in starts {

@@ -26,14 +26,14 @@ pub(super) fn aggregates(
         let mut crossed = BTreeSet::new();
         let pairs: BTreeSet<_> = flows.iter().filter(|_| island.active).map(|flow| (flow.from, flow.to)).collect();
         for (from, to) in pairs {
-            let path = routes.path(from, to).map_err(|no_path| source.error(island.line, no_path))?;
+            let path = routes.path(from, to).map_err(|no_path| source.error(island.lines.head(), no_path))?;
             let mut passed = path.iter().map(|link| network.links[link.0].to).filter(|node| is_border(*node));
             if let (Some(ingress), Some(egress)) = (passed.next(), passed.next_back()) {
                 crossed.insert((ingress, egress));
             }
         }
         for (from, to) in crossed {
-            let path = |from, to| routes.path(from, to).map_err(|no_path| source.error(island.line, no_path));
+            let path = |from, to| routes.path(from, to).map_err(|no_path| source.error(island.lines.head(), no_path));
             let (way, back) = (path(from, to)?, path(to, from)?);
             let links = || way.iter().map(|link| network.links[link.0].config);
             let rate = links().map(|link| link.rate).min().unwrap_or(Rate::MAX);

@@ -111,7 +111,7 @@ impl Judge<'_> {
     ) -> Result<Vec<Verdict<'c>>, StudyError> {
         let mut groups = self.groups(claims)?;
         let total = groups.iter().map(|group| group.points.len()).sum();
-        let mut before = Progress { done: 0, kept: 0, total, left: None };
+        let (mut done_before, mut kept_before) = (0, 0);
         for world in self.worlds {
             let mine = || groups.iter().filter(|group| group.world.name() == world.name());
             let task = |group, point| {
@@ -120,10 +120,18 @@ impl Judge<'_> {
             };
             let tasks: Vec<Task<'_>> =
                 mine().flat_map(|group| group.points.iter().map(move |point| task(group, point))).collect();
+            let mut kept = 0;
             let results = self.sweep.run(&tasks, |now| {
-                watch(Progress { done: before.done + now.done, kept: before.kept + now.kept, total, left: now.left });
+                kept = now.kept;
+                let (done, kept) = (done_before + now.done, kept_before + now.kept);
+                watch(Progress { done, kept, total, ..now });
+            });
+            let results = results.map_err(|error| match error {
+                StudyError::Interrupted { done, .. } => StudyError::Interrupted { done: done_before + done, total },
+                error => error,
             })?;
-            before.done += results.len();
+            done_before += results.len();
+            kept_before += kept;
             let mut results = results.into_iter();
             for group in groups.iter_mut().filter(|group| group.world.name() == world.name()) {
                 group.results = results.by_ref().take(group.points.len()).collect();
