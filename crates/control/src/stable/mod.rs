@@ -46,7 +46,8 @@
 //! *Choices*: while losses are repaired or the application is the limit the window does not grow; marks count always.
 //! Packets whose receipts were lost on the way back count neither way. Feedback that names no packets (the
 //! Congestion Manager's for datagrams) counts as unmarked, but for one packet when it tells of a mark. Three losses before
-//! any mark are told: who hears no marks has no equal share.
+//! any mark are told, where between each two of them ten marks should have come: who hears no marks has no equal share.
+//! Routers that mark drop as well while a crowd begins.
 
 mod config;
 mod timer;
@@ -62,6 +63,10 @@ use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
 /// So many losses before the first mark tell of a path without marks.
 const UNMARKED_LOSSES: u32 = 3;
 
+/// If since the last of them routers that mark would have marked so many packets. That is a matter of time: at any rate a flow
+/// hears of `S (1 - p)` marks a second.
+const MISSED_MARKS: f64 = 10.0;
+
 /// The shortest round trip that counts.
 const SHORTEST_RTT: Duration = Duration::from_micros(1);
 
@@ -75,12 +80,20 @@ pub struct Stable {
     window: Window,
     timer: Timer,
     episode: Episode,
-    /// The window before the last answer to a loss.
-    before: Option<Window>,
+    /// What the last answer to a loss changed, as it was before.
+    before: Option<(Window, Option<Unmarked>)>,
     /// A mark has been told of since the last acknowledgement. One that names its packets tells of it again.
     mark_told: bool,
-    /// Losses that were answered while no packet had ever been marked; none are counted after the first mark.
-    unmarked_losses: Option<u32>,
+    /// None are counted after the first mark.
+    unmarked: Option<Unmarked>,
+}
+
+/// Losses that were answered while no packet had ever been marked.
+#[derive(Debug, Clone, Copy, Default)]
+struct Unmarked {
+    losses: u32,
+    /// When the last of them was.
+    last: Option<Time>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -120,7 +133,7 @@ impl Stable {
 
     /// A marked packet has arrived.
     fn shrink(&mut self) {
-        self.unmarked_losses = None;
+        self.unmarked = None;
         self.window.threshold = 0.0;
         let less = if self.in_soft_start() {
             self.window.grace -= 1;
@@ -129,6 +142,15 @@ impl Stable {
             self.gains().1 * self.window.packets
         };
         self.window.packets = (self.window.packets - less).max(self.config.least_window);
+    }
+
+    /// A loss is answered.
+    fn count_unmarked(&mut self, now: Time) {
+        let Some(unmarked) = &mut self.unmarked else { return };
+        let enough = Duration::from_secs_f64(MISSED_MARKS / self.config.sharing);
+        if unmarked.last.is_none_or(|last| now.since(last) >= enough) {
+            *unmarked = Unmarked { losses: unmarked.losses.saturating_add(1), last: Some(now) };
+        }
     }
 
     /// Packets a second: `w / T`.
@@ -160,7 +182,7 @@ impl Algorithm for Stable {
             episode: Episode::default(),
             before: None,
             mark_told: false,
-            unmarked_losses: Some(0),
+            unmarked: Some(Unmarked::default()),
             config: config.clone(),
         }
     }
@@ -206,8 +228,10 @@ impl Controller for Stable {
         if !self.episode.begins(loss) {
             return;
         }
-        self.unmarked_losses = self.unmarked_losses.map(|losses| losses.saturating_add(u32::from(!loss.repeated)));
-        let before = self.window;
+        let (before, unmarked) = (self.window, self.unmarked);
+        if !loss.repeated {
+            self.count_unmarked(now);
+        }
         let half = (before.packets / 2.0).max(self.config.least_window);
         self.window = if loss.kind == LossKind::Transient {
             Window { packets: half, grace: 0, threshold: 0.0 } // RFC 5681 eq. (4)
@@ -216,13 +240,13 @@ impl Controller for Stable {
             let threshold = if loss.repeated { before.threshold } else { half };
             Window { packets, grace: 0, threshold } // RFC 5681 section 3.1
         };
-        self.before = (loss.kind == LossKind::Transient).then_some(before);
+        self.before = (loss.kind == LossKind::Transient).then_some((before, unmarked));
         self.retime(now);
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
-        let Some(before) = self.before.take() else { return };
-        self.unmarked_losses = self.unmarked_losses.map(|losses| losses.saturating_sub(1));
+        let Some((before, unmarked)) = self.before.take() else { return };
+        self.unmarked = self.unmarked.and(unmarked);
         if before.packets > self.window.packets {
             self.window = before;
             self.retime(now);
@@ -257,10 +281,10 @@ impl Controller for Stable {
     }
 
     fn hindrance(&self) -> Option<&'static str> {
-        let without_marks = self.unmarked_losses.is_some_and(|losses| losses >= UNMARKED_LOSSES);
+        let without_marks = self.unmarked.is_some_and(|unmarked| unmarked.losses >= UNMARKED_LOSSES);
         without_marks.then_some(
-            "packets are lost and none was ever marked: no router marks, or the path clears ECN codes; answers losses as \
-             TCP does",
+            "packets are lost and none has been marked so far: no router marks, or one is too full for it, or the path \
+             clears ECN codes; answers losses as TCP does",
         )
     }
 }

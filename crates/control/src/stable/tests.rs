@@ -126,26 +126,41 @@ fn soft_start_doubles_each_round_trip_and_ends_with_the_last_mark_of_its_grace()
     assert!((stable.packets() - 7.02 * 0.98).abs() < 1e-12);
 }
 
+/// So many losses, a second apart from `second` on: in that time ten packets would have been marked.
+fn lose(stable: &mut Stable, second: u64, losses: u64) {
+    for n in second..second + losses {
+        let at = Time::ZERO + Duration::from_secs(n);
+        stable.on_loss(at, &loss(LossKind::Transient, n * 10, n * 10));
+    }
+}
+
 #[test]
 fn losses_before_any_mark_are_told_until_one_comes() {
     let mut stable = steady(&Config::default(), MS * 100, 10.0);
-    for number in 1..=3 {
-        assert_eq!(stable.hindrance(), None);
-        stable.on_loss(Time::ZERO, &loss(LossKind::Transient, number * 10, number * 10));
-    }
+    lose(&mut stable, 1, 2);
+    assert_eq!(stable.hindrance(), None);
+    lose(&mut stable, 3, 1);
     assert!(stable.hindrance().is_some());
     stable.on_spurious_loss(Time::ZERO);
     assert_eq!(stable.hindrance(), None, "the last of them had not happened");
-    stable.on_loss(Time::ZERO, &Loss { repeated: true, ..loss(LossKind::Persistent, 40, 40) });
+    let at = Time::ZERO + Duration::from_secs(4);
+    stable.on_loss(at, &Loss { repeated: true, ..loss(LossKind::Persistent, 40, 40) });
     assert_eq!(stable.hindrance(), None, "a host that is gone is none of the path's faults");
-    stable.on_loss(Time::ZERO, &loss(LossKind::Transient, 50, 50));
+    lose(&mut stable, 5, 1);
     assert!(stable.hindrance().is_some());
     hear(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ce]);
     assert_eq!(stable.hindrance(), None);
-    for number in 4..=9 {
-        stable.on_loss(Time::ZERO, &loss(LossKind::Transient, number * 10, number * 10));
-    }
+    lose(&mut stable, 6, 6);
     assert_eq!(stable.hindrance(), None);
+}
+
+#[test]
+fn losses_while_a_crowd_begins_do_not_tell_of_a_path_without_marks() {
+    let mut stable = steady(&Config::default(), MS * 100, 10.0);
+    for n in 1..=9 {
+        stable.on_loss(Time::ZERO + MS * 100 * n, &loss(LossKind::Transient, n * 10, n * 10));
+    }
+    assert_eq!(stable.hindrance(), None, "no more than eight packets would have been marked since the first");
 }
 
 #[test]
