@@ -299,6 +299,10 @@ fn with_the_papers_round_trip_the_queue_they_make_stays() {
     assert!(queue.mean_packets > 1000.0, "{queue:?}");
 }
 
+fn staggered(millis: u64) -> Flow {
+    Flow { begins: Time::ZERO + Duration::from_millis(millis), ..flow(0) }
+}
+
 /// The queue that 60 flows leave from 20 to 40 s after they began, and how many of them do not do as VCP does.
 fn crowd(round_trip: RoundTrip) -> (QueueSummary, usize) {
     let config = Config { round_trip, ..Config::default() };
@@ -307,6 +311,18 @@ fn crowd(round_trip: RoundTrip) -> (QueueSummary, usize) {
     network.measure_until(second(40));
     let in_trouble = network.flows.iter().filter(|flow| flow.sender.trouble().is_some()).count();
     (network.link.queue().unwrap().summary(network.now), in_trouble)
+}
+
+// The tenth flow and those after it begin where others have overloaded the router, and hear of nothing else at first.
+#[test]
+fn twenty_flows_that_begin_one_by_one_take_the_router_for_what_it_is() {
+    let mut network = Network::new(RATE, BUFFER, (0..20).map(|n| staggered(n * 250)).collect());
+    let mut told = 0;
+    for tenth in 0..200 {
+        network.run_until(Time::ZERO + Duration::from_millis(100 * tenth));
+        told += network.flows.iter().filter(|flow| flow.sender.trouble().is_some()).count();
+    }
+    assert_eq!(told, 0);
 }
 
 // Five packets fit on the path, so each of thirty flows may have a sixth of one. With one each there are 25 in the queue.

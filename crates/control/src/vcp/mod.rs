@@ -29,7 +29,8 @@
 //! *Deviation*: a window may be less than a packet, which is then sent every so many round trips, where the paper's is 1 or
 //! more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, leave a queue of 11 packets by the paper's rule, of 2.4 by
 //! this. Below one packet, S.2 adds at most half of what S.3 takes, times W^(3/4): by the letter a round of it would give
-//! back more than the cut took; a power below 1 is what makes unequal windows equal. `least_window = 1` is the paper's.
+//! back more than the cut took; a power below 1 is what makes unequal windows equal. Where a queue stands,
+//! a round has more packets than the window then, and none follows a cut. `least_window = 1` is the paper's.
 //!
 //! *Choices*: only whole packets leave, so a window of 6.3 lets seven be under way in three of ten cycles, drawn with
 //! each cut. If six were, flows, whose windows are equal in the end, would step together: 30 of them on 150 Mb/s and 10
@@ -104,7 +105,9 @@ impl Vcp {
             return Growth::None; // S.3
         }
         if now < self.additive_until {
-            return Growth::Additive; // S.3
+            // Below a packet one is always under way, and in a queue that is a round of more packets than the window: S.2
+            // would give back more than the cut took, and the queue stay.
+            return if self.window < 1.0 && self.queue_stands() { Growth::None } else { Growth::Additive }; // S.3
         }
         match region {
             Some(LoadRegion::Low) => Growth::Multiplicative, // S.1
@@ -165,30 +168,34 @@ impl Vcp {
         self.rounding = self.random.uniform();
         self.frozen_until = now + self.config.load_interval;
         self.additive_until = self.frozen_until + self.srtt;
-        self.path.on_congestion();
+        self.path.on_congestion(now, self.queue_stands());
     }
 
     /// TCP's answer to a loss or, where there is no VCP router, a mark; `least` packets are left.
-    fn halve(&mut self, loss: &Loss, least: f64) {
+    fn halve(&mut self, now: Time, loss: &Loss, least: f64) {
         if !self.episode.begins(loss) {
             return;
         }
         self.window = self.half_of(loss.flight, least);
         self.threshold = self.window;
-        self.path.on_congestion();
+        self.path.on_congestion(now, self.queue_stands());
     }
 
     /// What a mark leaves where no VCP router has told of itself, in packets. One with more flows than packets fit
     /// can't tell: it is overloaded until windows are below a packet, and its queue shows. Where none shows, marks say
     /// nothing of that.
     fn least_without_codes(&self) -> f64 {
-        if self.srtt > self.rtt * 5 / 4 { self.config.least_window } else { 1.0 }
+        if self.queue_stands() { self.config.least_window } else { 1.0 }
     }
 
-    fn collapse(&mut self, loss: &Loss) {
+    fn queue_stands(&self) -> bool {
+        self.srtt > self.rtt * 5 / 4
+    }
+
+    fn collapse(&mut self, now: Time, loss: &Loss) {
         if !loss.repeated {
             self.threshold = self.half_of(loss.flight, 2.0);
-            self.path.on_congestion();
+            self.path.on_congestion(now, self.queue_stands());
         }
         self.window = self.window.min(1.0);
         self.episode.begins(loss);
@@ -268,9 +275,9 @@ impl Controller for Vcp {
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         match loss.kind {
-            LossKind::Persistent => self.collapse(loss),
-            LossKind::Transient => self.halve(loss, 2.0),
-            LossKind::Ecn if self.path.trouble().is_some() => self.halve(loss, self.least_without_codes()),
+            LossKind::Persistent => self.collapse(now, loss),
+            LossKind::Transient => self.halve(now, loss, 2.0),
+            LossKind::Ecn if self.path.trouble().is_some() => self.halve(now, loss, self.least_without_codes()),
             LossKind::Ecn if loss.recovering => {}
             LossKind::Ecn => self.cut(now),
         }

@@ -6,15 +6,23 @@
 //!   its end.
 //! - Nobody **has spoken** while no packet ever arrived with high load, or none with anything else. A VCP router says high
 //!   before it is overloaded; one that marks as RFC 3168 has it never does, and a path that sets all codes to one says high
-//!   always or never. Losses and overloads that come first tell that nobody on the path speaks of its load.
+//!   always or never. Losses and overloads that come first, each after another word than overload, tell that nobody on the
+//!   path speaks of its load: a VCP router would, within a load interval. So those within one count once, and those with
+//!   nothing but overload between them do not count: who begins where others have overloaded a VCP router hears nothing else
+//!   at first.
+//! - Nothing but **overload** is told, on and on, and no queue stands. So many cuts of an eighth end any overload but that
+//!   of more flows than packets fit, which shows in a queue, or of a path that sets all codes to it.
 //!
-//! In both cases the sender is TCP until it finds otherwise. Marks are believed all the same: a classic router's
+//! In all these cases the sender is TCP until it finds otherwise. Marks are believed all the same: a classic router's
 //! `11` is overload by VCP's reading too. So a path that sets all codes to `11` leaves a packet a round trip, as it does of
 //! any sender that heeds ECN: it looks as a router does that has more flows than packets fit.
 
-use rampmeter_units::LoadRegion;
+use rampmeter_units::{Duration, LoadRegion, Time};
 
 use super::Config;
+
+/// So many cuts to 7/8 leave an eighth of any load, if all make them.
+const CUTS_TO_AN_EIGHTH: u64 = 16;
 
 /// Why a sender can't do as VCP does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,6 +31,8 @@ pub enum Trouble {
     Bleached,
     /// Congestion comes from where no VCP router is.
     Unheard,
+    /// Overload is all that is told, whatever is cut, and there is no queue.
+    Overloaded,
 }
 
 impl Trouble {
@@ -33,6 +43,10 @@ impl Trouble {
             Self::Unheard => {
                 "congestion of which no VCP router tells, or only in other codes than ours; sends as TCP does until one does"
             }
+            Self::Overloaded => {
+                "nothing but overload is told, and no queue stands: the path sets all codes to that, or more flows send \
+                 than packets fit on it; sends as TCP does until something else is told"
+            }
         }
     }
 }
@@ -41,6 +55,7 @@ impl Trouble {
 pub(super) struct PathCheck {
     bleached_after: u64,
     unheard_after: u64,
+    load_interval: Duration,
     bleached: bool,
     /// Packets in a row that contradict `bleached`.
     contradicting: u64,
@@ -48,8 +63,14 @@ pub(super) struct PathCheck {
     heard_high: bool,
     /// Low load was, or overload.
     heard_other: bool,
-    /// Losses and overloads before that.
-    congestions: u64,
+    /// The lightest load that was told since the last loss or overload.
+    lightest: Option<LoadRegion>,
+    /// Losses and overloads before high load was told, or another one, that came while something else than overload was.
+    unheard: u64,
+    /// When the last of them was.
+    last_unheard: Option<Time>,
+    /// Losses and overloads in a row, without a queue, between which nothing else was told.
+    overloads: u64,
 }
 
 impl PathCheck {
@@ -57,11 +78,15 @@ impl PathCheck {
         Self {
             bleached_after: config.bleached_after,
             unheard_after: config.unheard_after,
+            load_interval: config.load_interval,
             bleached: false,
             contradicting: 0,
             heard_high: false,
             heard_other: false,
-            congestions: 0,
+            lightest: None,
+            unheard: 0,
+            last_unheard: None,
+            overloads: 0,
         }
     }
 
@@ -72,6 +97,10 @@ impl PathCheck {
             Some(LoadRegion::Low | LoadRegion::Over) => self.heard_other = true,
             None => {}
         }
+        if matches!(region, Some(LoadRegion::Low | LoadRegion::High)) {
+            self.overloads = 0;
+        }
+        self.lightest = [region, self.lightest].into_iter().flatten().min();
         if region.is_none() == self.bleached {
             self.contradicting = 0;
             return;
@@ -83,19 +112,33 @@ impl PathCheck {
         }
     }
 
-    /// A loss or an overload was answered. While codes are cleared nobody could have told of it.
-    pub(super) fn on_congestion(&mut self) {
-        self.congestions += u64::from(!self.bleached);
+    /// A loss or an overload was answered; whether a queue stands. While codes are cleared nobody could have told of it.
+    pub(super) fn on_congestion(&mut self, now: Time, queue: bool) {
+        if self.bleached {
+            return;
+        }
+        if self.last_unheard.is_some_and(|last| now.since(last) < self.load_interval) {
+            return;
+        }
+        match self.lightest.take() {
+            Some(LoadRegion::Over) => self.overloads += u64::from(!queue),
+            Some(_) => {
+                self.unheard += 1;
+                self.last_unheard = Some(now);
+            }
+            None => {}
+        }
     }
 
     pub(super) fn trouble(&self) -> Option<Trouble> {
         if self.bleached {
             Some(Trouble::Bleached)
-        } else if !(self.heard_high && self.heard_other)
-            && self.unheard_after > 0
-            && self.congestions >= self.unheard_after
-        {
+        } else if self.unheard_after == 0 || self.heard_high && self.heard_other {
+            None
+        } else if self.unheard >= self.unheard_after {
             Some(Trouble::Unheard)
+        } else if self.overloads >= CUTS_TO_AN_EIGHTH {
+            Some(Trouble::Overloaded)
         } else {
             None
         }
@@ -108,6 +151,11 @@ mod tests {
 
     fn check() -> PathCheck {
         PathCheck::new(&Config::default())
+    }
+
+    /// A loss or an overload in that load interval, without a queue.
+    fn congest(path: &mut PathCheck, interval: u64) {
+        path.on_congestion(Time::ZERO + Config::default().load_interval * interval, false);
     }
 
     #[test]
@@ -135,26 +183,67 @@ mod tests {
     #[test]
     fn congestion_before_any_high_load_is_not_a_vcp_routers() {
         let mut path = check();
-        for trouble in [None, None, Some(Trouble::Unheard)] {
+        for (interval, trouble) in [(1, None), (2, None), (3, Some(Trouble::Unheard))] {
             path.on_code(Some(LoadRegion::Low));
-            path.on_congestion();
+            congest(&mut path, interval);
             assert_eq!(path.trouble(), trouble);
         }
         path.on_code(Some(LoadRegion::Over));
         assert_eq!(path.trouble(), Some(Trouble::Unheard));
         path.on_code(Some(LoadRegion::High));
-        for _ in 0..10 {
-            path.on_congestion();
+        for interval in 4..14 {
+            congest(&mut path, interval);
         }
+        assert_eq!(path.trouble(), None);
+    }
+
+    // A router measures for a load interval before it can tell of what happens.
+    #[test]
+    fn losses_within_a_load_interval_count_once() {
+        let mut path = check();
+        for _ in 0..10 {
+            path.on_code(Some(LoadRegion::Low));
+            congest(&mut path, 1);
+        }
+        assert_eq!(path.trouble(), None);
+    }
+
+    #[test]
+    fn who_begins_while_others_overload_a_router_hears_nothing_but_that_and_waits() {
+        let mut path = check();
+        path.on_code(Some(LoadRegion::Low));
+        congest(&mut path, 1);
+        for interval in 2..17 {
+            path.on_code(Some(LoadRegion::Over));
+            congest(&mut path, interval);
+            assert_eq!(path.trouble(), None);
+        }
+    }
+
+    // By then sixteen cuts would have left an eighth of any load.
+    #[test]
+    fn nothing_but_overload_for_sixteen_cuts_without_a_queue_is_answered_as_tcp_does_until_something_else_is_told() {
+        let mut path = check();
+        for interval in 0..100 {
+            path.on_code(Some(LoadRegion::Over));
+            path.on_congestion(Time::ZERO + Config::default().load_interval * interval, true);
+        }
+        for interval in 0..16 {
+            assert_eq!(path.trouble(), None);
+            path.on_code(Some(LoadRegion::Over));
+            congest(&mut path, interval);
+        }
+        assert_eq!(path.trouble(), Some(Trouble::Overloaded));
+        path.on_code(Some(LoadRegion::Low));
         assert_eq!(path.trouble(), None);
     }
 
     #[test]
     fn who_says_high_load_and_nothing_else_says_nothing() {
         let mut path = check();
-        path.on_code(Some(LoadRegion::High));
-        for trouble in [None, None, Some(Trouble::Unheard)] {
-            path.on_congestion();
+        for (interval, trouble) in [(1, None), (2, None), (3, Some(Trouble::Unheard))] {
+            path.on_code(Some(LoadRegion::High));
+            congest(&mut path, interval);
             assert_eq!(path.trouble(), trouble);
         }
         path.on_code(Some(LoadRegion::Low));
@@ -167,8 +256,8 @@ mod tests {
         for _ in 0..8 {
             path.on_code(None);
         }
-        for _ in 0..10 {
-            path.on_congestion();
+        for interval in 0..10 {
+            congest(&mut path, interval);
         }
         for _ in 0..8 {
             path.on_code(Some(LoadRegion::Low));
@@ -179,9 +268,15 @@ mod tests {
     #[test]
     fn zero_means_never() {
         let mut path = PathCheck::new(&Config { bleached_after: 0, unheard_after: 0, ..Config::default() });
-        for _ in 0..1000 {
+        for interval in 0..1000 {
             path.on_code(None);
-            path.on_congestion();
+            congest(&mut path, interval);
+        }
+        for code in [LoadRegion::Low, LoadRegion::Over] {
+            for interval in 1000..1100 {
+                path.on_code(Some(code));
+                congest(&mut path, interval);
+            }
         }
         assert_eq!(path.trouble(), None);
     }

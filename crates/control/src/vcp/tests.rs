@@ -34,6 +34,13 @@ fn acknowledge(vcp: &mut Vcp, now: Time, rtt: u64, codes: &[Ecn]) {
     vcp.on_ack(now, &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, ..ack(codes.len() as u64) });
 }
 
+/// A packet arrives with a code while losses are repaired: it is heard, and nothing grows.
+fn hear(vcp: &mut Vcp, ecn: Ecn) {
+    let arrivals = [Arrival { ecn, bytes: PACKET, ..Arrival::default() }];
+    let rtt = Duration::from_millis(80);
+    vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, recovering: true, ..ack(1) });
+}
+
 fn loss(kind: LossKind) -> Loss {
     Loss {
         kind,
@@ -237,6 +244,7 @@ fn who_reports_no_packets_one_by_one_is_served_by_tcp() {
 fn marks_of_classic_routers_are_answered_as_tcp_does_once_it_is_clear_whose_they_are() {
     let mut vcp = with_window(128);
     for (n, number, left) in [(1, 10, 112.0), (2, 20, 98.0), (3, 30, 85.75), (4, 40, 42.875)] {
+        hear(&mut vcp, LOW);
         vcp.on_loss(ms(n * 1000), &Loss { number, last_sent: number + 5, ..loss(LossKind::Ecn) });
         assert_close(vcp.window, left);
     }
@@ -330,6 +338,19 @@ fn below_a_packet_a_cut_and_its_round_of_growth_leave_less() {
         let before = vcp.window;
         vcp.grow(Growth::Additive, before); // a round trip's packets
         assert!(before < window && before < vcp.window && vcp.window < window, "{window}: {before}, {}", vcp.window);
+    }
+}
+
+// One packet is always under way, so a queue makes a round of more than a window of them.
+#[test]
+fn below_a_packet_no_round_of_growth_follows_a_cut_while_a_queue_stands() {
+    for (rtt, grows) in [(80, true), (480, false)] {
+        let mut vcp = with_window(1);
+        vcp.window = 0.5;
+        (vcp.rtt, vcp.srtt) = (Duration::from_millis(80), Duration::from_millis(rtt));
+        vcp.cut(ms(1000));
+        let growth = vcp.growth(ms(1201), Some(LoadRegion::Over));
+        assert_eq!(growth, if grows { Growth::Additive } else { Growth::None });
     }
 }
 
