@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args as ClapArgs;
 use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{FlowSummary, Scenario, Summary, World, values};
+use rampmeter_scenario::{FlowSummary, Point, Scenario, Summary, World, values};
 use rampmeter_sim::Simulated;
 use rampmeter_study::{Finished, Folder, Program, Sweep, default_folder};
 use serde_json::json;
@@ -18,6 +18,9 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::table::table;
+
+/// Runs of a sweep that a line names at most.
+const MOST_NAMED: usize = 3;
 
 /// What `rampmeter run` takes.
 #[derive(Debug, ClapArgs)]
@@ -142,16 +145,39 @@ fn lateness(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> Opti
 
 /// What to say of flows whose controllers could not work as they should: a line for each scheme and reason.
 fn hindrances(summaries: &[&Summary]) -> Vec<String> {
-    let mut found: BTreeMap<(&str, &str), (&str, u64, usize)> = BTreeMap::new();
-    for hindered in summaries.iter().flat_map(|run| &run.hindered) {
-        let (_, flows, runs) = found.entry((&hindered.scheme, &hindered.why)).or_insert((&hindered.first, 0, 0));
-        (*flows, *runs) = (*flows + hindered.flows, *runs + 1);
+    let mut found: BTreeMap<(&str, &str), (&str, u64, Vec<&Point>)> = BTreeMap::new();
+    for run in summaries {
+        for hindered in &run.hindered {
+            let new = || (hindered.first.as_str(), 0, Vec::new());
+            let (_, flows, points) = found.entry((&hindered.scheme, &hindered.why)).or_insert_with(new);
+            *flows += hindered.flows;
+            points.push(&run.point);
+        }
     }
-    let line = |((scheme, why), (first, flows, runs))| {
+    let line = |((scheme, why), (first, flows, points)): (_, (_, u64, Vec<&Point>))| {
         let others = if flows > 1 { format!(" and {} more flows", flows - 1) } else { String::new() };
-        format!("{scheme}, {first}{others}, in {runs} of {} runs: {why}", summaries.len())
+        let runs = format!("{} of {} runs{}", points.len(), summaries.len(), which(&points, summaries));
+        format!("{scheme}, {first}{others}, at some time in {runs}: {why}")
     };
     found.into_iter().map(line).collect()
+}
+
+/// Which of the runs have these points, by the axes that vary: three at most, or else the first; nothing if all have.
+fn which(points: &[&Point], summaries: &[&Summary]) -> String {
+    if points.len() == summaries.len() {
+        return String::new();
+    }
+    let name = |point: &&Point| {
+        let values =
+            point.iter().filter(|(axis, value)| summaries.iter().any(|run| run.point.get(axis) != Some(value)));
+        values.map(|(axis, value)| format!("{axis} = {value}")).collect::<Vec<_>>().join(", ")
+    };
+    let named = points.len().min(if points.len() > MOST_NAMED { 1 } else { MOST_NAMED });
+    let mut names: Vec<String> = points[..named].iter().map(name).collect();
+    if named < points.len() {
+        names.push(format!("{} more", points.len() - named));
+    }
+    format!(" ({})", names.join("; "))
 }
 
 /// A number of simulations at once.
@@ -241,6 +267,16 @@ router = { kind = "drop-tail" }
         Summary { lateness_p99_s: late, rtt_min_s: late.map(|_| rtt), ..Summary::default() }
     }
 
+    /// Two schemes with four seeds each.
+    fn points() -> Vec<Point> {
+        let text = r#"title = "$scheme"
+duration = "1 s"
+axes = { scheme = ["tcp", "vcp"], seed = [1, 2, 3, 4] }
+link = [{ name = "wire", between = ["a", "b"], rate = "1 Mb/s", delay = "1 ms", router = { kind = "drop-tail" } }]
+hosts = [{ name = "host", count = 1, at = "a", rate = "1 Mb/s", delay = "1 ms" }]"#;
+        Scenario::parse_network("x.toml", text).unwrap().points()
+    }
+
     #[test]
     fn late_packets_are_told_in_one_line_with_the_worst_run() {
         let runs = [run(Some(0.5e-3), 0.02), run(Some(2.5e-3), 0.1), run(Some(3.5e-3), 0.02), run(None, 0.0)];
@@ -273,11 +309,28 @@ router = { kind = "drop-tail" }
             first: "source.0 > sink.0".into(),
             flows,
         };
-        let run = |hindered| Summary { hindered, ..Summary::default() };
-        let runs = [run(vec![hindered(3)]), run(Vec::new()), run(vec![hindered(1)])];
+        let points = points();
+        let run = |seed: usize, hindered| Summary { point: points[seed - 1].clone(), hindered, ..Summary::default() };
+        let runs = [run(1, vec![hindered(3)]), run(2, Vec::new()), run(3, vec![hindered(1)])];
         let told = hindrances(&runs.each_ref());
-        assert_eq!(told, ["vcp, source.0 > sink.0 and 3 more flows, in 2 of 3 runs: no codes"]);
-        assert_eq!(hindrances(&[&run(vec![hindered(1)])]), ["vcp, source.0 > sink.0, in 1 of 1 runs: no codes"]);
+        let expected =
+            "vcp, source.0 > sink.0 and 3 more flows, at some time in 2 of 3 runs (seed = 1; seed = 3): no codes";
+        assert_eq!(told, [expected]);
+        let told = hindrances(&[&run(1, vec![hindered(1)])]);
+        assert_eq!(told, ["vcp, source.0 > sink.0, at some time in 1 of 1 runs: no codes"]);
+    }
+
+    #[test]
+    fn runs_are_named_by_the_axes_that_vary_three_at_most_or_else_the_first() {
+        let run = |point| Summary { point, ..Summary::default() };
+        let runs: Vec<Summary> = points().into_iter().map(run).collect();
+        let runs: Vec<&Summary> = runs.iter().collect();
+        let first =
+            |count: usize, of: &[&Summary]| which(&of.iter().map(|run| &run.point).collect::<Vec<_>>()[..count], of);
+        assert_eq!(first(1, &runs), " (scheme = \"tcp\", seed = 1)");
+        assert_eq!(first(3, &runs[4..]), " (seed = 1; seed = 2; seed = 3)");
+        assert_eq!(first(4, &runs), " (scheme = \"tcp\", seed = 1; 3 more)");
+        assert_eq!(first(8, &runs), "");
     }
 
     #[test]
