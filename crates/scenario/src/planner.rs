@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod islands;
+mod speech;
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -43,6 +44,7 @@ pub(crate) fn plan(
             routes.path(from, to).map_err(|no_path| source.error(traffic.lines.head(), no_path))?;
         }
     }
+    speech::check_flows(source, &used, &network, &routes, &flows)?;
     let aggregates = islands::aggregates(source, file, &network, &routes, &flows)?;
     Ok(Plan {
         point: point.clone(),

@@ -83,13 +83,14 @@ fn flows_are_guaranteed_the_curve_of_their_traffic() {
 fn an_aggregate_leads_from_the_first_border_on_a_flows_way_to_the_last() {
     let link = |name: &str, ends: &str, rate: &str| {
         format!(
-            "[[link]]\nname = \"{name}\"\nbetween = {ends}\nrate = \"{rate}\"\ndelay = \"3 ms\"\nrouter = {{ kind = \"drop-tail\" }}\n"
+            "[[link]]\nname = \"{name}\"\nbetween = {ends}\nrate = \"{rate}\"\ndelay = \"3 ms\"\nrouter = {{ kind = \"vcp\" }}\n"
         )
     };
     let more = link("on", "[\"b\", \"c\"]", "40 Mb/s") + &link("off", "[\"c\", \"e\"]", "1 Mb/s");
     let island = "[[island]]\nname = \"i\"\nborders = [\"c\", \"b\", \"a\"]\nrouter = { kind = \"drop-tail\", packets = { worth = \"10540 us\" } }\n";
     let small =
         SMALL.replacen("at = \"b\"", "at = \"e\"", 1).replacen("[[hosts]]", &format!("{more}{island}[[hosts]]"), 1);
+    let small = small.replacen("kind = \"drop-tail\", packets = 10", "kind = \"vcp\"", 1);
     let plan = plan(&format!("{small}arrivals = {{ count = 4 }}"));
     let [aggregate] = plan.aggregates.as_slice() else { panic!("{:?}", plan.aggregates) };
     let names = |links: &[LinkId]| links.iter().map(|link| plan.links[link.0].name.clone()).collect::<Vec<_>>();

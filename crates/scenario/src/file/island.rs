@@ -35,13 +35,14 @@ impl IslandSpec {
             );
         }
         let router = section.need("router", "router = { kind = \"drop-tail\", packets = 100 }")?;
+        let nothing = Settings::left_out(section.line);
         let truth = |key, default| section.get(key).map_or(Ok(default), |item: Item<'_>| item.boolean());
         Ok(Self {
             lines: section.lines(),
             name,
             borders: names,
             router: RouterSpec::read(&router)?,
-            settings: section.get("settings").map_or_else(|| Ok(Settings::default()), |item| Settings::read(&item))?,
+            settings: section.get("settings").map_or(Ok(nothing), |item| Settings::read(&item))?,
             hand_on: truth("hand_on", false)?,
             measured: truth("measure", false)?,
             active: truth("active", true)?,

@@ -6,7 +6,7 @@ use rampmeter_control::{Settings as _, vcp};
 use rampmeter_router::{EcnPassage, LinkConfig, Loss};
 use rampmeter_units::{Duration, Rate, settings};
 
-use super::{Network, read_router};
+use super::{Network, read_router, speech};
 use crate::document::Source;
 use crate::error::{Problem, ScenarioError};
 use crate::file::{File, IslandSpec};
@@ -51,7 +51,10 @@ pub(super) fn aggregates(
                 changes: Vec::new(),
                 measured: island.measured,
             };
-            aggregates.push(AggregatePlan { entry, way, back, settings: settings.clone(), hand_on: island.hand_on });
+            let settings = settings.clone();
+            let aggregate = AggregatePlan { entry, way, back, settings, hand_on: island.hand_on };
+            speech::check_aggregate(source, island, network, &aggregate)?;
+            aggregates.push(aggregate);
         }
     }
     Ok(aggregates)
