@@ -20,17 +20,18 @@
 //! queue stands, as the paper's never does. Where one does, it makes S.2 grow with its square, and the round of S.2 that
 //! follows each cut gives back more than the cut took: the queue stays. 60 flows that begin at once with 10 packets each, on
 //! 10 Mb/s and 80 ms with room for all, leave a queue of 1800 packets for good with the smoothed one, 1.5 with the least.
-//! `round_trip = "smoothed"` is the paper's.
+//! `round_trip = "smoothed"` is the paper's, with the paper's `least_window`.
 //!
 //! *Deviation*: where the round trip is longer than `t_rho`, packets are spread over it. A window that leaves in clumps, as
 //! acknowledgements make room, is heard as overload in one interval and as low load in the next. 30 flows on 150 Mb/s and
 //! 1.5 s fill 72% of the link as the paper has it, 93% when spread; `pacing = "never"` is the paper's.
 //!
 //! *Deviation*: a window may be less than a packet, which is then sent every so many round trips, where the paper's is 1 or
-//! more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, leave a queue of 11 packets by the paper's rule, of 2.4 by
-//! this. Below one packet, S.2 adds at most half of what S.3 takes, times W^(3/4): by the letter a round of it would give
-//! back more than the cut took; a power below 1 is what makes unequal windows equal. Where a queue stands,
-//! a round has more packets than the window then, and none follows a cut. `least_window = 1` is the paper's.
+//! more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, leave a queue of 11 packets by the paper's rule, of 2.3 by
+//! this. In the round that follows a cut S.2 adds at most half of what S.3 took, and below one packet half of what S.3 takes
+//! from one, times W^(3/4): by the letter a round of it would give back more than the cut took, at 80 ms to windows of up to
+//! 1.3; a power below 1 is what makes unequal windows equal. Where a queue stands, a round has more packets than a window
+//! below one, and none follows a cut. `least_window = 1` is the paper's.
 //!
 //! *Choices*: only whole packets leave, so a window of 6.3 lets seven be under way in three of ten cycles, drawn with
 //! each cut. If six were, flows, whose windows are equal in the end, would step together: 30 of them on 150 Mb/s and 10
@@ -85,6 +86,8 @@ pub struct Vcp {
 enum Growth {
     Multiplicative,
     Additive,
+    /// [`Growth::Additive`], where overload was told last.
+    AfterCut,
     /// TCP's, where there are no codes.
     Reno,
     None,
@@ -107,7 +110,7 @@ impl Vcp {
         if now < self.additive_until {
             // Below a packet one is always under way, and in a queue that is a round of more packets than the window: S.2
             // would give back more than the cut took, and the queue stay.
-            return if self.window < 1.0 && self.queue_stands() { Growth::None } else { Growth::Additive }; // S.3
+            return if self.window < 1.0 && self.queue_stands() { Growth::None } else { Growth::AfterCut }; // S.3
         }
         match region {
             Some(LoadRegion::Low) => Growth::Multiplicative, // S.1
@@ -127,6 +130,7 @@ impl Vcp {
             }
             Growth::Multiplicative => packets * self.scaled_mi(rounds),
             Growth::Additive => packets * self.scaled_ai(rounds) / self.window,
+            Growth::AfterCut => packets * self.scaled_ai(rounds).min(self.most_after_cut()) / self.window,
             Growth::Reno => packets / self.window.max(1.0), // RFC 5681 eq. (3)
             Growth::None => 0.0,
         };
@@ -147,6 +151,15 @@ impl Vcp {
         };
         let added = self.config.alpha() * scale.min(self.config.ai_limit);
         if self.window < 1.0 { added.min((1.0 - self.config.md) / 2.0) * self.window.powf(0.75) } else { added }
+    }
+
+    /// Half of what a cut takes, and no less than below one packet at all; no bound where windows are the paper's.
+    fn most_after_cut(&self) -> f64 {
+        if self.config.least_window < 1.0 {
+            (1.0 - self.config.md) / 2.0 * self.window.max(self.window.powf(0.75))
+        } else {
+            f64::INFINITY
+        }
     }
 
     /// Whether packets are spread over the round trip.

@@ -329,14 +329,14 @@ fn half_a_packet_is_one_every_second_round_trip() {
 
 // By the letter a round of S.2 after a cut would give back more than the cut took.
 #[test]
-fn below_a_packet_a_cut_and_its_round_of_growth_leave_less() {
-    for window in [0.1, 0.3, 0.99] {
+fn a_cut_and_its_round_of_growth_leave_less_of_a_small_window() {
+    for window in [0.1, 0.3, 0.99, 1.1, 1.25, 2.0] {
         let mut vcp = with_window(1);
         vcp.window = window;
         vcp.rtt = Duration::from_millis(80);
         vcp.cut(ms(1000));
         let before = vcp.window;
-        vcp.grow(Growth::Additive, before); // a round trip's packets
+        vcp.grow(Growth::AfterCut, before); // a round trip's packets
         assert!(before < window && before < vcp.window && vcp.window < window, "{window}: {before}, {}", vcp.window);
     }
 }
@@ -350,7 +350,7 @@ fn below_a_packet_no_round_of_growth_follows_a_cut_while_a_queue_stands() {
         (vcp.rtt, vcp.srtt) = (Duration::from_millis(80), Duration::from_millis(rtt));
         vcp.cut(ms(1000));
         let growth = vcp.growth(ms(1201), Some(LoadRegion::Over));
-        assert_eq!(growth, if grows { Growth::Additive } else { Growth::None });
+        assert_eq!(growth, if grows { Growth::AfterCut } else { Growth::None });
     }
 }
 
