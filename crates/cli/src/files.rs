@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::{self, GetOptions, NetError, ServeOptions, Served, Server};
+use rampmeter_net::files::{self, GetOptions, NetError, STANDARD_OUTPUT, ServeOptions, Served, Server};
 use rampmeter_units::{Bytes, Rate};
 
 use crate::failure::Failure;
@@ -132,7 +132,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
         )
     };
     match args.output.as_deref() {
-        Some(output) if output == Path::new("-") => eprintln!("{told}"),
+        Some(output) if output == Path::new(STANDARD_OUTPUT) => eprintln!("{told}"),
         _ => println!("{told}"),
     }
     Ok(ExitCode::SUCCESS)

@@ -149,7 +149,8 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the file at `path`, which the database can't read, was one of ours.
+/// Whether the file at `path`, which the database can't read, was one of ours. Only of such a file: to close it lets go of
+/// every lock that this process has on it.
 fn is_ours(path: &Path) -> io::Result<bool> {
     let mut header = Vec::new();
     File::open(path)?.take(100).read_to_end(&mut header)?;

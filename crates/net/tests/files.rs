@@ -5,13 +5,12 @@ mod common;
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use common::{Mood, Relay, Running, fetch, noise, options, slowly};
-use rampmeter_net::files::{GetOptions, GetReport, NetError, Refusal, ServeOptions, Server, get};
+use common::{Mood, Relay, Running, fetch, fetch_under, noise, options, slowly};
+use rampmeter_net::files::{GetOptions, NetError, Refusal, ServeOptions, Server, get};
 use rampmeter_net::{HistoryFile, Limits};
 
 #[test]
@@ -92,11 +91,6 @@ fn what_a_server_learns_of_a_path_is_kept_for_the_next_one() {
     }
 }
 
-/// Gets `f` under the controller called `name`.
-fn fetch_under(name: &str, server: &Running, to: &std::path::Path) -> Result<GetReport, NetError> {
-    get(&GetOptions { controller: Some(name.into()), ..options(server.address, "f", to) })
-}
-
 #[test]
 fn the_controller_that_a_client_names_sends_its_file() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -123,18 +117,6 @@ fn the_controller_that_a_client_names_sends_its_file() {
 }
 
 #[test]
-fn a_resumed_download_is_under_the_named_controller_too() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let bytes = noise(3_000_000, 13);
-    fs::write(from.path().join("f"), &bytes).unwrap();
-    let server = Running::start(from.path(), slowly("40 Mb/s"));
-    let got = stop_midway(&server, to.path(), 500_000);
-    let report = fetch_under("newreno", &server, to.path()).unwrap();
-    assert_eq!((report.resumed_from, report.controller.as_str()), (got, "newreno"));
-    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
-}
-
-#[test]
 fn a_controller_that_the_server_has_not_or_does_not_lend_is_refused() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(from.path().join("f"), noise(1000, 1)).unwrap();
@@ -157,75 +139,6 @@ fn a_controller_that_the_server_has_not_or_does_not_lend_is_refused() {
     }
     assert!(fs::read_dir(to.path()).unwrap().next().is_none(), "nothing is left behind");
     assert!(fetch(server.address, "f", to.path()).is_ok(), "the server lives");
-}
-
-#[test]
-fn a_download_that_was_stopped_goes_on_where_it_was() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let bytes = noise(3_000_000, 1);
-    fs::write(from.path().join("f"), &bytes).unwrap();
-    let server = Running::start(from.path(), slowly("40 Mb/s"));
-    let got = stop_midway(&server, to.path(), 500_000);
-
-    let report = fetch(server.address, "f", to.path()).unwrap();
-    assert_eq!(report.resumed_from, got);
-    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
-    assert_eq!(server.next_served().ended, "reset");
-    let served = server.next_served();
-    assert_eq!(served.bytes, bytes.len() as u64 - got);
-}
-
-/// Gets `f` and stops it when `enough` has come; says how much did.
-fn stop_midway(server: &Running, to: &std::path::Path, enough: u64) -> u64 {
-    let stop = Arc::new(AtomicBool::new(false));
-    let part = to.join("f.part");
-    let watcher = std::thread::spawn({
-        let (stop, part) = (Arc::clone(&stop), part.clone());
-        move || {
-            while fs::metadata(&part).map_or(0, |m| m.len()) < enough {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            stop.store(true, Ordering::Relaxed);
-        }
-    });
-    let stopped = get(&GetOptions { stop, ..options(server.address, "f", to) });
-    watcher.join().unwrap();
-    let Err(NetError::Interrupted { got, size, kept: true }) = stopped else { panic!("{stopped:?}") };
-    assert!(size.is_some_and(|size| got < size));
-    assert_eq!(fs::metadata(&part).unwrap().len(), got);
-    got
-}
-
-#[test]
-fn a_file_that_changed_starts_anew_and_one_that_grew_goes_on() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut bytes = noise(2_000_000, 2);
-    let server = Running::start(from.path(), |_| {});
-    let part = to.path().join("f.part");
-
-    fs::write(&part, &bytes[..900_000]).unwrap();
-    bytes.extend(noise(1000, 3));
-    fs::write(from.path().join("f"), &bytes).unwrap();
-    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 900_000);
-    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
-
-    fs::write(&part, &bytes[..900_000]).unwrap();
-    bytes[5] ^= 1;
-    fs::write(from.path().join("f"), &bytes).unwrap();
-    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 0);
-    assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
-
-    fs::write(&part, &bytes[..900_000]).unwrap();
-    fs::write(from.path().join("f"), "short").unwrap();
-    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 0);
-    assert_eq!(fs::read(to.path().join("f")).unwrap(), b"short");
-
-    fs::write(&part, "sh").unwrap();
-    let anew = GetOptions { resume: false, ..options(server.address, "f", to.path()) };
-    assert_eq!(get(&anew).unwrap().resumed_from, 0);
-
-    fs::write(&part, "short").unwrap();
-    assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 5, "all of it was here");
 }
 
 #[test]
@@ -428,76 +341,4 @@ fn options_that_make_no_sense_are_refused() {
         ..options("127.0.0.1:9".parse().unwrap(), "f", here.path())
     };
     assert!(matches!(get(&nowhere).unwrap_err(), NetError::File { .. }));
-}
-
-#[test]
-fn a_part_is_written_by_one_download_at_a_time() {
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::write(from.path().join("f"), noise(1_000_000, 10)).unwrap();
-    let server = Running::start(from.path(), slowly("40 Mb/s"));
-    let target = to.path().join("f");
-    let first = std::thread::spawn({
-        let (address, target) = (server.address, target.clone());
-        move || fetch(address, "f", &target)
-    });
-    while fs::metadata(to.path().join("f.part")).map_or(0, |m| m.len()) == 0 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    assert!(matches!(fetch(server.address, "f", &target), Err(NetError::PartInUse(_))));
-    first.join().unwrap().unwrap();
-}
-
-#[test]
-fn pipes_and_links_stay_what_they_are() {
-    use nix::sys::stat::Mode;
-    use std::os::unix::fs::{FileTypeExt, symlink};
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let bytes = noise(300_000, 12);
-    fs::write(from.path().join("f"), &bytes).unwrap();
-    let server = Running::start(from.path(), |_| {});
-    let at = |name: &str| to.path().join(name);
-
-    nix::unistd::mkfifo(&at("pipe"), Mode::from_bits_truncate(0o600)).unwrap();
-    let reader = std::thread::spawn({
-        let pipe = at("pipe");
-        move || fs::read(pipe).unwrap()
-    });
-    assert_eq!(fetch(server.address, "f", &at("pipe")).unwrap().bytes, bytes.len() as u64);
-    assert!(reader.join().unwrap() == bytes && !at("pipe.part").exists());
-    assert!(fs::metadata(at("pipe")).unwrap().file_type().is_fifo());
-
-    fs::write(at("real"), "old").unwrap();
-    symlink("real", at("link")).unwrap();
-    fetch(server.address, "f", &at("link")).unwrap();
-    assert!(fs::read(at("real")).unwrap() == bytes && at("link").is_symlink());
-
-    // A link that somebody else put where a part will be.
-    fs::write(at("mine"), "dear").unwrap();
-    symlink("mine", at("new.part")).unwrap();
-    assert!(matches!(fetch(server.address, "f", &at("new")), Err(NetError::File { .. })));
-    assert_eq!(fs::read(at("mine")).unwrap(), b"dear");
-    nix::unistd::mkfifo(&at("odd.part"), Mode::from_bits_truncate(0o600)).unwrap();
-    let error = fetch(server.address, "f", &at("odd")).unwrap_err().to_string();
-    assert!(error.contains("odd.part: is no regular file"), "{error}");
-}
-
-#[test]
-fn a_full_disk_is_named_and_the_part_stays() {
-    use nix::mount::{MsFlags, mount};
-    use nix::sched::{CloneFlags, unshare};
-    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    fs::write(from.path().join("f"), noise(3_000_000, 11)).unwrap();
-    let server = Running::start(from.path(), |_| {});
-    // A small file system that only this thread sees.
-    let none: Option<&str> = None;
-    let small = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)
-        .and_then(|()| mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none))
-        .and_then(|()| mount(Some("none"), to.path(), Some("tmpfs"), MsFlags::empty(), Some("size=1m")));
-    if let Err(error) = small {
-        eprintln!("skipped: mounting a small file system needs root ({error})");
-        return;
-    }
-    let error = fetch(server.address, "f", to.path()).unwrap_err();
-    assert!(matches!(error, NetError::DiskFull(_)), "{error}");
-    assert!(fs::metadata(to.path().join("f.part")).unwrap().len() > 500_000);
 }

@@ -33,7 +33,7 @@ pub struct GetOptions {
     /// HOST:PORT/NAME.
     pub url: String,
     /// Where to put it: a file, replaced if it is there; a directory; a device or a pipe, written to as the bytes come, like
-    /// standard output for `-`. Without it, the name's last part, here.
+    /// standard output for [`STANDARD_OUTPUT`](super::STANDARD_OUTPUT). Without it, the name's last part, here.
     pub out: Option<PathBuf>,
     /// Go on from an earlier download's part if the server's file begins with it.
     pub resume: bool,

@@ -12,6 +12,9 @@ use nix::fcntl::{Flock, FlockArg};
 use super::error::NetError;
 use super::protocol::Hash;
 
+/// The target that is standard output. A file of that name is `./-`.
+pub const STANDARD_OUTPUT: &str = "-";
+
 /// A download that has begun.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -33,20 +36,19 @@ enum Place {
 }
 
 impl Part {
-    /// Opens the part of `target`, with what an earlier download left in it if `keep`. `-` is standard output.
+    /// Opens the part of `target`, with what an earlier download left in it if `keep`.
     pub(crate) fn open(target: &Path, keep: bool) -> Result<Self, NetError> {
-        let place;
         let mut target = target.to_owned();
-        if target == Path::new("-") {
+        let place = if target == Path::new(STANDARD_OUTPUT) {
             let out = io::stdout().as_fd().try_clone_to_owned();
-            place = Place::Through(out.map_err(|reason| NetError::file(&target, reason))?.into());
+            Place::Through(out.map_err(|reason| NetError::file(&target, reason))?.into())
         } else {
             // A link stays one, and what it leads to is replaced.
             if target.is_symlink() {
                 target = fs::canonicalize(&target).unwrap_or(target);
             }
-            place = Place::open(&target)?;
-        }
+            Place::open(&target)?
+        };
         let mut part = Self { place, target, hasher: blake3::Hasher::new(), len: 0 };
         if keep { part.read_back() } else { part.restart() }.map_err(|reason| part.trouble(reason))?;
         Ok(part)

@@ -74,6 +74,11 @@ pub fn fetch(address: SocketAddr, name: &str, out: &Path) -> Result<GetReport, N
     get(&options(address, name, out))
 }
 
+/// Gets `f` under the controller called `name`.
+pub fn fetch_under(name: &str, server: &Running, to: &Path) -> Result<GetReport, NetError> {
+    get(&GetOptions { controller: Some(name.into()), ..options(server.address, "f", to) })
+}
+
 /// Bytes that do not repeat.
 pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2) + 1;
