@@ -217,8 +217,8 @@ fn a_lone_flow_takes_what_is_free_in_shorter_bursts_if_it_is_paced() {
         network.longest
     };
     let queues = [Pacing::Never, Pacing::Rises, Pacing::Always].map(longest);
-    let bound = queues[0] * 2 / 3;
-    assert!(queues[1] < bound && queues[2] < bound, "{queues:?}");
+    let bound = (queues[0] * 2 / 3).min(40);
+    assert!(queues[1] <= bound && queues[2] <= bound, "{queues:?}");
 }
 
 #[test]
