@@ -9,7 +9,8 @@
 //! finds that nothing comes back (`PERSISTENT`) brings it down to one packet. All flows together grow as one TCP does.
 //!
 //! Where the paper is silent: *state kept for later flows* is the rate that a macroflow had last. The next one begins with
-//! the window that this is over its round trip, in congestion avoidance: spaced, it is no burst.
+//! the window that this is over its round trip, in congestion avoidance: spaced, it is no burst. Its first round trip may
+//! have met a queue or a host that slept, so one longer than the least that is remembered counts as that.
 //!
 //! *Packets nobody asked for*, those of flows that send by their own clock, delay others by a window's time at most, and by
 //! two packets' once their flow is gone.

@@ -4,6 +4,9 @@
 //! neither is sure: what was lost and is not told counts as under way for long and passes for use, and programs that read
 //! their acknowledgements in batches measure round trips of microseconds and of milliseconds. What arrived does not lie. In
 //! slow start a window is up to three times what arrives in a round trip; nothing beyond four times is believed.
+//!
+//! *Choice*: the paper believes what `cm_update` says (section 3.1). This is RFC 7661's idea (section 4.2, `pipeACK`), but of the
+//! path, not of the application: the fastest ever counts, not that of late.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -22,8 +25,11 @@ pub(super) struct Delivered {
     /// Since when `bytes` have arrived; `None` before anything has.
     since: Option<Time>,
     bytes: Bytes,
+    /// When something last did.
     last: Time,
+    /// How long is counted, for the last round trip that was told.
     span: Duration,
+    /// Zero before a span has been seen whole.
     best: Rate,
     /// What others learnt of the path.
     remembered: Rate,
@@ -58,9 +64,11 @@ impl Delivered {
 
     /// The most that may be believed of the path; [`Rate::MAX`] before anything is known.
     pub(super) fn most(&self) -> Rate {
-        let seen = if self.span > Duration::ZERO { Rate::of(self.bytes, self.span) } else { Rate::ZERO };
-        let believed = Rate::from_bps(self.best.max(seen).as_bps().saturating_mul(BELIEF)).max(self.remembered);
-        if self.best > Rate::ZERO && self.is_told() { believed } else { Rate::MAX }
+        if self.best == Rate::ZERO {
+            return Rate::MAX;
+        }
+        let seen = self.best.max(Rate::of(self.bytes, self.span));
+        Rate::from_bps(seen.as_bps().saturating_mul(BELIEF)).max(self.remembered)
     }
 }
 
