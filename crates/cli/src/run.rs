@@ -269,12 +269,8 @@ router = { kind = "drop-tail" }
 
     /// Two schemes with four seeds each.
     fn points() -> Vec<Point> {
-        let text = r#"title = "$scheme"
-duration = "1 s"
-axes = { scheme = ["tcp", "vcp"], seed = [1, 2, 3, 4] }
-link = [{ name = "wire", between = ["a", "b"], rate = "1 Mb/s", delay = "1 ms", router = { kind = "drop-tail" } }]
-hosts = [{ name = "host", count = 1, at = "a", rate = "1 Mb/s", delay = "1 ms" }]"#;
-        Scenario::parse_network("x.toml", text).unwrap().points()
+        let axes = "title = \"$scheme\"\naxes = { scheme = [\"tcp\", \"vcp\"], seed = [1, 2, 3, 4] }";
+        Scenario::parse_network("x.toml", &format!("{axes}{NETWORK}")).unwrap().points()
     }
 
     #[test]

@@ -37,7 +37,7 @@
 //! 0.90 to 0.99 (10 to 160 ms).
 //!
 //! `T` is the round trip smoothed as in RFC 6298, to which each measurement adds an eighth; the report's is the mean of
-//! the last `max(1, w)` packets', with which marks, utilisation and mean queue of basic operation are the same within
+//! the last `max(1, w)` packets', with which marks, utilization and mean queue of basic operation are the same within
 //! 1.4%.
 //!
 //! TCP's floor of two packets after a loss is not kept: it would raise windows of less, and many flows on a slow link

@@ -19,7 +19,7 @@
 //! *Deviation*: growth is scaled by the least round trip where the paper has the smoothed one. They are the same where no
 //! queue stands, as the paper's never does. Where one does, it makes S.2 grow with its square, and the round of S.2 that
 //! follows each cut gives back more than the cut took: the queue stays. 60 flows that begin at once with 10 packets each, on
-//! 10 Mb/s and 80 ms with room for all, leave a queue of 1800 packets for good with the smoothed one, 1.5 with the least.
+//! 10 Mb/s and 80 ms with room for all, leave a queue of 1700 packets for good with the smoothed one, 1.2 with the least.
 //! `round_trip = "smoothed"` is the paper's, with the paper's `least_window`.
 //!
 //! *Deviation*: where the round trip is longer than `t_rho`, packets are spread over it. A window that leaves in clumps, as

@@ -12,7 +12,7 @@ use crate::{Change, Stalls};
 /// Most hosts of one group.
 const MOST_HOSTS: u64 = 100_000;
 
-/// A longer way than light takes to Saturn is taken for a slip.
+/// A longer way than light has to Jupiter is taken for a slip.
 const MOST_DELAY: Duration = Duration::from_secs(3600);
 
 /// Hosts that stall more often would do nothing else.
