@@ -72,7 +72,7 @@ pub struct Ack<'a> {
     pub acked: Bytes,
     /// Bytes still outstanding after it.
     pub outstanding: Bytes,
-    /// The round-trip time it measures.
+    /// The round-trip time it measures: that of the last of `arrivals`, if it names any.
     pub rtt: Option<Duration>,
     /// Smoothed round-trip time (RFC 6298).
     pub smoothed_rtt: Duration,
@@ -89,6 +89,14 @@ pub struct Ack<'a> {
     pub recovering: bool,
     /// The application, not the controller, bounded what was outstanding.
     pub app_limited: bool,
+}
+
+impl Ack<'_> {
+    /// When it reached this host, which may read it later: the system's receive timestamp where there is one; else `now`.
+    pub fn arrived_at(&self, now: Time) -> Time {
+        let stamped = self.arrivals.last().zip(self.rtt).map(|(last, rtt)| last.sent_at + rtt);
+        stamped.map_or(now, |stamped| stamped.min(now))
+    }
 }
 
 /// How a loss showed (CM section 3.1, `lossmode`).

@@ -150,7 +150,9 @@ impl Connection {
         }
     }
 
-    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn, arrived_at: Time) -> Outcome {
+    /// A packet reached this host at `arrived_at` and is read now; `shown` is what the host's clock shows its peer for
+    /// that time.
+    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn, arrived_at: Time, shown: Time) -> Outcome {
         let mut outcome = Outcome::default();
         match (packet.kind, self.state) {
             (Kind::Syn, State::HalfOpen) => {
@@ -167,7 +169,8 @@ impl Connection {
                 let Some(&sent) = self.handshake_sent.get(attempt as usize) else { return outcome };
                 self.remote = packet.number;
                 self.receiver = Receiver::new(&self.config, packet.sequence);
-                outcome.opened = Some((self.opened(now, now.since(sent), packet.window), packet.echoed_feedback));
+                outcome.opened =
+                    Some((self.opened(now, arrived_at.since(sent), packet.window), packet.echoed_feedback));
                 // Proves our address to the peer, also if we have nothing to send, until something comes back.
                 self.receiver.answer_now();
                 self.handshake_timeouts = 0;
@@ -185,14 +188,15 @@ impl Connection {
                     if packet.acknowledgement != self.sender.sequence(0) {
                         return outcome;
                     }
-                    let sent = self.handshake_sent.last().copied().unwrap_or(now);
-                    outcome.opened = Some((self.opened(now, now.since(sent), packet.window), RouterFeedback::None));
+                    let sent = self.handshake_sent.last().copied().unwrap_or(arrived_at);
+                    outcome.opened =
+                        Some((self.opened(now, arrived_at.since(sent), packet.window), RouterFeedback::None));
                 } else if self.state == State::Open {
                     self.handshake_timer = Time::MAX;
                 }
-                outcome.learnt = self.sender.on_packet(now, packet);
+                outcome.learnt = self.sender.on_packet(now, packet, arrived_at);
                 if outcome.learnt.is_some() {
-                    outcome.fresh = self.receiver.on_packet(now, packet, ecn, arrived_at);
+                    outcome.fresh = self.receiver.on_packet(now, packet, ecn, shown);
                     self.on_sign_of_life(now);
                 }
                 self.check_end(now);

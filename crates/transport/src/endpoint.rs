@@ -148,7 +148,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     /// A packet arrives from `from`. `arrived_at` is when it reached this host, by this host's clock: `now`, or the
-    /// system's receive timestamp.
+    /// system's receive timestamp. Round trips and the peer's one-way delays end there, however late it is read.
     pub fn receive(&mut self, now: Time, from: A, packet: &Packet, ecn: Ecn, arrived_at: Time) -> Option<Received> {
         if packet.kind == Kind::Syn {
             self.on_syn(now, from, packet);
@@ -162,7 +162,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let id = slot.id;
         let connection = &mut slot.connection;
         let half_open = connection.state() == State::HalfOpen;
-        let outcome = connection.on_packet(now, packet, ecn, self.config.clock.show(arrived_at));
+        let outcome = connection.on_packet(now, packet, ecn, arrived_at, self.config.clock.show(arrived_at));
         let flow = connection.flow;
         if let Some((rtt, feedback)) = outcome.opened {
             if half_open {
@@ -183,7 +183,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         if let Some(id) = self.accepted.find(from, syn.number) {
             let index = id.index();
             if let Some(slot) = &mut self.slots[index] {
-                slot.connection.on_packet(now, syn, Ecn::NotEct, now);
+                slot.connection.on_packet(now, syn, Ecn::NotEct, now, now);
                 self.touch(now, index);
             }
             return;

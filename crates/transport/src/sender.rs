@@ -176,8 +176,8 @@ impl Sender {
         unwrap(self.una, sequence.wrapping_sub(self.first_sequence))
     }
 
-    /// An acknowledgement arrives. `None` if it speaks of bytes never sent.
-    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet) -> Option<Learnt> {
+    /// An acknowledgement that reached this host at `arrived_at` is read. `None` if it speaks of bytes never sent.
+    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, arrived_at: Time) -> Option<Learnt> {
         let ack = self.offset(packet.acknowledgement);
         if ack > self.next {
             return None;
@@ -212,7 +212,8 @@ impl Sender {
                 }
             }
         }
-        learnt.rtt = change.arrivals.iter().map(|a| now.since(a.sent_at)).next_back();
+        // Up to its arrival: how late this host reads it is no part of the path.
+        learnt.rtt = change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
         if let Some(rtt) = learnt.rtt {
             self.rtt.sample(rtt);
         }

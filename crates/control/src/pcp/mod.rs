@@ -409,12 +409,16 @@ impl Controller for Pcp {
         self.damage.on_arrival(ack.acked);
         self.answer_damage(now);
         if let Some(last) = ack.arrivals.last().filter(|_| !self.config.round_trip) {
-            self.lateness.on_arrival(now, last);
+            self.lateness.on_arrival(ack.arrived_at(now), last);
         }
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);
         let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
         for arrival in ack.arrivals {
-            let arrival = &if self.config.round_trip { Arrival { received_at: now, ..*arrival } } else { *arrival };
+            let arrival = &if self.config.round_trip {
+                Arrival { received_at: ack.arrived_at(now), ..*arrival }
+            } else {
+                *arrival
+            };
             if active && self.probe.holds(arrival.number) {
                 self.probe.on_arrival(arrival, self.last_rtt);
             }
