@@ -75,6 +75,8 @@ pub(crate) struct Macroflow<C> {
     pub(crate) segregation: Segregation,
     /// Waiting in the manager's ready queue.
     pub(crate) ready: bool,
+    /// It last got no leave because its window was full.
+    pub(crate) is_full: bool,
     /// Flows that ask for leave.
     scheduler: Scheduler,
     /// The flow that was last given leave by the scheduler and has not said what it made of it.
@@ -122,6 +124,7 @@ impl<C: Controller> Macroflow<C> {
             ends_at: Time::MAX,
             segregation: Segregation::default(),
             ready: false,
+            is_full: false,
             scheduler: Scheduler::new(sharing.scheduling),
             granted: None,
             urgent: VecDeque::new(),

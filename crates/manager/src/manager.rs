@@ -117,6 +117,8 @@ pub struct Manager<C> {
     pub(crate) destinations: Destinations,
     /// Macroflows that may have something to grant.
     ready: VecDeque<u32>,
+    /// How many macroflows have full windows.
+    full: u32,
     /// When a macroflow's next packet may leave, or its controller's deadline comes.
     pub(crate) timers: Timers,
     pub(crate) changes: Changes,
@@ -135,6 +137,7 @@ impl<C: Controller> Manager<C> {
             free_macroflows: Vec::new(),
             destinations: Destinations::default(),
             ready: VecDeque::new(),
+            full: 0,
             timers: Timers::default(),
             changes: Changes::new(),
             splits: VecDeque::new(),
@@ -265,6 +268,7 @@ impl<C: Controller> Manager<C> {
         while let Some(&index) = self.ready.front() {
             let slot = self.macroflows[index as usize].as_mut().filter(|m| m.started);
             let attempt = slot.map_or(Attempt::NothingToSend, |macroflow| macroflow.attempt(now));
+            self.note_window(index, matches!(attempt, Attempt::WindowFull));
             if let Attempt::Granted { flow, number } = attempt {
                 // Macroflows take turns.
                 self.ready.rotate_left(1);
@@ -288,6 +292,18 @@ impl<C: Controller> Manager<C> {
             }
         }
         None
+    }
+
+    fn note_window(&mut self, index: u32, is_full: bool) {
+        if let Some(macroflow) = &mut self.macroflows[index as usize] {
+            let was_full = std::mem::replace(&mut macroflow.is_full, is_full);
+            self.full = self.full + u32::from(is_full) - u32::from(was_full);
+        }
+    }
+
+    /// Whether a flow with something to send waits for room in a window: the sooner feedback is read, the sooner it sends.
+    pub fn awaits_feedback(&self) -> bool {
+        self.full > 0
     }
 
     /// The flow used its grant for a packet of `bytes`, headers included; zero means that it had nothing to send after
@@ -352,6 +368,7 @@ impl<C: Controller> Manager<C> {
     }
 
     pub(crate) fn end(&mut self, index: u32) {
+        self.note_window(index, false);
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
         let heir = self.forget_origin(index, &macroflow);
         let known = self.destinations.get_mut(macroflow.destination);

@@ -1,28 +1,35 @@
 //! Time on the open wire: one monotonic clock, and a wait that ends when it should.
 //!
 //! The kernel wakes a sleeper late by its timer slack (50 us unless told otherwise, and a thousandth of the wait for
-//! `poll`) and by what it takes to get a core back. So the slack is set to its least, a wait is told to end early by as
-//! much as the latest ones ended late, and what is left is spun away: some microseconds, so that a paced sender leaves
-//! most of its core to others.
+//! `poll`) and by what it takes to get a core back. So the slack is set to its least, and a wait is told to end early by
+//! as much as the most punctual of the latest ones ended late ([`Punctuality`]). What little is left is spun away. Most
+//! packets of a paced sender leave some tens of microseconds late and say so (`sent_at`); to spin those away would cost
+//! more of the core than all else that a sender does.
 //!
 //! The kernel stamps arrivals with the wall clock. Both clocks are slewed alike, so the distance between them changes
-//! only when somebody *sets* the wall clock; it is measured once, and again when a stamp proves it wrong.
+//! only when somebody *sets* the wall clock. It is measured every second, and when a stamp proves it wrong: round trips
+//! end at a stamp, and a wall clock that was set back by a millisecond would make all of them shorter.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use rampmeter_units::{Duration, Time};
 
-/// How much of a wait is spun away at its end, if the kernel wakes us as late as it usually does.
+use crate::ready::Ready;
+
+/// How much of a wait is spun away at its end, if the kernel wakes us as punctually as it can.
 const SPIN: Duration = Duration::from_micros(5);
 
-/// A wake-up is never believed to be later than this: a busy machine is not a reason to spin.
+/// A wake-up is never expected to be later than this: a busy machine is not a reason to spin.
 const LATEST: Duration = Duration::from_micros(50);
+
+/// How long the distance between the two clocks is relied on.
+const WALL_HOLDS: Duration = Duration::from_secs(1);
+
+/// Nanoseconds a second.
+const NANOS: u64 = 1_000_000_000;
 
 /// A stamp older than this says that the wall clock was set, not that a packet waited.
 const OLDEST_STAMP: Duration = Duration::from_secs(5);
@@ -34,8 +41,9 @@ pub struct Clock {
     zero: u64,
     /// The wall clock at our zero.
     wall_zero: u64,
-    /// How late the kernel usually wakes us.
-    late: Duration,
+    /// When that was last measured.
+    measured_at: Time,
+    punctuality: Punctuality,
 }
 
 impl Default for Clock {
@@ -48,7 +56,7 @@ impl Clock {
     /// A clock that reads zero now.
     pub fn start() -> Self {
         let zero = monotonic();
-        let mut clock = Self { zero, wall_zero: 0, late: Duration::ZERO };
+        let mut clock = Self { zero, wall_zero: 0, measured_at: Time::ZERO, punctuality: Punctuality::default() };
         clock.measure_wall();
         clock
     }
@@ -60,6 +68,9 @@ impl Clock {
 
     /// When a packet that the kernel stamped at `stamp` on the wall clock arrived; `now` if that can't be.
     pub(crate) fn arrival(&mut self, stamp: u64, now: Time) -> Time {
+        if now.since(self.measured_at) > WALL_HOLDS {
+            self.measure_wall();
+        }
         let at = Time::from_nanos(stamp.saturating_sub(self.wall_zero));
         if at <= now && now.since(at) < OLDEST_STAMP {
             return at;
@@ -77,40 +88,66 @@ impl Clock {
             (after - before, wall.saturating_sub(before + (after - before) / 2 - self.zero))
         });
         self.wall_zero = tries.min().map_or(0, |(_, zero)| zero);
+        self.measured_at = self.now();
     }
 
-    /// Waits until `until`, or until `fd` is readable; true if it is. A signal ends the wait early.
-    pub(crate) fn wait(&mut self, fd: BorrowedFd<'_>, until: Time) -> Result<bool, Errno> {
+    /// Waits until `until`, or until something is `ready`. A signal ends the wait early.
+    pub(crate) fn wait(&mut self, ready: &mut Ready, until: Time) -> io::Result<()> {
         loop {
             let now = self.now();
             let left = until.since(now);
-            // Poll's own slack is a thousandth of the wait.
-            let sleep = left.saturating_sub(self.late + SPIN + left / 1000);
-            let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
-            match ppoll(&mut fds, Some(TimeSpec::new(seconds(sleep), nanoseconds(sleep))), None) {
-                Ok(0) => {}
-                Ok(_) => return Ok(true),
-                Err(Errno::EINTR) => return Ok(false),
-                Err(error) => return Err(error),
-            }
-            let woken = self.now();
-            if sleep > Duration::ZERO {
-                self.learn(woken.since(now + sleep));
-            }
-            if until.since(woken) <= SPIN + LATEST {
-                while self.now() < until {
-                    std::hint::spin_loop();
-                }
-                return Ok(false);
+            // The kernel's own slack is a thousandth of the wait.
+            let sleep = left.saturating_sub(self.punctuality.expected() + SPIN + left / 1000);
+            if ready.wait(sleep)? || self.is_over(now, sleep, until) {
+                return Ok(());
             }
         }
     }
 
-    /// A wake-up was late by `late`. Rises faster than it falls, so that most wake-ups are early enough.
-    fn learn(&mut self, late: Duration) {
+    /// Waits until `until`, whatever comes in. A signal ends the wait early.
+    pub(crate) fn sleep(&mut self, until: Time) {
+        let now = self.now();
+        let sleep = until.since(now).saturating_sub(self.punctuality.expected() + SPIN);
+        if sleep > Duration::ZERO {
+            let wake = self.zero + (now + sleep).as_nanos();
+            let wake = TimeSpec::new((wake / NANOS) as i64, (wake % NANOS) as i64);
+            // Woken early by a signal, it is as if something had come in.
+            let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &wake);
+        }
+        self.is_over(now, sleep, until);
+    }
+
+    /// After a sleep for `sleep` that began at `began`: spins the rest of the wait away if it is short. Whether it is over.
+    fn is_over(&mut self, began: Time, sleep: Duration, until: Time) -> bool {
+        let woken = self.now();
+        if sleep > Duration::ZERO {
+            self.punctuality.woken(woken.since(began + sleep));
+        }
+        let is_short = until.since(woken) <= SPIN + LATEST;
+        if is_short {
+            while self.now() < until {
+                std::hint::spin_loop();
+            }
+        }
+        is_short
+    }
+}
+
+/// How late wake-ups are at best: whoever asks to be woken earlier by that is seldom early, and then by little.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Punctuality(Duration);
+
+impl Punctuality {
+    /// A wake-up was late by `late`.
+    pub fn woken(&mut self, late: Duration) {
         let late = late.min(LATEST);
-        let weight = if late > self.late { 4 } else { 16 };
-        self.late = (self.late * (weight - 1) + late) / weight;
+        // It falls at once and rises slowly: a tenth or so of all wake-ups are more punctual.
+        self.0 = if late < self.0 { (self.0 + late * 3) / 4 } else { (self.0 * 31 + late) / 32 };
+    }
+
+    /// How late one is at best.
+    pub fn expected(self) -> Duration {
+        self.0
     }
 }
 
@@ -143,14 +180,6 @@ fn wall() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-fn seconds(span: Duration) -> i64 {
-    (span.as_nanos() / 1_000_000_000).min(1_000_000) as i64
-}
-
-fn nanoseconds(span: Duration) -> i64 {
-    (span.as_nanos() % 1_000_000_000) as i64
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
@@ -162,9 +191,15 @@ mod tests {
         be_punctual();
         let mut clock = Clock::start();
         let (reader, _writer) = nix::unistd::pipe().unwrap();
+        let mut ready = Ready::new().unwrap();
+        ready.add(reader.as_fd(), 0).unwrap();
         for micros in [0, 1, 30, 300, 3000] {
             let until = clock.now() + Duration::from_micros(micros);
-            assert!(!clock.wait(reader.as_fd(), until).unwrap());
+            clock.wait(&mut ready, until).unwrap();
+            assert!(clock.now() >= until);
+            assert_eq!(ready.next(), None);
+            let until = clock.now() + Duration::from_micros(micros);
+            clock.sleep(until);
             assert!(clock.now() >= until);
         }
     }
@@ -173,8 +208,21 @@ mod tests {
     fn a_wait_ends_when_something_is_readable() {
         let mut clock = Clock::start();
         let (reader, writer) = nix::unistd::pipe().unwrap();
+        let mut ready = Ready::new().unwrap();
+        ready.add(reader.as_fd(), 7).unwrap();
         nix::unistd::write(&writer, b"x").unwrap();
-        assert!(clock.wait(reader.as_fd(), Time::MAX).unwrap());
+        clock.wait(&mut ready, Time::MAX).unwrap();
+        assert_eq!(ready.next(), Some((7, false)));
+    }
+
+    #[test]
+    fn wake_ups_are_expected_to_be_as_late_as_the_most_punctual() {
+        let mut punctuality = Punctuality::default();
+        (0..400).for_each(|n| punctuality.woken(Duration::from_micros(if n % 8 == 0 { 12 } else { 40 })));
+        let expected = punctuality.expected();
+        assert!((12..24).contains(&(expected.as_nanos() / 1000)), "{expected}");
+        punctuality.woken(Duration::from_millis(9));
+        assert!(punctuality.expected() < expected + Duration::from_micros(2));
     }
 
     #[test]

@@ -9,16 +9,19 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd;
 
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use rampmeter_control::Controller;
 use rampmeter_manager::Timers;
-use rampmeter_units::Time;
+use rampmeter_units::{Duration, Time};
 
 use crate::clock::{Clock, be_punctual};
 use crate::host::{Event, Host};
+use crate::ready::Ready;
 use crate::socket::ReceiveBatch;
+
+/// A sender whose next packet leaves this soon reads acknowledgements when it does, not as they come: one wake-up a packet
+/// instead of two. 20 Mb/s in packets of 1250 bytes, and faster.
+const SOON: Duration = Duration::from_micros(500);
 
 /// A host's name in its loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +31,7 @@ pub struct HostId(u32);
 #[derive(Debug)]
 pub struct Loop<C> {
     clock: Clock,
-    epoll: Epoll,
+    ready: Ready,
     hosts: Vec<Option<Host<C>>>,
     /// Each host's next deadline.
     timers: Timers,
@@ -48,7 +51,7 @@ impl<C: Controller> Loop<C> {
         be_punctual();
         Ok(Self {
             clock: Clock::start(),
-            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            ready: Ready::new()?,
             hosts: Vec::new(),
             timers: Timers::default(),
             busy: VecDeque::new(),
@@ -67,7 +70,7 @@ impl<C: Controller> Loop<C> {
     /// Takes a host in.
     pub fn add(&mut self, host: Host<C>) -> io::Result<HostId> {
         let index = self.hosts.len() as u32;
-        self.epoll.add(host.socket(), EpollEvent::new(EpollFlags::EPOLLIN, index.into()))?;
+        self.ready.add(host.socket(), index.into())?;
         self.hosts.push(Some(host));
         self.is_busy.push(false);
         self.wake(index);
@@ -77,8 +80,7 @@ impl<C: Controller> Loop<C> {
     /// Gives a host back, with its socket and its connections as they are.
     pub fn remove(&mut self, id: HostId) -> Option<Host<C>> {
         let host = self.hosts.get_mut(id.0 as usize)?.take()?;
-        // It was added, and its socket is open: nothing can be wrong.
-        let _ = self.epoll.delete(host.socket());
+        self.ready.remove(host.socket());
         self.events.retain(|(owner, _)| *owner != id);
         Some(host)
     }
@@ -113,34 +115,43 @@ impl<C: Controller> Loop<C> {
         }
         self.serve()?;
         let wake_up = self.timers.next().min(until);
-        if self.events.is_empty() && self.busy.is_empty() && self.clock.now() < wake_up {
-            self.clock.wait(self.epoll.0.as_fd(), wake_up)?;
+        let now = self.clock.now();
+        let idle = self.events.is_empty() && self.busy.is_empty() && now < wake_up;
+        if idle && wake_up.since(now) <= SOON && self.is_patient() {
+            self.clock.sleep(wake_up);
+            self.take_in(0);
+        } else {
+            if idle {
+                self.clock.wait(&mut self.ready, wake_up)?;
+            } else {
+                self.ready.wait(Duration::ZERO)?;
+            }
+            while let Some((index, room)) = self.ready.next() {
+                let index = index as u32;
+                if let Some(Some(host)) = self.hosts.get_mut(index as usize).filter(|_| room) {
+                    host.unblock();
+                    self.ready.await_room(host.socket(), index.into(), false)?;
+                }
+                self.take_in(index);
+            }
         }
-        self.take_in()?;
         while let Some(index) = self.timers.due(self.clock.now()) {
             self.wake(index);
         }
         self.serve()
     }
 
-    fn take_in(&mut self) -> io::Result<()> {
-        let mut ready = [EpollEvent::empty(); 64];
-        let count = match self.epoll.wait(&mut ready, EpollTimeout::ZERO) {
-            Err(nix::errno::Errno::EINTR) => 0,
-            other => other?,
-        };
-        for event in &ready[..count] {
-            let index = event.data() as u32;
-            let Some(Some(host)) = self.hosts.get_mut(index as usize) else { continue };
-            if event.events().contains(EpollFlags::EPOLLOUT) {
-                host.unblock();
-                self.epoll.modify(host.socket(), &mut EpollEvent::new(EpollFlags::EPOLLIN, index.into()))?;
-            }
+    /// Whether what comes in may wait until something is due: there is one host, and nobody waits for it to answer.
+    fn is_patient(&self) -> bool {
+        matches!(&self.hosts[..], [Some(host)] if host.is_patient())
+    }
+
+    fn take_in(&mut self, index: u32) {
+        if let Some(Some(host)) = self.hosts.get_mut(index as usize) {
             // What is left shows at the next turn.
             host.receive(&mut self.clock, &mut self.arrivals);
             self.wake(index);
         }
-        Ok(())
     }
 
     fn wake(&mut self, index: u32) {
@@ -157,8 +168,7 @@ impl<C: Controller> Loop<C> {
             let was_blocked = host.is_blocked();
             let more = host.serve(&self.clock);
             if host.is_blocked() && !was_blocked {
-                let both = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
-                self.epoll.modify(host.socket(), &mut EpollEvent::new(both, index.into()))?;
+                self.ready.await_room(host.socket(), index.into(), true)?;
             }
             let deadline = host.deadline();
             if deadline < Time::MAX {

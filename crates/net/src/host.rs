@@ -86,6 +86,8 @@ pub struct Host<C> {
     blocked: bool,
     events: VecDeque<Event>,
     next_sweep: Time,
+    /// What was last read had payload: whoever sent it waits for an answer.
+    answers: bool,
     /// Datagrams that were no packets.
     garbage: u64,
 }
@@ -102,6 +104,7 @@ impl<C: Controller> Host<C> {
             blocked: false,
             events: VecDeque::new(),
             next_sweep: Time::MAX,
+            answers: false,
             garbage: 0,
         }
     }
@@ -235,6 +238,12 @@ impl<C: Controller> Host<C> {
         self.blocked = false;
     }
 
+    /// Whether what comes in may wait until the next deadline, if that is soon: no window waits for acknowledgements, and
+    /// no peer for ours.
+    pub(crate) fn is_patient(&self) -> bool {
+        !self.blocked && !self.answers && !self.endpoint.manager().awaits_feedback()
+    }
+
     /// When [`Host::serve`] is wanted.
     pub(crate) fn deadline(&self) -> Time {
         self.endpoint.deadline().min(self.next_sweep)
@@ -242,6 +251,7 @@ impl<C: Controller> Host<C> {
 
     /// Takes packets in. True if there may be more.
     pub(crate) fn receive(&mut self, clock: &mut Clock, batch: &mut ReceiveBatch) -> bool {
+        self.answers = false;
         for _ in 0..BATCHES_A_TURN {
             let more = match self.socket.receive(batch) {
                 Ok(more) => more,
@@ -277,6 +287,7 @@ impl<C: Controller> Host<C> {
             self.garbage += 1;
             return;
         };
+        self.answers |= packet.kind != Kind::Data || packet.payload > 0 || packet.ping;
         let fresh = self.endpoint.receive(now, from, &packet, ecn, arrived_at);
         self.collect(now); // a packet may open the connection that its payload is for
         if packet.kind == Kind::Syn {
@@ -304,6 +315,7 @@ impl<C: Controller> Host<C> {
             self.garbage += 1;
             return;
         };
+        self.answers = true;
         let delivery = self.endpoint.receive_message(now, from, &message, payload.len(), ecn);
         self.events.extend(delivery.map(|delivery| Event::Datagram(from, delivery, payload.len())));
     }

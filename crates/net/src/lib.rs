@@ -6,7 +6,8 @@
 //! host       Host: an endpoint, its socket, its connections' bytes
 //! history    what destinations are remembered for, in a file
 //! tcp_info   what the kernel tells of its own TCP
-//! socket     batches of packets with ECN codes and arrival stamps, over layout      clock   precise time and waits
+//! socket     batches of packets with ECN codes and arrival stamps, over layout
+//! clock      precise time and waits      ready   which sockets are ready
 //! ```
 //!
 //! **Nothing here is encrypted or authenticated yet.** Whoever sees the packets can read a file; whoever can inject
@@ -18,11 +19,12 @@ pub mod files;
 mod history;
 mod host;
 mod layout;
+mod ready;
 mod socket;
 mod stream;
 mod tcp_info;
 
-pub use clock::{Clock, be_punctual, be_urgent};
+pub use clock::{Clock, Punctuality, be_punctual, be_urgent};
 pub use driver::{HostId, Loop};
 pub use history::{HistoryError, HistoryFile, Remembered};
 pub use host::{Ended, Event, Host, Limits};
