@@ -33,12 +33,13 @@ impl Clock {
     }
 }
 
-/// Sleeps until one of `sources` can be read, `span` has passed or it is time to look up.
-pub(crate) fn sleep<const N: usize>(sources: [BorrowedFd<'_>; N], span: Duration) -> io::Result<()> {
+/// Sleeps until one of `sources` can be read, `span` has passed or it is time to look up. True if `span` has passed.
+pub(crate) fn sleep<const N: usize>(sources: [BorrowedFd<'_>; N], span: Duration) -> io::Result<bool> {
     let mut sources = sources.map(|source| PollFd::new(source, PollFlags::POLLIN));
-    let span = std::time::Duration::from_nanos(span.min(NAP).as_nanos());
-    match ppoll(&mut sources, Some(TimeSpec::from_duration(span)), None) {
-        Ok(_) | Err(nix::Error::EINTR) => Ok(()),
+    let nap = std::time::Duration::from_nanos(span.min(NAP).as_nanos());
+    match ppoll(&mut sources, Some(TimeSpec::from_duration(nap)), None) {
+        Ok(0) => Ok(span <= NAP),
+        Ok(_) | Err(nix::Error::EINTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,12 +1,14 @@
 //! The router: carries packets between the two TUN devices through the plan's network, in real time.
 //!
 //! One thread owns both devices and all links. It sleeps until a packet comes or one is due. A sleeper wakes tens of
-//! microseconds late, so it stays awake for the last [`SPIN`]; but never longer than it has slept before, because a thread
-//! that only spins is throttled by the kernel and starves the hosts it serves.
+//! microseconds late, so it asks to be woken earlier by what the most punctual wake-ups were late, and [`SPIN`] more; it
+//! stays awake for the rest, but never longer than it has slept before, because a thread that only spins is throttled by
+//! the kernel and starves the hosts it serves.
 
 use std::io;
 use std::os::fd::AsFd;
 
+use rampmeter_net::Punctuality;
 use rampmeter_scenario::Lateness;
 use rampmeter_units::{Duration, Time};
 
@@ -18,8 +20,8 @@ use crate::priority::{self, Priority};
 use crate::sides::Side;
 use crate::stage::Stage;
 
-/// How long before a packet is due it stays awake.
-const SPIN: Duration = Duration::from_micros(60);
+/// How long before a packet is due it stays awake, if it is woken as punctually as can be.
+const SPIN: Duration = Duration::from_micros(15);
 
 /// How long it stays awake before it looks for packets from the hosts again.
 const GLANCE: Duration = Duration::from_micros(5);
@@ -36,7 +38,7 @@ pub(crate) fn pump(mut network: Network<'_>, stage: &Stage<'_>, mtu: usize) -> i
     // Without leave for this it runs all the same, later; the lateness tells.
     let _ = priority::raise(Priority::Router);
     let mut late = Delays::default();
-    let mut waiter = Waiter { clock, rest: Duration::ZERO };
+    let mut waiter = Waiter { clock, rest: Duration::ZERO, punctuality: Punctuality::default() };
     loop {
         // Asked first: what was due when the run ended is still done, the end of the measurement above all.
         let over = stage.is_over();
@@ -84,6 +86,7 @@ struct Waiter {
     clock: Clock,
     /// Time slept that it has not yet spent awake.
     rest: Duration,
+    punctuality: Punctuality,
 }
 
 impl Waiter {
@@ -91,9 +94,15 @@ impl Waiter {
     fn wait(&mut self, hosts: [&Host; 2], next: Time) -> io::Result<()> {
         let began = self.clock.now();
         let left = next.since(began);
-        if left > SPIN || self.rest == Duration::ZERO {
-            sleep(hosts.map(|host| host.tun.as_fd()), left.saturating_sub(SPIN))?;
-            self.rest = (self.rest + self.clock.now().since(began)).min(MOST_REST);
+        let awake = SPIN + self.punctuality.expected();
+        if left > awake || self.rest == Duration::ZERO {
+            let span = left.saturating_sub(awake);
+            let in_time = sleep(hosts.map(|host| host.tun.as_fd()), span)?;
+            let slept = self.clock.now().since(began);
+            if in_time && span > Duration::ZERO {
+                self.punctuality.woken(slept.saturating_sub(span));
+            }
+            self.rest = (self.rest + slept).min(MOST_REST);
         } else {
             let until = next.min(began + GLANCE);
             while self.clock.now() < until {
