@@ -175,6 +175,11 @@ pub trait Controller: Debug {
     /// The last loss that was told had not happened: packets had overtaken each other (CM section 4.2.2).
     fn on_spurious_loss(&mut self, _now: Time) {}
 
+    /// This host stood still from `since` until now although it had something to do: its thread, or all of a virtual
+    /// machine, got no processor. `Sent` and receive timestamps are as true as ever where it was the thread. Where it was the
+    /// machine, what arrived in this time was stamped late, and what else runs on the machine was late, too.
+    fn on_stall(&mut self, _now: Time, _since: Time) {}
+
     /// The time given by [`Controller::deadline`] has come.
     fn on_deadline(&mut self, _now: Time) {}
 

@@ -192,6 +192,10 @@ impl Controller for AnyController {
         each!(self, c => c.on_spurious_loss(now));
     }
 
+    fn on_stall(&mut self, now: Time, since: Time) {
+        each!(self, c => c.on_stall(now, since));
+    }
+
     fn on_deadline(&mut self, now: Time) {
         each!(self, c => c.on_deadline(now));
     }

@@ -394,6 +394,13 @@ impl<C: Controller> Manager<C> {
         forgotten
     }
 
+    /// This host stood still from `since` until now ([`Controller::on_stall`]).
+    pub fn on_stall(&mut self, now: Time, since: Time) {
+        for macroflow in self.macroflows.iter_mut().flatten().filter(|macroflow| macroflow.started) {
+            macroflow.controller.on_stall(now, since);
+        }
+    }
+
     /// When [`Manager::on_deadline`] wants to be called; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
         self.timers.next()

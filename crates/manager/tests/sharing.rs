@@ -145,6 +145,21 @@ fn a_full_window_stops_everything_but_an_urgent_repair() {
 }
 
 #[test]
+fn a_sender_awaits_feedback_while_its_window_is_full() {
+    let mut manager = Manager::new(by(Grouping::PerFlow));
+    let (first, second) = (open(&mut manager, HERE), open(&mut manager, HERE));
+    assert!(!manager.awaits_feedback());
+    send_all(&mut manager, Time::ZERO, &[first, second]);
+    assert!(manager.awaits_feedback());
+    manager.update(Time::ZERO + RTT, first, &update(10));
+    assert!(manager.grant(Time::ZERO + RTT).is_some());
+    manager.notify(Time::ZERO + RTT, first, PACKET);
+    assert!(manager.awaits_feedback(), "the second window is still full");
+    manager.close(Time::ZERO + RTT, second);
+    assert!(!manager.awaits_feedback());
+}
+
+#[test]
 fn an_empty_pipe_takes_one_packet_whatever_the_window() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = open(&mut manager, HERE);
@@ -217,6 +232,9 @@ impl Controller for Starter {
     fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
     fn on_ack(&mut self, _now: Time, _ack: &Ack<'_>) {}
     fn on_loss(&mut self, _now: Time, _loss: &Loss) {}
+    fn on_stall(&mut self, _now: Time, since: Time) {
+        self.1 = since.as_nanos();
+    }
     fn window(&self) -> Bytes {
         Bytes::MAX
     }
@@ -249,6 +267,18 @@ fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that
     assert_eq!((path.packet, path.rtt, path.feedback), (PACKET, RTT, RouterFeedback::None));
     assert_eq!(path.history.map(|history| history.base_rate), Some(Rate::from_bps(8)));
     assert!(manager.grant(Time::ZERO).is_some(), "a flow that had asked still gets its turn");
+}
+
+#[test]
+fn every_controller_with_a_path_learns_of_a_stall() {
+    let mut manager = Manager::new(by(Grouping::PerFlow));
+    let flows = [0, 1, 2].map(|_| manager.open(Time::ZERO, HERE, Starter::default));
+    for &flow in &flows[..2] {
+        manager.on_path(Time::ZERO, flow, PACKET, RTT, RouterFeedback::None);
+    }
+    manager.on_stall(at_second(2), at_second(1));
+    let since = flows.map(|flow| manager.controller(flow).unwrap().1);
+    assert_eq!(since, [1_000_000_000, 1_000_000_000, 0]);
 }
 
 fn at_second(seconds: u64) -> Time {

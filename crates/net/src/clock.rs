@@ -25,6 +25,9 @@ const SPIN: Duration = Duration::from_micros(5);
 /// A wake-up is never expected to be later than this: a busy machine is not a reason to spin.
 const LATEST: Duration = Duration::from_micros(50);
 
+/// A wake-up that is later than this is a stall: the thread, or the machine, got no processor.
+const STALL: Duration = Duration::from_micros(500);
+
 /// How long the distance between the two clocks is relied on.
 const WALL_HOLDS: Duration = Duration::from_secs(1);
 
@@ -44,6 +47,8 @@ pub struct Clock {
     /// When that was last measured.
     measured_at: Time,
     punctuality: Punctuality,
+    /// When the thread should have woken, if that was a stall ago.
+    stalled: Option<Time>,
 }
 
 impl Default for Clock {
@@ -56,7 +61,8 @@ impl Clock {
     /// A clock that reads zero now.
     pub fn start() -> Self {
         let zero = monotonic();
-        let mut clock = Self { zero, wall_zero: 0, measured_at: Time::ZERO, punctuality: Punctuality::default() };
+        let mut clock =
+            Self { zero, wall_zero: 0, measured_at: Time::ZERO, punctuality: Punctuality::default(), stalled: None };
         clock.measure_wall();
         clock
     }
@@ -98,7 +104,11 @@ impl Clock {
             let left = until.since(now);
             // The kernel's own slack is a thousandth of the wait.
             let sleep = left.saturating_sub(self.punctuality.expected() + SPIN + left / 1000);
-            if ready.wait(sleep)? || self.is_over(now, sleep, until) {
+            if ready.wait(sleep)? {
+                self.note_stall(now + sleep, self.now());
+                return Ok(());
+            }
+            if self.is_over(now, sleep, until) {
                 return Ok(());
             }
         }
@@ -117,12 +127,24 @@ impl Clock {
         self.is_over(now, sleep, until);
     }
 
+    fn note_stall(&mut self, meant: Time, woken: Time) {
+        if woken.since(meant) > STALL {
+            self.stalled = Some(meant);
+        }
+    }
+
+    /// Since when the thread should have been awake, if its last wait ended in a stall. Told once.
+    pub(crate) fn take_stall(&mut self) -> Option<Time> {
+        self.stalled.take()
+    }
+
     /// After a sleep for `sleep` that began at `began`: spins the rest of the wait away if it is short. Whether it is over.
     fn is_over(&mut self, began: Time, sleep: Duration, until: Time) -> bool {
         let woken = self.now();
         if sleep > Duration::ZERO {
             self.punctuality.woken(woken.since(began + sleep));
         }
+        self.note_stall(began + sleep, woken);
         let is_short = until.since(woken) <= SPIN + LATEST;
         if is_short {
             while self.now() < until {
@@ -213,6 +235,17 @@ mod tests {
         nix::unistd::write(&writer, b"x").unwrap();
         clock.wait(&mut ready, Time::MAX).unwrap();
         assert_eq!(ready.next(), Some((7, false)));
+    }
+
+    #[test]
+    fn a_wake_up_that_is_late_is_told_once() {
+        let mut clock = Clock::start();
+        let at = |micros| Time::ZERO + Duration::from_micros(micros);
+        clock.note_stall(at(1000), at(1400));
+        assert_eq!(clock.take_stall(), None);
+        clock.note_stall(at(1000), at(3000));
+        clock.note_stall(at(4000), at(4010));
+        assert_eq!((clock.take_stall(), clock.take_stall()), (Some(at(1000)), None));
     }
 
     #[test]

@@ -119,10 +119,12 @@ impl<C: Controller> Loop<C> {
         let idle = self.events.is_empty() && self.busy.is_empty() && now < wake_up;
         if idle && wake_up.since(now) <= SOON && self.is_patient() {
             self.clock.sleep(wake_up);
+            self.tell_stall();
             self.take_in(0);
         } else {
             if idle {
                 self.clock.wait(&mut self.ready, wake_up)?;
+                self.tell_stall();
             } else {
                 self.ready.wait(Duration::ZERO)?;
             }
@@ -144,6 +146,14 @@ impl<C: Controller> Loop<C> {
     /// Whether what comes in may wait until something is due: there is one host, and nobody waits for it to answer.
     fn is_patient(&self) -> bool {
         matches!(&self.hosts[..], [Some(host)] if host.is_patient())
+    }
+
+    /// After a wait that ended late: all hosts learn of it before what has come in meanwhile.
+    fn tell_stall(&mut self) {
+        if let Some(since) = self.clock.take_stall() {
+            let now = self.clock.now();
+            self.hosts.iter_mut().flatten().for_each(|host| host.on_stall(now, since));
+        }
     }
 
     fn take_in(&mut self, index: u32) {

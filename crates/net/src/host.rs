@@ -244,6 +244,11 @@ impl<C: Controller> Host<C> {
         !self.blocked && !self.answers && !self.endpoint.manager().awaits_feedback()
     }
 
+    /// The thread was late since `since` ([`Controller::on_stall`]).
+    pub(crate) fn on_stall(&mut self, now: Time, since: Time) {
+        self.endpoint.on_stall(now, since);
+    }
+
     /// When [`Host::serve`] is wanted.
     pub(crate) fn deadline(&self) -> Time {
         self.endpoint.deadline().min(self.next_sweep)

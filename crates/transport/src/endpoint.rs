@@ -315,6 +315,11 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.events.pop_front()
     }
 
+    /// This host stood still from `since` until now ([`Controller::on_stall`]). To be told before what has come in since.
+    pub fn on_stall(&mut self, now: Time, since: Time) {
+        self.manager.on_stall(now, since);
+    }
+
     /// When [`Endpoint::on_deadline`] wants to be called; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
         self.timers.next().min(self.manager.deadline()).min(self.datagrams.deadline())
