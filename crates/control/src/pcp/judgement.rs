@@ -27,6 +27,7 @@ impl Pcp {
             grows += most.saturating_sub(wait).scale(part);
         }
         match self.probe.judge(grows, self.config.missing_receipts, &mut self.random) {
+            Verdict::Accepted(_) if !allowed && self.probe.is_disturbed() => Verdict::Unproved,
             Verdict::Accepted(_) if !allowed => Verdict::Rejected,
             Verdict::Accepted(more) => Verdict::Accepted(more.min(self.limit(wait))),
             verdict => verdict,

@@ -149,6 +149,8 @@ pub struct Pcp {
     unheard: u32,
     /// Packets sent since anything came back.
     unanswered: u64,
+    /// This host stood still from the one time to the other: the last stall that counts.
+    stall: Option<(Time, Time)>,
 }
 
 impl Algorithm for Pcp {
@@ -182,6 +184,7 @@ impl Algorithm for Pcp {
             spacing: Spacing::default(),
             unheard: 0,
             unanswered: 0,
+            stall: None,
         }
     }
 }
@@ -408,21 +411,25 @@ impl Controller for Pcp {
         self.rivals.on_ack(ack.acked, self.packet);
         self.damage.on_arrival(ack.acked);
         self.answer_damage(now);
-        if let Some(last) = ack.arrivals.last().filter(|_| !self.config.round_trip) {
-            self.lateness.on_arrival(ack.arrived_at(now), last);
+        let (arrived_at, stall) = (ack.arrived_at(now), self.stall);
+        // In transit while the host stood still, there or back.
+        let is_disturbed =
+            |arrival: &Arrival| stall.is_some_and(|(since, until)| arrival.sent_at <= until && arrived_at >= since);
+        if let Some(last) = ack.arrivals.last().filter(|last| !self.config.round_trip && !is_disturbed(last)) {
+            self.lateness.on_arrival(arrived_at, last);
         }
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);
         let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
         for arrival in ack.arrivals {
-            let arrival = &if self.config.round_trip {
-                Arrival { received_at: ack.arrived_at(now), ..*arrival }
-            } else {
-                *arrival
-            };
+            let arrival =
+                &if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
             if active && self.probe.holds(arrival.number) {
                 self.probe.on_arrival(arrival, self.last_rtt);
+                if is_disturbed(arrival) {
+                    self.probe.on_disturbed();
+                }
             }
-            kept |= self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
+            kept |= !is_disturbed(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
         }
         if let Some(least) = self.queue.least_rtt(self.packet) {
             self.memory.on_least_rtt(least);
@@ -467,6 +474,13 @@ impl Controller for Pcp {
     fn on_app_limited(&mut self, now: Time) {
         if self.phase == Phase::Sending && self.probe.cut_short() {
             self.listen(now);
+        }
+    }
+
+    fn on_stall(&mut self, now: Time, since: Time) {
+        // No more than every second round trip is left out: a host that is late all the time must still see queues.
+        if self.stall.is_none_or(|(_, until)| since.since(until) >= self.rtt * 2) {
+            self.stall = Some((since, now));
         }
     }
 

@@ -61,6 +61,8 @@ pub(super) struct Probe {
     /// The least round trip of its packets.
     least_rtt: Duration,
     lost: usize,
+    /// The host stood still while some of its packets were in transit.
+    disturbed: bool,
     pair: Option<Pair>,
 }
 
@@ -102,6 +104,7 @@ impl Probe {
             received: 0,
             least_rtt: Duration::MAX,
             lost: 0,
+            disturbed: false,
             pair: None,
         }
     }
@@ -113,6 +116,7 @@ impl Probe {
         (self.sent, self.received, self.lost) = (0, 0, 0);
         (self.bytes, self.last_bytes) = (Bytes::ZERO, Bytes::ZERO);
         self.least_rtt = Duration::MAX;
+        self.disturbed = false;
         self.pair = pair.then(Pair::default);
     }
 
@@ -218,9 +222,19 @@ impl Probe {
         }
     }
 
+    /// The host stood still while one of its packets was in transit: if it was late, that proves nothing.
+    pub(super) fn on_disturbed(&mut self) {
+        self.disturbed = true;
+    }
+
+    /// Whether a stall of the host may be why its packets were late.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.disturbed
+    }
+
     /// The rate at which the path let the pair through.
     pub(super) fn pair_rate(&self) -> Option<PairRate> {
-        let pair = self.pair?;
+        let pair = self.pair.filter(|_| !self.disturbed)?;
         let [Some(first), Some(second)] = pair.arrivals else { return None };
         let spread = second.received_at.since(first.received_at);
         let least = self.delays().min()?;
@@ -276,6 +290,7 @@ impl Probe {
         let flat = flat.as_nanos() as f64 / (span.as_nanos() as f64).max(1.0);
         match self.line() {
             Some(line) if line.draw(random) <= flat => self.granted(span),
+            _ if self.disturbed => Verdict::Unproved,
             _ => Verdict::Rejected,
         }
     }
@@ -372,6 +387,16 @@ mod tests {
         let offset = -40_000_000_000; // the receiver's clock is 11 hours behind: before the world began
         assert_eq!(accepted(&train(1, &[offset; 5])), 1000);
         assert_eq!(accepted(&train(1, &[1, 2, 3, 4, 5].map(|i| offset + 100 * i))), 0);
+    }
+
+    #[test]
+    fn a_stall_makes_a_failure_inconclusive_and_no_success() {
+        let mut flat = train(1, &[50; 5]);
+        flat.on_disturbed();
+        assert_eq!(accepted(&flat), 1000);
+        let mut growing = train(1, &[100, 200, 300, 400, 500]);
+        growing.on_disturbed();
+        assert_eq!(growing.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Unproved);
     }
 
     #[test]

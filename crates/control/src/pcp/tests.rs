@@ -237,3 +237,21 @@ fn a_train_too_short_for_how_late_hosts_are_still_sees_its_queue() {
     world.acknowledge(&train, span / (train.len() as u64 - 1));
     assert_eq!(world.pcp.base, None);
 }
+
+#[test]
+fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
+    let next_test = |stalls: bool| {
+        let mut world = World::established();
+        let train = world.send(5);
+        let test = world.pcp.probe.test();
+        let end = train[4].0;
+        if stalls {
+            world.pcp.on_stall(end, train[3].0);
+        }
+        world.acknowledge(&train, Duration::from_millis(1));
+        world.send(30);
+        world.pcp.probe.test().as_bps_f64() / test.as_bps_f64()
+    };
+    // What is never answered lowers it in both cases.
+    assert!(next_test(true) > next_test(false) * 1.9, "{} {}", next_test(true), next_test(false));
+}
