@@ -13,10 +13,12 @@ mod controller;
 mod episode;
 mod history;
 mod hystart;
+mod line;
 mod pacer;
 pub mod registry;
 mod reno_window;
 pub mod rules;
+mod spacing;
 
 pub mod bic;
 pub mod cm;
