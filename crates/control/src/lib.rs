@@ -31,6 +31,7 @@ pub mod hstcp;
 pub mod htcp;
 pub mod newreno;
 pub mod pcp;
+pub mod pcp_paper;
 pub mod reno;
 pub mod scalable;
 pub mod stable;
