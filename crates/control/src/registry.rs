@@ -144,6 +144,7 @@ controllers! {
     Scalable: crate::scalable::Scalable, "scalable", "Scalable TCP: the window grows and shrinks by shares of itself (CCR 2003)";
     Stable: crate::stable::Stable, "stable", "Stable TCP: a paced window moved by every mark, equal rates at any round trip (TR.435, 2002)";
     Pcp: crate::pcp::Pcp, "pcp", "PCP: probes for a rate with short trains, then takes it whole (NSDI 2006)";
+    PcpPaper: crate::pcp_paper::PcpPaper, "pcp-paper", "PCP exactly as its paper has it: to read and to compare (NSDI 2006)";
     Vcp: crate::vcp::Vcp, "vcp", "VCP: grows, creeps or cuts as two ECN bits say how loaded the path is (2008)";
     Cm: crate::cm::Cm, "cm", "The Congestion Manager's own: TCP's window, shaped by a rate (SIGCOMM 1999)";
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
@@ -250,7 +251,7 @@ mod tests {
         let registry = Registry::default();
         let needy: Vec<&str> =
             registry.list().map(|(name, _)| name).filter(|name| registry.needs(name).is_some()).collect();
-        assert_eq!(needy, ["fair-share", "fixed-rate", "pcp", "stable", "vcp", "xcp"]);
+        assert_eq!(needy, ["fair-share", "fixed-rate", "pcp", "pcp-paper", "stable", "vcp", "xcp"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ from rampmeter.figures.figure import Figure
 from rampmeter.figures.paths import Paths, Sizes
 
 BASE = "250 kB transfers, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets"
+PAPER = "pcp-paper is PCP exactly as the text of its paper has it."
 TCP = "tcp is NewReno as in the paper: an initial window of one packet, acknowledgements delayed by 200 ms."
 FQ = "fq has a router without a limit that tells every flow its fair share."
 
@@ -15,7 +16,7 @@ TWO_SEEDS = {"seed": [1, 2]}
 
 def by_load(note: str) -> Along:
     """Draw along the offered load."""
-    return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{TCP}\n{FQ}")
+    return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{PAPER}\n{TCP}\n{FQ}")
 
 
 SACK = "tcp-sack is our own TCP with the paper's settings, linux-cubic and linux-bbr are the kernel's."
@@ -67,7 +68,7 @@ FIGURES = {
         draw=Along(
             axis="flows",
             label="transfers that start together",
-            note=f"{BASE}; every transfer under pcp remembers the whole link as its own.\n{TCP}\n{FQ}",
+            note=f"{BASE}; every PCP transfer remembers the whole link as its own.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.8": Figure(
@@ -78,7 +79,7 @@ FIGURES = {
             axis="bandwidth",
             label="bandwidth (Mb/s)",
             log=True,
-            note=f"250 kB transfers at 60% load, round trips of 15 to 35 ms, buffers of 25 ms.\n{TCP}\n{FQ}",
+            note=f"250 kB transfers at 60% load, round trips of 15 to 35 ms, buffers of 25 ms.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.9": Figure(
@@ -89,7 +90,7 @@ FIGURES = {
             axis="rtt",
             label="mean round trip (ms)",
             log=True,
-            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of a round trip.\n{TCP}\n{FQ}",
+            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of a round trip.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.10": Figure(
@@ -100,7 +101,7 @@ FIGURES = {
             axis="packets",
             label="size (packets of 1250 B)",
             log=True,
-            note=f"Transfers at 60% load, as Figure 4 but for their size.\n{TCP}\n{FQ}",
+            note=f"Transfers at 60% load, as Figure 4 but for their size.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.11": Figure(
@@ -111,7 +112,7 @@ FIGURES = {
             axis="loss",
             label="packets lost at random (%)",
             unit=100.0,
-            note=f"{BASE}, at 60% load.\n{TCP}\n{FQ}",
+            note=f"{BASE}, at 60% load.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
 }

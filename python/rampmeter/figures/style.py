@@ -15,6 +15,7 @@ matplotlib.use("Agg")
 
 COLOURS = {
     "pcp": "#0072B2",
+    "pcp-paper": "#CC79A7",
     "tcp": "#D55E00",
     "fq": "#009E73",
     "pcp-fifo": "#56B4E9",
@@ -28,6 +29,7 @@ COLOURS = {
 
 MARKERS = {
     "pcp": "o",
+    "pcp-paper": "X",
     "tcp": "s",
     "fq": "^",
     "pcp-fifo": "D",

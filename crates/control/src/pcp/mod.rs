@@ -59,12 +59,10 @@ mod clearing;
 mod compensation;
 mod config;
 mod damage;
-mod fit;
 mod growth;
 mod judgement;
 mod lateness;
 mod memory;
-mod pace;
 mod probe;
 mod queue;
 mod resume;
@@ -90,11 +88,11 @@ pub use self::config::Config;
 use self::damage::Damage;
 use self::lateness::Lateness;
 use self::memory::Memory;
-use self::pace::Spacing;
 use self::probe::{PairRate, Probe, Verdict};
 use self::queue::{Count, Queue, View};
 use self::rivals::{Rivals, Sight};
 use self::search::Search;
+use crate::spacing::Spacing;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
 /// The least a packet is divided into: headers and something to carry.

@@ -20,9 +20,9 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
-use super::fit::Line;
 use super::queue::Count;
 use crate::Arrival;
+use crate::line::Line;
 
 /// Below this share of the intended rate a train counts as not sent as intended.
 const AS_INTENDED: f64 = 0.9;

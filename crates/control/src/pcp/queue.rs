@@ -25,8 +25,8 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Duration, Time};
 
 use super::Config;
-use super::fit::Line;
 use crate::Arrival;
+use crate::line::Line;
 
 /// Delays kept for one round trip; in between, packets are not looked at.
 const SAMPLES: usize = 128;

@@ -1,4 +1,4 @@
-//! A least-squares line through delays, with what is known of its slope.
+//! A least-squares line through delays, and a random draw of its slope.
 //!
 //! For `n` points with mean `(x, y)`, `Sxx = sum (xi - x)^2` and `Sxy = sum (xi - x)(yi - y)`:
 //!
@@ -12,19 +12,20 @@
 
 use rampmeter_units::Stream;
 
+/// A fitted line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Growth of `y` per unit of `x`.
-    pub(super) slope: f64,
+    pub(crate) slope: f64,
     /// Standard error of the slope; zero for a perfect fit.
-    pub(super) error: f64,
-    /// Degrees of freedom: points less two.
+    pub(crate) error: f64,
+    /// Degrees of freedom: the number of points, less two.
     freedom: u32,
 }
 
 impl Line {
-    /// The line through at least three points that don't all share one `x`.
-    pub(super) fn fit(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Self> {
+    /// Fits at least three points. `None` if there are fewer, or if all have the same `x`.
+    pub(crate) fn fit(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Self> {
         let (mut n, mut x, mut y) = (0_u32, 0.0, 0.0);
         for (xi, yi) in points.clone() {
             n += 1;
@@ -46,8 +47,8 @@ impl Line {
         (slope.is_finite() && error.is_finite()).then_some(Self { slope, error, freedom: n - 2 })
     }
 
-    /// One draw from what the true slope may be.
-    pub(super) fn draw(&self, random: &mut Stream) -> f64 {
+    /// Draws a slope from the distribution of the true slope, given this fit.
+    pub(crate) fn draw(&self, random: &mut Stream) -> f64 {
         let normal = random.normal();
         let spread: f64 = (0..self.freedom).map(|_| random.normal().powi(2)).sum();
         let draw = self.slope + self.error * normal / (spread / f64::from(self.freedom)).sqrt();
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_follow_student_s_distribution() {
+    fn draws_follow_students_distribution() {
         let line = fit(&[0.0, 1.0, 1.0, 2.0, 2.0]);
         let mut random = Stream::from_seed(3);
         let n = 100_000;
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_points_or_one_instant_give_no_line() {
+    fn too_few_points_or_a_single_time_give_no_line() {
         assert_eq!(Line::fit([(0.0, 1.0), (1.0, 1.0)].into_iter()), None);
         assert_eq!(Line::fit([(0.0, 1.0), (0.0, 2.0), (0.0, 3.0)].into_iter()), None);
     }

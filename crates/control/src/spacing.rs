@@ -1,37 +1,40 @@
 //! Even spacing at a rate that may change between two packets.
 //!
-//! A flow may wait seconds for its next slot and be granted a thousandfold rate meanwhile. So the next departure is not
-//! planned when a packet leaves; it follows from the last departure and the rate of the moment. A packet that left up
-//! to one packet time late does not delay those behind it; a longer stall is not made up for.
+//! A flow may wait seconds for its next departure and be granted a thousand times its rate meanwhile. So the next
+//! departure is not fixed when a packet leaves: it is computed from the last departure and the current rate. A packet
+//! that leaves up to one packet time late does not delay the packets behind it; more lateness is not recovered.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
+/// When the next packet may leave.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Spacing {
+pub(crate) struct Spacing {
+    /// When the last packet was due to leave, or the latest time that it may count as having left.
     left: Time,
+    /// Its size.
     bytes: Bytes,
-    /// The longest wait, whatever the rate and the packet.
-    longest: Duration,
+    /// The longest wait between two packets, at any rate.
+    max_wait: Duration,
 }
 
 impl Spacing {
-    /// Nothing has left yet.
-    pub(super) fn reset(&mut self, now: Time, longest: Duration) {
-        *self = Self { left: now, bytes: Bytes::ZERO, longest };
+    /// Starts at `now`; no packet has left yet.
+    pub(crate) fn reset(&mut self, now: Time, max_wait: Duration) {
+        *self = Self { left: now, bytes: Bytes::ZERO, max_wait };
     }
 
     /// When the next packet may leave.
-    pub(super) fn next(&self, rate: Rate) -> Time {
-        self.left + rate.time_to_send(self.bytes).min(self.longest)
+    pub(crate) fn next(&self, rate: Rate) -> Time {
+        self.left + rate.time_to_send(self.bytes).min(self.max_wait)
     }
 
-    /// Nothing was meant to leave until `now`: what comes next isn't late.
-    pub(super) fn resume(&mut self, now: Time, rate: Rate) {
+    /// Ends a planned pause: the next packet, due at `now`, does not count as late.
+    pub(crate) fn resume(&mut self, now: Time, rate: Rate) {
         self.left = self.left.max(now - rate.time_to_send(self.bytes));
     }
 
     /// A packet left.
-    pub(super) fn sent(&mut self, now: Time, bytes: Bytes, rate: Rate) {
+    pub(crate) fn sent(&mut self, now: Time, bytes: Bytes, rate: Rate) {
         self.left = self.next(rate).max(now - rate.time_to_send(bytes)).min(now);
         self.bytes = bytes;
     }
@@ -58,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_little_lateness_is_made_up_for_and_a_stall_is_not() {
+    fn a_little_lateness_is_recovered_and_a_stall_is_not() {
         let mut spacing = Spacing::default();
         spacing.reset(us(5000), Duration::from_secs(1));
         spacing.sent(us(5300), PACKET, RATE);
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_was_meant_earns_no_second_packet() {
+    fn after_a_planned_pause_no_second_packet_leaves_at_once() {
         let mut spacing = Spacing::default();
         spacing.reset(us(5000), Duration::from_secs(1));
         spacing.sent(us(5000), PACKET, RATE);

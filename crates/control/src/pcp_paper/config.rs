@@ -1,0 +1,92 @@
+//! The numbers that PCP's paper names, each with its section. The paper's values are the defaults.
+
+use rampmeter_units::Rate;
+use serde::{Deserialize, Serialize};
+
+use crate::Settings;
+
+/// Tunables of PCP as its paper has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Packets of a probe. A first probe divides one full packet into so many (section 3.1, `k`).
+    pub k: usize,
+    /// The largest part of the base rate that rate compensation takes in one round trip (section 3.2).
+    pub max_cut: f64,
+    /// Part of a round trip's delays that is discarded at each end, the lowest and the highest (section 3.2).
+    pub outliers: f64,
+    /// The lowest rate that a probe asks for, as a part of the base rate (section 3.3).
+    pub min_test: f64,
+    /// The longest interval between two probes, in round trips (section 3.3).
+    pub max_interval: f64,
+    /// Part of the remembered rate that the first probe asks for (section 3.4).
+    pub first_test: f64,
+    /// What rate compensation is divided by while it has no effect (section 3.5).
+    pub tit_for_tat: f64,
+    /// Use round-trip times instead of one-way delays, as with a TCP receiver (section 3.5).
+    pub round_trip: bool,
+    /// The base rate that every flow finds in its history, instead of the real one (section 4.2.3, Figure 7).
+    pub rigged: Option<Rate>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            k: 5,
+            max_cut: 0.5,
+            outliers: 0.1,
+            min_test: 0.01,
+            max_interval: 100.0,
+            first_test: 1.0 / 3.0,
+            tit_for_tat: 10.0,
+            round_trip: false,
+            rigged: None,
+        }
+    }
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        let within = |name: &str, value: f64, min: f64, max: f64| {
+            let fits = (min..=max).contains(&value);
+            if fits { Ok(()) } else { Err(format!("{name} is {value}; it must be in [{min}, {max}]")) }
+        };
+        if !(3..=64).contains(&self.k) {
+            return Err(format!("k is {} packets; a line and its error need 3 to 64, the paper has 5", self.k));
+        }
+        within("max_cut", self.max_cut, 0.0, 0.9)?;
+        within("outliers", self.outliers, 0.0, 0.45)?;
+        within("min_test", self.min_test, 1e-6, 1.0)?;
+        within("max_interval", self.max_interval, 1.0, 1e6)?;
+        within("first_test", self.first_test, 1e-6, 1.0)?;
+        within("tit_for_tat", self.tit_for_tat, 1.0, 1e6)?;
+        if self.rigged == Some(Rate::ZERO) {
+            return Err("rigged is no rate; write for example \"40 Mb/s\"".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        assert_eq!(Config::default().check(), Ok(()));
+        for (text, name) in [
+            ("k = 2", "k"),
+            ("max_cut = 1.0", "max_cut"),
+            ("outliers = 0.5", "outliers"),
+            ("min_test = 0.0", "min_test"),
+            ("max_interval = nan", "max_interval"),
+            ("first_test = 2.0", "first_test"),
+            ("tit_for_tat = 0.1", "tit_for_tat"),
+            ("rigged = '0 Mb/s'", "rigged"),
+        ] {
+            let config: Config = toml::from_str(text).unwrap();
+            let error = config.check().unwrap_err();
+            assert!(error.starts_with(&format!("{name} is ")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The rate that a flow probes for first, and what it leaves for the next flow (sections 3.3 and 3.4).
+//!
+//! ```text
+//! without history   first test = a packet in half of the handshake's round trip
+//! with history      first test = remembered base rate / 3 * trust
+//! trust             *= 2, at most 1, after a first probe that was accepted; /= 2 after one that was rejected
+//! ```
+
+use rampmeter_units::{Duration, Rate};
+
+use super::Config;
+use crate::{History, Path};
+
+/// Weight of a new flow in the remembered base rate. The paper gives no number.
+const GAIN: f64 = 0.25;
+
+/// The lowest trust. It only keeps the product from becoming zero.
+const MIN_TRUST: f64 = 1e-6;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    past: Option<History>,
+    /// Whether the first probe was accepted; `None` before that is known.
+    predicted: Option<bool>,
+    /// The highest base rate.
+    max_base: Rate,
+}
+
+impl Memory {
+    /// A flow begins on `path`. Returns the rate of its first probe, too.
+    pub(super) fn new(config: &Config, path: &Path) -> (Self, Rate) {
+        let past = match config.rigged {
+            Some(rate) => Some(History::new(rate, path.rtt)), // section 4.2.3
+            None => path.history.filter(|past| past.base_rate > Rate::ZERO),
+        };
+        let test = match past {
+            Some(past) => past.base_rate.scale(config.first_test * trust(past)), // section 3.4
+            None => Rate::of(path.packet * 2, path.rtt),                         // section 3.3
+        };
+        (Self { past, ..Self::default() }, test)
+    }
+
+    /// A probe was accepted or rejected, and the flow has `base` now.
+    pub(super) fn on_verdict(&mut self, accepted: bool, base: Rate) {
+        self.predicted.get_or_insert(accepted);
+        self.max_base = self.max_base.max(base);
+    }
+
+    /// The flow ends: writes what the next one should know.
+    pub(super) fn remember(&self, min_rtt: Duration, history: &mut Option<History>) {
+        if self.max_base == Rate::ZERO {
+            return; // no probe was accepted
+        }
+        let past = history.unwrap_or_else(|| History::new(self.max_base, min_rtt));
+        let trust = match self.predicted.filter(|_| self.past.is_some()) {
+            Some(true) => (trust(past) * 2.0).min(1.0),
+            Some(false) => trust(past) * 0.5,
+            None => trust(past),
+        };
+        let base_rate = past.base_rate.scale(1.0 - GAIN) + self.max_base.scale(GAIN);
+        *history = Some(History { base_rate, trust, ..past });
+    }
+}
+
+fn trust(past: History) -> f64 {
+    if past.trust >= MIN_TRUST { past.trust.min(1.0) } else { MIN_TRUST } // also if it is not a number
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Bytes;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    fn mbps(n: u64) -> Rate {
+        Rate::from_bps(n * 1_000_000)
+    }
+
+    /// A flow whose first probe is `accepted` and which reaches `max_base`. Returns the rate of its first probe.
+    fn flow(history: &mut Option<History>, accepted: bool, max_base: Rate) -> Rate {
+        let (mut memory, first) = Memory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
+        memory.on_verdict(accepted, Rate::ZERO);
+        memory.on_verdict(true, max_base);
+        memory.remember(RTT, history);
+        first
+    }
+
+    #[test]
+    fn without_history_the_first_test_is_a_packet_in_half_an_rtt() {
+        assert_eq!(flow(&mut None, true, mbps(30)), mbps(1));
+    }
+
+    #[test]
+    fn with_history_the_first_test_is_a_third_of_it() {
+        let mut history = None;
+        flow(&mut history, true, mbps(30));
+        assert_eq!(flow(&mut history, true, mbps(30)), mbps(10));
+    }
+
+    #[test]
+    fn the_first_test_halves_when_wrong_and_doubles_when_right() {
+        let mut history = None;
+        flow(&mut history, true, mbps(24));
+        let firsts = [false, false, true, true, true].map(|accepted| flow(&mut history, accepted, mbps(24)));
+        assert_eq!(firsts, [8, 4, 2, 4, 8].map(mbps));
+    }
+
+    #[test]
+    fn the_remembered_rate_is_a_running_mean() {
+        let mut history = None;
+        flow(&mut history, true, mbps(40));
+        flow(&mut history, true, mbps(20));
+        assert_eq!(history.unwrap().base_rate, mbps(35));
+    }
+
+    #[test]
+    fn a_flow_without_a_base_rate_leaves_no_history() {
+        let mut history = None;
+        let (mut memory, _) = Memory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+        memory.on_verdict(false, Rate::ZERO);
+        memory.remember(RTT, &mut history);
+        assert_eq!(history, None);
+    }
+
+    #[test]
+    fn a_rigged_history_takes_the_place_of_the_real_one() {
+        let mut history = None;
+        flow(&mut history, true, mbps(6));
+        let config = Config { rigged: Some(mbps(30)), ..Config::default() };
+        let first = |past| Memory::new(&config, &Path::new(Bytes::new(1250), RTT, past)).1;
+        assert_eq!([first(None), first(history)], [mbps(10); 2]);
+    }
+}

@@ -1,0 +1,65 @@
+//! Tit for tat: a queue that does not shrink although we cut our rate is TCP's; cut ten times less (section 3.5).
+//!
+//! Once a round trip the queue is compared with the queue one round trip before. A round trip is ineffective if the
+//! rate was cut in it and the queue is no shorter. After several of them in a row, and until the queue shrinks, cuts
+//! are divided by ten.
+
+use rampmeter_units::{Duration, Time};
+
+use super::Config;
+
+/// Ineffective round trips in a row that say the queue is TCP's: the paper's "several".
+const SEVERAL: u32 = 4;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct TitForTat {
+    /// When the current round trip ends.
+    until: Time,
+    /// The queue at the end of the last one, in nanoseconds.
+    queue: f64,
+    /// Ineffective round trips in a row.
+    ineffective: u32,
+}
+
+impl TitForTat {
+    /// What to divide a cut by, given the queue, and the part of the rate that was cut in the last round trip.
+    pub(super) fn divisor(&mut self, config: &Config, now: Time, rtt: Duration, queue: f64, cut: f64) -> f64 {
+        if now >= self.until {
+            let ineffective = cut > 0.0 && queue > 0.0 && queue >= self.queue;
+            self.ineffective = if ineffective { self.ineffective.saturating_add(1) } else { 0 };
+            (self.queue, self.until) = (queue, now + rtt);
+        }
+        if self.ineffective >= SEVERAL { config.tit_for_tat } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    /// The divisors of round trips with these queues, in each of which `cut` was cut.
+    fn divisors(queues: &[f64], cut: f64) -> Vec<f64> {
+        let mut tit_for_tat = TitForTat::default();
+        let rounds = (1..).zip(queues);
+        rounds
+            .map(|(n, queue)| tit_for_tat.divisor(&Config::default(), Time::ZERO + RTT * n, RTT, *queue, cut))
+            .collect()
+    }
+
+    #[test]
+    fn cuts_without_effect_are_divided_until_the_queue_shrinks() {
+        assert_eq!(divisors(&[5.0, 6.0, 7.0, 8.0, 9.0, 8.0], 0.1), [1.0, 1.0, 1.0, 10.0, 10.0, 1.0]);
+    }
+
+    #[test]
+    fn a_queue_that_we_did_not_cut_for_is_nobodys_fault() {
+        assert_eq!(divisors(&[5.0; 20], 0.0), [1.0; 20]);
+    }
+
+    #[test]
+    fn a_queue_that_comes_and_goes_is_not_tcps() {
+        assert_eq!(divisors(&[5.0, 6.0, 0.0, 5.0, 6.0, 0.0, 5.0], 0.1), [1.0; 7]);
+    }
+}
