@@ -98,6 +98,13 @@ impl<R: Rules> Windowed<R> {
     }
 }
 
+impl<R: Rules> Windowed<R> {
+    /// Goes on in congestion avoidance.
+    pub(crate) fn leave_slow_start(&mut self) {
+        self.window.leave_slow_start();
+    }
+}
+
 impl<R: Rules> Algorithm for Windowed<R> {
     type Config = R::Config;
 

@@ -60,7 +60,7 @@ fn a_flow_alone_fills_the_link_within_ten_round_trips_and_with_history_within_fi
         let opened = Time::ZERO + RTT;
         (1..100).find(|n| {
             model.run(opened + RTT * *n);
-            model.base(0).is_some_and(|base| base >= Rate::from_bps(36_000_000))
+            model.base(0) >= Rate::from_bps(36_000_000)
         })
     };
     let (cold, warm) = (reach(None).unwrap(), reach(Some(warm())).unwrap());
@@ -84,14 +84,15 @@ fn a_warm_transfer_on_an_idle_link_costs_two_round_trips_over_fair_queueing() {
 fn ten_long_flows_keep_the_link_busy_and_the_queue_short() {
     let (used, jain, queue, loss) = long_flows(&Config::default(), 10, 1);
     println!("utilization {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
-    assert!(used >= 0.95 && jain >= 0.9 && queue <= 25.0 && loss == 0.0, "{used} {queue} {loss}");
+    // Slow start ends by the queue that it builds: a flow that joins without history overshoots once.
+    assert!(used >= 0.95 && jain >= 0.9 && queue <= 15.0 && loss <= 0.005, "{used} {queue} {loss}");
 }
 
 #[test]
 fn a_lone_flow_finds_its_rate_from_ten_kilobits_to_ten_gigabits_and_from_100_us_to_a_second() {
     let ms = Duration::from_millis;
     let paths = [
-        ("10 kb/s", ms(50), 600.0),
+        ("10 kb/s", ms(50), 1200.0),
         ("100 kb/s", ms(1000), 300.0),
         ("40 Mb/s", Duration::from_micros(100), 2.0),
         ("100 Mb/s", ms(1000), 60.0),

@@ -10,22 +10,23 @@
 //! bounds what a probe asks for.
 //!
 //! *Delay.* Clocks differ by an unknown offset. It vanishes from the numerator `q`; for the denominator, `min-delay` is
-//! taken to be half the least round trip, `q / (min_rtt / 2 + q)`. `q` is the queue beyond what the flow tolerates
-//! (`tolerance`). A share of it is cut (`permanent`; the paper: 1). Every flow sees the queue and cuts for it, each round
-//! trip until it is gone, and a round trip passes before anyone sees the effect: with a gain of 1 the link is left idle
-//! after each cut. XCP's analysis of the same loop gives 0.226 of the queue and 0.4 of the rate mismatch a round trip.
+//! taken to be half the minimum round trip, `q / (min_rtt / 2 + q)`. `q` is the queue beyond the flow's target
+//! (`growth`): the lowest level of the last `STANDING_ROUNDS` round trips, or what exceeds the ceiling now. A share of the
+//! cut is made (`delay_gain`; the paper: 1). Every flow sees the queue and cuts for it, each round trip until it is gone,
+//! and a round trip passes before any of them sees the effect: with a gain of 1 the link is left idle after each cut. XCP's
+//! analysis of the same loop gives 0.226 of the queue and 0.4 of the rate mismatch a round trip.
 //!
 //! *Gap.* One gap is mostly noise, so all of a round trip's are taken together: the line through the delays has the
 //! slope `s = (out - in) / in`, and the cut is `s / (1 + s)`. Of a small slope, which may still be noise, a share is cut
-//! (`gap_gain`), of one that says the link is overrun (`overrun`) all.
+//! (`gap_gain`), of one that says the link is overrun (`OVERRUN`) all.
 
 use std::collections::VecDeque;
 
 use rampmeter_units::{Duration, Time};
 
 use super::Config;
+use super::config::{FORWARD_SHARE, MAX_CUT, OVERRUN};
 use super::queue::View;
-use super::tit_for_tat::TitForTat;
 
 /// Cuts remembered one by one; more in one round trip are added to the last.
 const LEDGER: usize = 128;
@@ -33,26 +34,35 @@ const LEDGER: usize = 128;
 #[derive(Debug, Clone)]
 pub(super) struct Compensation {
     cuts: Ledger,
-    tit_for_tat: TitForTat,
 }
 
 impl Compensation {
     pub(super) fn new() -> Self {
-        Self { cuts: Ledger::new(), tit_for_tat: TitForTat::default() }
+        Self { cuts: Ledger::new() }
     }
 
-    /// The share of its rate that a flow should give up in this round trip, for a queue of which it lets `tolerated` be.
-    /// Negative where there is room.
-    pub(super) fn pressure(config: &Config, view: &View, tolerated: Duration, min_rtt: Duration) -> f64 {
-        let excess = view.level.as_secs_f64() - tolerated.as_secs_f64();
-        let largest = min_rtt.as_secs_f64() * config.forward_share + excess.max(0.0);
-        let delay = if config.delay { excess / largest } else { 0.0 };
-        let gap = match config.gap {
-            true if view.slope > config.overrun => view.slope / (1.0 + view.slope),
-            true => config.gap_gain * view.slope / (1.0 + view.slope.max(0.0)),
-            false => 0.0,
+    /// The share of its rate that a flow should give up in this round trip, if it aims at a queue of `target`. Negative
+    /// where there is room.
+    pub(super) fn pressure(
+        config: &Config,
+        view: &View,
+        target: Duration,
+        ceiling: Duration,
+        min_rtt: Duration,
+    ) -> f64 {
+        let target = target.as_secs_f64();
+        // A queue that stood for some round trips is an excess; one below the target at this moment is room.
+        let queue = view.standing.as_secs_f64();
+        let excess = if queue > target { queue - target } else { (view.level.as_secs_f64() - target).min(0.0) };
+        let above = view.level.as_secs_f64() - ceiling.as_secs_f64();
+        let share = |queue: f64| queue / (min_rtt.as_secs_f64() * FORWARD_SHARE + queue.max(0.0));
+        let delay = if above > 0.0 { share(excess).max(share(above)) } else { share(excess) };
+        let gap = if view.slope > OVERRUN {
+            view.slope / (1.0 + view.slope)
+        } else {
+            config.gap_gain * view.slope / (1.0 + view.slope.max(0.0))
         };
-        let pressure = config.permanent * delay + gap;
+        let pressure = config.delay_gain * delay + gap;
         if pressure.is_nan() { 0.0 } else { pressure }
     }
 
@@ -63,11 +73,9 @@ impl Compensation {
     }
 
     /// The share to cut from the base rate now, beyond what was cut in the last round trip.
-    pub(super) fn cut(&mut self, config: &Config, now: Time, rtt: Duration, level: Duration, pressure: f64) -> f64 {
-        self.cuts.forget(now, rtt.scale(config.settle));
-        let made = self.cuts.sum;
-        let ease = if config.tit_for_tat { self.tit_for_tat.ease(config, now, rtt, level, made) } else { 1.0 };
-        self.cuts.raise(now, (pressure / ease).min(config.most_cut))
+    pub(super) fn cut(&mut self, now: Time, rtt: Duration, pressure: f64) -> f64 {
+        self.cuts.forget(now, rtt);
+        self.cuts.raise(now, pressure.min(MAX_CUT))
     }
 }
 
@@ -116,11 +124,13 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
 
     fn view(level: f64, slope: f64) -> View {
-        View { level: Duration::from_secs_f64(level / 1e3), slope, ..View::default() }
+        let level = Duration::from_secs_f64(level / 1e3);
+        View { level, standing: level, slope, ..View::default() }
     }
 
-    fn paper() -> Config {
-        Config { tit_for_tat: false, ..Config::paper() }
+    /// The paper's rules: no target, whole cuts.
+    fn whole() -> Config {
+        Config { target: 0.0, delay_gain: 1.0, gap_gain: 1.0, ..Config::default() }
     }
 
     fn near(value: f64, expected: f64) {
@@ -129,37 +139,36 @@ mod tests {
 
     #[test]
     fn the_cut_is_the_queue_s_share_of_the_largest_delay() {
-        near(Compensation::pressure(&paper(), &view(2.5, 0.0), Duration::ZERO, RTT), 2.5 / 12.5);
+        near(Compensation::pressure(&whole(), &view(2.5, 0.0), Duration::ZERO, RTT, RTT), 2.5 / 12.5);
     }
 
     #[test]
     fn gaps_that_grow_cut_by_the_over_commitment() {
         // The link takes 1.25 ms for what leaves every millisecond: (1.25 - 1) / 1.25.
-        near(Compensation::pressure(&paper(), &view(0.0, 0.25), Duration::ZERO, RTT), 0.2);
+        near(Compensation::pressure(&whole(), &view(0.0, 0.25), Duration::ZERO, RTT, RTT), 0.2);
     }
 
     #[test]
-    fn a_tolerated_queue_is_let_be_and_a_shorter_one_is_room() {
-        let config = Config { permanent: 0.2, ..paper() };
-        let tolerated = Duration::from_millis(2);
-        near(Compensation::pressure(&config, &view(2.0, 0.0), tolerated, RTT), 0.0);
-        near(Compensation::pressure(&config, &view(1.0, 0.0), tolerated, RTT), -0.02);
-        near(Compensation::pressure(&config, &view(2.0, -0.1), tolerated, RTT), -0.1);
+    fn a_queue_at_the_target_cuts_nothing_and_a_shorter_one_is_room() {
+        let config = Config { delay_gain: 0.2, ..whole() };
+        let target = Duration::from_millis(2);
+        near(Compensation::pressure(&config, &view(2.0, 0.0), target, target * 3, RTT), 0.0);
+        near(Compensation::pressure(&config, &view(1.0, 0.0), target, target * 3, RTT), -0.02);
+        near(Compensation::pressure(&config, &view(2.0, -0.1), target, target * 3, RTT), -0.1);
     }
 
     #[test]
     fn small_slopes_are_answered_in_part_and_large_ones_in_full() {
-        let config = Config { gap_gain: 0.5, overrun: 0.2, ..paper() };
-        near(Compensation::pressure(&config, &view(0.0, 0.1), Duration::ZERO, RTT), 0.05 / 1.1);
-        near(Compensation::pressure(&config, &view(0.0, 1.0), Duration::ZERO, RTT), 0.5);
+        let config = Config { gap_gain: 0.5, ..whole() };
+        near(Compensation::pressure(&config, &view(0.0, 0.1), Duration::ZERO, RTT, RTT), 0.05 / 1.1);
+        near(Compensation::pressure(&config, &view(0.0, 1.0), Duration::ZERO, RTT, RTT), 0.5);
     }
 
     #[test]
     fn a_queue_cuts_once_a_round_trip_however_many_acknowledgements_show_it() {
         let mut compensation = Compensation::new();
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
-        let cuts: Vec<f64> =
-            (0..45).map(|n| compensation.cut(&paper(), ms(n), RTT, Duration::from_millis(5), 0.25)).collect();
+        let cuts: Vec<f64> = (0..45).map(|n| compensation.cut(ms(n), RTT, 0.25)).collect();
         assert_eq!(cuts.iter().filter(|cut| **cut > 0.0).count(), 3);
         near(cuts.iter().sum(), 0.75);
     }
@@ -169,7 +178,7 @@ mod tests {
         let mut compensation = Compensation::new();
         let cuts = (0..20).map(|n| {
             let now = Time::ZERO + Duration::from_millis(n);
-            compensation.cut(&paper(), now, RTT, Duration::from_secs(1), 0.9 + n as f64)
+            compensation.cut(now, RTT, 0.9 + n as f64)
         });
         near(cuts.sum(), 0.5);
     }

@@ -1,35 +1,39 @@
 //! Judgement: what a flow makes of delays, of a train's and of the last round trip's.
 //!
 //! ```text
-//! verdict    the train's slope (section 3.1), unless the queue that it met is longer than the flow lets be
+//! verdict    the train's slope (section 3.1), unless the queue that it met is above the flow's ceiling
 //! limit      the most it is granted, by how busy others keep the link                                        (`growth`)
 //! pressure   the share of its rate to give up (section 3.2); negative where there is room                       (`compensation`)
 //! ```
 //!
 //! Each comes down to a few measures: how long the bottleneck takes for a packet, what delays differ by without a queue,
-//! and how long a queue is let be. The deviations from the paper stand in the parent's header and in the files named.
+//! and the queue that a flow aims at. The deviations from the paper stand in the parent's header and in the files named.
 
 use rampmeter_units::{Duration, Rate};
 
+use super::config::{BUSY_WAIT, JUMP, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, OF_BUFFER, OUTLAST, RESOLUTION};
 use super::queue::Count;
-use super::{Compensation, Pcp, Verdict, growth, rivals};
+use super::{Compensation, Pcp, Verdict, growth};
+
+/// Flows in the largest crowd whose queue is taken for PCP's own.
+const CROWD: f64 = 50.0;
 
 impl Pcp {
     /// What the train says, as far as the queue it met and the packets of others allow.
     pub(super) fn verdict(&mut self) -> Verdict {
         let (flat, wait) = (self.flat(), self.train_wait());
         let (mut grows, mut allowed) = (flat, true);
-        if self.config.tolerance > 0.0 && self.probe.was_heard() {
-            let most = self.tolerated(self.probe.rate()) + flat;
+        if self.config.target > 0.0 && self.probe.was_heard() {
+            let most = self.ceiling(self.probe.rate()) + flat;
             allowed = wait <= most;
             // What the queue may still grow by in a round trip, the train may show its part of.
             let part = self.probe.span().as_secs_f64() / self.rtt.as_secs_f64();
             grows += most.saturating_sub(wait).scale(part);
         }
-        match self.probe.judge(grows, self.config.missing_receipts, &mut self.random) {
+        match self.probe.judge(grows, MISSING_RECEIPTS, &mut self.random) {
             Verdict::Accepted(_) if !allowed && self.probe.is_disturbed() => Verdict::Unproved,
             Verdict::Accepted(_) if !allowed => Verdict::Rejected,
-            Verdict::Accepted(more) => Verdict::Accepted(more.min(self.limit(wait))),
+            Verdict::Accepted(more) => Verdict::Accepted(more.min(self.limit())),
             verdict => verdict,
         }
     }
@@ -43,46 +47,31 @@ impl Pcp {
 
     /// How long the train's packets waited, in the mean.
     fn train_wait(&self) -> Duration {
-        if self.base.is_none() {
-            // Chunks have nothing to be compared with but their round trip and a full packet's in earlier transfers.
-            let Some(least) = self.past_rtt() else { return Duration::ZERO };
-            let less = self.packet_time(Rate::ZERO).scale(1.0 - self.chunk().as_f64() / self.packet.as_f64());
-            return self.probe.least_rtt().saturating_sub(least.saturating_sub(less));
-        }
         self.queue.wait(self.probe.median_delay())
     }
 
-    /// The most that a train may be granted, whatever it asked for, if its packets waited for `wait` in the mean.
-    fn limit(&self, wait: Duration) -> Rate {
-        let (Some(fill), Some(capacity)) = (self.config.fill, self.memory.capacity()) else { return Rate::MAX };
-        let most = match self.base {
-            None => {
-                let least = self.probe.median_delay().wrapping_sub(wait.as_nanos() as i64);
-                let met = self.probe.met(|delay| delay.wrapping_sub(least) > self.met_wait().as_nanos() as i64);
-                growth::welcome(self.config.newcomer, met, capacity)
-            }
-            Some(base) => {
-                let met = self.met(self.probe.met(|delay| self.queue.wait(delay) > self.met_wait()));
-                let growth = growth::factor(fill, met, base, capacity) - 1.0;
-                base.scale(growth.max(-self.pressure(base)).max(self.config.least_step))
-            }
-        };
-        most.max(self.least_probe())
+    /// The most that a train may be granted, whatever it asked for.
+    fn limit(&self) -> Rate {
+        let Some(capacity) = self.memory.capacity() else { return Rate::MAX };
+        let met = self.met(self.probe.met(|delay| self.queue.wait(delay) > self.met_wait()));
+        let growth = growth::factor(met, self.base, capacity) - 1.0;
+        let most = self.base.scale(growth.max(-self.pressure(self.base)).max(MIN_STEP));
+        most.min(capacity.scale(JUMP)).max(self.min_probe())
     }
 
     /// The growth of delay over a train that passes as none.
     fn flat(&self) -> Duration {
         let assumed = self.packet_time(self.probe.rate()).scale(self.config.noise);
         // A train that lateness outlasts would pass whatever its queue does.
-        let late = self.lateness.usual().min(self.probe.span().scale(1.0 / self.config.outlast));
-        assumed.max(self.view.noise).max(late).max(self.config.resolution)
+        let late = self.lateness.usual().min(self.probe.span().scale(1.0 / OUTLAST));
+        assumed.max(self.view.noise).max(late).max(RESOLUTION)
     }
 
     /// How long the bottleneck takes for a packet, as far as is known: no longer than at `rate`.
     pub(super) fn packet_time(&self, rate: Rate) -> Duration {
         match self.memory.best() {
             Some(best) => best.max(rate).time_to_send(self.packet),
-            None => rate.time_to_send(self.chunk()),
+            None => rate.time_to_send(self.packet),
         }
     }
 
@@ -92,12 +81,14 @@ impl Pcp {
     }
 
     fn met_wait(&self) -> Duration {
-        self.packet_time(Rate::ZERO).scale(self.config.met).max(self.noise())
+        self.packet_time(Rate::ZERO).scale(BUSY_WAIT).max(self.noise())
     }
 
     /// The share of its rate that a flow of `base` should give up; negative where there is room.
     pub(super) fn pressure(&self, base: Rate) -> f64 {
-        Compensation::pressure(&self.config, &self.view, self.tolerated(base), self.min_rtt.max(self.config.shortest))
+        // A full packet's, which on a slow link takes much longer than the handshake's.
+        let min_rtt = self.queue.least_rtt(self.packet).unwrap_or(self.min_rtt).max(MIN_ROUND_TRIP);
+        Compensation::pressure(&self.config, &self.view, self.target(base), self.ceiling(base), min_rtt)
     }
 
     /// What delays differ by without a queue.
@@ -105,19 +96,22 @@ impl Pcp {
         self.view.noise.max(self.lateness.usual())
     }
 
-    /// The queue that a flow of `rate` lets be in a crowd of such flows.
-    pub(super) fn crowded(&self, rate: Rate) -> Duration {
-        self.tolerated(rate.max(self.memory.best().unwrap_or(rate).scale(1.0 / rivals::CROWD)))
-    }
-
-    /// The queue that a flow of `rate` lets be.
-    pub(super) fn tolerated(&self, rate: Rate) -> Duration {
+    /// The queue that a flow of `rate` aims at.
+    pub(super) fn target(&self, rate: Rate) -> Duration {
         let capacity = self.memory.best().unwrap_or(rate).max(rate);
         let packet = self.packet_time(rate);
-        let most = self
-            .view
-            .buffer
-            .map_or(f64::INFINITY, |buffer| self.config.of_buffer * buffer.as_secs_f64() / packet.as_secs_f64());
-        growth::tolerated(self.config.tolerance.min(most), rate, capacity, packet) + self.noise()
+        let most =
+            self.view.buffer.map_or(f64::INFINITY, |buffer| OF_BUFFER * buffer.as_secs_f64() / packet.as_secs_f64());
+        growth::target(self.config.target.min(most), rate, capacity, packet) + self.noise()
+    }
+
+    /// The queue above which a flow of `rate` drains it at once: more than a train alone can make.
+    pub(super) fn ceiling(&self, rate: Rate) -> Duration {
+        self.target(rate).scale(self.config.ceiling) + self.packet_time(rate) * self.config.train as u64 / 2
+    }
+
+    /// The ceiling of a crowd's flows: no PCP flows keep a longer queue for long.
+    pub(super) fn crowd_ceiling(&self) -> Duration {
+        self.ceiling(self.memory.best().unwrap_or(self.base).scale(1.0 / CROWD))
     }
 }

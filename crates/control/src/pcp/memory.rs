@@ -6,10 +6,11 @@
 //! base rate, deviation = running means of the best base rate reached and of its distance from the mean
 //! capacity             = running mean of the rates at which two packets sent together arrived, weighted by how little
 //!                        the first was held up
-//! rivals               = how sure the last transfer was of them
-//! competed             = what it had at its end, if it competed: half of the capacity at most
+//! rivals               = 1 if the last transfer was in competitive mode at any time, else 0
+//! competed             = what it had at its end, if it was then: half of the capacity at most
 //! lateness             = running mean of how late hosts were
-//! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change
+//! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change, but not
+//!                        by transfers in competitive mode, which never see an empty queue
 //! ```
 //!
 //! A short transfer may end before any probe has failed. If it had less than others before, it says nothing of the path: its
@@ -21,6 +22,7 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::Config;
+use super::config::{HISTORY_GAIN, MIN_TRUST};
 use super::probe::PairRate;
 use crate::{History, Path};
 
@@ -51,7 +53,7 @@ pub(super) struct Memory {
     /// Some probe failed: the path's limit was met.
     refused: bool,
     min_rtt: Option<Duration>,
-    rivals: f64,
+    was_competitive: bool,
     competed: Rate,
     lateness: Duration,
 }
@@ -63,7 +65,7 @@ impl Memory {
         let past = rigged.or(path.history).filter(|past| past.base_rate > Rate::ZERO);
         *self = Self { past, paired: past.map_or(Rate::ZERO, |past| past.capacity), ..Self::default() };
         match past {
-            Some(past) => past.base_rate.scale(config.first_share * trust(past.trust, config)),
+            Some(past) => past.base_rate.scale(config.first_share * trust(past.trust)),
             None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
         }
     }
@@ -73,14 +75,15 @@ impl Memory {
         self.past
     }
 
-    /// How sure the last transfer was that others don't give way.
-    pub(super) fn past_rivals(&self) -> f64 {
-        self.past.map_or(0.0, |past| past.rivals)
+    /// Whether the last transfer was in competitive mode at any time.
+    pub(super) fn past_competed(&self) -> bool {
+        self.past.is_some_and(|past| past.rivals > 0.5)
     }
 
-    /// How sure this one is, and its rate, if it competes with them.
-    pub(super) fn on_rivals(&mut self, suspicion: f64, rate: Option<Rate>) {
-        (self.rivals, self.competed) = (suspicion, rate.unwrap_or(Rate::ZERO));
+    /// The flow's rate in competitive mode; none if it is not in it.
+    pub(super) fn on_competitive(&mut self, rate: Option<Rate>) {
+        self.was_competitive |= rate.is_some();
+        self.competed = rate.unwrap_or(Rate::ZERO);
     }
 
     /// How late hosts were in earlier transfers.
@@ -94,10 +97,11 @@ impl Memory {
     }
 
     /// A probe was judged; `base` is the rate reached with it.
-    pub(super) fn on_verdict(&mut self, accepted: bool, base: Option<Rate>) {
+    pub(super) fn on_verdict(&mut self, accepted: bool, base: Rate) {
         self.predicted.get_or_insert(accepted);
         self.refused |= !accepted;
-        self.best = self.best.max(base.unwrap_or(Rate::ZERO));
+        // A flow begins with a rate that nothing has proved: of what was refused more, no more than pairs tell of counts.
+        self.best = self.best.max(if accepted { base } else { base.min(self.paired) });
     }
 
     /// Two packets sent together arrived at `rate`.
@@ -127,34 +131,35 @@ impl Memory {
         Some(self.paired.max(self.best)).filter(|_| self.paired > Rate::ZERO)
     }
 
-    /// What there was beside rivals. At least one has as much.
+    /// What there was beside competing traffic. At least one flow of it has as much.
     fn competed(&self) -> Rate {
         self.capacity().map_or(self.competed, |capacity| self.competed.min(capacity.scale(0.5)))
     }
 
     /// Adds this transfer to what is known; to be called once, at its end.
-    pub(super) fn remember(&self, config: &Config, history: &mut Option<History>) {
+    pub(super) fn remember(&self, history: &mut Option<History>) {
         let Some(min_rtt) = self.min_rtt else { return };
         let Some(past) = history else {
             if self.best > Rate::ZERO {
                 let (base_rate, capacity) = (self.best, self.pairs.remembered_given(Rate::ZERO));
-                let (trust, rivals) = (1.0, self.rivals);
+                let (trust, rivals) = (1.0, f64::from(self.was_competitive));
                 let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
                 *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
             }
             return;
         };
-        (past.rivals, past.competed) = (self.rivals, self.competed());
+        (past.rivals, past.competed) = (f64::from(self.was_competitive), self.competed());
         past.lateness = (past.lateness + self.lateness) / 2;
-        past.min_rtt = min_rtt.min(past.min_rtt + min_rtt.saturating_sub(past.min_rtt) / ROUTE_CHANGES);
+        let longer = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
+        past.min_rtt = min_rtt.min(past.min_rtt + longer / ROUTE_CHANGES);
         if let (Some(accurate), Some(_)) = (self.predicted, self.past) {
-            past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 }, config);
+            past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 });
         }
         // Who was refused nothing, and had less than others before, ended too soon to know what there was.
         if self.best >= past.base_rate || (self.refused && self.best > Rate::ZERO) {
             let toward = |mean: Rate, value: f64| {
                 let mean = mean.as_bps_f64();
-                Rate::from_bps_f64(mean + config.history_gain * (value - mean))
+                Rate::from_bps_f64(mean + HISTORY_GAIN * (value - mean))
             };
             let off = self.best.as_bps().abs_diff(past.base_rate.as_bps());
             past.deviation = toward(past.deviation, off as f64);
@@ -217,8 +222,8 @@ fn known(path: &Path) -> History {
     path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt))
 }
 
-fn trust(trust: f64, config: &Config) -> f64 {
-    if trust.is_nan() { config.least_trust } else { trust.clamp(config.least_trust, 1.0) }
+fn trust(trust: f64) -> f64 {
+    if trust.is_nan() { MIN_TRUST } else { trust.clamp(MIN_TRUST, 1.0) }
 }
 
 #[cfg(test)]
@@ -236,11 +241,11 @@ mod tests {
     fn transfer(history: &mut Option<History>, predicted: bool, best: f64) -> Rate {
         let mut memory = Memory::default();
         let path = Path::new(Bytes::new(1250), RTT, *history);
-        let first = memory.start(&Config::paper(), &path);
+        let first = memory.start(&Config::default(), &path);
         memory.on_least_rtt(RTT);
-        memory.on_verdict(predicted, None);
-        memory.on_verdict(true, Some(mbps(best)));
-        memory.remember(&Config::paper(), history);
+        memory.on_verdict(predicted, Rate::ZERO);
+        memory.on_verdict(true, mbps(best));
+        memory.remember(history);
         first
     }
 
@@ -273,7 +278,7 @@ mod tests {
             .into_iter()
             .map(|predicted| transfer(&mut history, predicted, 30.0))
             .collect();
-        assert_eq!(firsts, [10.0, 5.0, 2.5, 5.0, 10.0, 10.0].map(mbps), "the paper's");
+        assert_eq!(firsts, [10.0, 5.0, 5.0, 10.0, 10.0, 10.0].map(mbps), "halved no further than `MIN_TRUST`");
     }
 
     #[test]
@@ -302,9 +307,9 @@ mod tests {
             let mut memory = Memory::default();
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
             memory.on_least_rtt(RTT);
-            memory.on_verdict(true, Some(mbps(1.0)));
+            memory.on_verdict(true, mbps(1.0));
             memory.on_pair(PairRate { rate: mbps(rate), weight });
-            memory.remember(&Config::default(), &mut history);
+            memory.remember(&mut history);
             assert_eq!(memory.capacity(), Some(history.unwrap().capacity));
             history.unwrap().capacity
         };
@@ -337,8 +342,8 @@ mod tests {
             let mut memory = Memory::default();
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
             memory.on_least_rtt(Duration::from_millis(ms));
-            memory.on_verdict(true, Some(mbps(1.0)));
-            memory.remember(&Config::default(), &mut history);
+            memory.on_verdict(true, mbps(1.0));
+            memory.remember(&mut history);
             history.unwrap().min_rtt
         };
         assert_eq!(least(20), Duration::from_millis(20));
@@ -352,8 +357,8 @@ mod tests {
         let mut memory = Memory::default();
         memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
         memory.on_least_rtt(RTT);
-        memory.on_verdict(false, None);
-        memory.remember(&Config::default(), &mut history);
+        memory.on_verdict(false, Rate::ZERO);
+        memory.remember(&mut history);
         assert_eq!(history, None);
     }
 }

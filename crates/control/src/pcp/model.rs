@@ -31,6 +31,8 @@ pub(super) struct Flow {
     smoothed: Duration,
     min_rtt: Duration,
     heard: Time,
+    /// Timeouts in a row, each of which doubles the timer (RFC 6298 section 5.5).
+    timeouts: u32,
     wake: Time,
     pub(super) delivered: u64,
     /// From the start of its handshake to the last acknowledgement.
@@ -104,6 +106,7 @@ impl Model {
             smoothed: handshake,
             min_rtt: handshake,
             heard: at + handshake,
+            timeouts: 0,
             wake: Time::MAX,
             delivered: 0,
             response: None,
@@ -112,7 +115,7 @@ impl Model {
         id
     }
 
-    pub(super) fn base(&self, id: usize) -> Option<Rate> {
+    pub(super) fn base(&self, id: usize) -> Rate {
         self.flows[id].pcp.base
     }
 
@@ -177,12 +180,13 @@ impl Model {
             if flow.pcp.deadline() <= now {
                 flow.pcp.on_deadline(now);
             }
-            let silence = flow.heard + Duration::from_secs(1).max(flow.smoothed * 3);
+            let silence = flow.heard + Duration::from_secs(1).max(flow.smoothed * 3) * (1 << flow.timeouts.min(6));
             if !flow.outstanding.is_empty() && now >= silence {
                 let silent = std::mem::take(&mut flow.outstanding);
                 let bytes = silent.values().map(|(_, bytes)| *bytes).sum();
                 flow.lose(now, LossKind::Persistent, bytes, flow.next - 1);
                 flow.heard = now;
+                flow.timeouts += 1;
             }
             let departure = flow.pcp.departure();
             if flow.left > 0 && departure.at <= now {
@@ -234,6 +238,7 @@ impl Model {
         let Some((sent_at, bytes)) = flow.outstanding.remove(&number) else { return false };
         let rtt = now.since(sent_at);
         flow.heard = now;
+        flow.timeouts = 0;
         flow.smoothed = flow.smoothed * 7 / 8 + rtt / 8;
         flow.min_rtt = flow.min_rtt.min(rtt);
         flow.delivered += bytes.as_u64();

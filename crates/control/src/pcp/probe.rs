@@ -44,7 +44,7 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
     outlier: f64,
-    base: Option<Rate>,
+    base: Rate,
     test: Rate,
     packets: usize,
     started: Time,
@@ -58,8 +58,6 @@ pub(super) struct Probe {
     /// When each packet left and how long it took, if it is known to have arrived.
     receipts: Vec<Option<(Time, i64)>>,
     received: usize,
-    /// The least round trip of its packets.
-    least_rtt: Duration,
     lost: usize,
     /// The host stood still while some of its packets were in transit.
     disturbed: bool,
@@ -90,7 +88,7 @@ impl Probe {
     pub(super) fn new(most: usize, outlier: f64) -> Self {
         Self {
             outlier,
-            base: None,
+            base: Rate::ZERO,
             test: Rate::ZERO,
             packets: 0,
             started: Time::ZERO,
@@ -102,22 +100,20 @@ impl Probe {
             last_bytes: Bytes::ZERO,
             receipts: vec![None; most],
             received: 0,
-            least_rtt: Duration::MAX,
             lost: 0,
             disturbed: false,
             pair: None,
         }
     }
 
-    /// A fresh train of `packets` from `now` on, closed by a pair or not.
-    pub(super) fn start(&mut self, now: Time, base: Option<Rate>, test: Rate, packets: usize, pair: bool) {
+    /// A fresh train of `packets` from `now` on, closed by a pair.
+    pub(super) fn start(&mut self, now: Time, base: Rate, test: Rate, packets: usize) {
         self.receipts.fill(None);
         (self.base, self.test, self.packets, self.started) = (base, test, packets.min(self.receipts.len()), now);
         (self.sent, self.received, self.lost) = (0, 0, 0);
         (self.bytes, self.last_bytes) = (Bytes::ZERO, Bytes::ZERO);
-        self.least_rtt = Duration::MAX;
         self.disturbed = false;
-        self.pair = pair.then(Pair::default);
+        self.pair = Some(Pair::default());
     }
 
     /// When the train began.
@@ -132,11 +128,7 @@ impl Probe {
 
     /// The rate its packets leave at.
     pub(super) fn rate(&self) -> Rate {
-        self.base() + self.test
-    }
-
-    fn base(&self) -> Rate {
-        self.base.unwrap_or(Rate::ZERO)
+        self.base + self.test
     }
 
     /// Packet `number` left as part of the train.
@@ -198,14 +190,8 @@ impl Probe {
         self.received > 0
     }
 
-    /// The least round trip of its packets; the longest there is, if none came back.
-    pub(super) fn least_rtt(&self) -> Duration {
-        self.least_rtt
-    }
-
-    /// One of its packets arrived, and its receipt after a round trip of `rtt`.
-    pub(super) fn on_arrival(&mut self, arrival: &Arrival, rtt: Duration) {
-        self.least_rtt = self.least_rtt.min(rtt);
+    /// One of its packets arrived.
+    pub(super) fn on_arrival(&mut self, arrival: &Arrival) {
         let (place, second) = (self.place(arrival.number), self.is_second(arrival.number));
         if let Some(pair) = &mut self.pair {
             if second {
@@ -314,19 +300,12 @@ impl Probe {
         best.filter(|best| best.error * self.outlier < line.error).or(Some(line))
     }
 
-    /// What a link of `capacity` had left, going by how fast its queue grew. A queue that grows by `s` seconds a second is
-    /// offered `1 + s` times what the link carries: `s` of the capacity is what the train asked too much.
-    pub(super) fn left_of(&self, capacity: Rate) -> Option<Rate> {
-        let slope = self.line()?.slope.max(0.0);
-        Some(self.rate().saturating_sub(capacity.scale(slope)))
-    }
-
     fn granted(&self, span: Duration) -> Verdict {
         let offered = Rate::of(self.bytes, span);
         if offered >= self.rate().scale(AS_INTENDED) {
             return Verdict::Accepted(self.test);
         }
-        match offered.saturating_sub(self.base()) {
+        match offered.saturating_sub(self.base) {
             Rate::ZERO => Verdict::Unproved,
             more => Verdict::Accepted(more),
         }
@@ -339,7 +318,6 @@ mod tests {
 
     use super::*;
 
-    const RTT: Duration = Duration::from_millis(20);
     const PACKET: Bytes = Bytes::new(1000);
     const BASE: Rate = Rate::from_bps(4_000_000);
     const TEST: Rate = Rate::from_bps(4_000_000); // together a packet a millisecond
@@ -348,11 +326,12 @@ mod tests {
     /// A train of one packet a millisecond, times `stretch`, with these one-way delays in microseconds.
     fn train(stretch: u64, delays: &[i64]) -> Probe {
         let mut probe = Probe::new(delays.len(), 0.0);
-        probe.start(Time::ZERO, Some(BASE), TEST, delays.len(), false);
+        probe.start(Time::ZERO, BASE, TEST, delays.len());
+        probe.pair = None;
         for (i, delay) in delays.iter().enumerate() {
             let left = Time::ZERO + Duration::from_millis(1000 + stretch * i as u64);
             probe.on_sent(left, i as u64, PACKET);
-            probe.on_arrival(&arrival(i as u64, left, *delay), RTT);
+            probe.on_arrival(&arrival(i as u64, left, *delay));
         }
         probe
     }
@@ -414,14 +393,6 @@ mod tests {
     }
 
     #[test]
-    fn the_slope_tells_what_was_left() {
-        // 8 Mb/s onto a link of 10 Mb/s where others send 4: 1.2 times what it carries.
-        let probe = train(1, &[0, 200, 400, 600, 800]);
-        let left = probe.left_of(Rate::from_bps(10_000_000)).unwrap().as_bps_f64();
-        assert!((left / 6e6 - 1.0).abs() < 1e-6, "{left}");
-    }
-
-    #[test]
     fn one_late_packet_is_left_out_and_a_growing_queue_is_not() {
         let slope = |outlier, delays: &[i64]| {
             let mut probe = train(1, delays);
@@ -437,13 +408,14 @@ mod tests {
     #[test]
     fn a_missing_receipt_rejects_the_train_unless_it_is_forgiven() {
         let mut probe = Probe::new(5, 0.0);
-        probe.start(Time::ZERO, Some(BASE), TEST, 5, false);
+        probe.start(Time::ZERO, BASE, TEST, 5);
+        probe.pair = None;
         for i in 0..5 {
             let left = Time::ZERO + Duration::from_millis(i);
             probe.on_sent(left, i, PACKET);
             if i != 2 {
-                probe.on_arrival(&arrival(i, left, 50), RTT);
-                probe.on_arrival(&arrival(i, left, 50), RTT); // twice is once
+                probe.on_arrival(&arrival(i, left, 50));
+                probe.on_arrival(&arrival(i, left, 50)); // twice is once
             }
         }
         assert!(!probe.is_complete(0));
@@ -454,17 +426,17 @@ mod tests {
     #[test]
     fn a_pair_tells_the_capacity_and_belongs_to_the_train() {
         let mut probe = Probe::new(3, 0.0);
-        probe.start(Time::ZERO, Some(BASE), TEST, 3, true);
+        probe.start(Time::ZERO, BASE, TEST, 3);
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
         for i in 0..3 {
             assert!(!probe.wants_second());
             probe.on_sent(ms(i), i, PACKET);
-            probe.on_arrival(&arrival(i, ms(i), 50), RTT);
+            probe.on_arrival(&arrival(i, ms(i), 50));
         }
         assert!(probe.wants_second() && !probe.is_sent() && !probe.is_complete(0));
         probe.on_sent(ms(2), 3, PACKET);
         assert!(probe.is_sent() && probe.holds(3) && !probe.is_complete(0));
-        probe.on_arrival(&arrival(3, ms(2), 250), RTT); // 0.2 ms behind the other: 8000 bits
+        probe.on_arrival(&arrival(3, ms(2), 250)); // 0.2 ms behind the other: 8000 bits
         assert!(probe.is_complete(0));
         assert_eq!(probe.pair_rate(), Some(PairRate { rate: Rate::from_bps(40_000_000), weight: 1.0 }));
         assert_eq!((probe.median_delay(), probe.met(|_| true).all), (50_000, 3));
@@ -474,11 +446,11 @@ mod tests {
     #[test]
     fn a_pair_whose_first_packet_was_held_up_says_little() {
         let mut probe = Probe::new(3, 0.0);
-        probe.start(Time::ZERO, Some(BASE), TEST, 3, true);
+        probe.start(Time::ZERO, BASE, TEST, 3);
         for (number, millis, delay) in [(0, 0, 50), (1, 1, 50), (2, 2, 2240), (3, 2, 2250)] {
             let left = Time::ZERO + Duration::from_millis(millis);
             probe.on_sent(left, number, PACKET);
-            probe.on_arrival(&arrival(number, left, delay), RTT);
+            probe.on_arrival(&arrival(number, left, delay));
         }
         let pair = probe.pair_rate().unwrap();
         assert_eq!(pair.rate, Rate::from_bps(800_000_000));

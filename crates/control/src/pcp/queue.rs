@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! level    a quantile of the one-way delays above the least delay ever seen: the queue, as time
+//! standing the lowest level of the last round trips: what does not go by itself
 //! slope    of the line through them: at 0.1 the queue grows by 100 ms a second, there is 10% too much to carry
 //! waited   packets that found the link busy with others'
 //! ```
@@ -25,6 +26,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Duration, Time};
 
 use super::Config;
+use super::config::{LEVEL, OUTLIERS, STANDING_ROUNDS};
 use crate::Arrival;
 use crate::line::Line;
 
@@ -33,6 +35,9 @@ const SAMPLES: usize = 128;
 
 /// Delays below which their spread is chance.
 const LEAST_FOR_NOISE: usize = 8;
+
+/// So many times as long the minimum delay is kept in competitive mode.
+const COMPETITIVE_EXPIRY: u64 = 12;
 
 /// Delays below which a line through them says nothing.
 const LEAST_FOR_SLOPE: usize = 4;
@@ -52,8 +57,10 @@ pub(super) struct View {
     pub(super) level: Duration,
     /// How fast that grows, in seconds a second.
     pub(super) slope: f64,
+    /// The lowest level of the last round trips.
+    pub(super) standing: Duration,
     /// The shortest wait.
-    pub(super) least: Duration,
+    pub(super) min_wait: Duration,
     /// What delays differ by without a queue.
     pub(super) noise: Duration,
     /// All that the buffer is known to hold, where packets were lost in the last while: the longest wait seen.
@@ -67,6 +74,7 @@ pub(super) struct Queue {
     largest: Bytes,
     least: Least,
     spread: Least,
+    standing: Least,
     /// A full packet, and its least round trip in earlier transfers.
     past: Option<(Bytes, Duration)>,
     least_rtt: Least,
@@ -85,6 +93,7 @@ impl Queue {
             largest: Bytes::ZERO,
             least: Least::default(),
             spread: Least::default(),
+            standing: Least::default(),
             past,
             least_rtt: Least::default(),
             longest: Least::default(),
@@ -132,17 +141,26 @@ impl Queue {
         self.least_rtt.get().map_or(0, |least| least.saturating_sub(past.as_nanos() as i64).max(0))
     }
 
-    /// The last round trip; `min_rtt` is the path's.
-    pub(super) fn view(&mut self, config: &Config, now: Time, min_rtt: Duration) -> Option<View> {
-        if now.since(*self.began.get_or_insert(now)) > config.min_delay_expiry {
+    /// The last round trip, of `rtt`; `min_rtt` is the path's. In competitive mode the queue never empties, so that what is
+    /// known of the empty path is kept for longer.
+    pub(super) fn view(
+        &mut self,
+        config: &Config,
+        now: Time,
+        rtt: Duration,
+        min_rtt: Duration,
+        competitive: bool,
+    ) -> Option<View> {
+        let expiry = config.min_delay_expiry * if competitive { COMPETITIVE_EXPIRY } else { 1 };
+        if now.since(*self.began.get_or_insert(now)) > expiry {
             self.past = None; // the route may be another by now
         }
-        let lowest = self.quantile(config.outliers)?;
-        let level = self.quantile(config.level)?;
-        let highest = self.quantile(1.0 - config.outliers)?;
+        let lowest = self.quantile(OUTLIERS)?;
+        let level = self.quantile(LEVEL)?;
+        let highest = self.quantile(1.0 - OUTLIERS)?;
         let shortest = self.samples.iter().map(|s| s.rtt).min()?.as_nanos() as i64;
-        self.least_rtt.update(now, shortest, config.min_delay_expiry);
-        let least = self.least.update(now, lowest, config.min_delay_expiry).wrapping_sub(self.stood());
+        self.least_rtt.update(now, shortest, expiry);
+        let least = self.least.update(now, lowest, expiry).wrapping_sub(self.stood());
         let grown = self.samples.iter().map(|s| s.rtt).max()?.saturating_sub(min_rtt);
         let level = above(level, least).min(grown);
         let slope = if level > Duration::ZERO { self.slope(least) } else { 0.0 };
@@ -154,7 +172,9 @@ impl Queue {
         self.longest.update(now, -(longest.as_nanos() as i64), config.min_delay_expiry);
         let recently = self.lost_at.is_some_and(|at| now.since(at) <= config.min_delay_expiry);
         let buffer = recently.then(|| Duration::from_nanos(self.longest.get().unwrap_or(0).unsigned_abs()));
-        Some(View { level, slope, least: above(lowest, least).min(grown), noise, buffer })
+        let standing = self.standing.update(now, level.as_nanos() as i64, rtt * STANDING_ROUNDS);
+        let standing = Duration::from_nanos(standing.unsigned_abs());
+        Some(View { level, slope, standing, min_wait: above(lowest, least).min(grown), noise, buffer })
     }
 
     /// How long a packet with this delay waited.
@@ -262,7 +282,7 @@ mod tests {
         let mut view = View::default();
         for i in 0..packets {
             let now = sees(&mut queue, ms(f64::from(i)), delay(i), PACKET);
-            view = queue.view(config, now, RTT).unwrap();
+            view = queue.view(config, now, RTT, RTT, false).unwrap();
         }
         (queue, view)
     }
@@ -271,8 +291,30 @@ mod tests {
     fn the_level_is_the_delay_above_the_least() {
         let (_, view) = run(&Config::default(), 60, |i| if i < 20 { 10.0 } else { 12.5 });
         assert_eq!(view.level, Duration::from_micros(2500));
-        assert_eq!(view.least, Duration::from_micros(2500));
+        assert_eq!(view.min_wait, Duration::from_micros(2500));
         assert!(view.slope.abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_standing_queue_is_the_lowest_level_of_some_round_trips() {
+        let (_, view) = run(&Config::default(), 100, |i| if i < 40 { 10.0 } else { 12.0 });
+        assert_eq!((view.level, view.standing), (Duration::from_millis(2), Duration::ZERO));
+        let (_, view) = run(&Config::default(), 400, |i| if i < 40 { 10.0 } else { 12.0 });
+        assert_eq!(view.standing, Duration::from_millis(2));
+    }
+
+    #[test]
+    fn in_competitive_mode_the_minimum_delay_is_kept_for_longer() {
+        let config = Config { min_delay_expiry: Duration::from_millis(100), ..Config::default() };
+        let mut queue = Queue::new(None);
+        let mut level = |i: u32, competitive| {
+            let now = sees(&mut queue, ms(f64::from(i)), if i < 50 { 10.0 } else { 12.0 }, PACKET);
+            queue.view(&config, now, RTT, RTT, competitive).unwrap().level
+        };
+        (0..400).for_each(|i| assert!(level(i, true) <= Duration::from_millis(2)));
+        assert_eq!(level(400, true), Duration::from_millis(2));
+        (401..800).for_each(|i| assert!(level(i, false) <= Duration::from_millis(2)));
+        assert_eq!(level(800, false), Duration::ZERO);
     }
 
     #[test]
@@ -284,8 +326,7 @@ mod tests {
 
     #[test]
     fn one_outlier_in_ten_changes_nothing() {
-        let paper = Config::paper();
-        let (_, view) = run(&paper, 60, |i| if i % 12 == 11 { 10.5 } else { 10.0 });
+        let (_, view) = run(&Config::default(), 60, |i| if i % 12 == 11 { 10.5 } else { 10.0 });
         assert_eq!(view.level, Duration::ZERO);
     }
 
@@ -294,7 +335,7 @@ mod tests {
         let (mut queue, view) = run(&Config::default(), 60, |i| if i == 30 { 14.0 } else { 10.0 });
         assert_eq!(view.buffer, None);
         queue.on_loss(ms(90.0));
-        let mut buffer = |at| queue.view(&Config::default(), ms(at), RTT).unwrap().buffer;
+        let mut buffer = |at| queue.view(&Config::default(), ms(at), RTT, RTT, false).unwrap().buffer;
         assert_eq!(buffer(90.0), Some(Duration::from_millis(4)));
         assert_eq!(buffer(20_000.0), None);
     }
@@ -315,7 +356,7 @@ mod tests {
         for i in 0..10 {
             now = sees(&mut queue, ms(f64::from(i)), 14.0, PACKET);
         }
-        let view = queue.view(&Config::default(), now, RTT).unwrap();
+        let view = queue.view(&Config::default(), now, RTT, RTT, false).unwrap();
         assert_eq!(view.level, Duration::from_millis(4));
     }
 
@@ -335,7 +376,7 @@ mod tests {
             let received_at = if i < 30 { left } else { left + Duration::from_secs(7) };
             let arrival = Arrival { number: 0, bytes: PACKET, sent_at: left, received_at, ecn: Ecn::NotEct };
             queue.on_arrival(now, &arrival, RTT, RTT);
-            let view = queue.view(&Config::default(), now, RTT).unwrap();
+            let view = queue.view(&Config::default(), now, RTT, RTT, false).unwrap();
             assert_eq!((view.level, view.slope), (Duration::ZERO, 0.0));
         }
     }
@@ -346,7 +387,7 @@ mod tests {
         for i in 0..60 {
             let (bytes, delay) = if i % 2 == 0 { (Bytes::new(200), 10.0) } else { (PACKET, 18.0) };
             let now = sees(&mut queue, ms(f64::from(i)), delay, bytes);
-            assert_eq!(queue.view(&Config::default(), now, RTT).unwrap().level, Duration::ZERO);
+            assert_eq!(queue.view(&Config::default(), now, RTT, RTT, false).unwrap().level, Duration::ZERO);
         }
         assert_eq!(queue.least_rtt(PACKET), Some(Duration::from_millis(28)));
         assert_eq!(queue.least_rtt(PACKET + PACKET), None);

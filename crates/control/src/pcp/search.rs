@@ -6,12 +6,7 @@
 //! rejected there:      interval *= 2, up to 100 round trips; the next probe comes at random within it
 //! ```
 //!
-//! With `guided` a failure whose delays told how fast the queue grew asks for what was left, a quarter to nine tenths of
-//! the test, as the paper suggests ("the probe rate that maximizes its expected yield"). It does not help: a line through
-//! five delays is too rough. Figure 4 at 0.30, 0.60 and 0.90, three seeds: 191, 308 and 804 ms with it, 189, 299 and 779
-//! without.
-//!
-//! *Deviation*: the floor is at least 0.3 packets a round trip (`least_probe`). A flow that compensation has brought down
+//! *Deviation*: the floor is at least 0.3 packets a round trip (`MIN_PROBE`). A flow that compensation has brought down
 //! to a few packets a second would otherwise ask for a hundredth of that, with trains that take seconds, and starve
 //! beside an idle link. Figure 4 in the simulator, one seed: mean response at load 0.60, 0.75, 0.90 is 425, 973, 5028 ms
 //! without and 342, 589, 1285 ms with it, its deviation at 0.90 21.5 and 2.4 s; ten long flows' Jain index 0.28 and 0.93.
@@ -19,6 +14,7 @@
 use rampmeter_units::{Duration, Rate, Stream, Time};
 
 use super::Config;
+use super::config::{MAX_BACKOFF, MIN_STEP};
 
 #[derive(Debug, Clone)]
 pub(super) struct Search {
@@ -33,10 +29,10 @@ impl Search {
         Self { test, interval: 1.0 }
     }
 
-    /// The rate to ask for on top of `base`; `least` is the least worth asking for.
-    pub(super) fn test(&self, config: &Config, base: Option<Rate>, least: Rate) -> Rate {
-        let room = config.fastest.saturating_sub(base.unwrap_or(Rate::ZERO));
-        self.test.min(room).max(Self::floor(config, base, least))
+    /// The rate to ask for on top of `base`; `min` is the least worth asking for.
+    pub(super) fn test(&self, config: &Config, base: Rate, min: Rate) -> Rate {
+        let room = config.fastest.saturating_sub(base);
+        self.test.min(room).max(Self::floor(base, min))
     }
 
     /// Goes on from `test`, which something else than the search found worth asking for.
@@ -49,20 +45,13 @@ impl Search {
         self.interval = 1.0;
     }
 
-    /// A probe for `test` failed; `left`, if anything told, is what might have passed.
-    pub(super) fn rejected(
-        &mut self,
-        config: &Config,
-        test: Rate,
-        base: Option<Rate>,
-        least: Rate,
-        left: Option<Rate>,
-    ) {
-        let floor = Self::floor(config, base, least);
+    /// A probe for `test` failed.
+    pub(super) fn rejected(&mut self, test: Rate, base: Rate, min: Rate) {
+        let floor = Self::floor(base, min);
         if test <= floor {
-            self.interval = (self.interval * 2.0).min(config.longest_backoff);
+            self.interval = (self.interval * 2.0).min(MAX_BACKOFF);
         }
-        self.test = left.map_or(test.scale(0.5), |left| left.clamp(test.scale(0.25), test.scale(0.9))).max(floor);
+        self.test = test.scale(0.5).max(floor);
     }
 
     /// When the next probe may begin: never two in one round trip.
@@ -71,8 +60,8 @@ impl Search {
         (now + placed).max(started + rtt)
     }
 
-    fn floor(config: &Config, base: Option<Rate>, least: Rate) -> Rate {
-        base.map_or(least, |base| base.scale(config.least_step).max(least)).max(Rate::from_bps(1))
+    fn floor(base: Rate, min: Rate) -> Rate {
+        base.scale(MIN_STEP).max(min).max(Rate::from_bps(1))
     }
 }
 
@@ -91,19 +80,9 @@ mod tests {
         let config = Config::default();
         let mut search = Search::new(mbps(4.0));
         search.accepted(mbps(4.0));
-        assert_eq!(search.test(&config, Some(mbps(4.0)), LEAST), mbps(8.0));
-        search.rejected(&config, mbps(8.0), Some(mbps(4.0)), LEAST, None);
-        assert_eq!(search.test(&config, Some(mbps(4.0)), LEAST), mbps(4.0));
-    }
-
-    #[test]
-    fn a_failure_that_told_what_was_left_asks_for_that_within_limits() {
-        let config = Config::default();
-        for (left, next) in [(2.5, 2.5), (0.0, 1.0), (7.0, 3.6)] {
-            let mut search = Search::new(mbps(4.0));
-            search.rejected(&config, mbps(4.0), Some(mbps(4.0)), LEAST, Some(mbps(left)));
-            assert_eq!(search.test(&config, Some(mbps(4.0)), LEAST), mbps(next));
-        }
+        assert_eq!(search.test(&config, mbps(4.0), LEAST), mbps(8.0));
+        search.rejected(mbps(8.0), mbps(4.0), LEAST);
+        assert_eq!(search.test(&config, mbps(4.0), LEAST), mbps(4.0));
     }
 
     #[test]
@@ -111,9 +90,9 @@ mod tests {
         let config = Config::default();
         let mut search = Search::new(mbps(1.0));
         for _ in 0..10 {
-            search.rejected(&config, search.test(&config, Some(mbps(40.0)), LEAST), Some(mbps(40.0)), LEAST, None);
+            search.rejected(search.test(&config, mbps(40.0), LEAST), mbps(40.0), LEAST);
         }
-        assert_eq!(search.test(&config, Some(mbps(40.0)), LEAST), mbps(0.4));
+        assert_eq!(search.test(&config, mbps(40.0), LEAST), mbps(0.4));
     }
 
     #[test]
@@ -121,19 +100,19 @@ mod tests {
         let config = Config::default();
         let mut search = Search::new(mbps(1.0));
         for _ in 0..10 {
-            search.rejected(&config, search.test(&config, Some(mbps(0.05)), LEAST), Some(mbps(0.05)), LEAST, None);
+            search.rejected(search.test(&config, mbps(0.05), LEAST), mbps(0.05), LEAST);
         }
-        assert_eq!(search.test(&config, Some(mbps(0.05)), LEAST), LEAST);
+        assert_eq!(search.test(&config, mbps(0.05), LEAST), LEAST);
     }
 
     #[test]
     fn failures_at_the_floor_space_probes_up_to_a_hundred_round_trips() {
-        let (config, base, rtt) = (Config::default(), Some(mbps(40.0)), Duration::from_millis(20));
+        let (base, rtt) = (mbps(40.0), Duration::from_millis(20));
         let mut random = Stream::from_seed(1);
         let mut search = Search::new(mbps(0.4));
         let mut intervals = Vec::new();
         for _ in 0..9 {
-            search.rejected(&config, mbps(0.4), base, LEAST, None);
+            search.rejected(mbps(0.4), base, LEAST);
             intervals.push(search.interval);
             for _ in 0..100 {
                 let next = search.next(Time::ZERO, Time::ZERO, rtt, &mut random);

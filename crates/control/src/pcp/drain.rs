@@ -1,0 +1,153 @@
+//! Queue drains: flows send less for a moment, and what they had afterwards.
+//!
+//! *Of a queue that never empties.* Flows that aim at a queue keep one between them as long as they last. A flow that joins
+//! meanwhile takes it for the path's own delay and adds a queue of its own, and the others discard the minimum delay
+//! (`min_delay_expiry`). Without drains ten long flows push the queue to the end of the buffer and lose 26% of their
+//! packets. So a flow that has not seen an empty queue for `drain_after` sends at `DRAIN_SHARE` of its rate for
+//! `DRAIN_ROUNDS` round trips and does not probe. No message is needed for all to do so at once: all see the queue empty,
+//! and all wait for the same time from there. A flow that sees the queue fall joins those that drain it: without that, 50
+//! flows drain in groups, and no group empties it. BBR's probing for the round-trip time is alike.
+//!
+//! *Of a queue above the ceiling.* Where even the shortest wait of a round trip is longer than the flow's ceiling, the flow
+//! sends less by what would empty the queue down to the target in one round trip, by half at most, then waits a round
+//! trip for the effect. Its base rate does not change, because what flooded the path was a burst of requests and not
+//! the sum of rates; the slope of delays answers that (`compensation`). Figure 4 loses 0.03% at most with it and 0.09
+//! without.
+
+use rampmeter_units::{Duration, Time};
+
+use super::Config;
+use super::config::{DRAIN_ROUNDS, DRAIN_SHARE, MAX_CUT};
+
+/// Short round trips may be too short for others with longer ones to see.
+const MIN_DRAIN: Duration = Duration::from_millis(50);
+
+/// So many round trips lie between two drains at least: each takes more than one.
+const MIN_ROUNDS: u64 = 10;
+
+/// A queue that falls to this part of what it was is being drained by others: join them.
+const DIP: f64 = 0.4;
+
+/// A queue of fewer times what is as good as none falls by chance.
+const STANDS: f64 = 8.0;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Drain {
+    empty_at: Time,
+    /// The highest of the shortest waits since then.
+    highest: Duration,
+    until: Option<Time>,
+    /// Until when to send less for a queue above the ceiling, and by which share.
+    above: Option<(Time, f64)>,
+    /// The effect of that has been seen.
+    seen_at: Time,
+}
+
+impl Drain {
+    /// A path whose queue nothing is known of.
+    pub(super) fn new(now: Time) -> Self {
+        Self { empty_at: now, ..Self::default() }
+    }
+
+    /// The shortest wait of the last round trip was `min_wait`, and `near` is as good as none. Until when to drain, if
+    /// that begins now.
+    pub(super) fn begins(
+        &mut self,
+        config: &Config,
+        now: Time,
+        rtt: Duration,
+        min_wait: Duration,
+        near: Duration,
+    ) -> Option<Time> {
+        let after = config.drain_after?.max(rtt * MIN_ROUNDS);
+        self.highest = self.highest.max(min_wait);
+        if min_wait <= near {
+            (self.empty_at, self.highest) = (now, min_wait);
+        }
+        let since = now.since(self.empty_at);
+        let fell = self.highest >= near.scale(STANDS) && min_wait <= self.highest.scale(DIP);
+        let others_do = since > after / 2 && fell;
+        if since <= after && !others_do {
+            return None;
+        }
+        (self.empty_at, self.highest) = (now, min_wait);
+        self.until = Some(now + rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN));
+        self.until
+    }
+
+    /// The shortest wait of the last round trip was `min_wait`, for a flow with this target and ceiling.
+    pub(super) fn limit(&mut self, now: Time, rtt: Duration, min_wait: Duration, target: Duration, ceiling: Duration) {
+        if min_wait > ceiling && now >= self.seen_at {
+            let less = min_wait.saturating_sub(target).as_secs_f64() / rtt.as_secs_f64();
+            self.above = Some((now + rtt, less.min(MAX_CUT)));
+            self.seen_at = now + rtt * 2;
+        }
+    }
+
+    /// Whether a queue that never emptied is being drained.
+    pub(super) fn is_on(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// What to send of the base rate.
+    pub(super) fn share(&self) -> f64 {
+        if self.is_on() { DRAIN_SHARE } else { 1.0 - self.above.map_or(0.0, |(_, less)| less) }
+    }
+
+    /// Time goes on.
+    pub(super) fn poll(&mut self, now: Time) {
+        self.until = self.until.filter(|until| now < *until);
+        self.above = self.above.filter(|(until, _)| now < *until);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_queue_that_stands_is_drained_and_an_empty_one_is_not() {
+        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
+        let (wait, near) = (Duration::from_millis(3), Duration::from_millis(1));
+        let mut drain = Drain::new(Time::ZERO);
+        assert_eq!(drain.begins(&config, ms(1900), RTT, Duration::ZERO, near), None);
+        assert_eq!(drain.begins(&config, ms(3900), RTT, wait, near), None);
+        assert_eq!(drain.begins(&config, ms(3901), RTT, wait, near), Some(ms(4051)));
+        drain.poll(ms(4050));
+        assert!(drain.is_on());
+        drain.poll(ms(4051));
+        assert!(!drain.is_on());
+        assert_eq!(drain.begins(&config, ms(5901), RTT, wait, near), None);
+    }
+
+    #[test]
+    fn a_flow_that_sees_others_drain_the_queue_joins_them() {
+        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
+        let near = Duration::from_millis(1);
+        let mut drain = Drain::new(Time::ZERO);
+        let mut begins = |at, wait| drain.begins(&config, ms(at), RTT, Duration::from_millis(wait), near);
+        assert_eq!(begins(500, 20), None);
+        assert_eq!(begins(900, 8), None, "too soon");
+        assert_eq!(begins(1100, 9), None);
+        assert_eq!(begins(1200, 8), Some(ms(1350)));
+    }
+
+    #[test]
+    fn a_queue_above_the_ceiling_is_drained_every_second_round_trip() {
+        let millis = Duration::from_millis;
+        let mut drain = Drain::new(Time::ZERO);
+        let mut share = |at, wait| {
+            drain.poll(ms(at));
+            drain.limit(ms(at), RTT, millis(wait), millis(10), millis(30));
+            drain.share()
+        };
+        assert_eq!([share(0, 30), share(10, 40)], [1.0, 0.7], "30 of 100 ms are too much");
+        assert_eq!([share(60, 90), share(110, 90), share(210, 90)], [0.7, 1.0, 0.5], "by half at most");
+    }
+}
