@@ -20,7 +20,7 @@ install: ## the command, librampmeter_cm and cm.h, into PREFIX (/usr/local), bel
 	scripts/install "$(PREFIX)" "$(DESTDIR)"
 
 .PHONY: demo
-demo: build python ## one scenario in two worlds, a file over the wire, Figure 4: two minutes when built
+demo: build python ## one scenario in two worlds, a file over the wire, Figure 4: three minutes when built
 	$(PYTHON) scripts/demo.py $(RAMPMETER)
 
 .PHONY: test

@@ -2,7 +2,7 @@
 
     make demo
 
-takes two and a half minutes when all is built.
+takes three minutes when all is built.
 
 1. Runs studies/pcp/first_light.toml in both worlds and prints one table.
 2. Fetches a file over UDP on this machine, with PCP and with NewReno, and compares its hash.
@@ -42,7 +42,7 @@ def two_worlds(program: Path) -> bool:
     print("Short transfers over a 40 Mb/s path with a round trip of 25 ms\n")
     runs = run(program, SCENARIO, scheme=",".join(OURS))
     try:
-        print("(real packets take their time: two minutes)\n", flush=True)
+        print("(real packets take their time: two minutes and a half)\n", flush=True)
         runs += run(program, SCENARIO, world="emulated", scheme=",".join(OURS + KERNEL))
     except CommandError as error:
         print(f"  SKIPPED, the emulated world: {error}\n")

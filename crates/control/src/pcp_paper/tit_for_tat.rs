@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_we_did_not_cut_for_is_nobodys_fault() {
+    fn without_cuts_no_round_trip_is_ineffective() {
         assert_eq!(divisors(&[5.0; 20], 0.0), [1.0; 20]);
     }
 
