@@ -29,6 +29,7 @@ SHORTER: dict[str, dict[str, Any]] = {
     "pcp.6": {"load": [0.15, 0.3]},
     "pcp.8": {"bandwidth": ["1 Mb/s", "10 Mb/s"]},
     "pcp.11": {"loss": [0.0, 0.02]},
+    "pcp.today": {"path": ["dsl"], "size": ["30kB", "300kB"], "beside": ["alone", "cubic"]},
     "vcp.1": {"scheme": ["vcp"]},
     "vcp.3": {"capacity": ["500 kb/s", "1 Mb/s"]},
     "vcp.4": {"path": ["10ms", "100ms"]},

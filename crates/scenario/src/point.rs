@@ -22,6 +22,12 @@ impl Point {
     }
 }
 
+impl FromIterator<(String, Value)> for Point {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(values: I) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
+
 impl Serialize for Point {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;

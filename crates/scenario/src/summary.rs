@@ -65,6 +65,9 @@ pub struct FlowSummary {
     pub response_p50_s: Option<f64>,
     /// The least response that 99% of them did not exceed.
     pub response_p99_s: Option<f64>,
+    /// Mean flow completion time of all transfers, each that did not end counted with its age at the run's end: a mean
+    /// that transfers without an end can only raise.
+    pub fct_or_age_mean_s: Option<f64>,
     /// Mean size of completed transfers.
     pub size_mean_bytes: Option<f64>,
     /// Mean goodput: of long-lived flows between `warmup` and `duration` if there are any, or else of completed
@@ -108,7 +111,9 @@ pub struct LinkSummary {
     pub queue_mean_share: Option<f64>,
     /// The same of the length it stayed at or below for 90% of the time.
     pub queue_p90_share: Option<f64>,
-    /// Packets dropped over packets offered; random losses are not among them.
+    /// Packets dropped; random losses are not among them.
+    pub dropped_packets: u64,
+    /// Packets dropped over packets offered.
     pub drop_rate: f64,
     /// Packets marked over packets offered.
     pub mark_rate: f64,
@@ -177,8 +182,7 @@ impl FlowSummary {
     fn of(plan: &Plan, outcome: &Outcome, counts: impl Fn(usize) -> bool) -> Self {
         let results = outcome.flows.iter().filter(|flow| counts(flow.traffic));
         let warmup = Time::ZERO + plan.warmup;
-        let (mut responses, mut sizes) = (Vec::new(), Vec::new());
-        let mut unfinished = 0;
+        let (mut responses, mut ages, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
         // Each with the weight that it was to have.
         let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
         for result in results.clone() {
@@ -192,7 +196,7 @@ impl FlowSummary {
                         responses.push(response.as_secs_f64());
                         sizes.push(result.delivered.as_f64());
                     }
-                    None => unfinished += 1,
+                    None => ages.push(plan.end().since(flow.start).as_secs_f64()),
                 }
                 of_transfers.extend(goodput);
             }
@@ -206,11 +210,12 @@ impl FlowSummary {
         let goodputs: Vec<f64> = goodputs.into_iter().map(|(bps, _)| bps).collect();
         Self {
             completed: responses.len() as u64,
-            unfinished,
+            unfinished: ages.len() as u64,
             response_mean_s: mean(&responses),
             response_sd_s: deviation(&responses),
             response_p50_s: quantile(&responses, 0.50),
             response_p99_s: quantile(&responses, 0.99),
+            fct_or_age_mean_s: mean(&[&responses[..], &ages[..]].concat()),
             size_mean_bytes: mean(&sizes),
             goodput_mean_bps: mean(&goodputs),
             goodput_jain: jain(&weighted),
@@ -247,6 +252,7 @@ impl LinkSummary {
             queue_max_packets: queue.max_packets,
             queue_mean_share: of_room(queue.mean_packets),
             queue_p90_share: of_room(queue.p90_packets as f64),
+            dropped_packets: counts.dropped,
             drop_rate: share(counts.dropped, counts.offered),
             mark_rate: share(counts.marked, counts.offered),
             data_mark_rate: share(counts.marked, counts.offered_data),

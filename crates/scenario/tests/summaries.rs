@@ -42,12 +42,16 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
     assert_eq!(summary.flows.unfinished, 1);
     assert!((summary.flows.response_mean_s.unwrap() - 0.020).abs() < 1e-3);
     assert_eq!(summary.flows.response_p99_s, Some(0.030));
+    // The one that did not end is as old as the time from its start to the end of `drain`.
+    let (age, completed) = (plan.end().since(plan.flows[early].start).as_secs_f64(), summary.flows.completed as f64);
+    let expected = (summary.flows.response_mean_s.unwrap() * completed + age) / (completed + 1.0);
+    assert!(age > 88.0 && (summary.flows.fct_or_age_mean_s.unwrap() - expected).abs() < 1e-9);
     // Goodputs of x and 3x in equal numbers: (4x)² / (2 · 10x²).
     assert!((summary.flows.goodput_jain.unwrap() - 0.8).abs() < 1e-3);
 
     let json = serde_json::to_string(&summary).unwrap();
     assert!(json.starts_with(r#"{"point":{"load":0.5,"seed":1},"world":"simulated","flows":{"completed":"#), "{json}");
-    let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_mean_bytes":0.0,"queue_sd_bytes":0.0,"queue_p90_packets":7,"queue_p99_packets":0,"queue_max_packets":10,"queue_mean_share":0.25,"queue_p90_share":0.7,"drop_rate":0.01,"mark_rate":0.005,"data_mark_rate":0.01,"unmarked_per_mark":99.0,"rate_variation":null}},"data_packets":12,"wall_s":0.25}"#;
+    let links = r#""links":{"wire":{"utilization":0.5,"queue_mean_packets":2.5,"queue_mean_bytes":0.0,"queue_sd_bytes":0.0,"queue_p90_packets":7,"queue_p99_packets":0,"queue_max_packets":10,"queue_mean_share":0.25,"queue_p90_share":0.7,"dropped_packets":2,"drop_rate":0.01,"mark_rate":0.005,"data_mark_rate":0.01,"unmarked_per_mark":99.0,"rate_variation":null}},"data_packets":12,"wall_s":0.25}"#;
     assert!(json.ends_with(links), "{json}");
 }
 

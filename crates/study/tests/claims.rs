@@ -120,7 +120,7 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("increasing_in = \"load\"", "increasing_in = \"seed\"", 11, "add it to `by`"),
         ("flows.response_p50_s", "flows.response", 11, "there are data_packets, flows.(completed|"),
         ("links.wire.queue", "links.wyre.queue", 21, "links.(wire|*)"),
-        ("median = ", "median = \"data_packets\", mean = ", 17, "one of mean, median"),
+        ("median = ", "median = \"data_packets\", mean = ", 17, "one of mean, geometric_mean"),
         ("in = { ms = 0.001 }", "in = { ms = 0 }", 17, "{ RTT = 0.025 }"),
         ("below = 1", "bellow = 1", 28, "unknown variant `bellow`"),
         ("quick = true", "quick = 7", 26, "`quick` should be true, false"),

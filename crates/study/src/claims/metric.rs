@@ -1,15 +1,16 @@
 //! A metric: one figure of the runs, averaged over what the claim does not tell apart.
 //!
 //! ```text
-//!   mean | median | least | most = "flows.response_mean_s"   the figure, by its place in a run's JSON object;
-//!                                                            "links.*.utilization" is that of every measured link,
-//!                                                            "traffic.*.goodput_mean_bps" of every kind of traffic
-//!   over = "traffic.far.goodput_mean_bps"                    divided by this figure of the same run
-//!   where = { scheme = "pcp" }                               of these runs
-//!   relative_to | minus = { scheme = "fq" }                  divided by, or less, the same figure of these runs: the
-//!                                                            same point with these values instead
-//!   by = ["load"]                                            one value for every load; all else is averaged
-//!   in = { RTT = 0.025 }                                     divided by this, and called so
+//!   mean | geometric_mean | median | p90 | least | most = "flows.response_mean_s"
+//!                                            the figure, by its place in a run's JSON object; "links.*.utilization" is
+//!                                            that of every measured link, "traffic.*.goodput_mean_bps" of every kind
+//!                                            of traffic
+//!   over = "traffic.far.goodput_mean_bps"    divided by this figure of the same run
+//!   where = { scheme = "pcp" }               of these runs; a list stands for any of its values
+//!   minus = { scheme = "fq" }                less the same figure of these runs: the same point with these values
+//!   relative_to = { scheme = "fq" }          divided by the same figure of these runs, less what `minus` says there
+//!   by = ["load"]                            one value for every load; all else is averaged
+//!   in = { RTT = 0.025 }                     divided by this, and called so
 //! ```
 
 use rampmeter_scenario::{FlowSummary, LinkSummary, Point, Summary};
@@ -27,7 +28,8 @@ pub struct Metric {
     figure: String,
     over: Option<String>,
     of: Table,
-    against: Option<Against>,
+    minus: Option<Table>,
+    relative_to: Option<Table>,
     by: Vec<String>,
     unit: Option<(String, f64)>,
 }
@@ -36,16 +38,12 @@ pub struct Metric {
 #[derive(Debug, Clone, Copy)]
 enum Average {
     Mean,
+    GeometricMean,
     Median,
+    /// The least value that nine tenths do not exceed.
+    P90,
     Least,
     Most,
-}
-
-/// What a figure is compared with.
-#[derive(Debug, Clone)]
-enum Against {
-    Quotient(Table),
-    Difference(Table),
 }
 
 /// A metric's value at one place.
@@ -61,7 +59,9 @@ pub struct Measured {
 #[serde(deny_unknown_fields)]
 struct Entry {
     mean: Option<String>,
+    geometric_mean: Option<String>,
     median: Option<String>,
+    p90: Option<String>,
     least: Option<String>,
     most: Option<String>,
     over: Option<String>,
@@ -80,20 +80,20 @@ impl TryFrom<Entry> for Metric {
     fn try_from(entry: Entry) -> Result<Self, String> {
         let averages = [
             (Average::Mean, entry.mean),
+            (Average::GeometricMean, entry.geometric_mean),
             (Average::Median, entry.median),
+            (Average::P90, entry.p90),
             (Average::Least, entry.least),
             (Average::Most, entry.most),
         ];
         let mut named = averages.into_iter().filter_map(|(average, figure)| Some((average, figure?)));
         let (Some((average, figure)), None) = (named.next(), named.next()) else {
-            return Err("a metric has one of mean, median, least, most = \"flows.response_mean_s\"".into());
-        };
-        let against = match (entry.relative_to, entry.minus) {
-            (Some(_), Some(_)) => return Err("a metric has `relative_to` or `minus`; remove one".into()),
-            (quotient, difference) => quotient.map(Against::Quotient).or(difference.map(Against::Difference)),
+            let averages = "mean, geometric_mean, median, p90, least, most";
+            return Err(format!("a metric has one of {averages} = \"flows.response_mean_s\""));
         };
         let unit = entry.r#in.map(unit).transpose()?;
-        Ok(Self { average, figure, over: entry.over, of: entry.r#where, against, by: entry.by, unit })
+        let Entry { over, r#where: of, minus, relative_to, by, .. } = entry;
+        Ok(Self { average, figure, over, of, minus, relative_to, by, unit })
     }
 }
 
@@ -120,23 +120,17 @@ impl Metric {
 
     /// Whether it looks at `point`.
     pub(crate) fn needs(&self, point: &Point) -> bool {
-        matches(point, &self.of) || self.other().is_some_and(|other| matches(point, &other))
-    }
-
-    /// Where the other side of the comparison is.
-    fn other(&self) -> Option<Table> {
-        match self.against.as_ref()? {
-            Against::Quotient(values) | Against::Difference(values) => Some(overridden(&self.of, values)),
-        }
+        let divisor = self.relative_to.as_ref().map(|values| overridden(&self.of, values));
+        std::iter::once(self.of.clone()).chain(divisor).any(|place| {
+            let less = self.minus.as_ref().map(|values| overridden(&place, values));
+            matches(point, &place) || less.is_some_and(|less| matches(point, &less))
+        })
     }
 
     /// Whether it fits a scenario with these axes, measured links and measured kinds of traffic.
     pub(crate) fn check(&self, axes: &[&str], links: &[&str], traffic: &[&str]) -> Result<(), String> {
-        let compared = match &self.against {
-            Some(Against::Quotient(values) | Against::Difference(values)) => Some(values),
-            None => None,
-        };
-        let named = self.of.keys().chain(compared.into_iter().flat_map(Table::keys)).chain(&self.by);
+        let compared = self.minus.iter().chain(&self.relative_to).flat_map(Table::keys);
+        let named = self.of.keys().chain(compared).chain(&self.by);
         for axis in named {
             if !axes.contains(&axis.as_str()) {
                 return Err(format!("no axis is called `{axis}`; the scenario has {}", axes.join(", ")));
@@ -194,13 +188,19 @@ impl Metric {
 
     fn value(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
         let here = overridden(&self.of, place);
-        let value = self.averaged(&here, runs)?;
-        let value = match &self.against {
+        let value = self.difference(&here, runs)?;
+        let value = match &self.relative_to {
             None => value,
-            Some(Against::Quotient(other)) => value / self.averaged(&overridden(&here, other), runs)?,
-            Some(Against::Difference(other)) => value - self.averaged(&overridden(&here, other), runs)?,
+            Some(other) => value / self.difference(&overridden(&here, other), runs)?,
         };
         Some(value / self.unit.as_ref().map_or(1.0, |(_, size)| *size)).filter(|value| value.is_finite())
+    }
+
+    /// The figure at `place`, less that which `minus` names.
+    fn difference(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
+        let value = self.averaged(place, runs)?;
+        let less = self.minus.as_ref().map(|other| self.averaged(&overridden(place, other), runs));
+        less.map_or(Some(value), |less| Some(value - less?))
     }
 
     /// Its figures of one run; `None` if there are none.
@@ -224,6 +224,8 @@ impl Metric {
         match self.average {
             _ if n == 0 => None,
             Average::Mean => Some(values.iter().sum::<f64>() / n as f64),
+            Average::GeometricMean => Some((values.iter().map(|value| value.ln()).sum::<f64>() / n as f64).exp()),
+            Average::P90 => values.get((9 * n).div_ceil(10) - 1).copied(),
             Average::Median => Some(f64::midpoint(values[(n - 1) / 2], values[n / 2])),
             Average::Least => values.first().copied(),
             Average::Most => values.last().copied(),
@@ -237,10 +239,14 @@ fn overridden(place: &Table, other: &Table) -> Table {
 }
 
 fn matches(point: &Point, place: &Table) -> bool {
+    let is = |value: &Value, wanted: &Value| match (number(value), number(wanted)) {
+        (Some(value), Some(wanted)) => value == wanted,
+        _ => value == wanted,
+    };
     place.iter().all(|(axis, wanted)| {
-        point.get(axis).is_some_and(|value| match (number(value), number(wanted)) {
-            (Some(value), Some(wanted)) => value == wanted,
-            _ => value == wanted,
+        point.get(axis).is_some_and(|value| match wanted {
+            Value::Array(several) => several.iter().any(|wanted| is(value, wanted)),
+            wanted => is(value, wanted),
         })
     })
 }
@@ -316,6 +322,67 @@ mod tests {
         let several = metric("mean = 'data_packets'\nover = 'traffic.*.goodput_mean_bps'").unwrap();
         assert!(several.check(&[], &[], &["near", "far"]).unwrap_err().contains("one figure"));
         assert!(several.check(&[], &[], &["near"]).unwrap_err().contains("no figure is called"));
+    }
+
+    /// One run of each scheme and size, whose `data_packets` is the number given.
+    fn by_scheme_and_size(runs: &[(&str, i64, u64)]) -> Vec<Summary> {
+        let run = |&(scheme, size, data_packets): &(&str, i64, u64)| {
+            let values = [("scheme".to_owned(), Value::from(scheme)), ("size".to_owned(), size.into())];
+            Summary { point: values.into_iter().collect(), data_packets, ..Summary::default() }
+        };
+        runs.iter().map(run).collect()
+    }
+
+    #[test]
+    fn averages_are_those_they_are_named_after() {
+        let runs: Vec<Summary> = (1..=20).map(|size| by_scheme_and_size(&[("a", size, 1 << size)]).remove(0)).collect();
+        let runs: Vec<&Summary> = runs.iter().collect();
+        for (average, value) in [
+            ("geometric_mean", 2_f64.powf(10.5)),
+            ("p90", f64::from(1 << 18)),
+            ("most", f64::from(1 << 20)),
+            ("least", 2.0),
+        ] {
+            let metric: Metric = format!("{average} = 'data_packets'").parse::<Table>().unwrap().try_into().unwrap();
+            let measured = metric.values(&runs)[0].value.unwrap();
+            assert!((measured / value - 1.0).abs() < 1e-9, "{average}: {measured}");
+        }
+    }
+
+    #[test]
+    fn a_loss_is_taken_over_the_loss_in_its_place() {
+        let runs = by_scheme_and_size(&[
+            ("none", 1, 100),
+            ("a", 1, 70),
+            ("b", 1, 80),
+            ("none", 2, 100),
+            ("a", 2, 50),
+            ("b", 2, 40),
+        ]);
+        let runs: Vec<&Summary> = runs.iter().collect();
+        let metric: Metric = "mean = 'data_packets'\nwhere = { scheme = 'a' }\nminus = { scheme = 'none' }\n\
+                              relative_to = { scheme = 'b' }\nby = ['size']"
+            .parse::<Table>()
+            .unwrap()
+            .try_into()
+            .unwrap();
+        assert!(runs.iter().all(|run| metric.needs(&run.point)));
+        let values: Vec<f64> = metric.values(&runs).into_iter().filter_map(|measured| measured.value).collect();
+        assert_eq!(values, [1.5, 50.0 / 60.0]); // -30 over -20, -50 over -60
+    }
+
+    #[test]
+    fn a_list_in_where_stands_for_any_of_its_values() {
+        let runs = by_scheme_and_size(&[("a", 1, 10), ("a", 2, 30), ("a", 3, 90)]);
+        let runs: Vec<&Summary> = runs.iter().collect();
+        let values = |by: &str| {
+            let text = format!("mean = 'data_packets'\nwhere = {{ size = [1, 2] }}\nby = {by}");
+            let metric: Metric = text.parse::<Table>().unwrap().try_into().unwrap();
+            assert!(metric.needs(&runs[0].point) && !metric.needs(&runs[2].point));
+            metric.values(&runs).into_iter().filter_map(|measured| measured.value).collect::<Vec<_>>()
+        };
+        assert_eq!(values("[]"), [20.0]);
+        assert_eq!(values("['size']"), [10.0, 30.0]);
     }
 
     #[test]

@@ -1,0 +1,111 @@
+"""One scheme's completion times over another's: heat maps with a cell for each path and size."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import exp, log
+from statistics import fmean
+from typing import Any
+
+from matplotlib import pyplot, rc_context
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm
+
+from rampmeter.figures.style import RULES, note
+from rampmeter.figures.traces import rows, values
+from rampmeter.running import Run, Value
+
+COLUMN = "fct_or_age_mean_s"
+"""What is compared."""
+
+COLOURS = "RdBu_r"
+
+RANGE = 4.0
+"""The colours end at this ratio and at one over it."""
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Maps of `path` and `size`: a row of them for each `visit`, a column for each `beside`."""
+
+    scheme: str
+    """Whose times stand above the line."""
+    other: str
+    """Whose stand below it."""
+    label: str
+    """What the colours mean."""
+    note: str
+    """What was run."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What to write for values of the axes, where it is not their name."""
+
+    def draw(self, result: Run) -> Any:
+        """Draw the maps, each with its geometric mean."""
+        paths, sizes, visits, besides = (values(result, axis) for axis in ["path", "size", "visit", "beside"])
+        # Inches: a cell, a panel's frame, what the figure has around them.
+        wide, high = 0.6 * len(sizes) + 0.2, 0.4 * len(paths) + 0.4
+        with rc_context({**RULES, "axes.grid": False}):
+            figure, panels = pyplot.subplots(
+                len(visits),
+                len(besides),
+                figsize=(wide * len(besides) + 2.9, high * len(visits) + 1.2),
+                squeeze=False,
+                sharex=True,
+                sharey=True,
+                layout="constrained",
+            )
+            norm = LogNorm(1 / RANGE, RANGE)
+            for line, visit in zip(panels, visits, strict=True):
+                for axes, beside in zip(line, besides, strict=True):
+                    here = {"visit": visit, "beside": beside}
+                    ratios = [[self.ratio(result, path=path, size=size, **here) for size in sizes] for path in paths]
+                    axes.pcolormesh(ratios, norm=norm, cmap=COLOURS, edgecolor="white", linewidth=1.5)
+                    for y, of_path in enumerate(ratios):
+                        for x, ratio in enumerate(of_path):
+                            write(axes, x + 0.5, y + 0.5, ratio)
+                    for axis, listed in [(axes.xaxis, sizes), (axes.yaxis, paths)]:
+                        axis.set_ticks([place + 0.5 for place in range(len(listed))], [*map(self.name, listed)])
+                    axes.set_ylim(len(paths), 0)
+                    axes.tick_params(length=0)
+                    axes.spines[:].set_visible(False)
+                    mean = geometric_mean(self.of_runs(result, **here))
+                    axes.set_title(f"{self.name(visit)}, {self.name(beside)}: {mean:.2f}", fontsize=9.5, pad=5)
+            colours = ScalarMappable(norm, COLOURS)
+            bar = figure.colorbar(colours, ax=panels, shrink=0.8, aspect=30, extend="both", label=self.label)
+            ticks = [1 / 4, 1 / 2, 1 / 1.25, 1, 1.25, 2, 4]
+            bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
+            bar.ax.minorticks_off()
+            seeds = len(values(result, "seed"))
+            note(figure, f"{self.note} {'One run' if seeds == 1 else f'Means of {seeds} runs'} a cell.")
+        return figure
+
+    def name(self, value: Value) -> str:
+        """Give what to write for a value of an axis."""
+        return self.names.get(str(value), str(value))
+
+    def ratio(self, result: Run, **at: Value) -> float:
+        """Give the mean over the runs of one cell over the mean of the other scheme's."""
+        mine, theirs = (
+            fmean(row[COLUMN] for row in rows(result, scheme=scheme, **at)) for scheme in [self.scheme, self.other]
+        )
+        return mine / theirs
+
+    def of_runs(self, result: Run, **at: Value) -> Iterable[float]:
+        """Give the ratio of each pair of runs that differ in the scheme alone."""
+        pairs: dict[tuple[Any, ...], dict[str, float]] = defaultdict(dict)
+        for row in rows(result, **at):
+            pairs[row["path"], row["size"], row["seed"]][row["scheme"]] = row[COLUMN]
+        return (pair[self.scheme] / pair[self.other] for pair in pairs.values())
+
+
+def write(axes: Any, x: float, y: float, ratio: float) -> None:
+    """Write a cell's ratio, in white on dark colours."""
+    dark = abs(log(ratio)) > 0.6 * log(RANGE)
+    axes.text(x, y, f"{ratio:.2f}", ha="center", va="center", fontsize=8.5, color="white" if dark else "black")
+
+
+def geometric_mean(ratios: Iterable[float]) -> float:
+    """Give the geometric mean of positive numbers."""
+    return exp(fmean(map(log, ratios)))
