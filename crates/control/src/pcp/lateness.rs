@@ -11,7 +11,7 @@
 //!
 //! What is later is taken for traffic. A path is remembered by it, since a transfer begins with a train and no receipts.
 //! Clocks that drift or step don't matter: 32 receipts are compared with each other alone. A busy way back, or receipts
-//! that wait for a timer, look like late hosts; PCP then lets a queue be that is as long, up to `most_late`.
+//! that wait for a timer, look like late hosts; PCP then lets a queue be that is as long, up to `MAX_JITTER`.
 
 use rampmeter_units::{Duration, Time};
 
