@@ -2,14 +2,14 @@
 //!
 //! Section 3.2 sees a queue long before it overflows and answers no losses, and where packets are lost at random that is
 //! right (Figure 11). But a flow can be mistaken in the path: one that has got used to a queue takes it for the path's own
-//! delay, and then nothing but losses says that it sends too much. With other settings of `rivals` single runs of 50
+//! delay, and then nothing but losses says that it sends too much. With an earlier competitive mode single runs of 50
 //! flows lost 28 to 52% of their packets as long as they lasted.
 //!
 //! ```text
-//! lost > 4 + most_lost * answered, packets of one round trip:    base /= 2
+//! lost > 4 + max_loss * answered, packets of one round trip:    base /= 2
 //! ```
 //!
-//! With a `most_lost` of a tenth, one round trip in six thousand looks like that where one packet in twenty is lost at
+//! With a `max_loss` of a tenth, one round trip in six thousand looks like that where one packet in twenty is lost at
 //! random, and one in 200 where one in twelve is.
 
 use rampmeter_units::{Bytes, Duration, Time};
@@ -29,11 +29,11 @@ pub(super) struct Damage {
 
 impl Damage {
     /// Time goes on, and packets of up to `packet` leave. True at the end of a round trip in which too many were lost.
-    pub(super) fn turn(&mut self, now: Time, rtt: Duration, packet: Bytes, most_lost: f64) -> bool {
+    pub(super) fn turn(&mut self, now: Time, rtt: Duration, packet: Bytes, max_loss: f64) -> bool {
         if now < self.until {
             return false;
         }
-        let chance = packet.as_f64() * CHANCE as f64 + self.answered.as_f64() * most_lost;
+        let chance = packet.as_f64() * CHANCE as f64 + self.answered.as_f64() * max_loss;
         let damaged = self.lost.as_f64() > chance;
         if damaged {
             self.settled = Some(self.last_sent);

@@ -7,11 +7,11 @@
 //! What a train proves is what it offered. If its packets left later than they might have (nothing to send, a late
 //! timer), the grant is the offered rate less the base rate; if that is not positive, nothing is proved either way.
 //!
-//! A train that lost more than one packet is rejected (`missing_receipts`): a full queue drops, and the delays through it
+//! A train that lost more than one packet is rejected (`MISSING_RECEIPTS`): a full queue drops, and the delays through it
 //! are flat. One alone may be chance. If it was not, the others waited behind a full queue, and that rejects them.
 //!
 //! One packet that a host was late for says nothing of a queue: if the others lie on a line much better without it, it is
-//! left out (`outlier`), and what the train waited is its median. In the simulator that changes nothing (Figure 4 at 0.60,
+//! left out (`OUTLIER`), and what the train waited is its median. In the simulator that changes nothing (Figure 4 at 0.60,
 //! three seeds: 300 ms with it, 297 without).
 //!
 //! Right behind the last packet may follow one more, the second of a *pair*. The bottleneck spreads the two by the time it
