@@ -8,6 +8,12 @@
 //! and all wait for the same time from there. A flow that sees the queue fall joins those that drain it: without that, 50
 //! flows drain in groups, and no group empties it. BBR's probing for the round-trip time is alike.
 //!
+//! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`, or a
+//! power of two times as often as that lasts for ten round trips. PCP flows that took each other for TCP empty the queue
+//! then, and see it. Counting from when each last saw an empty queue, 50 of them drained apart and competed for ever.
+//! The moments are shared by flows of one run and by hosts whose clocks agree within a round trip; elsewhere
+//! such flows compete until one by one they end.
+//!
 //! *Of a queue above the ceiling.* Where even the shortest wait of a round trip is longer than the flow's ceiling, the flow
 //! sends less by what would empty the queue down to the target in one round trip, by half at most, then waits a round
 //! trip for the effect. Its base rate does not change, because what flooded the path was a burst of requests and not
@@ -33,6 +39,7 @@ const STANDS: f64 = 8.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drain {
+    begun_at: Time,
     empty_at: Time,
     /// The highest of the shortest waits since then.
     highest: Duration,
@@ -70,7 +77,28 @@ impl Drain {
         if since <= after && !others_do {
             return None;
         }
-        (self.empty_at, self.highest) = (now, min_wait);
+        self.start(now, rtt, min_wait)
+    }
+
+    /// The same for a flow in competitive mode.
+    pub(super) fn begins_by_clock(
+        &mut self,
+        config: &Config,
+        now: Time,
+        rtt: Duration,
+        min_wait: Duration,
+    ) -> Option<Time> {
+        let mut period = config.drain_after?;
+        while period < rtt * MIN_ROUNDS {
+            period = period * 2;
+        }
+        let since = Duration::from_nanos(now.as_nanos() % period.as_nanos());
+        let is_due = since < rtt && now.since(self.begun_at) > rtt;
+        if is_due { self.start(now, rtt, min_wait) } else { None }
+    }
+
+    fn start(&mut self, now: Time, rtt: Duration, min_wait: Duration) -> Option<Time> {
+        (self.begun_at, self.empty_at, self.highest) = (now, now, min_wait);
         self.until = Some(now + rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN));
         self.until
     }
@@ -136,6 +164,19 @@ mod tests {
         assert_eq!(begins(900, 8), None, "too soon");
         assert_eq!(begins(1100, 9), None);
         assert_eq!(begins(1200, 8), Some(ms(1350)));
+    }
+
+    #[test]
+    fn flows_that_compete_drain_at_the_same_moments_once_each() {
+        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
+        let begun = |mut drain: Drain, rtt: u64| {
+            let rtt = Duration::from_millis(rtt);
+            let mut begins = |at: u64| drain.begins_by_clock(&config, ms(at), rtt, Duration::from_millis(20));
+            (900..9000).step_by(10).filter(|at| begins(*at).is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(begun(Drain::new(ms(0)), 100), [2000, 4000, 6000, 8000]);
+        assert_eq!(begun(Drain::new(ms(777)), 20), [2000, 4000, 6000, 8000], "whenever they began");
+        assert_eq!(begun(Drain::new(ms(0)), 300), [4000, 8000], "not more often than every ten round trips");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! base rate, deviation = running means of the best base rate reached and of its distance from the mean
 //! capacity             = running mean of the rates at which two packets sent together arrived, weighted by how little
 //!                        the first was held up
-//! rivals               = 1 if the last transfer was in competitive mode at any time, else 0
+//! rivals               = 1 if the last transfer ended in competitive mode, else 0
 //! competed             = what it had at its end, if it was then: half of the capacity at most
 //! lateness             = running mean of how late hosts were
 //! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change, but not
@@ -75,7 +75,7 @@ impl Memory {
         self.past
     }
 
-    /// Whether the last transfer was in competitive mode at any time.
+    /// Whether the last transfer ended in competitive mode.
     pub(super) fn past_competed(&self) -> bool {
         self.past.is_some_and(|past| past.rivals > 0.5)
     }
@@ -131,6 +131,10 @@ impl Memory {
         Some(self.paired.max(self.best)).filter(|_| self.paired > Rate::ZERO)
     }
 
+    fn rivals(&self) -> f64 {
+        if self.competed > Rate::ZERO { 1.0 } else { 0.0 }
+    }
+
     /// What there was beside competing traffic. At least one flow of it has as much.
     fn competed(&self) -> Rate {
         self.capacity().map_or(self.competed, |capacity| self.competed.min(capacity.scale(0.5)))
@@ -142,13 +146,13 @@ impl Memory {
         let Some(past) = history else {
             if self.best > Rate::ZERO {
                 let (base_rate, capacity) = (self.best, self.pairs.remembered_given(Rate::ZERO));
-                let (trust, rivals) = (1.0, f64::from(self.was_competitive));
+                let (trust, rivals) = (1.0, self.rivals());
                 let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
                 *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
             }
             return;
         };
-        (past.rivals, past.competed) = (f64::from(self.was_competitive), self.competed());
+        (past.rivals, past.competed) = (self.rivals(), self.competed());
         past.lateness = (past.lateness + self.lateness) / 2;
         let longer = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
         past.min_rtt = min_rtt.min(past.min_rtt + longer / ROUTE_CHANGES);

@@ -236,6 +236,9 @@ impl Pcp {
 
     /// The rate to ask for now; none if there is nothing to be had.
     fn ask(&mut self, now: Time) -> Option<Rate> {
+        if self.damage.is_lossy() {
+            return None;
+        }
         let base = self.base;
         let searched = self.search.test(&self.config, base, self.min_probe());
         let met = self.met(Count::default());
@@ -306,14 +309,16 @@ impl Pcp {
         if self.config.compete {
             self.compete(now);
         }
-        if self.competitive.is_on() {
-            return;
-        }
-        let near = self.packet_time(self.base).scale(0.5).max(self.noise());
-        if let Some(until) = self.drain.begins(&self.config, now, self.rtt, view.min_wait, near) {
+        let begins = if self.competitive.is_on() {
+            self.drain.begins_by_clock(&self.config, now, self.rtt, view.min_wait)
+        } else {
+            let near = self.packet_time(self.base).scale(0.5).max(self.noise());
+            self.drain.begins(&self.config, now, self.rtt, view.min_wait, near)
+        };
+        if let Some(until) = begins {
             self.phase = Phase::Waiting(until);
         }
-        if !self.drain.is_on() {
+        if !self.drain.is_on() && !self.competitive.is_on() {
             self.drain.limit(now, self.rtt, view.min_wait, self.target(self.base), self.ceiling(self.base));
             let pressure = self.pressure(self.base);
             let cut = self.compensation.cut(now, self.rtt, pressure);
@@ -324,8 +329,9 @@ impl Pcp {
     /// Section 3.5: whether there are others that do not give way, and the rate beside them.
     fn compete(&mut self, now: Time) {
         let odd = self.crowd_ceiling().scale(ODD);
-        let sight = Sight { min_wait: self.view.min_wait, odd, base: self.base, rtt: self.rtt };
-        match self.competitive.observe(now, sight) {
+        let (min_wait, target, capacity) = (self.view.min_wait, self.target(self.base), self.memory.capacity());
+        let sight = Sight { min_wait, target, odd, base: self.base, capacity, rtt: self.rtt };
+        match self.competitive.observe(now, &sight) {
             Change::Left => {
                 self.base = self.base.scale(KEPT).max(self.min_rate());
                 self.compensation.made(now, 1.0 - KEPT);
@@ -396,7 +402,8 @@ impl Controller for Pcp {
         self.competitive.on_ack(now, ack);
         if let Some(slow_start) = &mut self.slow_start {
             let rate = slow_start.on_ack(now, ack, self.rtt);
-            self.base = self.base.max(rate.min(self.config.fastest));
+            let most = self.memory.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
+            self.base = self.base.max(rate.min(most));
         }
         self.damage.on_arrival(ack.acked);
         self.answer_damage(now);
@@ -437,7 +444,9 @@ impl Controller for Pcp {
         if loss.kind != LossKind::Ecn {
             self.queue.on_loss(now);
             self.competitive.on_loss(now, loss);
-            self.slow_start = None;
+            if let Some(slow_start) = self.slow_start.take() {
+                self.competitive.take_over(slow_start.on_loss(now, loss));
+            }
         }
         if loss.kind == LossKind::Transient {
             self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);

@@ -193,7 +193,7 @@ fn where_hosts_are_late_a_train_outlasts_that() {
 
 /// `lost` packets of twenty are found lost, and a round trip later one arrives.
 fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
-    let mut world = World::with(config, None);
+    let mut world = World::with(config, Some(History::new(Rate::from_bps(6_000_000), RTT)));
     let train = world.train();
     world.acknowledge(&train, Duration::ZERO);
     let base = world.pcp.base;
@@ -212,7 +212,7 @@ fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
 fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
     let (base, world) = after_losses(&Config::default(), 4);
     assert_eq!(world.pcp.base, base);
-    let (base, world) = after_losses(&Config::default(), 8);
+    let (base, world) = after_losses(&Config::default(), 12);
     assert_eq!(world.pcp.base, base.scale(0.5));
     assert_eq!(world.pcp.phase, Phase::Waiting(world.now + RTT));
     let (base, world) = after_losses(&Config { max_loss: 1.0, ..Config::default() }, 20);
