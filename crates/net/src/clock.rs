@@ -31,16 +31,18 @@ const STALL: Duration = Duration::from_micros(500);
 /// How long the distance between the two clocks is relied on.
 const WALL_HOLDS: Duration = Duration::from_secs(1);
 
-/// Nanoseconds a second.
+/// Nanoseconds a second, and a day.
 const NANOS: u64 = 1_000_000_000;
+const DAY: u64 = 86_400 * NANOS;
 
 /// A stamp older than this says that the wall clock was set, not that a packet waited.
 const OLDEST_STAMP: Duration = Duration::from_secs(5);
 
-/// A monotonic clock that starts at zero.
+/// A monotonic clock that starts at the time of day (UTC). Hosts whose wall clocks agree share its moments, at which PCP
+/// flows in competitive mode drain the queue together.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    /// The system's monotonic clock at our zero.
+    /// The system's monotonic clock at our zero, modulo 2^64: the day may have begun before the system.
     zero: u64,
     /// The wall clock at our zero.
     wall_zero: u64,
@@ -58,9 +60,9 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that reads zero now.
+    /// A clock that reads the time of day now.
     pub fn start() -> Self {
-        let zero = monotonic();
+        let zero = monotonic().wrapping_sub(wall() % DAY);
         let mut clock =
             Self { zero, wall_zero: 0, measured_at: Time::ZERO, punctuality: Punctuality::default(), stalled: None };
         clock.measure_wall();
@@ -69,7 +71,7 @@ impl Clock {
 
     /// Now.
     pub fn now(&self) -> Time {
-        Time::from_nanos(monotonic().saturating_sub(self.zero))
+        Time::from_nanos(monotonic().wrapping_sub(self.zero))
     }
 
     /// When a packet that the kernel stamped at `stamp` on the wall clock arrived; `now` if that can't be.
@@ -91,7 +93,8 @@ impl Clock {
     fn measure_wall(&mut self) {
         let tries = (0..5).map(|_| {
             let (before, wall, after) = (monotonic(), wall(), monotonic());
-            (after - before, wall.saturating_sub(before + (after - before) / 2 - self.zero))
+            let now = (before + (after - before) / 2).wrapping_sub(self.zero);
+            (after - before, wall.saturating_sub(now))
         });
         self.wall_zero = tries.min().map_or(0, |(_, zero)| zero);
         self.measured_at = self.now();
@@ -119,7 +122,7 @@ impl Clock {
         let now = self.now();
         let sleep = until.since(now).saturating_sub(self.punctuality.expected() + SPIN);
         if sleep > Duration::ZERO {
-            let wake = self.zero + (now + sleep).as_nanos();
+            let wake = self.zero.wrapping_add((now + sleep).as_nanos());
             let wake = TimeSpec::new((wake / NANOS) as i64, (wake % NANOS) as i64);
             // Woken early by a signal, it is as if something had come in.
             let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &wake);
@@ -256,6 +259,14 @@ mod tests {
         assert!((12..24).contains(&(expected.as_nanos() / 1000)), "{expected}");
         punctuality.woken(Duration::from_millis(9));
         assert!(punctuality.expected() < expected + Duration::from_micros(2));
+    }
+
+    #[test]
+    fn all_clocks_read_the_time_of_day() {
+        let (first, second) = (Clock::start(), Clock::start());
+        let (wall, read) = (Time::from_nanos(wall() % DAY), [first.now(), second.now()]);
+        let near = |a: Time, b: Time| a.since(b).max(b.since(a)) < Duration::from_millis(500);
+        assert!(near(read[0], wall) && near(read[0], read[1]), "{wall:?} {read:?}");
     }
 
     #[test]
