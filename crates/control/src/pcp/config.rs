@@ -26,11 +26,13 @@ pub struct Config {
     pub delay_gain: f64,
     /// The same for gaps that grow.
     pub gap_gain: f64,
-    /// Time after which a queue that never emptied is drained; without it flows that join never see the path's delay.
+    /// Time after which a queue that never emptied is drained, and the interval of the clock at which all flows in
+    /// competitive mode drain; without it flows that join never see the path's delay.
     pub drain_after: Option<Duration>,
     /// Age at which the minimum delay is discarded, for routes that grew longer (section 3.2 names no number).
     pub min_delay_expiry: Duration,
-    /// Share of a round trip's packets, beyond four, that may be lost before the rate is halved; 1 is the paper.
+    /// Share of a round trip's packets, beyond four, that may be lost before the rate is halved. Above this share no probe
+    /// leaves either. 1 is the paper.
     pub max_loss: f64,
     /// Compete as CUBIC does with flows that do not give way (section 3.5).
     pub compete: bool,
