@@ -13,13 +13,13 @@ import pytest
 
 from rampmeter import figures as package
 from rampmeter import run
-from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, style
+from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, mechanisms, style
 from rampmeter.figures import __main__ as command
 from rampmeter.figures import figure as figures
 from rampmeter.figures.along import mbps, number
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.figures.rivals import bottlenecks
-from rampmeter.figures.traces import LinkTrace, Trace
+from rampmeter.figures.traces import LinkTrace, Trace, traces
 from rampmeter.theory.vcp import Bottleneck
 from rampmeter.theory.vcp_saw import Saw
 
@@ -167,6 +167,25 @@ def test_figure_4_says_what_it_is_of_and_its_axes_have_plain_numbers(tmp_path: P
         labels = [label.get_text() for label in axes.yaxis.get_ticklabels(which="both") if label.get_text()]
         assert len(labels) >= 2, labels
         assert all(label.replace(",", "").replace(".", "").isdigit() for label in labels), labels
+
+
+def test_pcp_starts_with_a_third_of_a_path_that_it_knows() -> None:
+    result = run(studies() / "pcp/mechanisms.toml", case=["first", "again"])
+    rates = {}
+    for case in ["first", "again"]:
+        (trace,) = traces(result, case=case)
+        # The handshake takes a round trip of 25 ms, the first train some packets of the next.
+        rates[case] = np.interp(trace.times[0] + 0.045, trace.times, trace.controller_rates)
+    assert rates["first"] == pytest.approx(10 * 1250 * 8 / 0.025, rel=0.1), "ten packets a round trip"
+    assert rates["again"] == pytest.approx(40e6 / 3, rel=0.1)
+
+
+def test_a_pcp_flow_competes_beside_a_cubic_and_its_drains_end_that() -> None:
+    result = run(studies() / "pcp/mechanisms.toml", case="beside")
+    (trace,) = [trace for trace in traces(result) if trace.traffic == "pcp"]
+    spans = list(mechanisms.competitive(trace))
+    assert len(spans) > 5
+    assert any(end % mechanisms.DRAIN_AFTER < 0.1 for _, end in spans)
 
 
 def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rampmeter.figures import mechanisms
 from rampmeter.figures.along import Along
 from rampmeter.figures.figure import Figure
 from rampmeter.figures.paths import Paths, Sizes
@@ -145,6 +146,11 @@ FIGURES = {
                 "two-cubic": "beside two",
             },
         ).draw,
+    ),
+    "pcp.mechanisms": Figure(
+        title="What PCP's mechanisms do over time: start, history, flows that join, a CUBIC",
+        scenario="pcp/mechanisms.toml",
+        draw=mechanisms.draw,
     ),
 }
 """By their names: the paper, a dot, the number there."""
