@@ -13,7 +13,7 @@ import pytest
 
 from rampmeter import figures as package
 from rampmeter import run
-from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, mechanisms, style
+from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, mechanisms, style, tradeoffs
 from rampmeter.figures import __main__ as command
 from rampmeter.figures import figure as figures
 from rampmeter.figures.along import mbps, number
@@ -29,6 +29,7 @@ SHORTER: dict[str, dict[str, Any]] = {
     "pcp.6": {"load": [0.15, 0.3]},
     "pcp.8": {"bandwidth": ["1 Mb/s", "10 Mb/s"]},
     "pcp.11": {"loss": [0.0, 0.02]},
+    "pcp.tradeoffs": {"settings": ["default", "target_10"]},
     "pcp.today": {"path": ["dsl"], "size": ["30kB", "300kB"], "beside": ["alone", "cubic"]},
     "vcp.1": {"scheme": ["vcp"]},
     "vcp.3": {"capacity": ["500 kb/s", "1 Mb/s"]},
@@ -180,12 +181,22 @@ def test_pcp_starts_with_a_third_of_a_path_that_it_knows() -> None:
     assert rates["again"] == pytest.approx(40e6 / 3, rel=0.1)
 
 
-def test_a_pcp_flow_competes_beside_a_cubic_and_its_drains_end_that() -> None:
+def test_a_drain_ends_competition_with_a_cubic() -> None:
     result = run(studies() / "pcp/mechanisms.toml", case="beside")
     (trace,) = [trace for trace in traces(result) if trace.traffic == "pcp"]
-    spans = list(mechanisms.competitive(trace))
-    assert len(spans) > 5
-    assert any(end % mechanisms.DRAIN_AFTER < 0.1 for _, end in spans)
+    drains = np.arange(0, trace.times[-1], mechanisms.DRAIN_AFTER)
+    spans = [*mechanisms.competitive(trace)]
+    left = [end - drain for begin, end in spans for drain in drains if begin < drain < end]
+    assert len(left) >= 3, spans
+    assert max(left) < 0.1
+
+
+def test_settings_are_read_from_names_of_runs(tmp_path: Path) -> None:
+    names = ["default", "first_window_3", "delay_gain_3e-1", "delay_gain_5e-2"]
+    scenario = shortened(studies() / "pcp/tradeoffs.toml", tmp_path)
+    result = run(scenario, settings=names, workload="long", seed=1)
+    assert tradeoffs.of(result, "delay_gain") == [(0.05, names[3]), (0.15, "default"), (0.3, names[2])]
+    assert tradeoffs.of(result, "target") == [(3.0, "default")]
 
 
 def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() -> None:
