@@ -13,13 +13,13 @@ import pytest
 
 from rampmeter import figures as package
 from rampmeter import run
-from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, style
+from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, mechanisms, style, tradeoffs
 from rampmeter.figures import __main__ as command
 from rampmeter.figures import figure as figures
 from rampmeter.figures.along import mbps, number
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.figures.rivals import bottlenecks
-from rampmeter.figures.traces import LinkTrace, Trace
+from rampmeter.figures.traces import LinkTrace, Trace, traces
 from rampmeter.theory.vcp import Bottleneck
 from rampmeter.theory.vcp_saw import Saw
 
@@ -29,6 +29,7 @@ SHORTER: dict[str, dict[str, Any]] = {
     "pcp.6": {"load": [0.15, 0.3]},
     "pcp.8": {"bandwidth": ["1 Mb/s", "10 Mb/s"]},
     "pcp.11": {"loss": [0.0, 0.02]},
+    "pcp.tradeoffs": {"settings": ["default", "target_10"]},
     "pcp.today": {"path": ["dsl"], "size": ["30kB", "300kB"], "beside": ["alone", "cubic"]},
     "vcp.1": {"scheme": ["vcp"]},
     "vcp.3": {"capacity": ["500 kb/s", "1 Mb/s"]},
@@ -167,6 +168,35 @@ def test_figure_4_says_what_it_is_of_and_its_axes_have_plain_numbers(tmp_path: P
         labels = [label.get_text() for label in axes.yaxis.get_ticklabels(which="both") if label.get_text()]
         assert len(labels) >= 2, labels
         assert all(label.replace(",", "").replace(".", "").isdigit() for label in labels), labels
+
+
+def test_pcp_starts_with_a_third_of_a_path_that_it_knows() -> None:
+    result = run(studies() / "pcp/mechanisms.toml", case=["first", "again"])
+    rates = {}
+    for case in ["first", "again"]:
+        (trace,) = traces(result, case=case)
+        # The handshake takes a round trip of 25 ms, the first train some packets of the next.
+        rates[case] = np.interp(trace.times[0] + 0.045, trace.times, trace.controller_rates)
+    assert rates["first"] == pytest.approx(10 * 1250 * 8 / 0.025, rel=0.1), "ten packets a round trip"
+    assert rates["again"] == pytest.approx(40e6 / 3, rel=0.1)
+
+
+def test_a_drain_ends_competition_with_a_cubic() -> None:
+    result = run(studies() / "pcp/mechanisms.toml", case="beside")
+    (trace,) = [trace for trace in traces(result) if trace.traffic == "pcp"]
+    drains = np.arange(0, trace.times[-1], mechanisms.DRAIN_AFTER)
+    spans = [*mechanisms.competitive(trace)]
+    left = [end - drain for begin, end in spans for drain in drains if begin < drain < end]
+    assert len(left) >= 3, spans
+    assert max(left) < 0.1
+
+
+def test_settings_are_read_from_names_of_runs(tmp_path: Path) -> None:
+    names = ["default", "first_window_3", "delay_gain_3e-1", "delay_gain_5e-2"]
+    scenario = shortened(studies() / "pcp/tradeoffs.toml", tmp_path)
+    result = run(scenario, settings=names, workload="long", seed=1)
+    assert tradeoffs.of(result, "delay_gain") == [(0.05, names[3]), (0.15, "default"), (0.3, names[2])]
+    assert tradeoffs.of(result, "target") == [(3.0, "default")]
 
 
 def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() -> None:

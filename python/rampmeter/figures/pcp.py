@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rampmeter.figures import mechanisms, tradeoffs
 from rampmeter.figures.along import Along
 from rampmeter.figures.figure import Figure
 from rampmeter.figures.paths import Paths, Sizes
@@ -145,6 +146,17 @@ FIGURES = {
                 "two-cubic": "beside two",
             },
         ).draw,
+    ),
+    "pcp.mechanisms": Figure(
+        title="What PCP's mechanisms do over time: start, history, flows that join, a CUBIC",
+        scenario="pcp/mechanisms.toml",
+        draw=mechanisms.draw,
+    ),
+    "pcp.tradeoffs": Figure(
+        title="What PCP's settings trade: queue, completion time and loss",
+        scenario="pcp/tradeoffs.toml",
+        quick={"seed": [1]},
+        draw=tradeoffs.draw,
     ),
 }
 """By their names: the paper, a dot, the number there."""

@@ -26,6 +26,8 @@ class Trace:
     """Bytes that the receiver's application got since the flow began."""
     windows: list[float] = field(default_factory=list)
     """The controller's window in bytes, 0 where it has none."""
+    controller_rates: list[float] = field(default_factory=list)
+    """The controller's rate in b/s, 0 where it has none."""
 
     def rates(self, over: float) -> tuple[list[float], list[float]]:
         """Give what was delivered in each stretch of `over` seconds, in b/s, at the middle of it."""
@@ -54,6 +56,7 @@ def traces(result: Run, **at: Value) -> list[Trace]:
         trace.times.append(row["time_s"])
         trace.delivered.append(row["delivered_bytes"])
         trace.windows.append(row["window_bytes"] or 0)
+        trace.controller_rates.append(row["rate_bps"] or 0)
     return [found[key] for key in sorted(found)]
 
 

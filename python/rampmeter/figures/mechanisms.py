@@ -1,0 +1,113 @@
+"""PCP's mechanisms over time: how a flow starts, how flows share, what a CUBIC does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Any
+
+from matplotlib import pyplot, rc_context
+
+from rampmeter.figures.over_time import IN_TURN, first_seed
+from rampmeter.figures.style import RULES, note
+from rampmeter.figures.traces import Trace, link_trace, traces
+from rampmeter.running import Run
+
+CUBIC, COMPETITIVE = "#D55E00", "#cfe3f2"
+
+STARTS = {"first": "A flow without history", "again": "A flow with history"}
+"""By case, one flow on an idle path."""
+
+SHOWN = 0.4
+"""Seconds since its start that are drawn."""
+
+SHARED = {"join": "Queue of the four flows (packets)", "beside": "Queue of PCP and CUBIC (packets)"}
+"""By case, flows that share the link."""
+
+DRAIN_AFTER = 2.5
+"""Seconds between the moments at which flows in competitive mode drain the queue: the setting `drain_after`."""
+
+
+def draw(result: Run) -> Any:
+    """Draw the rate of each flow and, for those that share the link, the queue below it."""
+    with rc_context({**RULES, "lines.linewidth": 1.2}):
+        figure, panels = pyplot.subplots(3, 2, figsize=(10.4, 8.4), layout="constrained")
+        for axes, case in zip(panels[0], STARTS, strict=True):
+            _start(axes, result, case)
+        _join(panels[1, 0], result)
+        _beside(panels[1, 1], result)
+        for axes, rates, case in zip(panels[2], panels[1], SHARED, strict=True):
+            trace = link_trace(result, "bottleneck", case=case, seed=first_seed(result))
+            axes.plot(trace.times, trace.packets, color="black", linewidth=0.8)
+            axes.set_title(SHARED[case])
+            axes.set_xlabel("time (s)")
+            axes.set_ylim(0, 104)
+            if case == "join":  # drains of a few packets are to be seen beside a full buffer
+                axes.set_yscale("symlog", linthresh=10)
+                axes.set_yticks([0, 5, 10, 100], ["0", "5", "10", "100"])
+            axes.set_xlim(rates.get_xlim())
+        for axes in panels[:2].flat:
+            axes.set_ylim(0, 46)
+        note(
+            figure,
+            "40 Mb/s, a round trip of 25 ms, a drop-tail buffer of 100 packets; simulated, one run. Top: the "
+            "controller's rate, higher while it sends a train,\nand what was delivered in each 10 ms. Left: a flow "
+            "starts every 8 s; the controllers' rates; a fall to a tenth is a queue drain. Right: what was delivered "
+            "in each\n0.2 s; the PCP flow starts at 5 s; shaded: it is in competitive mode; dotted: every 2.5 s, when "
+            "a flow in competitive mode drains the queue.",
+        )
+    return figure
+
+
+def _start(axes: Any, result: Run, case: str) -> None:
+    (trace,) = _flows(result, case)
+    begin = trace.times[0]
+    times = [1e3 * (time - begin) for time in trace.times]
+    axes.plot(times, [rate / 1e6 for rate in trace.controller_rates], color=IN_TURN[0], label="rate")
+    times, rates = trace.rates(0.01)
+    axes.plot(
+        [1e3 * (time - begin) for time in times], [rate / 1e6 for rate in rates], color="#777777", label="delivered"
+    )
+    axes.set_xlim(0, 1e3 * SHOWN)
+    axes.set_title(f"{STARTS[case]} (Mb/s)")
+    axes.set_xlabel("time since its start (ms)")
+    axes.legend(loc="lower right")
+
+
+def _join(axes: Any, result: Run) -> None:
+    for trace, colour in zip(_flows(result, "join"), IN_TURN, strict=True):
+        axes.plot(trace.times, [rate / 1e6 for rate in trace.controller_rates], color=colour, linewidth=0.9)
+    axes.set_xlim(0, trace.times[-1])
+    axes.set_title("Four flows that join one after another (Mb/s)")
+
+
+def _beside(axes: Any, result: Run) -> None:
+    for trace in _flows(result, "beside"):
+        times, rates = trace.rates(0.2)
+        colour = CUBIC if trace.traffic == "cubic" else IN_TURN[0]
+        axes.plot(times, [rate / 1e6 for rate in rates], color=colour, label=trace.traffic.upper())
+        if trace.traffic == "pcp":
+            for begin, end in competitive(trace):
+                axes.axvspan(begin, end, color=COMPETITIVE, linewidth=0)
+            for drain in range(ceil(trace.times[0] / DRAIN_AFTER), ceil(trace.times[-1] / DRAIN_AFTER)):
+                axes.axvline(drain * DRAIN_AFTER, color="#777777", linewidth=0.8, linestyle=":")
+    axes.set_xlim(3, trace.times[-1])
+    axes.set_title("One flow beside one CUBIC (Mb/s)")
+    axes.legend(loc="upper right", ncols=2, frameon=True)
+
+
+def competitive(trace: Trace) -> Iterator[tuple[float, float]]:
+    """Give from when until when a PCP flow had a window: in competitive mode alone."""
+    begin = None
+    for time, window in zip(trace.times, trace.windows, strict=True):
+        if window and begin is None:
+            begin = time
+        elif not window and begin is not None:
+            yield begin, time
+            begin = None
+    if begin is not None:
+        yield begin, trace.times[-1]
+
+
+def _flows(result: Run, case: str) -> list[Trace]:
+    return traces(result, case=case, seed=first_seed(result))
