@@ -50,8 +50,8 @@ pub(crate) struct Ours<'a> {
     schemes: &'a [Option<Scheme>],
     acts: VecDeque<(Time, Act)>,
     wire: Loop<AnyController>,
-    /// How much less the wire's clock shows than the run's.
-    behind: Duration,
+    /// What the wire's clock shows when the run's shows zero.
+    zero: Time,
     hosts: BTreeMap<(NodeId, usize), (HostId, SocketAddr)>,
     flows: Vec<Option<Conversation>>,
     /// Flows by their senders' addresses and names for the connection, until they are accepted.
@@ -71,13 +71,13 @@ impl<'a> Ours<'a> {
     pub(crate) fn new(stage: Stage<'a>, schemes: &'a [Option<Scheme>], mtu: usize) -> io::Result<Self> {
         let plan = stage.plan;
         let wire = Loop::new(mtu)?;
-        let behind = stage.clock.now().since(wire.now());
+        let zero = wire.now() - stage.clock.now().since(Time::ZERO);
         let mut ours = Self {
             stage,
             schemes,
             acts: acts(plan, |flow| schemes[plan.flows[flow].scheme].is_some()).into(),
             wire,
-            behind,
+            zero,
             hosts: BTreeMap::new(),
             flows: plan.flows.iter().map(|_| None).collect(),
             by_sender: HashMap::new(),
@@ -115,7 +115,7 @@ impl<'a> Ours<'a> {
         let _ = priority::raise(Priority::Hosts);
         while !self.stage.is_over() {
             self.act();
-            let next = self.acts.front().map_or(Time::MAX, |(at, _)| *at - self.behind);
+            let next = self.acts.front().map_or(Time::MAX, |(at, _)| self.zero + at.since(Time::ZERO));
             let source = self.sources.values().map(Sources::deadline).min().unwrap_or(Time::MAX);
             self.wire.turn(next.min(source).min(self.wire.now() + NAP))?;
             self.serve_sources();

@@ -8,8 +8,8 @@
 //! and all wait for the same time from there. A flow that sees the queue fall joins those that drain it: without that, 50
 //! flows drain in groups, and no group empties it. BBR's probing for the round-trip time is alike.
 //!
-//! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`, or a
-//! power of two times as often as that lasts for ten round trips. PCP flows that took each other for TCP empty the queue
+//! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`, or,
+//! where that is shorter than ten round trips, every 2, 4, 8, ... times `drain_after`, the first that is not. PCP flows that took each other for TCP empty the queue
 //! then, and see it. Counting from when each last saw an empty queue, 50 of them drained apart and competed for ever.
 //! The moments are shared by flows of one run and by hosts whose clocks agree within a round trip; elsewhere
 //! such flows compete until one by one they end.
@@ -110,6 +110,16 @@ impl Drain {
             self.above = Some((now + rtt, less.min(MAX_CUT)));
             self.seen_at = now + rtt * 2;
         }
+    }
+
+    /// The queue is no longer what it was: count from here.
+    pub(super) fn restart(&mut self, now: Time, min_wait: Duration) {
+        (self.empty_at, self.highest) = (now, min_wait);
+    }
+
+    /// Until when the queue is drained, if it is.
+    pub(super) fn until(&self) -> Option<Time> {
+        self.until
     }
 
     /// Whether a queue that never emptied is being drained.

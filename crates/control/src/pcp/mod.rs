@@ -23,7 +23,8 @@
 //!   at least. There are no delays to judge a queue by, and a sender that may not learn of the losses it causes must not
 //!   keep its rate. Where fewer are in flight each is lost alone, and halving for each starves: 200 packets took 19 s in
 //!   the mean on Figure 8's 1 Mb/s with it and 5.9 s without (two seeds).
-//! - *Excess loss*: more losses in a round trip than chance explains halve the rate too (`damage`).
+//! - *Excess loss*: more losses in a round trip than chance explains halve the rate too, and half of that stops probes
+//!   (`damage`).
 //! - *A silence* longer than the retransmission timer: the base rate is no longer the flow's, because nobody could see it.
 //!   It starts over with a third of it.
 //! - *Lost trains*: one whose receipts do not all come within two round trips (and 200 ms) is rejected; if nothing at
@@ -50,7 +51,8 @@
 //!   capacity (`JUMP`).
 //! - A cut by delay is a fraction of the queue's (`delay_gain`, in `compensation`).
 //! - The estimates of queue, gap and delay stand in `queue` and `compensation`.
-//! - Beside flows that do not give way it keeps the window that CUBIC would have (`competitive`).
+//! - Beside flows that do not give way it keeps the window that CUBIC would have (`competitive`). Slow start goes over into
+//!   that mode with a loss or a long queue.
 //!
 //! *Known weaknesses.* Flows that take each other for TCP lose 0.3% of their packets at Figure 4's 0.90, and 50 flows that
 //! start within ten seconds without history up to 2%. A queue that has always stood is taken for the path's own delay.
@@ -85,7 +87,7 @@ use self::compensation::Compensation;
 use self::competitive::{Change, Competitive, KEPT, ODD, Sight};
 pub use self::config::Config;
 use self::config::{
-    MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PATIENCE, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS,
+    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PATIENCE, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS,
     OUTLAST, OUTLIER, PATIENCE, STANDING,
 };
 use self::damage::Damage;
@@ -236,7 +238,7 @@ impl Pcp {
 
     /// The rate to ask for now; none if there is nothing to be had.
     fn ask(&mut self, now: Time) -> Option<Rate> {
-        if self.damage.is_lossy() {
+        if self.damage.is_lossy() && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF) {
             return None;
         }
         let base = self.base;
@@ -302,7 +304,7 @@ impl Pcp {
         let Some(view) = self.queue.view(&self.config, now, self.rtt, self.min_rtt, competitive) else { return };
         self.view = View { noise: view.noise.min(MAX_NOISE), ..view };
         self.memory.on_lateness(self.lateness.usual());
-        self.end_slow_start();
+        self.end_slow_start(now);
         if self.slow_start.is_some() {
             return;
         }
@@ -335,10 +337,13 @@ impl Pcp {
             Change::Left => {
                 self.base = self.base.scale(KEPT).max(self.min_rate());
                 self.compensation.made(now, 1.0 - KEPT);
-                self.phase = Phase::Waiting(now + self.rtt);
+                self.drain.restart(now, min_wait);
+                self.phase = Phase::Waiting(self.drain.until().unwrap_or(now).max(now + self.rtt));
             }
-            Change::Entered | Change::Nothing => self.base = self.competitive_rate().unwrap_or(self.base),
+            Change::Entered => self.phase = Phase::Waiting(now + self.rtt),
+            Change::Nothing => {}
         }
+        self.base = self.competitive_rate().unwrap_or(self.base);
         self.memory.on_competitive(self.competitive.window().map(|window| Rate::of(window, self.rtt)));
     }
 
@@ -399,11 +404,10 @@ impl Controller for Pcp {
                 self.min_rtt = self.min_rtt.min(past);
             }
         }
-        self.competitive.on_ack(now, ack);
+        self.competitive.on_ack(now, ack, self.drain.is_on());
         if let Some(slow_start) = &mut self.slow_start {
-            let rate = slow_start.on_ack(now, ack, self.rtt);
-            let most = self.memory.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
-            self.base = self.base.max(rate.min(most));
+            let max = self.memory.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
+            self.base = self.base.max(slow_start.on_ack(now, ack, self.rtt, max));
         }
         self.damage.on_arrival(ack.acked);
         self.answer_damage(now);
@@ -445,7 +449,7 @@ impl Controller for Pcp {
             self.queue.on_loss(now);
             self.competitive.on_loss(now, loss);
             if let Some(slow_start) = self.slow_start.take() {
-                self.competitive.take_over(slow_start.on_loss(now, loss));
+                self.compete_with(now, slow_start.on_loss(now, loss));
             }
         }
         if loss.kind == LossKind::Transient {
@@ -465,6 +469,9 @@ impl Controller for Pcp {
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if idle > timeout {
+            self.slow_start = None;
+            self.damage = Damage::default();
+            self.competitive.on_idle(now, idle, timeout, self.rtt);
             let share = self.base.scale(self.config.first_share);
             self.restart(now, share, share);
         }
