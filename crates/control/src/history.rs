@@ -14,7 +14,7 @@ pub struct History {
     /// Share of a third of `base_rate` to try first, in (0, 1]: halved after an inaccurate prediction, doubled after an
     /// accurate one.
     pub trust: f64,
-    /// How sure it is that others there don't give way to PCP, in \[0, 1\].
+    /// 1 if the last transfer ended beside flows that do not give way to PCP, else 0.
     pub rivals: f64,
     /// Rate of the last transfer when it ended, if it competed with them then: no more than half of what the path carries,
     /// because somebody else is there. Zero if it did not. Of use for seconds, so that no file keeps it.

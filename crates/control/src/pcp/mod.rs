@@ -87,8 +87,8 @@ use self::compensation::Compensation;
 use self::competitive::{Change, Competitive, KEPT, ODD, Sight};
 pub use self::config::Config;
 use self::config::{
-    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PATIENCE, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS,
-    OUTLAST, OUTLIER, PATIENCE, STANDING,
+    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PATIENCE, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP,
+    MISSING_RECEIPTS, OUTLAST, OUTLIER, PATIENCE, STANDING,
 };
 use self::damage::Damage;
 use self::drain::Drain;
