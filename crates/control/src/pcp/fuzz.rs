@@ -14,6 +14,7 @@ enum Event {
     Ack { back: u64, count: u64, rtt: u64, delay: i64, jitter: i64 },
     Loss { back: u64, kind: u8 },
     Idle { idle: u64 },
+    Stall { since: u64 },
     AppLimited,
     Deadline,
 }
@@ -35,6 +36,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(back, count, rtt, delay, jitter)| Event::Ack { back, count, rtt, delay, jitter }),
         2 => (0..20_u64, 0..3_u8).prop_map(|(back, kind)| Event::Loss { back, kind }),
         1 => nanos().prop_map(|idle| Event::Idle { idle }),
+        1 => nanos().prop_map(|since| Event::Stall { since }),
         1 => Just(Event::AppLimited),
         6 => Just(Event::Deadline),
     ]
@@ -100,6 +102,7 @@ fn apply(pcp: &mut Pcp, now: Time, number: &mut u64, event: &Event) {
             pcp.on_loss(now, &loss);
         }
         Event::Idle { idle } => pcp.on_idle(now, Duration::from_nanos(idle), Duration::from_millis(200)),
+        Event::Stall { since } => pcp.on_stall(now, now - Duration::from_nanos(since)),
         Event::AppLimited => pcp.on_app_limited(now),
         Event::Deadline => pcp.on_deadline(now),
     }
@@ -111,12 +114,15 @@ proptest! {
     #[test]
     fn no_sequence_of_events_breaks_a_promise(
         seed in any::<u64>(),
+        time_of_day in 0..86_400_000_000_000_u64,
+        past in any::<bool>(),
         events in proptest::collection::vec((event(), nanos()), 1..120),
     ) {
         let config = Config::default();
         let mut pcp = Pcp::new(&config, Stream::from_seed(seed));
-        let (mut now, mut number) = (Time::ZERO, 0);
-        pcp.on_path(now, &Path::new(Bytes::new(1250), Duration::from_millis(20), None));
+        let (mut now, mut number) = (Time::from_nanos(time_of_day), 0);
+        let past = past.then(|| History { rivals: 1.0, ..History::new(Rate::from_bps(10_000_000), Duration::from_millis(2)) });
+        pcp.on_path(now, &Path::new(Bytes::new(1250), Duration::from_millis(20), past));
         let mut history = None;
         for (event, step) in &events {
             now += Duration::from_nanos(*step % 1_000_000_000);

@@ -213,6 +213,24 @@ mod tests {
     }
 
     #[test]
+    fn after_a_silence_slow_start_is_over() {
+        let mut pcp = begun(None, None, 100);
+        let base = pcp.base;
+        pcp.on_idle(Time::ZERO + RTT * 20, RTT * 20, RTT * 2);
+        assert!(pcp.slow_start.is_none());
+        assert_eq!(pcp.base, base.scale(1.0 / 3.0));
+    }
+
+    #[test]
+    fn a_drain_in_competitive_mode_lowers_the_rate_and_not_the_window() {
+        let competed = History { rivals: 1.0, competed: Rate::from_bps(10_000_000), ..past() };
+        let mut pcp = begun(Some(competed), Some(RTT), 120);
+        let (base, window, now) = (pcp.base, pcp.window(), Time::ZERO + Duration::from_millis(2500));
+        assert!(pcp.drain.begins_by_clock(&Config::default(), now, RTT, RTT).is_some());
+        assert_eq!((pcp.pace(), pcp.window()), (base.scale(0.1), window));
+    }
+
+    #[test]
     fn a_thin_path_begins_with_a_third_of_what_it_carries() {
         let thin = Rate::from_bps(600_000);
         let pcp = begun(Some(History { capacity: thin, ..History::new(thin, RTT) }), None, 120);

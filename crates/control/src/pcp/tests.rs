@@ -212,9 +212,11 @@ fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
 fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
     let (base, world) = after_losses(&Config::default(), 4);
     assert_eq!(world.pcp.base, base);
-    let (base, world) = after_losses(&Config::default(), 12);
+    let (base, mut world) = after_losses(&Config::default(), 12);
     assert_eq!(world.pcp.base, base.scale(0.5));
     assert_eq!(world.pcp.phase, Phase::Waiting(world.now + RTT));
+    assert_eq!(world.pcp.ask(world.now + RTT), None, "no probe on a lossy path");
+    assert!(world.pcp.ask(world.now + RTT * 100).is_some(), "but once in 100 round trips");
     let (base, world) = after_losses(&Config { max_loss: 1.0, ..Config::default() }, 20);
     assert_eq!(world.pcp.base, base, "the paper's controller does not answer losses");
 }
