@@ -197,6 +197,8 @@ def test_settings_are_read_from_names_of_runs(tmp_path: Path) -> None:
     result = run(scenario, settings=names, workload="long", seed=1)
     assert tradeoffs.of(result, "delay_gain") == [(0.05, names[3]), (0.15, "default"), (0.3, names[2])]
     assert tradeoffs.of(result, "target") == [(3.0, "default")]
+    (default,) = re.findall('.*name = "default".*', (studies() / "pcp/tradeoffs.toml").read_text())
+    assert {name: float(value) for name, value in re.findall(r"(\w+) = ([\d.]+)", default)} == tradeoffs.DEFAULTS
 
 
 def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() -> None:

@@ -1,8 +1,8 @@
 //! Time on the open wire: one monotonic clock, and a wait that ends when it should.
 //!
 //! The kernel wakes a sleeper late by its timer slack (50 us unless told otherwise, and a thousandth of the wait for
-//! `poll`) and by what it takes to get a core back. So the slack is set to its least, and a wait is told to end early by
-//! as much as the most punctual of the latest ones ended late ([`Punctuality`]). What little is left is spun away. Most
+//! `poll`) and by what it takes to get a core back. So the slack is set to its minimum, and a wait is asked to end
+//! earlier by as much as the most punctual of the latest ones ended late ([`Punctuality`]). What little is left is spun away. Most
 //! packets of a paced sender leave some tens of microseconds late and say so (`sent_at`); to spin those away would cost
 //! more of the core than all else that a sender does.
 //!
@@ -159,7 +159,7 @@ impl Clock {
     }
 }
 
-/// How late wake-ups are at best: whoever asks to be woken earlier by that is seldom early, and then by little.
+/// How late wake-ups are at best: a thread that asks to be woken earlier by that is seldom woken early, and then by little.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Punctuality(Duration);
 

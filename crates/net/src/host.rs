@@ -86,7 +86,7 @@ pub struct Host<C> {
     blocked: bool,
     events: VecDeque<Event>,
     next_sweep: Time,
-    /// What was last read had payload: whoever sent it waits for an answer.
+    /// What was last read had payload: its sender waits for an answer.
     answers: bool,
     /// Datagrams that were no packets.
     garbage: u64,

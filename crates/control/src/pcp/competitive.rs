@@ -20,8 +20,8 @@
 //! fill the link again at once.
 //!
 //! *Flows that take each other for TCP* would compete for ever. So all that compete drain the queue at the same moments of
-//! the clock (`drain`). Beside TCP such a drain takes away no more than the flow's own part of the queue; where all are PCP
-//! it empties the queue, and all leave.
+//! the clock (`drain`). Where all are PCP this empties the queue, and all leave. Beside TCP it takes away the flow's own
+//! part of the queue; behind a short buffer that is most of it, and the flow leaves, too, and enters again.
 //!
 //! A queue that falls by a tenth, or by half, does not say that it is PCP that drains it: CUBIC's window falls by
 //! three tenths with every loss. A flow that leaves then has to enter again, which takes many round trips on a deep
@@ -49,6 +49,7 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
+use super::{Pcp, Phase};
 use crate::cubic::{self, Cubic};
 use crate::{Ack, Algorithm, Controller, Loss, Path};
 
@@ -72,7 +73,7 @@ const LEAVE: f64 = 0.35;
 const ALL: f64 = 0.8;
 
 /// What a flow that leaves keeps of its rate.
-pub(super) const KEPT: f64 = 0.7;
+const KEPT: f64 = 0.7;
 
 /// A round takes so long at least.
 const MIN_ROUND: Duration = Duration::from_millis(20);
@@ -237,6 +238,39 @@ impl Competitive {
         if let Some(tcp) = &mut self.tcp {
             tcp.on_loss(now, loss);
         }
+    }
+}
+
+impl Pcp {
+    /// Section 3.5: whether there are others that do not give way, and the rate beside them.
+    pub(super) fn compete(&mut self, now: Time) {
+        let odd = self.crowd_ceiling().scale(ODD);
+        let (min_wait, target, capacity) = (self.view.min_wait, self.target(self.base), self.memory.capacity());
+        let sight = Sight { min_wait, target, odd, base: self.base, capacity, rtt: self.rtt };
+        match self.competitive.observe(now, &sight) {
+            Change::Left => {
+                self.base = self.base.scale(KEPT).max(self.min_rate());
+                self.compensation.made(now, 1.0 - KEPT);
+                self.drain.restart(now, min_wait);
+                self.phase = Phase::Waiting(self.drain.until().unwrap_or(now).max(now + self.rtt));
+            }
+            Change::Entered => self.phase = Phase::Waiting(now + self.rtt),
+            Change::Nothing => {}
+        }
+        self.base = self.competitive_rate().unwrap_or(self.base);
+        self.memory.on_competitive(self.competitive.window().map(|window| Rate::of(window, self.rtt)));
+    }
+
+    /// Slow start goes over into competitive mode. A train that is under way is given up.
+    pub(super) fn compete_with(&mut self, now: Time, tcp: Cubic) {
+        self.competitive.take_over(now, tcp, self.rtt);
+        self.phase = Phase::Waiting(now + self.rtt);
+    }
+
+    /// The base rate of a flow in competitive mode.
+    pub(super) fn competitive_rate(&self) -> Option<Rate> {
+        let rate = self.competitive.rate(self.rtt)?;
+        Some(rate.clamp(self.min_rate(), self.config.fastest))
     }
 }
 

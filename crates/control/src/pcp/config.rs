@@ -31,8 +31,8 @@ pub struct Config {
     pub drain_after: Option<Duration>,
     /// Age at which the minimum delay is discarded, for routes that grew longer (section 3.2 names no number).
     pub min_delay_expiry: Duration,
-    /// Share of a round trip's packets, beyond four, that may be lost before the rate is halved. Above this share no probe
-    /// leaves either. 1 is the paper.
+    /// Share of a round trip's packets, beyond four, that may be lost before the rate is halved. Beyond two, hardly a
+    /// probe leaves. 1 is the paper.
     pub max_loss: f64,
     /// Compete as CUBIC does with flows that do not give way (section 3.5).
     pub compete: bool,
@@ -194,6 +194,17 @@ impl Settings for Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_figure_of_trade_offs_marks_these_defaults() {
+        let study: toml::Table = toml::from_str(include_str!("../../../../studies/pcp/tradeoffs.toml")).unwrap();
+        let drawn = study["axes"]["settings"][0].as_table().unwrap();
+        let defaults = toml::Table::try_from(Config::default()).unwrap();
+        assert_eq!(drawn["name"].as_str(), Some("default"));
+        for (setting, value) in drawn.iter().filter(|(setting, _)| *setting != "name") {
+            assert_eq!(Some(value), defaults.get(setting), "{setting}");
+        }
+    }
 
     #[test]
     fn nonsense_is_refused_by_name() {

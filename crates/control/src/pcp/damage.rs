@@ -13,11 +13,11 @@
 //! A round trip of fewer than `FEWEST` packets lasts until there were so many: the share of a thin path has few.
 //!
 //! Where a buffer is always full, delays do not grow, and the path would accept trains for which it has no room. So a flow
-//! does not probe while it loses that much, but once in `MAX_BACKOFF` round trips: 200 packets on Figure 8's 1 Mb/s lost 22%
-//! and lose 15.
+//! does not probe while it loses that much, but once in `MAX_BACKOFF` round trips: 200 packets on Figure 8's 1 Mb/s lost
+//! 22% and lose 14 to 17.
 //!
-//! With a `max_loss` of a tenth the rate is halved by chance in one round trip in six thousand where one packet in twenty is lost at
-//! random, and in one in 200 where one in twelve is.
+//! With a `max_loss` of a tenth the rate is halved by chance in one round trip in six thousand where one packet in twenty
+//! is lost at random, and in one in 200 where one in twelve is.
 
 use rampmeter_units::{Bytes, Duration, Time};
 
@@ -35,6 +35,7 @@ pub(super) struct Damage {
     /// What left up to this number was answered for.
     settled: Option<u64>,
     last_sent: u64,
+    /// So much was lost in the last round trip that no probe should leave.
     is_lossy: bool,
 }
 
@@ -44,10 +45,10 @@ impl Damage {
         if now < self.until || self.answered < packet * FEWEST {
             return false;
         }
-        let chance = packet.as_f64() * CHANCE as f64 + self.answered.as_f64() * max_loss;
-        let share = self.answered.as_f64() * max_loss;
-        self.is_lossy = self.lost.as_f64() > packet.as_f64() * (CHANCE / 2) as f64 + share;
-        let damaged = self.lost.as_f64() > chance;
+        let exceeds =
+            |packets: u64| self.lost.as_f64() > packet.as_f64() * packets as f64 + self.answered.as_f64() * max_loss;
+        let (is_lossy, damaged) = (exceeds(CHANCE / 2), exceeds(CHANCE));
+        self.is_lossy = is_lossy;
         if damaged {
             self.settled = Some(self.last_sent);
         }

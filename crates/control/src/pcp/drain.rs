@@ -9,10 +9,10 @@
 //! flows drain in groups, and no group empties it. BBR's probing for the round-trip time is alike.
 //!
 //! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`, or,
-//! where that is shorter than ten round trips, every 2, 4, 8, ... times `drain_after`, the first that is not. PCP flows that took each other for TCP empty the queue
-//! then, and see it. Counting from when each last saw an empty queue, 50 of them drained apart and competed for ever.
-//! The moments are shared by flows of one run and by hosts whose clocks agree within a round trip; elsewhere
-//! such flows compete until one by one they end.
+//! where that is shorter than ten round trips, every 2, 4, 8, ... times `drain_after`, the first that is not. PCP flows
+//! that took each other for TCP empty the queue then, and see it. Counting from when each last saw an empty queue, 50 of
+//! them drained apart and competed for ever. The moments are shared by flows of one run and by hosts whose clocks agree
+//! within a round trip; elsewhere such flows compete until one by one they end.
 //!
 //! *Of a queue above the ceiling.* Where even the shortest wait of a round trip is longer than the flow's ceiling, the flow
 //! sends less by what would empty the queue down to the target in one round trip, by half at most, then waits a round
@@ -39,7 +39,9 @@ const STANDS: f64 = 8.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drain {
+    /// When the last drain began.
     begun_at: Time,
+    /// When the queue was last seen empty, or drained.
     empty_at: Time,
     /// The highest of the shortest waits since then.
     highest: Duration,
@@ -69,7 +71,7 @@ impl Drain {
         let after = config.drain_after?.max(rtt * MIN_ROUNDS);
         self.highest = self.highest.max(min_wait);
         if min_wait <= near {
-            (self.empty_at, self.highest) = (now, min_wait);
+            self.restart(now, min_wait);
         }
         let since = now.since(self.empty_at);
         let fell = self.highest >= near.scale(STANDS) && min_wait <= self.highest.scale(DIP);
@@ -98,7 +100,8 @@ impl Drain {
     }
 
     fn start(&mut self, now: Time, rtt: Duration, min_wait: Duration) -> Option<Time> {
-        (self.begun_at, self.empty_at, self.highest) = (now, now, min_wait);
+        self.begun_at = now;
+        self.restart(now, min_wait);
         self.until = Some(now + rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN));
         self.until
     }

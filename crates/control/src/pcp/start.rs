@@ -19,7 +19,7 @@
 //! trust and with it the next third. Figure 4 at 0.15: 1.7 round trips above fair queueing's bound, where asking first
 //! takes 2.6.
 //!
-//! *Ten packets* are what TCP has sent by then (RFC 6928), here spread over the round trip. 25 kB (Figure 10) take 81 ms
+//! *Ten packets* are what TCP has sent by then (RFC 6928), here spread over the round trip. 25 kB (Figure 10) take 76 ms
 //! where five chunks take 125.
 //!
 //! *Slow start.* Where others keep a queue that stands, all trains are refused, and without history nothing says how long
@@ -33,9 +33,9 @@
 //!   odd (`competitive`)                              CUBIC, after a loss with 0.7 of its window
 //! ```
 //!
-//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it (1.7 on the DSL path), 4 to 10
+//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it (1.4 to 1.8 on the DSL path), 4 to 10
 //! without. Where slow start only ended with a queue, lone flows overran the link, and 2 to 10 long flows lost 0.5 to
-//! 0.9% from the start; with the second line of the table 0 to 0.4%.
+//! 0.9% from the start; with the second line of the table 0 to 0.7%.
 //!
 //! Where all flows of a host to a destination share one macroflow, and the last one competed within the last minute, the
 //! next one competes from its first packet with the window that was left.
@@ -119,18 +119,6 @@ impl Pcp {
         if let Some(slow_start) = self.slow_start.take_if(|slow_start| level > slow_start.waited + max) {
             self.compete_with(now, slow_start.tcp);
         }
-    }
-
-    /// Slow start goes over into competitive mode. A train that is under way is given up.
-    pub(super) fn compete_with(&mut self, now: Time, tcp: Cubic) {
-        self.competitive.take_over(now, tcp, self.rtt);
-        self.phase = Phase::Waiting(now + self.rtt);
-    }
-
-    /// The base rate of a flow in competitive mode.
-    pub(super) fn competitive_rate(&self) -> Option<Rate> {
-        let rate = self.competitive.rate(self.rtt)?;
-        Some(rate.clamp(self.min_rate(), self.config.fastest))
     }
 
     /// Begins to search for more than `base`, with `first` to try.
