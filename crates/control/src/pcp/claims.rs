@@ -13,19 +13,20 @@ fn secs(n: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(n)
 }
 
-/// Ten long flows, one a second; measured from 20 s to 60 s: utilization, Jain's index, mean queue, loss.
+/// Long flows that start within ten seconds: utilization, Jain's index and mean queue from 20 s to 60 s, loss from the start.
 fn long_flows(config: &Config, flows: u32, seed: u64) -> (f64, f64, f64, f64) {
     let mut model = Model::figure_4(config, seed);
     for i in 0..flows {
         model.add(secs(f64::from(i) * 10.0 / f64::from(flows)), RTT, FOREVER, None);
     }
     model.run(secs(20.0));
+    let (queue, packets) = (model.queue, model.packets);
     let before: Vec<u64> = model.flows.iter().map(|flow| flow.delivered).collect();
     model.run(secs(60.0));
     let shares: Vec<f64> = model.flows.iter().zip(&before).map(|(flow, b)| (flow.delivered - b) as f64).collect();
     let jain = shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * shares.iter().map(|s| s * s).sum::<f64>());
     let used = model.utilization(before.iter().sum(), Duration::from_secs(40));
-    (used, jain, model.mean_queue(), model.loss())
+    (used, jain, (model.queue - queue) / (model.packets - packets) as f64, model.loss())
 }
 
 /// Figure 4: 250 kB transfers, Poisson, 100 pairs with their histories; mean response in ms, mean queue, loss.
@@ -84,8 +85,8 @@ fn a_warm_transfer_on_an_idle_link_costs_two_round_trips_over_fair_queueing() {
 fn ten_long_flows_keep_the_link_busy_and_the_queue_short() {
     let (used, jain, queue, loss) = long_flows(&Config::default(), 10, 1);
     println!("utilization {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
-    // A flow that joins without history overshoots once, in slow start, and one or two take it for TCP until the next drain.
-    assert!(used >= 0.95 && jain >= 0.9 && queue <= 17.0 && loss <= 0.0075, "{used} {queue} {loss}");
+    // Flows that join without history overshoot once, in slow start, and others take them for TCP until the next drain.
+    assert!(used >= 0.95 && jain >= 0.9 && queue <= 13.0 && loss <= 0.0075, "{used} {queue} {loss}");
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! base rate, deviation = running means of the best base rate reached and of its distance from the mean
 //! capacity             = running mean of the rates at which two packets sent together arrived, weighted by how little
 //!                        the first was held up
-//! rivals               = 1 if the last transfer ended in competitive mode, else 0
+//! rivals               = 1 if the last transfer ended in competitive mode, else 0; as it was if it ended in slow start,
+//!                        and 1 if nothing was known
 //! competed             = what it had at its end, if it was then: half of the capacity at most
 //! lateness             = running mean of how late hosts were
 //! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change, but not
@@ -54,6 +55,8 @@ pub(super) struct Memory {
     refused: bool,
     min_rtt: Option<Duration>,
     was_competitive: bool,
+    /// Slow start goes on: nothing says whether there are competing flows.
+    undecided: bool,
     competed: Rate,
     lateness: Duration,
 }
@@ -131,8 +134,18 @@ impl Memory {
         Some(self.paired.max(self.best)).filter(|_| self.paired > Rate::ZERO)
     }
 
-    fn rivals(&self) -> f64 {
-        if self.competed > Rate::ZERO { 1.0 } else { 0.0 }
+    /// Slow start goes on, or is over.
+    pub(super) fn on_slow_start(&mut self, is_on: bool) {
+        self.undecided = is_on;
+    }
+
+    /// Whether there are competing flows, where `past` was known of them.
+    fn rivals(&self, past: f64) -> f64 {
+        match self.undecided {
+            true => past,
+            false if self.competed > Rate::ZERO => 1.0,
+            false => 0.0,
+        }
     }
 
     /// What there was beside competing traffic. At least one flow of it has as much.
@@ -146,13 +159,13 @@ impl Memory {
         let Some(past) = history else {
             if self.best > Rate::ZERO {
                 let (base_rate, capacity) = (self.best, self.pairs.remembered_given(Rate::ZERO));
-                let (trust, rivals) = (1.0, self.rivals());
+                let (trust, rivals) = (1.0, self.rivals(1.0));
                 let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
                 *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
             }
             return;
         };
-        (past.rivals, past.competed) = (self.rivals(), self.competed());
+        (past.rivals, past.competed) = (self.rivals(past.rivals), self.competed());
         past.lateness = (past.lateness + self.lateness) / 2;
         let longer = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
         past.min_rtt = min_rtt.min(past.min_rtt + longer / ROUTE_CHANGES);
@@ -337,6 +350,26 @@ mod tests {
         }
         assert_eq!(add(40.0, 1.0), (mbps(40.0), 8.0));
         assert_eq!(add(800.0, 0.5), (mbps(40.0), 8.5));
+    }
+
+    #[test]
+    fn a_transfer_that_ends_in_slow_start_does_not_know_of_competing_flows() {
+        let ends = |history: &mut Option<History>, competed: Option<f64>, undecided| {
+            let mut memory = Memory::default();
+            memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
+            memory.on_least_rtt(RTT);
+            memory.on_verdict(true, mbps(10.0));
+            memory.on_competitive(competed.map(mbps));
+            memory.on_slow_start(undecided);
+            memory.remember(history);
+            history.unwrap().rivals
+        };
+        let mut history = None;
+        assert_eq!(ends(&mut history, None, true), 1.0, "nothing was known");
+        assert_eq!(ends(&mut history, None, false), 0.0);
+        assert_eq!(ends(&mut history, None, true), 0.0, "as it was");
+        assert_eq!(ends(&mut history, Some(5.0), false), 1.0);
+        assert_eq!(ends(&mut history, None, true), 1.0, "as it was");
     }
 
     #[test]

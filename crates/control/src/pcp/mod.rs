@@ -305,6 +305,7 @@ impl Pcp {
         self.view = View { noise: view.noise.min(MAX_NOISE), ..view };
         self.memory.on_lateness(self.lateness.usual());
         self.end_slow_start(now);
+        self.memory.on_slow_start(self.slow_start.is_some());
         if self.slow_start.is_some() {
             return;
         }
@@ -312,7 +313,7 @@ impl Pcp {
             self.compete(now);
         }
         let begins = if self.competitive.is_on() {
-            self.drain.begins_by_clock(&self.config, now, self.rtt, view.min_wait)
+            self.drain.begins_by_clock(&self.config, now, self.rtt, view.min_wait, self.share())
         } else {
             let near = self.packet_time(self.base).scale(0.5).max(self.noise());
             self.drain.begins(&self.config, now, self.rtt, view.min_wait, near)

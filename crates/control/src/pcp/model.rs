@@ -60,7 +60,7 @@ pub(super) struct Model {
     pub(super) packets: u64,
     pub(super) drops: u64,
     /// Sum of the queue, in packets, that arriving packets found.
-    queue: f64,
+    pub(super) queue: f64,
 }
 
 impl Model {
