@@ -99,6 +99,10 @@ impl<R: Rules> Windowed<R> {
 }
 
 impl<R: Rules> Windowed<R> {
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.window.in_slow_start()
+    }
+
     /// Goes on in congestion avoidance.
     pub(crate) fn leave_slow_start(&mut self) {
         self.window.leave_slow_start();
@@ -272,7 +276,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn in_slow_start(&self) -> bool {
-            self.tcp.window.in_slow_start()
+            self.tcp.in_slow_start()
         }
 
         pub(crate) fn rules(&self) -> &R {

@@ -13,7 +13,8 @@ fn secs(n: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(n)
 }
 
-/// Long flows that start within ten seconds: utilization, Jain's index and mean queue from 20 s to 60 s, loss from the start.
+/// Long flows that start within ten seconds: utilization, Jain's index and mean queue from 20 s to 60 s, and loss from the
+/// start.
 fn long_flows(config: &Config, flows: u32, seed: u64) -> (f64, f64, f64, f64) {
     let mut model = Model::figure_4(config, seed);
     for i in 0..flows {

@@ -16,15 +16,15 @@
 //!
 //! In competitive mode a CUBIC of our own (RFC 9438) sees every acknowledgement and loss, and its window is the flow's. It
 //! begins in slow start with ten packets or what the flow had when the score was last 0, and leaves it where delays begin
-//! to grow (`HyStart++`). PCP sends no probes meanwhile and compensates for nothing. A flow that leaves keeps `KEPT` of its rate, so that flows that took each other for TCP do not
-//! fill the link again at once.
+//! to grow (HyStart++). PCP sends no probes meanwhile and compensates for nothing. A flow that leaves keeps `KEPT` of its
+//! rate, so that flows that took each other for TCP do not fill the link again at once.
 //!
 //! *Flows that take each other for TCP* would compete for ever. So all that compete drain the queue at the same moments of
-//! the clock (`drain`). Where all are PCP this empties the queue, and all leave. Beside TCP it takes away three fifths of
+//! the clock (`drain`). Where all are PCP this shortens the queue to less than a third, and all leave. Beside TCP it takes away three fifths of
 //! the queue at most, and the flow goes on.
 //!
 //! Without a drain a queue that falls does not say that it is PCP that drains it: CUBIC's window falls by three tenths with
-//! every loss, and behind a buffer of a round trip or less that empties the queue. A flow that leaves then has to enter
+//! every loss, and behind a buffer of 0.4 round trips or less that empties the queue. A flow that leaves then has to enter
 //! again, which takes many round trips on a deep buffer: 30 MB on `today.toml`'s DSL path beside one CUBIC did not end
 //! within three minutes.
 //!
@@ -46,8 +46,8 @@
 //! the same, leaves when it is a third of odd                    0.86, 0.79     1.6          0.28%
 //! the same, also enters when its rate halved in 12 round trips
 //!   above the target, falling or not                            0.82           1.3          0.94%
-//! HyStart++, short drains, leaves in drains only, the handshake does
-//!   not count, slow start keeps `rivals` (this design)           0.82, 0.78     1.3          0.63%
+//! HyStart++, short drains, a queue that fell with a loss does not
+//!   end it, nor does a handshake begin it (this design)         0.82, 0.78     1.3          0.04%
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
@@ -72,7 +72,7 @@ const STEADY: f64 = 0.97;
 /// A flow leaves where the shortest wait is no more than this part of an odd one, or of that before its drain.
 const LEAVE: f64 = 0.35;
 
-/// For so many round trips after a loss a queue that fell says nothing: TCP lost packets, too, and lowered its window.
+/// For so many round trips after a loss a queue that fell does not count: TCP may have lowered its window.
 const AFTER_LOSS: u64 = 3;
 
 /// A flow that carries this part of the capacity has nobody to compete with.
@@ -85,7 +85,7 @@ const KEPT: f64 = 0.7;
 const MIN_ROUND: Duration = Duration::from_millis(20);
 
 /// Packets are spaced to leave a window in less than a round trip, so that the window decides.
-const SPACING: f64 = 1.2;
+pub(super) const SPACING: f64 = 1.2;
 
 /// The first window, in packets (RFC 6928).
 pub(super) const FIRST_WINDOW: u64 = 10;
@@ -105,8 +105,8 @@ pub(super) struct Sight {
     pub(super) capacity: Option<Rate>,
     /// The smoothed round trip.
     pub(super) rtt: Duration,
-    /// The shortest wait before the flow's own drain, if this round trip shows its effect.
-    pub(super) undrained: Option<Duration>,
+    /// The shortest wait before a drain in competitive mode, if this round trip shows its effect.
+    pub(super) wait_before_drain: Option<Duration>,
 }
 
 /// What an acknowledgement changed.
@@ -122,7 +122,7 @@ pub(super) struct Competitive {
     packet: Bytes,
     tcp: Option<Cubic>,
     score: u32,
-    /// When a packet was last lost.
+    /// When a packet was last lost to a queue.
     lost_at: Option<Time>,
     round_began: Time,
     round_until: Time,
@@ -211,9 +211,9 @@ impl Competitive {
         let delivered = Rate::of(self.delivered, now.since(self.round_began));
         let has_all = is_over && sight.capacity.is_some_and(|capacity| delivered >= capacity.scale(ALL));
         let lost_lately = self.lost_at.is_some_and(|at| now.since(at) < sight.rtt * AFTER_LOSS);
-        let others_give_way = match sight.undrained {
-            Some(undrained) => sight.min_wait <= undrained.min(sight.odd).scale(LEAVE),
-            None => sight.min_wait <= sight.target && !lost_lately,
+        let others_give_way = match sight.wait_before_drain {
+            Some(before) if before > sight.target => sight.min_wait <= before.min(sight.odd).scale(LEAVE),
+            _ => sight.min_wait <= sight.target && !lost_lately,
         };
         if !has_all && !others_give_way {
             return Change::Nothing;
@@ -240,8 +240,9 @@ impl Competitive {
         }
     }
 
-    pub(super) fn on_loss(&mut self, now: Time, loss: &Loss) {
-        self.lost_at = Some(now);
+    /// A packet was lost; to a queue if there `is_queue`, and else by chance.
+    pub(super) fn on_loss(&mut self, now: Time, loss: &Loss, is_queue: bool) {
+        self.lost_at = if is_queue { Some(now) } else { self.lost_at };
         if let Some(tcp) = &mut self.tcp {
             tcp.on_loss(now, loss);
         }
@@ -260,7 +261,7 @@ impl Pcp {
             base: self.base,
             capacity,
             rtt: self.rtt,
-            undrained: self.drain.undrained(now, self.rtt),
+            wait_before_drain: self.drain.wait_before(now),
         };
         match self.competitive.observe(now, &sight) {
             Change::Left => {
@@ -283,7 +284,7 @@ impl Pcp {
     }
 
     /// The part of the capacity that the window takes.
-    pub(super) fn share(&self) -> f64 {
+    pub(super) fn capacity_share(&self) -> f64 {
         let rate = Rate::of(self.competitive.window().unwrap_or(Bytes::ZERO), self.rtt).as_bps_f64();
         self.memory.capacity().map_or(1.0, |capacity| (rate / capacity.as_bps_f64()).clamp(0.01, 1.0))
     }
@@ -318,12 +319,20 @@ mod tests {
         see_drain(competitive, at, wait, None)
     }
 
-    /// The same in a drain before which the shortest wait was `undrained` milliseconds.
-    fn see_drain(competitive: &mut Competitive, at: u64, wait: f64, undrained: Option<u64>) -> Change {
+    /// The same in a drain before which the shortest wait was `before` milliseconds.
+    fn see_drain(competitive: &mut Competitive, at: u64, wait: f64, before: Option<u64>) -> Change {
         let min_wait = Duration::from_secs_f64(wait / 1e3);
         let (target, odd) = (Duration::from_millis(2), Duration::from_millis(10));
-        let undrained = undrained.map(Duration::from_millis);
-        let sight = Sight { min_wait, target, odd, base: BASE, capacity: Some(BASE.scale(10.0)), rtt: RTT, undrained };
+        let before = before.map(Duration::from_millis);
+        let sight = Sight {
+            min_wait,
+            target,
+            odd,
+            base: BASE,
+            capacity: Some(BASE.scale(10.0)),
+            rtt: RTT,
+            wait_before_drain: before,
+        };
         competitive.observe(ms(at), &sight)
     }
 
@@ -364,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_drain_that_leaves_a_third_of_the_queue_ends_competition() {
-        let leaves = |wait, undrained| see_drain(&mut entered(), 140, wait, Some(undrained)) == Change::Left;
+        let leaves = |wait, before| see_drain(&mut entered(), 140, wait, Some(before)) == Change::Left;
         assert!(!leaves(3.6, 20) && leaves(3.5, 20), "of what is odd");
         assert!(!leaves(1.5, 4) && leaves(1.4, 4), "of what there was");
         assert_eq!(see_drain(&mut entered(), 130, 3.5, Some(20)), Change::Left, "within a round");
@@ -378,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_is_empty_after_a_loss_does_not_end_competition() {
-        let lost = || {
+        let lost = |to_a_queue| {
             let mut competitive = entered();
             let loss = Loss {
                 kind: crate::LossKind::Transient,
@@ -389,12 +398,14 @@ mod tests {
                 recovering: false,
                 repeated: false,
             };
-            competitive.on_loss(ms(140), &loss);
+            competitive.on_loss(ms(140), &loss, to_a_queue);
             competitive
         };
-        assert_eq!(see(&mut lost(), 199, 0.0), Change::Nothing, "others lost packets, too");
-        assert_eq!(see(&mut lost(), 200, 0.0), Change::Left, "three round trips are over");
-        assert_eq!(see_drain(&mut lost(), 150, 0.0, Some(20)), Change::Left, "a drain says more");
+        assert_eq!(see(&mut lost(true), 199, 0.0), Change::Nothing, "others lost packets, too");
+        assert_eq!(see(&mut lost(true), 200, 0.0), Change::Left, "three round trips are over");
+        assert_eq!(see_drain(&mut lost(true), 150, 0.0, Some(20)), Change::Left, "a drain says more");
+        assert_eq!(see_drain(&mut lost(true), 150, 0.0, Some(2)), Change::Nothing, "unless the queue was empty before");
+        assert_eq!(see(&mut lost(false), 150, 0.0), Change::Left, "lost by chance");
     }
 
     #[test]

@@ -14,12 +14,13 @@
 //! them drained apart and competed for ever. The moments are shared by flows of one run and by hosts whose clocks agree
 //! within a round trip; elsewhere such flows compete until one by one they end.
 //!
-//! A flow that drains beside TCP gives its part of the link away meanwhile, and what it takes out of the queue must not look
-//! as if others drained, too. So such a drain lasts as long as all need to empty the queue, and no longer than the flow
-//! alone needs for `OWN_PART` of it:
+//! While a flow drains beside TCP, TCP takes its bandwidth, and the flow must not mistake its own effect for other flows'
+//! drains. So such a drain lasts as long as all flows together need to empty the queue, and no longer than the flow alone
+//! needs for `OWN_PART` of it:
 //!
 //! ```text
-//! min(wait + (rtt - wait) / 2, OWN_PART * wait / (share * (1 - DRAIN_SHARE)))     share: of the capacity, the flow's
+//! emptying = wait / (1 - DRAIN_SHARE * SPACING)        packets are spaced for SPACING times the window in a round trip
+//! length   = min(emptying + (rtt - wait) / 2, emptying * OWN_PART / share)     share: the flow's, of the capacity
 //! ```
 //!
 //! With 1.5 round trips for every drain 3 and 30 MB on the deep buffers of `today.toml` (fibre, LTE and DSL, four seeds)
@@ -34,12 +35,13 @@
 use rampmeter_units::{Duration, Time};
 
 use super::Config;
+use super::competitive::SPACING;
 use super::config::{DRAIN_ROUNDS, DRAIN_SHARE, MAX_CUT};
 
 /// Short round trips may be too short for others with longer ones to see.
 const MIN_DRAIN: Duration = Duration::from_millis(50);
 
-/// So many round trips lie between two drains at least: each takes more than one.
+/// So many round trips lie between two drains at least: each takes about one.
 const MIN_ROUNDS: u64 = 10;
 
 /// A drain in competitive mode takes away this part of the queue at most, if only this flow drains it.
@@ -55,8 +57,8 @@ const STANDS: f64 = 8.0;
 pub(super) struct Drain {
     /// When the last drain began.
     begun_at: Time,
-    /// When flows in competitive mode last drained together, and the shortest wait before.
-    together: Option<(Time, Duration)>,
+    /// Until when round trips show the effect of the last drain in competitive mode, and the shortest wait before it.
+    common: Option<(Time, Duration)>,
     /// When the queue was last seen empty, or drained.
     empty_at: Time,
     /// The highest of the shortest waits since then.
@@ -113,19 +115,20 @@ impl Drain {
         }
         let since = Duration::from_nanos(now.as_nanos() % period.as_nanos());
         let is_due = since < rtt && now.since(self.begun_at) > rtt;
-        let empty = min_wait + rtt.saturating_sub(min_wait) / 2;
-        let own = min_wait.scale(OWN_PART / (share * (1.0 - DRAIN_SHARE)));
         if !is_due {
             return None;
         }
-        self.together = Some((now, min_wait));
-        self.start(now, empty.min(own), min_wait)
+        let emptying = min_wait.scale(1.0 / (1.0 - DRAIN_SHARE * SPACING));
+        let all = emptying + rtt.saturating_sub(min_wait) / 2;
+        let alone = emptying.scale(OWN_PART / share);
+        self.common = Some((now + rtt * 2, min_wait));
+        self.start(now, all.min(alone), min_wait)
     }
 
-    fn start(&mut self, now: Time, lasting: Duration, min_wait: Duration) -> Option<Time> {
+    fn start(&mut self, now: Time, length: Duration, min_wait: Duration) -> Option<Time> {
         self.begun_at = now;
         self.restart(now, min_wait);
-        self.until = Some(now + lasting);
+        self.until = Some(now + length);
         self.until
     }
 
@@ -143,9 +146,9 @@ impl Drain {
         (self.empty_at, self.highest) = (now, min_wait);
     }
 
-    /// The shortest wait before the last drain, where a round trip that ends now shows its effect.
-    pub(super) fn undrained(&self, now: Time, rtt: Duration) -> Option<Duration> {
-        self.together.filter(|(at, _)| now.since(*at) <= rtt * 2).map(|(_, wait)| wait)
+    /// The shortest wait before the last drain in competitive mode, if a round trip that ends now shows its effect.
+    pub(super) fn wait_before(&self, now: Time) -> Option<Duration> {
+        self.common.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
     }
 
     /// Until when the queue is drained, if it is.
@@ -226,12 +229,12 @@ mod tests {
         let lasts = |share| {
             let mut drain = Drain::new(Time::ZERO);
             let until = drain.begins_by_clock(&config, ms(2000), RTT, Duration::from_millis(60), share).unwrap();
-            assert_eq!(drain.undrained(ms(2200), RTT), Some(Duration::from_millis(60)));
-            assert_eq!(drain.undrained(ms(2201), RTT), None, "later round trips do not show it");
-            until.since(ms(2000))
+            assert_eq!(drain.wait_before(ms(2200)), Some(Duration::from_millis(60)));
+            assert_eq!(drain.wait_before(ms(2201)), None, "later round trips do not show it");
+            until.since(ms(2000)).as_nanos() / 1_000_000
         };
-        assert_eq!(lasts(0.1), Duration::from_millis(80), "as long as all need");
-        assert_eq!(lasts(0.8), Duration::from_millis(50), "0.6 of 60 ms, at 0.72 of the capacity");
+        assert_eq!(lasts(0.1), 88, "all of them: 60 ms at 0.88 of the capacity, and half of the path's 40 ms");
+        assert_eq!(lasts(0.8), 51, "0.6 of 60 ms at 0.88 of its share");
     }
 
     #[test]

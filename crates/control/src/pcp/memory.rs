@@ -55,8 +55,6 @@ pub(super) struct Memory {
     refused: bool,
     min_rtt: Option<Duration>,
     was_competitive: bool,
-    /// Slow start goes on: nothing says whether there are competing flows.
-    undecided: bool,
     competed: Rate,
     lateness: Duration,
 }
@@ -134,18 +132,8 @@ impl Memory {
         Some(self.paired.max(self.best)).filter(|_| self.paired > Rate::ZERO)
     }
 
-    /// Slow start goes on, or is over.
-    pub(super) fn on_slow_start(&mut self, is_on: bool) {
-        self.undecided = is_on;
-    }
-
-    /// Whether there are competing flows, where `past` was known of them.
-    fn rivals(&self, past: f64) -> f64 {
-        match self.undecided {
-            true => past,
-            false if self.competed > Rate::ZERO => 1.0,
-            false => 0.0,
-        }
+    fn rivals(&self) -> f64 {
+        if self.competed > Rate::ZERO { 1.0 } else { 0.0 }
     }
 
     /// What there was beside competing traffic. At least one flow of it has as much.
@@ -153,19 +141,21 @@ impl Memory {
         self.capacity().map_or(self.competed, |capacity| self.competed.min(capacity.scale(0.5)))
     }
 
-    /// Adds this transfer to what is known; to be called once, at its end.
-    pub(super) fn remember(&self, history: &mut Option<History>) {
+    /// Adds this transfer to what is known; to be called once, at its end. One that ended `in_slow_start` does not know
+    /// whether there is competing traffic.
+    pub(super) fn remember(&self, history: &mut Option<History>, in_slow_start: bool) {
         let Some(min_rtt) = self.min_rtt else { return };
         let Some(past) = history else {
             if self.best > Rate::ZERO {
                 let (base_rate, capacity) = (self.best, self.pairs.remembered_given(Rate::ZERO));
-                let (trust, rivals) = (1.0, self.rivals(1.0));
+                let (trust, rivals) = (1.0, if in_slow_start { 1.0 } else { self.rivals() });
                 let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
                 *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
             }
             return;
         };
-        (past.rivals, past.competed) = (self.rivals(past.rivals), self.competed());
+        past.rivals = if in_slow_start { past.rivals } else { self.rivals() };
+        past.competed = self.competed();
         past.lateness = (past.lateness + self.lateness) / 2;
         let longer = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
         past.min_rtt = min_rtt.min(past.min_rtt + longer / ROUTE_CHANGES);
@@ -262,7 +252,7 @@ mod tests {
         memory.on_least_rtt(RTT);
         memory.on_verdict(predicted, Rate::ZERO);
         memory.on_verdict(true, mbps(best));
-        memory.remember(history);
+        memory.remember(history, false);
         first
     }
 
@@ -326,7 +316,7 @@ mod tests {
             memory.on_least_rtt(RTT);
             memory.on_verdict(true, mbps(1.0));
             memory.on_pair(PairRate { rate: mbps(rate), weight });
-            memory.remember(&mut history);
+            memory.remember(&mut history, false);
             assert_eq!(memory.capacity(), Some(history.unwrap().capacity));
             history.unwrap().capacity
         };
@@ -353,15 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_that_ends_in_slow_start_does_not_know_of_competing_flows() {
-        let ends = |history: &mut Option<History>, competed: Option<f64>, undecided| {
+    fn ending_in_slow_start_leaves_rivals_as_they_were() {
+        let ends = |history: &mut Option<History>, competed: Option<f64>, in_slow_start| {
             let mut memory = Memory::default();
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
             memory.on_least_rtt(RTT);
             memory.on_verdict(true, mbps(10.0));
             memory.on_competitive(competed.map(mbps));
-            memory.on_slow_start(undecided);
-            memory.remember(history);
+            memory.remember(history, in_slow_start);
             history.unwrap().rivals
         };
         let mut history = None;
@@ -380,7 +369,7 @@ mod tests {
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
             memory.on_least_rtt(Duration::from_millis(ms));
             memory.on_verdict(true, mbps(1.0));
-            memory.remember(&mut history);
+            memory.remember(&mut history, false);
             history.unwrap().min_rtt
         };
         assert_eq!(least(20), Duration::from_millis(20));
@@ -395,7 +384,7 @@ mod tests {
         memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
         memory.on_least_rtt(RTT);
         memory.on_verdict(false, Rate::ZERO);
-        memory.remember(&mut history);
+        memory.remember(&mut history, false);
         assert_eq!(history, None);
     }
 }
