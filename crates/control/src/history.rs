@@ -14,7 +14,8 @@ pub struct History {
     /// Share of a third of `base_rate` to try first, in (0, 1]: halved after an inaccurate prediction, doubled after an
     /// accurate one.
     pub trust: f64,
-    /// 1 if the last transfer ended beside flows that do not give way to PCP, else 0.
+    /// 1 if the last transfer ended beside flows that do not give way to PCP, else 0. One that ended before it knew leaves
+    /// it as it was, and 1 if nothing was known.
     pub rivals: f64,
     /// Rate of the last transfer when it ended, if it competed with them then: no more than half of what the path carries,
     /// because somebody else is there. Zero if it did not. Of use for seconds, so that no file keeps it.

@@ -8,9 +8,9 @@
 //! ```text
 //! score   each round trip whose shortest wait is above the flow's target and not shorter than the one before: 1 point,
 //!         if it is odd: 2; any other round trip: back to 0
-//! enter   at ENTRY points, or from slow start (`start`), which ends with a loss or an odd queue
+//! enter   at ENTRY points, or from slow start (`start`), which ends with a loss, delays that grow or an odd queue
 //! leave   in a drain: the shortest wait is a third of that before it and of what is odd, or less
-//!         else: the shortest wait is the target or less, and nothing was lost for three round trips
+//!         else: the shortest wait is the target or less, and nothing was lost to a queue for three round trips
 //!         at any time: the flow has most of the link
 //! ```
 //!
@@ -20,8 +20,8 @@
 //! rate, so that flows that took each other for TCP do not fill the link again at once.
 //!
 //! *Flows that take each other for TCP* would compete for ever. So all that compete drain the queue at the same moments of
-//! the clock (`drain`). Where all are PCP this shortens the queue to less than a third, and all leave. Beside TCP it takes away three fifths of
-//! the queue at most, and the flow goes on.
+//! the clock (`drain`). Where all are PCP this shortens the queue to less than a third, and all leave. Beside TCP it takes
+//! away three fifths of the queue at most, and the flow goes on.
 //!
 //! Without a drain a queue that falls does not say that it is PCP that drains it: CUBIC's window falls by three tenths with
 //! every loss, and behind a buffer of 0.4 round trips or less that empties the queue. A flow that leaves then has to enter
@@ -240,7 +240,7 @@ impl Competitive {
         }
     }
 
-    /// A packet was lost; to a queue if there `is_queue`, and else by chance.
+    /// A packet was lost: to a queue if `is_queue`, else by chance.
     pub(super) fn on_loss(&mut self, now: Time, loss: &Loss, is_queue: bool) {
         self.lost_at = if is_queue { Some(now) } else { self.lost_at };
         if let Some(tcp) = &mut self.tcp {
@@ -323,16 +323,9 @@ mod tests {
     fn see_drain(competitive: &mut Competitive, at: u64, wait: f64, before: Option<u64>) -> Change {
         let min_wait = Duration::from_secs_f64(wait / 1e3);
         let (target, odd) = (Duration::from_millis(2), Duration::from_millis(10));
-        let before = before.map(Duration::from_millis);
-        let sight = Sight {
-            min_wait,
-            target,
-            odd,
-            base: BASE,
-            capacity: Some(BASE.scale(10.0)),
-            rtt: RTT,
-            wait_before_drain: before,
-        };
+        let wait_before_drain = before.map(Duration::from_millis);
+        let sight =
+            Sight { min_wait, target, odd, base: BASE, capacity: Some(BASE.scale(10.0)), rtt: RTT, wait_before_drain };
         competitive.observe(ms(at), &sight)
     }
 
@@ -389,16 +382,7 @@ mod tests {
     fn a_queue_that_is_empty_after_a_loss_does_not_end_competition() {
         let lost = |to_a_queue| {
             let mut competitive = entered();
-            let loss = Loss {
-                kind: crate::LossKind::Transient,
-                bytes: PACKET,
-                number: 0,
-                last_sent: 9,
-                flight: PACKET * 10,
-                recovering: false,
-                repeated: false,
-            };
-            competitive.on_loss(ms(140), &loss, to_a_queue);
+            competitive.on_loss(ms(140), &crate::pcp::tests::loss(PACKET), to_a_queue);
             competitive
         };
         assert_eq!(see(&mut lost(true), 199, 0.0), Change::Nothing, "others lost packets, too");

@@ -10,9 +10,9 @@
 //!
 //! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`, or,
 //! where that is shorter than ten round trips, every 2, 4, 8, ... times `drain_after`, the first that is not. PCP flows
-//! that took each other for TCP empty the queue then, and see it. Counting from when each last saw an empty queue, 50 of
+//! that took each other for TCP shorten the queue to less than a third then, and see it. Counting from when each last saw an empty queue, 50 of
 //! them drained apart and competed for ever. The moments are shared by flows of one run and by hosts whose clocks agree
-//! within a round trip; elsewhere such flows compete until one by one they end.
+//! within half a round trip; elsewhere such flows compete until one by one they end.
 //!
 //! While a flow drains beside TCP, TCP takes its bandwidth, and the flow must not mistake its own effect for other flows'
 //! drains. So such a drain lasts as long as all flows together need to empty the queue, and no longer than the flow alone
@@ -23,8 +23,8 @@
 //! length   = min(emptying + (rtt - wait) / 2, emptying * OWN_PART / share)     share: the flow's, of the capacity
 //! ```
 //!
-//! With 1.5 round trips for every drain 3 and 30 MB on the deep buffers of `today.toml` (fibre, LTE and DSL, four seeds)
-//! take up to 2.7 times CUBIC's time beside it, with this up to 1.3.
+//! With drains of 1.5 round trips 3 and 30 MB take up to 1.7 times CUBIC's time beside one (`today.toml`'s DSL, four seeds).
+//! With the first bound it is 1.4; with both 1.2 without history, and 1.4 with it.
 //!
 //! *Of a queue above the ceiling.* Where even the shortest wait of a round trip is longer than the flow's ceiling, the flow
 //! sends less by what would empty the queue down to the target in one round trip, by half at most, then waits a round
@@ -38,7 +38,7 @@ use super::Config;
 use super::competitive::SPACING;
 use super::config::{DRAIN_ROUNDS, DRAIN_SHARE, MAX_CUT};
 
-/// Short round trips may be too short for others with longer ones to see.
+/// Short round trips may be too short for others with longer ones to see. Drains by the clock need no such bound.
 const MIN_DRAIN: Duration = Duration::from_millis(50);
 
 /// So many round trips lie between two drains at least: each takes about one.

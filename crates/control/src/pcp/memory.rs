@@ -76,7 +76,7 @@ impl Memory {
         self.past
     }
 
-    /// Whether the last transfer ended in competitive mode.
+    /// Whether the last transfer that knew of competing traffic, or of none, ended in competitive mode; true if none knew.
     pub(super) fn past_competed(&self) -> bool {
         self.past.is_some_and(|past| past.rivals > 0.5)
     }

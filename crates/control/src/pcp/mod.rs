@@ -49,14 +49,10 @@
 //! - Two packets sent together close each train and tell the path's capacity (`probe`).
 //! - What a probe asks for, and what it is granted, is bounded by what others leave (`growth`) and by a third of the
 //!   capacity (`JUMP`).
-//! - A cut by delay is a fraction of the queue's (`delay_gain`, in `compensation`).
-//! - The estimates of queue, gap and delay stand in `queue` and `compensation`.
-//! - Beside flows that do not give way it keeps the window that CUBIC would have (`competitive`). Slow start goes over into
-//!   that mode with a loss or a long queue.
+//! - A cut by delay is a fraction of the queue's (`delay_gain`, in `compensation`; the estimates stand there and in `queue`).
+//! - Beside flows that do not give way it keeps the window that CUBIC would have (`competitive`).
 //!
-//! *Known weaknesses.* Flows that take each other for TCP lose 0.02 to 0.9% of their packets at Figure 4's 0.90, by seed,
-//! and 3% in one of twelve; 50 flows that start within ten seconds without history lose 1 to 3%. A queue that has always
-//! stood is taken for the path's own delay.
+//! *Known weaknesses*, with their figures: `docs/pcp.md`.
 
 mod compensation;
 mod competitive;

@@ -9,6 +9,12 @@ use crate::Arrival;
 const PACKET: Bytes = Bytes::new(1000);
 const RTT: Duration = Duration::from_millis(20);
 
+/// The first of ten `packet`s was lost.
+pub(super) fn loss(packet: Bytes) -> Loss {
+    let (kind, flight) = (LossKind::Transient, packet * 10);
+    Loss { kind, bytes: packet, flight, number: 0, last_sent: 9, recovering: false, repeated: false }
+}
+
 /// A sender in a world where nothing is ever late.
 struct World {
     pcp: Pcp,
@@ -64,7 +70,7 @@ impl World {
 
     fn lose(&mut self, kind: LossKind, number: u64) {
         let last_sent = self.next - 1;
-        let loss = Loss { kind, bytes: PACKET, flight: PACKET, number, last_sent, recovering: false, repeated: false };
+        let loss = Loss { kind, flight: PACKET, number, last_sent, ..loss(PACKET) };
         self.pcp.on_loss(self.now, &loss);
     }
 
@@ -199,8 +205,7 @@ fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
     let base = world.pcp.base;
     world.next += 20;
     for number in world.next - lost..world.next {
-        let (kind, bytes, last_sent) = (LossKind::Transient, PACKET, world.next - 1);
-        let loss = Loss { kind, bytes, number, last_sent, flight: PACKET, recovering: true, repeated: false };
+        let loss = Loss { number, last_sent: world.next - 1, flight: PACKET, recovering: true, ..loss(PACKET) };
         world.pcp.on_loss(world.now, &loss);
     }
     world.now += RTT * 2;
