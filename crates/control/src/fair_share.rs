@@ -112,8 +112,8 @@ impl FairShare {
 
     /// Changes the rate, from the packet that left last on.
     fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.rate = rate;
-        let next = self.last.map_or(now, |(left_at, bytes)| left_at + rate.time_to_send(bytes));
+        self.rate = rate.max(Rate::from_bps(1)); // a packet a round trip of hours is rounded to nothing
+        let next = self.last.map_or(now, |(left_at, bytes)| left_at + self.rate.time_to_send(bytes));
         self.pacer.reset(next.max(now));
     }
 }

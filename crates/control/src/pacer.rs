@@ -2,6 +2,9 @@
 
 use rampmeter_units::{Bytes, Rate, Time};
 
+/// A window over a round trip of hours is rounded to a rate of zero, at which nothing would ever leave again.
+const MIN_RATE: Rate = Rate::from_bps(1);
+
 /// Says when the next packet may leave so that packets leave evenly at a rate.
 ///
 /// A world's timers are late now and then. A packet that left late does not delay those behind it, as long as it is
@@ -19,13 +22,13 @@ impl Pacer {
 
     /// A packet of `bytes` left at `now` while the rate was `rate`.
     pub fn sent(&mut self, now: Time, bytes: Bytes, rate: Rate) {
-        let gap = rate.time_to_send(bytes);
+        let gap = rate.max(MIN_RATE).time_to_send(bytes);
         self.next = self.next.max(now - gap) + gap;
     }
 
     /// Of what left, `bytes` did not leave after all: their time is the next packet's.
     pub fn give_back(&mut self, bytes: Bytes, rate: Rate) {
-        self.next = self.next - rate.time_to_send(bytes);
+        self.next = self.next - rate.max(MIN_RATE).time_to_send(bytes);
     }
 
     /// Nobody waits for longer than until `latest`, whatever has left.

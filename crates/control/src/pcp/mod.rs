@@ -71,8 +71,6 @@ mod start;
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
-mod fuzz;
-#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;

@@ -68,8 +68,6 @@ mod search;
 mod tit_for_tat;
 
 #[cfg(test)]
-mod fuzz;
-#[cfg(test)]
 mod tests;
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};

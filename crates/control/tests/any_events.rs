@@ -1,0 +1,173 @@
+//! Any events in any order, for every controller: no panic, and always a next event.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use rampmeter_control::registry::Factory;
+use rampmeter_control::{Ack, Arrival, Controller, History, Loss, LossKind, Path, Registry, Sent};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+/// Settings that change what a controller does with events, or that it can't do without.
+const VARIANTS: [(&str, &str); 8] = [
+    ("fixed-rate", "rate = '1 Mb/s'"),
+    ("pcp", "round_trip = true"),
+    ("pcp", "compete = false"),
+    ("pcp-paper", "round_trip = true"),
+    ("vcp", "tcp_friendly = true"),
+    ("cubic", "hystart = true"),
+    ("newreno", "initial_window = 1"),
+    ("stable", "initial_window = 1.0"),
+];
+
+/// The fastest that PCP may send; a probe asks for twice as much.
+const MAX_RATE: Rate = Rate::from_bps(100_000_000_000);
+
+#[derive(Debug, Clone)]
+enum Event {
+    Path { packet: u64, rtt: u64, past: Option<(u64, f64)> },
+    Flows { flows: usize },
+    Sent { bytes: u64, skip: u64 },
+    Unsent { bytes: u64 },
+    Forgotten,
+    Ack { back: u64, count: u64, rtt: u64, delay: i64, growth: i64, codes: u64, named: bool, recovering: bool },
+    Loss { back: u64, kind: LossKind, recovering: bool, repeated: bool },
+    Spurious,
+    Idle { idle: u64 },
+    Stall { since: u64 },
+    AppLimited,
+    Deadline,
+}
+
+/// Mostly sensible, sometimes anything up to eleven days.
+fn nanos() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 0..100_000_000_u64, 1 => Just(0), 1 => 0..1_000_000_000_000_000_u64]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let past = proptest::option::of((any::<u64>(), prop_oneof![any::<f64>(), 0.0..1.0]));
+    let delay = || prop_oneof![4 => -1_000_000..50_000_000_i64, 1 => any::<i64>()];
+    let kind = prop_oneof![Just(LossKind::Persistent), Just(LossKind::Transient), Just(LossKind::Ecn)];
+    let size = || prop_oneof![9 => 0..1500_u64, 1 => 0..65_536_u64];
+    prop_oneof![
+        1 => (1..65_536_u64, nanos(), past)
+            .prop_map(|(packet, rtt, past)| Event::Path { packet, rtt, past }),
+        1 => (0..40_usize).prop_map(|flows| Event::Flows { flows }),
+        20 => (size(), prop_oneof![9 => Just(1), 1 => any::<u64>()])
+            .prop_map(|(bytes, skip)| Event::Sent { bytes, skip }),
+        1 => size().prop_map(|bytes| Event::Unsent { bytes }),
+        1 => Just(Event::Forgotten),
+        20 => ((0..20_u64, 1..8_u64, nanos(), delay(), delay()), (any::<u64>(), any::<bool>(), any::<bool>()))
+            .prop_map(|((back, count, rtt, delay, growth), (codes, named, recovering))| {
+                Event::Ack { back, count, rtt, delay, growth, codes, named, recovering }
+            }),
+        2 => (0..20_u64, kind, any::<bool>(), any::<bool>())
+            .prop_map(|(back, kind, recovering, repeated)| Event::Loss { back, kind, recovering, repeated }),
+        1 => Just(Event::Spurious),
+        1 => nanos().prop_map(|idle| Event::Idle { idle }),
+        1 => nanos().prop_map(|since| Event::Stall { since }),
+        1 => Just(Event::AppLimited),
+        6 => Just(Event::Deadline),
+    ]
+}
+
+fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &Event) {
+    match *event {
+        Event::Path { packet, rtt, past } => {
+            let history = past.map(|(rate, trust)| History {
+                trust,
+                rivals: trust, // any number will do, here and below
+                competed: Rate::from_bps(rate),
+                lateness: Duration::from_nanos(rate),
+                ..History::new(Rate::from_bps(rate), Duration::ZERO)
+            });
+            let rested = history.map(|past| past.lateness);
+            let path = Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history);
+            controller.on_path(now, &Path { rested, ..path });
+        }
+        Event::Flows { flows } => controller.on_flows(flows),
+        Event::Sent { bytes, skip } => {
+            *number = number.wrapping_add(skip);
+            controller.on_sent(now, &Sent { number: *number, bytes: Bytes::new(bytes), outstanding: Bytes::MAX });
+        }
+        Event::Unsent { bytes } => controller.on_unsent(now, Bytes::new(bytes)),
+        Event::Forgotten => controller.on_forgotten(now),
+        Event::Ack { back, count, rtt, delay, growth, codes, named, recovering } => {
+            let rtt = Duration::from_nanos(rtt);
+            let arrival = |i: u64| {
+                let sent_at = now - rtt + Duration::from_micros(i);
+                let delay = delay.wrapping_add(growth.wrapping_mul(i as i64));
+                let received_at = Time::from_nanos(sent_at.as_nanos().wrapping_add_signed(delay));
+                let number = number.wrapping_sub(back).wrapping_add(i);
+                let ecn = Ecn::from_bits((codes >> (2 * i)) as u8 & 0b11);
+                Arrival { number, bytes: Bytes::new(1000), sent_at, received_at, ecn }
+            };
+            let arrivals: Vec<Arrival> = (0..count).map(arrival).collect();
+            let ack = Ack {
+                acked: Bytes::new(1000),
+                outstanding: Bytes::ZERO,
+                rtt: named.then_some(rtt),
+                smoothed_rtt: rtt,
+                min_rtt: rtt.scale(0.9),
+                arrivals: if named { &arrivals } else { &[] },
+                named,
+                feedback: RouterFeedback::None,
+                recovering,
+                app_limited: false,
+            };
+            controller.on_ack(now, &ack);
+        }
+        Event::Loss { back, kind, recovering, repeated } => {
+            let (number, last_sent, bytes) = (number.wrapping_sub(back), *number, Bytes::new(1000));
+            controller.on_loss(now, &Loss { kind, bytes, flight: bytes, number, last_sent, recovering, repeated });
+        }
+        Event::Spurious => controller.on_spurious_loss(now),
+        Event::Idle { idle } => controller.on_idle(now, Duration::from_nanos(idle), Duration::from_millis(200)),
+        Event::Stall { since } => controller.on_stall(now, now - Duration::from_nanos(since)),
+        Event::AppLimited => controller.on_app_limited(now),
+        Event::Deadline => controller.on_deadline(now),
+    }
+}
+
+/// Whether a controller of `factory` keeps its promises. PCP's rates are always within bounds; others' follow from a
+/// window, and of a round trip of no time is any rate.
+fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), impl std::fmt::Display> {
+    let past = proptest::option::of(Just(History {
+        rivals: 1.0,
+        ..History::new(Rate::from_bps(10_000_000), Duration::from_millis(2))
+    }));
+    let events = proptest::collection::vec((event(), nanos()), 1..120);
+    let inputs = (any::<u64>(), 0..86_400_000_000_000_u64, past, events);
+    let config = ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() };
+    TestRunner::new(config).run(&inputs, |(seed, time_of_day, past, events)| {
+        let mut controller = factory(Stream::from_seed(seed));
+        let (mut now, mut number, mut history) = (Time::from_nanos(time_of_day), 0, None);
+        controller.on_path(now, &Path::new(Bytes::new(1250), Duration::from_millis(20), past));
+        for (event, step) in &events {
+            now += Duration::from_nanos(*step % 1_000_000_000);
+            apply(&mut controller, now, &mut number, event);
+            controller.remember(now, &mut history);
+            if let Some(rate) = controller.rate().filter(|_| is_pcp) {
+                prop_assert!(rate >= Rate::from_bps(1) && rate <= MAX_RATE + MAX_RATE, "{rate}");
+            }
+            let departure = controller.departure();
+            prop_assert!(departure.at < Time::MAX || controller.deadline() < Time::MAX, "nothing would ever leave");
+            prop_assert!(departure.bytes > Bytes::ZERO && controller.window() > Bytes::ZERO);
+            if let Some(History { trust, base_rate, .. }) = history {
+                prop_assert!((0.0..=1.0).contains(&trust) && (!is_pcp || base_rate <= MAX_RATE), "{history:?}");
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn any_events_in_any_order_leave_a_next_event() {
+    let registry = Registry::default();
+    let defaults = registry.list().map(|(name, _)| (name, "")).filter(|(name, _)| *name != "fixed-rate");
+    for (name, settings) in defaults.chain(VARIANTS) {
+        let factory = registry.factory(name, &settings.parse().unwrap()).unwrap();
+        if let Err(broken) = keeps_promises(&factory, name.starts_with("pcp")) {
+            panic!("{name} with {settings:?}: {broken}");
+        }
+    }
+}
