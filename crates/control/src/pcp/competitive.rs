@@ -422,4 +422,17 @@ mod tests {
         resumed.resume(Time::ZERO, PACKET * 30, RTT);
         assert!(window(resumed) < Some(PACKET * 32));
     }
+
+    #[test]
+    fn delays_that_grow_end_its_slow_start_before_a_loss() {
+        let ends = |longer: u64| {
+            let mut tcp = tcp(Time::ZERO, PACKET, PACKET * 20, RTT);
+            for at in 1..1000 {
+                let rtt = Some(RTT + Duration::from_millis(if at > 100 { longer } else { 0 }));
+                tcp.on_ack(ms(at), &Ack { rtt, ..crate::reno_window::tests::ack(1) });
+            }
+            !tcp.in_slow_start()
+        };
+        assert!(ends(5) && !ends(3), "4 ms are the least that tells (RFC 9406)");
+    }
 }

@@ -15,6 +15,22 @@ pub(super) fn loss(packet: Bytes) -> Loss {
     Loss { kind, bytes: packet, flight, number: 0, last_sent: 9, recovering: false, repeated: false }
 }
 
+/// These packets arrived, after a round trip of `RTT`.
+fn ack(arrivals: &[Arrival]) -> Ack<'_> {
+    Ack {
+        acked: arrivals.iter().map(|arrival| arrival.bytes).sum(),
+        outstanding: Bytes::ZERO,
+        rtt: Some(RTT),
+        smoothed_rtt: RTT,
+        min_rtt: RTT,
+        arrivals,
+        named: true,
+        feedback: RouterFeedback::None,
+        recovering: false,
+        app_limited: false,
+    }
+}
+
 /// A sender in a world where nothing is ever late.
 struct World {
     pcp: Pcp,
@@ -52,18 +68,19 @@ impl World {
         for (i, &(sent_at, number, bytes)) in left.iter().enumerate() {
             let received_at = sent_at + RTT / 2 + grows * i as u64;
             let arrivals = [Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
-            let ack = Ack {
-                acked: bytes,
-                outstanding: Bytes::ZERO,
-                rtt: Some(RTT),
-                smoothed_rtt: RTT,
-                min_rtt: RTT,
-                arrivals: &arrivals,
-                named: true,
-                feedback: RouterFeedback::None,
-                recovering: false,
-                app_limited: false,
-            };
+            self.pcp.on_ack(self.now, &ack(&arrivals));
+        }
+    }
+
+    /// A packet that waited for `wait` arrives at each of these milliseconds.
+    fn arrive(&mut self, at: impl Iterator<Item = u64>, wait: u64) {
+        for at in at {
+            let rtt = RTT + Duration::from_millis(wait);
+            self.now = Time::ZERO + Duration::from_millis(at);
+            let received_at = self.now - RTT / 2;
+            let arrivals =
+                [Arrival { number: at, bytes: PACKET, sent_at: self.now - rtt, received_at, ecn: Ecn::NotEct }];
+            let ack = Ack { rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: RTT, ..ack(&arrivals) };
             self.pcp.on_ack(self.now, &ack);
         }
     }
@@ -255,4 +272,38 @@ fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
         world.pcp.search.test(&world.pcp.config, world.pcp.base, Rate::ZERO).as_bps_f64() / test.as_bps_f64()
     };
     assert_eq!((next_test(true), next_test(false)), (1.0, 0.5));
+}
+
+/// A flow that competes beside a queue of 30 ms, 100 packets on a link of 30 Mb/s, up to a common drain.
+fn drains() -> World {
+    let mut world = World::with(&Config::default(), Some(History::new(Rate::from_bps(30_000_000), RTT)));
+    world.arrive((1500..2000).step_by(5), 0);
+    let had = PACKET * 60;
+    world.pcp.compete_with(world.now, competitive::tcp(world.now, PACKET, had, RTT));
+    world.arrive((2000..2500).step_by(5), 30);
+    assert!(world.pcp.competitive.is_on() && !world.pcp.drain.is_on());
+    world.arrive(2500..2501, 30);
+    assert!(world.pcp.drain.is_on());
+    world
+}
+
+#[test]
+fn a_drain_that_others_join_ends_competition_with_less() {
+    let mut world = drains();
+    let before = world.pcp.base;
+    world.arrive(2505..2605, 4);
+    assert!(!world.pcp.competitive.is_on());
+    assert!(world.pcp.base <= before.scale(0.7), "{} of {before}", world.pcp.base);
+    let mut world = drains();
+    world.arrive(2505..2605, 20);
+    assert!(world.pcp.competitive.is_on(), "this flow alone took that");
+}
+
+#[test]
+fn a_flow_that_knows_no_capacity_drains_as_if_it_had_all() {
+    let mut world = World::with(&Config::default(), None);
+    world.pcp.compete_with(Time::ZERO, competitive::tcp(Time::ZERO, PACKET, PACKET * 20, RTT));
+    assert_eq!(world.pcp.capacity_share(), 1.0);
+    world.pcp.memory.on_pair(PairRate { rate: Rate::of(PACKET * 50, RTT), weight: 1.0 });
+    assert_eq!(world.pcp.capacity_share(), 0.4);
 }
