@@ -156,7 +156,7 @@ pub(super) const HISTORY_GAIN: f64 = 0.25;
 pub(super) const MIN_ROUND_TRIP: Duration = Duration::from_millis(2);
 
 /// Longest time between two packets: the base rate's floor.
-pub(super) const MAX_GAP: Duration = Duration::from_secs(5);
+pub(super) const MAX_GAP: Duration = Duration::from_secs(10);
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {

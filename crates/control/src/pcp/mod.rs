@@ -327,9 +327,9 @@ impl Pcp {
     /// mode has its own answer to losses.
     fn answer_damage(&mut self, now: Time) {
         let damaged = self.damage.turn(now, self.rtt, self.packet, self.config.max_loss);
-        if damaged && !self.competitive.is_on() {
-            self.base = self.base.scale(0.5).max(self.min_rate());
-            self.compensation.made(now, 0.5);
+        if let Some(kept) = damaged.filter(|_| !self.competitive.is_on()) {
+            self.base = self.base.scale(kept).max(self.min_rate());
+            self.compensation.made(now, 1.0 - kept);
             self.phase = Phase::Waiting(now + self.rtt);
         }
     }
@@ -428,7 +428,7 @@ impl Controller for Pcp {
                 self.compete_with(now, slow_start.on_loss(now, loss));
             }
         }
-        if loss.kind == LossKind::Transient {
+        if loss.kind != LossKind::Ecn {
             self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
         if persistent {
