@@ -6,33 +6,33 @@
 //! flows lost 28 to 52% of their packets as long as they lasted.
 //!
 //! ```text
-//! share    of packets that are lost: an average over about MEMORY packets
 //! lost > 4 + max_loss * answered, packets of one round trip:    base /= 2
-//! else share > max_loss:                                        base *= 1 - share, and hardly a probe leaves
+//! share > max_loss:                                             hardly a probe leaves
+//! share: of packets that is lost, an average over about MEMORY packets
 //! ```
 //!
 //! A round trip of fewer than `FEWEST` packets lasts until there were so many: the share of a thin path has few. There most
-//! losses are found by the retransmission timer, because nothing follows that could tell of them: they count, too.
+//! losses are found by the retransmission timer, because too few packets follow to show them: they count, too, unless the
+//! timer has halved the rate already.
 //!
 //! Where a buffer is always full, delays do not grow, and the path would accept trains for which it has no room. So a flow
 //! does not probe while it loses that much, but once in `MAX_BACKOFF` round trips.
 //!
-//! *What the numbers weigh* (simulated, one or two seeds; 500 and 100 flows on 1 Mb/s, lost after 100 s, and Figure 8 at
-//! 1 Mb/s; from the third row on timeouts count):
+//! Simulated, one or two seeds: lost by 500 and by 100 flows on 1 Mb/s after 100 s, and in Figure 8 at 1 Mb/s:
 //!
 //! ```text
-//! design                                                   500 flows  100 flows  Figure 8   its time
-//! no probe after a round trip that lost 2 and a tenth        52%        26%        17%       1.74
-//! the average                                                44%        23%        not run
-//! the average, 50 packets                                    27%         1%        12%       1.83
-//! the same, lowest rate a packet in 20 s instead of 5        17%         1%        12%       2.09
-//! the average, 30 packets, a packet in 10 s (this design)    19%         1%        11%       1.75
-//! the same without halving                                   26%         0%        13%       1.75
+//! design                                                   500 flows  100 flows  Figure 8
+//! no probe after a round trip that lost 2 and a tenth        52%        26%        17%
+//! the average; the rate falls by the share that is lost      44%        23%        not run
+//! the same, timeouts count, 50 packets                       27%         1%        12%
+//! the same, 30 packets, a packet in 10 s at least, not 5     19%         1%        11%
+//! the same, the rate does not fall by that share             28%         0.3%      not run    this design
 //! ```
 //!
-//! Where one packet in twenty is lost at random, the rate is lowered by a tenth in one round trip in 160, and halved in one
-//! in six thousand. 250 kB take as long as without this rule there (Figure 11), 1.05 times as long where one in twelve is
-//! lost, and 1.2 times as long where one in ten is.
+//! The last step is for paths that are slow and beside TCP: 250 kB on 7.5 Mb/s beside three CUBIC flows (`paths.toml`, p18)
+//! took 25 s and take 17 without.
+//!
+//! Where one packet in twenty is lost at random, the rate is halved in one round trip in six thousand of 100 packets.
 
 use rampmeter_units::{Bytes, Duration, Time};
 
@@ -60,26 +60,30 @@ pub(super) struct Damage {
 }
 
 impl Damage {
-    /// Time goes on, and packets of up to `packet` leave. What to keep of the rate, at the end of a round trip that says that
-    /// too many are lost.
-    pub(super) fn turn(&mut self, now: Time, rtt: Duration, packet: Bytes, max_loss: f64) -> Option<f64> {
+    /// Time goes on, and packets of up to `packet` leave. True at the end of a round trip in which too many were lost.
+    pub(super) fn turn(&mut self, now: Time, rtt: Duration, packet: Bytes, max_loss: f64) -> bool {
         if now < self.until || self.answered < packet * FEWEST {
-            return None;
+            return false;
         }
         let (lost, answered) = (self.lost.as_f64() / packet.as_f64(), self.answered.as_f64() / packet.as_f64());
         self.share += (lost / answered - self.share) * answered / (answered + MEMORY);
         self.is_lossy = self.share > max_loss;
         (self.until, self.lost, self.answered) = (now + rtt, Bytes::ZERO, Bytes::ZERO);
-        if lost > CHANCE + max_loss * answered {
+        let damaged = lost > CHANCE + max_loss * answered;
+        if damaged {
             self.settled = Some(self.last_sent);
-            return Some(0.5);
         }
-        self.is_lossy.then_some(1.0 - self.share)
+        damaged
     }
 
     /// Whether so many packets are lost that no probe should leave.
     pub(super) fn is_lossy(&self) -> bool {
         self.is_lossy
+    }
+
+    /// The rate has been lowered for all that left up to `last_sent`.
+    pub(super) fn settle(&mut self, last_sent: u64) {
+        self.settled = Some(last_sent);
     }
 
     /// `bytes` arrived.
@@ -106,8 +110,8 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
     const PACKET: Bytes = Bytes::new(1000);
 
-    /// So many packets a round trip, of which `is_lost` are lost: what was kept of the rate, each time.
-    fn run(round_trips: u64, packets: u64, mut is_lost: impl FnMut(u64) -> bool) -> Vec<f64> {
+    /// So many packets a round trip, of which `is_lost` are lost: how often the rate is halved.
+    fn run(round_trips: u64, packets: u64, mut is_lost: impl FnMut(u64) -> bool) -> usize {
         let mut damage = Damage::default();
         let sees = |number: u64| {
             let now = Time::ZERO + (RTT * number) / packets;
@@ -118,34 +122,21 @@ mod tests {
             }
             damage.turn(now, RTT, PACKET, 0.1)
         };
-        (1..=round_trips * packets).filter_map(sees).collect()
+        (1..=round_trips * packets).map(sees).filter(|halved| *halved).count()
     }
 
     #[test]
     fn packets_lost_one_by_one_are_chance() {
-        assert_eq!(run(1_000, 20, |n| n % 10 == 0), []);
+        assert_eq!(run(1_000, 20, |n| n % 10 == 0), 0);
         let mut random = Stream::from_seed(1);
-        let kept = run(10_000, 100, |_| random.chance(0.05));
-        assert!(
-            kept.len() <= 100 && kept.iter().all(|kept| *kept == 0.5 || *kept > 0.85),
-            "{} of 10,000 round trips",
-            kept.len()
-        );
-        assert!(kept.iter().filter(|kept| **kept == 0.5).count() <= 4);
+        let halved = run(10_000, 100, |_| random.chance(0.05));
+        assert!(halved <= 4, "{halved} of 10,000 round trips");
     }
 
     #[test]
     fn losing_a_third_halves_the_rate_every_other_round_trip() {
-        let kept = run(100, 20, |n| n % 3 == 0);
-        let halved = kept.iter().filter(|kept| **kept == 0.5).count();
+        let halved = run(100, 20, |n| n % 3 == 0);
         assert!((40..=50).contains(&halved), "{halved} times in 100 round trips");
-    }
-
-    #[test]
-    fn losing_a_quarter_of_few_packets_lowers_the_rate_by_what_is_lost() {
-        let kept = run(100, 2, |n| n % 4 == 0);
-        assert_eq!(kept.len(), 11, "after each 16 of 200 packets but the first");
-        assert!(kept.iter().skip(5).all(|kept| (0.74..0.78).contains(kept)), "{kept:?}");
     }
 
     #[test]
@@ -165,13 +156,18 @@ mod tests {
     fn few_packets_are_not_judged() {
         let mut damage = Damage::default();
         damage.on_loss(PACKET * 15, 15, 15);
-        assert_eq!(damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1), None);
-        assert!(!damage.is_lossy());
+        assert!(!damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && !damage.is_lossy());
+        damage.on_loss(PACKET, 16, 16);
+        assert!(damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && damage.is_lossy());
     }
 
     #[test]
     fn what_was_sent_before_it_was_halved_is_not_answered_for_again() {
-        assert_eq!(run(4, 20, |n| n <= 35).first(), Some(&0.5));
-        assert!(run(4, 20, |n| n <= 35).iter().skip(1).all(|kept| *kept > 0.5));
+        assert_eq!(run(10, 20, |n| n <= 35), 1);
+        let mut damage = Damage::default();
+        damage.settle(40);
+        damage.on_loss(PACKET * 40, 40, 40);
+        damage.on_arrival(PACKET * 20);
+        assert!(!damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && !damage.is_lossy());
     }
 }

@@ -6,7 +6,8 @@
 //! packets. So a flow that has not seen an empty queue for `drain_after` sends at `DRAIN_SHARE` of its rate for
 //! `DRAIN_ROUNDS` round trips and does not probe. No message is needed for all to do so at once: all see the queue empty,
 //! and all wait for the same time from there. A flow that sees the queue fall joins those that drain it: without that, 50
-//! flows drain in groups, and no group empties it. BBR's probing for the round-trip time is alike.
+//! flows drain in groups, and no group empties it. BBR's probing for the round-trip time is alike. A drain that leaves most
+//! of the queue says that others do not give way (`competitive`).
 //!
 //! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`, or,
 //! where that is shorter than ten round trips, every 2, 4, 8, ... times `drain_after`, the first that is not. PCP flows
@@ -50,6 +51,9 @@ const OWN_PART: f64 = 0.6;
 /// A queue that falls to this part of what it was is being drained by others: join them.
 const DIP: f64 = 0.4;
 
+/// A drain that leaves more than this part of the queue has failed.
+const LEFT: f64 = 0.6;
+
 /// A queue of fewer times what is as good as none falls by chance.
 const STANDS: f64 = 8.0;
 
@@ -59,6 +63,9 @@ pub(super) struct Drain {
     begun_at: Time,
     /// Until when round trips show the effect of the last drain in competitive mode, and the shortest wait before it.
     common: Option<(Time, Duration)>,
+    /// Until when round trips show the effect of the last drain out of competitive mode, the shortest wait before it, and
+    /// the shortest since.
+    trial: Option<(Time, Duration, Duration)>,
     /// When the queue was last seen empty, or drained.
     empty_at: Time,
     /// The highest of the shortest waits since then.
@@ -87,6 +94,9 @@ impl Drain {
         near: Duration,
     ) -> Option<Time> {
         let after = config.drain_after?.max(rtt * MIN_ROUNDS);
+        if let Some((_, _, shortest)) = &mut self.trial {
+            *shortest = min_wait.min(*shortest);
+        }
         self.highest = self.highest.max(min_wait);
         if min_wait <= near {
             self.restart(now, min_wait);
@@ -97,7 +107,9 @@ impl Drain {
         if since <= after && !others_do {
             return None;
         }
-        self.start(now, rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN), min_wait)
+        let length = rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN);
+        self.trial = Some((now + length + rtt, min_wait, min_wait));
+        self.start(now, length, min_wait)
     }
 
     /// The same for a flow in competitive mode that has `share` of the capacity.
@@ -149,6 +161,12 @@ impl Drain {
     /// The shortest wait before the last drain in competitive mode, if a round trip that ends now shows its effect.
     pub(super) fn wait_before(&self, now: Time) -> Option<Duration> {
         self.common.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
+    }
+
+    /// Whether a drain out of competitive mode has just ended that left most of the queue; told once.
+    pub(super) fn take_failure(&mut self, now: Time) -> bool {
+        let ended = self.trial.take_if(|(until, _, _)| now >= *until);
+        ended.is_some_and(|(_, before, shortest)| shortest > before.scale(LEFT))
     }
 
     /// Until when the queue is drained, if it is.

@@ -327,9 +327,9 @@ impl Pcp {
     /// mode has its own answer to losses.
     fn answer_damage(&mut self, now: Time) {
         let damaged = self.damage.turn(now, self.rtt, self.packet, self.config.max_loss);
-        if let Some(kept) = damaged.filter(|_| !self.competitive.is_on()) {
-            self.base = self.base.scale(kept).max(self.min_rate());
-            self.compensation.made(now, 1.0 - kept);
+        if damaged && !self.competitive.is_on() {
+            self.base = self.base.scale(0.5).max(self.min_rate());
+            self.compensation.made(now, 0.5);
             self.phase = Phase::Waiting(now + self.rtt);
         }
     }
@@ -428,11 +428,11 @@ impl Controller for Pcp {
                 self.compete_with(now, slow_start.on_loss(now, loss));
             }
         }
-        if loss.kind != LossKind::Ecn {
-            self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
-        }
         if persistent {
             self.base = self.base.scale(0.5).max(self.min_rate());
+            self.damage.settle(loss.last_sent);
+        } else if loss.kind != LossKind::Ecn {
+            self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
         let active = !matches!(self.phase, Phase::Waiting(_));
         if active && loss.kind != LossKind::Ecn && self.probe.holds(loss.number) {
