@@ -24,16 +24,46 @@ const MAX_RATE: Rate = Rate::from_bps(100_000_000_000);
 
 #[derive(Debug, Clone)]
 enum Event {
-    Path { packet: u64, rtt: u64, past: Option<(u64, f64)> },
-    Flows { flows: usize },
-    Sent { bytes: u64, skip: u64 },
-    Unsent { bytes: u64 },
+    Path {
+        packet: u64,
+        rtt: u64,
+        past: Option<(u64, f64)>,
+    },
+    Flows {
+        flows: usize,
+    },
+    Sent {
+        bytes: u64,
+        skip: u64,
+    },
+    Unsent {
+        bytes: u64,
+    },
     Forgotten,
-    Ack { back: u64, count: u64, rtt: u64, delay: i64, growth: i64, codes: u64, named: bool, recovering: bool },
-    Loss { back: u64, kind: LossKind, recovering: bool, repeated: bool },
+    Ack {
+        back: u64,
+        count: u64,
+        rtt: u64,
+        delay: i64,
+        growth: i64,
+        codes: u64,
+        named: bool,
+        recovering: bool,
+        app_limited: bool,
+    },
+    Loss {
+        back: u64,
+        kind: LossKind,
+        recovering: bool,
+        repeated: bool,
+    },
     Spurious,
-    Idle { idle: u64 },
-    Stall { since: u64 },
+    Idle {
+        idle: u64,
+    },
+    Stall {
+        since: u64,
+    },
     AppLimited,
     Deadline,
 }
@@ -56,9 +86,9 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(bytes, skip)| Event::Sent { bytes, skip }),
         1 => size().prop_map(|bytes| Event::Unsent { bytes }),
         1 => Just(Event::Forgotten),
-        20 => ((0..20_u64, 1..8_u64, nanos(), delay(), delay()), (any::<u64>(), any::<bool>(), any::<bool>()))
-            .prop_map(|((back, count, rtt, delay, growth), (codes, named, recovering))| {
-                Event::Ack { back, count, rtt, delay, growth, codes, named, recovering }
+        20 => ((0..20_u64, 1..8_u64, nanos(), delay(), delay()), (any::<u64>(), any::<bool>(), any::<bool>(), any::<bool>()))
+            .prop_map(|((back, count, rtt, delay, growth), (codes, named, recovering, app_limited))| {
+                Event::Ack { back, count, rtt, delay, growth, codes, named, recovering, app_limited }
             }),
         2 => (0..20_u64, kind, any::<bool>(), any::<bool>())
             .prop_map(|(back, kind, recovering, repeated)| Event::Loss { back, kind, recovering, repeated }),
@@ -91,7 +121,7 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
         }
         Event::Unsent { bytes } => controller.on_unsent(now, Bytes::new(bytes)),
         Event::Forgotten => controller.on_forgotten(now),
-        Event::Ack { back, count, rtt, delay, growth, codes, named, recovering } => {
+        Event::Ack { back, count, rtt, delay, growth, codes, named, recovering, app_limited } => {
             let rtt = Duration::from_nanos(rtt);
             let arrival = |i: u64| {
                 let sent_at = now - rtt + Duration::from_micros(i);
@@ -100,6 +130,11 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 let number = number.wrapping_sub(back).wrapping_add(i);
                 let ecn = Ecn::from_bits((codes >> (2 * i)) as u8 & 0b11);
                 Arrival { number, bytes: Bytes::new(1000), sent_at, received_at, ecn }
+            };
+            let answer = match codes % 3 {
+                0 => RouterFeedback::None,
+                1 => RouterFeedback::FairShare { share: Rate::from_bps(codes), queue: Bytes::new(codes % 99_999) },
+                _ => RouterFeedback::Xcp { window: Bytes::new(codes % 99_999), rtt, change: growth },
             };
             let arrivals: Vec<Arrival> = (0..count).map(arrival).collect();
             let ack = Ack {
@@ -110,9 +145,9 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 min_rtt: rtt.scale(0.9),
                 arrivals: if named { &arrivals } else { &[] },
                 named,
-                feedback: RouterFeedback::None,
+                feedback: answer,
                 recovering,
-                app_limited: false,
+                app_limited,
             };
             controller.on_ack(now, &ack);
         }
@@ -146,7 +181,8 @@ fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), impl std::fmt::
             now += Duration::from_nanos(*step % 1_000_000_000);
             apply(&mut controller, now, &mut number, event);
             controller.remember(now, &mut history);
-            if let Some(rate) = controller.rate().filter(|_| is_pcp) {
+            if is_pcp {
+                let rate = controller.rate().unwrap();
                 prop_assert!(rate >= Rate::from_bps(1) && rate <= MAX_RATE + MAX_RATE, "{rate}");
             }
             let departure = controller.departure();

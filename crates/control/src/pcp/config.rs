@@ -31,8 +31,8 @@ pub struct Config {
     pub drain_after: Option<Duration>,
     /// Age at which the minimum delay is discarded, for routes that grew longer (section 3.2 names no number).
     pub min_delay_expiry: Duration,
-    /// Share of a round trip's packets, beyond four, that may be lost before the rate is halved. Beyond two, hardly a
-    /// probe leaves. 1 is the paper.
+    /// Share of a round trip's packets, beyond four, that may be lost before the rate is halved. While more than
+    /// this share is lost in the mean, hardly a probe leaves. 1 is the paper.
     pub max_loss: f64,
     /// Compete as CUBIC does with flows that do not give way (section 3.5).
     pub compete: bool,

@@ -229,6 +229,24 @@ mod tests {
     }
 
     #[test]
+    fn a_drain_that_leaves_most_of_the_queue_has_failed() {
+        let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
+        let near = Duration::from_millis(1);
+        let fails = |least| {
+            let mut drain = Drain::new(Time::ZERO);
+            let mut begins = |at, wait| {
+                drain.begins(&config, ms(at), RTT, Duration::from_millis(wait), near);
+                drain.take_failure(ms(at))
+            };
+            assert!(!begins(2001, 50) && !begins(2150, least) && !begins(2250, 50), "its effect is not over");
+            let failed = begins(2251, 50);
+            assert!(!begins(2252, 50), "told once");
+            failed
+        };
+        assert!(fails(31) && !fails(30));
+    }
+
+    #[test]
     fn flows_that_compete_drain_at_the_same_moments_once_each() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
         let begun = |mut drain: Drain, rtt: u64| {

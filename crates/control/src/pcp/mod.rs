@@ -23,8 +23,8 @@
 //!   at least. There are no delays to judge a queue by, and a sender that may not learn of the losses it causes must not
 //!   keep its rate. Where fewer are in flight each is lost alone, and halving for each starves: 200 packets took 19 s in
 //!   the mean on Figure 8's 1 Mb/s with it and 5.9 s without (two seeds).
-//! - *Excess loss*: more losses in a round trip than chance explains halve the rate too, and half of that stops probes
-//!   (`damage`).
+//! - *Excess loss*: more losses in a round trip than chance explains halve the rate too; while many are lost in the mean, hardly
+//!   a probe leaves (`damage`).
 //! - *A silence* longer than the retransmission timer: the base rate is no longer the flow's, because nobody could see it.
 //!   It starts over with a third of it.
 //! - *Lost trains*: one whose receipts do not all come within two round trips (and 200 ms) is rejected; if nothing at

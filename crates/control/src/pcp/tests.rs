@@ -244,6 +244,22 @@ fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
 }
 
 #[test]
+fn losses_that_the_timer_finds_halve_the_rate_once() {
+    let after = |flight| {
+        let mut world = World::established();
+        let base = world.pcp.base;
+        world.send(flight);
+        let lost = Loss { kind: LossKind::Persistent, bytes: PACKET * 20, number: 100, last_sent: 100, ..loss(PACKET) };
+        world.pcp.on_loss(world.now, &lost);
+        world.now += RTT * 2;
+        world.pcp.answer_damage(world.now);
+        (world.pcp.base.as_bps_f64() / base.as_bps_f64(), world.pcp.damage.is_lossy())
+    };
+    assert_eq!(after(1), (0.5, true), "by what is lost");
+    assert_eq!(after(3), (0.5, false), "because nothing came back");
+}
+
+#[test]
 fn a_train_too_short_for_how_late_hosts_are_still_sees_its_queue() {
     let lateness = Duration::from_millis(5);
     let history = History { lateness, ..History::new(Rate::from_bps(300_000_000), RTT) };
@@ -274,7 +290,7 @@ fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
     assert_eq!((next_test(true), next_test(false)), (1.0, 0.5));
 }
 
-/// A flow that competes beside a queue of 30 ms, 100 packets on a link of 30 Mb/s, up to a common drain.
+/// A flow that competes beside a queue of 30 ms, 112 packets on a link of 30 Mb/s, up to a common drain.
 fn drains() -> World {
     let mut world = World::with(&Config::default(), Some(History::new(Rate::from_bps(30_000_000), RTT)));
     world.arrive((1500..2000).step_by(5), 0);
