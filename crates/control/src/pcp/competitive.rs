@@ -182,9 +182,14 @@ impl Competitive {
     /// The last round trip.
     pub(super) fn observe(&mut self, now: Time, sight: &Sight) -> Change {
         let is_over = now >= self.round_until;
+        if sight.min_wait <= sight.target {
+            self.rate_at_target = Some(sight.base);
+        }
         let change = if self.is_on() {
             self.leave(now, sight, is_over)
         } else {
+            let starves = self.rate_at_target.is_none_or(|rate| sight.base <= rate.scale(0.5));
+            self.score += if sight.drain_failed && starves { ENTRY } else { 0 };
             self.count(sight, is_over);
             self.enter(now, sight)
         };
@@ -209,15 +214,10 @@ impl Competitive {
         if self.score == 0 {
             self.cooperative_rate = sight.base;
         }
-        if sight.min_wait <= sight.target {
-            self.rate_at_target = Some(sight.base);
-        }
     }
 
     fn enter(&mut self, now: Time, sight: &Sight) -> Change {
-        let starves = self.rate_at_target.is_none_or(|rate| sight.base <= rate.scale(0.5));
-        let failed = sight.drain_failed && starves && sight.min_wait > sight.target;
-        if self.score < ENTRY && !failed {
+        if self.score < ENTRY {
             return Change::Nothing;
         }
         let had = self.cooperative_rate.max(sight.base).bytes_in(sight.rtt);
@@ -236,7 +236,7 @@ impl Competitive {
         if !has_all && !others_give_way {
             return Change::Nothing;
         }
-        (self.tcp, self.score) = (None, 0);
+        (self.tcp, self.score, self.rate_at_target) = (None, 0, Some(sight.base.scale(KEPT)));
         Change::Left
     }
 

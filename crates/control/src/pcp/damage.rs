@@ -55,8 +55,6 @@ pub(super) struct Damage {
     last_sent: u64,
     /// The share of packets that is lost, lately.
     share: f64,
-    /// It is so high that no probe should leave.
-    is_lossy: bool,
 }
 
 impl Damage {
@@ -66,8 +64,7 @@ impl Damage {
             return false;
         }
         let (lost, answered) = (self.lost.as_f64() / packet.as_f64(), self.answered.as_f64() / packet.as_f64());
-        self.share += (lost / answered - self.share) * answered / (answered + MEMORY);
-        self.is_lossy = self.share > max_loss;
+        self.average(lost, answered);
         (self.until, self.lost, self.answered) = (now + rtt, Bytes::ZERO, Bytes::ZERO);
         let damaged = lost > CHANCE + max_loss * answered;
         if damaged {
@@ -77,12 +74,18 @@ impl Damage {
     }
 
     /// Whether so many packets are lost that no probe should leave.
-    pub(super) fn is_lossy(&self) -> bool {
-        self.is_lossy
+    pub(super) fn is_lossy(&self, max_loss: f64) -> bool {
+        self.share > max_loss
     }
 
-    /// The rate has been lowered for all that left up to `last_sent`.
-    pub(super) fn settle(&mut self, last_sent: u64) {
+    fn average(&mut self, lost: f64, answered: f64) {
+        self.share += (lost / answered.max(1.0) - self.share) * answered / (answered + MEMORY);
+    }
+
+    /// `bytes` were lost, and the rate has been lowered for all that left up to `last_sent`.
+    pub(super) fn settle(&mut self, bytes: Bytes, packet: Bytes, last_sent: u64) {
+        let lost = bytes.as_f64() / packet.as_f64();
+        self.average(lost, lost);
         self.settled = Some(last_sent);
     }
 
@@ -147,7 +150,7 @@ mod tests {
             (0..lost).for_each(|number| damage.on_loss(PACKET, number, number));
             damage.turn(Time::ZERO + RTT * 10, RTT, PACKET, 0.1);
             damage.until = Time::ZERO;
-            damage.is_lossy()
+            damage.is_lossy(0.1)
         };
         assert_eq!([4, 4, 0, 0].map(&mut lossy), [false, true, false, false]);
     }
@@ -156,18 +159,18 @@ mod tests {
     fn few_packets_are_not_judged() {
         let mut damage = Damage::default();
         damage.on_loss(PACKET * 15, 15, 15);
-        assert!(!damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && !damage.is_lossy());
+        assert!(!damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && !damage.is_lossy(0.1));
         damage.on_loss(PACKET, 16, 16);
-        assert!(damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && damage.is_lossy());
+        assert!(damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && damage.is_lossy(0.1));
     }
 
     #[test]
     fn what_was_sent_before_it_was_halved_is_not_answered_for_again() {
         assert_eq!(run(10, 20, |n| n <= 35), 1);
         let mut damage = Damage::default();
-        damage.settle(40);
+        damage.settle(PACKET * 3, PACKET, 40);
         damage.on_loss(PACKET * 40, 40, 40);
         damage.on_arrival(PACKET * 20);
-        assert!(!damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && !damage.is_lossy());
+        assert!(!damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && !damage.is_lossy(0.1));
     }
 }

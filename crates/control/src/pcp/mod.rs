@@ -233,7 +233,7 @@ impl Pcp {
 
     /// The rate to ask for now; none if there is nothing to be had.
     fn ask(&mut self, now: Time) -> Option<Rate> {
-        if self.damage.is_lossy() && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF) {
+        if self.damage.is_lossy(self.config.max_loss) && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF) {
             return None;
         }
         let base = self.base;
@@ -430,7 +430,7 @@ impl Controller for Pcp {
         }
         if persistent {
             self.base = self.base.scale(0.5).max(self.min_rate());
-            self.damage.settle(loss.last_sent);
+            self.damage.settle(loss.bytes, self.packet, loss.last_sent);
         } else if loss.kind != LossKind::Ecn {
             self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
