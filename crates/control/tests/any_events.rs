@@ -165,7 +165,7 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
 
 /// Whether a controller of `factory` keeps its promises. PCP's rates are always within bounds; others' follow from a
 /// window, and of a round trip of no time is any rate.
-fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), impl std::fmt::Display> {
+fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), String> {
     let past = proptest::option::of(Just(History {
         rivals: 1.0,
         ..History::new(Rate::from_bps(10_000_000), Duration::from_millis(2))
@@ -173,7 +173,7 @@ fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), impl std::fmt::
     let events = proptest::collection::vec((event(), nanos()), 1..120);
     let inputs = (any::<u64>(), 0..86_400_000_000_000_u64, past, events);
     let config = ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() };
-    TestRunner::new(config).run(&inputs, |(seed, time_of_day, past, events)| {
+    let outcome = TestRunner::new(config).run(&inputs, |(seed, time_of_day, past, events)| {
         let mut controller = factory(Stream::from_seed(seed));
         let (mut now, mut number, mut history) = (Time::from_nanos(time_of_day), 0, None);
         controller.on_path(now, &Path::new(Bytes::new(1250), Duration::from_millis(20), past));
@@ -193,7 +193,8 @@ fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), impl std::fmt::
             }
         }
         Ok(())
-    })
+    });
+    outcome.map_err(|broken| broken.to_string())
 }
 
 #[test]
