@@ -27,7 +27,7 @@
 //! the same, timeouts count, 50 packets                       27%         1%        12%
 //! the same, 30 packets, a packet in 10 s at least, not 5     19%         1%        11%
 //! the same, the rate does not fall by that share             28%         0.3%      not run
-//! the same, a timeout that halves the rate counts once       27%         3 to 5%   not run    this design
+//! the same, a timeout that halves the rate counts once       27%         3 to 5%     14%      this design
 //! ```
 //!
 //! The last step is for paths that are slow and beside TCP: 250 kB on 7.5 Mb/s beside three CUBIC flows (`paths.toml`, p18)
