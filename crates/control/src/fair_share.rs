@@ -33,6 +33,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::pacer::MIN_RATE;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
 
 /// What a packet that asks carries.
@@ -112,7 +113,7 @@ impl FairShare {
 
     /// Changes the rate, from the packet that left last on.
     fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.rate = rate.max(Rate::from_bps(1)); // a packet a round trip of hours is rounded to nothing
+        self.rate = rate.max(MIN_RATE);
         let next = self.last.map_or(now, |(left_at, bytes)| left_at + self.rate.time_to_send(bytes));
         self.pacer.reset(next.max(now));
     }

@@ -3,7 +3,7 @@
 use rampmeter_units::{Bytes, Rate, Time};
 
 /// A window over a round trip of hours is rounded to a rate of zero, at which nothing would ever leave again.
-const MIN_RATE: Rate = Rate::from_bps(1);
+pub(crate) const MIN_RATE: Rate = Rate::from_bps(1);
 
 /// Says when the next packet may leave so that packets leave evenly at a rate.
 ///

@@ -163,8 +163,8 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
     }
 }
 
-/// Whether a controller of `factory` keeps its promises. PCP's rates are always within bounds; others' follow from a
-/// window, and of a round trip of no time is any rate.
+/// Whether a controller of `factory` keeps its promises. PCP's rates are always within bounds. Others' rates follow from
+/// a window, and are unlimited where the round trip is zero.
 fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), String> {
     let past = proptest::option::of(Just(History {
         rivals: 1.0,

@@ -33,7 +33,7 @@
 //! The last step is for paths that are slow and beside TCP: 250 kB on 7.5 Mb/s beside three CUBIC flows (`paths.toml`, p18)
 //! took 25 s and take 17 without.
 //!
-//! Where one packet in twenty is lost at random, the rate is halved in one round trip in six thousand of 100 packets.
+//! Where one packet in twenty is lost at random, the rate is halved in one of six thousand round trips of 100 packets each.
 
 use rampmeter_units::{Bytes, Duration, Time};
 

@@ -306,10 +306,10 @@ fn drains() -> World {
 #[test]
 fn a_drain_that_others_join_ends_competition_with_less() {
     let mut world = drains();
-    let before = world.pcp.base;
+    let rate = world.pcp.base;
     world.arrive(2505..2605, 4);
     assert!(!world.pcp.competitive.is_on());
-    assert!(world.pcp.base <= before.scale(0.7), "{} of {before}", world.pcp.base);
+    assert!(world.pcp.base <= rate.scale(0.7), "{} of {rate}", world.pcp.base);
     let mut world = drains();
     world.arrive(2505..2605, 20);
     assert!(world.pcp.competitive.is_on(), "this flow alone took that");
