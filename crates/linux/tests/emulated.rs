@@ -84,7 +84,9 @@ fn fills_the_link(name: &str, scheme: &str) {
     if excuse == 1.0 {
         assert!(link.queue.max_packets == 80 && link.counts.dropped > 0, "{:?}", link.counts);
     }
-    assert!(flow.retransmitted_packets >= link.counts.dropped);
+    // The losses of the last round trip (a window of at most 160 packets) are not sent again yet if the host stalls there.
+    let pending = if excuse == 1.0 { 0 } else { 160 };
+    assert!(flow.retransmitted_packets + pending >= link.counts.dropped, "{flow:?} {:?}", link.counts);
     assert!(outcome.data_packets <= flow.sent_packets);
 }
 
