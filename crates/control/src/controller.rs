@@ -2,9 +2,8 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time};
 use rampmeter_wire::RouterFeedback;
-use serde::de::DeserializeOwned;
 
 use crate::History;
 
@@ -216,14 +215,6 @@ pub trait Controller: Debug {
 
     /// Writes what the next macroflow to the same destination should know.
     fn remember(&self, _now: Time, _history: &mut Option<History>) {}
-}
-
-/// A controller's tunables, as they stand in a scenario file.
-pub trait Settings: DeserializeOwned + Default + Debug + Clone + Send + Sync + 'static {
-    /// Refuses values that make no sense, saying which and what would be right.
-    fn check(&self) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 /// A controller that can be made from its settings.

@@ -38,7 +38,8 @@ pub mod stable;
 pub mod vcp;
 pub mod xcp;
 
-pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
+pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent};
 pub use history::History;
 pub use pacer::Pacer;
+pub use rampmeter_units::Settings;
 pub use registry::{AnyController, Registry};
