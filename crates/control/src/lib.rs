@@ -16,9 +16,9 @@ mod hystart;
 mod line;
 mod pacer;
 pub mod registry;
-mod reno_window;
 pub mod rules;
 mod spacing;
+mod window;
 
 pub mod bic;
 pub mod cm;

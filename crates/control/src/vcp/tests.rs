@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rampmeter_units::LoadCodes;
 
 use super::*;
-use crate::reno_window::tests::{PACKET, ack};
+use crate::window::tests::{PACKET, ack};
 use crate::{Arrival, Settings};
 
 const LOW: Ecn = Ecn::Ect1;
