@@ -17,7 +17,6 @@ mod line;
 mod pacer;
 pub mod registry;
 pub mod rules;
-mod spacing;
 mod window;
 
 pub mod bic;

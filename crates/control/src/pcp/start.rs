@@ -47,7 +47,7 @@
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::competitive::{self, ODD};
-use super::config::{MAX_GAP, RESUME_WITHIN};
+use super::config::RESUME_WITHIN;
 use super::search::Search;
 use super::{Pcp, Phase};
 use crate::cubic::Cubic;
@@ -130,7 +130,7 @@ impl Pcp {
     pub(super) fn restart(&mut self, now: Time, base: Rate, first: Rate) {
         self.base = self.competitive_rate().unwrap_or(base.clamp(self.min_rate(), self.config.fastest));
         self.search = Search::new(first.max(self.min_probe()));
-        self.spacing.reset(now, MAX_GAP);
+        self.pacer.reset(now);
         self.unheard = 0;
         self.phase = Phase::Waiting(now);
         self.poll(now);
