@@ -205,7 +205,7 @@ mod tests {
         let mut flow = after_loss(1000.0);
         assert_eq!(flow.rules().phase, Phase::Search { max: 1000.0 });
         flow.set(960.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.window(), 840.0);
         assert_eq!(flow.rules().phase, Phase::Search { max: 900.0 }); // (960 + 840) / 2
         flow.set(1100.0);

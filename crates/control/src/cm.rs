@@ -115,11 +115,12 @@ impl Controller for Cm {
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         (self.smoothed_rtt, self.min_rtt) = (ack.smoothed_rtt, ack.min_rtt);
-        self.tcp.on_ack(now, ack);
+        // One flow's bytes in flight, and its repairs, say nothing of the others.
+        self.tcp.on_marks(now, &Ack { flight: Bytes::MAX, recovering: false, ..*ack });
+        self.tcp.grow(now, ack);
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        // One flow's bytes in flight, and its repairs, say nothing of the others.
         let flight = if loss.kind == LossKind::Persistent { loss.flight } else { Bytes::MAX };
         self.tcp.on_loss(now, &Loss { flight, recovering: false, ..*loss });
     }
@@ -158,9 +159,7 @@ impl Controller for Cm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::tests::{PACKET, ack};
-
-    const RTT: Duration = Duration::from_millis(20);
+    use crate::testing::{self, PACKET, RTT, ack, mark};
 
     fn started(history: Option<History>) -> Cm {
         let mut cm = Cm::new(&Config { initial_window: 4, ..Config::default() }, Stream::from_seed(1));
@@ -169,8 +168,7 @@ mod tests {
     }
 
     fn loss(number: u64, last_sent: u64) -> Loss {
-        let (kind, flight) = (LossKind::Transient, PACKET * 100);
-        Loss { kind, bytes: PACKET, flight, number, last_sent, recovering: false, repeated: false }
+        testing::loss(LossKind::Transient, number, last_sent)
     }
 
     #[test]
@@ -211,7 +209,7 @@ mod tests {
         assert_eq!(cm.window(), PACKET * 16);
         cm.on_spurious_loss(Time::ZERO);
         assert_eq!(cm.window(), PACKET * 16, "once");
-        cm.on_loss(Time::ZERO, &Loss { kind: LossKind::Ecn, ..loss(100, 120) });
+        cm.on_ack(Time::ZERO, &mark(100, 120));
         cm.on_spurious_loss(Time::ZERO);
         assert_eq!(cm.window(), PACKET * 8, "a mark is never a mistake");
     }

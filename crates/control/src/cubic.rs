@@ -234,7 +234,7 @@ mod tests {
         let mut flow = after_loss(1000.0, RTT);
         assert_eq!(flow.rules().most, 1000.0);
         flow.set(800.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.rules().most, 800.0 * 0.85);
         assert_eq!(flow.window(), 560.0);
     }

@@ -153,7 +153,7 @@ mod tests {
     fn a_loss_below_the_last_one_gives_up_more() {
         let mut flow = after_loss(1000.0, Duration::from_millis(100));
         flow.set(900.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.rules().most, 810.0);
         assert_eq!(flow.window(), 720.0);
     }

@@ -236,7 +236,7 @@ fn told(feedback: RouterFeedback) -> Option<(Rate, Bytes)> {
 mod tests {
     use super::*;
     use crate::Arrival;
-    use crate::window::tests::ack;
+    use crate::testing::ack;
 
     const PACKET: Bytes = Bytes::new(1000);
     const RTT: Duration = Duration::from_millis(20);

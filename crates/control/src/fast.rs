@@ -155,7 +155,6 @@ impl Rules for FastRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LossKind;
     use crate::rules::tests::Flow;
 
     const BASE: Duration = Duration::from_millis(100);
@@ -225,7 +224,7 @@ mod tests {
     #[test]
     fn a_loss_halves_the_window() {
         let mut flow = Flow::<FastRules>::avoiding(&config(20.0), 100.0, BASE);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.window(), 50.0);
     }
 }

@@ -17,6 +17,8 @@ mod line;
 mod pacer;
 pub mod registry;
 pub mod rules;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod window;
 
 pub mod bic;
@@ -37,7 +39,7 @@ pub mod stable;
 pub mod vcp;
 pub mod xcp;
 
-pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent};
+pub use controller::{Ack, Algorithm, Arrival, Controller, Counted, Departure, Loss, LossKind, Path, Sent};
 pub use history::History;
 pub use pacer::Pacer;
 pub use rampmeter_units::Settings;

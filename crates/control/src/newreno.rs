@@ -102,18 +102,10 @@ mod tests {
     use rampmeter_units::{Duration, Stream, Time};
 
     use super::*;
-    use crate::window::tests::{PACKET, ack};
+    use crate::testing::{PACKET, ack, loss};
     use crate::{Ack, Algorithm, Controller, Loss, LossKind, Path};
 
-    const LOSS: Loss = Loss {
-        kind: LossKind::Transient,
-        bytes: PACKET,
-        flight: Bytes::MAX,
-        number: 3,
-        last_sent: 20,
-        recovering: false,
-        repeated: false,
-    };
+    const LOSS: Loss = Loss { flight: Bytes::MAX, ..loss(LossKind::Transient, 3, 20) };
 
     fn started(config: &Config) -> NewReno {
         let mut newreno = NewReno::new(config, Stream::from_seed(1));

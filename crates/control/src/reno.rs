@@ -43,50 +43,36 @@ impl Rules for RenoRules {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::{Bytes, Duration, Stream, Time};
+    use rampmeter_units::{Duration, Stream, Time};
 
     use super::*;
-    use crate::window::tests::{PACKET, ack};
-    use crate::{Ack, Algorithm, Controller, Loss, LossKind, Path};
+    use crate::testing::{PACKET, ack, loss, mark};
+    use crate::{Ack, Algorithm, Controller, LossKind, Path};
+
+    fn started() -> Reno {
+        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
+        reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
+        reno
+    }
 
     #[test]
     fn each_fast_retransmit_halves_again() {
-        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
-        reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
-        let loss = Loss {
-            kind: LossKind::Transient,
-            bytes: PACKET,
-            flight: PACKET * 16,
-            number: 3,
-            last_sent: 20,
-            recovering: false,
-            repeated: false,
-        };
-        reno.on_loss(Time::ZERO, &loss);
+        let mut reno = started();
+        reno.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 20));
         assert_eq!(reno.window(), PACKET * 8);
         reno.on_ack(Time::ZERO, &Ack { recovering: true, ..ack(1) });
-        reno.on_loss(Time::ZERO, &Loss { flight: PACKET * 8, number: 5, ..loss });
+        reno.on_loss(Time::ZERO, &loss(LossKind::Transient, 5, 20));
         assert_eq!(reno.window(), PACKET * 4);
     }
 
     #[test]
     fn marks_halve_once_a_window() {
-        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
-        reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
-        let mark = Loss {
-            kind: LossKind::Ecn,
-            bytes: Bytes::ZERO,
-            flight: PACKET * 16,
-            number: 3,
-            last_sent: 20,
-            recovering: false,
-            repeated: false,
-        };
+        let mut reno = started();
         for number in [3, 4, 20] {
-            reno.on_loss(Time::ZERO, &Loss { number, ..mark });
+            reno.on_ack(Time::ZERO, &mark(number, 20));
             assert_eq!(reno.window(), PACKET * 8);
         }
-        reno.on_loss(Time::ZERO, &Loss { number: 21, ..mark });
+        reno.on_ack(Time::ZERO, &mark(21, 30));
         assert_eq!(reno.window(), PACKET * 4);
     }
 }

@@ -140,34 +140,23 @@ impl<R: Rules> Windowed<R> {
     }
 
     fn calls_for_an_answer(&mut self, loss: &Loss) -> bool {
-        if R::ONCE_A_WINDOW || loss.kind == LossKind::Ecn {
+        if R::ONCE_A_WINDOW {
             return self.episode.begins(loss);
         }
         loss.kind == LossKind::Persistent || !loss.recovering
     }
 
-    fn decrease(&mut self, now: Time, flight: Bytes) -> Amount {
-        let (window, window_bytes) = (self.window.packets(), self.window.bytes());
-        self.rules.decrease(&Congestion { now, window, window_bytes, flight })
-    }
-}
-
-impl<R: Rules> Algorithm for Windowed<R> {
-    type Config = R::Config;
-
-    fn new(config: &R::Config, _random: Stream) -> Self {
-        Self::fresh(config, Bytes::ZERO)
-    }
-}
-
-impl<R: Rules> Controller for Windowed<R> {
-    fn on_path(&mut self, now: Time, path: &Path) {
-        *self = Self { last_ack: now, ..Self::fresh(&self.config, path.packet) };
+    /// Answers the marks that `ack` tells of, if they call for it.
+    pub(crate) fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
+        if self.episode.begins_with_marks(ack) {
+            let left = self.decrease(now, ack.flight);
+            self.window.lower_to(left);
+            self.before = None; // a mark is never a mistake
+        }
     }
 
-    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
-
-    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+    /// What `ack` adds to the window, whatever it tells of marks.
+    pub(crate) fn grow(&mut self, now: Time, ack: &Ack<'_>) {
         let (packet, window_bytes) = (self.window.packet(), self.window.bytes());
         let acked = ack.acked.as_f64() / packet.as_f64();
         let seen = Seen { now, ack, window: self.window.packets(), acked, window_bytes, packet };
@@ -192,6 +181,32 @@ impl<R: Rules> Controller for Windowed<R> {
         });
     }
 
+    fn decrease(&mut self, now: Time, flight: Bytes) -> Amount {
+        let (window, window_bytes) = (self.window.packets(), self.window.bytes());
+        self.rules.decrease(&Congestion { now, window, window_bytes, flight })
+    }
+}
+
+impl<R: Rules> Algorithm for Windowed<R> {
+    type Config = R::Config;
+
+    fn new(config: &R::Config, _random: Stream) -> Self {
+        Self::fresh(config, Bytes::ZERO)
+    }
+}
+
+impl<R: Rules> Controller for Windowed<R> {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        *self = Self { last_ack: now, ..Self::fresh(&self.config, path.packet) };
+    }
+
+    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
+
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.on_marks(now, ack);
+        self.grow(now, ack);
+    }
+
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         if !self.calls_for_an_answer(loss) {
             return;
@@ -204,7 +219,7 @@ impl<R: Rules> Controller for Windowed<R> {
                 self.window.collapse_to(threshold);
                 self.rules.on_timeout();
             }
-            LossKind::Transient | LossKind::Ecn => {
+            LossKind::Transient => {
                 let left = self.decrease(now, loss.flight);
                 self.window.lower_to(left);
             }
@@ -289,7 +304,8 @@ pub(crate) fn check_positive(name: &str, value: f64, unit: &str) -> Result<(), S
 pub(crate) mod tests {
     use super::*;
     use crate::newreno;
-    pub(crate) use crate::window::tests::{PACKET, ack};
+    pub(crate) use crate::testing::{PACKET, ack};
+    use crate::testing::{loss, mark};
 
     /// A flow whose acknowledgements come when the test says so.
     #[derive(Debug)]
@@ -359,12 +375,13 @@ pub(crate) mod tests {
 
         pub(crate) fn lose(&mut self, kind: LossKind) {
             self.number += 2;
-            let (bytes, flight) = (PACKET, self.tcp.window());
-            let (number, last_sent) = (self.number, self.number);
-            self.tcp.on_loss(
-                self.now,
-                &Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated: false },
-            );
+            let flight = self.tcp.window();
+            self.tcp.on_loss(self.now, &Loss { flight, ..loss(kind, self.number, self.number) });
+        }
+
+        pub(crate) fn mark(&mut self) {
+            self.number += 2;
+            self.tcp.on_marks(self.now, &mark(self.number, self.number));
         }
     }
 
@@ -424,7 +441,7 @@ pub(crate) mod tests {
         let mut flow = plain();
         assert_eq!(flow.ack(), 1.0);
         flow.set(16.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.window(), 12.0);
         assert!((flow.ack() - 0.1).abs() < 1e-9);
         flow.lose(LossKind::Persistent);
@@ -441,7 +458,7 @@ pub(crate) mod tests {
         flow.lose(LossKind::Transient);
         flow.tcp.on_spurious_loss(flow.now);
         assert_eq!(flow.window(), 16.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         flow.tcp.on_spurious_loss(flow.now);
         assert_eq!(flow.window(), 12.0, "a mark is no mistake");
     }

@@ -117,7 +117,7 @@ mod tests {
         let mut flow = Flow::<ScalableRules>::avoiding(&Config::default(), 16.0, RTT);
         assert!((flow.ack() - 1.0 / 16.0).abs() < 1e-9);
         flow.set(16.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.window(), 8.0);
     }
 }

@@ -142,26 +142,9 @@ impl Window {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    pub(crate) const PACKET: Bytes = Bytes::new(1000);
-
-    /// An acknowledgement of `packets` packets with nothing else to say.
-    pub(crate) fn ack(packets: u64) -> Ack<'static> {
-        Ack {
-            acked: PACKET * packets,
-            outstanding: PACKET * 10,
-            rtt: None,
-            smoothed_rtt: Duration::from_millis(20),
-            min_rtt: Duration::from_millis(20),
-            arrivals: &[],
-            named: false,
-            feedback: RouterFeedback::None,
-            recovering: false,
-            app_limited: false,
-        }
-    }
+    use crate::testing::PACKET;
 
     #[test]
     fn parts_of_packets_add_up() {

@@ -161,6 +161,7 @@ impl Controller for Xcp {
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.tcp.on_marks(now, ack);
         self.smoothed_rtt = ack.smoothed_rtt;
         self.app_limited = ack.app_limited;
         match ack.feedback {
@@ -176,7 +177,7 @@ impl Controller for Xcp {
                 }
             }
             _ => {
-                self.tcp.on_ack(now, ack);
+                self.tcp.grow(now, ack);
                 self.unanswered = self.unanswered.saturating_add(1);
             }
         }
@@ -215,9 +216,7 @@ impl Controller for Xcp {
 mod tests {
     use super::*;
     use crate::LossKind;
-    use crate::window::tests::{PACKET, ack};
-
-    const RTT: Duration = Duration::from_millis(20);
+    use crate::testing::{PACKET, RTT, ack, loss, mark};
 
     fn sender(initial_window: u64) -> Xcp {
         let mut sender = Xcp::new(&Config { initial_window, ..Config::default() }, Stream::from_seed(1));
@@ -228,10 +227,6 @@ mod tests {
     /// What comes back when routers have allowed `change` thousandths of a byte.
     fn told(change: i64) -> Ack<'static> {
         Ack { feedback: RouterFeedback::Xcp { window: PACKET * 10, rtt: RTT, change }, ..ack(1) }
-    }
-
-    fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
-        Loss { kind, bytes: PACKET, flight: PACKET * 10, number, last_sent, recovering: false, repeated: false }
     }
 
     #[test]
@@ -288,7 +283,7 @@ mod tests {
         let mut sender = sender(10);
         sender.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 9));
         sender.on_loss(Time::ZERO, &loss(LossKind::Transient, 7, 15));
-        sender.on_loss(Time::ZERO, &loss(LossKind::Ecn, 9, 15));
+        sender.on_ack(Time::ZERO, &mark(9, 15));
         assert_eq!(sender.window(), PACKET * 5);
         sender.on_ack(Time::ZERO, &told(3_000_000));
         assert_eq!(sender.window(), PACKET * 8);

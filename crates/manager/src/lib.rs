@@ -24,7 +24,7 @@ mod trail;
 pub use agent::{Agent, AgentConfig, Delivery, PeerStatus, Presence};
 pub use aging::HalfLife;
 pub use destinations::{Destination, MOST_DESTINATIONS};
-pub use feedback::{Report, Update, UpdateLoss};
+pub use feedback::{LossMode, Report, Update, UpdateLoss};
 pub use macroflow::Status;
 pub use manager::{FlowId, Grant, Grouping, Manager, Share, Sharing};
 pub use rtt::RttEstimator;

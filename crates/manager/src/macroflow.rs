@@ -305,6 +305,11 @@ impl<C: Controller> Macroflow<C> {
         }
     }
 
+    /// Highest number sent so far.
+    fn last_sent(&self) -> u64 {
+        self.next_number.saturating_sub(1)
+    }
+
     /// The number of the next packet. Flows that come from another macroflow must not see numbers twice.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number

@@ -421,21 +421,19 @@ impl Controller for Pcp {
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         let persistent = loss.kind == LossKind::Persistent && self.unanswered >= MOST_UNANSWERED;
-        if loss.kind != LossKind::Ecn {
-            self.queue.on_loss(now);
-            self.competitive.on_loss(now, loss, self.view.level > self.target(self.base));
-            if let Some(slow_start) = self.slow_start.take() {
-                self.compete_with(now, slow_start.on_loss(now, loss));
-            }
+        self.queue.on_loss(now);
+        self.competitive.on_loss(now, loss, self.view.level > self.target(self.base));
+        if let Some(slow_start) = self.slow_start.take() {
+            self.compete_with(now, slow_start.on_loss(now, loss));
         }
         if persistent {
             self.base = self.base.scale(0.5).max(self.min_rate());
             self.damage.settle(loss.bytes, self.packet, loss.last_sent);
-        } else if loss.kind != LossKind::Ecn {
+        } else {
             self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
         let active = !matches!(self.phase, Phase::Waiting(_));
-        if active && loss.kind != LossKind::Ecn && self.probe.holds(loss.number) {
+        if active && self.probe.holds(loss.number) {
             self.probe.on_loss(loss.number);
         }
         if active && (persistent || self.probe.is_complete(MISSING_RECEIPTS)) {

@@ -74,7 +74,7 @@ impl SlowStart {
     /// The rate after this acknowledgement, `max` at most: a window that is not filled does not grow.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, rtt: Duration, max: Rate) -> Rate {
         let app_limited = ack.app_limited || Rate::of(self.tcp.window(), rtt) >= max;
-        self.tcp.on_ack(now, &Ack { app_limited, ..*ack });
+        self.tcp.grow(now, &Ack { app_limited, ..*ack });
         Rate::of(self.tcp.window(), rtt).min(max)
     }
 

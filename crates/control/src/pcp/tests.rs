@@ -1,34 +1,14 @@
 //! The probe's life as the world sees it: what may leave, when, and what a verdict changes.
 
 use rampmeter_units::Ecn;
-use rampmeter_wire::RouterFeedback;
 
 use super::*;
 use crate::Arrival;
-
-const PACKET: Bytes = Bytes::new(1000);
-const RTT: Duration = Duration::from_millis(20);
+use crate::testing::{self, PACKET, RTT, arrived};
 
 /// The first of ten `packet`s was lost.
 pub(super) fn loss(packet: Bytes) -> Loss {
-    let (kind, flight) = (LossKind::Transient, packet * 10);
-    Loss { kind, bytes: packet, flight, number: 0, last_sent: 9, recovering: false, repeated: false }
-}
-
-/// These packets arrived, after a round trip of `RTT`.
-fn ack(arrivals: &[Arrival]) -> Ack<'_> {
-    Ack {
-        acked: arrivals.iter().map(|arrival| arrival.bytes).sum(),
-        outstanding: Bytes::ZERO,
-        rtt: Some(RTT),
-        smoothed_rtt: RTT,
-        min_rtt: RTT,
-        arrivals,
-        named: true,
-        feedback: RouterFeedback::None,
-        recovering: false,
-        app_limited: false,
-    }
+    Loss { bytes: packet, flight: packet * 10, ..testing::loss(LossKind::Transient, 0, 9) }
 }
 
 /// A sender in a world where nothing is ever late.
@@ -68,7 +48,7 @@ impl World {
         for (i, &(sent_at, number, bytes)) in left.iter().enumerate() {
             let received_at = sent_at + RTT / 2 + grows * i as u64;
             let arrivals = [Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
-            self.pcp.on_ack(self.now, &ack(&arrivals));
+            self.pcp.on_ack(self.now, &arrived(&arrivals, RTT));
         }
     }
 
@@ -80,15 +60,12 @@ impl World {
             let received_at = self.now - RTT / 2;
             let arrivals =
                 [Arrival { number: at, bytes: PACKET, sent_at: self.now - rtt, received_at, ecn: Ecn::NotEct }];
-            let ack = Ack { rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: RTT, ..ack(&arrivals) };
-            self.pcp.on_ack(self.now, &ack);
+            self.pcp.on_ack(self.now, &Ack { min_rtt: RTT, ..arrived(&arrivals, rtt) });
         }
     }
 
     fn lose(&mut self, kind: LossKind, number: u64) {
-        let last_sent = self.next - 1;
-        let loss = Loss { kind, flight: PACKET, number, last_sent, ..loss(PACKET) };
-        self.pcp.on_loss(self.now, &loss);
+        self.pcp.on_loss(self.now, &testing::loss(kind, number, self.next - 1));
     }
 
     /// The train that begins now, with the packet right behind it.

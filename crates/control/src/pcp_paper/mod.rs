@@ -292,7 +292,7 @@ impl Controller for PcpPaper {
         if let Some(base) = self.base.filter(|_| silent) {
             self.set_base(base.scale(0.5));
         }
-        if self.is_probing() && loss.kind != LossKind::Ecn && (silent || self.probe.has(loss.number)) {
+        if self.is_probing() && (silent || self.probe.has(loss.number)) {
             self.probe.on_loss();
             self.conclude(now);
         }

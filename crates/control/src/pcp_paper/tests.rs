@@ -3,9 +3,7 @@
 use rampmeter_units::Ecn;
 
 use super::*;
-
-const PACKET: Bytes = Bytes::new(1000);
-const RTT: Duration = Duration::from_millis(20);
+use crate::testing::{PACKET, RTT, arrived, loss, mark};
 
 /// A sender whose packets leave as soon as they may.
 struct World {
@@ -56,26 +54,13 @@ impl World {
         for (i, &(sent_at, number, bytes)) in (0..).zip(packets) {
             self.now = begin + sent_at.since(packets[0].0);
             let received_at = sent_at + RTT / 2 + growth * i;
-            let ack = Ack {
-                acked: bytes,
-                outstanding: Bytes::ZERO,
-                rtt: Some(RTT),
-                smoothed_rtt: RTT,
-                min_rtt: RTT,
-                arrivals: &[Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }],
-                named: true,
-                feedback: RouterFeedback::None,
-                recovering: false,
-                app_limited: false,
-            };
-            self.pcp.on_ack(self.now, &ack);
+            let arrivals = &[Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
+            self.pcp.on_ack(self.now, &arrived(arrivals, RTT));
         }
     }
 
     fn lose(&mut self, kind: LossKind, number: u64) {
-        let last_sent = self.next - 1;
-        let loss = Loss { kind, bytes: PACKET, flight: PACKET, number, last_sent, recovering: false, repeated: false };
-        self.pcp.on_loss(self.now, &loss);
+        self.pcp.on_loss(self.now, &loss(kind, number, self.next - 1));
     }
 }
 
@@ -169,7 +154,7 @@ fn single_losses_and_marks_leave_the_base_rate() {
     let base = world.pcp.base;
     let packets = world.send(20);
     world.lose(LossKind::Transient, packets[10].1);
-    world.lose(LossKind::Ecn, packets[11].1);
+    world.pcp.on_ack(world.now, &mark(packets[11].1, packets[19].1));
     assert_eq!(world.pcp.base, base);
 }
 
