@@ -20,7 +20,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+use crate::check::{check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// BIC.
 pub type Bic = Windowed<BicRules>;

@@ -20,9 +20,9 @@
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::check::check_first_window;
 use crate::newreno::{self, NewReno};
 use crate::pacer::Pacer;
-use crate::rules::check_first_window;
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent, Settings};
 
 /// Tunables of the Congestion Manager's controller.

@@ -21,8 +21,9 @@ use rampmeter_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::check::{check_first_window, check_positive, check_share};
 use crate::hystart::HyStart;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// CUBIC.
 pub type Cubic = Windowed<CubicRules>;

@@ -20,8 +20,9 @@ use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::check::{check_first_window, check_positive, check_share};
 use crate::cubic::Curve;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// CUBIC of 2005.
 pub type Cubic2005 = Windowed<Cubic2005Rules>;

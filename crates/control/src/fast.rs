@@ -23,7 +23,8 @@ use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed, check_first_window, check_positive};
+use crate::check::{check_first_window, check_positive};
+use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed};
 
 /// FAST TCP.
 pub type Fast = Windowed<FastRules>;

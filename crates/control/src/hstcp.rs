@@ -19,7 +19,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed, check_first_window, check_share};
+use crate::check::{check_first_window, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// HSTCP.
 pub type HighSpeed = Windowed<HighSpeedRules>;

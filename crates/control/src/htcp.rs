@@ -22,9 +22,8 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{
-    Amount, Congestion, Rounds, Rules, Seen, Windowed, check_first_window, check_positive, check_share,
-};
+use crate::check::{check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed};
 
 /// H-TCP.
 pub type HTcp = Windowed<HTcpRules>;

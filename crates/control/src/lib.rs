@@ -9,6 +9,7 @@
 //!
 //! To add one: a file with a type that implements [`Algorithm`], a line in [`registry`], a row in `docs/controllers.md`.
 
+mod check;
 mod controller;
 mod episode;
 mod history;

@@ -21,7 +21,8 @@ use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed, check_first_window};
+use crate::check::check_first_window;
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// TCP NewReno.
 pub type NewReno = Windowed<NewRenoRules>;

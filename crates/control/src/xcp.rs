@@ -29,8 +29,8 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::check::check_first_window;
 use crate::newreno::{self, NewReno};
-use crate::rules::check_first_window;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
 
 /// What a packet asks for: more than any path has. Answers to several packets add up; if the sum is still above

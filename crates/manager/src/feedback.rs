@@ -5,7 +5,8 @@ use rampmeter_control::{Arrival, Controller, LossKind, Path};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::manager::{FlowId, Manager};
+use crate::flow::FlowId;
+use crate::manager::Manager;
 
 /// How a flow's packets fared, one by one.
 #[derive(Debug, Clone, Copy)]

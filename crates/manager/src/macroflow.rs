@@ -11,11 +11,11 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife};
 use crate::destinations::Destination;
-use crate::manager::{Share, Sharing};
+use crate::flow::{Share, Sharing};
 use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
-use crate::segregation::Segregation;
 use crate::trail::Trail;
+use crate::treatment::Segregation;
 use delivered::Delivered;
 
 /// What the first round trip is taken for while nothing has been measured (RFC 6298 (2.1) takes the same for its timer).

@@ -36,7 +36,8 @@ use self::prober::{Due, Prober, State};
 use self::probes::{Fate, Name};
 use self::responder::{Responder, Verdict};
 pub use self::status::{PeerStatus, Presence};
-use crate::manager::{FlowId, Manager};
+use crate::flow::FlowId;
+use crate::manager::Manager;
 use crate::{LossMode, Report, Timers};
 
 /// Senders that a host answers at most; one more takes the place of one not heard of for long.
