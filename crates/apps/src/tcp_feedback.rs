@@ -11,7 +11,7 @@
 //! The kernel goes on repairing losses by itself, as the paper's TCP/CM does; what it sends again is told afterwards. A
 //! probe of the last segment (RFC 8985) is no sign of congestion, unless the kernel then finds that it repaired a loss.
 
-use rampmeter_cm::{Feedback, LossKind};
+use rampmeter_cm::{Feedback, LossMode};
 use rampmeter_net::TcpInfo;
 use rampmeter_units::{Bytes, Duration};
 
@@ -100,14 +100,14 @@ impl Books {
         self.under_way -= received;
         let repeated = now.repeated.saturating_sub(last.repeated);
         let begins = |state| now.repair == state && last.repair != state;
-        let (kind, mut lost) = if begins(TcpInfo::LOSS) || now.backoff > last.backoff {
-            (Some(LossKind::Persistent), self.under_way)
+        let (mode, mut lost) = if begins(TcpInfo::LOSS) || now.backoff > last.backoff {
+            (Some(LossMode::Persistent), self.under_way)
         } else if now.repair == TcpInfo::RECOVERY || last.repair == TcpInfo::RECOVERY {
-            (begins(TcpInfo::RECOVERY).then_some(LossKind::Transient), repeated.min(self.under_way))
+            (begins(TcpInfo::RECOVERY).then_some(LossMode::Transient), repeated.min(self.under_way))
         } else if now.marked > last.marked {
-            (Some(LossKind::Ecn), 0)
+            (Some(LossMode::Ecn), 0)
         } else {
-            (begins(TcpInfo::REDUCED).then_some(LossKind::Transient), 0)
+            (begins(TcpInfo::REDUCED).then_some(LossMode::Transient), 0)
         };
         // A probe of the tail is as much sent as given up.
         if now.repair >= TcpInfo::RECOVERY || last.repair >= TcpInfo::RECOVERY {
@@ -116,10 +116,10 @@ impl Books {
         self.owed = self.owed.min(self.unacknowledged());
         lost = lost.max(self.under_way.saturating_sub(self.unacknowledged() - self.owed));
         self.under_way -= lost;
-        (received > 0 || lost > 0 || kind.is_some()).then(|| Feedback {
+        (received > 0 || lost > 0 || mode.is_some()).then(|| Feedback {
             received: Bytes::new(received),
             lost: Bytes::new(lost),
-            kind,
+            mode,
             rtt: Some(now.rtt).filter(|rtt| received > 0 && *rtt > Duration::ZERO),
         })
     }
@@ -136,9 +136,9 @@ mod tests {
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "it is compared with news, of which there may be none")]
-    fn feedback(received: u64, lost: u64, kind: Option<LossKind>) -> Option<Feedback> {
+    fn feedback(received: u64, lost: u64, mode: Option<LossMode>) -> Option<Feedback> {
         let rtt = (received > 0).then_some(Duration::from_millis(20));
-        Some(Feedback { received: Bytes::new(received), lost: Bytes::new(lost), kind, rtt })
+        Some(Feedback { received: Bytes::new(received), lost: Bytes::new(lost), mode, rtt })
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
     fn one_repair_is_one_sign_of_congestion_and_what_is_sent_again_is_told_with_the_next_packet() {
         let mut books = Books::default();
         books.sent(10_000);
-        assert_eq!(books.read(reading(3000, 1000, TcpInfo::RECOVERY)), feedback(3000, 1000, Some(LossKind::Transient)));
+        assert_eq!(books.read(reading(3000, 1000, TcpInfo::RECOVERY)), feedback(3000, 1000, Some(LossMode::Transient)));
         assert_eq!(books.read(reading(5000, 2000, TcpInfo::RECOVERY)), feedback(2000, 1000, None));
         assert_eq!(books.sent(1000), 3000);
         assert_eq!(books.read(reading(11_000, 2000, TcpInfo::OPEN)), feedback(6000, 0, None));
@@ -165,13 +165,13 @@ mod tests {
     fn a_timeout_loses_all_and_what_is_sent_again_is_under_way_anew() {
         let mut books = Books::default();
         books.sent(5000);
-        let all = feedback(0, 5000, Some(LossKind::Persistent));
+        let all = feedback(0, 5000, Some(LossMode::Persistent));
         assert_eq!(books.read(reading(0, 1000, TcpInfo::LOSS)), all);
         assert_eq!(books.sent(0), 1000);
         assert_eq!(books.read(reading(1000, 3000, TcpInfo::LOSS)), feedback(1000, 0, None));
         assert_eq!(books.sent(0), 2000);
         let again = Reading { backoff: 1, ..reading(1000, 3000, TcpInfo::LOSS) };
-        assert_eq!(books.read(again), feedback(0, 2000, Some(LossKind::Persistent)));
+        assert_eq!(books.read(again), feedback(0, 2000, Some(LossMode::Persistent)));
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         books.sent(1000);
         assert_eq!(books.read(reading(0, 1000, TcpInfo::OPEN)), None);
         let marked = Reading { marked: 1, ..reading(1000, 1000, TcpInfo::REDUCED) };
-        assert_eq!(books.read(marked), feedback(1000, 0, Some(LossKind::Ecn)));
+        assert_eq!(books.read(marked), feedback(1000, 0, Some(LossMode::Ecn)));
     }
 
     proptest! {

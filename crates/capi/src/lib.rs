@@ -12,7 +12,7 @@ use std::ffi::{CStr, OsStr, c_char, c_double, c_int, c_uint, c_ushort, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cm::{Error, Feedback, Id, LossKind, ServiceCurve, Share, Thresholds};
+use cm::{Error, Feedback, Id, LossMode, ServiceCurve, Share, Thresholds};
 use libc::{sockaddr, socklen_t};
 use rampmeter_units::{Bytes, Duration, Rate};
 
@@ -112,15 +112,15 @@ pub extern "C" fn cm_notify(flow: c_int, sent: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_update(flow: c_int, received: c_int, lost: c_int, loss: c_int, rtt: c_double) -> c_int {
     let update = || {
-        let kind = match loss {
+        let mode = match loss {
             0 => None,
-            1 => Some(LossKind::Persistent),
-            2 => Some(LossKind::Transient),
-            3 => Some(LossKind::Ecn),
+            1 => Some(LossMode::Persistent),
+            2 => Some(LossMode::Transient),
+            3 => Some(LossMode::Ecn),
             _ => return Err(Error::Invalid),
         };
         let (received, lost) = (Bytes::new(bytes(received)?), Bytes::new(bytes(lost)?));
-        connection::existing()?.client.update(id(flow)?, &Feedback { received, lost, kind, rtt: seconds(rtt)? })
+        connection::existing()?.client.update(id(flow)?, &Feedback { received, lost, mode, rtt: seconds(rtt)? })
     };
     done(update())
 }

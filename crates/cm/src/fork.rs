@@ -3,11 +3,12 @@
 //! instead of spoiling their parent's conversation.
 
 use std::io;
+use std::num::NonZero;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use crate::memory::word_wiped_by_fork;
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous};
 
 static MARK: OnceLock<&'static AtomicU64> = OnceLock::new();
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -28,4 +29,16 @@ pub(crate) fn mark() -> io::Result<u64> {
 /// Whether this process is the one that got `mark`.
 pub(crate) fn is_still(mark: u64) -> bool {
     MARK.get().is_some_and(|word| word.load(Acquire) == mark)
+}
+
+/// A word of private memory that is zero again in every child that this process forks.
+fn word_wiped_by_fork() -> io::Result<&'static AtomicU64> {
+    let length = NonZero::new(4096).ok_or(io::ErrorKind::InvalidInput)?;
+    let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    // SAFETY: a new private mapping touches no memory of ours; it is page-aligned, all zeros and never unmapped.
+    unsafe {
+        let base = mmap_anonymous(None, length, protection, MapFlags::MAP_PRIVATE)?;
+        madvise(base, length.get(), MmapAdvise::MADV_WIPEONFORK)?;
+        Ok(base.cast::<AtomicU64>().as_ref())
+    }
 }

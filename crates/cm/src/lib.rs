@@ -38,5 +38,5 @@ pub use client::{Client, Event, Id, Options};
 pub use error::Error;
 pub use message::{Feedback, PathState};
 pub use place::{SOCKET_VARIABLE, default_socket};
-pub use rampmeter_control::LossKind;
+pub use rampmeter_manager::LossMode;
 pub use rampmeter_manager::{ServiceCurve, Share, Thresholds};

@@ -2,7 +2,7 @@
 //!
 //! The other process may write anything at any time. Atomic words make that harmless to the language: what is read is
 //! some value, and it is up to the reader to check it. The seals see to it that the memory can't become smaller, which
-//! would kill whoever reads beyond its new end (`SIGBUS`). All `unsafe` of sharing is here.
+//! would kill whoever reads beyond its new end (`SIGBUS`). All `unsafe` of sharing is here and in `fork`.
 
 use std::ffi::c_void;
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, munmap};
 use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 
@@ -86,18 +86,6 @@ impl Drop for Memory {
 
 fn seals() -> SealFlag {
     SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL
-}
-
-/// A word of private memory that is zero again in every child that this process forks.
-pub(crate) fn word_wiped_by_fork() -> io::Result<&'static AtomicU64> {
-    let length = NonZero::new(4096).ok_or(io::ErrorKind::InvalidInput)?;
-    let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: a new private mapping touches no memory of ours; it is page-aligned, all zeros and never unmapped.
-    unsafe {
-        let base = mmap_anonymous(None, length, protection, MapFlags::MAP_PRIVATE)?;
-        madvise(base, length.get(), MmapAdvise::MADV_WIPEONFORK)?;
-        Ok(base.cast::<AtomicU64>().as_ref())
-    }
 }
 
 #[cfg(test)]

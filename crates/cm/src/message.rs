@@ -8,7 +8,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use rampmeter_control::LossKind;
+use rampmeter_manager::LossMode;
 use rampmeter_manager::{ServiceCurve, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration, Rate};
 
@@ -23,7 +23,7 @@ pub struct Feedback {
     /// Bytes newly known to be lost.
     pub lost: Bytes,
     /// How that showed; `None` if nothing was lost or marked.
-    pub kind: Option<LossKind>,
+    pub mode: Option<LossMode>,
     /// A round-trip time that was measured.
     pub rtt: Option<Duration>,
 }
@@ -131,7 +131,7 @@ impl Command {
             Self::Notify { sent } => (4, [sent.as_u64(), 0, 0, 0, 0, 0, 0]),
             Self::Update(f) => {
                 let rtt = f.rtt.map_or(0, |rtt| rtt.as_nanos().max(1));
-                (5, [f.received.as_u64(), f.lost.as_u64(), kind_word(f.kind), rtt, 0, 0, 0])
+                (5, [f.received.as_u64(), f.lost.as_u64(), mode_word(f.mode), rtt, 0, 0, 0])
             }
             Self::Send { length } => (6, [length.into(), 0, 0, 0, 0, 0, 0]),
             Self::Query { token } => (7, [token, 0, 0, 0, 0, 0, 0]),
@@ -166,7 +166,7 @@ impl Command {
                 if c > 3 || rtt.is_some_and(|rtt| rtt > MOST_RTT) {
                     return None;
                 }
-                Self::Update(Feedback { received: bytes(a)?, lost: bytes(b)?, kind: kind(c), rtt })
+                Self::Update(Feedback { received: bytes(a)?, lost: bytes(b)?, mode: mode(c), rtt })
             }
             6 => Self::Send { length: a.try_into().ok()? },
             7 => Self::Query { token: a },
@@ -296,21 +296,21 @@ fn curve(m1: u64, d: u64, m2: u64) -> Option<ServiceCurve> {
     Some(ServiceCurve { m1: Rate::from_bps(m1), d: Duration::from_nanos(d), m2: Rate::from_bps(m2) })
 }
 
-fn kind_word(kind: Option<LossKind>) -> u64 {
-    match kind {
+fn mode_word(mode: Option<LossMode>) -> u64 {
+    match mode {
         None => 0,
-        Some(LossKind::Persistent) => 1,
-        Some(LossKind::Transient) => 2,
-        Some(LossKind::Ecn) => 3,
+        Some(LossMode::Persistent) => 1,
+        Some(LossMode::Transient) => 2,
+        Some(LossMode::Ecn) => 3,
     }
 }
 
 /// Numbers above these have been refused before.
-fn kind(word: u64) -> Option<LossKind> {
+fn mode(word: u64) -> Option<LossMode> {
     match word {
-        1 => Some(LossKind::Persistent),
-        2 => Some(LossKind::Transient),
-        3 => Some(LossKind::Ecn),
+        1 => Some(LossMode::Persistent),
+        2 => Some(LossMode::Transient),
+        3 => Some(LossMode::Ecn),
         _ => None,
     }
 }
@@ -326,7 +326,7 @@ mod tests {
         let share = Share { weight: 2.5, class: Some((7, 0.5)), curve: None };
         let curve = Some(ServiceCurve::linear(FASTEST));
         let feedback =
-            Feedback { received: Bytes::new(3), lost: Bytes::new(4), kind: Some(LossKind::Ecn), rtt: Some(MOST_RTT) };
+            Feedback { received: Bytes::new(3), lost: Bytes::new(4), mode: Some(LossMode::Ecn), rtt: Some(MOST_RTT) };
         for command in [
             Command::Open { to: "192.0.2.1:80".parse().unwrap(), share },
             Command::Open { to: "[2001:db8::1]:0".parse().unwrap(), share: Share::default() },

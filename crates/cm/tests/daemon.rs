@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use rampmeter_cm::daemon::{Daemon, DaemonError, Limits, status};
-use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossKind, Options, Share, Thresholds};
+use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossMode, Options, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration};
 
 const RTT: Duration = Duration::from_millis(10);
@@ -91,7 +91,7 @@ fn losses_close_the_window() {
     transfer(&client, flow, 100, RTT);
     let before = client.query(flow).unwrap().rate;
     client.notify(flow, 50_000).unwrap();
-    let feedback = Feedback { lost: Bytes::new(50_000), kind: Some(LossKind::Persistent), ..Feedback::default() };
+    let feedback = Feedback { lost: Bytes::new(50_000), mode: Some(LossMode::Persistent), ..Feedback::default() };
     client.update(flow, &feedback).unwrap();
     assert!(client.query(flow).unwrap().rate < before.scale(0.2));
 }

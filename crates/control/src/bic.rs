@@ -17,11 +17,11 @@
 //! loss for a falling trend. After a timeout the search goes on between what it left as threshold and the window that
 //! was lost.
 
-use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+use crate::check::{check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// BIC.
 pub type Bic = Windowed<BicRules>;
@@ -134,24 +134,24 @@ impl Rules for BicRules {
         config.initial_window
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
         if seen.window < self.config.low_window {
-            return 1.0 / seen.window;
+            return (1.0 / seen.window).into();
         }
         self.advance(seen.window);
-        self.step(seen.window) / seen.window
+        (self.step(seen.window) / seen.window).into()
     }
 
-    fn decrease(&mut self, _now: Time, window: f64) -> f64 {
+    fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
         let shrinks = self.config.fast_convergence && window < self.lost;
         self.lost = window;
         if window < self.config.low_window {
             self.phase = Phase::Search { max: window };
-            return window / 2.0;
+            return (window / 2.0).into();
         }
         let min = (1.0 - self.config.beta) * window;
         self.phase = Phase::Search { max: if shrinks { f64::midpoint(window, min) } else { window } };
-        min
+        min.into()
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
         let mut flow = after_loss(1000.0);
         assert_eq!(flow.rules().phase, Phase::Search { max: 1000.0 });
         flow.set(960.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.window(), 840.0);
         assert_eq!(flow.rules().phase, Phase::Search { max: 900.0 }); // (960 + 840) / 2
         flow.set(1100.0);

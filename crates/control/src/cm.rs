@@ -1,7 +1,7 @@
 //! The Congestion Manager's own congestion control (`congestion-manager.md`, section 4.1): TCP's window, shaped by a rate.
 //!
 //! ```text
-//! window    slow start, additive increase and halving as TCP NewReno's            (`reno_window`)
+//! window    slow start, additive increase and halving as TCP NewReno's            (`newreno`)
 //! rate      window / srtt: packets leave so far apart, never in bursts
 //! ```
 //!
@@ -20,10 +20,9 @@
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::episode::Episode;
+use crate::check::check_first_window;
+use crate::newreno::{self, NewReno};
 use crate::pacer::Pacer;
-use crate::reno_window::{Config as WindowConfig, RenoWindow};
-use crate::rules::check_first_window;
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent, Settings};
 
 /// Tunables of the Congestion Manager's controller.
@@ -58,28 +57,23 @@ const WAITED_FOR: u64 = 2;
 #[derive(Debug, Clone)]
 pub struct Cm {
     config: Config,
-    window: RenoWindow,
+    tcp: NewReno,
     smoothed_rtt: Duration,
     min_rtt: Duration,
     pacer: Pacer,
-    episode: Episode,
-    /// The window that the last loss has halved.
-    halved: Option<RenoWindow>,
 }
 
 impl Algorithm for Cm {
     type Config = Config;
 
-    fn new(config: &Config, _random: Stream) -> Self {
-        let window = WindowConfig { initial_window: config.initial_window, ..WindowConfig::default() };
+    fn new(config: &Config, random: Stream) -> Self {
+        let tcp = newreno::Config { initial_window: config.initial_window, ..newreno::Config::default() };
         Self {
             config: config.clone(),
-            window: RenoWindow::new(&window),
+            tcp: NewReno::new(&tcp, random),
             smoothed_rtt: Duration::ZERO,
             min_rtt: Duration::ZERO,
             pacer: Pacer::default(),
-            episode: Episode::default(),
-            halved: None,
         }
     }
 }
@@ -87,20 +81,19 @@ impl Algorithm for Cm {
 impl Cm {
     /// What the window comes to over a round trip.
     fn shaped(&self) -> Rate {
-        Rate::of(self.window.window(), self.smoothed_rtt)
+        Rate::of(self.tcp.window(), self.smoothed_rtt)
     }
 }
 
 impl Controller for Cm {
     fn on_path(&mut self, now: Time, path: &Path) {
         (self.smoothed_rtt, self.min_rtt) = (path.rtt, path.rtt);
-        self.window.start(path.packet);
+        self.tcp.on_path(now, path);
         if let Some(past) = path.history.filter(|_| self.config.share_state) {
             // A first round trip may have met a queue, or a host that slept: the path holds no more for it.
-            self.window.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
+            self.tcp.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
         }
         self.pacer.reset(now);
-        self.episode = Episode::default();
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
@@ -108,7 +101,7 @@ impl Controller for Cm {
             let rate = self.shaped();
             self.pacer.sent(now, sent.bytes, rate);
             // Of what flows send unasked others wait for a window at most.
-            self.pacer.bound(now + rate.time_to_send(self.window.window()));
+            self.pacer.bound(now + rate.time_to_send(self.tcp.window()));
         }
     }
 
@@ -117,45 +110,36 @@ impl Controller for Cm {
     }
 
     fn on_forgotten(&mut self, now: Time) {
-        self.pacer.bound(now + self.shaped().time_to_send(self.window.departure().bytes) * WAITED_FOR);
+        self.pacer.bound(now + self.shaped().time_to_send(self.tcp.departure().bytes) * WAITED_FOR);
     }
 
-    fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         (self.smoothed_rtt, self.min_rtt) = (ack.smoothed_rtt, ack.min_rtt);
-        self.window.grow(ack);
+        // One flow's bytes in flight, and its repairs, say nothing of the others.
+        self.tcp.on_marks(now, &Ack { flight: Bytes::MAX, recovering: false, ..*ack });
+        self.tcp.grow(now, ack);
     }
 
-    fn on_loss(&mut self, _now: Time, loss: &Loss) {
-        // That one flow is still repairing says nothing of the others.
-        if !self.episode.begins(&Loss { recovering: false, ..*loss }) {
-            return;
-        }
-        if loss.kind == LossKind::Persistent {
-            self.halved = None;
-            self.window.collapse(loss.flight, loss.repeated);
-        } else {
-            self.halved = (loss.kind == LossKind::Transient).then(|| self.window.clone()); // a mark is never a mistake
-            self.window.halve(Bytes::MAX);
-        }
+    fn on_loss(&mut self, now: Time, loss: &Loss) {
+        let flight = if loss.kind == LossKind::Persistent { loss.flight } else { Bytes::MAX };
+        self.tcp.on_loss(now, &Loss { flight, recovering: false, ..*loss });
     }
 
-    fn on_spurious_loss(&mut self, _now: Time) {
-        if let Some(before) = self.halved.take().filter(|before| before.window() > self.window.window()) {
-            self.window = before;
-        }
+    fn on_spurious_loss(&mut self, now: Time) {
+        self.tcp.on_spurious_loss(now);
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
-        self.window.restart(idle, timeout);
+        self.tcp.on_idle(now, idle, timeout);
         self.pacer.reset(now);
     }
 
     fn window(&self) -> Bytes {
-        self.window.window()
+        self.tcp.window()
     }
 
     fn departure(&self) -> Departure {
-        Departure { at: self.pacer.next(), ..self.window.departure() }
+        Departure { at: self.pacer.next(), ..self.tcp.departure() }
     }
 
     fn rate(&self) -> Option<Rate> {
@@ -175,9 +159,7 @@ impl Controller for Cm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reno_window::tests::{PACKET, ack};
-
-    const RTT: Duration = Duration::from_millis(20);
+    use crate::testing::{self, PACKET, RTT, ack, mark};
 
     fn started(history: Option<History>) -> Cm {
         let mut cm = Cm::new(&Config { initial_window: 4, ..Config::default() }, Stream::from_seed(1));
@@ -186,8 +168,7 @@ mod tests {
     }
 
     fn loss(number: u64, last_sent: u64) -> Loss {
-        let (kind, flight) = (LossKind::Transient, PACKET * 100);
-        Loss { kind, bytes: PACKET, flight, number, last_sent, recovering: false, repeated: false }
+        testing::loss(LossKind::Transient, number, last_sent)
     }
 
     #[test]
@@ -228,7 +209,7 @@ mod tests {
         assert_eq!(cm.window(), PACKET * 16);
         cm.on_spurious_loss(Time::ZERO);
         assert_eq!(cm.window(), PACKET * 16, "once");
-        cm.on_loss(Time::ZERO, &Loss { kind: LossKind::Ecn, ..loss(100, 120) });
+        cm.on_ack(Time::ZERO, &mark(100, 120));
         cm.on_spurious_loss(Time::ZERO);
         assert_eq!(cm.window(), PACKET * 8, "a mark is never a mistake");
     }

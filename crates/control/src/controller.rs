@@ -2,9 +2,8 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time};
 use rampmeter_wire::RouterFeedback;
-use serde::de::DeserializeOwned;
 
 use crate::History;
 
@@ -80,18 +79,40 @@ pub struct Ack<'a> {
     pub min_rtt: Duration,
     /// The packets it answers one by one, in the order of their arrival.
     pub arrivals: &'a [Arrival],
-    /// Whether it would name all packets that it answers; those that it does not name were named in acknowledgements
-    /// that got lost. False: it counts bytes alone, and a mark among them is told as a [`LossKind::Ecn`].
-    pub named: bool,
+    /// What is known of marks where feedback counts packets; `None` where `arrivals` has the code of each packet. What
+    /// `arrivals` then lacks was in acknowledgements that got lost.
+    pub counted: Option<Counted>,
     /// What routers wrote into those packets.
     pub feedback: RouterFeedback,
+    /// Bytes sent and not cumulatively acknowledged before it (RFC 5681, `FlightSize`).
+    pub flight: Bytes,
+    /// Highest number sent so far.
+    pub last_sent: u64,
     /// The connection is still repairing losses it reported earlier.
     pub recovering: bool,
     /// The application, not the controller, bounded what was outstanding.
     pub app_limited: bool,
 }
 
+/// Feedback that counts packets instead of naming them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// How many packets arrived with a mark (`Ecn::Ce`).
+    pub marks: u64,
+    /// Highest number that they may have.
+    pub number: u64,
+}
+
 impl Ack<'_> {
+    /// The number of the last packet that arrived with a mark (`Ecn::Ce`), if one did. To answer marks once a window of
+    /// data (RFC 3168 section 6.1.2) is the controller's business, as is to read a code otherwise.
+    pub fn last_marked(&self) -> Option<u64> {
+        match self.counted {
+            None => self.arrivals.iter().rev().find(|arrival| arrival.ecn == Ecn::Ce).map(|arrival| arrival.number),
+            Some(counted) => (counted.marks > 0).then_some(counted.number),
+        }
+    }
+
     /// When it reached this host, which may read it later: the system's receive timestamp where there is one; else `now`.
     pub fn arrived_at(&self, now: Time) -> Time {
         let stamped = self.arrivals.last().zip(self.rtt).map(|(last, rtt)| last.sent_at + rtt);
@@ -99,24 +120,21 @@ impl Ack<'_> {
     }
 }
 
-/// How a loss showed (CM section 3.1, `lossmode`).
+/// How a loss showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LossKind {
     /// The retransmission timer ran out: nothing comes back.
     Persistent,
     /// Later packets arrived, this one did not.
     Transient,
-    /// A router marked a packet instead of dropping it (`Ecn::Ce`). Told for every acknowledgement that says so; to answer
-    /// only once a window of data (RFC 3168 section 6.1.2) is the controller's business, as is to read a code otherwise.
-    Ecn,
 }
 
-/// Packets found lost, or marked.
+/// Packets found lost.
 #[derive(Debug, Clone, Copy)]
 pub struct Loss {
     /// How it showed.
     pub kind: LossKind,
-    /// Bytes lost; zero for a mark.
+    /// Bytes lost.
     pub bytes: Bytes,
     /// Bytes sent and not yet cumulatively acknowledged when the loss was found (RFC 5681, `FlightSize`).
     pub flight: Bytes,
@@ -162,7 +180,7 @@ pub trait Controller: Debug {
     /// An acknowledgement arrived.
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
 
-    /// Packets were lost or marked.
+    /// Packets were lost.
     fn on_loss(&mut self, now: Time, loss: &Loss);
 
     /// Nothing was outstanding for `idle` and now there is something to send again; `timeout` is the retransmission
@@ -216,14 +234,6 @@ pub trait Controller: Debug {
 
     /// Writes what the next macroflow to the same destination should know.
     fn remember(&self, _now: Time, _history: &mut Option<History>) {}
-}
-
-/// A controller's tunables, as they stand in a scenario file.
-pub trait Settings: DeserializeOwned + Default + Debug + Clone + Send + Sync + 'static {
-    /// Refuses values that make no sense, saying which and what would be right.
-    fn check(&self) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 /// A controller that can be made from its settings.

@@ -21,8 +21,9 @@ use rampmeter_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::check::{check_first_window, check_positive, check_share};
 use crate::hystart::HyStart;
-use crate::rules::{Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// CUBIC.
 pub type Cubic = Windowed<CubicRules>;
@@ -128,12 +129,12 @@ impl Rules for CubicRules {
         config.initial_window
     }
 
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<f64> {
+    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
         let step = seen.acked.min(1.0);
-        self.hystart.as_mut().map_or(Some(step), |hystart| hystart.slow_start(seen, step))
+        self.hystart.as_mut().map_or(Some(step), |hystart| hystart.slow_start(seen, step)).map(Amount::Packets)
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
         let window = seen.window;
         if self.curve.is_none() {
             self.reno = window; // section 4.3: W_est begins with cwnd_epoch
@@ -142,19 +143,19 @@ impl Rules for CubicRules {
         let curve = self.curve.get_or_insert_with(|| Curve::new(seen.now, self.config.c, window, self.most));
         let passed = curve.passed(seen.now);
         if curve.at(passed) < self.reno {
-            return (self.reno - window).max(0.0);
+            return (self.reno - window).max(0.0).into();
         }
         let target = curve.at(passed + seen.ack.smoothed_rtt.as_secs_f64()).clamp(window, 1.5 * window);
-        (target - window) / window
+        ((target - window) / window).into()
     }
 
-    fn decrease(&mut self, _now: Time, window: f64) -> f64 {
+    fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
         let beta = self.config.beta;
         let shrinks = self.config.fast_convergence && window < self.most;
         self.most = if shrinks { window * (1.0 + beta) / 2.0 } else { window }; // section 4.7
         self.prior = window;
         (self.curve, self.hystart) = (None, None);
-        window * beta
+        (window * beta).into()
     }
 
     fn on_timeout(&mut self) {
@@ -234,7 +235,7 @@ mod tests {
         let mut flow = after_loss(1000.0, RTT);
         assert_eq!(flow.rules().most, 1000.0);
         flow.set(800.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.rules().most, 800.0 * 0.85);
         assert_eq!(flow.window(), 560.0);
     }

@@ -16,12 +16,13 @@
 //! convergence and with it makes the curve begin where the window is; `t` counts from the first acknowledgement after
 //! repair; the timer makes the flow forget `W_max`. All three are as in the Linux of that time.
 
-use rampmeter_units::{Duration, Time};
+use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::check::{check_first_window, check_positive, check_share};
 use crate::cubic::Curve;
-use crate::rules::{Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// CUBIC of 2005.
 pub type Cubic2005 = Windowed<Cubic2005Rules>;
@@ -78,7 +79,7 @@ impl Rules for Cubic2005Rules {
         config.initial_window
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
         let Config { beta, c, most_growth, .. } = self.config;
         let (window, rtt) = (seen.window, seen.ack.smoothed_rtt.as_secs_f64());
         let (curve, began_with) =
@@ -86,17 +87,17 @@ impl Rules for Cubic2005Rules {
         let passed = curve.passed(seen.now);
         let tcp = *began_with + 3.0 * beta / (2.0 - beta) * passed / rtt.max(1e-9); // W_tcp
         if window < tcp {
-            return tcp - window;
+            return (tcp - window).into();
         }
-        (curve.at(passed + rtt) - window).clamp(0.0, most_growth * rtt) / window
+        ((curve.at(passed + rtt) - window).clamp(0.0, most_growth * rtt) / window).into()
     }
 
-    fn decrease(&mut self, _now: Time, window: f64) -> f64 {
+    fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
         let beta = self.config.beta;
         let shrinks = self.config.fast_convergence && window < self.most;
         self.most = if shrinks { window * (2.0 - beta) / 2.0 } else { window };
         self.epoch = None;
-        window * (1.0 - beta)
+        (window * (1.0 - beta)).into()
     }
 
     fn on_timeout(&mut self) {
@@ -153,7 +154,7 @@ mod tests {
     fn a_loss_below_the_last_one_gives_up_more() {
         let mut flow = after_loss(1000.0, Duration::from_millis(100));
         flow.set(900.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.rules().most, 810.0);
         assert_eq!(flow.window(), 720.0);
     }

@@ -5,7 +5,7 @@
 //! tell a retransmission from the original). A mark is answered like a loss and once a window of data, too (RFC 3168
 //! section 6.1.2): marks and losses share the episode, so that a window with both is answered once.
 
-use crate::{Loss, LossKind};
+use crate::{Ack, Loss, LossKind};
 
 /// The episode that was answered last.
 #[derive(Debug, Clone, Default)]
@@ -17,10 +17,23 @@ impl Episode {
     /// Whether `loss` calls for an answer; the episode is then all that has been sent up to now. That the timer ran out
     /// always does.
     pub(crate) fn begins(&mut self, loss: &Loss) -> bool {
-        let answered = loss.recovering || self.recover.is_some_and(|recover| loss.number <= recover);
-        let begins = loss.kind == LossKind::Persistent || !answered;
+        let answered = loss.recovering || self.includes(loss.number);
+        self.begins_if(loss.kind == LossKind::Persistent || !answered, loss.last_sent)
+    }
+
+    /// Whether the marks of `ack`, if it tells of any, call for an answer; likewise.
+    pub(crate) fn begins_with_marks(&mut self, ack: &Ack<'_>) -> bool {
+        let Some(number) = ack.last_marked() else { return false };
+        self.begins_if(!ack.recovering && !self.includes(number), ack.last_sent)
+    }
+
+    fn includes(&self, number: u64) -> bool {
+        self.recover.is_some_and(|recover| number <= recover)
+    }
+
+    fn begins_if(&mut self, begins: bool, last_sent: u64) -> bool {
         if begins {
-            self.recover = Some(loss.last_sent);
+            self.recover = Some(last_sent);
         }
         begins
     }
@@ -28,23 +41,19 @@ impl Episode {
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Bytes;
-
     use super::*;
-
-    fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
-        let (bytes, flight) = (Bytes::new(1000), Bytes::new(16_000));
-        Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated: false }
-    }
+    use crate::testing::{loss, mark};
 
     #[test]
     fn a_window_with_marks_and_losses_is_answered_once() {
-        for kinds in [[LossKind::Ecn, LossKind::Transient], [LossKind::Transient, LossKind::Ecn]] {
-            let mut episode = Episode::default();
-            assert!(episode.begins(&loss(kinds[0], 3, 20)));
-            assert!(!episode.begins(&loss(kinds[1], 20, 24)));
-            assert!(episode.begins(&loss(kinds[1], 21, 30)));
-        }
+        let lost = |episode: &mut Episode, number, last| episode.begins(&loss(LossKind::Transient, number, last));
+        let marked = |episode: &mut Episode, number, last| episode.begins_with_marks(&mark(number, last));
+        let mut episode = Episode::default();
+        assert!(lost(&mut episode, 3, 20));
+        assert!(!marked(&mut episode, 20, 24));
+        assert!(marked(&mut episode, 21, 30));
+        assert!(!lost(&mut episode, 30, 34));
+        assert!(lost(&mut episode, 31, 40));
     }
 
     #[test]

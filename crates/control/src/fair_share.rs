@@ -236,7 +236,7 @@ fn told(feedback: RouterFeedback) -> Option<(Rate, Bytes)> {
 mod tests {
     use super::*;
     use crate::Arrival;
-    use crate::reno_window::tests::ack;
+    use crate::testing::{ack, loss};
 
     const PACKET: Bytes = Bytes::new(1000);
     const RTT: Duration = Duration::from_millis(20);
@@ -373,16 +373,7 @@ mod tests {
     fn a_lost_question_and_a_lost_answer_are_asked_again() {
         let mut sender = sender(answer(8, 0));
         send(&mut sender, 0, ms(5));
-        let loss = Loss {
-            kind: LossKind::Transient,
-            bytes: PACKET,
-            flight: PACKET,
-            number: 0,
-            last_sent: 4,
-            recovering: false,
-            repeated: false,
-        };
-        sender.on_loss(ms(25), &loss);
+        sender.on_loss(ms(25), &loss(LossKind::Transient, 0, 4));
         assert_eq!(sender.departure().feedback, QUESTION);
         assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
 

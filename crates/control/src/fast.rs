@@ -19,11 +19,12 @@
 //! limited and packets not spaced, as in the authors' simulations. A queue that others keep for good is taken for the
 //! path: `baseRTT` is the least round trip seen.
 
-use rampmeter_units::{Duration, Time};
+use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Rounds, Rules, Seen, Windowed, check_first_window, check_positive};
+use crate::check::{check_first_window, check_positive};
+use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed};
 
 /// FAST TCP.
 pub type Fast = Windowed<FastRules>;
@@ -132,30 +133,29 @@ impl Rules for FastRules {
         }
     }
 
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<f64> {
+    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
         let queued = self.rtt - self.base_rtt > self.config.no_queue.as_secs_f64();
-        (!queued).then_some(seen.acked.min(1.0))
+        (!queued).then_some(seen.acked.min(1.0).into())
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
         if self.rtt > 0.0 && self.rounds.ended(seen).is_some() {
             self.moves = !self.moves;
             self.look_up(seen.window / self.rtt);
             self.step = if self.moves { self.target(seen.window) / seen.window - 1.0 } else { 0.0 };
         }
-        self.step
+        self.step.into()
     }
 
-    fn decrease(&mut self, _now: Time, window: f64) -> f64 {
+    fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
         (self.moves, self.step) = (true, 0.0); // a round trip of rest
-        window / 2.0
+        (window / 2.0).into()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LossKind;
     use crate::rules::tests::Flow;
 
     const BASE: Duration = Duration::from_millis(100);
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_loss_halves_the_window() {
         let mut flow = Flow::<FastRules>::avoiding(&config(20.0), 100.0, BASE);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.window(), 50.0);
     }
 }

@@ -16,11 +16,11 @@
 //! Slow start is Standard TCP's, or with `max_ssthresh` the limited one of RFC 3742, which adds at most half of
 //! `max_ssthresh` packets a round trip. What the timer leaves as threshold, the RFC does not say: what a loss would.
 
-use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Rules, Seen, Windowed, check_first_window, check_share};
+use crate::check::{check_first_window, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// HSTCP.
 pub type HighSpeed = Windowed<HighSpeedRules>;
@@ -126,20 +126,21 @@ impl Rules for HighSpeedRules {
         config.initial_window
     }
 
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<f64> {
+    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
         let step = seen.acked.min(1.0);
-        Some(match self.config.max_ssthresh.map(|most| most as f64) {
+        let step = match self.config.max_ssthresh.map(|most| most as f64) {
             Some(most) if seen.window > most => step / (seen.window / (0.5 * most)).floor(), // RFC 3742 section 2: 1/K
             _ => step,
-        })
+        };
+        Some(step.into())
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
-        self.increase_per_round(seen.window) / seen.window
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
+        (self.increase_per_round(seen.window) / seen.window).into()
     }
 
-    fn decrease(&mut self, _now: Time, window: f64) -> f64 {
-        window * (1.0 - self.decrease_share(window))
+    fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
+        (window * (1.0 - self.decrease_share(window))).into()
     }
 }
 

@@ -22,7 +22,8 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Rounds, Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+use crate::check::{check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed};
 
 /// H-TCP.
 pub type HTcp = Windowed<HTcpRules>;
@@ -138,19 +139,19 @@ impl Rules for HTcpRules {
         }
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
-        self.increase_per_round(seen.now) / seen.window
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
+        (self.increase_per_round(seen.now) / seen.window).into()
     }
 
-    fn decrease(&mut self, now: Time, window: f64) -> f64 {
+    fn decrease(&mut self, congestion: &Congestion) -> Amount {
         let Config { least_beta, most_beta, .. } = self.config;
         self.beta = if self.throughput_changed() || self.max_rtt == Duration::ZERO {
             least_beta
         } else {
             (self.min_rtt.as_secs_f64() / self.max_rtt.as_secs_f64()).clamp(least_beta, most_beta)
         };
-        (self.lost_at, self.max_rtt, self.throughput_before) = (now, Duration::ZERO, self.throughput);
-        window * self.beta
+        (self.lost_at, self.max_rtt, self.throughput_before) = (congestion.now, Duration::ZERO, self.throughput);
+        (congestion.window * self.beta).into()
     }
 
     fn pause(&mut self, span: Duration) {

@@ -9,6 +9,7 @@
 //!
 //! To add one: a file with a type that implements [`Algorithm`], a line in [`registry`], a row in `docs/controllers.md`.
 
+mod check;
 mod controller;
 mod episode;
 mod history;
@@ -16,9 +17,10 @@ mod hystart;
 mod line;
 mod pacer;
 pub mod registry;
-mod reno_window;
 pub mod rules;
-mod spacing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod window;
 
 pub mod bic;
 pub mod cm;
@@ -38,7 +40,8 @@ pub mod stable;
 pub mod vcp;
 pub mod xcp;
 
-pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
+pub use controller::{Ack, Algorithm, Arrival, Controller, Counted, Departure, Loss, LossKind, Path, Sent};
 pub use history::History;
 pub use pacer::Pacer;
+pub use rampmeter_units::Settings;
 pub use registry::{AnyController, Registry};

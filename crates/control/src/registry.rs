@@ -7,36 +7,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Known, Rate, Stream, Time, settings};
-use thiserror::Error;
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, RegistryError, Stream, Time, settings};
 
-use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Path, Sent, Settings};
+use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Path, Sent};
+
+/// What is made here, in messages.
+const KIND: &str = "controller";
 
 /// Makes a fresh controller with the random stream it is given.
 pub type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
 
 type Builder = Arc<dyn Fn(&toml::Table) -> Result<Factory, String> + Send + Sync>;
-
-/// Why a controller could not be made.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum RegistryError {
-    /// No controller goes by that name.
-    #[error("no controller is called `{name}`; {known}")]
-    Unknown {
-        /// The name asked for.
-        name: String,
-        /// The names there are.
-        known: Known,
-    },
-    /// The controller does not take these settings.
-    #[error("controller `{name}`: {reason}")]
-    Settings {
-        /// The controller.
-        name: String,
-        /// What is wrong and what would be right.
-        reason: String,
-    },
-}
 
 /// The controllers that can be named in a scenario file or on the command line.
 #[derive(Clone)]
@@ -61,8 +42,7 @@ impl Registry {
 
     fn insert<A: Algorithm>(mut self, name: &str, about: &str, wrap: fn(A) -> AnyController) -> Self {
         let builder: Builder = Arc::new(move |table| {
-            let config: A::Config = settings::read(table)?;
-            config.check()?;
+            let config: A::Config = settings::checked(table)?;
             Ok(Arc::new(move |random| wrap(A::new(&config, random))))
         });
         let entry = Entry { about: about.to_owned(), gives_way: A::GIVES_WAY, needs: A::NEEDS, builder };
@@ -73,10 +53,9 @@ impl Registry {
     /// A factory for the controller called `name` with `settings`.
     pub fn factory(&self, name: &str, settings: &toml::Table) -> Result<Factory, RegistryError> {
         let Some(entry) = self.entries.get(name) else {
-            let known = Known::near(name, self.entries.keys().map(String::as_str));
-            return Err(RegistryError::Unknown { name: name.to_owned(), known });
+            return Err(RegistryError::unknown(KIND, name, self.entries.keys().map(String::as_str)));
         };
-        (entry.builder)(settings).map_err(|reason| RegistryError::Settings { name: name.to_owned(), reason })
+        (entry.builder)(settings).map_err(|reason| RegistryError::settings(KIND, name, reason))
     }
 
     /// Whether the controller called `name` gives way to others ([`Algorithm::GIVES_WAY`]); `None` if there is none.

@@ -1,114 +1,78 @@
 //! TCP Reno (RFC 5681): every fast retransmit halves the window.
 //!
 //! Reno has no memory of the loss it answered last: when the connection leaves recovery with a second packet of the
-//! same window still missing, that packet's own fast retransmit halves the window again. This is what NewReno mends.
-//! Marks halve it once a window of data (RFC 3168 section 6.1.2).
+//! same window still missing, that packet's own fast retransmit halves the window again. This is what NewReno mends; all
+//! else is the same.
 
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
-
-pub use crate::reno_window::Config;
-use crate::reno_window::RenoWindow;
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent};
+pub use crate::newreno::Config;
+use crate::newreno::NewRenoRules;
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// TCP Reno.
-#[derive(Debug, Clone)]
-pub struct Reno {
-    window: RenoWindow,
-    /// Highest number sent when the last mark was answered.
-    marked_until: Option<u64>,
-}
+pub type Reno = Windowed<RenoRules>;
 
-impl Algorithm for Reno {
+/// How the window of TCP Reno moves: as NewReno's, and for each loss again.
+#[derive(Debug, Clone)]
+pub struct RenoRules(NewRenoRules);
+
+impl Rules for RenoRules {
     type Config = Config;
 
-    fn new(config: &Config, _random: Stream) -> Self {
-        Self { window: RenoWindow::new(config), marked_until: None }
-    }
-}
+    const ONCE_A_WINDOW: bool = false;
 
-impl Controller for Reno {
-    fn on_path(&mut self, _now: Time, path: &Path) {
-        self.window.start(path.packet);
+    fn new(config: &Config) -> Self {
+        Self(NewRenoRules::new(config))
     }
 
-    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
-
-    fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
-        self.window.grow(ack);
+    fn first_window(config: &Config) -> u64 {
+        NewRenoRules::first_window(config)
     }
 
-    fn on_loss(&mut self, _now: Time, loss: &Loss) {
-        match loss.kind {
-            LossKind::Persistent => self.window.collapse(loss.flight, loss.repeated),
-            LossKind::Ecn if self.marked_until.is_some_and(|until| loss.number <= until) => return,
-            LossKind::Transient | LossKind::Ecn if loss.recovering => {}
-            LossKind::Transient | LossKind::Ecn => self.window.halve(loss.flight),
-        }
-        if loss.kind == LossKind::Ecn {
-            self.marked_until = Some(loss.last_sent);
-        }
+    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
+        self.0.slow_start(seen)
     }
 
-    fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {
-        self.window.restart(idle, timeout);
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
+        self.0.increase(seen)
     }
 
-    fn window(&self) -> Bytes {
-        self.window.window()
-    }
-
-    fn departure(&self) -> Departure {
-        self.window.departure()
-    }
-
-    fn rate(&self) -> Option<Rate> {
-        None
+    fn decrease(&mut self, congestion: &Congestion) -> Amount {
+        self.0.decrease(congestion)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_units::{Duration, Stream, Time};
+
     use super::*;
-    use crate::reno_window::tests::{PACKET, ack};
+    use crate::testing::{PACKET, ack, loss, mark};
+    use crate::{Ack, Algorithm, Controller, LossKind, Path};
+
+    fn started() -> Reno {
+        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
+        reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
+        reno
+    }
 
     #[test]
     fn each_fast_retransmit_halves_again() {
-        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
-        reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
-        let loss = Loss {
-            kind: LossKind::Transient,
-            bytes: PACKET,
-            flight: PACKET * 16,
-            number: 3,
-            last_sent: 20,
-            recovering: false,
-            repeated: false,
-        };
-        reno.on_loss(Time::ZERO, &loss);
+        let mut reno = started();
+        reno.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 20));
         assert_eq!(reno.window(), PACKET * 8);
         reno.on_ack(Time::ZERO, &Ack { recovering: true, ..ack(1) });
-        reno.on_loss(Time::ZERO, &Loss { flight: PACKET * 8, number: 5, ..loss });
+        reno.on_loss(Time::ZERO, &loss(LossKind::Transient, 5, 20));
         assert_eq!(reno.window(), PACKET * 4);
     }
 
     #[test]
     fn marks_halve_once_a_window() {
-        let mut reno = Reno::new(&Config { initial_window: 16, ..Config::default() }, Stream::from_seed(1));
-        reno.on_path(Time::ZERO, &Path::new(PACKET, Duration::from_millis(20), None));
-        let mark = Loss {
-            kind: LossKind::Ecn,
-            bytes: Bytes::ZERO,
-            flight: PACKET * 16,
-            number: 3,
-            last_sent: 20,
-            recovering: false,
-            repeated: false,
-        };
+        let mut reno = started();
         for number in [3, 4, 20] {
-            reno.on_loss(Time::ZERO, &Loss { number, ..mark });
+            reno.on_ack(Time::ZERO, &mark(number, 20));
             assert_eq!(reno.window(), PACKET * 8);
         }
-        reno.on_loss(Time::ZERO, &Loss { number: 21, ..mark });
+        reno.on_ack(Time::ZERO, &mark(21, 30));
         assert_eq!(reno.window(), PACKET * 4);
     }
 }

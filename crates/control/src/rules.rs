@@ -13,7 +13,8 @@
 //! a silence longer than the timer:     W = min(W, the first window)      RFC 5681 section 4.1
 //! ```
 //!
-//! `W` and `S` are in packets, and parts of packets count. Acknowledgements count one each, as in the schemes' papers.
+//! `W` and `S` are in packets, and parts of packets count; TCP's own rules count whole bytes (`newreno.rs`).
+//! Acknowledgements count one each, as in the schemes' papers.
 //!
 //! *Deviations*: no acknowledgement adds more than a packet, which is slow start's pace and what Linux holds all of these
 //! schemes to. What a loss leaves is reckoned from the window, as their papers do, not from what is in flight (RFC 5681
@@ -24,7 +25,8 @@ use std::fmt::Debug;
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
 use crate::episode::Episode;
-use crate::reno_window::{Config as WindowConfig, RenoWindow};
+pub use crate::window::Amount;
+use crate::window::Window;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
 
 /// An acknowledgement, and the window that it finds.
@@ -38,12 +40,32 @@ pub struct Seen<'a> {
     pub window: f64,
     /// What it newly reports as delivered, in packets.
     pub acked: f64,
+    /// The window in whole bytes.
+    pub window_bytes: Bytes,
+    /// The largest packet.
+    pub packet: Bytes,
 }
 
-/// What a window scheme does its own way. Windows are in packets.
+/// A loss, a mark or a timeout that the window answers, and the window that it finds.
+#[derive(Debug, Clone, Copy)]
+pub struct Congestion {
+    /// When it was found, on the sender's clock.
+    pub now: Time,
+    /// The window in packets.
+    pub window: f64,
+    /// The window in whole bytes.
+    pub window_bytes: Bytes,
+    /// Bytes sent and not cumulatively acknowledged (RFC 5681, `FlightSize`).
+    pub flight: Bytes,
+}
+
+/// What a window scheme does its own way.
 pub trait Rules: Debug + Clone + Send + 'static {
     /// Its tunables.
     type Config: Settings;
+
+    /// Whether losses of one window of data are answered once (RFC 6582). Marks always are (RFC 3168 section 6.1.2).
+    const ONCE_A_WINDOW: bool = true;
 
     /// The rules at the beginning of a path.
     fn new(config: &Self::Config) -> Self;
@@ -54,16 +76,16 @@ pub trait Rules: Debug + Clone + Send + 'static {
     /// Every acknowledgement is shown here first, also those that do not make the window grow.
     fn observe(&mut self, _seen: &Seen<'_>) {}
 
-    /// Slow start: how many packets the acknowledgement adds, or `None` if slow start ends here.
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<f64> {
-        Some(seen.acked.min(1.0)) // RFC 5681 eq. (2)
+    /// Slow start: how much the acknowledgement adds, or `None` if slow start ends here.
+    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
+        Some(Amount::Packets(seen.acked.min(1.0))) // RFC 5681 eq. (2)
     }
 
-    /// Congestion avoidance: how many packets the acknowledgement adds.
-    fn increase(&mut self, seen: &Seen<'_>) -> f64;
+    /// Congestion avoidance: how much the acknowledgement adds.
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount;
 
     /// What a loss or a mark leaves of the window.
-    fn decrease(&mut self, now: Time, window: f64) -> f64;
+    fn decrease(&mut self, congestion: &Congestion) -> Amount;
 
     /// The timer ran out, and [`Rules::decrease`] has been asked for the slow-start threshold.
     fn on_timeout(&mut self) {}
@@ -76,20 +98,19 @@ pub trait Rules: Debug + Clone + Send + 'static {
 #[derive(Debug, Clone)]
 pub struct Windowed<R: Rules> {
     config: R::Config,
-    window: RenoWindow,
+    window: Window,
     rules: R,
     episode: Episode,
     last_ack: Time,
     /// The window and the rules before the last answer to a loss.
-    before: Option<(RenoWindow, R)>,
+    before: Option<(Window, R)>,
 }
 
 impl<R: Rules> Windowed<R> {
-    fn fresh(config: &R::Config) -> Self {
-        let first = WindowConfig { initial_window: R::first_window(config), ..WindowConfig::default() };
+    fn fresh(config: &R::Config, packet: Bytes) -> Self {
         Self {
             config: config.clone(),
-            window: RenoWindow::new(&first),
+            window: Window::new(packet, R::first_window(config)),
             rules: R::new(config),
             episode: Episode::default(),
             last_ack: Time::ZERO,
@@ -107,33 +128,44 @@ impl<R: Rules> Windowed<R> {
     pub(crate) fn leave_slow_start(&mut self) {
         self.window.leave_slow_start();
     }
-}
 
-impl<R: Rules> Algorithm for Windowed<R> {
-    type Config = R::Config;
-
-    fn new(config: &R::Config, _random: Stream) -> Self {
-        Self::fresh(config)
-    }
-}
-
-impl<R: Rules> Controller for Windowed<R> {
-    fn on_path(&mut self, now: Time, path: &Path) {
-        *self = Self { last_ack: now, ..Self::fresh(&self.config) };
-        self.window.start(path.packet);
+    /// Goes on in congestion avoidance with `bytes`, if that is more than the window.
+    pub(crate) fn resume(&mut self, bytes: Bytes) {
+        self.window.resume(bytes);
     }
 
-    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
+    /// Makes `bytes` the window, whatever the rules say.
+    pub(crate) fn replace(&mut self, bytes: Bytes) {
+        self.window.replace(bytes);
+    }
 
-    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
-        let acked = ack.acked.as_f64() / self.window.departure().bytes.as_f64();
-        let seen = Seen { now, ack, window: self.window.packets(), acked };
+    fn calls_for_an_answer(&mut self, loss: &Loss) -> bool {
+        if R::ONCE_A_WINDOW {
+            return self.episode.begins(loss);
+        }
+        loss.kind == LossKind::Persistent || !loss.recovering
+    }
+
+    /// Answers the marks that `ack` tells of, if they call for it.
+    pub(crate) fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
+        if self.episode.begins_with_marks(ack) {
+            let left = self.decrease(now, ack.flight);
+            self.window.lower_to(left);
+            self.before = None; // a mark is never a mistake
+        }
+    }
+
+    /// What `ack` adds to the window, whatever it tells of marks.
+    pub(crate) fn grow(&mut self, now: Time, ack: &Ack<'_>) {
+        let (packet, window_bytes) = (self.window.packet(), self.window.bytes());
+        let acked = ack.acked.as_f64() / packet.as_f64();
+        let seen = Seen { now, ack, window: self.window.packets(), acked, window_bytes, packet };
         self.rules.observe(&seen);
         if ack.app_limited {
             self.rules.pause(now.since(self.last_ack));
         }
         self.last_ack = now;
-        if !RenoWindow::counts(ack) {
+        if !Window::counts(ack) {
             return;
         }
         if self.window.in_slow_start() {
@@ -143,29 +175,60 @@ impl<R: Rules> Controller for Windowed<R> {
             }
             self.window.leave_slow_start();
         }
-        self.window.step(self.rules.increase(&seen).min(1.0));
+        self.window.step(match self.rules.increase(&seen) {
+            Amount::Packets(packets) => Amount::Packets(packets.min(1.0)),
+            Amount::Bytes(bytes) => Amount::Bytes(bytes.min(packet)),
+        });
+    }
+
+    fn decrease(&mut self, now: Time, flight: Bytes) -> Amount {
+        let (window, window_bytes) = (self.window.packets(), self.window.bytes());
+        self.rules.decrease(&Congestion { now, window, window_bytes, flight })
+    }
+}
+
+impl<R: Rules> Algorithm for Windowed<R> {
+    type Config = R::Config;
+
+    fn new(config: &R::Config, _random: Stream) -> Self {
+        Self::fresh(config, Bytes::ZERO)
+    }
+}
+
+impl<R: Rules> Controller for Windowed<R> {
+    fn on_path(&mut self, now: Time, path: &Path) {
+        *self = Self { last_ack: now, ..Self::fresh(&self.config, path.packet) };
+    }
+
+    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
+
+    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.on_marks(now, ack);
+        self.grow(now, ack);
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        if !self.episode.begins(loss) {
+        if !self.calls_for_an_answer(loss) {
             return;
         }
         let before = (self.window.clone(), self.rules.clone());
         match loss.kind {
-            LossKind::Persistent if loss.repeated => self.window.collapse(loss.flight, true),
+            LossKind::Persistent if loss.repeated => self.window.collapse(),
             LossKind::Persistent => {
-                self.window.collapse_to(self.rules.decrease(now, self.window.packets()));
+                let threshold = self.decrease(now, loss.flight);
+                self.window.collapse_to(threshold);
                 self.rules.on_timeout();
             }
-            LossKind::Transient | LossKind::Ecn => {
-                self.window.lower_to(self.rules.decrease(now, self.window.packets()));
+            LossKind::Transient => {
+                let left = self.decrease(now, loss.flight);
+                self.window.lower_to(left);
             }
         }
         self.before = (loss.kind == LossKind::Transient).then_some(before);
     }
 
     fn on_spurious_loss(&mut self, _now: Time) {
-        if let Some((window, rules)) = self.before.take().filter(|(before, _)| before.window() > self.window.window()) {
+        if let Some((window, rules)) = self.before.take().filter(|(before, _)| before.bytes() > self.window.bytes()) {
             (self.window, self.rules) = (window, rules);
         }
     }
@@ -178,7 +241,7 @@ impl<R: Rules> Controller for Windowed<R> {
     }
 
     fn window(&self) -> Bytes {
-        self.window.window()
+        self.window.bytes()
     }
 
     fn departure(&self) -> Departure {
@@ -209,38 +272,12 @@ impl Rounds {
     }
 }
 
-/// A first window of more packets is a slip: no path has room for it.
-const MOST_FIRST_WINDOW: u64 = 1_000_000;
-
-/// Refuses a first window of nothing, and one that no path has room for.
-pub(crate) fn check_first_window(packets: u64) -> Result<(), String> {
-    match packets {
-        0 => Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into()),
-        1..=MOST_FIRST_WINDOW => Ok(()),
-        _ => Err(format!("initial_window is {packets} packets: 1 to {MOST_FIRST_WINDOW}; usual is 10")),
-    }
-}
-
-/// Refuses what is no part of a window that a loss could take or leave.
-pub(crate) fn check_share(name: &str, share: f64) -> Result<(), String> {
-    if share > 0.0 && share < 1.0 {
-        return Ok(());
-    }
-    Err(format!("{name} is {share}: a part of the window, between 0 and 1"))
-}
-
-/// Refuses what is not a positive number.
-pub(crate) fn check_positive(name: &str, value: f64, unit: &str) -> Result<(), String> {
-    if value > 0.0 && value.is_finite() {
-        return Ok(());
-    }
-    Err(format!("{name} is {value}: more than 0 {unit}"))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    pub(crate) use crate::reno_window::tests::{PACKET, ack};
+    use crate::newreno;
+    pub(crate) use crate::testing::{PACKET, ack};
+    use crate::testing::{loss, mark};
 
     /// A flow whose acknowledgements come when the test says so.
     #[derive(Debug)]
@@ -268,7 +305,7 @@ pub(crate) mod tests {
 
         /// Makes `window` packets the window, and leaves slow start.
         pub(crate) fn set(&mut self, window: f64) {
-            self.tcp.window.lower_to(window);
+            self.tcp.window.lower_to(Amount::Packets(window));
         }
 
         pub(crate) fn window(&self) -> f64 {
@@ -310,12 +347,13 @@ pub(crate) mod tests {
 
         pub(crate) fn lose(&mut self, kind: LossKind) {
             self.number += 2;
-            let (bytes, flight) = (PACKET, self.tcp.window());
-            let (number, last_sent) = (self.number, self.number);
-            self.tcp.on_loss(
-                self.now,
-                &Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated: false },
-            );
+            let flight = self.tcp.window();
+            self.tcp.on_loss(self.now, &Loss { flight, ..loss(kind, self.number, self.number) });
+        }
+
+        pub(crate) fn mark(&mut self) {
+            self.number += 2;
+            self.tcp.on_marks(self.now, &mark(self.number, self.number));
         }
     }
 
@@ -326,7 +364,8 @@ pub(crate) mod tests {
         let mut ended = |millis: u64, rtt: Duration| {
             let ack = Ack { rtt: Some(rtt), ..ack(1) };
             let now = Time::ZERO + Duration::from_millis(millis);
-            rounds.ended(&Seen { now, ack: &ack, window: 10.0, acked: 1.0 })
+            let (window_bytes, packet) = (PACKET * 10, PACKET);
+            rounds.ended(&Seen { now, ack: &ack, window: 10.0, acked: 1.0, window_bytes, packet })
         };
         assert!(ended(100, rtt).is_some());
         assert_eq!(ended(119, rtt), None);
@@ -342,22 +381,22 @@ pub(crate) mod tests {
     }
 
     impl Rules for Plain {
-        type Config = WindowConfig;
+        type Config = newreno::Config;
 
-        fn new(_config: &WindowConfig) -> Self {
+        fn new(_config: &newreno::Config) -> Self {
             Self { paused: Duration::ZERO }
         }
 
-        fn first_window(config: &WindowConfig) -> u64 {
+        fn first_window(config: &newreno::Config) -> u64 {
             config.initial_window
         }
 
-        fn increase(&mut self, _seen: &Seen<'_>) -> f64 {
-            0.1
+        fn increase(&mut self, _seen: &Seen<'_>) -> Amount {
+            Amount::Packets(0.1)
         }
 
-        fn decrease(&mut self, _now: Time, window: f64) -> f64 {
-            0.75 * window
+        fn decrease(&mut self, congestion: &Congestion) -> Amount {
+            Amount::Packets(0.75 * congestion.window)
         }
 
         fn pause(&mut self, span: Duration) {
@@ -366,7 +405,7 @@ pub(crate) mod tests {
     }
 
     fn plain() -> Flow<Plain> {
-        Flow::new(&WindowConfig { initial_window: 16, ..WindowConfig::default() }, Duration::from_millis(20))
+        Flow::new(&newreno::Config { initial_window: 16, ..newreno::Config::default() }, Duration::from_millis(20))
     }
 
     #[test]
@@ -374,7 +413,7 @@ pub(crate) mod tests {
         let mut flow = plain();
         assert_eq!(flow.ack(), 1.0);
         flow.set(16.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.window(), 12.0);
         assert!((flow.ack() - 0.1).abs() < 1e-9);
         flow.lose(LossKind::Persistent);
@@ -391,7 +430,7 @@ pub(crate) mod tests {
         flow.lose(LossKind::Transient);
         flow.tcp.on_spurious_loss(flow.now);
         assert_eq!(flow.window(), 16.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         flow.tcp.on_spurious_loss(flow.now);
         assert_eq!(flow.window(), 12.0, "a mark is no mistake");
     }

@@ -9,11 +9,11 @@
 //! From one loss to the next it takes log(1 - b) / log(1 + a) = 13.4 round trips at any rate. What the timer leaves as
 //! threshold, the paper does not say: what a loss would.
 
-use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{Rules, Seen, Windowed, check_first_window, check_positive, check_share};
+use crate::check::{check_first_window, check_positive, check_share};
+use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 
 /// Scalable TCP.
 pub type Scalable = Windowed<ScalableRules>;
@@ -67,13 +67,14 @@ impl Rules for ScalableRules {
         config.initial_window
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> f64 {
-        if seen.window <= self.config.legacy_window { 1.0 / seen.window } else { self.config.increase }
+    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
+        let step = if seen.window <= self.config.legacy_window { 1.0 / seen.window } else { self.config.increase };
+        step.into()
     }
 
-    fn decrease(&mut self, _now: Time, window: f64) -> f64 {
+    fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
         let share = if window <= self.config.legacy_window { 0.5 } else { self.config.decrease };
-        window * (1.0 - share)
+        (window * (1.0 - share)).into()
     }
 }
 
@@ -117,7 +118,7 @@ mod tests {
         let mut flow = Flow::<ScalableRules>::avoiding(&Config::default(), 16.0, RTT);
         assert!((flow.ack() - 1.0 / 16.0).abs() < 1e-9);
         flow.set(16.0);
-        flow.lose(LossKind::Ecn);
+        flow.mark();
         assert_eq!(flow.window(), 8.0);
     }
 }

@@ -29,9 +29,9 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
-use crate::episode::Episode;
-use crate::reno_window::{self, RenoWindow};
-use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
+use crate::check::check_first_window;
+use crate::newreno::{self, NewReno};
+use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
 
 /// What a packet asks for: more than any path has. Answers to several packets add up; if the sum is still above
 /// [`UNANSWERED`], one of them was not answered.
@@ -70,29 +70,23 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    fn window(&self) -> reno_window::Config {
-        reno_window::Config { initial_window: self.initial_window, ..reno_window::Config::default() }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        self.window().check()
+        check_first_window(self.initial_window)
     }
 }
 
 /// Changes its window by what routers say.
 #[derive(Debug, Clone)]
 pub struct Xcp {
-    window: RenoWindow,
+    /// Its window, which grows as TCP's while no router answers.
+    tcp: NewReno,
     packet: Bytes,
     /// Thousandths of a byte that the window is still to change by: less than one byte.
     rest: i64,
     smoothed_rtt: Duration,
     /// The application is what bounds the flow.
     app_limited: bool,
-    episode: Episode,
     pacing: Pacing,
     pacer: Pacer,
     /// Packets are spread until then.
@@ -107,9 +101,9 @@ impl Xcp {
         let thousandths = self.rest.saturating_add(feedback);
         self.rest = thousandths % 1000;
         let bytes = Bytes::new((thousandths / 1000).unsigned_abs());
-        let window = self.window.window();
+        let window = self.tcp.window();
         let changed = if thousandths > 0 { window + bytes } else { window.saturating_sub(bytes) };
-        self.window.replace(changed.max(self.packet));
+        self.tcp.replace(changed.max(self.packet));
     }
 
     fn spread_the_rise(&mut self, now: Time) {
@@ -120,7 +114,7 @@ impl Xcp {
 
     /// A window in a round trip.
     fn spread(&self) -> Rate {
-        Rate::of(self.window.window(), self.smoothed_rtt)
+        Rate::of(self.tcp.window(), self.smoothed_rtt)
     }
 }
 
@@ -132,14 +126,14 @@ impl Algorithm for Xcp {
 
     const NEEDS: Option<&'static str> = Some("needs routers that answer, and does as NewReno without");
 
-    fn new(config: &Config, _random: Stream) -> Self {
+    fn new(config: &Config, random: Stream) -> Self {
+        let tcp = newreno::Config { initial_window: config.initial_window, ..newreno::Config::default() };
         Self {
-            window: RenoWindow::new(&config.window()),
+            tcp: NewReno::new(&tcp, random),
             packet: Bytes::ZERO,
             rest: 0,
             smoothed_rtt: Duration::ZERO,
             app_limited: false,
-            episode: Episode::default(),
             pacing: config.pacing,
             pacer: Pacer::default(),
             paced_until: if config.pacing == Pacing::Always { Time::MAX } else { Time::ZERO },
@@ -149,8 +143,8 @@ impl Algorithm for Xcp {
 }
 
 impl Controller for Xcp {
-    fn on_path(&mut self, _now: Time, path: &Path) {
-        self.window.start(path.packet);
+    fn on_path(&mut self, now: Time, path: &Path) {
+        self.tcp.on_path(now, path);
         self.packet = path.packet;
         self.rest = 0;
         self.smoothed_rtt = path.rtt;
@@ -167,14 +161,15 @@ impl Controller for Xcp {
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.tcp.on_marks(now, ack);
         self.smoothed_rtt = ack.smoothed_rtt;
         self.app_limited = ack.app_limited;
         match ack.feedback {
             RouterFeedback::Xcp { change, .. } if change < UNANSWERED => {
                 let unused = ack.app_limited || ack.recovering;
-                let before = self.window.window();
+                let before = self.tcp.window();
                 self.change(if unused { change.min(0) } else { change });
-                if self.window.window().saturating_sub(before) > ack.acked / 2 {
+                if self.tcp.window().saturating_sub(before) > ack.acked / 2 {
                     self.spread_the_rise(now);
                 }
                 if !self.app_limited {
@@ -182,35 +177,29 @@ impl Controller for Xcp {
                 }
             }
             _ => {
-                self.window.grow(ack);
+                self.tcp.grow(now, ack);
                 self.unanswered = self.unanswered.saturating_add(1);
             }
         }
     }
 
-    fn on_loss(&mut self, _now: Time, loss: &Loss) {
-        if !self.episode.begins(loss) {
-            return;
-        }
-        match loss.kind {
-            LossKind::Persistent => self.window.collapse(loss.flight, loss.repeated),
-            LossKind::Transient | LossKind::Ecn => self.window.halve(loss.flight),
-        }
+    fn on_loss(&mut self, now: Time, loss: &Loss) {
+        self.tcp.on_loss(now, loss);
     }
 
-    fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {
-        self.window.restart(idle, timeout);
+    fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
+        self.tcp.on_idle(now, idle, timeout);
     }
 
     fn window(&self) -> Bytes {
-        self.window.window()
+        self.tcp.window()
     }
 
     fn departure(&self) -> Departure {
         let change = if self.app_limited { 0 } else { WITHOUT_END };
-        let feedback = RouterFeedback::Xcp { window: self.window.window(), rtt: self.smoothed_rtt, change };
+        let feedback = RouterFeedback::Xcp { window: self.tcp.window(), rtt: self.smoothed_rtt, change };
         let at = if self.paced_until > Time::ZERO { self.pacer.next() } else { Time::ZERO };
-        Departure { at, feedback, ..self.window.departure() }
+        Departure { at, feedback, ..self.tcp.departure() }
     }
 
     /// A window in a round trip if that is how packets leave at all times; for a while is nobody's rate.
@@ -226,9 +215,8 @@ impl Controller for Xcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reno_window::tests::{PACKET, ack};
-
-    const RTT: Duration = Duration::from_millis(20);
+    use crate::LossKind;
+    use crate::testing::{PACKET, RTT, ack, loss, mark};
 
     fn sender(initial_window: u64) -> Xcp {
         let mut sender = Xcp::new(&Config { initial_window, ..Config::default() }, Stream::from_seed(1));
@@ -239,10 +227,6 @@ mod tests {
     /// What comes back when routers have allowed `change` thousandths of a byte.
     fn told(change: i64) -> Ack<'static> {
         Ack { feedback: RouterFeedback::Xcp { window: PACKET * 10, rtt: RTT, change }, ..ack(1) }
-    }
-
-    fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
-        Loss { kind, bytes: PACKET, flight: PACKET * 10, number, last_sent, recovering: false, repeated: false }
     }
 
     #[test]
@@ -299,7 +283,7 @@ mod tests {
         let mut sender = sender(10);
         sender.on_loss(Time::ZERO, &loss(LossKind::Transient, 3, 9));
         sender.on_loss(Time::ZERO, &loss(LossKind::Transient, 7, 15));
-        sender.on_loss(Time::ZERO, &loss(LossKind::Ecn, 9, 15));
+        sender.on_ack(Time::ZERO, &mark(9, 15));
         assert_eq!(sender.window(), PACKET * 5);
         sender.on_ack(Time::ZERO, &told(3_000_000));
         assert_eq!(sender.window(), PACKET * 8);

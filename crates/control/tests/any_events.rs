@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rampmeter_control::registry::Factory;
-use rampmeter_control::{Ack, Arrival, Controller, History, Loss, LossKind, Path, Registry, Sent};
+use rampmeter_control::{Ack, Arrival, Controller, Counted, History, Loss, LossKind, Path, Registry, Sent};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -76,7 +76,7 @@ fn nanos() -> impl Strategy<Value = u64> {
 fn event() -> impl Strategy<Value = Event> {
     let past = proptest::option::of((any::<u64>(), prop_oneof![any::<f64>(), 0.0..1.0]));
     let delay = || prop_oneof![4 => -1_000_000..50_000_000_i64, 1 => any::<i64>()];
-    let kind = prop_oneof![Just(LossKind::Persistent), Just(LossKind::Transient), Just(LossKind::Ecn)];
+    let kind = prop_oneof![Just(LossKind::Persistent), Just(LossKind::Transient)];
     let size = || prop_oneof![9 => 0..1500_u64, 1 => 0..65_536_u64];
     prop_oneof![
         1 => (1..65_536_u64, nanos(), past)
@@ -144,8 +144,10 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 smoothed_rtt: rtt,
                 min_rtt: rtt.scale(0.9),
                 arrivals: if named { &arrivals } else { &[] },
-                named,
+                counted: (!named).then_some(Counted { marks: codes % 4, number: number.wrapping_sub(back) }),
                 feedback: answer,
+                flight: Bytes::new(1000 * count),
+                last_sent: *number,
                 recovering,
                 app_limited,
             };

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use rampmeter_control::fair_share::{Config, FairShare};
+use rampmeter_control::testing::arrived;
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
 use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Router};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
@@ -133,19 +134,9 @@ impl Network {
         };
         flow.acked += 1;
         flow.finished = (flow.acked == flow.packets).then_some(now);
-        let arrival = Arrival { number, bytes: PACKET, sent_at: packet.sent_at, received_at, ecn: Ecn::NotEct };
-        let ack = Ack {
-            acked: PACKET,
-            outstanding: PACKET * (flow.sent - flow.acked),
-            rtt: Some(rtt),
-            smoothed_rtt: rtt,
-            min_rtt: RTT,
-            arrivals: &[arrival],
-            named: true,
-            feedback: packet.feedback,
-            recovering: false,
-            app_limited: false,
-        };
+        let sent_at = packet.sent_at;
+        let arrivals = [Arrival { number, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct }];
+        let ack = Ack { min_rtt: RTT, feedback: packet.feedback, ..arrived(&arrivals, rtt) };
         flow.sender.on_ack(now, &ack);
     }
 

@@ -10,8 +10,9 @@
 
 use std::collections::VecDeque;
 
+use rampmeter_control::testing::arrived;
 use rampmeter_control::vcp::{Config, Fairness, Pacing, RoundTrip, Vcp};
-use rampmeter_control::{Ack, Algorithm, Arrival, Controller, LossKind, Path, Sent};
+use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
 use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, QueueSummary};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -81,38 +82,10 @@ impl Flow {
         let rtt = now.since(packet.sent_at);
         let smoothed_rtt = self.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8);
         self.smoothed_rtt = Some(smoothed_rtt);
-        let outstanding = PACKET * (self.sent - self.acked);
-        if packet.ecn == Ecn::Ce {
-            let mark = rampmeter_control::Loss {
-                kind: LossKind::Ecn,
-                bytes: Bytes::ZERO,
-                flight: outstanding,
-                number: packet.number,
-                last_sent: self.sent - 1,
-                recovering: false,
-                repeated: false,
-            };
-            self.sender.on_loss(now, &mark);
-        }
-        let arrival = Arrival {
-            number: packet.number,
-            bytes: PACKET,
-            sent_at: packet.sent_at,
-            received_at: now,
-            ecn: packet.ecn,
-        };
-        let ack = Ack {
-            acked: PACKET,
-            outstanding,
-            rtt: Some(rtt),
-            smoothed_rtt,
-            min_rtt: RTT + self.longer,
-            arrivals: &[arrival],
-            named: true,
-            feedback: RouterFeedback::None,
-            recovering: false,
-            app_limited: false,
-        };
+        let (number, sent_at, ecn) = (packet.number, packet.sent_at, packet.ecn);
+        let arrivals = [Arrival { number, bytes: PACKET, sent_at, received_at: now, ecn }];
+        let (flight, last_sent, min_rtt) = (PACKET * (self.sent - self.acked), self.sent - 1, RTT + self.longer);
+        let ack = Ack { smoothed_rtt, min_rtt, flight, last_sent, ..arrived(&arrivals, rtt) };
         self.sender.on_ack(now, &ack);
     }
 }

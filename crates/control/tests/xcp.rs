@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use rampmeter_control::testing::arrived;
 use rampmeter_control::xcp::{Config, Pacing, Xcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
 use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Router};
@@ -143,19 +144,9 @@ impl Network {
         flow.smoothed_rtt = flow.smoothed_rtt.scale(7.0 / 8.0) + rtt / 8; // RFC 6298
         let received_at = now - flow.rtt + ONE_WAY;
         let sent_at = packet.sent_at;
-        let arrival = Arrival { number: packet.number, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct };
-        let ack = Ack {
-            acked: PACKET,
-            outstanding: PACKET * (flow.sent - flow.acked),
-            rtt: Some(rtt),
-            smoothed_rtt: flow.smoothed_rtt,
-            min_rtt: flow.rtt,
-            arrivals: &[arrival],
-            named: true,
-            feedback: packet.feedback,
-            recovering: false,
-            app_limited: false,
-        };
+        let arrivals = [Arrival { number: packet.number, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct }];
+        let (smoothed_rtt, min_rtt, feedback) = (flow.smoothed_rtt, flow.rtt, packet.feedback);
+        let ack = Ack { smoothed_rtt, min_rtt, feedback, ..arrived(&arrivals, rtt) };
         flow.sender.on_ack(now, &ack);
     }
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use rampmeter_control::{Controller, History};
+use rampmeter_control::History;
 use rampmeter_units::{Duration, Time};
 
-use crate::manager::Manager;
 use crate::rtt::RoundTrip;
 
 /// Where packets go, as far as congestion is concerned: an address without a port.
@@ -61,24 +60,12 @@ impl Destinations {
         known
     }
 
-    fn recall(&mut self, destination: Destination, history: History) {
+    pub(crate) fn recall(&mut self, destination: Destination, history: History) {
         let count = self.0.len();
         if let Entry::Vacant(place) = self.0.entry(destination) {
             if count < MOST_DESTINATIONS {
                 place.insert(Known { history: Some(history), ..Known::default() });
             }
         }
-    }
-}
-
-impl<C: Controller> Manager<C> {
-    /// Remembers of `destination` what others learnt, unless it knows of it itself.
-    pub fn recall(&mut self, destination: Destination, history: History) {
-        self.destinations.recall(destination, history);
-    }
-
-    /// What is remembered of a destination.
-    pub fn history(&self, destination: Destination) -> Option<History> {
-        self.destinations.get(destination).and_then(|known| known.history)
     }
 }

@@ -5,7 +5,8 @@ use rampmeter_control::{Arrival, Controller, LossKind, Path};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::manager::{FlowId, Manager};
+use crate::flow::FlowId;
+use crate::manager::Manager;
 
 /// How a flow's packets fared, one by one.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +44,28 @@ pub struct UpdateLoss {
     pub repeated: bool,
 }
 
+/// How congestion showed, in `cm_update`: the paper's `lossmode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LossMode {
+    /// The retransmission timer ran out: nothing comes back.
+    Persistent,
+    /// Later packets arrived, some did not.
+    Transient,
+    /// A router marked a packet instead of dropping it.
+    Ecn,
+}
+
+impl LossMode {
+    /// The loss that a controller is told of; a mark is none.
+    pub(crate) fn loss(self) -> Option<LossKind> {
+        match self {
+            Self::Persistent => Some(LossKind::Persistent),
+            Self::Transient => Some(LossKind::Transient),
+            Self::Ecn => None,
+        }
+    }
+}
+
 /// How a flow's packets fared, all in all: the arguments of the paper's `cm_update`. Sizes count headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
@@ -51,7 +74,7 @@ pub struct Report {
     /// Bytes that were lost.
     pub lost: Bytes,
     /// How congestion showed, if it did; `lost` may be unknown, and with a mark of a router nothing is lost.
-    pub kind: Option<LossKind>,
+    pub mode: Option<LossMode>,
     /// `Persistent` only: the same has been reported before without anything having arrived since.
     pub repeated: bool,
     /// A round-trip time measurement.

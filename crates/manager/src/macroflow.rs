@@ -11,11 +11,11 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife};
 use crate::destinations::Destination;
-use crate::manager::{Share, Sharing};
+use crate::flow::{Share, Sharing};
 use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
-use crate::segregation::Segregation;
 use crate::trail::Trail;
+use crate::treatment::Segregation;
 use delivered::Delivered;
 
 /// What the first round trip is taken for while nothing has been measured (RFC 6298 (2.1) takes the same for its timer).
@@ -303,6 +303,11 @@ impl<C: Controller> Macroflow<C> {
         if self.started {
             self.begin(now, &Path::new(self.packet, self.smoothed_rtt(), Some(history)));
         }
+    }
+
+    /// Highest number sent so far.
+    fn last_sent(&self) -> u64 {
+        self.next_number.saturating_sub(1)
     }
 
     /// The number of the next packet. Flows that come from another macroflow must not see numbers twice.

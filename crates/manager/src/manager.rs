@@ -2,109 +2,15 @@
 
 use std::collections::VecDeque;
 
-use rampmeter_control::{Controller, Departure, Path};
-use rampmeter_units::{Bytes, Duration, Ecn, Time};
+use rampmeter_control::{Controller, Departure, History, Path};
+use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::aging::HalfLife;
 use crate::destinations::{Destination, Destinations};
+use crate::flow::{Change, Flow, FlowId, Grant, Grouping, Share, Sharing};
 use crate::macroflow::{Attempt, Macroflow};
-use crate::scheduler::{Scheduling, ServiceCurve};
-use crate::segregation::Fared;
-use crate::shares::{Changes, Watch};
 use crate::timers::Timers;
-
-/// A flow's name at its manager.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(pub(crate) u32);
-
-impl FlowId {
-    /// A small number for tables; that of a closed flow is used again.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Which flows share a macroflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Grouping {
-    /// Each flow is its own.
-    #[default]
-    PerFlow,
-    /// All flows to one destination share one (the CM paper).
-    PerDestination,
-}
-
-/// How a host's flows share its paths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sharing {
-    /// Which flows share a macroflow.
-    pub grouping: Grouping,
-    /// How those of one macroflow share it.
-    pub scheduling: Scheduling,
-    /// How fast a rate ages while nothing comes back.
-    pub half_life: HalfLife,
-    /// Flows that the network treats worse than others to the same destination get a macroflow of their own.
-    pub segregation: bool,
-}
-
-/// What part of its macroflow a flow is to have.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share {
-    /// Relative to the other flows of its class.
-    pub weight: f64,
-    /// Its class's number and that class's weight, relative to other classes and to flows without one.
-    pub class: Option<(u32, f64)>,
-    /// What it is guaranteed before anything is shared; needs [`Scheduling::ServiceCurves`].
-    pub curve: Option<ServiceCurve>,
-}
-
-impl Default for Share {
-    /// Like everybody else's.
-    fn default() -> Self {
-        Self { weight: 1.0, class: None, curve: None }
-    }
-}
-
-/// Leave to send one packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grant {
-    /// The flow whose turn it is.
-    pub flow: FlowId,
-    /// The packet's number.
-    pub number: u64,
-    /// The largest it may be, headers included.
-    pub bytes: Bytes,
-    /// What to write into it for routers to answer.
-    pub feedback: RouterFeedback,
-    /// The ECN code that the controller wants it to leave with, if it cares.
-    pub ecn: Option<Ecn>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Flow {
-    pub(crate) macroflow: u32,
-    pub(crate) outstanding: Bytes,
-    pub(crate) asking: bool,
-    pub(crate) urgent: bool,
-    /// Where it is not like everybody else's.
-    special: Option<Box<Share>>,
-    pub(crate) watch: Option<Box<Watch>>,
-    /// When its owner last called.
-    pub(crate) last_used: Time,
-    /// What became of its packets since its macroflow's flows were last compared.
-    pub(crate) fared: Fared,
-}
-
-impl Flow {
-    pub(crate) fn share(&self) -> Share {
-        self.special.as_deref().copied().unwrap_or_default()
-    }
-
-    pub(crate) fn is_active(&self) -> bool {
-        self.asking || self.outstanding > Bytes::ZERO
-    }
-}
+use crate::treatment::Fared;
 
 /// The congestion manager of one host.
 #[derive(Debug)]
@@ -121,7 +27,8 @@ pub struct Manager<C> {
     full: u32,
     /// When a macroflow's next packet may leave, or its controller's deadline comes.
     pub(crate) timers: Timers,
-    pub(crate) changes: Changes,
+    /// Changes of shares that have yet to be told.
+    pub(crate) changes: VecDeque<Change>,
     /// Flows that are to leave their macroflows.
     pub(crate) splits: VecDeque<Vec<FlowId>>,
 }
@@ -139,7 +46,7 @@ impl<C: Controller> Manager<C> {
             ready: VecDeque::new(),
             full: 0,
             timers: Timers::default(),
-            changes: Changes::new(),
+            changes: VecDeque::new(),
             splits: VecDeque::new(),
         }
     }
@@ -335,6 +242,16 @@ impl<C: Controller> Manager<C> {
     /// The flow's controller, for meters and tests.
     pub fn controller(&self, flow: FlowId) -> Option<&C> {
         self.of_flow(flow).map(|(_, macroflow)| &macroflow.controller)
+    }
+
+    /// Remembers of `destination` what others learnt, unless it knows of it itself.
+    pub fn recall(&mut self, destination: Destination, history: History) {
+        self.destinations.recall(destination, history);
+    }
+
+    /// What is remembered of a destination.
+    pub fn history(&self, destination: Destination) -> Option<History> {
+        self.destinations.get(destination).and_then(|known| known.history)
     }
 
     /// The flow ends (`cm_close`). A macroflow that others may join outlives its last flow by a retransmission timeout;

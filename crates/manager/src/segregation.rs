@@ -15,10 +15,12 @@
 //! every later one twice as long.
 
 use rampmeter_control::Controller;
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Duration, Time};
 
+use crate::flow::{FlowId, Grouping};
 use crate::macroflow::Macroflow;
-use crate::manager::{FlowId, Grouping, Manager, insert};
+use crate::manager::{Manager, insert};
+use crate::treatment::{Fared, Sample, cut};
 
 /// Round trips between two looks.
 const ROUND_TRIPS: u64 = 16;
@@ -34,69 +36,6 @@ const COUNTS: u8 = 2;
 
 /// How long macroflows stay apart for the first time, and at most.
 const APART: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(320));
-
-/// What became of packets since the last look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Fared {
-    pub(crate) received: Bytes,
-    pub(crate) lost: Bytes,
-}
-
-/// The same of several flows, in packets.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sample {
-    all: f64,
-    lost: f64,
-}
-
-impl Sample {
-    fn of(fared: Fared, packet: Bytes) -> Self {
-        let packets = |bytes: Bytes| bytes.as_f64() / packet.as_f64().max(1.0);
-        Self { all: packets(fared.received + fared.lost), lost: packets(fared.lost) }
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self { all: self.all + other.all, lost: self.lost + other.lost }
-    }
-
-    fn loss(self) -> f64 {
-        if self.all > 0.0 { self.lost / self.all } else { 0.0 }
-    }
-
-    /// By how many standard deviations more of `worse` was lost than chance would have it.
-    fn z(self, worse: Self) -> f64 {
-        let p = self.and(worse).loss();
-        let variance = p * (1.0 - p) * (1.0 / self.all + 1.0 / worse.all);
-        if variance > 0.0 { (worse.loss() - self.loss()) / variance.sqrt() } else { 0.0 }
-    }
-
-    fn is_treated_better_than(self, worse: Self) -> bool {
-        self.z(worse) > 3.0 && worse.loss() > 3.0 * self.loss() + 0.01
-    }
-
-    fn is_treated_like(self, other: Self) -> bool {
-        self.z(other) < 2.0 || other.loss() < 2.0 * self.loss() + 0.005
-    }
-}
-
-/// What a macroflow knows of the treatment of its flows.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Segregation {
-    /// When it is looked at next.
-    look_at: Time,
-    /// Counts in a row that found its flows to be treated differently.
-    found: u8,
-    /// The macroflow that it has been split from, and until when they stay apart.
-    origin: Option<(u32, Time)>,
-}
-
-/// Flows, best treated first, cut where the parts differ most: how many are treated better.
-fn cut(sorted: &[Sample]) -> Option<usize> {
-    let sum = |samples: &[Sample]| samples.iter().fold(Sample::default(), |sum, sample| sum.and(*sample));
-    let places = (1..sorted.len()).map(|place| (place, sum(&sorted[..place]).z(sum(&sorted[place..]))));
-    let (place, _) = places.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    sum(&sorted[..place]).is_treated_better_than(sum(&sorted[place..])).then_some(place)
-}
 
 impl<C: Controller> Manager<C> {
     /// Whether it is time to look at the flows of a macroflow.
@@ -270,30 +209,5 @@ impl<C: Controller> Manager<C> {
         }
         self.wake(from);
         self.wake(to);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample(all: u32, lost: u32) -> Sample {
-        Sample { all: all.into(), lost: lost.into() }
-    }
-
-    #[test]
-    fn flows_are_cut_where_they_differ_and_only_if_they_surely_do() {
-        assert_eq!(cut(&[sample(200, 1), sample(200, 2), sample(200, 40)]), Some(2));
-        assert_eq!(cut(&[sample(200, 1), sample(200, 41), sample(200, 40)]), Some(1));
-        assert_eq!(cut(&[sample(200, 4), sample(200, 6), sample(200, 9)]), None, "chance");
-        assert_eq!(cut(&[sample(40, 0), sample(40, 4)]), None, "too few");
-        assert_eq!(cut(&[sample(9000, 90), sample(9000, 180)]), None, "twice as much is not much");
-        assert_eq!(cut(&[sample(100, 0)]), None);
-    }
-
-    #[test]
-    fn what_differs_little_is_alike() {
-        assert!(sample(500, 5).is_treated_like(sample(500, 9)));
-        assert!(!sample(500, 5).is_treated_like(sample(500, 50)));
     }
 }

@@ -1,57 +1,12 @@
 //! Which part of its macroflow each flow may expect, and who is told when that changes (`congestion-manager.md`, section 3.1,
 //! `cm_query` and `cmapp_update`).
 
-use std::collections::VecDeque;
-
 use rampmeter_control::Controller;
-use rampmeter_units::{Duration, Rate, Time};
+use rampmeter_units::Time;
 
+use crate::flow::{Change, Flow, FlowId, Share, Thresholds, Watch};
 use crate::macroflow::{Macroflow, Status};
-use crate::manager::{Flow, FlowId, Manager, Share};
-
-/// How much a flow's share must change for it to be told (RFC 3124 section 3.4, `cm_thresh`).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Thresholds {
-    /// Told if the share falls below this times what was told last; in (0, 1].
-    pub down: f64,
-    /// Told if the share rises above this times what was told last; 1 or more.
-    pub up: f64,
-}
-
-impl Default for Thresholds {
-    /// An eighth either way.
-    fn default() -> Self {
-        Self { down: 0.875, up: 1.125 }
-    }
-}
-
-/// A flow's share has changed (`cmapp_update`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
-    /// Whose.
-    pub flow: FlowId,
-    /// What it may send.
-    pub share: Rate,
-    /// Smoothed round-trip time.
-    pub smoothed_rtt: Duration,
-}
-
-/// A flow that is told of changes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Watch {
-    pub(crate) thresholds: Thresholds,
-    /// What it was told last.
-    pub(crate) told: Rate,
-}
-
-impl Watch {
-    pub(crate) fn is_crossed(&self, share: Rate) -> bool {
-        share < self.told.scale(self.thresholds.down) || share > self.told.scale(self.thresholds.up)
-    }
-}
-
-/// Changes that have yet to be told.
-pub(crate) type Changes = VecDeque<Change>;
+use crate::manager::Manager;
 
 /// The weights of the flows of a macroflow that count at the moment.
 #[derive(Debug, Default)]
@@ -158,12 +113,5 @@ mod tests {
         assert_eq!(weights.part(flow(1.0), false), 0.2, "a fifth share");
         assert_eq!(weights.part(within(8, 4.0, 9.0), false), 0.5, "a class of its own");
         assert_eq!(Weights::default().part(flow(3.0), false), 1.0);
-    }
-
-    #[test]
-    fn a_change_is_told_when_it_is_large_enough() {
-        let watch = Watch { thresholds: Thresholds::default(), told: Rate::from_bps(1000) };
-        let crossed = |bps| watch.is_crossed(Rate::from_bps(bps));
-        assert!(!crossed(900) && !crossed(1100) && crossed(800) && crossed(1200));
     }
 }

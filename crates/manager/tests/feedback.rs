@@ -1,9 +1,9 @@
 //! What flows that know little of their packets get from the manager: growth by reports, aging, word of their shares.
 
 use rampmeter_control::cm::{Cm, Config};
-use rampmeter_control::{Algorithm, Arrival, LossKind};
+use rampmeter_control::{Algorithm, Arrival};
 use rampmeter_manager::{
-    Destination, FlowId, Grouping, HalfLife, Manager, Report, Scheduling, Share, Sharing, Thresholds, Update,
+    Destination, FlowId, Grouping, HalfLife, LossMode, Manager, Report, Scheduling, Share, Sharing, Thresholds, Update,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -35,8 +35,8 @@ fn received(packets: u64) -> Report {
     Report { received: PACKET * packets, rtt: Some(RTT), ..Report::default() }
 }
 
-fn lost(packets: u64, kind: LossKind) -> Report {
-    Report { lost: PACKET * packets, kind: Some(kind), ..Report::default() }
+fn lost(packets: u64, mode: LossMode) -> Report {
+    Report { lost: PACKET * packets, mode: Some(mode), ..Report::default() }
 }
 
 /// Sends `packets` without asking, as a synchronous sender does.
@@ -68,13 +68,13 @@ fn reports_of_one_episode_halve_the_window_once() {
     }
     assert_eq!(window(&manager, flow), 64);
     send(&mut manager, at(400), flow, 64);
-    manager.report(at(500), flow, &lost(1, LossKind::Transient));
-    manager.report(at(510), flow, &lost(1, LossKind::Transient));
+    manager.report(at(500), flow, &lost(1, LossMode::Transient));
+    manager.report(at(510), flow, &lost(1, LossMode::Transient));
     assert_eq!(window(&manager, flow), 32);
     send(&mut manager, at(520), flow, 10);
-    manager.report(at(640), flow, &lost(1, LossKind::Ecn));
+    manager.report(at(640), flow, &lost(1, LossMode::Ecn));
     assert_eq!(window(&manager, flow), 16, "packets that left after the first reduction");
-    manager.report(at(2000), flow, &lost(5, LossKind::Persistent));
+    manager.report(at(2000), flow, &lost(5, LossMode::Persistent));
     assert_eq!(window(&manager, flow), 1);
 }
 
@@ -161,7 +161,7 @@ fn who_watches_is_told_when_its_share_changes() {
     assert_eq!(manager.poll_change(), None, "not so soon again");
     send(&mut manager, at(200), audio, 1);
     send(&mut manager, at(200), bulk, 9);
-    manager.report(at(300), bulk, &lost(1, LossKind::Transient));
+    manager.report(at(300), bulk, &lost(1, LossMode::Transient));
     let change = manager.poll_change().unwrap();
     assert_eq!(change.share, manager.query(at(300), audio).unwrap().share);
     assert_eq!(change.share, Rate::of(PACKET * 3 / 2, RTT));

@@ -1,8 +1,8 @@
 //! Flows that a network treats differently: apart when that shows, together again when it is over.
 
+use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
-use rampmeter_control::{Algorithm, LossKind};
-use rampmeter_manager::{Destination, FlowId, Grouping, Manager, Report, Scheduling, Sharing};
+use rampmeter_manager::{Destination, FlowId, Grouping, LossMode, Manager, Report, Scheduling, Sharing};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -42,9 +42,9 @@ impl Host {
             self.now += RTT;
             for (&flow, &loss) in self.flows.iter().zip(loss) {
                 let lost = (0..10).filter(|_| self.random.chance(loss)).count() as u64;
-                let kind = (lost > 0).then_some(LossKind::Transient);
+                let mode = (lost > 0).then_some(LossMode::Transient);
                 let (received, lost) = (PACKET * (10 - lost), PACKET * lost);
-                self.manager.report(self.now, flow, &Report { received, lost, kind, ..Report::default() });
+                self.manager.report(self.now, flow, &Report { received, lost, mode, ..Report::default() });
             }
             self.manager.segregate(self.now, cm);
             self.manager.on_deadline(self.now);

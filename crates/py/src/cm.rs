@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossKind, Options, Share, Thresholds, default_socket};
+use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossMode, Options, Share, Thresholds, default_socket};
 use rampmeter_units::{Bytes, Duration};
 
 use crate::NAP;
@@ -99,16 +99,16 @@ impl CmClient {
         loss: Option<&str>,
         rtt: Option<f64>,
     ) -> PyResult<()> {
-        let kind = match loss {
+        let mode = match loss {
             None => None,
-            Some("persistent") => Some(LossKind::Persistent),
-            Some("transient") => Some(LossKind::Transient),
-            Some("ecn") => Some(LossKind::Ecn),
+            Some("persistent") => Some(LossMode::Persistent),
+            Some("transient") => Some(LossMode::Transient),
+            Some("ecn") => Some(LossMode::Ecn),
             Some(_) => return Err(refuse(Error::Invalid)),
         };
         let rtt = rtt.map(seconds).transpose()?;
         let (received, lost) = (size("received", received)?, size("lost", lost)?);
-        let feedback = Feedback { received: Bytes::new(received), lost: Bytes::new(lost), kind, rtt };
+        let feedback = Feedback { received: Bytes::new(received), lost: Bytes::new(lost), mode, rtt };
         let flow = id(flow)?;
         python.detach(|| self.client.update(flow, &feedback)).map_err(refuse)
     }

@@ -41,5 +41,6 @@ pub use counts::Counts;
 pub use link::{EcnPassage, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};
 pub use prefetch::prefetch;
+pub use rampmeter_units::Settings;
 pub use registry::{AnyConfig, AnyRouter};
-pub use router::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
+pub use router::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};

@@ -1,37 +1,11 @@
 //! The routers by name, and one type that holds any of them without dynamic dispatch.
 
-use rampmeter_units::{Known, Rate, Stream, Time, settings};
-use thiserror::Error;
+use rampmeter_units::{Rate, RegistryError, Stream, Time, settings};
 
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
-/// Why a router could not be made.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum RegistryError {
-    /// No router goes by that name.
-    #[error("no router is called `{name}`; {known}")]
-    Unknown {
-        /// The name asked for.
-        name: String,
-        /// The names there are.
-        known: Known,
-    },
-    /// The router does not take these settings.
-    #[error("router `{name}`: {reason}")]
-    Settings {
-        /// The router.
-        name: String,
-        /// What is wrong and what would be right.
-        reason: String,
-    },
-}
-
-fn checked<C: Settings>(name: &str, table: &toml::Table) -> Result<C, RegistryError> {
-    let refuse = |reason| RegistryError::Settings { name: name.to_owned(), reason };
-    let config: C = settings::read(table).map_err(refuse)?;
-    config.check().map_err(refuse)?;
-    Ok(config)
-}
+/// What is made here, in messages.
+const KIND: &str = "router";
 
 /// Writes the enum, the list of names and the dispatch from one list: a line a router.
 macro_rules! routers {
@@ -54,13 +28,11 @@ macro_rules! routers {
         impl AnyConfig {
             /// Reads and checks the settings of the router called `name`.
             pub fn read(name: &str, table: &toml::Table) -> Result<Self, RegistryError> {
-                match name {
-                    $($name => Ok(Self::$variant(checked(name, table)?)),)*
-                    _ => Err(RegistryError::Unknown {
-                        name: name.to_owned(),
-                        known: Known::near(name, NAMES.iter().map(|(name, _)| *name)),
-                    }),
-                }
+                let config = match name {
+                    $($name => settings::checked(table).map(Self::$variant),)*
+                    _ => return Err(RegistryError::unknown(KIND, name, NAMES.iter().map(|(name, _)| *name))),
+                };
+                config.map_err(|reason| RegistryError::settings(KIND, name, reason))
             }
 
             /// A fresh router that stands at `environment`.

@@ -2,9 +2,8 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time};
 use rampmeter_wire::RouterFeedback;
-use serde::de::DeserializeOwned;
 
 /// A packet as a router sees it, simulated or real.
 pub trait Parcel: Debug {
@@ -113,14 +112,6 @@ pub trait Router<P: Parcel>: Debug {
 
     /// The link's rate has changed.
     fn on_rate(&mut self, _now: Time, _rate: Rate) {}
-}
-
-/// A router's tunables, as they stand in a scenario file.
-pub trait Settings: DeserializeOwned + Default + Debug + Clone + Send + Sync + 'static {
-    /// Refuses values that make no sense, saying which and what would be right.
-    fn check(&self) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 /// A router that can be made from its settings.

@@ -1,8 +1,6 @@
 //! What can be wrong with a scenario: one line each, with the place and what would be right.
 
-use rampmeter_control::registry::RegistryError as ControllerError;
-use rampmeter_router::registry::RegistryError as RouterError;
-use rampmeter_units::{BadQuantity, Known};
+use rampmeter_units::{BadQuantity, Known, RegistryError};
 use thiserror::Error;
 
 use crate::NoPath;
@@ -126,18 +124,15 @@ pub enum Problem {
     /// Two hosts that exchange packets and cannot.
     #[error("{0}; packets and their acknowledgements need a way each: add a link, or drop `one_way`")]
     NoPath(#[from] NoPath),
-    /// A controller's name or settings are wrong.
+    /// The name or the settings of a controller or router are wrong.
     #[error(transparent)]
-    Controller(#[from] ControllerError),
+    Registry(#[from] RegistryError),
     /// A scheme's transport settings are wrong.
     #[error("transport: {0}")]
     Transport(String),
     /// An island's settings are wrong.
     #[error("island settings: {0}")]
     Island(String),
-    /// A router's name or settings are wrong.
-    #[error(transparent)]
-    Router(#[from] RouterError),
 }
 
 impl Problem {

@@ -9,11 +9,9 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use rampmeter_control::Registry as Controllers;
-use rampmeter_control::registry::RegistryError as ControllerError;
-use rampmeter_router::registry::RegistryError as RouterError;
 use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig, Loss};
 use rampmeter_transport::{Clock, Config as Transport};
-use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, Streams};
+use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, RegistryError, Streams};
 use toml::Value;
 
 use crate::document::Source;
@@ -85,8 +83,8 @@ fn scheme(
         SenderSpec::Kernel { algorithm } => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Ours { controller, line, settings, transport, sharing, agent } => {
             controllers.factory(controller, &settings.table).map_err(|error| match error {
-                ControllerError::Unknown { .. } => source.error(*line, error),
-                ControllerError::Settings { .. } => source.error(settings.line_of(&error.to_string()), error),
+                RegistryError::Unknown { .. } => source.error(*line, error),
+                RegistryError::Settings { .. } => source.error(settings.line_of(&error.to_string()), error),
             })?;
             let config = Transport::read(&transport.table, packet)
                 .map_err(|reason| source.error(transport.line_of(&reason), Problem::Transport(reason)))?;
@@ -199,8 +197,8 @@ fn read_router(
     }
     let room = table.get("packets").and_then(Value::as_integer).and_then(|packets| u64::try_from(packets).ok());
     let config = AnyConfig::read(&spec.kind, &table).map_err(|error| match error {
-        RouterError::Unknown { .. } => fail("`kind`".into(), error.into()),
-        RouterError::Settings { .. } => fail(error.to_string(), error.into()),
+        RegistryError::Unknown { .. } => fail("`kind`".into(), error.into()),
+        RegistryError::Settings { .. } => fail(error.to_string(), error.into()),
     })?;
     Ok((config, room))
 }

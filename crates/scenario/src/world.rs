@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rampmeter_control::{Registry, registry::RegistryError};
-use rampmeter_units::Time;
+use rampmeter_control::Registry;
+use rampmeter_units::{RegistryError, Time};
 use thiserror::Error;
 
 use crate::{NoPath, Outcome, Plan};

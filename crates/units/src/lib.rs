@@ -12,6 +12,7 @@ mod names;
 mod quantity;
 mod random;
 mod rate;
+mod registry;
 pub mod settings;
 mod time;
 
@@ -22,4 +23,5 @@ pub use names::Known;
 pub use quantity::BadQuantity;
 pub use random::{Stream, Streams};
 pub use rate::Rate;
+pub use registry::{RegistryError, Settings};
 pub use time::{Duration, Time};

@@ -3,7 +3,14 @@
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use crate::Known;
+use crate::{Known, Settings};
+
+/// Reads and checks `table`, or says which of its keys is wrong and what would be right.
+pub fn checked<T: Settings>(table: &Table) -> Result<T, String> {
+    let settings: T = read(table)?;
+    settings.check()?;
+    Ok(settings)
+}
 
 /// Reads `table`, or says which of its keys is wrong and what would be right.
 pub fn read<T: DeserializeOwned>(table: &Table) -> Result<T, String> {

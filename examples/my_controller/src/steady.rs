@@ -72,6 +72,9 @@ impl Controller for Steady {
     }
 
     fn on_ack(&mut self, _now: Time, ack: &Ack<'_>) {
+        if let Some(marked) = ack.last_marked() {
+            self.cut(marked, 0.5);
+        }
         let (Some(rtt), Some(latest)) = (ack.rtt, ack.arrivals.last()) else { return };
         if rtt > ack.min_rtt + self.target {
             self.cut(latest.number, 0.75);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_cm::{Feedback, LossKind};
+use rampmeter_cm::{Feedback, LossMode};
 use rampmeter_units::{Bytes, Duration, Time};
 
 use super::datagram::Acknowledgement;
@@ -74,7 +74,7 @@ impl Ledger {
         let lost = self.under_way.range(..(self.highest + 1).saturating_sub(REORDERING));
         let lost: Vec<u64> = lost.map(|(place, _)| *place).collect();
         if !lost.is_empty() {
-            (feedback.lost, feedback.kind) = (self.lose(lost), Some(LossKind::Transient));
+            (feedback.lost, feedback.mode) = (self.lose(lost), Some(LossMode::Transient));
         }
         Some(feedback)
     }
@@ -92,7 +92,7 @@ impl Ledger {
         }
         let all: Vec<u64> = self.under_way.keys().copied().collect();
         let lost = self.lose(all);
-        Some(Feedback { lost, kind: Some(LossKind::Persistent), ..Feedback::default() })
+        Some(Feedback { lost, mode: Some(LossMode::Persistent), ..Feedback::default() })
     }
 
     fn lose(&mut self, places: Vec<u64>) -> Bytes {
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!((feedback.received, feedback.rtt), (SIZE * 2, Some(Duration::from_millis(99))));
         assert_eq!(acknowledge(&mut ledger, 1, 1), None);
         assert_eq!(acknowledge(&mut ledger, 3, 0), None, "never sent");
-        assert_eq!(acknowledge(&mut ledger, 2, 0).unwrap().kind, None);
+        assert_eq!(acknowledge(&mut ledger, 2, 0).unwrap().mode, None);
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         let mut ledger = sending(5);
         assert_eq!(acknowledge(&mut ledger, 2, 1).unwrap().lost, Bytes::ZERO);
         let feedback = acknowledge(&mut ledger, 3, 0b11).unwrap();
-        assert_eq!((feedback.lost, feedback.kind), (SIZE, Some(LossKind::Transient)));
+        assert_eq!((feedback.lost, feedback.mode), (SIZE, Some(LossMode::Transient)));
         assert_eq!(acknowledge(&mut ledger, 4, u64::MAX).unwrap().lost, Bytes::ZERO);
     }
 
@@ -154,7 +154,7 @@ mod tests {
         let mut ledger = sending(2);
         assert_eq!(ledger.silence(at(900)), None);
         let feedback = ledger.silence(at(1100)).unwrap();
-        assert_eq!((feedback.lost, feedback.kind), (SIZE * 2, Some(LossKind::Persistent)));
+        assert_eq!((feedback.lost, feedback.mode), (SIZE * 2, Some(LossMode::Persistent)));
         assert_eq!((ledger.deadline(), ledger.lost), (Time::MAX, 2));
     }
 }

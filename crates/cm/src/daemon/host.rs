@@ -14,9 +14,9 @@ mod silence;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
+use rampmeter_control::AnyController;
 use rampmeter_control::registry::Factory;
-use rampmeter_control::{AnyController, LossKind};
-use rampmeter_manager::{Agent, AgentConfig, FlowId, Grouping, Manager, Share, Sharing, Thresholds, Timers};
+use rampmeter_manager::{Agent, AgentConfig, FlowId, Grouping, LossMode, Manager, Share, Sharing, Thresholds, Timers};
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 
@@ -302,7 +302,7 @@ impl Host {
         }
         let feedback = Feedback { received: received + late, lost, ..feedback };
         paths::report(&mut self.manager, now, flow.manager_id, &feedback, flow.silent);
-        let is_persistent = feedback.kind == Some(LossKind::Persistent);
+        let is_persistent = feedback.mode == Some(LossMode::Persistent);
         flow.silent = is_persistent || (flow.silent && feedback.received == Bytes::ZERO);
         flow.unreported = None;
         self.await_news(now, index);

@@ -74,7 +74,7 @@ fn treated_differently(segregation: bool) -> (Option<u32>, Option<u32>, usize) {
         let now = at(20 * round);
         (0..10).for_each(|_| say(&mut host, now, A, Command::Notify { sent: MTU }));
         (0..10).for_each(|_| say(&mut host, now, B, Command::Notify { sent: MTU }));
-        let lossy = Feedback { received: MTU * 8, lost: MTU * 2, kind: Some(LossKind::Transient), rtt: Some(RTT) };
+        let lossy = Feedback { received: MTU * 8, lost: MTU * 2, mode: Some(LossMode::Transient), rtt: Some(RTT) };
         say(&mut host, at(20 * round + 19), A, Command::Update(lossy));
         say(&mut host, at(20 * round + 19), B, arrived(10));
         host.advance(at(20 * round + 19));
@@ -137,7 +137,7 @@ impl Busy {
                 self.delivered += self.packet;
                 Feedback { received: self.packet, rtt: Some(self.now.since(sent_at)), ..Feedback::default() }
             } else {
-                Feedback { lost: self.packet, kind: Some(LossKind::Transient), ..Feedback::default() }
+                Feedback { lost: self.packet, mode: Some(LossMode::Transient), ..Feedback::default() }
             };
             say(host, self.now, A, Command::Update(feedback));
         }
@@ -196,7 +196,7 @@ fn who_says_again_and_again_that_nothing_comes_back_is_slowed_down_to_a_packet_a
     let short = Duration::from_micros(169);
     say(&mut host, at(0), A, Command::Notify { sent: MTU });
     say(&mut host, at(1), A, Command::Update(Feedback { received: MTU, rtt: Some(short), ..Feedback::default() }));
-    let nothing = Feedback { lost: MTU, kind: Some(LossKind::Persistent), ..Feedback::default() };
+    let nothing = Feedback { lost: MTU, mode: Some(LossMode::Persistent), ..Feedback::default() };
     for now in (2..3000).step_by(10) {
         say(&mut host, at(now), A, Command::Notify { sent: MTU });
         say(&mut host, at(now), A, Command::Update(nothing));

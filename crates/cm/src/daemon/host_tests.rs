@@ -326,9 +326,9 @@ proptest! {
                 4 => Command::Notify { sent: Bytes::new(amount) },
                 5 => Command::Update(Feedback { received: Bytes::new(amount), rtt: Some(RTT), ..Feedback::default() }),
                 6 => {
-                    let kind = [LossKind::Persistent, LossKind::Transient, LossKind::Ecn][amount as usize % 3];
+                    let mode = [LossMode::Persistent, LossMode::Transient, LossMode::Ecn][amount as usize % 3];
                     let lost = Bytes::new(amount);
-                    Command::Update(Feedback { lost, kind: Some(kind), ..Feedback::default() })
+                    Command::Update(Feedback { lost, mode: Some(mode), ..Feedback::default() })
                 }
                 7 => Command::Send { length: amount as u32 },
                 9 | 10 if !said.is_empty() => {

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rampmeter_control::Registry;
-use rampmeter_control::registry::RegistryError;
 use rampmeter_manager::{Scheduling, Sharing};
-use rampmeter_units::Duration;
+use rampmeter_units::{Duration, RegistryError};
 use thiserror::Error as ThisError;
 
 use super::protocol::{Carriage, Protocol, RAW_PROTOCOL};

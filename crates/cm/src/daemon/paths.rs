@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use rampmeter_control::{AnyController, LossKind};
-use rampmeter_manager::{Destination, FlowId, Manager, Report};
+use rampmeter_control::AnyController;
+use rampmeter_manager::{Destination, FlowId, LossMode, Manager, Report};
 use rampmeter_units::{Bytes, Duration, Time};
 
 use crate::message::{Feedback, PathState};
@@ -20,10 +20,10 @@ pub(super) fn begin(manager: &mut Manager<AnyController>, now: Time, flow: FlowI
 /// A flow's process says how its packets fared; `silent` says that it reported persistent loss before, and since then
 /// nothing that arrived.
 pub(super) fn report(manager: &mut Manager<AnyController>, now: Time, flow: FlowId, feedback: &Feedback, silent: bool) {
-    let &Feedback { received, lost, kind, rtt } = feedback;
+    let &Feedback { received, lost, mode, rtt } = feedback;
     let rtt = rtt.map(|rtt| rtt.max(LEAST_RTT));
-    let repeated = silent && kind == Some(LossKind::Persistent);
-    manager.report(now, flow, &Report { received, lost, kind, repeated, rtt, sent_by: None });
+    let repeated = silent && mode == Some(LossMode::Persistent);
+    manager.report(now, flow, &Report { received, lost, mode, repeated, rtt, sent_by: None });
 }
 
 /// A flow's part of its path.

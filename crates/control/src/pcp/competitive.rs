@@ -257,7 +257,7 @@ impl Competitive {
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, is_drained: bool) {
         self.delivered += ack.acked;
         if let Some(tcp) = &mut self.tcp {
-            tcp.on_ack(now, &Ack { app_limited: ack.app_limited || is_drained, ..*ack });
+            tcp.grow(now, &Ack { app_limited: ack.app_limited || is_drained, ..*ack }); // marks are nothing to it
         }
     }
 
@@ -434,7 +434,7 @@ mod tests {
     fn a_flow_that_has_all_of_the_link_leaves() {
         let carried = |packets| {
             let mut competitive = entered();
-            competitive.on_ack(ms(130), &crate::reno_window::tests::ack(packets), false);
+            competitive.on_ack(ms(130), &crate::testing::ack(packets), false);
             see(&mut competitive, 140, 15.0)
         };
         assert_eq!(carried(159), Change::Nothing);
@@ -445,14 +445,14 @@ mod tests {
     fn its_window_does_not_grow_while_the_queue_is_drained() {
         let mut competitive = entered();
         let window = competitive.window();
-        (0..10).for_each(|_| competitive.on_ack(Time::ZERO + RTT, &crate::reno_window::tests::ack(1), true));
+        (0..10).for_each(|_| competitive.on_ack(Time::ZERO + RTT, &crate::testing::ack(1), true));
         assert_eq!(competitive.window(), window);
     }
 
     #[test]
     fn its_window_doubles_in_a_round_trip_unless_it_resumed() {
         let window = |mut competitive: Competitive| {
-            (0..10).for_each(|_| competitive.on_ack(Time::ZERO + RTT, &crate::reno_window::tests::ack(1), false));
+            (0..10).for_each(|_| competitive.on_ack(Time::ZERO + RTT, &crate::testing::ack(1), false));
             competitive.window()
         };
         assert!(window(entered()) > Some(PACKET * 25));
@@ -467,7 +467,7 @@ mod tests {
             let mut tcp = tcp(Time::ZERO, PACKET, PACKET * 20, RTT);
             for at in 1..1000 {
                 let rtt = Some(RTT + Duration::from_millis(if at > 100 { longer } else { 0 }));
-                tcp.on_ack(ms(at), &Ack { rtt, ..crate::reno_window::tests::ack(1) });
+                tcp.on_ack(ms(at), &Ack { rtt, ..crate::testing::ack(1) });
             }
             !tcp.in_slow_start()
         };

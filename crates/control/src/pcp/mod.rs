@@ -93,7 +93,7 @@ use self::probe::{PairRate, Probe, Verdict};
 use self::queue::{Count, Queue, View};
 use self::search::Search;
 use self::start::{ROOM, SlowStart};
-use crate::spacing::Spacing;
+use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
 /// Packets without an answer from which the retransmission timer says that nothing comes back. Fewer are lost one by one.
@@ -139,7 +139,7 @@ pub struct Pcp {
     damage: Damage,
     lateness: Lateness,
     memory: Memory,
-    spacing: Spacing,
+    pacer: Pacer,
     /// Trains in a row of which nothing came back.
     unheard: u32,
     /// Packets sent since anything came back.
@@ -176,7 +176,7 @@ impl Algorithm for Pcp {
             damage: Damage::default(),
             lateness: Lateness::new(Duration::ZERO, Duration::ZERO),
             memory: Memory::default(),
-            spacing: Spacing::default(),
+            pacer: Pacer::with_max_gap(MAX_GAP),
             unheard: 0,
             unanswered: 0,
             stall: None,
@@ -214,7 +214,7 @@ impl Pcp {
             Phase::Waiting(until) if now >= until => match self.ask(now) {
                 Some(test) => {
                     self.probe.start(now, self.base, test, self.train_length(test));
-                    self.spacing.resume(now, self.probe.rate());
+                    self.pacer.resume(now, self.probe.rate());
                     self.phase = Phase::Sending;
                 }
                 None => self.phase = Phase::Waiting(now + self.rtt),
@@ -358,7 +358,7 @@ impl Controller for Pcp {
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.unanswered += 1;
-        self.spacing.sent(now, sent.bytes, self.pace());
+        self.pacer.sent_at(now, sent.bytes, self.pace());
         if self.phase == Phase::Sending {
             self.probe.on_sent(now, sent.number, sent.bytes);
             if self.probe.is_sent() {
@@ -421,21 +421,19 @@ impl Controller for Pcp {
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         let persistent = loss.kind == LossKind::Persistent && self.unanswered >= MOST_UNANSWERED;
-        if loss.kind != LossKind::Ecn {
-            self.queue.on_loss(now);
-            self.competitive.on_loss(now, loss, self.view.level > self.target(self.base));
-            if let Some(slow_start) = self.slow_start.take() {
-                self.compete_with(now, slow_start.on_loss(now, loss));
-            }
+        self.queue.on_loss(now);
+        self.competitive.on_loss(now, loss, self.view.level > self.target(self.base));
+        if let Some(slow_start) = self.slow_start.take() {
+            self.compete_with(now, slow_start.on_loss(now, loss));
         }
         if persistent {
             self.base = self.base.scale(0.5).max(self.min_rate());
             self.damage.settle(loss.bytes, self.packet, loss.last_sent);
-        } else if loss.kind != LossKind::Ecn {
+        } else {
             self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
         let active = !matches!(self.phase, Phase::Waiting(_));
-        if active && loss.kind != LossKind::Ecn && self.probe.holds(loss.number) {
+        if active && self.probe.holds(loss.number) {
             self.probe.on_loss(loss.number);
         }
         if active && (persistent || self.probe.is_complete(MISSING_RECEIPTS)) {
@@ -483,7 +481,7 @@ impl Controller for Pcp {
 
     fn departure(&self) -> Departure {
         let paired = self.phase == Phase::Sending && self.probe.wants_second();
-        let spaced = self.spacing.next(self.pace());
+        let spaced = self.pacer.next_at(self.pace());
         let at = if paired { Time::ZERO } else { spaced };
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
     }

@@ -12,9 +12,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Streams, Time};
-use rampmeter_wire::RouterFeedback;
 
 use super::{Config, Pcp};
+use crate::testing;
 use crate::{Ack, Algorithm, Arrival, Controller, History, Loss, LossKind, Path, Sent};
 
 pub(super) const PACKET: Bytes = Bytes::new(1250);
@@ -242,19 +242,9 @@ impl Model {
         flow.smoothed = flow.smoothed * 7 / 8 + rtt / 8;
         flow.min_rtt = flow.min_rtt.min(rtt);
         flow.delivered += bytes.as_u64();
-        let arrival = Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct };
-        let ack = Ack {
-            acked: bytes,
-            outstanding: Bytes::ZERO,
-            rtt: Some(rtt),
-            smoothed_rtt: flow.smoothed,
-            min_rtt: flow.min_rtt,
-            arrivals: &[arrival],
-            named: true,
-            feedback: RouterFeedback::None,
-            recovering: false,
-            app_limited: flow.left == 0,
-        };
+        let arrivals = [Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
+        let (smoothed_rtt, min_rtt, app_limited) = (flow.smoothed, flow.min_rtt, flow.left == 0);
+        let ack = Ack { smoothed_rtt, min_rtt, app_limited, ..testing::arrived(&arrivals, rtt) };
         flow.pcp.on_ack(now, &ack);
         while let Some((&lost, &(_, bytes))) = flow.outstanding.first_key_value() {
             if lost + 3 > number {
@@ -275,8 +265,6 @@ impl Model {
 impl Flow {
     fn lose(&mut self, now: Time, kind: LossKind, bytes: Bytes, number: u64) {
         self.left += bytes.as_u64();
-        let last_sent = self.next - 1;
-        self.pcp
-            .on_loss(now, &Loss { kind, bytes, flight: bytes, number, last_sent, recovering: false, repeated: false });
+        self.pcp.on_loss(now, &Loss { bytes, ..testing::loss(kind, number, self.next - 1) });
     }
 }

@@ -47,7 +47,7 @@
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::competitive::{self, ODD};
-use super::config::{MAX_GAP, RESUME_WITHIN};
+use super::config::RESUME_WITHIN;
 use super::search::Search;
 use super::{Pcp, Phase};
 use crate::cubic::Cubic;
@@ -74,7 +74,7 @@ impl SlowStart {
     /// The rate after this acknowledgement, `max` at most: a window that is not filled does not grow.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, rtt: Duration, max: Rate) -> Rate {
         let app_limited = ack.app_limited || Rate::of(self.tcp.window(), rtt) >= max;
-        self.tcp.on_ack(now, &Ack { app_limited, ..*ack });
+        self.tcp.grow(now, &Ack { app_limited, ..*ack });
         Rate::of(self.tcp.window(), rtt).min(max)
     }
 
@@ -130,7 +130,7 @@ impl Pcp {
     pub(super) fn restart(&mut self, now: Time, base: Rate, first: Rate) {
         self.base = self.competitive_rate().unwrap_or(base.clamp(self.min_rate(), self.config.fastest));
         self.search = Search::new(first.max(self.min_probe()));
-        self.spacing.reset(now, MAX_GAP);
+        self.pacer.reset(now);
         self.unheard = 0;
         self.phase = Phase::Waiting(now);
         self.poll(now);

@@ -1,75 +1,22 @@
 //! The probe's life as the world sees it: what may leave, when, and what a verdict changes.
 
 use rampmeter_units::Ecn;
-use rampmeter_wire::RouterFeedback;
 
 use super::*;
 use crate::Arrival;
-
-const PACKET: Bytes = Bytes::new(1000);
-const RTT: Duration = Duration::from_millis(20);
+use crate::testing::{self, Departed, PACKET, RTT, arrived};
 
 /// The first of ten `packet`s was lost.
 pub(super) fn loss(packet: Bytes) -> Loss {
-    let (kind, flight) = (LossKind::Transient, packet * 10);
-    Loss { kind, bytes: packet, flight, number: 0, last_sent: 9, recovering: false, repeated: false }
-}
-
-/// These packets arrived, after a round trip of `RTT`.
-fn ack(arrivals: &[Arrival]) -> Ack<'_> {
-    Ack {
-        acked: arrivals.iter().map(|arrival| arrival.bytes).sum(),
-        outstanding: Bytes::ZERO,
-        rtt: Some(RTT),
-        smoothed_rtt: RTT,
-        min_rtt: RTT,
-        arrivals,
-        named: true,
-        feedback: RouterFeedback::None,
-        recovering: false,
-        app_limited: false,
-    }
+    Loss { bytes: packet, flight: packet * 10, ..testing::loss(LossKind::Transient, 0, 9) }
 }
 
 /// A sender in a world where nothing is ever late.
-struct World {
-    pcp: Pcp,
-    now: Time,
-    next: u64,
-}
+type World = testing::World<Pcp>;
 
 impl World {
     fn new() -> Self {
         Self::with(&Config { compete: false, ..Config::default() }, None)
-    }
-
-    fn with(config: &Config, history: Option<History>) -> Self {
-        let mut pcp = Pcp::new(config, Stream::from_seed(1));
-        pcp.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
-        Self { pcp, now: Time::ZERO, next: 0 }
-    }
-
-    /// Sends until nothing may leave, or `most` packets; when each left and how big it was.
-    fn send(&mut self, most: usize) -> Vec<(Time, u64, Bytes)> {
-        let mut left = Vec::new();
-        while left.len() < most && self.pcp.departure().at < Time::MAX {
-            let Departure { at, bytes, .. } = self.pcp.departure();
-            self.now = self.now.max(at);
-            left.push((self.now, self.next, bytes));
-            self.pcp.on_sent(self.now, &Sent { number: self.next, bytes, outstanding: bytes });
-            self.next += 1;
-        }
-        left
-    }
-
-    /// All of `left` are acknowledged a round trip after the last; each took `grows` longer than the one before.
-    fn acknowledge(&mut self, left: &[(Time, u64, Bytes)], grows: Duration) {
-        self.now = left.last().unwrap().0 + RTT;
-        for (i, &(sent_at, number, bytes)) in left.iter().enumerate() {
-            let received_at = sent_at + RTT / 2 + grows * i as u64;
-            let arrivals = [Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
-            self.pcp.on_ack(self.now, &ack(&arrivals));
-        }
     }
 
     /// A packet that waited for `wait` arrives at each of these milliseconds.
@@ -80,21 +27,14 @@ impl World {
             let received_at = self.now - RTT / 2;
             let arrivals =
                 [Arrival { number: at, bytes: PACKET, sent_at: self.now - rtt, received_at, ecn: Ecn::NotEct }];
-            let ack = Ack { rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: RTT, ..ack(&arrivals) };
-            self.pcp.on_ack(self.now, &ack);
+            self.sender.on_ack(self.now, &Ack { min_rtt: RTT, ..arrived(&arrivals, rtt) });
         }
     }
 
-    fn lose(&mut self, kind: LossKind, number: u64) {
-        let last_sent = self.next - 1;
-        let loss = Loss { kind, flight: PACKET, number, last_sent, ..loss(PACKET) };
-        self.pcp.on_loss(self.now, &loss);
-    }
-
     /// The train that begins now, with the packet right behind it.
-    fn train(&mut self) -> Vec<(Time, u64, Bytes)> {
+    fn train(&mut self) -> Vec<Departed> {
         let mut left = Vec::new();
-        while self.pcp.phase == Phase::Sending {
+        while self.sender.phase == Phase::Sending {
             left.extend(self.send(1));
         }
         left
@@ -117,7 +57,7 @@ fn first_rate() -> Rate {
 #[test]
 fn a_new_path_begins_with_ten_packets_a_round_trip() {
     let mut world = World::new();
-    assert_eq!(world.pcp.base, first_rate());
+    assert_eq!(world.sender.base, first_rate());
     let train = world.train();
     assert_eq!(train.len(), 6, "a train of five and one right behind it");
     assert_eq!(train[5].0, train[4].0);
@@ -130,8 +70,8 @@ fn a_new_path_begins_with_ten_packets_a_round_trip() {
 fn a_success_is_jumped_to_at_once_and_the_next_train_is_on_top() {
     let world = World::established();
     let base = first_rate() + Rate::of(PACKET, RTT).scale(MIN_PROBE);
-    assert_eq!((world.pcp.base, world.pcp.phase), (base, Phase::Sending));
-    assert!(world.pcp.rate() > Some(base));
+    assert_eq!((world.sender.base, world.sender.phase), (base, Phase::Sending));
+    assert!(world.sender.rate() > Some(base));
 }
 
 #[test]
@@ -140,14 +80,14 @@ fn a_train_of_which_nothing_comes_back_is_waited_for_longer() {
     let mut waits = Vec::new();
     for _ in 0..3 {
         let train = world.train();
-        let until = world.pcp.deadline();
+        let until = world.sender.deadline();
         waits.push(until.since(train[5].0));
-        world.pcp.on_deadline(until - Duration::from_nanos(1));
-        assert_ne!(world.pcp.phase, Phase::Sending);
+        world.sender.on_deadline(until - Duration::from_nanos(1));
+        assert_ne!(world.sender.phase, Phase::Sending);
         world.now = until;
-        world.pcp.on_deadline(until);
-        world.now = world.now.max(world.pcp.deadline().min(until + RTT * 4));
-        world.pcp.on_deadline(world.now);
+        world.sender.on_deadline(until);
+        world.now = world.now.max(world.sender.deadline().min(until + RTT * 4));
+        world.sender.on_deadline(world.now);
     }
     assert_eq!(waits, [200, 400, 800].map(Duration::from_millis));
 }
@@ -155,51 +95,51 @@ fn a_train_of_which_nothing_comes_back_is_waited_for_longer() {
 #[test]
 fn a_lost_packet_changes_nothing_and_two_reject_their_train() {
     let mut world = World::established();
-    let (base, train, test) = (world.pcp.base, world.train(), world.pcp.probe.test());
+    let (base, train, test) = (world.sender.base, world.train(), world.sender.probe.test());
     for number in [0, train[2].1] {
         world.lose(LossKind::Transient, number);
-        assert!(matches!(world.pcp.phase, Phase::Listening(_)));
+        assert!(matches!(world.sender.phase, Phase::Listening(_)));
     }
     world.lose(LossKind::Transient, train[3].1);
-    assert_eq!(world.pcp.base, base);
-    assert!(!matches!(world.pcp.phase, Phase::Listening(_)));
-    assert_eq!(world.pcp.search.test(&world.pcp.config, base, Rate::ZERO), test.scale(0.5));
+    assert_eq!(world.sender.base, base);
+    assert!(!matches!(world.sender.phase, Phase::Listening(_)));
+    assert_eq!(world.sender.search.test(&world.sender.config, base, Rate::ZERO), test.scale(0.5));
 }
 
 #[test]
 fn when_nothing_comes_back_the_rate_is_halved_down_to_a_floor() {
     let mut world = World::established();
-    let base = world.pcp.base;
+    let base = world.sender.base;
     let isolated = world.send(1)[0].1;
     world.lose(LossKind::Persistent, isolated);
-    assert_eq!(world.pcp.base, base, "one packet that is lost alone");
+    assert_eq!(world.sender.base, base, "one packet that is lost alone");
     world.send(3);
     world.lose(LossKind::Persistent, isolated);
-    assert_eq!(world.pcp.base, base.scale(0.5));
+    assert_eq!(world.sender.base, base.scale(0.5));
     for _ in 0..50 {
         world.lose(LossKind::Persistent, 0);
     }
-    assert_eq!(world.pcp.base, Rate::of(PACKET, MAX_GAP));
+    assert_eq!(world.sender.base, Rate::of(PACKET, MAX_GAP));
 }
 
 #[test]
 fn an_application_that_stops_mid_train_gets_a_verdict_on_what_left() {
     let mut world = World::new();
     let train = world.send(3);
-    world.pcp.on_app_limited(world.now);
-    assert!(matches!(world.pcp.phase, Phase::Listening(_)));
+    world.sender.on_app_limited(world.now);
+    assert!(matches!(world.sender.phase, Phase::Listening(_)));
     world.acknowledge(&train, Duration::ZERO);
-    assert!(world.pcp.base > first_rate());
+    assert!(world.sender.base > first_rate());
 }
 
 #[test]
 fn after_a_silence_the_flow_starts_over_from_a_third_of_its_rate() {
     let mut world = World::established();
-    let base = world.pcp.base;
-    world.pcp.on_idle(world.now, Duration::from_millis(50), Duration::from_millis(200));
-    assert_eq!(world.pcp.base, base);
-    world.pcp.on_idle(world.now, Duration::from_millis(300), Duration::from_millis(200));
-    assert_eq!(world.pcp.base, base.scale(1.0 / 3.0));
+    let base = world.sender.base;
+    world.sender.on_idle(world.now, Duration::from_millis(50), Duration::from_millis(200));
+    assert_eq!(world.sender.base, base);
+    world.sender.on_idle(world.now, Duration::from_millis(300), Duration::from_millis(200));
+    assert_eq!(world.sender.base, base.scale(1.0 / 3.0));
 }
 
 #[test]
@@ -219,41 +159,41 @@ fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
     let mut world = World::with(config, Some(History::new(Rate::from_bps(6_000_000), RTT)));
     let train = world.train();
     world.acknowledge(&train, Duration::ZERO);
-    let base = world.pcp.base;
+    let base = world.sender.base;
     world.next += 20;
     for number in world.next - lost..world.next {
         let loss = Loss { number, last_sent: world.next - 1, flight: PACKET, recovering: true, ..loss(PACKET) };
-        world.pcp.on_loss(world.now, &loss);
+        world.sender.on_loss(world.now, &loss);
     }
     world.now += RTT * 2;
-    world.pcp.answer_damage(world.now);
+    world.sender.answer_damage(world.now);
     (base, world)
 }
 
 #[test]
 fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
     let (base, world) = after_losses(&Config::default(), 4);
-    assert_eq!(world.pcp.base, base);
+    assert_eq!(world.sender.base, base);
     let (base, mut world) = after_losses(&Config::default(), 12);
-    assert_eq!(world.pcp.base, base.scale(0.5));
-    assert_eq!(world.pcp.phase, Phase::Waiting(world.now + RTT));
-    assert_eq!(world.pcp.ask(world.now + RTT), None, "no probe on a lossy path");
-    assert!(world.pcp.ask(world.now + RTT * 100).is_some(), "but once in 100 round trips");
+    assert_eq!(world.sender.base, base.scale(0.5));
+    assert_eq!(world.sender.phase, Phase::Waiting(world.now + RTT));
+    assert_eq!(world.sender.ask(world.now + RTT), None, "no probe on a lossy path");
+    assert!(world.sender.ask(world.now + RTT * 100).is_some(), "but once in 100 round trips");
     let (base, world) = after_losses(&Config { max_loss: 1.0, ..Config::default() }, 20);
-    assert_eq!(world.pcp.base, base, "the paper's controller does not answer losses");
+    assert_eq!(world.sender.base, base, "the paper's controller does not answer losses");
 }
 
 #[test]
 fn losses_that_the_timer_finds_halve_the_rate_once() {
     let after = |flight| {
         let mut world = World::established();
-        let base = world.pcp.base;
+        let base = world.sender.base;
         world.send(flight);
         let lost = Loss { kind: LossKind::Persistent, bytes: PACKET * 20, number: 100, last_sent: 100, ..loss(PACKET) };
-        world.pcp.on_loss(world.now, &lost);
+        world.sender.on_loss(world.now, &lost);
         world.now += RTT * 2;
-        world.pcp.answer_damage(world.now);
-        (world.pcp.base.as_bps_f64() / base.as_bps_f64(), world.pcp.damage.is_lossy(0.1))
+        world.sender.answer_damage(world.now);
+        (world.sender.base.as_bps_f64() / base.as_bps_f64(), world.sender.damage.is_lossy(0.1))
     };
     assert_eq!(after(1), (0.5, true), "by what is lost");
     assert_eq!(after(3), (0.5, true), "because nothing came back");
@@ -264,13 +204,13 @@ fn a_train_too_short_for_how_late_hosts_are_still_sees_its_queue() {
     let lateness = Duration::from_millis(5);
     let history = History { lateness, ..History::new(Rate::from_bps(300_000_000), RTT) };
     let mut world = World::with(&Config::default(), Some(history));
-    let base = world.pcp.base;
+    let base = world.sender.base;
     let train = world.train();
     let span = train.last().unwrap().0.since(train[0].0);
     assert!(span < lateness, "{span}");
     // Twice what the path carries: the queue grows by as long as the train takes.
     world.acknowledge(&train, span / (train.len() as u64 - 1));
-    assert!(world.pcp.base <= base, "{} {base}", world.pcp.base);
+    assert!(world.sender.base <= base, "{} {base}", world.sender.base);
 }
 
 #[test]
@@ -278,14 +218,14 @@ fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
     let next_test = |stalls: bool| {
         let mut world = World::with(&Config::default(), Some(History::new(Rate::from_bps(30_000_000), RTT)));
         let train = world.train();
-        let test = world.pcp.probe.test();
+        let test = world.sender.probe.test();
         if stalls {
-            world.pcp.on_stall(train[4].0, train[3].0);
+            world.sender.on_stall(train[4].0, train[3].0);
         }
         world.acknowledge(&train[..5], Duration::from_millis(1)); // without the pair, which would tell the capacity
-        world.now = world.pcp.deadline();
-        world.pcp.on_deadline(world.now);
-        world.pcp.search.test(&world.pcp.config, world.pcp.base, Rate::ZERO).as_bps_f64() / test.as_bps_f64()
+        world.now = world.sender.deadline();
+        world.sender.on_deadline(world.now);
+        world.sender.search.test(&world.sender.config, world.sender.base, Rate::ZERO).as_bps_f64() / test.as_bps_f64()
     };
     assert_eq!((next_test(true), next_test(false)), (1.0, 0.5));
 }
@@ -295,31 +235,31 @@ fn drains() -> World {
     let mut world = World::with(&Config::default(), Some(History::new(Rate::from_bps(30_000_000), RTT)));
     world.arrive((1500..2000).step_by(5), 0);
     let had = PACKET * 60;
-    world.pcp.compete_with(world.now, competitive::tcp(world.now, PACKET, had, RTT));
+    world.sender.compete_with(world.now, competitive::tcp(world.now, PACKET, had, RTT));
     world.arrive((2000..2500).step_by(5), 30);
-    assert!(world.pcp.competitive.is_on() && !world.pcp.drain.is_on());
+    assert!(world.sender.competitive.is_on() && !world.sender.drain.is_on());
     world.arrive(2500..2501, 30);
-    assert!(world.pcp.drain.is_on());
+    assert!(world.sender.drain.is_on());
     world
 }
 
 #[test]
 fn a_drain_that_others_join_ends_competition_with_less() {
     let mut world = drains();
-    let rate = world.pcp.base;
+    let rate = world.sender.base;
     world.arrive(2505..2605, 4);
-    assert!(!world.pcp.competitive.is_on());
-    assert!(world.pcp.base <= rate.scale(0.7), "{} of {rate}", world.pcp.base);
+    assert!(!world.sender.competitive.is_on());
+    assert!(world.sender.base <= rate.scale(0.7), "{} of {rate}", world.sender.base);
     let mut world = drains();
     world.arrive(2505..2605, 20);
-    assert!(world.pcp.competitive.is_on(), "this flow alone took that");
+    assert!(world.sender.competitive.is_on(), "this flow alone took that");
 }
 
 #[test]
 fn a_flow_that_knows_no_capacity_drains_as_if_it_had_all() {
     let mut world = World::with(&Config::default(), None);
-    world.pcp.compete_with(Time::ZERO, competitive::tcp(Time::ZERO, PACKET, PACKET * 20, RTT));
-    assert_eq!(world.pcp.capacity_share(), 1.0);
-    world.pcp.memory.on_pair(PairRate { rate: Rate::of(PACKET * 50, RTT), weight: 1.0 });
-    assert_eq!(world.pcp.capacity_share(), 0.4);
+    world.sender.compete_with(Time::ZERO, competitive::tcp(Time::ZERO, PACKET, PACKET * 20, RTT));
+    assert_eq!(world.sender.capacity_share(), 1.0);
+    world.sender.memory.on_pair(PairRate { rate: Rate::of(PACKET * 50, RTT), weight: 1.0 });
+    assert_eq!(world.sender.capacity_share(), 0.4);
 }

@@ -78,7 +78,7 @@ pub use self::config::Config;
 use self::history::Memory;
 use self::probe::{Probe, Verdict};
 use self::search::Search;
-use crate::spacing::Spacing;
+use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
 /// The smallest packet that a full one is divided into: headers and some data.
@@ -126,7 +126,7 @@ pub struct PcpPaper {
     search: Search,
     compensation: Compensation,
     memory: Memory,
-    spacing: Spacing,
+    pacer: Pacer,
     /// Probes in a row of which nothing came back.
     unanswered_probes: u32,
     /// Packets sent since anything came back.
@@ -152,7 +152,7 @@ impl Algorithm for PcpPaper {
             search: Search::new(Rate::ZERO),
             compensation: Compensation::new(),
             memory: Memory::default(),
-            spacing: Spacing::default(),
+            pacer: Pacer::with_max_gap(MAX_WAIT),
             unanswered_probes: 0,
             unanswered: 0,
         }
@@ -195,7 +195,7 @@ impl PcpPaper {
     fn restart(&mut self, now: Time, test: Rate) {
         self.base = None;
         self.search = Search::new(test);
-        self.spacing.reset(now, MAX_WAIT);
+        self.pacer.reset(now);
         self.unanswered_probes = 0;
         self.phase = Phase::Waiting(now);
         self.poll(now);
@@ -207,7 +207,7 @@ impl PcpPaper {
             Phase::Waiting(until) if now >= until => {
                 let test = self.search.test(self.min_test(), MAX_RATE.saturating_sub(self.base()));
                 self.probe.start(now, self.base(), test);
-                self.spacing.resume(now, self.probe.rate());
+                self.pacer.resume(now, self.probe.rate());
                 self.phase = Phase::Sending;
             }
             Phase::Listening(until) if now >= until => self.conclude(now),
@@ -254,7 +254,7 @@ impl Controller for PcpPaper {
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.unanswered += 1;
-        self.spacing.sent(now, sent.bytes, self.pace().unwrap_or(self.probe.rate()));
+        self.pacer.sent_at(now, sent.bytes, self.pace().unwrap_or(self.probe.rate()));
         if self.phase != Phase::Sending {
             return;
         }
@@ -292,7 +292,7 @@ impl Controller for PcpPaper {
         if let Some(base) = self.base.filter(|_| silent) {
             self.set_base(base.scale(0.5));
         }
-        if self.is_probing() && loss.kind != LossKind::Ecn && (silent || self.probe.has(loss.number)) {
+        if self.is_probing() && (silent || self.probe.has(loss.number)) {
             self.probe.on_loss();
             self.conclude(now);
         }
@@ -320,7 +320,7 @@ impl Controller for PcpPaper {
     }
 
     fn departure(&self) -> Departure {
-        let at = self.pace().map_or(Time::MAX, |pace| self.spacing.next(pace));
+        let at = self.pace().map_or(Time::MAX, |pace| self.pacer.next_at(pace));
         Departure { at, bytes: self.size(), feedback: RouterFeedback::None }
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::{check_positive, check_share};
+use crate::check::{check_positive, check_share};
 
 /// Tunables of a Stable TCP sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -82,8 +82,8 @@ pub struct Stable {
     episode: Episode,
     /// What the last answer to a loss changed, as it was before.
     before: Option<(Window, Option<Unmarked>)>,
-    /// A mark has been told of since the last acknowledgement. One that names its packets tells of it again.
-    mark_told: bool,
+    /// Marked packets that feedback has counted, and that are not among its bytes so far.
+    marks_ahead: f64,
     /// None are counted after the first mark.
     unmarked: Option<Unmarked>,
 }
@@ -181,7 +181,7 @@ impl Algorithm for Stable {
             timer: Timer::new(config.shortest_interval, config.longest_interval, random),
             episode: Episode::default(),
             before: None,
-            mark_told: false,
+            marks_ahead: 0.0,
             unmarked: Some(Unmarked::default()),
             config: config.clone(),
         }
@@ -201,14 +201,15 @@ impl Controller for Stable {
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rtt = ack.smoothed_rtt.max(SHORTEST_RTT);
-        let mark_told = std::mem::take(&mut self.mark_told);
         let may_grow = !ack.recovering && !ack.app_limited;
-        if !ack.named {
-            if mark_told {
-                self.shrink();
-            } else if may_grow {
-                self.grow(ack.acked.as_f64() / self.packet.as_f64().max(1.0));
+        if let Some(counted) = ack.counted {
+            (0..counted.marks).for_each(|_| self.shrink());
+            let packets = ack.acked.as_f64() / self.packet.as_f64().max(1.0);
+            self.marks_ahead += counted.marks as f64 - packets;
+            if may_grow {
+                self.grow((-self.marks_ahead).max(0.0));
             }
+            self.marks_ahead = self.marks_ahead.max(0.0);
         }
         for arrival in ack.arrivals {
             if arrival.ecn == Ecn::Ce {
@@ -221,10 +222,6 @@ impl Controller for Stable {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        if loss.kind == LossKind::Ecn {
-            self.mark_told = true;
-            return;
-        }
         if !self.episode.begins(loss) {
             return;
         }

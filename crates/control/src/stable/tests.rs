@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Arrival, Settings};
-
-const PACKET: Bytes = Bytes::new(1000);
+use crate::testing::{PACKET, arrived, loss, mark};
+use crate::{Arrival, Counted, Settings};
 
 fn stable(config: &Config, rtt: Duration) -> Stable {
     config.check().unwrap();
@@ -26,27 +25,8 @@ fn arrivals(codes: &[Ecn]) -> Vec<Arrival> {
     codes.iter().map(|&ecn| Arrival { bytes: PACKET, ecn, ..Arrival::default() }).collect()
 }
 
-fn ack(rtt: Duration, arrivals: &[Arrival]) -> Ack<'_> {
-    Ack {
-        acked: PACKET * arrivals.len() as u64,
-        outstanding: PACKET,
-        rtt: Some(rtt),
-        smoothed_rtt: rtt,
-        min_rtt: rtt,
-        arrivals,
-        named: true,
-        feedback: RouterFeedback::None,
-        recovering: false,
-        app_limited: false,
-    }
-}
-
-fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
-    Loss { kind, bytes: PACKET, flight: PACKET * 9, number, last_sent, recovering: false, repeated: false }
-}
-
 fn hear(stable: &mut Stable, now: Time, rtt: Duration, codes: &[Ecn]) {
-    stable.on_ack(now, &ack(rtt, &arrivals(codes)));
+    stable.on_ack(now, &arrived(&arrivals(codes), rtt));
 }
 
 const MS: Duration = Duration::from_millis(1);
@@ -200,14 +180,15 @@ fn a_timeout_leaves_one_packet_and_slow_start_up_to_half_or_the_first_mark() {
 }
 
 #[test]
-fn where_packets_are_not_named_one_mark_is_one_marked_packet() {
+fn a_counted_mark_is_one_marked_packet() {
     let mut stable = steady(&Config::default(), MS * 100, 10.0);
-    let unnamed = Ack { acked: PACKET * 2, named: false, ..ack(MS * 100, &[]) };
-    stable.on_ack(Time::ZERO, &unnamed);
+    let two = Ack { acked: PACKET * 2, counted: Some(Counted { marks: 0, number: 0 }), ..arrived(&[], MS * 100) };
+    stable.on_ack(Time::ZERO, &two);
     assert!((stable.packets() - 10.04).abs() < 1e-12);
-    stable.on_loss(Time::ZERO, &loss(LossKind::Ecn, 3, 20));
-    stable.on_ack(Time::ZERO, &unnamed);
+    stable.on_ack(Time::ZERO, &Ack { smoothed_rtt: MS * 100, ..mark(3, 20) });
     assert!((stable.packets() - 10.04 * 0.98).abs() < 1e-12);
+    stable.on_ack(Time::ZERO, &two);
+    assert!((stable.packets() - (10.04 * 0.98 + 0.02)).abs() < 1e-12, "of two packets one was marked");
 }
 
 #[test]
@@ -216,7 +197,7 @@ fn packets_whose_receipts_were_lost_count_neither_way() {
     for (codes, window) in [(vec![Ecn::Ect0], 10.02), (vec![Ecn::Ce], 9.8), (vec![], 10.0)] {
         let mut stable = steady(&Config::default(), MS * 100, 10.0);
         let codes = arrivals(&codes);
-        stable.on_ack(Time::ZERO, &Ack { acked: PACKET * 2, ..ack(MS * 100, &codes) });
+        stable.on_ack(Time::ZERO, &Ack { acked: PACKET * 2, ..arrived(&codes, MS * 100) });
         assert!((stable.packets() - window).abs() < 1e-12, "{}", stable.packets());
     }
 }
@@ -225,7 +206,7 @@ fn packets_whose_receipts_were_lost_count_neither_way() {
 fn a_window_that_the_application_does_not_fill_shrinks_but_does_not_grow() {
     let mut stable = steady(&Config::default(), MS * 100, 10.0);
     let codes = arrivals(&[Ecn::Ect0, Ecn::Ce]);
-    stable.on_ack(Time::ZERO, &Ack { app_limited: true, ..ack(MS * 100, &codes) });
+    stable.on_ack(Time::ZERO, &Ack { app_limited: true, ..arrived(&codes, MS * 100) });
     assert!((stable.packets() - 9.8).abs() < 1e-12);
 }
 
@@ -260,7 +241,7 @@ fn over_a_marking_path(config: &Config, rtt: Duration, p: f64, seconds: u64, bat
                     (sum, squares) = (sum + stable.packets(), squares + stable.packets().powi(2));
                     count += 1.0;
                 }
-                stable.on_ack(now, &ack(rtt, &waiting));
+                stable.on_ack(now, &arrived(&waiting, rtt));
                 waiting.clear();
             }
         } else {
@@ -334,7 +315,7 @@ fn the_reports_timer_drawn_anew_costs_a_tenth_of_the_rate() {
 #[derive(Debug, Clone)]
 enum Event {
     Ack { codes: Vec<bool>, rtt: u64, recovering: bool, app_limited: bool },
-    Unnamed { bytes: u64, named: bool },
+    Counted { bytes: u64, marks: Option<u64> },
     Loss { kind: LossKind, back: u64, repeated: bool },
     Sent,
     Spurious,
@@ -343,11 +324,11 @@ enum Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let kind = prop_oneof![Just(LossKind::Transient), Just(LossKind::Ecn), Just(LossKind::Persistent)];
+    let kind = prop_oneof![Just(LossKind::Transient), Just(LossKind::Persistent)];
     prop_oneof![
         6 => (prop::collection::vec(any::<bool>(), 0..3), 0..5_000_000_000u64, any::<bool>(), any::<bool>())
             .prop_map(|(codes, rtt, recovering, app_limited)| Event::Ack { codes, rtt, recovering, app_limited }),
-        1 => (0..100_000u64, any::<bool>()).prop_map(|(bytes, named)| Event::Unnamed { bytes, named }),
+        1 => (0..100_000u64, prop::option::of(0..3u64)).prop_map(|(bytes, marks)| Event::Counted { bytes, marks }),
         2 => (kind, 0..50u64, any::<bool>()).prop_map(|(kind, back, repeated)| Event::Loss { kind, back, repeated }),
         4 => Just(Event::Sent),
         1 => Just(Event::Spurious),
@@ -374,10 +355,11 @@ proptest! {
                 Event::Ack { codes, rtt: nanos, recovering, app_limited } => {
                     rtt = Duration::from_nanos(nanos);
                     let codes: Vec<Ecn> = codes.iter().map(|&ce| if ce { Ecn::Ce } else { Ecn::Ect0 }).collect();
-                    stable.on_ack(now, &Ack { recovering, app_limited, ..ack(rtt, &arrivals(&codes)) });
+                    stable.on_ack(now, &Ack { recovering, app_limited, ..arrived(&arrivals(&codes), rtt) });
                 }
-                Event::Unnamed { bytes, named } => {
-                    stable.on_ack(now, &Ack { acked: Bytes::new(bytes), named, ..ack(rtt, &[]) });
+                Event::Counted { bytes, marks } => {
+                    let counted = marks.map(|marks| Counted { marks, number });
+                    stable.on_ack(now, &Ack { acked: Bytes::new(bytes), counted, ..arrived(&[], rtt) });
                 }
                 Event::Loss { kind, back, repeated } => {
                     let before = stable.packets();

@@ -4,7 +4,7 @@ use rampmeter_units::{Duration, LoadCodes};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::rules::check_first_window;
+use crate::check::check_first_window;
 
 /// Tunables of a VCP sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -184,12 +184,20 @@ impl Vcp {
         self.path.on_congestion(now, self.queue_stands());
     }
 
-    /// TCP's answer to a loss or, where there is no VCP router, a mark; `least` packets are left.
-    fn halve(&mut self, now: Time, loss: &Loss, least: f64) {
-        if !self.episode.begins(loss) {
-            return;
+    /// A mark tells of overload, or of a router that knows nothing of VCP.
+    fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
+        if self.path.trouble().is_some() {
+            if self.episode.begins_with_marks(ack) {
+                self.halve(now, ack.flight, self.least_without_codes());
+            }
+        } else if ack.last_marked().is_some() && !ack.recovering {
+            self.cut(now);
         }
-        self.window = self.half_of(loss.flight, least);
+    }
+
+    /// TCP's answer to a loss or, where there is no VCP router, a mark; `least` packets are left.
+    fn halve(&mut self, now: Time, flight: Bytes, least: f64) {
+        self.window = self.half_of(flight, least);
         self.threshold = self.window;
         self.path.on_congestion(now, self.queue_stands());
     }
@@ -260,8 +268,8 @@ impl Controller for Vcp {
         }
     }
 
-    /// Overload has been told before, as a loss of the kind [`LossKind::Ecn`].
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
+        self.on_marks(now, ack);
         self.srtt = ack.smoothed_rtt;
         self.rtt = match self.config.round_trip {
             RoundTrip::Least => ack.min_rtt,
@@ -289,10 +297,8 @@ impl Controller for Vcp {
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         match loss.kind {
             LossKind::Persistent => self.collapse(now, loss),
-            LossKind::Transient => self.halve(now, loss, 2.0),
-            LossKind::Ecn if self.path.trouble().is_some() => self.halve(now, loss, self.least_without_codes()),
-            LossKind::Ecn if loss.recovering => {}
-            LossKind::Ecn => self.cut(now),
+            LossKind::Transient if self.episode.begins(loss) => self.halve(now, loss.flight, 2.0),
+            LossKind::Transient => {}
         }
     }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rampmeter_units::LoadCodes;
 
 use super::*;
-use crate::reno_window::tests::{PACKET, ack};
+use crate::testing::{self, PACKET, ack};
 use crate::{Arrival, Settings};
 
 const LOW: Ecn = Ecn::Ect1;
@@ -27,9 +27,6 @@ fn with_window(window: u64) -> Vcp {
 /// `packets` packets are acknowledged that arrived with the given codes.
 fn acknowledge(vcp: &mut Vcp, now: Time, rtt: u64, codes: &[Ecn]) {
     let arrivals: Vec<_> = codes.iter().map(|&ecn| Arrival { ecn, bytes: PACKET, ..Arrival::default() }).collect();
-    if codes.contains(&Ecn::Ce) {
-        vcp.on_loss(now, &loss(LossKind::Ecn));
-    }
     let rtt = Duration::from_millis(rtt);
     vcp.on_ack(now, &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, ..ack(codes.len() as u64) });
 }
@@ -42,15 +39,14 @@ fn hear(vcp: &mut Vcp, ecn: Ecn) {
 }
 
 fn loss(kind: LossKind) -> Loss {
-    Loss {
-        kind,
-        bytes: if kind == LossKind::Ecn { Bytes::ZERO } else { PACKET },
-        flight: PACKET * 1000,
-        number: 10,
-        last_sent: 20,
-        recovering: false,
-        repeated: false,
-    }
+    Loss { flight: PACKET * 1000, ..testing::loss(kind, 10, 20) }
+}
+
+/// Feedback that counts tells of a mark.
+fn mark(vcp: &mut Vcp, now: Time, number: u64, last_sent: u64) {
+    let rtt = Duration::from_millis(80);
+    let flight = PACKET * 1000;
+    vcp.on_ack(now, &Ack { smoothed_rtt: rtt, min_rtt: rtt, flight, ..testing::mark(number, last_sent) });
 }
 
 fn assert_close(ours: f64, expected: f64) {
@@ -236,7 +232,7 @@ fn who_reports_no_packets_one_by_one_is_served_by_tcp() {
         vcp.on_ack(ms(0), &ack(1));
     }
     assert_eq!(vcp.trouble(), Some(Trouble::Bleached));
-    vcp.on_loss(ms(1), &loss(LossKind::Ecn));
+    mark(&mut vcp, ms(1), 10, 20);
     assert_close(vcp.window, 50.5);
 }
 
@@ -245,10 +241,10 @@ fn marks_of_classic_routers_are_answered_as_tcp_does_once_it_is_clear_whose_they
     let mut vcp = with_window(128);
     for (n, number, left) in [(1, 10, 112.0), (2, 20, 98.0), (3, 30, 85.75), (4, 40, 42.875)] {
         hear(&mut vcp, LOW);
-        vcp.on_loss(ms(n * 1000), &Loss { number, last_sent: number + 5, ..loss(LossKind::Ecn) });
+        mark(&mut vcp, ms(n * 1000), number, number + 5);
         assert_close(vcp.window, left);
     }
-    vcp.on_loss(ms(4100), &Loss { number: 44, last_sent: 60, ..loss(LossKind::Ecn) });
+    mark(&mut vcp, ms(4100), 44, 60);
     assert_close(vcp.window, 42.875);
     acknowledge(&mut vcp, ms(5000), 80, &[LOW]);
     assert_close(vcp.window, 42.875 + 1.0 / 42.875);
@@ -284,18 +280,43 @@ fn settings_that_make_no_sense_say_what_would() {
 /// Anything that may happen to a sender.
 #[derive(Debug, Clone)]
 enum Event {
-    Acknowledged { codes: Vec<u8>, rtt: u64, recovering: bool, app_limited: bool },
-    Lost { kind: u8, flight: u64, number: u64, recovering: bool, repeated: bool },
-    Idle { millis: u64 },
+    /// All codes but `Ce`, which comes as `Marked`.
+    Acknowledged {
+        codes: Vec<u8>,
+        rtt: u64,
+        recovering: bool,
+        app_limited: bool,
+    },
+    Lost {
+        kind: LossKind,
+        flight: u64,
+        number: u64,
+        recovering: bool,
+        repeated: bool,
+    },
+    Marked {
+        flight: u64,
+        number: u64,
+        recovering: bool,
+    },
+    Idle {
+        millis: u64,
+    },
 }
 
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
-    let acknowledged = (prop::collection::vec(0..4u8, 0..4), 0..3000u64, any::<bool>(), any::<bool>())
+    let acknowledged = (prop::collection::vec(0..3u8, 0..4), 0..3000u64, any::<bool>(), any::<bool>())
         .prop_map(|(codes, rtt, recovering, app_limited)| Event::Acknowledged { codes, rtt, recovering, app_limited });
-    let lost = (0..3u8, 0..1_000_000u64, 0..1000u64, any::<bool>(), any::<bool>()).prop_map(
+    let kind = prop_oneof![Just(LossKind::Persistent), Just(LossKind::Transient)];
+    let lost = (kind, 0..1_000_000u64, 0..1000u64, any::<bool>(), any::<bool>()).prop_map(
         |(kind, flight, number, recovering, repeated)| Event::Lost { kind, flight, number, recovering, repeated },
     );
-    let event = prop_oneof![4 => acknowledged, 2 => lost, 1 => (0..5000u64).prop_map(|millis| Event::Idle { millis })];
+    let marked = (0..1_000_000u64, 0..1000u64, any::<bool>()).prop_map(|(flight, number, recovering)| Event::Marked {
+        flight,
+        number,
+        recovering,
+    });
+    let event = prop_oneof![4 => acknowledged, 2 => lost, 1 => marked, 1 => (0..5000u64).prop_map(|millis| Event::Idle { millis })];
     prop::collection::vec((0..500u64, event), 1..300)
 }
 
@@ -385,12 +406,16 @@ proptest! {
                     prop_assert!(vcp.window <= before + codes.len() as f64 * 10.0);
                 }
                 Event::Lost { kind, flight, number, recovering, repeated } => {
-                    let kind = [LossKind::Persistent, LossKind::Transient, LossKind::Ecn][usize::from(kind)];
-                    let is_vcp = vcp.trouble().is_none();
                     let flight = Bytes::new(flight);
                     vcp.on_loss(now, &Loss { flight, number, recovering, repeated, ..loss(kind) });
                     prop_assert!(vcp.window <= before);
-                    if kind == LossKind::Ecn && is_vcp && vcp.window < before {
+                }
+                Event::Marked { flight, number, recovering } => {
+                    let is_vcp = vcp.trouble().is_none();
+                    let flight = Bytes::new(flight);
+                    vcp.on_ack(now, &Ack { flight, recovering, ..testing::mark(number, 20) });
+                    prop_assert!(vcp.window <= before);
+                    if is_vcp && vcp.window < before {
                         prop_assert_eq!(vcp.window, (before * 0.875).max(0.05));
                         prop_assert!(last_cut.is_none_or(|cut| now.since(cut) >= Duration::from_millis(200)));
                         last_cut = Some(now);

@@ -27,7 +27,7 @@ mod status;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 
-use rampmeter_control::{Controller, LossKind};
+use rampmeter_control::Controller;
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback, UDP_BYTES};
 use rand::RngCore;
@@ -36,8 +36,9 @@ use self::prober::{Due, Prober, State};
 use self::probes::{Fate, Name};
 use self::responder::{Responder, Verdict};
 pub use self::status::{PeerStatus, Presence};
-use crate::manager::{FlowId, Manager};
-use crate::{Report, Timers};
+use crate::flow::FlowId;
+use crate::manager::Manager;
+use crate::{LossMode, Report, Timers};
 
 /// Senders that a host answers at most; one more takes the place of one not heard of for long.
 const MOST_RESPONDERS: usize = 10_000;
@@ -317,14 +318,14 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let Some(&index) = self.by_address.get(&from) else { return };
         let Peer { prober, members, .. } = &mut self.peers[index as usize];
         let congestion = match (response.missed, response.marked) {
-            (true, _) => Some(LossKind::Transient),
-            (false, true) => Some(LossKind::Ecn),
+            (true, _) => Some(LossMode::Transient),
+            (false, true) => Some(LossMode::Ecn),
             (false, false) => None,
         };
         if response.this_probe == response.last_probe {
             let is_ours = response.this_probe == prober.first || prober.probes.is_recent(response.this_probe);
             if is_ours && congestion.is_some() {
-                let report = Report { kind: congestion, ..Report::default() };
+                let report = Report { mode: congestion, ..Report::default() };
                 for flow in one_of_each(members, manager) {
                     manager.report(now, flow, &report);
                 }
@@ -334,7 +335,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let Some(answer) = prober.probes.answer(now, response, self.config.sequenced) else { return };
         prober.heard(now);
         prober.rtt = Some(answer.rtt);
-        let mut on_loss = Some(LossKind::Transient);
+        let mut on_loss = Some(LossMode::Transient);
         if !self.config.sequenced {
             let verdict = prober.reordering.judge(now, answer.rtt, answer.sent, answer.received);
             on_loss = on_loss.filter(|_| verdict == reordering::Verdict::Reduce);
@@ -346,7 +347,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
         // Word of the round trip, and of congestion, is for every macroflow of these flows.
         let sent_by = Some(answer.asked_at);
-        let report = Report { kind: congestion, rtt: Some(answer.rtt), sent_by, ..Report::default() };
+        let report = Report { mode: congestion, rtt: Some(answer.rtt), sent_by, ..Report::default() };
         for flow in one_of_each(members, manager) {
             manager.report(now, flow, &report);
         }
@@ -377,7 +378,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     }
 
     /// Tells the manager what became of packets, and that losses among them are `on_loss`.
-    fn settle<C: Controller>(&self, now: Time, on_loss: Option<LossKind>, fates: &[Fate], manager: &mut Manager<C>) {
+    fn settle<C: Controller>(&self, now: Time, on_loss: Option<LossMode>, fates: &[Fate], manager: &mut Manager<C>) {
         for fate in fates {
             let flow = fate.name.flow;
             // A flow's place may be another's by now.
@@ -389,9 +390,9 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                 manager.take_back(now, flow, fate.unknown);
             }
             if fate.received + fate.lost > Bytes::ZERO {
-                let kind = on_loss.filter(|_| fate.lost > Bytes::ZERO);
+                let mode = on_loss.filter(|_| fate.lost > Bytes::ZERO);
                 let (received, lost, sent_by) = (fate.received, fate.lost, Some(fate.sent_by));
-                manager.report(now, flow, &Report { received, lost, kind, sent_by, ..Report::default() });
+                manager.report(now, flow, &Report { received, lost, mode, sent_by, ..Report::default() });
             }
         }
     }

@@ -260,7 +260,7 @@ impl Prober {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manager::FlowId;
+    use crate::flow::FlowId;
 
     const RTT: Duration = Duration::from_millis(100);
     const RTO: Duration = Duration::from_millis(300);

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Response;
 
-use crate::manager::FlowId;
+use crate::flow::FlowId;
 
 /// Responses after which what an earlier one should have covered is given up.
 const PATIENCE: u8 = 3;

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use rampmeter_wire::{CmHeader, CmKind, CmMessage};
 
 use super::Agent;
-use crate::manager::FlowId;
+use crate::flow::FlowId;
 
 impl<A: Copy + Ord + Debug> Agent<A> {
     /// The packet with this header, which [`Agent::receive`] has delivered, is for nobody here. If its sender has been

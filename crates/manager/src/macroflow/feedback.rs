@@ -1,11 +1,11 @@
 //! What a macroflow makes of the news of its packets: its books, and what its controller is told.
 
-use rampmeter_control::{Ack, Controller, Loss, LossKind};
-use rampmeter_units::{Bytes, Ecn, Time};
+use rampmeter_control::{Ack, Controller, Counted, Loss, LossKind};
+use rampmeter_units::{Bytes, Time};
 use rampmeter_wire::RouterFeedback;
 
 use super::Macroflow;
-use crate::feedback::{Report, Update};
+use crate::feedback::{LossMode, Report, Update};
 
 impl<C: Controller> Macroflow<C> {
     /// Feedback of a transport, packet by packet.
@@ -29,7 +29,7 @@ impl<C: Controller> Macroflow<C> {
                 bytes: update.lost,
                 flight: update.flight,
                 number: loss.number,
-                last_sent: self.next_number.saturating_sub(1),
+                last_sent: self.last_sent(),
                 recovering: loss.recovering,
                 repeated: loss.repeated,
             };
@@ -38,18 +38,6 @@ impl<C: Controller> Macroflow<C> {
                 return;
             }
         }
-        if let Some(marked) = update.arrivals.iter().rev().find(|arrival| arrival.ecn == Ecn::Ce) {
-            let loss = Loss {
-                kind: LossKind::Ecn,
-                bytes: Bytes::ZERO,
-                flight: update.flight,
-                number: marked.number,
-                last_sent: self.next_number.saturating_sub(1),
-                recovering: update.recovering,
-                repeated: false,
-            };
-            self.controller.on_loss(now, &loss);
-        }
         let ack = Ack {
             acked: update.delivered,
             outstanding: self.outstanding,
@@ -57,8 +45,10 @@ impl<C: Controller> Macroflow<C> {
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt: self.rtt.min(),
             arrivals: update.arrivals,
-            named: true,
+            counted: None,
             feedback: update.feedback,
+            flight: update.flight,
+            last_sent: self.last_sent(),
             recovering: update.recovering,
             app_limited: self.app_limited,
         };
@@ -81,17 +71,34 @@ impl<C: Controller> Macroflow<C> {
             self.hear(now);
         }
         let smoothed_rtt = self.smoothed_rtt();
-        let last_sent = self.next_number.saturating_sub(1);
-        if let Some(kind) = report.kind {
+        let last_sent = self.last_sent();
+        let counted = Counted { marks: 0, number: last_sent };
+        let ack = Ack {
+            acked: Bytes::ZERO,
+            outstanding: self.outstanding,
+            rtt: None,
+            smoothed_rtt,
+            min_rtt: self.rtt.min().min(smoothed_rtt),
+            arrivals: &[],
+            counted: Some(counted),
+            feedback: RouterFeedback::None,
+            flight: used,
+            last_sent,
+            recovering: false,
+            app_limited: self.app_limited,
+        };
+        if let Some(mode) = report.mode {
             let sent_by =
                 report.sent_by.unwrap_or(Time::from_nanos(now.as_nanos().saturating_sub(smoothed_rtt.as_nanos())));
             // Without a trail all that has left may be meant.
             let number = self.trail.as_ref().map_or(Some(last_sent), |trail| trail.at(sent_by)).unwrap_or_default();
-            let (bytes, flight) = (report.lost, used);
-            self.controller.on_loss(
-                now,
-                &Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated: report.repeated },
-            );
+            if let Some(kind) = mode.loss() {
+                let (bytes, flight, repeated) = (report.lost, used, report.repeated);
+                let loss = Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated };
+                self.controller.on_loss(now, &loss);
+            } else {
+                self.controller.on_ack(now, &Ack { counted: Some(Counted { marks: 1, number }), ..ack });
+            }
         }
         self.trail.get_or_insert_default();
         self.delivered.add(now, report.received, smoothed_rtt);
@@ -99,7 +106,7 @@ impl<C: Controller> Macroflow<C> {
         let window = self.controller.window();
         let app_limited = used * 2 < window || self.delivered.most().bytes_in(smoothed_rtt) < window;
         let full = self.packet.max(Bytes::new(1));
-        let received = if report.kind == Some(LossKind::Persistent) { Bytes::ZERO } else { report.received };
+        let received = if report.mode == Some(LossMode::Persistent) { Bytes::ZERO } else { report.received };
         self.fragment += received;
         let mut rtt = report.rtt;
         // One at least, if of nothing: the round trip is told.
@@ -108,21 +115,10 @@ impl<C: Controller> Macroflow<C> {
             let acked = if self.fragment < full { Bytes::ZERO } else { full };
             self.fragment -= acked;
             more = self.fragment >= full;
-            let ack = Ack {
-                acked,
-                outstanding: self.outstanding,
-                rtt: rtt.take(),
-                smoothed_rtt,
-                min_rtt: self.rtt.min().min(smoothed_rtt),
-                arrivals: &[],
-                named: false,
-                feedback: RouterFeedback::None,
-                recovering: report.lost > Bytes::ZERO,
-                app_limited,
-            };
-            self.controller.on_ack(now, &ack);
+            let recovering = report.lost > Bytes::ZERO;
+            self.controller.on_ack(now, &Ack { acked, rtt: rtt.take(), recovering, app_limited, ..ack });
         }
-        report.kind == Some(LossKind::Persistent) && report.received == Bytes::ZERO && self.give_up(now)
+        report.mode == Some(LossMode::Persistent) && report.received == Bytes::ZERO && self.give_up(now)
     }
 
     /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.

@@ -43,7 +43,7 @@ impl<C: Controller> Macroflow<C> {
             return;
         };
         aging.told = true;
-        let (flight, number) = (self.outstanding, self.next_number.saturating_sub(1));
+        let (flight, number) = (self.outstanding, self.last_sent());
         let kind = LossKind::Persistent;
         let loss =
             Loss { kind, bytes: Bytes::ZERO, flight, number, last_sent: number, recovering: false, repeated: false };

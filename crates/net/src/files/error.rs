@@ -4,8 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use rampmeter_control::registry::RegistryError;
-use rampmeter_units::Bytes;
+use rampmeter_units::{Bytes, RegistryError};
 use thiserror::Error;
 
 use super::protocol::Refusal;

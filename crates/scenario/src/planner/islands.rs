@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rampmeter_control::{Settings as _, vcp};
+use rampmeter_control::vcp;
 use rampmeter_router::{EcnPassage, LinkConfig, Loss};
 use rampmeter_units::{Duration, Rate, settings};
 
@@ -66,7 +66,5 @@ fn aggregate(source: Source<'_>, island: &IslandSpec) -> Result<vcp::Config, Sce
         let line = island.settings.line_of(&format!(": {reason}"));
         source.error(line, Problem::Island(reason))
     };
-    let config: vcp::Config = settings::read(&island.settings.table).map_err(refuse)?;
-    config.check().map_err(refuse)?;
-    Ok(config)
+    settings::checked(&island.settings.table).map_err(refuse)
 }

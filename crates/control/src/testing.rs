@@ -1,0 +1,100 @@
+//! Acknowledgements, losses and marks for tests, which override what they are about: `Ack { rtt, ..ack(1) }`.
+
+use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+use crate::{Ack, Algorithm, Arrival, Counted, Departure, History, Loss, LossKind, Path, Sent};
+
+/// The size of the packets here.
+pub const PACKET: Bytes = Bytes::new(1000);
+
+/// The round trip of acknowledgements here.
+pub const RTT: Duration = Duration::from_millis(20);
+
+/// `packets` packets are acknowledged, of which nothing else is known.
+pub const fn ack(packets: u64) -> Ack<'static> {
+    Ack {
+        acked: Bytes::new(1000 * packets),
+        outstanding: Bytes::new(10_000),
+        rtt: None,
+        smoothed_rtt: RTT,
+        min_rtt: RTT,
+        arrivals: &[],
+        counted: None,
+        feedback: RouterFeedback::None,
+        flight: Bytes::new(100_000),
+        last_sent: 0,
+        recovering: false,
+        app_limited: false,
+    }
+}
+
+/// These packets arrived, after a round trip of `rtt`.
+pub fn arrived(arrivals: &[Arrival], rtt: Duration) -> Ack<'_> {
+    let acked = arrivals.iter().map(|arrival| arrival.bytes).sum();
+    Ack { acked, outstanding: Bytes::ZERO, rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: rtt, arrivals, ..ack(0) }
+}
+
+/// One packet was marked: number `number` or one before it, when `last_sent` was the last one sent.
+pub const fn mark(number: u64, last_sent: u64) -> Ack<'static> {
+    Ack { counted: Some(Counted { marks: 1, number }), last_sent, ..ack(0) }
+}
+
+/// Packet `number` is lost when `last_sent` was the last one sent.
+pub const fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
+    let flight = Bytes::new(100_000);
+    Loss { kind, bytes: PACKET, flight, number, last_sent, recovering: false, repeated: false }
+}
+
+/// When a packet left, its number and its size.
+pub type Departed = (Time, u64, Bytes);
+
+/// A sender whose packets leave as soon as they may, on a path of round trip [`RTT`].
+#[derive(Debug)]
+pub struct World<S> {
+    /// The controller.
+    pub sender: S,
+    /// What happens next happens now.
+    pub now: Time,
+    /// The number of the next packet.
+    pub next: u64,
+}
+
+impl<S: Algorithm> World<S> {
+    /// A sender with these settings that knows `history`.
+    pub fn with(config: &S::Config, history: Option<History>) -> Self {
+        let mut sender = S::new(config, Stream::from_seed(1));
+        sender.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
+        Self { sender, now: Time::ZERO, next: 0 }
+    }
+
+    /// Sends at most `max` packets, or until no more may leave.
+    pub fn send(&mut self, max: usize) -> Vec<Departed> {
+        let mut departed = Vec::new();
+        while departed.len() < max && self.sender.departure().at < Time::MAX {
+            let Departure { at, bytes, .. } = self.sender.departure();
+            self.now = self.now.max(at);
+            departed.push((self.now, self.next, bytes));
+            self.sender.on_sent(self.now, &Sent { number: self.next, bytes, outstanding: bytes });
+            self.next += 1;
+        }
+        departed
+    }
+
+    /// Acknowledges packets, the first a round trip after the last has left, the others as they were spaced. Each takes
+    /// `growth` longer than the one before.
+    pub fn acknowledge(&mut self, packets: &[Departed], growth: Duration) {
+        let begin = self.now + RTT;
+        for (i, &(sent_at, number, bytes)) in (0..).zip(packets) {
+            self.now = begin + sent_at.since(packets[0].0);
+            let received_at = sent_at + RTT / 2 + growth * i;
+            let arrivals = &[Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
+            self.sender.on_ack(self.now, &arrived(arrivals, RTT));
+        }
+    }
+
+    /// Packet `number` is lost.
+    pub fn lose(&mut self, kind: LossKind, number: u64) {
+        self.sender.on_loss(self.now, &loss(kind, number, self.next - 1));
+    }
+}
