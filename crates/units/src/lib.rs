@@ -12,6 +12,7 @@ mod names;
 mod quantity;
 mod random;
 mod rate;
+mod renamed;
 pub mod settings;
 mod time;
 
