@@ -1,8 +1,9 @@
-//! The controllers that clients may have their files sent under.
+//! The controllers that clients may choose for their files.
 //!
-//! A client names one; it says nothing of settings. The server's own comes with the server's settings, any other with
-//! its paper's, and only if it gives way to others: a stranger must not turn a server into a flood. (A peer that lies
-//! about what arrived can hurry any controller, and TCP's as well: see `send_buffer` for what bounds that.)
+//! A client sends only the name of a controller, no settings. The server's own controller has the server's settings;
+//! any other has its paper's, and is allowed only if it reduces its rate under congestion, so that no client can make a
+//! server flood a path. (A peer that sends false acknowledgements can speed up any controller, TCP's as well;
+//! `send_buffer` limits the damage.)
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_units::Stream;
@@ -10,32 +11,32 @@ use rampmeter_units::Stream;
 use super::protocol::Refusal;
 
 #[derive(Debug)]
-pub(crate) struct Lender {
+pub(crate) struct ControllerPolicy {
     /// The server's own controller.
     own: String,
     registry: Registry,
     random: Stream,
 }
 
-impl Lender {
+impl ControllerPolicy {
     pub(crate) fn new(own: &str, registry: &Registry, random: Stream) -> Self {
         Self { own: own.to_owned(), registry: registry.clone(), random }
     }
 
-    /// Who sends when nobody is named.
+    /// The controller of clients that name none.
     pub(crate) fn own(&self) -> &str {
         &self.own
     }
 
-    /// The controller called `name`; `None` if that is who is in charge anyway.
-    pub(crate) fn lend(&mut self, name: &str) -> Result<Option<AnyController>, Refusal> {
+    /// The controller called `name`; `None` if it is the server's own.
+    pub(crate) fn select(&mut self, name: &str) -> Result<Option<AnyController>, Refusal> {
         if name == self.own {
             return Ok(None);
         }
         if !self.registry.gives_way(name).ok_or(Refusal::NoSuchController)? {
-            return Err(Refusal::NotLent);
+            return Err(Refusal::ControllerNotAllowed);
         }
-        let make = self.registry.factory(name, &toml::Table::new()).map_err(|_| Refusal::NotLent)?;
+        let make = self.registry.factory(name, &toml::Table::new()).map_err(|_| Refusal::ControllerNotAllowed)?;
         Ok(Some(make(Stream::from_seed(self.random.below(u64::MAX)))))
     }
 }
@@ -45,20 +46,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_get_what_gives_way_and_the_servers_own() {
-        let mut lender = Lender::new("newreno", &Registry::default(), Stream::from_seed(1));
-        assert!(matches!(lender.lend("newreno"), Ok(None)));
-        assert!(matches!(lender.lend("pcp"), Ok(Some(AnyController::Pcp(_)))));
-        assert!(matches!(lender.lend("reno"), Ok(Some(AnyController::Reno(_)))));
-        for (name, why) in [
-            ("fixed-rate", Refusal::NotLent),
-            ("fair-share", Refusal::NotLent),
+    fn clients_get_responsive_controllers_and_the_servers_own() {
+        let mut policy = ControllerPolicy::new("newreno", &Registry::default(), Stream::from_seed(1));
+        assert!(matches!(policy.select("newreno"), Ok(None)));
+        assert!(matches!(policy.select("pcp"), Ok(Some(AnyController::Pcp(_)))));
+        assert!(matches!(policy.select("reno"), Ok(Some(AnyController::Reno(_)))));
+        for (name, refusal) in [
+            ("fixed-rate", Refusal::ControllerNotAllowed),
+            ("fair-share", Refusal::ControllerNotAllowed),
             ("bbr", Refusal::NoSuchController),
             ("", Refusal::NoSuchController),
         ] {
-            assert_eq!(lender.lend(name).err(), Some(why), "{name}");
+            assert_eq!(policy.select(name).err(), Some(refusal), "{name}");
         }
-        let mut lender = Lender::new("fixed-rate", &Registry::default(), Stream::from_seed(1));
-        assert!(matches!(lender.lend("fixed-rate"), Ok(None)), "who serves with it has chosen it");
+        let mut policy = ControllerPolicy::new("fixed-rate", &Registry::default(), Stream::from_seed(1));
+        assert!(matches!(policy.select("fixed-rate"), Ok(None)), "the server's operator chose it");
     }
 }
