@@ -1,7 +1,7 @@
 //! One direction of a wire: a router's queue, a transmitter of some rate, a propagation delay, perhaps random loss.
 //!
 //! ```text
-//!  offer ──► router (queue) ──► transmitter (rate) ──► in flight (delay) ──► arrive
+//!  offer ──► router (queue) ──► transmitter (rate) ──► in transit (delay) ──► arrive
 //! ```
 //!
 //! The caller calls [`Link::advance`] at [`Link::next_event`] and takes the packets that have arrived with
@@ -82,7 +82,7 @@ pub struct Link<P, R> {
     /// Whether packets are queued for the transmitter.
     waiting: bool,
     /// Packets in transit with their arrival times, in order of arrival.
-    in_flight: VecDeque<(Time, P)>,
+    in_transit: VecDeque<(Time, P)>,
     counts: Counts,
     baseline: Box<Baseline>,
     meter: Option<Box<QueueMeter>>,
@@ -99,7 +99,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             router,
             free_at: Time::ZERO,
             waiting: false,
-            in_flight: VecDeque::new(),
+            in_transit: VecDeque::new(),
             counts: Counts::default(),
             baseline: Box::default(),
             meter: None,
@@ -134,7 +134,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// changes, keeps ECN codes and is not measured; `None` while earlier packets are in transit.
     #[inline]
     pub fn arrival(&self, now: Time, bytes: Bytes) -> Option<Time> {
-        let is_idle = !self.waiting && self.in_flight.is_empty();
+        let is_idle = !self.waiting && self.in_transit.is_empty();
         is_idle.then(|| self.free_at.max(now) + self.transmitter.time_to_send(bytes) + self.delay)
     }
 
@@ -146,7 +146,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// The time at which the link next needs a call of [`Link::advance`]; [`Time::MAX`] for never.
     pub fn next_event(&self) -> Time {
-        let arrival = self.in_flight.front().map_or(Time::MAX, |(at, _)| *at);
+        let arrival = self.in_transit.front().map_or(Time::MAX, |(at, _)| *at);
         // A queued packet can't arrive before this. It overtakes packets in transit only after the delay was reduced.
         let overtaking = if self.waiting { self.free_at + self.delay } else { Time::MAX };
         arrival.min(overtaking).min(self.router.next_tick())
@@ -176,14 +176,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     #[inline]
     pub fn arrive(&mut self, now: Time) -> Option<P> {
         loop {
-            if self.in_flight.front()?.0 > now {
+            if self.in_transit.front()?.0 > now {
                 return None;
             }
-            let (_, mut packet) = self.in_flight.pop_front()?;
-            trim(&mut self.in_flight);
+            let (_, mut packet) = self.in_transit.pop_front()?;
+            trim(&mut self.in_transit);
             // On long, fast paths packets have left the CPU caches before they arrive.
-            self.in_flight.get(AHEAD).map(prefetch);
-            if let Some((_, next)) = self.in_flight.front() {
+            self.in_transit.get(AHEAD).map(prefetch);
+            if let Some((_, next)) = self.in_transit.front() {
                 next.prefetch();
             }
             let loss = self.loss.as_deref_mut();
@@ -207,12 +207,12 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.counts.transmitted += 1;
         self.counts.transmitted_bytes += bytes;
         let at = self.free_at + self.delay;
-        if self.in_flight.back().is_none_or(|(last, _)| *last <= at) {
-            self.in_flight.push_back((at, packet));
+        if self.in_transit.back().is_none_or(|(last, _)| *last <= at) {
+            self.in_transit.push_back((at, packet));
         } else {
-            // The delay was reduced; `in_flight` stays sorted by arrival time.
-            let place = self.in_flight.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
-            self.in_flight.insert(place, (at, packet));
+            // The delay was reduced; `in_transit` stays sorted by arrival time.
+            let place = self.in_transit.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
+            self.in_transit.insert(place, (at, packet));
         }
     }
 
