@@ -251,7 +251,7 @@ mod tests {
             let (mut offered, mut out) = (0u64, 0u64);
             let (mut bytes_in, mut bytes_out) = (Bytes::ZERO, Bytes::ZERO);
             for step in steps.into_iter().chain(repeat_n(None, 400)) {
-                let gone = match step {
+                let departed = match step {
                     Some(packet) => {
                         offered += 1;
                         bytes_in += packet.bytes;
@@ -266,7 +266,7 @@ mod tests {
                     }
                     None => queue.dequeue(Time::ZERO),
                 };
-                if let Some(packet) = gone {
+                if let Some(packet) = departed {
                     out += 1;
                     bytes_out += packet.bytes;
                 }

@@ -27,9 +27,9 @@ impl<P: Parcel> TimedQueue<P> {
 
     /// The packet that arrived first, and its sojourn time.
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Duration, P)> {
-        let (came, packet) = self.packets.pop_front()?;
+        let (arrived_at, packet) = self.packets.pop_front()?;
         self.bytes -= packet.bytes();
-        Some((now.since(came), packet))
+        Some((now.since(arrived_at), packet))
     }
 
     pub(crate) fn backlog(&self) -> Backlog {
