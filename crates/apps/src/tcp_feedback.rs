@@ -35,9 +35,9 @@ impl From<&TcpInfo> for Reading {
     fn from(info: &TcpInfo) -> Self {
         Self {
             arrived: info.acked_bytes + u64::from(info.sacked) * u64::from(info.segment),
-            repeated: info.repeated_bytes,
+            repeated: info.retransmitted_bytes,
             marked: info.marked,
-            repair: info.repair,
+            repair: info.ca_state,
             backoff: info.backoff,
             rtt: Duration::from_micros(info.rtt_us.into()),
         }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use rampmeter_control::Registry;
-use rampmeter_net::files::{self, GetOptions, NetError, STANDARD_OUTPUT, ServeOptions, Served, Server};
+use rampmeter_net::files::{self, GetOptions, NetError, STANDARD_OUTPUT, ServeOptions, Server, TransferReport};
 use rampmeter_units::{Bytes, Rate};
 
 use crate::failure::Failure;
@@ -58,8 +58,8 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         address: args.listen,
         controller: args.controller.clone(),
         registry: registry.clone(),
-        observe: Some(Box::new(tell)),
-        warn: Some(Box::new(|peer, controller, why| eprintln!("rampmeter: {peer}: {controller}: {why}"))),
+        on_transfer: Some(Box::new(tell)),
+        on_degraded: Some(Box::new(|peer, controller, why| eprintln!("rampmeter: {peer}: {controller}: {why}"))),
         history: args.history.clone(),
         stop: stop_flag(),
         ..ServeOptions::default()
@@ -79,7 +79,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// A line a transfer. The name comes from a stranger, so nothing in it reaches the terminal raw.
-fn tell(served: &Served) {
+fn tell(served: &TransferReport) {
     let amount = amount(served.bytes, served.seconds, served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
     let how = match (served.ended, &served.refusal) {
         (_, Some(reason)) => format!("refused: {reason}"),

@@ -137,7 +137,7 @@ fn get_names_the_controller_of_the_files_sender() {
     }
     for (name, code, said) in [
         ("bbr", 1, "refuses `bbr`: it has no controller of that name"),
-        ("fixed-rate", 1, "refuses `fixed-rate`: it lends nobody"),
+        ("fixed-rate", 1, "refuses `fixed-rate`: it allows only controllers"),
         ("no name", 2, "can't be a controller"),
     ] {
         let output = desk.rampmeter(&["get", &url, "-o", "copy", "--controller", name]);

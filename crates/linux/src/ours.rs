@@ -10,7 +10,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_manager::FlowId;
-use rampmeter_net::{Event, Host, HostId, Limits, Loop, Socket};
+use rampmeter_net::{Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_scenario::{DatagramPlan, FlowSample, Hindered, NodeId, Plan, Scheme, Sources, WorldError};
 use rampmeter_transport::{Config, ConnectionId};
 use rampmeter_units::{Duration, Time};
@@ -49,7 +49,7 @@ pub(crate) struct Ours<'a> {
     stage: Stage<'a>,
     schemes: &'a [Option<Scheme>],
     acts: VecDeque<(Time, Act)>,
-    wire: Loop<AnyController>,
+    wire: EventLoop<AnyController>,
     /// What the wire's clock shows when the run's shows zero.
     zero: Time,
     hosts: BTreeMap<(NodeId, usize), (HostId, SocketAddr)>,
@@ -70,7 +70,7 @@ impl<'a> Ours<'a> {
     /// Ready to run, on the thread that made it.
     pub(crate) fn new(stage: Stage<'a>, schemes: &'a [Option<Scheme>], mtu: usize) -> io::Result<Self> {
         let plan = stage.plan;
-        let wire = Loop::new(mtu)?;
+        let wire = EventLoop::new(mtu)?;
         let zero = wire.now() - stage.clock.now().since(Time::ZERO);
         let mut ours = Self {
             stage,
@@ -104,7 +104,7 @@ impl<'a> Ours<'a> {
         let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
         let socket = self.stage.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
         let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, &plan.nodes[node.0]);
-        let limits = Limits { patience: Duration::MAX, ..Limits::default() };
+        let limits = Limits { peer_timeout: Duration::MAX, ..Limits::default() };
         let id = self.wire.add(Host::new(endpoint, Socket::new(socket)?, limits))?;
         self.hosts.insert((node, scheme), (id, address));
         Ok(())
@@ -117,7 +117,7 @@ impl<'a> Ours<'a> {
             self.act();
             let next = self.acts.front().map_or(Time::MAX, |(at, _)| self.zero + at.since(Time::ZERO));
             let source = self.sources.values().map(Sources::deadline).min().unwrap_or(Time::MAX);
-            self.wire.turn(next.min(source).min(self.wire.now() + NAP))?;
+            self.wire.run_once(next.min(source).min(self.wire.now() + NAP))?;
             self.serve_sources();
             while let Some((host, event)) = self.wire.poll_event() {
                 self.attend(host, &event);
@@ -260,7 +260,7 @@ impl<'a> Ours<'a> {
     fn attend(&mut self, host: HostId, event: &Event) {
         match *event {
             // The path has its own opinion on packets that the kernel could not send: they are lost.
-            Event::Trouble(_) => {}
+            Event::SocketError(_) => {}
             Event::Opened(id, _) => self.choose((host, id)),
             Event::Datagram(from, delivery, bytes) => {
                 let flow = self.by_datagram.get(&(from, delivery.flow)).and_then(|flow| self.flows[*flow].as_mut());
@@ -275,7 +275,7 @@ impl<'a> Ours<'a> {
                     self.write(flow);
                 }
             }
-            Event::Hindered(id, why) => {
+            Event::Degraded(id, why) => {
                 if let Some(&flow) = self.by_name.get(&(host, id)) {
                     self.told.hindered.push(Hindered { flow, why: why.into() });
                 }
@@ -312,7 +312,7 @@ impl<'a> Ours<'a> {
         self.scratch.clear();
         let bytes = host.read(now, name.1, &mut self.scratch);
         conversation.account.deliver(&self.stage, bytes as u64);
-        if host.is_read(name.1) {
+        if host.is_read_to_end(name.1) {
             host.finish(now, name.1);
         }
     }

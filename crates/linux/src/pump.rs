@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use rampmeter_net::Punctuality;
+use rampmeter_net::WakeupLatency;
 use rampmeter_scenario::Lateness;
 use rampmeter_units::{Duration, Time};
 
@@ -38,7 +38,7 @@ pub(crate) fn pump(mut network: Network<'_>, stage: &Stage<'_>, mtu: usize) -> i
     // Without leave for this it runs all the same, later; the lateness tells.
     let _ = priority::raise(Priority::Router);
     let mut late = Delays::default();
-    let mut waiter = Waiter { clock, rest: Duration::ZERO, punctuality: Punctuality::default() };
+    let mut waiter = Waiter { clock, rest: Duration::ZERO, punctuality: WakeupLatency::default() };
     loop {
         // Asked first: what was due when the run ended is still done, the end of the measurement above all.
         let over = stage.is_over();
@@ -86,7 +86,7 @@ struct Waiter {
     clock: Clock,
     /// Time slept that it has not yet spent awake.
     rest: Duration,
-    punctuality: Punctuality,
+    punctuality: WakeupLatency,
 }
 
 impl Waiter {
@@ -100,7 +100,7 @@ impl Waiter {
             let in_time = sleep(hosts.map(|host| host.tun.as_fd()), span)?;
             let slept = self.clock.now().since(began);
             if in_time && span > Duration::ZERO {
-                self.punctuality.woken(slept.saturating_sub(span));
+                self.punctuality.on_wakeup(slept.saturating_sub(span));
             }
             self.rest = (self.rest + slept).min(MOST_REST);
         } else {

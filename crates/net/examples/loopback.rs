@@ -1,4 +1,4 @@
-//! Measures this crate over loopback: how evenly paced packets leave, and how much one core moves.
+//! Measures this crate over loopback: the accuracy of pacing, and the throughput of one core.
 //!
 //! ```text
 //! cargo run --release -p rampmeter-net --example loopback
@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex};
 
 use rampmeter_control::fixed_rate::{Config as FixedConfig, FixedRate};
 use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Departure, Loss, Path, Registry, Sent};
-use rampmeter_net::{Ended, Event, Host, HostId, Limits, Loop, Socket};
+use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, Statistics};
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
 type AnyError = Box<dyn Error>;
 
-/// A fixed rate that writes down how late each packet left and when it arrived.
+/// A fixed-rate controller that records the lateness of each departure and the arrival times.
 #[derive(Debug)]
-struct Watched {
+struct Recorder {
     inner: FixedRate,
     log: Arc<Mutex<Log>>,
 }
@@ -28,7 +28,7 @@ struct Log {
     arrivals: Vec<Arrival>,
 }
 
-impl Controller for Watched {
+impl Controller for Recorder {
     fn on_path(&mut self, now: Time, path: &Path) {
         self.inner.on_path(now, path);
     }
@@ -64,14 +64,15 @@ impl Controller for Watched {
     }
 }
 
-/// Two hosts in one loop: one listens, one sends `len` bytes to it. How long it took, and what the sender counted.
+/// Two hosts in one loop: one listens, the other sends `len` bytes to it. Returns the duration and the sender's
+/// statistics.
 fn transfer(
     len: u64,
     packet: u64,
     make: impl FnMut() -> AnyController + Send + 'static,
 ) -> Result<(Duration, Statistics), AnyError> {
     let transport = Config { packet: Bytes::new(packet), ..Config::default() };
-    let mut net: Loop<AnyController> = Loop::new(packet as usize)?;
+    let mut net: EventLoop<AnyController> = EventLoop::new(packet as usize)?;
     let registry = Registry::default().factory("newreno", &toml::Table::new())?;
     let accept = EndpointConfig { accept: Some(transport.clone()), ..EndpointConfig::default() };
     let listener = Endpoint::new(accept, move || registry(Stream::from_seed(1)), Stream::from_seed(2));
@@ -81,14 +82,14 @@ fn transfer(
 
     let sender = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(3));
     let mut host = Host::new(sender, Socket::connect(address)?, Limits::default());
-    let began = net.now();
-    let connection = host.open(began, address, &transport).ok_or("no room")?;
+    let started_at = net.now();
+    let connection = host.open(started_at, address, &transport).ok_or("no room")?;
     let from = net.add(host)?;
 
     let (mut written, mut sink) = (0, Vec::new());
     let block = vec![0; 64 * 1024];
     loop {
-        net.turn(net.now() + Duration::from_secs(1))?;
+        net.run_once(net.now() + Duration::from_secs(1))?;
         while let Some((host, event)) = net.poll_event() {
             let now = net.now();
             match event {
@@ -97,26 +98,26 @@ fn transfer(
                     let Some(receiver) = net.host_mut(to) else { continue };
                     sink.clear();
                     receiver.read(now, id, &mut sink);
-                    if receiver.is_read(id) {
+                    if receiver.is_read_to_end(id) {
                         receiver.finish(now, id);
                     }
                 }
-                Event::Closed(_, Ended::Finished, statistics) if host == from => {
-                    return Ok((now.since(began), statistics));
+                Event::Closed(_, EndReason::Finished, statistics) if host == from => {
+                    return Ok((now.since(started_at), statistics));
                 }
-                Event::Hindered(_, why) => eprintln!("hindered: {why}"),
+                Event::Degraded(_, reason) => eprintln!("degraded: {reason}"),
                 Event::Closed(..) | Event::Accepted(..) | Event::Datagram(..) => {}
-                Event::Trouble(error) => return Err(error.into()),
+                Event::SocketError(error) => return Err(error.into()),
             }
         }
         let sending = net.host(from).and_then(|host| host.endpoint().connection(connection));
         if let Some(sending) = sending.filter(|sending| sending.is_delivered()) {
-            return Ok((net.now().since(began), sending.statistics()));
+            return Ok((net.now().since(started_at), sending.statistics()));
         }
     }
 }
 
-fn fill(net: &mut Loop<AnyController>, host: HostId, id: ConnectionId, block: &[u8], written: &mut u64, len: u64) {
+fn fill(net: &mut EventLoop<AnyController>, host: HostId, id: ConnectionId, block: &[u8], written: &mut u64, len: u64) {
     let now = net.now();
     let Some(host) = net.host_mut(host) else { return };
     while *written < len {
@@ -130,7 +131,7 @@ fn fill(net: &mut Loop<AnyController>, host: HostId, id: ConnectionId, block: &[
     host.finish(now, id);
 }
 
-/// The quantiles of `values`, in microseconds.
+/// Prints the quantiles of `values`, in microseconds.
 fn quantiles(name: &str, values: &mut [f64]) {
     values.sort_by(f64::total_cmp);
     print!("  {name:<34}");
@@ -147,7 +148,7 @@ fn pacing(rate: &str, len: u64) -> Result<(), AnyError> {
     let (gap, logged) = (config.rate.time_to_send(Bytes::new(1250)), Arc::clone(&log));
     let make = move || {
         let inner = FixedRate::new(&config, Stream::from_seed(4));
-        AnyController::External(Box::new(Watched { inner, log: Arc::clone(&logged) }))
+        AnyController::External(Box::new(Recorder { inner, log: Arc::clone(&logged) }))
     };
     let before = cpu()?;
     let (time, statistics) = transfer(len, 1250, make)?;
@@ -167,7 +168,7 @@ fn pacing(rate: &str, len: u64) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// What this thread has used of its core.
+/// The processor time of this thread.
 fn cpu() -> Result<std::time::Duration, AnyError> {
     Ok(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID.now()?.into())
 }
@@ -192,7 +193,7 @@ fn goodput(packet: u64, len: u64) -> Result<(), AnyError> {
 
 fn main() -> Result<(), AnyError> {
     if std::env::args().any(|arg| arg == "--urgent") {
-        rampmeter_net::be_urgent()?;
+        rampmeter_net::set_realtime_priority()?;
     }
     pacing("40 Mb/s", 25_000_000)?;
     pacing("400 Mb/s", 100_000_000)?;

@@ -1,14 +1,14 @@
-//! Time on the open wire: one monotonic clock, and a wait that ends when it should.
+//! Time on the open wire: one monotonic clock, and waits that end on time.
 //!
-//! The kernel wakes a sleeper late by its timer slack (50 us unless told otherwise, and a thousandth of the wait for
-//! `poll`) and by what it takes to get a core back. So the slack is set to its minimum, and a wait is asked to end
-//! earlier by as much as the most punctual of the latest ones ended late ([`Punctuality`]). What little is left is spun away. Most
-//! packets of a paced sender leave some tens of microseconds late and say so (`sent_at`); to spin those away would cost
-//! more of the core than all else that a sender does.
+//! The kernel wakes a thread late, by its timer slack (50 us by default, and a thousandth of the wait for `poll`) and
+//! by the time until a core is available. So the slack is set to its minimum, and a wait ends earlier by the wake-up
+//! latency that the fastest of the recent wake-ups had ([`WakeupLatency`]). The thread spins for the short rest of the
+//! wait. Most packets of a paced sender leave some tens of microseconds late, with the actual time in `sent_at`; to
+//! spin that long would need more of the core than everything else that a sender does.
 //!
-//! The kernel stamps arrivals with the wall clock. Both clocks are slewed alike, so the distance between them changes
-//! only when somebody *sets* the wall clock. It is measured every second, and when a stamp proves it wrong: round trips
-//! end at a stamp, and a wall clock that was set back by a millisecond would make all of them shorter.
+//! The kernel timestamps arrivals with the wall clock. Both clocks are slewed equally, so their offset changes only
+//! when the wall clock is *set*. The offset is measured every second, and whenever a timestamp contradicts it: round
+//! trips end at a timestamp, and a wall clock that was set back by a millisecond would make all of them shorter.
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,38 +19,39 @@ use rampmeter_units::{Duration, Time};
 
 use crate::ready::Ready;
 
-/// How much of a wait is spun away at its end, if the kernel wakes us as punctually as it can.
+/// The part of a wait that the thread spins, if the kernel wakes it with the minimum latency.
 const SPIN: Duration = Duration::from_micros(5);
 
-/// A wake-up is never expected to be later than this: a busy machine is not a reason to spin.
-const LATEST: Duration = Duration::from_micros(50);
+/// The maximum of the expected wake-up latency: a busy machine is not a reason to spin.
+const MAX_LATENCY: Duration = Duration::from_micros(50);
 
-/// A wake-up that is later than this is a stall: the thread, or the machine, got no processor.
+/// A wake-up that is later than this is a stall: no processor was available for the thread.
 const STALL: Duration = Duration::from_micros(500);
 
-/// How long the distance between the two clocks is relied on.
-const WALL_HOLDS: Duration = Duration::from_secs(1);
+/// The time for which a measured offset between the clocks is valid.
+const WALL_OFFSET_VALID: Duration = Duration::from_secs(1);
 
-/// Nanoseconds a second, and a day.
+/// The nanoseconds of a second, and of a day.
 const NANOS: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * NANOS;
 
-/// A stamp older than this says that the wall clock was set, not that a packet waited.
-const OLDEST_STAMP: Duration = Duration::from_secs(5);
+/// A timestamp older than this means that the wall clock was set, not that a packet was queued.
+const MAX_STAMP_AGE: Duration = Duration::from_secs(5);
 
-/// A monotonic clock that starts at the time of day (UTC). Hosts whose wall clocks agree share its moments, at which PCP
-/// flows in competitive mode drain the queue together. The wall clock is read once, at the start: hosts that started on
-/// different days share only moments whose interval divides a day, as 2.5 s and its doublings do.
+/// A monotonic clock that starts at the time of day (UTC). Hosts with synchronized wall clocks share its instants, at
+/// which PCP flows in competitive mode drain the queue together. The wall clock is read once, at the start: hosts that
+/// started on different days share only instants whose interval divides a day, as 2.5 s and its multiples by powers of
+/// two do.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    /// The system's monotonic clock at our zero, modulo 2^64: the day may have begun before the system.
+    /// The system's monotonic clock at this clock's zero, modulo 2^64: the day may have begun before the system.
     zero: u64,
-    /// The wall clock at our zero.
+    /// The wall clock at this clock's zero.
     wall_zero: u64,
-    /// When that was last measured.
+    /// The time of the last measurement of `wall_zero`.
     measured_at: Time,
-    punctuality: Punctuality,
-    /// When the thread should have woken, if that was a stall ago.
+    latency: WakeupLatency,
+    /// The time at which the thread should have woken, if it woke after a stall.
     stalled: Option<Time>,
 }
 
@@ -61,95 +62,98 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that reads the time of day now.
+    /// A clock that starts at the current time of day.
     pub fn start() -> Self {
         let zero = monotonic().wrapping_sub(wall() % DAY);
         let mut clock =
-            Self { zero, wall_zero: 0, measured_at: Time::ZERO, punctuality: Punctuality::default(), stalled: None };
+            Self { zero, wall_zero: 0, measured_at: Time::ZERO, latency: WakeupLatency::default(), stalled: None };
         clock.measure_wall();
         clock
     }
 
-    /// Now.
+    /// The current time.
     pub fn now(&self) -> Time {
         Time::from_nanos(monotonic().wrapping_sub(self.zero))
     }
 
-    /// When a packet that the kernel stamped at `stamp` on the wall clock arrived; `now` if that can't be.
+    /// The arrival time of a packet that the kernel timestamped at `stamp` on the wall clock; `now` if the timestamp is
+    /// invalid.
     pub(crate) fn arrival(&mut self, stamp: u64, now: Time) -> Time {
-        if now.since(self.measured_at) > WALL_HOLDS {
+        if now.since(self.measured_at) > WALL_OFFSET_VALID {
             self.measure_wall();
         }
         let at = Time::from_nanos(stamp.saturating_sub(self.wall_zero));
-        if at <= now && now.since(at) < OLDEST_STAMP {
+        if at <= now && now.since(at) < MAX_STAMP_AGE {
             return at;
         }
-        if at > now + Duration::from_millis(1) || now.since(at) >= OLDEST_STAMP {
+        if at > now + Duration::from_millis(1) || now.since(at) >= MAX_STAMP_AGE {
             self.measure_wall();
         }
         now
     }
 
-    /// Reads both clocks close together: the best of a few tries, since anything may happen between two readings.
+    /// Reads both clocks close together: the best of a few attempts, since the thread may be interrupted between two
+    /// readings.
     fn measure_wall(&mut self) {
-        let tries = (0..5).map(|_| {
+        let attempts = (0..5).map(|_| {
             let (before, wall, after) = (monotonic(), wall(), monotonic());
             let now = (before + (after - before) / 2).wrapping_sub(self.zero);
             (after - before, wall.saturating_sub(now))
         });
-        self.wall_zero = tries.min().map_or(0, |(_, zero)| zero);
+        self.wall_zero = attempts.min().map_or(0, |(_, zero)| zero);
         self.measured_at = self.now();
     }
 
-    /// Waits until `until`, or until something is `ready`. A signal ends the wait early.
+    /// Waits until `until`, or until a socket is `ready`. A signal ends the wait early.
     pub(crate) fn wait(&mut self, ready: &mut Ready, until: Time) -> io::Result<()> {
         loop {
             let now = self.now();
-            let left = until.since(now);
+            let remaining = until.since(now);
             // The kernel's own slack is a thousandth of the wait.
-            let sleep = left.saturating_sub(self.punctuality.expected() + SPIN + left / 1000);
+            let sleep = remaining.saturating_sub(self.latency.expected() + SPIN + remaining / 1000);
             if ready.wait(sleep)? {
-                self.note_stall(now + sleep, self.now());
+                self.record_stall(now + sleep, self.now());
                 return Ok(());
             }
-            if self.is_over(now, sleep, until) {
+            if self.finish_wait(now, sleep, until) {
                 return Ok(());
             }
         }
     }
 
-    /// Waits until `until`, whatever comes in. A signal ends the wait early.
+    /// Waits until `until`, regardless of arrivals. A signal ends the wait early.
     pub(crate) fn sleep(&mut self, until: Time) {
         let now = self.now();
-        let sleep = until.since(now).saturating_sub(self.punctuality.expected() + SPIN);
+        let sleep = until.since(now).saturating_sub(self.latency.expected() + SPIN);
         if sleep > Duration::ZERO {
             let wake = self.zero.wrapping_add((now + sleep).as_nanos());
             let wake = TimeSpec::new((wake / NANOS) as i64, (wake % NANOS) as i64);
-            // Woken early by a signal, it is as if something had come in.
+            // A signal may end the sleep early, as an arrival would.
             let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &wake);
         }
-        self.is_over(now, sleep, until);
+        self.finish_wait(now, sleep, until);
     }
 
-    fn note_stall(&mut self, meant: Time, woken: Time) {
-        if woken.since(meant) > STALL {
-            self.stalled = Some(meant);
+    fn record_stall(&mut self, due: Time, woken_at: Time) {
+        if woken_at.since(due) > STALL {
+            self.stalled = Some(due);
         }
     }
 
-    /// Since when the thread should have been awake, if its last wait ended in a stall. Told once.
+    /// The time at which the thread should have woken, if its last wait ended in a stall. Returned once.
     pub(crate) fn take_stall(&mut self) -> Option<Time> {
         self.stalled.take()
     }
 
-    /// After a sleep for `sleep` that began at `began`: spins the rest of the wait away if it is short. Whether it is over.
-    fn is_over(&mut self, began: Time, sleep: Duration, until: Time) -> bool {
-        let woken = self.now();
+    /// After a sleep for `sleep` from `began` on: spins for the rest of the wait if that is short. Returns whether the
+    /// wait is over.
+    fn finish_wait(&mut self, began: Time, sleep: Duration, until: Time) -> bool {
+        let woken_at = self.now();
         if sleep > Duration::ZERO {
-            self.punctuality.woken(woken.since(began + sleep));
+            self.latency.on_wakeup(woken_at.since(began + sleep));
         }
-        self.note_stall(began + sleep, woken);
-        let is_short = until.since(woken) <= SPIN + LATEST;
+        self.record_stall(began + sleep, woken_at);
+        let is_short = until.since(woken_at) <= SPIN + MAX_LATENCY;
         if is_short {
             while self.now() < until {
                 std::hint::spin_loop();
@@ -159,35 +163,37 @@ impl Clock {
     }
 }
 
-/// How late wake-ups are at best: a thread that asks to be woken earlier by that is seldom woken early, and then by little.
+/// The minimum wake-up latency: a thread that requests its wake-up earlier by this rarely wakes up early, and then only
+/// slightly.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Punctuality(Duration);
+pub struct WakeupLatency(Duration);
 
-impl Punctuality {
-    /// A wake-up was late by `late`.
-    pub fn woken(&mut self, late: Duration) {
-        let late = late.min(LATEST);
-        // It falls at once and rises slowly: a tenth or so of all wake-ups are more punctual.
+impl WakeupLatency {
+    /// Records a wake-up that was late by `late`.
+    pub fn on_wakeup(&mut self, late: Duration) {
+        let late = late.min(MAX_LATENCY);
+        // It falls quickly and rises slowly: about a tenth of all wake-ups have a lower latency.
         self.0 = if late < self.0 { (self.0 + late * 3) / 4 } else { (self.0 * 31 + late) / 32 };
     }
 
-    /// How late one is at best.
+    /// The expected minimum latency.
     pub fn expected(self) -> Duration {
         self.0
     }
 }
 
-/// Asks the kernel to wake the calling thread on time.
-pub fn be_punctual() {
-    // Without it waits end up to 50 us later; nothing else changes.
+/// Sets the timer slack of the calling thread to its minimum.
+pub fn set_min_timer_slack() {
+    // If it fails, waits end up to 50 us later; nothing else changes.
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
-/// Puts the calling thread before all ordinary ones (`SCHED_FIFO`), so that a busy machine does not delay its packets.
-/// Needs `CAP_SYS_NICE`. Not for rates whose packets leave less than about 50 us apart: waits that short are spun, and
-/// the kernel throttles an urgent thread that never sleeps (50 ms in each second).
-pub fn be_urgent() -> io::Result<()> {
-    // SAFETY: a sched_param is made of integers, for which zero is a value; the kernel only reads it, during the call.
+/// Gives the calling thread real-time priority (`SCHED_FIFO`), so that a busy machine does not delay its packets. Needs
+/// `CAP_SYS_NICE`. Not for rates whose packets are less than about 50 us apart: the thread spins through such short
+/// waits, and the kernel throttles a real-time thread that never sleeps (50 ms in each second).
+pub fn set_realtime_priority() -> io::Result<()> {
+    // SAFETY: a sched_param consists of integers, for which zero is a valid value; the kernel only reads it, during the
+    // call.
     let result = unsafe {
         let mut parameters: libc::sched_param = std::mem::zeroed();
         parameters.sched_priority = 1;
@@ -213,8 +219,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_at_its_time_and_not_before() {
-        be_punctual();
+    fn a_wait_never_ends_early() {
+        set_min_timer_slack();
         let mut clock = Clock::start();
         let (reader, _writer) = nix::unistd::pipe().unwrap();
         let mut ready = Ready::new().unwrap();
@@ -231,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_when_something_is_readable() {
+    fn a_wait_ends_when_a_socket_is_readable() {
         let mut clock = Clock::start();
         let (reader, writer) = nix::unistd::pipe().unwrap();
         let mut ready = Ready::new().unwrap();
@@ -242,28 +248,28 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_that_is_late_is_told_once() {
+    fn a_stall_is_reported_once() {
         let mut clock = Clock::start();
         let at = |micros| Time::ZERO + Duration::from_micros(micros);
-        clock.note_stall(at(1000), at(1400));
+        clock.record_stall(at(1000), at(1400));
         assert_eq!(clock.take_stall(), None);
-        clock.note_stall(at(1000), at(3000));
-        clock.note_stall(at(4000), at(4010));
+        clock.record_stall(at(1000), at(3000));
+        clock.record_stall(at(4000), at(4010));
         assert_eq!((clock.take_stall(), clock.take_stall()), (Some(at(1000)), None));
     }
 
     #[test]
-    fn wake_ups_are_expected_to_be_as_late_as_the_most_punctual() {
-        let mut punctuality = Punctuality::default();
-        (0..400).for_each(|n| punctuality.woken(Duration::from_micros(if n % 8 == 0 { 12 } else { 40 })));
-        let expected = punctuality.expected();
+    fn the_expected_latency_is_that_of_the_fastest_wakeups() {
+        let mut latency = WakeupLatency::default();
+        (0..400).for_each(|n| latency.on_wakeup(Duration::from_micros(if n % 8 == 0 { 12 } else { 40 })));
+        let expected = latency.expected();
         assert!((12..24).contains(&(expected.as_nanos() / 1000)), "{expected}");
-        punctuality.woken(Duration::from_millis(9));
-        assert!(punctuality.expected() < expected + Duration::from_micros(2));
+        latency.on_wakeup(Duration::from_millis(9));
+        assert!(latency.expected() < expected + Duration::from_micros(2));
     }
 
     #[test]
-    fn all_clocks_read_the_time_of_day() {
+    fn clocks_start_at_the_time_of_day() {
         let (first, second) = (Clock::start(), Clock::start());
         let (wall, read) = (wall(), [first.now().as_nanos(), second.now().as_nanos()]);
         let apart = |a: u64, b: u64| (a.abs_diff(b) % DAY).min(DAY - a.abs_diff(b) % DAY);
@@ -271,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_turn_into_our_time() {
+    fn wall_clock_timestamps_convert_to_the_clocks_time() {
         let mut clock = Clock::start();
         let stamp = wall();
         let now = clock.now();

@@ -1,11 +1,11 @@
-//! Many hosts, one thread: waits for packets and deadlines, and lets each host do what is due.
+//! An event loop for many hosts in one thread: waits for packets and deadlines, and runs the hosts that are due.
 //!
 //! ```text
-//! loop { turn(until) ──► poll_event until there is no more ──► act through host_mut }
+//! loop { run_once(until) ──► poll_event until it returns none ──► act through host_mut }
 //! ```
 //!
-//! A [`Loop`] owns its hosts, the clock they share and the buffers packets arrive in. An application owns the loop and
-//! everything that its own protocol needs; nothing calls back.
+//! An [`EventLoop`] owns its hosts, the clock that they share and the receive buffers. An application owns the loop and
+//! its own protocol state; there are no callbacks.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,41 +14,41 @@ use rampmeter_control::Controller;
 use rampmeter_manager::Timers;
 use rampmeter_units::{Duration, Time};
 
-use crate::clock::{Clock, be_punctual};
+use crate::clock::{Clock, set_min_timer_slack};
 use crate::host::{Event, Host};
 use crate::ready::Ready;
 use crate::socket::ReceiveBatch;
 
-/// A sender whose next packet leaves this soon reads acknowledgements when it does, not as they come: one wake-up a packet
-/// instead of two. 20 Mb/s in packets of 1250 bytes, and faster.
-const SOON: Duration = Duration::from_micros(500);
+/// A sender whose next packet leaves this soon reads acknowledgements at that time and not as they arrive: one wake-up
+/// a packet instead of two, from 20 Mb/s in packets of 1250 bytes on.
+const COALESCING_DELAY: Duration = Duration::from_micros(500);
 
-/// A host's name in its loop.
+/// The id of a host in its loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(u32);
 
-/// Drives hosts.
+/// An event loop for hosts.
 #[derive(Debug)]
-pub struct Loop<C> {
+pub struct EventLoop<C> {
     clock: Clock,
     ready: Ready,
     hosts: Vec<Option<Host<C>>>,
     /// Each host's next deadline.
     timers: Timers,
-    /// Hosts that something happened to, or that have more to do.
+    /// Hosts with events or with remaining work.
     busy: VecDeque<u32>,
     is_busy: Vec<bool>,
     arrivals: ReceiveBatch,
     events: VecDeque<(HostId, Event)>,
-    /// Connections that the application has been told are over.
-    over: Vec<(HostId, rampmeter_transport::ConnectionId)>,
+    /// Connections whose `Closed` event the application has received.
+    closed: Vec<(HostId, rampmeter_transport::ConnectionId)>,
 }
 
-impl<C: Controller> Loop<C> {
-    /// A loop without hosts, for packets of up to `largest` bytes. Drive it from the thread that made it: that thread's
-    /// timers are made precise.
+impl<C: Controller> EventLoop<C> {
+    /// A loop without hosts, for packets of up to `largest` bytes. Run it in the thread that made it: that thread's
+    /// timer slack is set.
     pub fn new(largest: usize) -> io::Result<Self> {
-        be_punctual();
+        set_min_timer_slack();
         Ok(Self {
             clock: Clock::start(),
             ready: Ready::new()?,
@@ -58,26 +58,26 @@ impl<C: Controller> Loop<C> {
             is_busy: Vec::new(),
             arrivals: ReceiveBatch::new(largest),
             events: VecDeque::new(),
-            over: Vec::new(),
+            closed: Vec::new(),
         })
     }
 
-    /// Now, on the clock of all its hosts.
+    /// The current time, on the clock of all hosts.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// Takes a host in.
+    /// Adds a host.
     pub fn add(&mut self, host: Host<C>) -> io::Result<HostId> {
         let index = self.hosts.len() as u32;
         self.ready.add(host.socket(), index.into())?;
         self.hosts.push(Some(host));
         self.is_busy.push(false);
-        self.wake(index);
+        self.mark_busy(index);
         Ok(HostId(index))
     }
 
-    /// Gives a host back, with its socket and its connections as they are.
+    /// Removes a host, with its socket and its connections as they are.
     pub fn remove(&mut self, id: HostId) -> Option<Host<C>> {
         let host = self.hosts.get_mut(id.0 as usize)?.take()?;
         self.ready.remove(host.socket());
@@ -85,14 +85,14 @@ impl<C: Controller> Loop<C> {
         Some(host)
     }
 
-    /// A host, to look at.
+    /// A host, for reading.
     pub fn host(&self, id: HostId) -> Option<&Host<C>> {
         self.hosts.get(id.0 as usize)?.as_ref()
     }
 
-    /// A host, to act through; what that makes due is done at the next turn.
+    /// A host, for calls; their effects take place in the next run.
     pub fn host_mut(&mut self, id: HostId) -> Option<&mut Host<C>> {
-        self.wake(id.0);
+        self.mark_busy(id.0);
         self.hosts.get_mut(id.0 as usize)?.as_mut()
     }
 
@@ -100,71 +100,72 @@ impl<C: Controller> Loop<C> {
     pub fn poll_event(&mut self) -> Option<(HostId, Event)> {
         let (id, event) = self.events.pop_front()?;
         if let Event::Closed(connection, ..) = &event {
-            self.over.push((id, *connection));
+            self.closed.push((id, *connection));
         }
         Some((id, event))
     }
 
-    /// Does what is due, waits for something to happen if nothing was, and does that. Returns as soon as there are
+    /// Runs what is due; if nothing is, waits for arrivals or deadlines and handles them. Returns once there are
     /// events, at `until` at the latest, and after a signal.
-    pub fn turn(&mut self, until: Time) -> io::Result<()> {
-        for (id, connection) in std::mem::take(&mut self.over) {
+    pub fn run_once(&mut self, until: Time) -> io::Result<()> {
+        for (id, connection) in std::mem::take(&mut self.closed) {
             if let Some(Some(host)) = self.hosts.get_mut(id.0 as usize) {
-                host.forget(connection);
+                host.discard(connection);
             }
         }
         self.serve()?;
         let wake_up = self.timers.next().min(until);
         let now = self.clock.now();
         let idle = self.events.is_empty() && self.busy.is_empty() && now < wake_up;
-        if idle && wake_up.since(now) <= SOON && self.is_patient() {
+        if idle && wake_up.since(now) <= COALESCING_DELAY && self.can_defer_receiving() {
             self.clock.sleep(wake_up);
-            self.tell_stall();
-            self.take_in(0);
+            self.report_stall();
+            self.receive_at(0);
         } else {
             if idle {
                 self.clock.wait(&mut self.ready, wake_up)?;
-                self.tell_stall();
+                self.report_stall();
             } else {
                 self.ready.wait(Duration::ZERO)?;
             }
-            while let Some((index, room)) = self.ready.next() {
+            while let Some((index, writable)) = self.ready.next() {
                 let index = index as u32;
-                if let Some(Some(host)) = self.hosts.get_mut(index as usize).filter(|_| room) {
+                if let Some(Some(host)) = self.hosts.get_mut(index as usize).filter(|_| writable) {
                     host.unblock();
-                    self.ready.await_room(host.socket(), index.into(), false)?;
+                    self.ready.set_write_interest(host.socket(), index.into(), false)?;
                 }
-                self.take_in(index);
+                self.receive_at(index);
             }
         }
         while let Some(index) = self.timers.due(self.clock.now()) {
-            self.wake(index);
+            self.mark_busy(index);
         }
         self.serve()
     }
 
-    /// Whether what comes in may wait until something is due: there is one host, and nobody waits for it to answer.
-    fn is_patient(&self) -> bool {
-        matches!(&self.hosts[..], [Some(host)] if host.is_patient())
+    /// Whether arrivals may stay in the kernel until the next deadline: there is one host, and no peer waits for its
+    /// reply.
+    fn can_defer_receiving(&self) -> bool {
+        matches!(&self.hosts[..], [Some(host)] if host.can_defer_receiving())
     }
 
-    /// After a wait that ended late: all hosts learn of it before what has come in meanwhile.
-    fn tell_stall(&mut self) {
+    /// After a wait that ended in a stall: notifies all hosts before the packets that arrived in the meantime.
+    fn report_stall(&mut self) {
         if let Some(since) = self.clock.take_stall() {
             let now = self.clock.now();
             self.hosts.iter_mut().flatten().for_each(|host| host.on_stall(now, since));
         }
     }
 
-    fn take_in(&mut self, index: u32) {
+    fn receive_at(&mut self, index: u32) {
         if let Some(Some(host)) = self.hosts.get_mut(index as usize) {
-            // What is left shows at the next turn.
+            // Remaining packets are read in the next run.
             host.receive(&mut self.clock, &mut self.arrivals);
-            self.wake(index);
+            self.mark_busy(index);
         }
     }
 
-    fn wake(&mut self, index: u32) {
+    fn mark_busy(&mut self, index: u32) {
         if self.is_busy.get_mut(index as usize).is_some_and(|busy| !std::mem::replace(busy, true)) {
             self.busy.push_back(index);
         }
@@ -178,7 +179,7 @@ impl<C: Controller> Loop<C> {
             let was_blocked = host.is_blocked();
             let more = host.serve(&self.clock);
             if host.is_blocked() && !was_blocked {
-                self.ready.await_room(host.socket(), index.into(), true)?;
+                self.ready.set_write_interest(host.socket(), index.into(), true)?;
             }
             let deadline = host.deadline();
             if deadline < Time::MAX {
@@ -188,7 +189,7 @@ impl<C: Controller> Loop<C> {
                 self.events.push_back((HostId(index), event));
             }
             if more {
-                self.wake(index);
+                self.mark_busy(index);
             }
         }
         Ok(())

@@ -1,13 +1,14 @@
-//! What destinations are remembered for, kept in a file, so that a process begins with what others before it learnt (PCP
-//! section 3.4).
+//! The histories of destinations in a file, so that a process starts with what earlier processes learnt (PCP section
+//! 3.4).
 //!
-//! The file is a database of `SQLite` with a row for each destination. Several processes may use one at once: of what
-//! two learn of one destination the later word counts. Whoever reads or writes it says so at the start: who waits for
-//! others only when he has read already is refused at once, lest two wait for each other. It holds no more than the manager remembers, and nothing older than a
-//! month. Disks are slow, so a thread of its own writes, and what comes faster than it can write is dropped: a history is
-//! worth a round trip or two, and no wait.
+//! The file is an `SQLite` database with a row for each destination. Several processes may use it at once; the last one
+//! to write a destination's history wins. Every transaction takes the write lock at its start: a transaction that asks
+//! for it only after reading fails at once if another process holds it, because both could otherwise wait for each
+//! other. The file holds no more destinations than the manager keeps, and none older than a month. Disks are slow, so a
+//! separate thread writes, and histories that arrive faster than it can write are dropped: a history saves one or two
+//! round trips, which is not worth a wait.
 //!
-//! A file that is damaged is put aside and begun anew. One that is something else is refused and left as it is.
+//! A damaged file is renamed and a new one is made. A file of another program is refused and not changed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,23 +25,23 @@ use rampmeter_units::{Duration, Rate};
 use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
 use thiserror::Error;
 
-/// Says in the file's header whose it is: "Ramp".
+/// The application id in the file's header: "Ramp".
 const APPLICATION: u32 = 0x5261_6d70;
 
-/// How a file of `SQLite` begins, and where its header says whose it is.
+/// The first bytes of an `SQLite` file, and the offset of the application id.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const APPLICATION_AT: usize = 68;
 
-/// Seconds after which a path may be another.
-const OLD: u64 = 30 * 24 * 3600;
+/// The maximum age of a history in seconds: an older path may have changed.
+const MAX_AGE: u64 = 30 * 24 * 3600;
 
-/// Rows that wait to be written at most.
-const WAITING: usize = 1024;
+/// The maximum number of histories that wait to be written.
+const MAX_PENDING: usize = 1024;
 
-/// How long to wait for other processes that read or write.
-const PATIENCE: StdDuration = StdDuration::from_secs(5);
+/// The maximum time to wait for the locks of other processes.
+const BUSY_TIMEOUT: StdDuration = StdDuration::from_secs(5);
 
-/// The shape of the table. A file with another is begun anew: histories are worth a round trip or two.
+/// The version of the table. A file with another version is emptied: histories save only one or two round trips.
 const VERSION: i64 = 2;
 
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
@@ -55,68 +56,68 @@ const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
     learnt INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT";
 
-/// Why a file cannot keep histories.
+/// Why a file can't store histories.
 #[derive(Debug, Error)]
 pub enum HistoryError {
-    /// It is something else.
-    #[error("{}: holds something else than histories; give another file with --history", .0.display())]
+    /// It is a file of another program.
+    #[error("{}: is not a file of histories; write another path after --history", .0.display())]
     Foreign(PathBuf),
-    /// The system refused.
-    #[error("{}: {reason}; give a file that can be written with --history", path.display())]
+    /// The operating system or the database refused it.
+    #[error("{}: {reason}; write a path that can be written after --history", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
-        /// What the system or the database said.
+        /// The error of the system or the database.
         reason: String,
     },
 }
 
-/// A file of histories, open for more.
+/// An open file of histories.
 #[derive(Debug)]
 pub struct HistoryFile {
     learnt: Option<SyncSender<(Destination, History)>>,
     writer: Option<JoinHandle<()>>,
 }
 
-/// What was in a file of histories.
+/// The contents of a file of histories.
 #[derive(Debug)]
 pub struct Remembered {
     /// Each destination's history.
     pub histories: Vec<(Destination, History)>,
-    /// Where the file was put because it was damaged, if it was.
+    /// The new path of the file, if it was damaged and renamed.
     pub put_aside: Option<PathBuf>,
 }
 
 impl HistoryFile {
-    /// Opens the file at `path`, or makes it.
+    /// Opens the file at `path`, or creates it.
     pub fn open(path: &Path) -> Result<(Self, Remembered), HistoryError> {
         let mut put_aside = None;
         let refused = |reason: String| HistoryError::Refused { path: path.to_owned(), reason };
         create(path).map_err(|error| refused(error.to_string()))?;
         let mut read = load(path);
-        if read.as_ref().is_err_and(is_damage) {
-            if !is_ours(path).map_err(|error| refused(error.to_string()))? {
+        if read.as_ref().is_err_and(is_damaged) {
+            if !has_our_id(path).map_err(|error| refused(error.to_string()))? {
                 return Err(HistoryError::Foreign(path.to_owned()));
             }
-            let aside = beside(path, ".damaged");
-            std::fs::rename(path, &aside).map_err(|error| refused(error.to_string()))?;
-            // A write that was broken off must not be undone in the new one.
-            let _ = std::fs::remove_file(beside(path, "-journal"));
-            put_aside = Some(aside);
+            let renamed = with_suffix(path, ".damaged");
+            std::fs::rename(path, &renamed).map_err(|error| refused(error.to_string()))?;
+            // The journal of an interrupted write must not be applied to the new file.
+            let _ = std::fs::remove_file(with_suffix(path, "-journal"));
+            put_aside = Some(renamed);
             create(path).map_err(|error| refused(error.to_string()))?;
             read = load(path);
         }
         let (database, histories) = read.map_err(|error| refused(error.to_string()))?;
-        let (learnt, waiting) = sync_channel(WAITING);
+        let (learnt, pending) = sync_channel(MAX_PENDING);
         let writer = std::thread::Builder::new()
             .name("histories".into())
-            .spawn(move || write(database, &waiting))
+            .spawn(move || write(database, &pending))
             .map_err(|error| refused(error.to_string()))?;
         let file = Self { learnt: Some(learnt), writer: Some(writer) };
         Ok((file, Remembered { histories, put_aside }))
     }
 
-    /// Keeps what was learnt of `destination`; never waits.
+    /// Stores the history of `destination`; never waits.
     pub fn keep(&self, destination: Destination, history: History) {
         if let Some(learnt) = &self.learnt {
             let _ = learnt.try_send((destination, history));
@@ -125,7 +126,7 @@ impl HistoryFile {
 }
 
 impl Drop for HistoryFile {
-    /// Everything that was kept is written.
+    /// Waits until all histories are written.
     fn drop(&mut self) {
         self.learnt = None;
         if let Some(writer) = self.writer.take() {
@@ -134,14 +135,14 @@ impl Drop for HistoryFile {
     }
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// Makes an empty file at `path`, for its owner alone to read, unless there is one. It is never opened: to close it would
-/// let go of every lock that this process has on it, and another thread may be at work there.
+/// Creates an empty file at `path` that only its owner may read, unless it exists. The file is never opened: closing it
+/// would release all locks of this process on it, and another thread may use them.
 fn create(path: &Path) -> io::Result<()> {
     match mknod(path, SFlag::S_IFREG, Mode::S_IRUSR | Mode::S_IWUSR, 0) {
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
@@ -149,33 +150,33 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the file at `path`, which the database can't read, was one of ours. Only of such a file: to close it lets go of
-/// every lock that this process has on it.
-fn is_ours(path: &Path) -> io::Result<bool> {
+/// Whether the file at `path`, which the database can't read, has this program's application id. Only for such a file:
+/// closing it releases all locks of this process on it.
+fn has_our_id(path: &Path) -> io::Result<bool> {
     let mut header = Vec::new();
     File::open(path)?.take(100).read_to_end(&mut header)?;
     let id = header.get(APPLICATION_AT..APPLICATION_AT + 4);
     Ok(header.starts_with(MAGIC) && id == Some(&APPLICATION.to_be_bytes()[..]))
 }
 
-fn is_damage(error: &rusqlite::Error) -> bool {
+fn is_damaged(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
-fn damage(what: String) -> rusqlite::Error {
+fn damaged(what: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(what))
 }
 
-/// Opens the database at `path`, mends its shape, and reads it.
+/// Opens the database at `path`, updates its table, and reads it.
 fn load(path: &Path) -> rusqlite::Result<(Connection, Vec<(Destination, History)>)> {
     let mut database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    database.busy_timeout(PATIENCE)?;
-    // A power cut may cost the file, and no process ever more than its last rows.
+    database.busy_timeout(BUSY_TIMEOUT)?;
+    // A power failure may damage the file; a crash of the process loses at most the last rows.
     database.pragma_update(None, "synchronous", "normal")?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     prepare(&transaction)?;
-    forget(&transaction)?;
+    delete_old(&transaction)?;
     let histories = {
         let mut all = transaction.prepare("SELECT * FROM history")?;
         all.query_map([], read_row)?.collect::<rusqlite::Result<Vec<_>>>()?
@@ -184,18 +185,18 @@ fn load(path: &Path) -> rusqlite::Result<(Connection, Vec<(Destination, History)
     Ok((database, histories.into_iter().flatten().collect()))
 }
 
-/// Makes sure that `database` is ours, sound, and of this version.
+/// Checks that `database` is this program's, undamaged, and of this version.
 fn prepare(database: &Connection) -> rusqlite::Result<()> {
     let number = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0));
     if number("PRAGMA application_id")? != i64::from(APPLICATION) {
         if number("SELECT count(*) FROM sqlite_schema")? != 0 {
-            return Err(damage("the tables of another program".into()));
+            return Err(damaged("the tables of another program".into()));
         }
         database.pragma_update(None, "application_id", APPLICATION)?;
     }
-    let sound: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    if sound != "ok" {
-        return Err(damage(sound));
+    let is_valid: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if is_valid != "ok" {
+        return Err(damaged(is_valid));
     }
     if number("PRAGMA user_version")? != VERSION {
         database.execute_batch("DROP TABLE IF EXISTS history")?;
@@ -204,18 +205,18 @@ fn prepare(database: &Connection) -> rusqlite::Result<()> {
     database.execute_batch(SCHEMA)
 }
 
-/// Forgets what is old, and of the rest what is too much.
-fn forget(database: &Connection) -> rusqlite::Result<()> {
-    database.execute("DELETE FROM history WHERE learnt < ?1", [seconds().saturating_sub(OLD) as i64])?;
-    let most = "DELETE FROM history WHERE destination IN (SELECT destination FROM history
+/// Deletes old histories, and the oldest of the others beyond the maximum number.
+fn delete_old(database: &Connection) -> rusqlite::Result<()> {
+    database.execute("DELETE FROM history WHERE learnt < ?1", [seconds().saturating_sub(MAX_AGE) as i64])?;
+    let excess = "DELETE FROM history WHERE destination IN (SELECT destination FROM history
                 ORDER BY learnt DESC LIMIT -1 OFFSET ?1)";
-    database.execute(most, [MOST_DESTINATIONS as i64]).map(drop)
+    database.execute(excess, [MOST_DESTINATIONS as i64]).map(drop)
 }
 
-/// A row; `None` if somebody wrote nonsense into it.
+/// Reads a row; `None` if its values are invalid.
 fn read_row(row: &Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
     let (bytes, rate): (Vec<u8>, _) =
-        (row.get(0)?, |place| row.get(place).map(|bps: i64| Rate::from_bps(bps.max(0) as u64)));
+        (row.get(0)?, |column| row.get(column).map(|bps: i64| Rate::from_bps(bps.max(0) as u64)));
     let (trust, rivals, lateness, min_rtt): (f64, f64, i64, i64) = (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?);
     let span = |nanos: i64| Duration::from_nanos(nanos.max(0) as u64);
     let history = History {
@@ -228,19 +229,19 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
         lateness: span(lateness),
         min_rtt: span(min_rtt),
     };
-    let sound = (0.0..=1.0).contains(&trust) && (0.0..=1.0).contains(&rivals) && min_rtt > 0;
+    let is_valid = (0.0..=1.0).contains(&trust) && (0.0..=1.0).contains(&rivals) && min_rtt > 0;
     let destination = <[u8; 16]>::try_from(bytes).ok().map(|bytes| Destination(u128::from_be_bytes(bytes)));
-    Ok(destination.filter(|_| sound).map(|destination| (destination, history)))
+    Ok(destination.filter(|_| is_valid).map(|destination| (destination, history)))
 }
 
-/// Writes what comes until nothing more can. What cannot be written is let go: the next process learns it again.
-fn write(mut database: Connection, waiting: &Receiver<(Destination, History)>) {
-    while let Ok(first) = waiting.recv() {
-        let _ = write_all(&mut database, std::iter::once(first).chain(waiting.try_iter()));
+/// Writes histories until the sender is closed. Errors are ignored: the next process learns the history again.
+fn write(mut database: Connection, pending: &Receiver<(Destination, History)>) {
+    while let Ok(first) = pending.recv() {
+        let _ = write_all(&mut database, std::iter::once(first).chain(pending.try_iter()));
     }
     let _ = database
         .transaction_with_behavior(TransactionBehavior::Immediate)
-        .and_then(|transaction| forget(&transaction).and_then(|()| transaction.commit()));
+        .and_then(|transaction| delete_old(&transaction).and_then(|()| transaction.commit()));
 }
 
 fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destination, History)>) -> rusqlite::Result<()> {
@@ -266,7 +267,7 @@ fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destinatio
     transaction.commit()
 }
 
-/// Seconds since 1970, by the clock on the wall: histories outlive processes.
+/// Seconds since 1970, by the wall clock: histories outlive processes.
 fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_process_learnt_the_next_one_knows() {
+    fn the_next_process_reads_the_histories_of_the_last() {
         let folder = tempdir().unwrap();
         let path = folder.path().join("histories");
         assert_eq!(read(&path), []);
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_bounded() {
+    fn the_number_and_age_of_histories_are_bounded() {
         let folder = tempdir().unwrap();
         let path = folder.path().join("histories");
         drop(HistoryFile::open(&path).unwrap());
@@ -334,11 +335,11 @@ mod tests {
         write_all(&mut database, many).unwrap();
         assert_eq!(read(&path).len(), MOST_DESTINATIONS);
         database.execute("UPDATE history SET learnt = 1", []).unwrap();
-        assert_eq!(read(&path), [], "a month later");
+        assert_eq!(read(&path), [], "older than a month");
     }
 
     #[test]
-    fn a_damaged_file_is_put_aside_and_one_of_somebody_else_refused() {
+    fn a_damaged_file_is_renamed_and_a_foreign_one_refused() {
         let folder = tempdir().unwrap();
         let path = folder.path().join("histories");
         write(&path, (0..500).map(|n| (n, 10)));
@@ -349,16 +350,16 @@ mod tests {
         assert_eq!(found.histories, []);
         assert!(fs::read(found.put_aside.unwrap()).unwrap()[100..] == bytes[100..]);
 
-        let letter = folder.path().join("letter");
-        fs::write(&letter, "Dear reader,").unwrap();
-        let error = HistoryFile::open(&letter).unwrap_err().to_string();
-        assert!(error.ends_with("letter: holds something else than histories; give another file with --history"));
-        assert_eq!(fs::read(&letter).unwrap(), b"Dear reader,");
+        let foreign = folder.path().join("foreign");
+        fs::write(&foreign, "Dear reader,").unwrap();
+        let error = HistoryFile::open(&foreign).unwrap_err().to_string();
+        assert!(error.ends_with("foreign: is not a file of histories; write another path after --history"));
+        assert_eq!(fs::read(&foreign).unwrap(), b"Dear reader,");
         assert!(matches!(HistoryFile::open(folder.path()), Err(HistoryError::Refused { .. })));
     }
 
     #[test]
-    fn nonsense_in_a_row_is_skipped() {
+    fn an_invalid_row_is_skipped() {
         let folder = tempdir().unwrap();
         let path = folder.path().join("histories");
         write(&path, [(1, 10), (2, 20), (3, 30)]);
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_owner_may_read_it() {
+    fn only_the_owner_may_read_the_file() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempdir().unwrap();
         let path = folder.path().join("histories");
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_version_is_begun_anew() {
+    fn a_file_of_another_version_is_emptied() {
         let directory = tempdir().unwrap();
         let path = directory.path().join("histories");
         drop(HistoryFile::open(&path).unwrap());

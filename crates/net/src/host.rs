@@ -1,7 +1,8 @@
-//! One host on the wire: an endpoint, the socket it speaks through, and the bytes of its connections.
+//! One host on the wire: an endpoint, its socket, and the streams of its connections.
 //!
-//! The endpoint decides, the socket moves packets, the streams hold bytes; a host only carries things between them. It
-//! never waits: a [`crate::Loop`] says when. An application acts through the methods here and learns through [`Event`]s.
+//! The endpoint decides, the socket sends and receives packets, the streams store bytes; a host connects them. It never
+//! waits: a [`crate::EventLoop`] calls it when it is due. An application calls the methods of a host and receives
+//! [`Event`]s.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -14,63 +15,63 @@ use rampmeter_units::{Duration, Ecn, Time};
 use rampmeter_wire::{CM_VERSION, Kind, cm_decode, cm_encode, decode, encode};
 
 use crate::clock::Clock;
-use crate::socket::{ReceiveBatch, SendBatch, Sending, Socket};
-use crate::stream::{Arrivals, Stream, worthwhile};
+use crate::socket::{ReceiveBatch, SendBatch, SendResult, Socket};
+use crate::stream::{Arrivals, Stream, min_write_space};
 
-/// Batches one host moves each way before it is others' turn.
-const BATCHES_A_TURN: usize = 4;
+/// The maximum number of batches that a host sends or receives before other hosts run.
+const BATCHES_A_RUN: usize = 4;
 
-/// A send buffer has at least this many bytes.
-const LEAST_BUFFER: usize = 4096;
+/// The minimum size of a send buffer.
+const MIN_SEND_BUFFER: usize = 4096;
 
-/// What a host may hold, and how long it listens to silence.
+/// The limits of a host's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes a connection keeps for its peer at most, sent and not acknowledged ones included.
+    /// The size of a connection's send buffer: bytes not sent and bytes not acknowledged.
     pub send_buffer: usize,
-    /// A connection whose peer is silent for this long is given up; [`Duration::MAX`] waits for ever. A connection may
-    /// be silent because nobody has anything to say: the application sees to it that somebody has.
-    pub patience: Duration,
+    /// A connection is aborted when its peer has sent nothing for this long; [`Duration::MAX`] for never. A peer
+    /// without data is silent, too, so the application's protocol must make peers send, for example heartbeats.
+    pub peer_timeout: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { send_buffer: 4 << 20, patience: Duration::from_secs(10) }
+        Self { send_buffer: 4 << 20, peer_timeout: Duration::from_secs(10) }
     }
 }
 
-/// How a connection ended.
+/// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Both streams were delivered whole.
+pub enum EndReason {
+    /// Both streams were delivered completely.
     Finished,
-    /// The peer broke it off.
+    /// The peer aborted it.
     Reset,
-    /// This end broke it off.
+    /// This end aborted it.
     Aborted,
-    /// The peer fell silent.
-    Vanished,
+    /// The peer stopped responding.
+    PeerTimeout,
 }
 
-/// Something the application should know.
+/// An event for the application.
 #[derive(Debug)]
 pub enum Event {
-    /// A connection that we opened stands; the handshake took this long.
+    /// A connection that this host opened is established; with the duration of the handshake.
     Opened(ConnectionId, Duration),
-    /// A connection that a peer opened stands.
+    /// A connection that a peer opened is established; with the duration of the handshake.
     Accepted(ConnectionId, Duration),
-    /// There is something to read, or the peer's stream has ended. Told once until the application reads.
+    /// There are bytes to read, or the peer's stream has ended. Reported once until the application reads.
     Readable(ConnectionId),
-    /// There is room to write. Told once after a write that did not fit.
+    /// There is space to write. Reported once after a write that did not fit.
     Writable(ConnectionId),
-    /// A datagram of a peer's flow of datagrams has arrived: whose, and how many bytes it has.
+    /// A datagram of a peer's datagram flow has arrived: the peer, the delivery and the payload's size.
     Datagram(SocketAddr, Delivery, usize),
-    /// A connection's controller can't work as its scheme does, and why ([`Controller::hindrance`]). Told once.
-    Hindered(ConnectionId, &'static str),
-    /// It is over. What arrived can still be read until the loop's next turn.
-    Closed(ConnectionId, Ended, Statistics),
-    /// The kernel reports that packets do not reach their peer, or can't leave. Connections go on trying.
-    Trouble(io::Error),
+    /// A connection's controller is degraded, with the reason ([`Controller::hindrance`]). Reported once.
+    Degraded(ConnectionId, &'static str),
+    /// The connection has ended. Received bytes can be read until the loop's next run.
+    Closed(ConnectionId, EndReason, Statistics),
+    /// The kernel reports that packets do not reach their peer or can't be sent. Connections keep trying.
+    SocketError(io::Error),
 }
 
 /// One host.
@@ -79,86 +80,86 @@ pub struct Host<C> {
     endpoint: Endpoint<C, SocketAddr>,
     socket: Socket,
     limits: Limits,
-    /// By the connection's number.
+    /// Streams by the connection's number.
     streams: BTreeMap<u32, Stream>,
     outgoing: SendBatch,
-    /// The kernel took no more; it says when it does.
+    /// Whether the kernel's send buffer is full; the socket becomes writable when it has space.
     blocked: bool,
     events: VecDeque<Event>,
     next_sweep: Time,
-    /// What was last read had payload: its sender waits for an answer.
-    answers: bool,
-    /// Datagrams that were no packets.
-    garbage: u64,
+    /// Whether the last packets read had payload, so that their sender waits for a reply.
+    expects_reply: bool,
+    /// Received datagrams that could not be decoded.
+    undecodable: u64,
 }
 
 impl<C: Controller> Host<C> {
-    /// A host that speaks through `socket`.
+    /// A host that sends and receives through `socket`.
     pub fn new(endpoint: Endpoint<C, SocketAddr>, socket: Socket, limits: Limits) -> Self {
         Self {
             endpoint,
             socket,
-            limits: Limits { send_buffer: limits.send_buffer.max(LEAST_BUFFER), ..limits },
+            limits: Limits { send_buffer: limits.send_buffer.max(MIN_SEND_BUFFER), ..limits },
             streams: BTreeMap::new(),
             outgoing: SendBatch::default(),
             blocked: false,
             events: VecDeque::new(),
             next_sweep: Time::MAX,
-            answers: false,
-            garbage: 0,
+            expects_reply: false,
+            undecodable: 0,
         }
     }
 
-    /// Opens a connection; `None` if there are too many.
+    /// Opens a connection; `None` if the endpoint has too many.
     pub fn open(&mut self, now: Time, peer: SocketAddr, config: &Config) -> Option<ConnectionId> {
         let id = self.endpoint.open(now, peer, config)?;
-        self.admit(now, id, peer);
+        self.add_stream(now, id, peer);
         Some(id)
     }
 
-    /// What part of its macroflow a connection is to have.
+    /// Sets the connection's share of its macroflow.
     pub fn share(&mut self, id: ConnectionId, share: Share) {
         self.endpoint.share(id, share);
     }
 
-    fn admit(&mut self, now: Time, id: ConnectionId, peer: SocketAddr) {
+    fn add_stream(&mut self, now: Time, id: ConnectionId, peer: SocketAddr) {
         self.streams.insert(id.number(), Stream::new(now, id, peer));
-        if self.limits.patience < Duration::MAX {
-            self.next_sweep = self.next_sweep.min(now + self.limits.patience / 8);
+        if self.limits.peer_timeout < Duration::MAX {
+            self.next_sweep = self.next_sweep.min(now + self.limits.peer_timeout / 8);
         }
     }
 
-    /// Adds as much of `bytes` to the stream as there is room for; says how much. If it is not all, [`Event::Writable`]
-    /// follows.
+    /// Appends as many of `bytes` to the stream as fit into the send buffer. Returns their number. If not all fit,
+    /// [`Event::Writable`] follows.
     pub fn write(&mut self, now: Time, id: ConnectionId, bytes: &[u8]) -> usize {
-        let room = self.room(id);
+        let send_space = self.send_space(id);
         let Some(stream) = self.streams.get_mut(&id.number()) else { return 0 };
-        let count = room.min(bytes.len());
+        let count = send_space.min(bytes.len());
         stream.outgoing.write(&bytes[..count]);
-        stream.wants_room |= count < bytes.len();
+        stream.wants_space |= count < bytes.len();
         self.endpoint.write(now, id, count as u64);
         count
     }
 
-    /// Room for this many bytes to write.
-    pub fn room(&self, id: ConnectionId) -> usize {
-        let kept = self.streams.get(&id.number()).map(|stream| stream.outgoing.len());
-        kept.map_or(0, |kept| self.limits.send_buffer.saturating_sub(kept))
+    /// The free space of the connection's send buffer, in bytes.
+    pub fn send_space(&self, id: ConnectionId) -> usize {
+        let used = self.streams.get(&id.number()).map(|stream| stream.outgoing.len());
+        used.map_or(0, |used| self.limits.send_buffer.saturating_sub(used))
     }
 
-    /// Whether there is so much room that [`Event::Writable`] would tell.
-    pub fn is_roomy(&self, id: ConnectionId) -> bool {
-        self.room(id) >= worthwhile(self.limits.send_buffer)
+    /// Whether the free space is large enough for [`Event::Writable`].
+    pub fn is_writable(&self, id: ConnectionId) -> bool {
+        self.send_space(id) >= min_write_space(self.limits.send_buffer)
     }
 
-    /// Asks for [`Event::Writable`] once there is more room.
-    pub fn await_room(&mut self, id: ConnectionId) {
+    /// Requests [`Event::Writable`] for when there is more space.
+    pub fn notify_writable(&mut self, id: ConnectionId) {
         if let Some(stream) = self.streams.get_mut(&id.number()) {
-            stream.wants_room = true;
+            stream.wants_space = true;
         }
     }
 
-    /// Moves what has arrived to the end of `out`; says how much.
+    /// Moves received bytes to the end of `out`. Returns their number.
     pub fn read(&mut self, now: Time, id: ConnectionId, out: &mut Vec<u8>) -> usize {
         let Some(stream) = self.streams.get_mut(&id.number()) else { return 0 };
         let count = stream.read(out);
@@ -166,27 +167,27 @@ impl<C: Controller> Host<C> {
         count
     }
 
-    /// Whether the peer's stream has ended and all of it has been read.
-    pub fn is_read(&self, id: ConnectionId) -> bool {
-        self.streams.get(&id.number()).is_some_and(|stream| stream.ended && stream.taken == stream.arrived)
+    /// Whether the peer's stream has ended and the application has read all of it.
+    pub fn is_read_to_end(&self, id: ConnectionId) -> bool {
+        self.streams.get(&id.number()).is_some_and(|stream| stream.ended && stream.consumed == stream.arrived)
     }
 
-    /// Ends our stream after what has been written.
+    /// Ends this host's stream after the bytes written so far.
     pub fn finish(&mut self, now: Time, id: ConnectionId) {
         self.endpoint.finish(now, id);
     }
 
-    /// Ends our stream after what has been sent; the rest of what was written is forgotten.
+    /// Ends this host's stream after the bytes sent so far; unsent bytes are discarded.
     pub fn finish_early(&mut self, now: Time, id: ConnectionId) {
         self.endpoint.finish_early(now, id);
     }
 
-    /// Puts another controller in charge of what this connection sends.
+    /// Replaces the controller of the connection's macroflow.
     pub fn replace_controller(&mut self, now: Time, id: ConnectionId, controller: C) {
         self.endpoint.replace_controller(now, id, controller);
     }
 
-    /// Breaks a connection off.
+    /// Aborts a connection.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         self.endpoint.abort(now, id);
     }
@@ -196,17 +197,17 @@ impl<C: Controller> Host<C> {
         self.streams.get(&id.number()).map(|stream| stream.peer)
     }
 
-    /// What of the peer's packets arrived.
+    /// The counts of the peer's packets.
     pub fn arrivals(&self, id: ConnectionId) -> Arrivals {
         self.streams.get(&id.number()).map_or_else(Arrivals::default, |stream| stream.arrivals)
     }
 
-    /// The endpoint, to act on its flows of datagrams, whose bytes are all zero.
+    /// The endpoint, for calls about its datagram flows, whose payload is all zero.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint<C, SocketAddr> {
         &mut self.endpoint
     }
 
-    /// The endpoint, to look at.
+    /// The endpoint, for reading.
     pub fn endpoint(&self) -> &Endpoint<C, SocketAddr> {
         &self.endpoint
     }
@@ -216,17 +217,17 @@ impl<C: Controller> Host<C> {
         &self.socket
     }
 
-    /// Datagrams that came in and were no packets.
-    pub fn garbage(&self) -> u64 {
-        self.garbage
+    /// The number of received datagrams that could not be decoded.
+    pub fn undecodable(&self) -> u64 {
+        self.undecodable
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The application has been told that this connection is over, and has had its chance to read.
-    pub(crate) fn forget(&mut self, id: ConnectionId) {
+    /// Discards a connection whose `Closed` event the application has received.
+    pub(crate) fn discard(&mut self, id: ConnectionId) {
         self.streams.remove(&id.number());
     }
 
@@ -238,30 +239,30 @@ impl<C: Controller> Host<C> {
         self.blocked = false;
     }
 
-    /// Whether what comes in may wait until the next deadline, if that is soon: no window waits for acknowledgements, and
-    /// no peer for ours.
-    pub(crate) fn is_patient(&self) -> bool {
-        !self.blocked && !self.answers && !self.endpoint.manager().awaits_feedback()
+    /// Whether arrivals may stay in the kernel until the next deadline, if that is soon: no window waits for
+    /// acknowledgements, and no peer waits for a reply.
+    pub(crate) fn can_defer_receiving(&self) -> bool {
+        !self.blocked && !self.expects_reply && !self.endpoint.manager().awaits_feedback()
     }
 
-    /// The thread was late since `since` ([`Controller::on_stall`]).
+    /// The thread stalled from `since` on ([`Controller::on_stall`]).
     pub(crate) fn on_stall(&mut self, now: Time, since: Time) {
         self.endpoint.on_stall(now, since);
     }
 
-    /// When [`Host::serve`] is wanted.
+    /// The time at which [`Host::serve`] is due.
     pub(crate) fn deadline(&self) -> Time {
         self.endpoint.deadline().min(self.next_sweep)
     }
 
-    /// Takes packets in. True if there may be more.
+    /// Receives packets. True if there may be more.
     pub(crate) fn receive(&mut self, clock: &mut Clock, batch: &mut ReceiveBatch) -> bool {
-        self.answers = false;
-        for _ in 0..BATCHES_A_TURN {
+        self.expects_reply = false;
+        for _ in 0..BATCHES_A_RUN {
             let more = match self.socket.receive(batch) {
                 Ok(more) => more,
                 Err(error) => {
-                    self.trouble(error);
+                    self.report_socket_error(error);
                     return true;
                 }
             };
@@ -269,8 +270,8 @@ impl<C: Controller> Host<C> {
                 let now = clock.now();
                 let arrived_at = datagram.stamp.map_or(now, |stamp| clock.arrival(stamp, now));
                 self.on_datagram(now, datagram.from, datagram.ecn, arrived_at, bytes);
-                // An acknowledgement has room for few receipts: it is written before the next packet is looked at, even if
-                // the kernel gave us many at once.
+                // An acknowledgement has space for few receipts: it is encoded before the next packet is processed,
+                // even if the kernel returned many packets at once.
                 self.fill(now);
                 if self.outgoing.is_full() {
                     self.transmit(clock);
@@ -289,11 +290,11 @@ impl<C: Controller> Host<C> {
             return self.on_message(now, from, ecn, bytes);
         }
         let Ok((packet, payload)) = decode(bytes) else {
-            self.garbage += 1;
+            self.undecodable += 1;
             return;
         };
-        self.answers |= packet.kind != Kind::Data || packet.payload > 0 || packet.ping;
-        let fresh = self.endpoint.receive(now, from, &packet, ecn, arrived_at);
+        self.expects_reply |= packet.kind != Kind::Data || packet.payload > 0 || packet.ping;
+        let accepted = self.endpoint.receive(now, from, &packet, ecn, arrived_at);
         self.collect(now); // a packet may open the connection that its payload is for
         if packet.kind == Kind::Syn {
             return;
@@ -301,31 +302,31 @@ impl<C: Controller> Host<C> {
         let Some(stream) = self.streams.get_mut(&packet.connection).filter(|stream| stream.peer == from) else {
             return;
         };
-        if let Some(fresh) = fresh {
-            stream.incoming.store(fresh.offset, &payload[fresh.skip..][..fresh.len]);
+        if let Some(accepted) = accepted {
+            stream.incoming.store(accepted.offset, &payload[accepted.skip..][..accepted.len]);
         }
         let Some(connection) = self.endpoint.connection(stream.id) else { return };
-        let news = stream.refresh(now, &packet, connection, self.limits.send_buffer);
-        if news.readable {
+        let readiness = stream.on_packet(now, &packet, connection, self.limits.send_buffer);
+        if readiness.readable {
             self.events.push_back(Event::Readable(stream.id));
         }
-        if news.writable {
+        if readiness.writable {
             self.events.push_back(Event::Writable(stream.id));
         }
     }
 
-    /// Another Congestion Manager's message, or a datagram under its header.
+    /// A message of another Congestion Manager, or a datagram with its header.
     fn on_message(&mut self, now: Time, from: SocketAddr, ecn: Ecn, bytes: &[u8]) {
         let Ok((message, payload)) = cm_decode(bytes) else {
-            self.garbage += 1;
+            self.undecodable += 1;
             return;
         };
-        self.answers = true;
+        self.expects_reply = true;
         let delivery = self.endpoint.receive_message(now, from, &message, payload.len(), ecn);
         self.events.extend(delivery.map(|delivery| Event::Datagram(from, delivery, payload.len())));
     }
 
-    /// Does what is due and sends what may leave. True if there is more than one host's share of a turn.
+    /// Runs what is due and sends packets. True if more is left than one host may send in a run.
     pub(crate) fn serve(&mut self, clock: &Clock) -> bool {
         let now = clock.now();
         if self.next_sweep <= now {
@@ -340,24 +341,24 @@ impl<C: Controller> Host<C> {
     }
 
     fn transmit(&mut self, clock: &Clock) -> bool {
-        for _ in 0..BATCHES_A_TURN {
+        for _ in 0..BATCHES_A_RUN {
             self.fill(clock.now());
             if self.outgoing.is_empty() {
                 return false;
             }
             match self.socket.send(&mut self.outgoing) {
-                Sending::Done => {}
-                Sending::Blocked => {
+                SendResult::Done => {}
+                SendResult::Blocked => {
                     self.blocked = true;
                     return false;
                 }
-                Sending::Refused(error) => self.trouble(error),
+                SendResult::Refused(error) => self.report_socket_error(error),
             }
         }
         true
     }
 
-    /// Writes packets that may leave now, as many as the kernel takes at once.
+    /// Encodes packets that may be sent now, up to a full batch.
     fn fill(&mut self, now: Time) {
         while !self.blocked && !self.outgoing.is_full() && self.push_next(now) {}
     }
@@ -388,15 +389,15 @@ impl<C: Controller> Host<C> {
         true
     }
 
-    /// Gives up connections whose peers have been silent for too long.
+    /// Aborts connections whose peers have sent nothing for too long.
     fn sweep(&mut self, now: Time) {
         for stream in self.streams.values_mut() {
-            if now.since(stream.heard) >= self.limits.patience {
-                stream.vanished = true;
+            if now.since(stream.last_received) >= self.limits.peer_timeout {
+                stream.timed_out = true;
                 self.endpoint.abort(now, stream.id);
             }
         }
-        self.next_sweep = if self.streams.is_empty() { Time::MAX } else { now + self.limits.patience / 8 };
+        self.next_sweep = if self.streams.is_empty() { Time::MAX } else { now + self.limits.peer_timeout / 8 };
     }
 
     fn collect(&mut self, now: Time) {
@@ -405,18 +406,18 @@ impl<C: Controller> Host<C> {
                 rampmeter_transport::Event::Opened(id, rtt) => self.events.push_back(Event::Opened(id, rtt)),
                 rampmeter_transport::Event::Accepted(id, rtt) => {
                     let Some(peer) = self.endpoint.peer(id) else { continue };
-                    self.admit(now, id, peer);
+                    self.add_stream(now, id, peer);
                     self.events.push_back(Event::Accepted(id, rtt));
                 }
-                rampmeter_transport::Event::Hindered(id, why) => self.events.push_back(Event::Hindered(id, why)),
+                rampmeter_transport::Event::Hindered(id, reason) => self.events.push_back(Event::Degraded(id, reason)),
                 rampmeter_transport::Event::Closed(id, reason, statistics) => {
-                    // One that was never accepted is nobody's concern.
+                    // A connection that was never accepted has no stream and no event.
                     let Some(stream) = self.streams.get(&id.number()) else { continue };
                     let ended = match reason {
-                        CloseReason::Finished => Ended::Finished,
-                        CloseReason::Reset => Ended::Reset,
-                        CloseReason::Aborted if !stream.vanished => Ended::Aborted,
-                        CloseReason::Aborted | CloseReason::TimedOut => Ended::Vanished,
+                        CloseReason::Finished => EndReason::Finished,
+                        CloseReason::Reset => EndReason::Reset,
+                        CloseReason::Aborted if !stream.timed_out => EndReason::Aborted,
+                        CloseReason::Aborted | CloseReason::TimedOut => EndReason::PeerTimeout,
                     };
                     self.events.push_back(Event::Closed(id, ended, statistics));
                 }
@@ -424,10 +425,10 @@ impl<C: Controller> Host<C> {
         }
     }
 
-    /// Reported once until the application looks, since every packet may meet the same trouble.
-    fn trouble(&mut self, error: io::Error) {
-        if !self.events.iter().any(|event| matches!(event, Event::Trouble(_))) {
-            self.events.push_back(Event::Trouble(error));
+    /// Reports an error once until the application reads it, since every packet may cause the same one.
+    fn report_socket_error(&mut self, error: io::Error) {
+        if !self.events.iter().any(|event| matches!(event, Event::SocketError(_))) {
+            self.events.push_back(Event::SocketError(error));
         }
     }
 }

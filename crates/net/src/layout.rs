@@ -1,5 +1,5 @@
-//! Addresses and control messages as bytes, in the layouts that the kernel reads and writes (ip(7), ipv6(7), cmsg(3)).
-//! Safe code throughout: the structures are written and read field by field.
+//! Socket addresses and control messages in the binary layouts of the kernel (ip(7), ipv6(7), cmsg(3)). Safe code only:
+//! the structures are written and read field by field.
 
 use std::mem::size_of;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -7,12 +7,12 @@ use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use libc::c_int;
 use rampmeter_units::Ecn;
 
-/// A socket address as the kernel writes it: `sockaddr_in` or `sockaddr_in6`.
+/// A socket address in the kernel's layout: `sockaddr_in` or `sockaddr_in6`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(8))]
-pub(crate) struct Name(pub(crate) [u8; 28]);
+pub(crate) struct RawAddress(pub(crate) [u8; 28]);
 
-impl Name {
+impl RawAddress {
     pub(crate) fn write(&mut self, address: SocketAddr) -> usize {
         let bytes = &mut self.0;
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
@@ -49,7 +49,7 @@ impl Name {
     }
 }
 
-/// Room for control messages: a length, a level, a type and data each, padded to whole words (cmsg(3)).
+/// A buffer for control messages: a length, a level, a type and data each, padded to whole words (cmsg(3)).
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Control(pub(crate) [u8; 128]);
@@ -65,7 +65,7 @@ const CONTROL_HEADER: usize = WORD + 8;
 
 impl Control {
     pub(crate) fn write_ecn(&mut self, to: SocketAddr, ecn: Ecn) -> usize {
-        // An IPv4 address inside IPv6 leaves as IPv4.
+        // An IPv4-mapped IPv6 address is sent as IPv4.
         let v6 = matches!(to, SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_none());
         let (level, kind) = if v6 { (libc::SOL_IPV6, libc::IPV6_TCLASS) } else { (libc::SOL_IP, libc::IP_TOS) };
         let bytes = &mut self.0;
@@ -77,7 +77,7 @@ impl Control {
         len.next_multiple_of(WORD)
     }
 
-    /// The ECN code and the timestamp among the bytes that the kernel filled.
+    /// The ECN code and the timestamp in the control messages that the kernel wrote.
     #[allow(clippy::unnecessary_cast, reason = "the length's type is the C library's choice")]
     pub(crate) fn read(&self, header: &libc::msghdr) -> (Ecn, Option<u64>) {
         self.read_first(header.msg_controllen as usize)
@@ -87,9 +87,9 @@ impl Control {
         let (mut ecn, mut stamp) = (Ecn::NotEct, None);
         let mut rest = &self.0[..len.min(self.0.len())];
         while let Some((header, _)) = rest.split_at_checked(CONTROL_HEADER) {
-            let whole = header[..WORD].try_into().map_or(0, usize::from_ne_bytes);
+            let length = header[..WORD].try_into().map_or(0, usize::from_ne_bytes);
             let number = |at: usize| header[at..at + 4].try_into().map_or(0, c_int::from_ne_bytes);
-            let Some(data) = rest.get(CONTROL_HEADER..whole) else { break };
+            let Some(data) = rest.get(CONTROL_HEADER..length) else { break };
             match (number(WORD), number(WORD + 4)) {
                 (libc::SOL_IP, libc::IP_TOS) => ecn = data.first().map_or(ecn, |&tos| Ecn::from_bits(tos)),
                 (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
@@ -98,13 +98,13 @@ impl Control {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => stamp = nanoseconds(data),
                 _ => {}
             }
-            rest = rest.get(whole.next_multiple_of(WORD)..).unwrap_or_default();
+            rest = rest.get(length.next_multiple_of(WORD)..).unwrap_or_default();
         }
         (ecn, stamp)
     }
 }
 
-/// A `timespec` as one number.
+/// A `timespec` in nanoseconds.
 fn nanoseconds(timespec: &[u8]) -> Option<u64> {
     let (seconds, nanos) = timespec.split_at_checked(timespec.len() / 2)?;
     let number = |bytes: &[u8]| match bytes.len() {
@@ -123,19 +123,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn addresses_go_both_ways(ip: [u8; 16], port: u16, scope: u32, v4: bool) {
+        fn a_written_address_reads_as_itself(ip: [u8; 16], port: u16, scope: u32, v4: bool) {
             let address: SocketAddr = if v4 {
                 SocketAddrV4::new([ip[0], ip[1], ip[2], ip[3]].into(), port).into()
             } else {
                 SocketAddrV6::new(ip.into(), port, 0, scope).into()
             };
-            let mut name = Name::default();
+            let mut name = RawAddress::default();
             name.write(address);
             prop_assert_eq!(name.read(), Some(address));
         }
 
         #[test]
-        fn no_control_bytes_make_it_panic(bytes in prop::array::uniform32(any::<u32>()), len in 0usize..200) {
+        fn no_control_bytes_make_the_reader_panic(bytes in prop::array::uniform32(any::<u32>()), len in 0usize..200) {
             let mut control = Control::default();
             for (chunk, word) in control.0.chunks_exact_mut(4).zip(bytes) {
                 chunk.copy_from_slice(&word.to_ne_bytes());

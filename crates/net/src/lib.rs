@@ -1,17 +1,18 @@
-//! The open wire: the same connections and controllers as in the simulator, over UDP sockets and real time. For Linux.
+//! The open wire: the connections and controllers of the simulator, over UDP sockets and real time. For Linux.
 //!
 //! ```text
-//! files      serve a directory, get a file: an application
-//! driver     Loop: many hosts, one thread; turns, events
-//! host       Host: an endpoint, its socket, its connections' bytes
-//! history    what destinations are remembered for, in a file
-//! tcp_info   what the kernel tells of its own TCP
-//! socket     batches of packets with ECN codes and arrival stamps, over layout
-//! clock      precise time and waits      ready   which sockets are ready
+//! files      an application: serves a directory, downloads files
+//! driver     EventLoop: many hosts in one thread; events
+//! host       Host: an endpoint, its socket, the streams of its connections
+//! history    the histories of destinations in a file
+//! tcp_info   the kernel's statistics of its TCP connections
+//! socket     batches of packets with ECN codes and receive timestamps, over layout
+//! clock      precise time and waits      ready   readiness of sockets
 //! ```
 //!
-//! **Nothing here is encrypted or authenticated yet.** Whoever sees the packets can read a file; whoever can inject
-//! packets can end a transfer or alter it together with its hash. The hash guards against accidents, not against people.
+//! **Nothing here is encrypted or authenticated yet.** An attacker who sees the packets can read a file; an attacker
+//! who can inject packets can abort a transfer, or alter it together with its hash. The hash protects against
+//! accidents, not against attackers.
 
 mod clock;
 mod driver;
@@ -24,10 +25,10 @@ mod socket;
 mod stream;
 mod tcp_info;
 
-pub use clock::{Clock, Punctuality, be_punctual, be_urgent};
-pub use driver::{HostId, Loop};
+pub use clock::{Clock, WakeupLatency, set_min_timer_slack, set_realtime_priority};
+pub use driver::{EventLoop, HostId};
 pub use history::{HistoryError, HistoryFile, Remembered};
-pub use host::{Ended, Event, Host, Limits};
+pub use host::{EndReason, Event, Host, Limits};
 pub use socket::Socket;
 pub use stream::Arrivals;
 pub use tcp_info::TcpInfo;

@@ -1,7 +1,7 @@
-//! Which sockets are ready, asked and waited for in one system call.
+//! The readiness of sockets: one system call queries it and waits for it.
 //!
-//! `epoll_pwait2` waits for as long as is said, to the nanosecond. Kernels before 5.11 lack it: there `ppoll` waits on the
-//! epoll descriptor and `epoll_wait` asks, two calls for one.
+//! `epoll_pwait2` has a timeout in nanoseconds. Kernels before 5.11 do not have it: there `ppoll` waits on the epoll
+//! descriptor and `epoll_wait` reads the events, two calls instead of one.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,51 +12,51 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::time::TimeSpec;
 use rampmeter_units::Duration;
 
-/// Sockets told of at once.
-const MOST: usize = 64;
+/// The maximum number of events of one call.
+const MAX_EVENTS: usize = 64;
 
-/// Sockets to wait for, and those that were ready at the end of the last wait.
+/// The sockets to wait for, and those that were ready at the end of the last wait.
 #[derive(Debug)]
 pub(crate) struct Ready {
     epoll: Epoll,
-    events: [EpollEvent; MOST],
+    events: [EpollEvent; MAX_EVENTS],
     count: usize,
-    /// The kernel knows `epoll_pwait2`.
-    is_new: bool,
+    /// Whether the kernel has `epoll_pwait2`.
+    has_pwait2: bool,
 }
 
 impl Ready {
     pub(crate) fn new() -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        Ok(Self { epoll, events: [EpollEvent::empty(); MOST], count: 0, is_new: true })
+        Ok(Self { epoll, events: [EpollEvent::empty(); MAX_EVENTS], count: 0, has_pwait2: true })
     }
 
-    /// Waits for `source` to be readable, too; `token` is its name here.
+    /// Adds `source` to the sockets; its events have this `token`.
     pub(crate) fn add(&self, source: impl AsFd, token: u64) -> io::Result<()> {
         Ok(self.epoll.add(source, EpollEvent::new(EpollFlags::EPOLLIN, token))?)
     }
 
-    /// Waits for it to be writable as well, or no longer.
-    pub(crate) fn await_room(&self, source: impl AsFd, token: u64, room: bool) -> io::Result<()> {
-        let flags = if room { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
+    /// Whether to wait for writability as well.
+    pub(crate) fn set_write_interest(&self, source: impl AsFd, token: u64, writable: bool) -> io::Result<()> {
+        let flags = if writable { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
         Ok(self.epoll.modify(source, &mut EpollEvent::new(flags, token))?)
     }
 
     pub(crate) fn remove(&self, source: impl AsFd) {
-        // It was added, and is open: nothing can be wrong.
+        // The socket was added and is open, so this can't fail.
         let _ = self.epoll.delete(source);
     }
 
-    /// Waits until something is ready, a signal comes or `span` has passed. False if it was the time.
+    /// Waits until a socket is ready, a signal arrives or `span` has passed. False after a timeout.
     pub(crate) fn wait(&mut self, span: Duration) -> io::Result<bool> {
         self.count = 0;
-        let mut got = if self.is_new { self.wait_new(span) } else { self.wait_old(span) };
-        // Old kernels do not know the call, and some containers forbid what they do not know.
-        if self.is_new && matches!(got, Err(Errno::ENOSYS | Errno::EPERM)) {
-            self.is_new = false;
-            got = self.wait_old(span);
+        let mut result = if self.has_pwait2 { self.wait_pwait2(span) } else { self.wait_ppoll(span) };
+        // Old kernels do not have the call, and some containers forbid calls that they do not know.
+        if self.has_pwait2 && matches!(result, Err(Errno::ENOSYS | Errno::EPERM)) {
+            self.has_pwait2 = false;
+            result = self.wait_ppoll(span);
         }
-        match got {
+        match result {
             Ok(count) => self.count = count,
             Err(Errno::EINTR) => return Ok(true),
             Err(error) => return Err(error.into()),
@@ -64,25 +64,25 @@ impl Ready {
         Ok(self.count > 0)
     }
 
-    fn wait_new(&mut self, span: Duration) -> Result<usize, Errno> {
+    fn wait_pwait2(&mut self, span: Duration) -> Result<usize, Errno> {
         let timeout = libc::timespec { tv_sec: timespec(span).tv_sec(), tv_nsec: timespec(span).tv_nsec() };
         // SAFETY: an EpollEvent is an `epoll_event`; the kernel writes at most MOST of them to `events` and reads
         // `timeout`, both of which outlive the call; no signal mask is given.
-        let got = unsafe {
+        let result = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
                 self.epoll.0.as_raw_fd(),
                 self.events.as_mut_ptr(),
-                MOST as libc::c_int,
+                MAX_EVENTS as libc::c_int,
                 &raw const timeout,
                 std::ptr::null::<libc::sigset_t>(),
                 0usize,
             )
         };
-        Errno::result(got).map(|count| count as usize)
+        Errno::result(result).map(|count| count as usize)
     }
 
-    fn wait_old(&mut self, span: Duration) -> Result<usize, Errno> {
+    fn wait_ppoll(&mut self, span: Duration) -> Result<usize, Errno> {
         let epoll: BorrowedFd<'_> = self.epoll.0.as_fd();
         match ppoll(&mut [PollFd::new(epoll, PollFlags::POLLIN)], Some(timespec(span)), None) {
             Ok(0) => Ok(0),
@@ -91,7 +91,7 @@ impl Ready {
         }
     }
 
-    /// What was ready at the end of the last wait, one after the other: its name, and whether it has room to write.
+    /// The next socket that was ready at the end of the last wait: its token, and whether it is writable.
     pub(crate) fn next(&mut self) -> Option<(u64, bool)> {
         self.count = self.count.checked_sub(1)?;
         let event = self.events[self.count];
@@ -109,10 +109,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_without_epoll_pwait2_wait_all_the_same() {
+    fn a_wait_works_without_epoll_pwait2() {
         let (reader, writer) = nix::unistd::pipe().unwrap();
         let mut ready = Ready::new().unwrap();
-        ready.is_new = false;
+        ready.has_pwait2 = false;
         ready.add(reader.as_fd(), 3).unwrap();
         assert!(!ready.wait(Duration::from_micros(10)).unwrap());
         nix::unistd::write(&writer, b"x").unwrap();

@@ -1,6 +1,6 @@
-//! A thin layer over a UDP socket: batches out with an ECN code per packet, batches in with the code and the kernel's
-//! receive timestamp per packet. Neither segments nor coalesces (no GSO, no GRO): a paced packet leaves alone, and each
-//! arrival has a stamp of its own. All `unsafe` of packet input and output is here.
+//! A thin layer over a UDP socket: sends batches with an ECN code for each packet, and receives batches with the code
+//! and the kernel's receive timestamp of each packet. Uses no segmentation or coalescing (no GSO, no GRO): a paced
+//! packet leaves alone, and each arrival has its own timestamp. All `unsafe` code of packet input and output is here.
 
 use std::io;
 use std::mem::{self, size_of};
@@ -10,12 +10,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libc::{c_int, c_void, iovec, mmsghdr};
 use rampmeter_units::Ecn;
 
-use crate::layout::{Control, Name};
+use crate::layout::{Control, RawAddress};
 
-/// Packets that one system call moves at most.
+/// The maximum number of packets of one system call.
 pub(crate) const BATCH: usize = 32;
 
-/// Kernel buffers, for bursts that come while the thread is busy.
+/// The size of the kernel's buffers, for bursts that arrive while the thread is busy.
 const KERNEL_BUFFER: c_int = 4 << 20;
 
 /// A UDP socket that does not block.
@@ -24,13 +24,13 @@ pub struct Socket {
     inner: UdpSocket,
 }
 
-/// Packets on their way out, oldest first.
+/// Packets to send, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct SendBatch {
     bytes: Vec<u8>,
     packets: Vec<Outgoing>,
-    /// Packets that have left.
-    gone: usize,
+    /// The number of packets sent.
+    sent: usize,
 }
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ struct Outgoing {
 }
 
 impl SendBatch {
-    /// Adds a packet whose bytes `write` appends; leaves it out if that fails.
+    /// Adds a packet whose bytes `write` appends; omits it if `write` returns false.
     pub(crate) fn push(&mut self, to: SocketAddr, ecn: Ecn, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let start = self.bytes.len();
         if write(&mut self.bytes) {
@@ -60,18 +60,18 @@ impl SendBatch {
     }
 }
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Debug)]
-pub(crate) enum Sending {
-    /// All of it left.
+pub(crate) enum SendResult {
+    /// All packets were sent.
     Done,
-    /// The kernel takes no more for now; the rest is still in the batch.
+    /// The kernel's send buffer is full; the remaining packets stay in the batch.
     Blocked,
-    /// The kernel refused a packet, which is dropped; others may be left in the batch.
+    /// The kernel refused a packet, which is dropped; other packets may remain in the batch.
     Refused(io::Error),
 }
 
-/// Packets that came in.
+/// Received packets.
 #[derive(Debug)]
 pub(crate) struct ReceiveBatch {
     bytes: Vec<u8>,
@@ -79,19 +79,19 @@ pub(crate) struct ReceiveBatch {
     datagrams: Vec<Datagram>,
 }
 
-/// What is known of a packet that came in.
+/// The metadata of a received packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Datagram {
     pub(crate) from: SocketAddr,
     pub(crate) ecn: Ecn,
-    /// Nanoseconds on the wall clock when the kernel got it.
+    /// The kernel's receive timestamp, in nanoseconds on the wall clock.
     pub(crate) stamp: Option<u64>,
     len: usize,
     index: usize,
 }
 
 impl ReceiveBatch {
-    /// Room for packets of up to `largest` bytes; larger ones are dropped.
+    /// Buffers for packets of up to `largest` bytes; larger ones are dropped.
     pub(crate) fn new(largest: usize) -> Self {
         Self { bytes: vec![0; largest * BATCH], slot: largest, datagrams: Vec::with_capacity(BATCH) }
     }
@@ -102,12 +102,12 @@ impl ReceiveBatch {
 }
 
 impl Socket {
-    /// Listens at `address`.
+    /// A socket bound to `address`.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         Self::new(UdpSocket::bind(address)?)
     }
 
-    /// Talks to `peer` only; the kernel says when nobody listens there.
+    /// A socket connected to `peer`; the kernel reports an error if no socket is bound there.
     pub fn connect(peer: SocketAddr) -> io::Result<Self> {
         let any: SocketAddr =
             if peer.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
@@ -116,7 +116,7 @@ impl Socket {
         Self::new(inner)
     }
 
-    /// Takes over a socket made elsewhere, for example in another network namespace.
+    /// Takes over a socket that was made elsewhere, for example in another network namespace.
     pub fn new(inner: UdpSocket) -> io::Result<Self> {
         inner.set_nonblocking(true)?;
         let socket = Self { inner };
@@ -126,7 +126,7 @@ impl Socket {
         if v6 {
             socket.set(libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1)?;
         }
-        // Root may pass the system's limit; for others the kernel quietly takes less.
+        // Root may exceed the system's limit; for other users the kernel applies the limit without an error.
         for (force, ask) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
             socket
                 .set(libc::SOL_SOCKET, force, KERNEL_BUFFER)
@@ -135,7 +135,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Where it listens.
+    /// The address that the socket is bound to.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }
@@ -151,83 +151,83 @@ impl Socket {
         self.inner.as_raw_fd()
     }
 
-    /// Sends what is in the batch.
-    pub(crate) fn send(&self, batch: &mut SendBatch) -> Sending {
-        while batch.gone < batch.packets.len() {
+    /// Sends the batch.
+    pub(crate) fn send(&self, batch: &mut SendBatch) -> SendResult {
+        while batch.sent < batch.packets.len() {
             match self.send_some(batch) {
-                Ok(count) => batch.gone += count,
+                Ok(count) => batch.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sending::Blocked,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return SendResult::Blocked,
                 Err(error) => {
-                    batch.gone += 1;
-                    return Sending::Refused(error);
+                    batch.sent += 1;
+                    return SendResult::Refused(error);
                 }
             }
         }
         batch.bytes.clear();
         batch.packets.clear();
-        batch.gone = 0;
-        Sending::Done
+        batch.sent = 0;
+        SendResult::Done
     }
 
     fn send_some(&self, batch: &SendBatch) -> io::Result<usize> {
-        let mut start = batch.gone.checked_sub(1).map_or(0, |before| batch.packets[before].end);
-        let mut names = [Name::default(); BATCH];
+        let mut start = batch.sent.checked_sub(1).map_or(0, |before| batch.packets[before].end);
+        let mut addresses = [RawAddress::default(); BATCH];
         let mut controls = [Control::default(); BATCH];
-        let mut pieces = empty_pieces();
+        let mut buffers = empty_buffers();
         let mut messages = empty_messages();
-        let packets = batch.packets[batch.gone..].iter().take(BATCH);
+        let packets = batch.packets[batch.sent..].iter().take(BATCH);
         let count = packets.len();
         for (index, packet) in packets.enumerate() {
-            let name_len = names[index].write(packet.to);
+            let name_len = addresses[index].write(packet.to);
             let control_len = controls[index].write_ecn(packet.to, packet.ecn);
-            pieces[index] =
+            buffers[index] =
                 iovec { iov_base: batch.bytes[start..].as_ptr().cast_mut().cast(), iov_len: packet.end - start };
             start = packet.end;
             let header = &mut messages[index].msg_hdr;
-            header.msg_name = names[index].0.as_mut_ptr().cast();
+            header.msg_name = addresses[index].0.as_mut_ptr().cast();
             header.msg_namelen = name_len as libc::socklen_t;
-            header.msg_iov = &raw mut pieces[index];
+            header.msg_iov = &raw mut buffers[index];
             header.msg_iovlen = 1;
             header.msg_control = controls[index].0.as_mut_ptr().cast();
             header.msg_controllen = control_len as _;
         }
-        // SAFETY: the first `count` messages point to names, controls, pieces and bytes that live, unmoved, until the
-        // call is over, with their true lengths; the kernel writes only to `messages`.
+        // SAFETY: the first `count` messages point to addresses, controls, buffers and bytes that live, unmoved, until
+        // the call returns, with their true lengths; the kernel writes only to `messages`.
         let sent = unsafe { libc::sendmmsg(self.fd(), messages.as_mut_ptr(), count as _, libc::MSG_DONTWAIT) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }
 
-    /// Takes what has come in, at most a batch of it. True if there may be more.
+    /// Receives at most a batch of packets. True if there may be more.
     pub(crate) fn receive(&self, batch: &mut ReceiveBatch) -> io::Result<bool> {
         batch.datagrams.clear();
-        let mut names = [Name::default(); BATCH];
+        let mut addresses = [RawAddress::default(); BATCH];
         let mut controls = [Control::default(); BATCH];
-        let mut pieces = empty_pieces();
+        let mut buffers = empty_buffers();
         let mut messages = empty_messages();
         for (index, slot) in batch.bytes.chunks_exact_mut(batch.slot).enumerate() {
-            pieces[index] = iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
+            buffers[index] = iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
             let header = &mut messages[index].msg_hdr;
-            header.msg_name = names[index].0.as_mut_ptr().cast();
-            header.msg_namelen = names[index].0.len() as libc::socklen_t;
-            header.msg_iov = &raw mut pieces[index];
+            header.msg_name = addresses[index].0.as_mut_ptr().cast();
+            header.msg_namelen = addresses[index].0.len() as libc::socklen_t;
+            header.msg_iov = &raw mut buffers[index];
             header.msg_iovlen = 1;
             header.msg_control = controls[index].0.as_mut_ptr().cast();
             header.msg_controllen = controls[index].0.len() as _;
         }
         let (all, flags) = (messages.len() as u32, libc::MSG_DONTWAIT);
-        // SAFETY: every message points to a name, a control buffer, a piece and a slot of its own that live, unmoved,
-        // until the call is over, with their true lengths; no timeout is given.
+        // SAFETY: every message points to an address, a control buffer, an iovec and a slot of its own that live,
+        // unmoved, until the call returns, with their true lengths; no timeout is given.
         let got = unsafe { libc::recvmmsg(self.fd(), messages.as_mut_ptr(), all, flags as _, std::ptr::null_mut()) };
         if got < 0 {
             let error = io::Error::last_os_error();
-            let nothing = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
-            return if nothing { Ok(false) } else { Err(error) };
+            let is_empty = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
+            return if is_empty { Ok(false) } else { Err(error) };
         }
         for (index, message) in messages.iter().take(got as usize).enumerate() {
-            let Some(from) = names[index].read() else { continue };
+            let Some(from) = addresses[index].read() else { continue };
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
-                continue; // larger than any packet we speak of
+                continue; // larger than the packets of any connection
             }
             let (ecn, stamp) = controls[index].read(&message.msg_hdr);
             batch.datagrams.push(Datagram { from, ecn, stamp, len: message.msg_len as usize, index });
@@ -243,11 +243,11 @@ impl AsFd for Socket {
 }
 
 fn empty_messages() -> [mmsghdr; BATCH] {
-    // SAFETY: an mmsghdr is made of integers and raw pointers, for which all zeros is a value.
+    // SAFETY: an mmsghdr consists of integers and raw pointers, for which all zeros is a valid value.
     unsafe { mem::zeroed() }
 }
 
-fn empty_pieces() -> [iovec; BATCH] {
+fn empty_buffers() -> [iovec; BATCH] {
     [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH]
 }
 
@@ -267,7 +267,7 @@ mod tests {
             });
         }
         out.push(receiver.local_address().unwrap(), Ecn::Ce, |_| false);
-        assert!(matches!(sender.send(&mut out), Sending::Done));
+        assert!(matches!(sender.send(&mut out), SendResult::Done));
         assert!(out.is_empty());
 
         let mut batch = ReceiveBatch::new(100);
@@ -278,19 +278,19 @@ mod tests {
             assert_eq!(*bytes, [number as u8; 3]);
             assert_eq!(datagram.ecn, codes[number % 4], "packet {number}");
             assert_eq!(datagram.from, sender.local_address().unwrap());
-            // Not that stamps are in order: for a moment after the first socket of a machine asks for them, the kernel
-            // stamps some packets as they arrive and others only as they are read.
+            // Timestamps may be out of order: for a moment after the first socket of a machine enables them, the kernel
+            // timestamps some packets as they arrive and others only as they are read.
             assert!(datagram.stamp.is_some(), "a receive timestamp");
         }
     }
 
     #[test]
-    fn every_ecn_code_and_a_timestamp_arrive_with_each_packet() {
+    fn each_packet_arrives_with_its_ecn_code_and_a_timestamp() {
         exchange("127.0.0.1");
     }
 
     #[test]
-    fn also_over_ipv6() {
+    fn ecn_codes_and_timestamps_arrive_over_ipv6() {
         if UdpSocket::bind("[::1]:0").is_ok() {
             exchange("[::1]");
         }

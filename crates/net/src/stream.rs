@@ -1,4 +1,4 @@
-//! The bytes of one connection: what its application wrote and the peer lacks, what arrived and is unread.
+//! The buffers of one connection: bytes written and not acknowledged, bytes received and not read.
 
 use std::net::SocketAddr;
 
@@ -6,22 +6,22 @@ use rampmeter_transport::{Connection, ConnectionId, ReceiveBuffer, SendBuffer};
 use rampmeter_units::Time;
 use rampmeter_wire::{Packet, unwrap};
 
-/// Room that is worth waiting for in a buffer of `capacity`.
-pub(crate) fn worthwhile(capacity: usize) -> usize {
+/// The free space of a buffer of `capacity` at which a writer is notified.
+pub(crate) fn min_write_space(capacity: usize) -> usize {
     (64 * 1024).min(capacity / 2)
 }
 
-/// Packets with payload that arrived, and how many were on their way: what the receiver knows of loss.
+/// The receiver's packet counts, from which it estimates loss: packets with payload that arrived, and packets sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrivals {
-    /// That arrived.
+    /// Packets received.
     pub packets: u64,
-    /// Between the first number seen and the highest.
+    /// Packets sent, from the first packet number received to the highest.
     pub sent: u64,
 }
 
 impl Arrivals {
-    /// Packets that did not arrive, as far as can be told. Counts other flows' packets, too, where a macroflow has many.
+    /// Packets missing so far. Where a macroflow has several flows, packets of the other flows count, too.
     pub fn missing(&self) -> u64 {
         self.sent.saturating_sub(self.packets)
     }
@@ -33,27 +33,27 @@ pub(crate) struct Stream {
     pub(crate) peer: SocketAddr,
     pub(crate) outgoing: SendBuffer,
     pub(crate) incoming: ReceiveBuffer,
-    /// Bytes of the peer's stream that have arrived without a hole.
+    /// Bytes of the peer's stream received in order.
     pub(crate) arrived: u64,
-    /// Bytes of it that the application has taken.
-    pub(crate) taken: u64,
-    /// The peer's stream has arrived whole.
+    /// Bytes of it that the application has read.
+    pub(crate) consumed: u64,
+    /// Whether the peer's stream has arrived completely.
     pub(crate) ended: bool,
-    /// The application has been told that there is something to read, and has not read since.
-    told_readable: bool,
-    /// The application waits for room.
-    pub(crate) wants_room: bool,
-    /// When the peer last sent anything.
-    pub(crate) heard: Time,
-    /// It was given up because it kept silent.
-    pub(crate) vanished: bool,
+    /// Whether `Readable` was reported since the application last read.
+    reported_readable: bool,
+    /// Whether the application waits for space in the send buffer.
+    pub(crate) wants_space: bool,
+    /// The time of the peer's last packet.
+    pub(crate) last_received: Time,
+    /// Whether the connection was aborted because the peer did not respond.
+    pub(crate) timed_out: bool,
     first_number: Option<u64>,
     pub(crate) arrivals: Arrivals,
 }
 
-/// What the application should be told.
+/// The events for the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct News {
+pub(crate) struct Readiness {
     pub(crate) readable: bool,
     pub(crate) writable: bool,
 }
@@ -66,20 +66,26 @@ impl Stream {
             outgoing: SendBuffer::default(),
             incoming: ReceiveBuffer::default(),
             arrived: 0,
-            taken: 0,
+            consumed: 0,
             ended: false,
-            told_readable: false,
-            wants_room: false,
-            heard: now,
-            vanished: false,
+            reported_readable: false,
+            wants_space: false,
+            last_received: now,
+            timed_out: false,
             first_number: None,
             arrivals: Arrivals::default(),
         }
     }
 
-    /// A packet of the peer arrived and its payload is stored; `capacity` bounds what may wait to be delivered.
-    pub(crate) fn refresh(&mut self, now: Time, packet: &Packet, connection: &Connection, capacity: usize) -> News {
-        self.heard = now;
+    /// Processes a packet of the peer whose payload has been stored; `capacity` is the size of the send buffer.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        connection: &Connection,
+        capacity: usize,
+    ) -> Readiness {
+        self.last_received = now;
         if packet.sequence_len() > 0 {
             self.count(packet.number);
         }
@@ -87,12 +93,12 @@ impl Stream {
         let (arrived, ended) = (connection.arrived(), connection.is_received());
         let more = arrived > self.arrived || (ended && !self.ended);
         (self.arrived, self.ended) = (arrived, ended);
-        let room = capacity.saturating_sub(self.outgoing.len());
-        let readable = more && !self.told_readable;
-        let writable = self.wants_room && room >= worthwhile(capacity);
-        self.told_readable |= readable;
-        self.wants_room &= !writable;
-        News { readable, writable }
+        let space = capacity.saturating_sub(self.outgoing.len());
+        let readable = more && !self.reported_readable;
+        let writable = self.wants_space && space >= min_write_space(capacity);
+        self.reported_readable |= readable;
+        self.wants_space &= !writable;
+        Readiness { readable, writable }
     }
 
     fn count(&mut self, number: u32) {
@@ -103,11 +109,11 @@ impl Stream {
         self.arrivals.sent = self.arrivals.sent.max((number + 1).saturating_sub(first));
     }
 
-    /// Moves what can be read to the end of `out`; says how much.
+    /// Moves the readable bytes to the end of `out`. Returns their number.
     pub(crate) fn read(&mut self, out: &mut Vec<u8>) -> usize {
-        self.told_readable = false;
+        self.reported_readable = false;
         let count = self.incoming.read(self.arrived, out);
-        self.taken += count as u64;
+        self.consumed += count as u64;
         count
     }
 }
@@ -117,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_in_the_numbers_are_losses() {
+    fn gaps_in_the_packet_numbers_are_losses() {
         let mut arrivals = Arrivals { packets: 98, sent: 100 };
         assert_eq!(arrivals.missing(), 2);
         arrivals.packets = 101; // duplicates

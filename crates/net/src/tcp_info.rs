@@ -1,79 +1,79 @@
-//! What the kernel tells of a TCP connection (`struct tcp_info`, `linux/tcp.h`).
+//! The kernel's statistics of a TCP connection (`struct tcp_info`, `linux/tcp.h`).
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The structure as Linux 4.19 and later fill it; older and newer ones agree in what they have, and what an older one
-/// lacks is zero.
+/// The structure as of Linux 4.19. Later versions only append fields, and the fields that an earlier version does not
+/// have are zero.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct TcpInfo {
     state: u8,
-    /// How it is about repairing losses: [`TcpInfo::OPEN`] and so on.
-    pub repair: u8,
+    /// The state of congestion control (`tcpi_ca_state`): [`TcpInfo::OPEN`] and so on.
+    pub ca_state: u8,
     retransmits: u8,
     probes: u8,
-    /// Times in a row that the retransmission timer has run out.
+    /// The number of consecutive retransmission timeouts.
     pub backoff: u8,
     options: [u8; 3],
     timeouts: [u32; 2],
-    /// The largest segment it sends, without headers.
+    /// The maximum size of a segment that it sends, without headers.
     pub segment: u32,
     received_segment: u32,
     unacked: u32,
-    /// Segments that arrived beyond a gap.
+    /// Segments acknowledged selectively (RFC 2018).
     pub sacked: u32,
     queues: [u32; 3],
     since_last: [u32; 4],
     path_mtu: u32,
     receive_threshold: u32,
-    /// Smoothed round-trip time.
+    /// The smoothed round-trip time.
     pub rtt_us: u32,
     rtt_variance_us: u32,
     threshold: u32,
-    /// In packets.
+    /// The congestion window, in packets.
     pub window: u32,
     advertised_mss: u32,
     reordering: u32,
     receiver: [u32; 2],
     /// Retransmitted packets.
     pub retransmitted: u32,
-    /// Bytes a second; all ones for no limit.
+    /// The pacing rate, in bytes a second; all ones for no limit.
     pub pacing_rate: u64,
-    most_pacing_rate: u64,
-    /// Bytes acknowledged without a gap.
+    max_pacing_rate: u64,
+    /// Bytes acknowledged cumulatively.
     pub acked_bytes: u64,
     received_bytes: u64,
     segments: [u32; 2],
     /// Bytes written and not sent yet.
     pub unsent: u32,
-    /// The least round-trip time.
+    /// The minimum round-trip time.
     pub min_rtt_us: u32,
     data_packets_received: u32,
-    /// Packets with payload sent, repetitions included.
+    /// Packets with payload sent, retransmissions included.
     pub data_packets: u32,
     delivery_rate: u64,
     limited_us: [u64; 3],
     delivered: u32,
-    /// Packets that arrived with a congestion mark.
+    /// Packets delivered with a congestion mark.
     pub marked: u32,
     sent_bytes: u64,
-    /// Bytes sent again.
-    pub repeated_bytes: u64,
+    /// Bytes retransmitted.
+    pub retransmitted_bytes: u64,
 }
 
 impl TcpInfo {
-    /// All is well.
+    /// No loss or mark is being handled.
     pub const OPEN: u8 = 0;
-    /// The window was reduced without a loss to repair, for a mark as a rule.
+    /// The window was reduced without a loss, usually after a mark.
     pub const REDUCED: u8 = 2;
-    /// Losses are being repaired.
+    /// Fast recovery.
     pub const RECOVERY: u8 = 3;
-    /// The retransmission timer has run out.
+    /// Recovery after a retransmission timeout.
     pub const LOSS: u8 = 4;
 
-    /// What there is to tell of `socket`.
+    /// The kernel's statistics of `socket`.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         // SAFETY: all zeros is a valid `TcpInfo`.
         let mut info: Self = unsafe { mem::zeroed() };
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_counts_what_is_sent_and_acknowledged() {
+    fn the_kernel_counts_bytes_sent_and_acknowledged() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
@@ -106,7 +106,10 @@ mod tests {
             std::thread::yield_now();
         }
         let info = TcpInfo::of(&far).unwrap();
-        assert_eq!((info.acked_bytes, info.unsent, info.repeated_bytes, info.repair), (5000, 0, 0, TcpInfo::OPEN));
+        assert_eq!(
+            (info.acked_bytes, info.unsent, info.retransmitted_bytes, info.ca_state),
+            (5000, 0, 0, TcpInfo::OPEN)
+        );
         assert!(info.segment > 500 && info.rtt_us > 0 && info.data_packets > 0, "{info:?}");
     }
 }

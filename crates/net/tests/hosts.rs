@@ -1,4 +1,4 @@
-//! Hosts and their loop, over loopback: what controllers see, and many hosts in one thread.
+//! Hosts and their event loop, over loopback: what controllers observe, and many hosts in one thread.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,18 +6,18 @@ use std::sync::{Arc, Mutex};
 use rampmeter_control::fixed_rate::{Config as FixedConfig, FixedRate};
 use rampmeter_control::stable::{Config as StableConfig, Stable};
 use rampmeter_control::{Ack, Algorithm, AnyController, Arrival, Controller, Departure, Loss, Path, Registry, Sent};
-use rampmeter_net::{Ended, Event, Host, HostId, Limits, Loop, Socket};
+use rampmeter_net::{EndReason, Event, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 
-/// What [`Watched`] controllers believe of the path.
+/// The round-trip time that [`Recorder`] controllers assume.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// A controller on a path of [`ROUND_TRIP`], and what it is told of arrivals.
+/// A controller on a path of [`ROUND_TRIP`], and the arrivals reported to it.
 #[derive(Debug)]
-struct Watched<C>(C, Arc<Mutex<Vec<Arrival>>>);
+struct Recorder<C>(C, Arc<Mutex<Vec<Arrival>>>);
 
-impl<C: Controller> Controller for Watched<C> {
+impl<C: Controller> Controller for Recorder<C> {
     fn on_path(&mut self, now: Time, path: &Path) {
         self.0.on_path(now, &Path { rtt: ROUND_TRIP, ..path.clone() });
     }
@@ -47,7 +47,7 @@ fn newreno() -> impl FnMut() -> AnyController + Send {
     move || factory(Stream::from_seed(1))
 }
 
-fn listen(net: &mut Loop<AnyController>, config: &Config) -> (HostId, std::net::SocketAddr) {
+fn listen(net: &mut EventLoop<AnyController>, config: &Config) -> (HostId, std::net::SocketAddr) {
     let accept = EndpointConfig { accept: Some(config.clone()), ..EndpointConfig::default() };
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_address().unwrap();
@@ -55,33 +55,33 @@ fn listen(net: &mut Loop<AnyController>, config: &Config) -> (HostId, std::net::
     (net.add(Host::new(endpoint, socket, Limits::default())).unwrap(), address)
 }
 
-/// Answers what `listener` hears of a connection: throws the bytes away and ends its own stream with the peer's.
-fn sink(net: &mut Loop<AnyController>, host: HostId, id: ConnectionId, bytes: &mut Vec<u8>) {
+/// Handles the events of one of `listener`'s connections: discards the bytes and ends its own stream after the peer's.
+fn sink(net: &mut EventLoop<AnyController>, host: HostId, id: ConnectionId, bytes: &mut Vec<u8>) {
     let now = net.now();
     let Some(host) = net.host_mut(host) else { return };
     host.read(now, id, bytes);
-    if host.is_read(id) {
+    if host.is_read_to_end(id) {
         host.finish(now, id);
     }
 }
 
-/// What a fixed rate is told of the arrivals of so many bytes, sent with `code`.
+/// The arrivals reported to a fixed-rate controller for `bytes` bytes sent with `code`.
 fn arrivals(bytes: usize, rate: &str, code: Ecn) -> Vec<Arrival> {
     let rate = rate.parse().unwrap();
-    arrivals_under(move || FixedRate::new(&FixedConfig { rate }, Stream::from_seed(3)), bytes, code)
+    arrivals_with(move || FixedRate::new(&FixedConfig { rate }, Stream::from_seed(3)), bytes, code)
 }
 
-/// What such a controller is told.
-fn arrivals_under<C>(make: impl Fn() -> C + Send + 'static, bytes: usize, code: Ecn) -> Vec<Arrival>
+/// The arrivals reported to the controller that `make` makes.
+fn arrivals_with<C>(make: impl Fn() -> C + Send + 'static, bytes: usize, code: Ecn) -> Vec<Arrival>
 where
     C: Controller + Send + 'static,
 {
     let config = Config { ecn: code, ..Config::default() };
-    let mut net = Loop::new(1250).unwrap();
+    let mut net = EventLoop::new(1250).unwrap();
     let (listener, address) = listen(&mut net, &config);
     let log = Arc::new(Mutex::new(Vec::new()));
     let logged = Arc::clone(&log);
-    let make = move || AnyController::External(Box::new(Watched(make(), Arc::clone(&logged))));
+    let make = move || AnyController::External(Box::new(Recorder(make(), Arc::clone(&logged))));
     let endpoint = Endpoint::new(EndpointConfig::default(), make, Stream::from_seed(4));
     let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
     let id = host.open(net.now(), address, &config).unwrap();
@@ -89,24 +89,24 @@ where
     host.finish(net.now(), id);
     let sender = net.add(host).unwrap();
 
-    let mut got = Vec::new();
+    let mut received_bytes = Vec::new();
     let limit = net.now() + Duration::from_secs(20);
     let mut open = true;
     while open {
         assert!(net.now() < limit, "it never ended");
-        net.turn(limit).unwrap();
+        net.run_once(limit).unwrap();
         while let Some((host, event)) = net.poll_event() {
             match event {
-                Event::Readable(id) if host == listener => sink(&mut net, listener, id, &mut got),
+                Event::Readable(id) if host == listener => sink(&mut net, listener, id, &mut received_bytes),
                 Event::Closed(_, ended, _) if host == sender => {
-                    assert_eq!(ended, Ended::Finished);
+                    assert_eq!(ended, EndReason::Finished);
                     open = false;
                 }
                 _ => {}
             }
         }
     }
-    assert_eq!(got, vec![7; bytes]);
+    assert_eq!(received_bytes, vec![7; bytes]);
     drop(net);
     Arc::into_inner(log).unwrap().into_inner().unwrap()
 }
@@ -118,45 +118,46 @@ fn a_controller_sees_codes_and_stamps_of_each_packet() {
         assert!(arrivals.len() >= 40, "{}", arrivals.len());
         for arrival in &arrivals {
             assert_eq!(arrival.ecn, code);
-            // Both ends read the same clock: a packet arrives after it left, and soon.
+            // Both ends read the same clock, so a packet arrives shortly after it left.
             let delay = arrival.one_way_delay();
             assert!((0..5_000_000_000).contains(&delay), "{delay} ns");
         }
-        // The kernel's stamps follow the departures, not our reading of them: no two are the same.
+        // The timestamps are the kernel's, not those of the reads: no two are equal.
         assert!(arrivals.windows(2).all(|pair| pair[0].received_at < pair[1].received_at));
     }
 }
 
 #[test]
-fn stable_tcps_packets_leave_a_socket_by_its_clamped_exponential_timer() {
-    // Ten packets a round trip: in units of the mean gap, 10 ms, gaps are clamp(X, 0.25, 3) with X exponential of the
-    // mean k = 1.0273. 22% of them are 0.25, half at most k ln 2, 90% at most k ln 10, and they vary by 0.82. An even
-    // pace would have 1 in the place of each, and a burst a window 0. A busy machine holds some back, and sends them with
-    // those that follow: what it holds back for long counts as 3, and how many gaps are none is not asked.
+fn stable_tcp_sends_by_its_clamped_exponential_timer() {
+    // Ten packets a round trip: in units of the mean gap, 10 ms, gaps are clamp(X, 0.25, 3) with X exponential with
+    // mean k = 1.0273. 22% of them are 0.25, half at most k ln 2, 90% at most k ln 10, and their coefficient of
+    // variation is 0.82. Even pacing would have 1 instead of each, and one burst a window 0. A busy machine delays some
+    // packets and sends them together with the next ones: a long gap counts as 3, and the number of zero gaps is not
+    // tested.
     let config = StableConfig { gain: 1e-6, initial_window: 10.0, soft_start_marks: 0, ..StableConfig::default() };
     let make = move || Stable::new(&config, Stream::from_seed(3));
-    let arrivals = arrivals_under(make, 480_000, Ecn::Ect0);
+    let arrivals = arrivals_with(make, 480_000, Ecn::Ect0);
     let gap = |pair: &[Arrival]| pair[1].received_at.since(pair[0].received_at).as_secs_f64() / 0.010;
     let mut gaps: Vec<f64> = arrivals.windows(2).map(|pair| gap(pair).min(3.0)).collect();
     gaps.sort_by(f64::total_cmp);
     let n = gaps.len();
     let mean = gaps.iter().sum::<f64>() / n as f64;
     let variation = (gaps.iter().map(|gap| gap * gap).sum::<f64>() / n as f64 / (mean * mean) - 1.0).sqrt();
-    let [few, median, most] = [n / 5, n / 2, 9 * n / 10].map(|place| gaps[place]);
+    let [low, median, high] = [n / 5, n / 2, 9 * n / 10].map(|place| gaps[place]);
     let shortest = gaps.iter().filter(|gap| (0.15..0.35).contains(*gap)).count() as f64 / n as f64;
-    let told =
-        format!("{n} gaps: mean {mean}, variation {variation}, quantiles {few}, {median}, {most}, short {shortest}");
-    assert!(n >= 400, "{told}");
-    assert!((0.85..1.25).contains(&mean), "{told}");
-    assert!((0.6..1.2).contains(&variation), "{told}");
-    assert!(shortest >= 0.12, "{told}"); // 0.30
-    assert!(few / median < 0.6, "{told}"); // 0.36
-    assert!((2.0..5.5).contains(&(most / median)), "{told}"); // 3.32
+    let summary =
+        format!("{n} gaps: mean {mean}, variation {variation}, quantiles {low}, {median}, {high}, short {shortest}");
+    assert!(n >= 400, "{summary}");
+    assert!((0.85..1.25).contains(&mean), "{summary}");
+    assert!((0.6..1.2).contains(&variation), "{summary}");
+    assert!(shortest >= 0.12, "{summary}"); // 0.30
+    assert!(low / median < 0.6, "{summary}"); // 0.36
+    assert!((2.0..5.5).contains(&(high / median)), "{summary}"); // 3.32
 }
 
 #[test]
-fn packets_that_come_all_at_once_are_reported_one_by_one() {
-    const SENT: usize = 150_000; // more packets than the kernel gives at once
+fn packets_that_arrive_together_are_reported_one_by_one() {
+    const SENT: usize = 150_000; // more packets than the kernel returns at once
     let arrivals = arrivals(SENT, "10 Gb/s", Ecn::NotEct);
     let bytes: u64 = arrivals.iter().map(|arrival| arrival.bytes.as_u64()).sum();
     assert!(bytes >= SENT as u64, "{bytes} bytes in {} packets", arrivals.len());
@@ -165,7 +166,7 @@ fn packets_that_come_all_at_once_are_reported_one_by_one() {
 #[test]
 fn one_loop_drives_many_hosts() {
     let config = Config::default();
-    let mut net = Loop::new(1250).unwrap();
+    let mut net = EventLoop::new(1250).unwrap();
     let (listener, address) = listen(&mut net, &config);
     let mut open = BTreeMap::new();
     for n in 0..100u8 {
@@ -176,18 +177,18 @@ fn one_loop_drives_many_hosts() {
         host.finish(net.now(), id);
         open.insert(net.add(host).unwrap(), n);
     }
-    let mut heard: BTreeMap<ConnectionId, Vec<u8>> = BTreeMap::new();
+    let mut received: BTreeMap<ConnectionId, Vec<u8>> = BTreeMap::new();
     let limit = net.now() + Duration::from_secs(60);
     while !open.is_empty() {
         assert!(net.now() < limit, "{} never ended", open.len());
-        net.turn(limit).unwrap();
+        net.run_once(limit).unwrap();
         while let Some((host, event)) = net.poll_event() {
             match event {
                 Event::Readable(id) if host == listener => {
-                    sink(&mut net, listener, id, heard.entry(id).or_default());
+                    sink(&mut net, listener, id, received.entry(id).or_default());
                 }
                 Event::Closed(_, ended, _) if host != listener => {
-                    assert_eq!(ended, Ended::Finished);
+                    assert_eq!(ended, EndReason::Finished);
                     open.remove(&host);
                     assert!(net.remove(host).is_some());
                 }
@@ -195,23 +196,23 @@ fn one_loop_drives_many_hosts() {
             }
         }
     }
-    assert_eq!(heard.len(), 100);
-    let mut values: Vec<_> = heard.values().map(|bytes| (bytes.len(), bytes[0])).collect();
+    assert_eq!(received.len(), 100);
+    let mut values: Vec<_> = received.values().map(|bytes| (bytes.len(), bytes[0])).collect();
     values.sort_unstable();
-    assert!(heard.values().all(|bytes| bytes.iter().all(|&b| b == bytes[0])));
+    assert!(received.values().all(|bytes| bytes.iter().all(|&b| b == bytes[0])));
     assert_eq!(values, (0..100).map(|n| (20_000, n)).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_receiver_that_takes_its_time_is_not_given_up() {
-    // Four timeouts of 20, 40, 80 and 160 ms would be the end of a silent peer.
+fn a_connection_survives_a_receiver_that_reads_slowly() {
+    // A peer that does not respond would be given up after four timeouts of 20, 40, 80 and 160 ms.
     let config = Config {
         min_rto: Duration::from_millis(20),
         most_timeouts: 3,
         receive_window: Bytes::new(10_000),
         ..Config::default()
     };
-    let mut net = Loop::new(1250).unwrap();
+    let mut net = EventLoop::new(1250).unwrap();
     let (listener, address) = listen(&mut net, &config);
     let endpoint = Endpoint::new(EndpointConfig::default(), newreno(), Stream::from_seed(5));
     let mut host = Host::new(endpoint, Socket::connect(address).unwrap(), Limits::default());
@@ -221,23 +222,23 @@ fn a_receiver_that_takes_its_time_is_not_given_up() {
     let sender = net.add(host).unwrap();
 
     let (limit, reads_from) = (net.now() + Duration::from_secs(20), net.now() + Duration::from_millis(1500));
-    let (mut got, mut readable) = (Vec::new(), None);
+    let (mut received_bytes, mut readable) = (Vec::new(), None);
     loop {
         assert!(net.now() < limit, "it never ended");
-        net.turn(net.now() + Duration::from_millis(50)).unwrap();
+        net.run_once(net.now() + Duration::from_millis(50)).unwrap();
         while let Some((host, event)) = net.poll_event() {
             match event {
                 Event::Readable(id) if host == listener => readable = Some(id),
                 Event::Closed(_, ended, _) if host == sender => {
-                    assert_eq!(ended, Ended::Finished);
-                    assert_eq!(got.len(), 50_000);
+                    assert_eq!(ended, EndReason::Finished);
+                    assert_eq!(received_bytes.len(), 50_000);
                     return;
                 }
                 _ => {}
             }
         }
         if let Some(id) = readable.filter(|_| net.now() >= reads_from) {
-            sink(&mut net, listener, id, &mut got);
+            sink(&mut net, listener, id, &mut received_bytes);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a download is written to: a part that the next one goes on from, or what there is already.
+//! The outputs of a download: a part file that the next download resumes from, a pipe, a link.
 
 mod common;
 
@@ -7,27 +7,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Running, fetch, fetch_under, noise, options, slowly};
+use common::{TestServer, at_fixed_rate, fetch, fetch_with, noise, options};
 use rampmeter_net::files::{GetOptions, NetError, get};
 
 #[test]
-fn a_resumed_download_is_under_the_named_controller_too() {
+fn a_resumed_download_uses_the_selected_controller() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let bytes = noise(3_000_000, 13);
     fs::write(from.path().join("f"), &bytes).unwrap();
-    let server = Running::start(from.path(), slowly("40 Mb/s"));
+    let server = TestServer::start(from.path(), at_fixed_rate("40 Mb/s"));
     let got = stop_midway(&server, to.path(), 500_000);
-    let report = fetch_under("newreno", &server, to.path()).unwrap();
+    let report = fetch_with("newreno", &server, to.path()).unwrap();
     assert_eq!((report.resumed_from, report.controller.as_str()), (got, "newreno"));
     assert_eq!(fs::read(to.path().join("f")).unwrap(), bytes);
 }
 
 #[test]
-fn a_download_that_was_stopped_goes_on_where_it_was() {
+fn a_stopped_download_is_resumed_where_it_stopped() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let bytes = noise(3_000_000, 1);
     fs::write(from.path().join("f"), &bytes).unwrap();
-    let server = Running::start(from.path(), slowly("40 Mb/s"));
+    let server = TestServer::start(from.path(), at_fixed_rate("40 Mb/s"));
     let got = stop_midway(&server, to.path(), 500_000);
 
     let report = fetch(server.address, "f", to.path()).unwrap();
@@ -38,8 +38,8 @@ fn a_download_that_was_stopped_goes_on_where_it_was() {
     assert_eq!(served.bytes, bytes.len() as u64 - got);
 }
 
-/// Gets `f` and stops it when `enough` has come; says how much did.
-fn stop_midway(server: &Running, to: &std::path::Path, enough: u64) -> u64 {
+/// Downloads `f` and stops after `enough` bytes. Returns the number of bytes received.
+fn stop_midway(server: &TestServer, to: &std::path::Path, enough: u64) -> u64 {
     let stop = Arc::new(AtomicBool::new(false));
     let part = to.join("f.part");
     let watcher = std::thread::spawn({
@@ -53,17 +53,17 @@ fn stop_midway(server: &Running, to: &std::path::Path, enough: u64) -> u64 {
     });
     let stopped = get(&GetOptions { stop, ..options(server.address, "f", to) });
     watcher.join().unwrap();
-    let Err(NetError::Interrupted { got, size, kept: true }) = stopped else { panic!("{stopped:?}") };
+    let Err(NetError::Interrupted { got, size, resumable: true }) = stopped else { panic!("{stopped:?}") };
     assert!(size.is_some_and(|size| got < size));
     assert_eq!(fs::metadata(&part).unwrap().len(), got);
     got
 }
 
 #[test]
-fn a_file_that_changed_starts_anew_and_one_that_grew_goes_on() {
+fn a_changed_file_restarts_and_a_grown_one_resumes() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut bytes = noise(2_000_000, 2);
-    let server = Running::start(from.path(), |_| {});
+    let server = TestServer::start(from.path(), |_| {});
     let part = to.path().join("f.part");
 
     fs::write(&part, &bytes[..900_000]).unwrap();
@@ -84,18 +84,18 @@ fn a_file_that_changed_starts_anew_and_one_that_grew_goes_on() {
     assert_eq!(fs::read(to.path().join("f")).unwrap(), b"short");
 
     fs::write(&part, "sh").unwrap();
-    let anew = GetOptions { resume: false, ..options(server.address, "f", to.path()) };
-    assert_eq!(get(&anew).unwrap().resumed_from, 0);
+    let restarted = GetOptions { resume: false, ..options(server.address, "f", to.path()) };
+    assert_eq!(get(&restarted).unwrap().resumed_from, 0);
 
     fs::write(&part, "short").unwrap();
     assert_eq!(fetch(server.address, "f", to.path()).unwrap().resumed_from, 5, "all of it was here");
 }
 
 #[test]
-fn a_part_is_written_by_one_download_at_a_time() {
+fn only_one_download_at_a_time_writes_a_part() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(from.path().join("f"), noise(1_000_000, 10)).unwrap();
-    let server = Running::start(from.path(), slowly("40 Mb/s"));
+    let server = TestServer::start(from.path(), at_fixed_rate("40 Mb/s"));
     let target = to.path().join("f");
     let first = std::thread::spawn({
         let (address, target) = (server.address, target.clone());
@@ -109,13 +109,13 @@ fn a_part_is_written_by_one_download_at_a_time() {
 }
 
 #[test]
-fn pipes_and_links_stay_what_they_are() {
+fn pipes_and_links_are_not_replaced() {
     use nix::sys::stat::Mode;
     use std::os::unix::fs::{FileTypeExt, symlink};
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let bytes = noise(300_000, 12);
     fs::write(from.path().join("f"), &bytes).unwrap();
-    let server = Running::start(from.path(), |_| {});
+    let server = TestServer::start(from.path(), |_| {});
     let at = |name: &str| to.path().join(name);
 
     nix::unistd::mkfifo(&at("pipe"), Mode::from_bits_truncate(0o600)).unwrap();
@@ -132,23 +132,23 @@ fn pipes_and_links_stay_what_they_are() {
     fetch(server.address, "f", &at("link")).unwrap();
     assert!(fs::read(at("real")).unwrap() == bytes && at("link").is_symlink());
 
-    // A link that somebody else put where a part will be.
+    // A link that another user put at the path of a part file.
     fs::write(at("mine"), "dear").unwrap();
     symlink("mine", at("new.part")).unwrap();
     assert!(matches!(fetch(server.address, "f", &at("new")), Err(NetError::File { .. })));
     assert_eq!(fs::read(at("mine")).unwrap(), b"dear");
     nix::unistd::mkfifo(&at("odd.part"), Mode::from_bits_truncate(0o600)).unwrap();
     let error = fetch(server.address, "f", &at("odd")).unwrap_err().to_string();
-    assert!(error.contains("odd.part: is no regular file"), "{error}");
+    assert!(error.contains("odd.part: is not a regular file"), "{error}");
 }
 
 #[test]
-fn a_full_disk_is_named_and_the_part_stays() {
+fn a_full_disk_is_reported_and_the_part_is_kept() {
     use nix::mount::{MsFlags, mount};
     use nix::sched::{CloneFlags, unshare};
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(from.path().join("f"), noise(3_000_000, 11)).unwrap();
-    let server = Running::start(from.path(), |_| {});
+    let server = TestServer::start(from.path(), |_| {});
     // A small file system that only this thread sees.
     let none: Option<&str> = None;
     let small = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)

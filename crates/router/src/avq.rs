@@ -1,29 +1,29 @@
-//! Adaptive Virtual Queue: a virtual queue whose capacity moves until the link is as busy as it should be (Kunniyur and
-//! Srikant, "An adaptive virtual queue (AVQ) algorithm for active queue management", IEEE/ACM Transactions on Networking
-//! 12(2), 2004; section II).
+//! Adaptive Virtual Queue: a virtual queue whose capacity adapts until the link reaches a desired utilization (Kunniyur
+//! and Srikant, "An adaptive virtual queue (AVQ) algorithm for active queue management", IEEE/ACM Transactions on
+//! Networking 12(2), 2004; section II).
 //!
 //! ```text
-//! d C~/dt = alpha (gamma C - lambda)                      lambda: bits that arrive a second
+//! d C~/dt = alpha (gamma C - lambda)                      lambda: arrival rate, bits a second
 //!
 //! b bits arrive, t since the last:   VQ = max(VQ - C~ t, 0)
 //!     overflow:      VQ + b > B ?  mark  :  VQ += b
 //!     exponential:   mark with probability 1 - phi^(-VQ/s);  VQ = min(VQ + b, B)
-//!                                    C~ = max(min(C~ + alpha gamma C t, most C) - alpha b, 0)
+//!                                    C~ = max(min(C~ + alpha gamma C t, C~_max) - alpha b, 0)
 //! ```
 //!
-//! With `overflow` it is the paper's: the token bucket in a few lines (its section on implementation), and `C~` up to `C`.
-//! Packets whose senders would not understand a mark are dropped, and `lambda` then counts what got in (ns-2.35,
-//! `queue/vq.cc`, by the paper's authors, who also begin with `C~ = 0.8 C`).
+//! With `overflow` it is the paper's: the token bucket of its section on implementation, and `C~` at most `C`. Packets
+//! that are not ECN-capable are dropped instead of marked, and `lambda` then counts the packets accepted (ns-2.35,
+//! `queue/vq.cc`, by the paper's authors, which also starts with `C~ = 0.8 C`).
 //!
-//! With `exponential` it is [`virtual-queue`](crate::virtual_queue) with a `theta` that adapts: what Kelly's report
-//! leaves open, to "improve link utilizations" when demand is low. Then few marks are enough to hold senders back, and
-//! a virtual queue slower than the link gives too many. So here `C~` may exceed `C`, and as it then says nothing of the
-//! real queue, who finds `bound` packets in that is marked at any rate. Where the load varies so much that this holds
-//! it back, it stays below `gamma`. Packets of others are left alone. All of this, and `most`, is chosen; neither
-//! source has it.
+//! With `exponential` it is [`virtual-queue`](crate::virtual_queue) with an adaptive `theta`, which Kelly's report
+//! leaves open, to "improve link utilizations" when demand is low. At low demand few marks limit the senders, and a
+//! virtual queue slower than the link marks too many packets. So here `C~` may exceed `C`. Because it then does not
+//! reflect the real queue, every packet that finds `bound` packets in the real queue is marked. Where the load varies
+//! so much that these marks limit the senders, utilization stays below `gamma`. Packets that are not ECN-capable pass
+//! unmarked. All of this, and `max_virtual_capacity`, is chosen; neither source has it.
 //!
-//! *Deviations*: `C~` is kept as a share of `C`, so it follows a link whose rate changes; `B` is a setting of its own, the
-//! paper's is the real buffer, which here may be endless.
+//! *Deviations*: `C~` is stored as a share of `C`, so it follows a link whose rate changes; `B` is a separate setting,
+//! in the paper it is the real buffer, which here may be unlimited.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -33,17 +33,17 @@ use crate::exponential_marking::ExponentialMarking;
 use crate::virtual_backlog::{VirtualBacklog, share_of};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
-/// `C~` at first, as a share of the link's rate (ns-2's `ecnlim_`).
+/// The initial `C~`, as a share of the link's rate (ns-2's `ecnlim_`).
 const INITIAL: f64 = 0.8;
 
 /// Which packets AVQ marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Marking {
-    /// Those that find no room in the virtual queue (the paper's).
+    /// Packets that do not fit into the virtual queue (the paper's).
     #[default]
     Overflow,
-    /// Any, with a probability that grows with the virtual queue (Kelly's).
+    /// Every packet, with a probability that grows with the virtual queue (Kelly's).
     Exponential,
 }
 
@@ -51,27 +51,28 @@ pub enum Marking {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most packets that may wait.
+    /// The maximum number of packets in the queue.
     pub packets: Option<u64>,
-    /// Most bytes that may wait.
+    /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
     /// Which packets are marked.
     pub marking: Marking,
-    /// The desired utilization (ns-2). 0.93 with Poisson arrivals of equal packets is a queue of 6, 0.98 one of 24.
+    /// The desired utilization (ns-2). Poisson arrivals of equal packets form a queue of 6 at 0.93, and of 24 at 0.98.
     pub gamma: f64,
-    /// How fast `C~` moves, a second (ns-2; the paper's rule for it has no answer on fast links).
+    /// The adaptation rate of `C~`, per second (ns-2; the paper's rule has no solution on fast links).
     pub alpha: f64,
-    /// The base of exponential marking (chosen, as `virtual-queue`'s).
+    /// The base of exponential marking (chosen, the same as in `virtual-queue`).
     pub phi: f64,
     /// The predominant packet size, `s` (ns-2).
     pub packet: Bytes,
-    /// The virtual queue's room `B` in such packets. None: 50 with overflow (chosen, as `virtual-queue`'s), 200 with
-    /// exponential marking (chosen: at 50 the real queue of 10 flows finds it now and then by chance, all are cut at
-    /// once, and with equal round trips 2 of 6 runs swung from then on; at 200 none did).
+    /// The size `B` of the virtual queue in such packets. None: 50 with overflow (chosen, the same as in
+    /// `virtual-queue`), 200 with exponential marking (chosen: at 50 the real queue of 10 flows reaches it now and then
+    /// by chance, all flows are reduced at once, and with equal round trips 2 of 6 runs oscillated from then on; at 200
+    /// none did).
     pub bound: Option<f64>,
-    /// The highest `C~`, as a share of the link's rate. None: 1 with overflow (the paper), 8 with exponential marking
-    /// (chosen: a full link with equal packets then marks 0.7% of them at `phi` = 1.1).
-    pub most: Option<f64>,
+    /// The maximum of `C~`, as a share of the link's rate. None: 1 with overflow (the paper), 8 with exponential
+    /// marking (chosen: on a full link 0.7% of equal packets are then marked at `phi` = 1.1).
+    pub max_virtual_capacity: Option<f64>,
 }
 
 impl Default for Config {
@@ -85,7 +86,7 @@ impl Default for Config {
             phi: 1.1,
             packet: Bytes::new(1000),
             bound: None,
-            most: None,
+            max_virtual_capacity: None,
         }
     }
 }
@@ -95,8 +96,7 @@ impl Config {
         buffer::Config { packets: self.packets, bytes: self.bytes }
     }
 
-    /// `B`, in bytes.
-    /// In packets.
+    /// `B`, in packets.
     fn bound(&self) -> f64 {
         self.bound.unwrap_or(match self.marking {
             Marking::Overflow => 50.0,
@@ -108,8 +108,8 @@ impl Config {
         Bytes::new((self.bound() * self.packet.as_f64()) as u64)
     }
 
-    fn most(&self) -> f64 {
-        self.most.unwrap_or(match self.marking {
+    fn max_virtual_capacity(&self) -> f64 {
+        self.max_virtual_capacity.unwrap_or(match self.marking {
             Marking::Overflow => 1.0,
             Marking::Exponential => 8.0,
         })
@@ -119,13 +119,19 @@ impl Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if !(self.gamma > 0.0 && self.gamma <= 1.0) {
-            return Err("`gamma` is the desired utilization, above 0 and up to 1: 0.98 is recommended".into());
+            return Err(
+                "`gamma` is the desired utilization: write a number above 0, at most 1; 0.98 is recommended".into()
+            );
         }
         if !(self.alpha > 0.0 && self.alpha.is_finite()) {
-            return Err("`alpha` is above 0: 0.15 is recommended".into());
+            return Err("`alpha` must be above 0: 0.15 is recommended".into());
         }
-        if !(self.most() >= self.gamma && self.most() <= 1000.0) {
-            return Err("`most` is from `gamma` to 1000: leave it out for 1, or 8 with exponential marking".into());
+        let max = self.max_virtual_capacity();
+        if !(max >= self.gamma && max <= 1000.0) {
+            return Err(
+                "`max_virtual_capacity` must be from `gamma` to 1000: omit it for 1, or 8 with exponential marking"
+                    .into(),
+            );
         }
         ExponentialMarking::check(self.phi, "1.1")?;
         VirtualBacklog::check(self.bound(), self.packet)?;
@@ -142,40 +148,40 @@ pub struct Avq<P> {
     share: f64,
     adapted_at: Time,
     marking: ExponentialMarking,
-    shadow: VirtualBacklog,
+    virtual_queue: VirtualBacklog,
     queue: DropTail<P>,
     random: Stream,
     tally: Tally,
 }
 
 impl<P: Parcel + Send> Avq<P> {
-    /// Whether this packet is one to be marked or dropped. It joins the virtual queue, unless it overflows that.
+    /// Whether this packet is to be marked or dropped. Adds it to the virtual queue, unless it overflows that.
     fn chooses(&mut self, now: Time, bytes: Bytes) -> bool {
         match self.config.marking {
             Marking::Overflow => {
-                let chosen = self.shadow.overflows(now, bytes);
+                let chosen = self.virtual_queue.overflows(now, bytes);
                 if !chosen {
-                    self.shadow.add(now, bytes);
+                    self.virtual_queue.add(now, bytes);
                 }
                 chosen
             }
             Marking::Exponential => {
-                let price = self.shadow.bytes(now) / self.config.packet.as_f64();
-                self.shadow.add(now, bytes);
+                let price = self.virtual_queue.bytes(now) / self.config.packet.as_f64();
+                self.virtual_queue.add(now, bytes);
                 let is_full = self.queue.backlog().bytes >= self.config.bound_in_bytes();
                 is_full || (price > 0.0 && self.random.chance(self.marking.probability(price)))
             }
         }
     }
 
-    /// The token bucket, after `bytes` came that count.
+    /// The token bucket, after `bytes` have arrived.
     fn adapt(&mut self, now: Time, bytes: Bytes) {
         let Config { alpha, gamma, .. } = self.config;
-        let came = bytes.as_f64() * 8.0 / self.rate.as_bps_f64().max(1.0); // b/C, seconds
+        let arrived = bytes.as_f64() * 8.0 / self.rate.as_bps_f64().max(1.0); // b/C, seconds
         let earned = alpha * gamma * now.since(self.adapted_at).as_secs_f64();
-        self.share = ((self.share + earned).min(self.config.most()) - alpha * came).max(0.0);
+        self.share = ((self.share + earned).min(self.config.max_virtual_capacity()) - alpha * arrived).max(0.0);
         self.adapted_at = now;
-        self.shadow.set_rate(now, self.capacity());
+        self.virtual_queue.set_rate(now, self.capacity());
     }
 
     /// `C~`
@@ -194,7 +200,7 @@ impl<P: Parcel + Send> Discipline<P> for Avq<P> {
             share: INITIAL,
             adapted_at: Time::ZERO,
             marking: ExponentialMarking::new(config.phi),
-            shadow: VirtualBacklog::new(share_of(environment.rate, INITIAL), config.bound_in_bytes()),
+            virtual_queue: VirtualBacklog::new(share_of(environment.rate, INITIAL), config.bound_in_bytes()),
             queue: DropTail::new(&config.room(), environment, random.clone()),
             random,
             tally: Tally::default(),
@@ -206,8 +212,8 @@ impl<P: Parcel + Send> Router<P> for Avq<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         let chosen = self.chooses(now, packet.bytes());
         let has_room = self.queue.has_room(packet.bytes());
-        let is_told = chosen && has_room && self.tally.mark(&mut packet);
-        let is_dropped = chosen && !is_told && self.config.marking == Marking::Overflow;
+        let is_marked = chosen && has_room && self.tally.mark(&mut packet);
+        let is_dropped = chosen && !is_marked && self.config.marking == Marking::Overflow;
         self.adapt(now, if is_dropped { Bytes::ZERO } else { packet.bytes() });
         if is_dropped { Verdict::Dropped(packet) } else { self.queue.enqueue(now, packet) }
     }
@@ -227,7 +233,7 @@ impl<P: Parcel + Send> Router<P> for Avq<P> {
     fn on_rate(&mut self, now: Time, rate: Rate) {
         self.adapt(now, Bytes::ZERO);
         self.rate = rate;
-        self.shadow.set_rate(now, self.capacity());
+        self.virtual_queue.set_rate(now, self.capacity());
     }
 }
 
@@ -252,12 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn the_token_bucket_earns_gamma_and_pays_what_comes() {
+    fn the_token_bucket_fills_at_gamma_and_drains_by_arrivals() {
         let mut avq = avq("gamma = 0.9\nalpha = 2");
         let _ = avq.pass(ms(10), CAPABLE);
         assert!((avq.share - (0.8 + 2.0 * 0.9 * 0.010 - 2.0 * 0.001)).abs() < 1e-12, "{}", avq.share);
         avq.adapt(ms(5000), Bytes::ZERO);
-        assert_eq!((avq.share, avq.capacity()), (1.0, ENVIRONMENT.rate)); // no more than the link's
+        assert_eq!((avq.share, avq.capacity()), (1.0, ENVIRONMENT.rate)); // capped at the link's rate
         avq.on_rate(ms(5000), Rate::from_bps(2_000_000));
         assert_eq!(avq.capacity(), Rate::from_bps(2_000_000));
         avq.adapt(ms(5000), Bytes::new(1_000_000));
@@ -265,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overflows_the_virtual_queue_is_marked_and_takes_no_room_there() {
+    fn a_packet_that_overflows_the_virtual_queue_is_only_marked() {
         let mut avq = avq("bound = 2");
         for (packet, verdict, marked) in [
             (CAPABLE, Verdict::Queued, 0),
@@ -275,12 +281,13 @@ mod tests {
         ] {
             assert_eq!((avq.enqueue(ms(0), packet), avq.tally().marked), (verdict, marked));
         }
-        assert_eq!(avq.shadow.bytes(ms(0)), 2000.0);
+        assert_eq!(avq.virtual_queue.bytes(ms(0)), 2000.0);
     }
 
-    /// The load between 300 and 600 s of a sender that does as stable TCP: with `w` packets a round trip of 50 ms it sends
-    /// a Poisson stream, adds 0.0025 to `w` for each unmarked packet and takes off that part of it for each marked one, so
-    /// its rate is 20 (1 - p) / p packets a second, within sqrt(0.0025 / 2) = 3.5% of its mean. Also gives the mean queue.
+    /// The load between 300 and 600 s of a sender that behaves like stable TCP: with `w` packets a round trip of 50 ms
+    /// it sends a Poisson stream, adds 0.0025 to `w` for each unmarked packet and subtracts that fraction of it for
+    /// each marked one, so its rate is 20 (1 - p) / p packets a second, within sqrt(0.0025 / 2) = 3.5% of its mean.
+    /// Also returns the mean queue.
     fn load(kind: &str, settings: &str) -> (f64, f64) {
         let config = AnyConfig::read(kind, &settings.parse().unwrap()).unwrap();
         let router: AnyRouter<TestParcel> = config.make(ENVIRONMENT, Stream::from_seed(1));
@@ -304,24 +311,25 @@ mod tests {
     }
 
     #[test]
-    fn low_demand_fills_the_link_to_gamma_where_a_static_virtual_queue_leaves_it_half_empty() {
-        // Static: 20 (1 - p) / p meets p = 1 - (1 - rho) k / (k - rho (1 - 1/phi)) at 0.45 of the link.
+    fn low_demand_reaches_gamma_only_with_an_adaptive_virtual_queue() {
+        // Static: 20 (1 - p) / p equals p = 1 - (1 - rho) k / (k - rho (1 - 1/phi)) at 0.45 of the link.
         let (load_of_static, _) = load("virtual-queue", "");
         assert!((0.42..0.48).contains(&load_of_static), "{load_of_static}");
-        // Adaptive: at gamma, with M/D/1's queue of gamma^2 / (2 (1 - gamma)) = 6.2 packets and what `w` adds by varying.
+        // Adaptive: at gamma, with the M/D/1 queue of gamma^2 / (2 (1 - gamma)) = 6.2 packets plus the effect of the
+        // variation of `w`.
         let (load_of_adaptive, queue) = load("avq", "marking = \"exponential\"\ngamma = 0.93\nalpha = 0.3");
         assert!((0.92..0.94).contains(&load_of_adaptive), "{load_of_adaptive}");
         assert!((4.0..12.0).contains(&queue), "{queue}");
     }
 
     #[test]
-    fn marking_on_overflow_settles_at_gamma_too() {
+    fn marking_on_overflow_settles_at_gamma() {
         let (load, _) = load("avq", "gamma = 0.9\nbound = 10");
         assert!((0.89..0.91).contains(&load), "{load}");
     }
 
     #[test]
-    fn a_long_real_queue_is_marked_however_fast_the_virtual_one_drains() {
+    fn a_long_real_queue_is_marked_at_any_virtual_capacity() {
         let mut avq = avq("marking = \"exponential\"\nbound = 5\nphi = 1.0000001\nalpha = 0.0001");
         for _ in 0..10 {
             let _ = avq.enqueue(ms(0), CAPABLE);
@@ -331,13 +339,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         for (text, advice) in [
             ("gamma = 1.1", "0.98"),
             ("alpha = 0", "0.15"),
             ("phi = 0.9", "1.1"),
             ("bound = 0", "50 packets"),
-            ("most = 0.5", "leave it out"),
+            ("max_virtual_capacity = 0.5", "omit it"),
         ] {
             let config: Config = text.parse::<toml::Table>().unwrap().try_into().unwrap();
             let error = config.check().unwrap_err();

@@ -1,19 +1,20 @@
-//! Controlled Delay: a router that drops or marks packets as they leave, when packets have waited too long for too long
-//! (Nichols, Jacobson and others, RFC 8289).
+//! Controlled Delay: a router that drops or marks packets as they leave, when the sojourn time has been above a target
+//! for an interval (Nichols, Jacobson and others, RFC 8289).
 //!
-//! A queue that empties now and then absorbs bursts; one that does not is only delay. The *least* waiting time of an
-//! `interval`, about a round trip, tells them apart. Is it above the `target`, one packet is dropped, and as long as that
-//! does not help more of them, so that TCP's rate, which goes with 1/sqrt(losses), falls evenly:
+//! A queue that becomes short now and then absorbs bursts; a queue that does not is a standing queue and only adds
+//! delay. The *minimum* sojourn time over an `interval`, about a round trip, distinguishes them. While it is above the
+//! `target`, packets are dropped, at a frequency that grows so that TCP's rate, which is proportional to 1/sqrt(loss
+//! rate), falls linearly:
 //!
 //! ```text
 //! next drop = last drop + interval / sqrt(count)
 //! ```
 //!
-//! Where the queue is bad again soon after, `count` goes on from what it took to mend it. A queue of less than one packet
-//! is never bad: the link must not run dry.
+//! When the queue exceeds the target again soon after, `count` resumes near its last value. A queue of less than one
+//! packet is never above the target: the link must not run idle.
 //!
-//! Marks, which the RFC leaves to the reader, are as in Linux: a packet whose sender understands is marked and leaves
-//! instead of being dropped. *Deviations*: none.
+//! The RFC leaves marking open; it is as in Linux: an ECN-capable packet is marked and leaves instead of being dropped.
+//! *Deviations*: none.
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -25,15 +26,16 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, V
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most packets that may wait.
+    /// The maximum number of packets in the queue.
     pub packets: Option<u64>,
-    /// Most bytes that may wait.
+    /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
-    /// How long packets may go on waiting: 5 to 10% of the interval (RFC 8289, section 4.3).
+    /// The acceptable standing delay: 5 to 10% of the interval (RFC 8289, section 4.3).
     pub target: Duration,
-    /// In which the queue must once be below the target: the longest usual round trip (section 4.2).
+    /// The time within which the sojourn time must once be below the target: the longest usual round trip (section
+    /// 4.2).
     pub interval: Duration,
-    /// Mark packets whose senders understand.
+    /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
 }
 
@@ -61,7 +63,7 @@ impl Settings for Config {
     }
 }
 
-/// What CoDel goes by.
+/// The parameters of the control law.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Law {
     pub(crate) target: Duration,
@@ -79,38 +81,39 @@ impl Default for Law {
 impl Law {
     pub(crate) fn check(self) -> Result<(), String> {
         if self.target == Duration::ZERO || self.target >= self.interval {
-            return Err("`target` is above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended".into());
+            return Err("`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended".into());
         }
         Ok(())
     }
 
-    /// When to drop after a drop at `last` (section 5.6, `control_law`).
+    /// The time of the drop after one at `last` (section 5.6, `control_law`).
     fn next(self, last: Time, count: u32) -> Time {
         last + self.interval.scale(1.0 / f64::from(count).sqrt())
     }
 
-    /// Marks the packet, if it may be marked.
+    /// Marks the packet, if marking is on and it is ECN-capable.
     fn marks(self, packet: &mut impl Parcel, tally: &mut Tally) -> bool {
         self.ecn && tally.mark(packet)
     }
 }
 
-/// What CoDel knows of one queue (section 5.2).
+/// CoDel's state of one queue (section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct State {
-    /// When it will have been bad for an interval, if it stays so.
-    bad_from: Option<Time>,
+    /// The time at which the sojourn time will have been above the target for an interval (RFC 8289's
+    /// `first_above_time_`).
+    first_above: Option<Time>,
     dropping: bool,
-    drop_next: Time,
-    /// Drops since dropping began.
+    next_drop: Time,
+    /// Drops since dropping began (`count_`).
     count: u32,
-    /// `count` as dropping began.
-    count_before: u32,
+    /// The value of `count` when dropping began (`lastcount_`).
+    last_count: u32,
 }
 
 impl State {
-    /// The next packet to leave, after those before it that are to be dropped (section 5.5). `largest` is the most that a
-    /// packet has.
+    /// The next packet to leave, after dropping those before it that are due for a drop (section 5.5). `largest` is the
+    /// size of the largest packet.
     pub(crate) fn dequeue<P: Parcel>(
         &mut self,
         now: Time,
@@ -119,59 +122,62 @@ impl State {
         largest: Bytes,
         tally: &mut Tally,
     ) -> Option<P> {
-        let Some((mut packet, mut bad)) = self.take(now, law, queue, largest) else {
+        let Some((mut packet, mut above_target)) = self.take(now, law, queue, largest) else {
             self.dropping = false;
             return None;
         };
         if !self.dropping {
-            if bad {
+            if above_target {
                 if !law.marks(&mut packet, tally) {
-                    tally.dropped_later += 1;
-                    (packet, _) = self.take(now, law, queue, largest)?; // there is one: it took more to be bad
+                    tally.dropped_from_queue += 1;
+                    // The queue is above the target, so there is another packet.
+                    (packet, _) = self.take(now, law, queue, largest)?;
                 }
-                self.begin(now, law);
+                self.start_dropping(now, law);
             }
             return Some(packet);
         }
-        self.dropping = bad;
-        while self.dropping && now >= self.drop_next {
+        self.dropping = above_target;
+        while self.dropping && now >= self.next_drop {
             self.count += 1;
             if law.marks(&mut packet, tally) {
-                self.drop_next = law.next(self.drop_next, self.count);
+                self.next_drop = law.next(self.next_drop, self.count);
                 break;
             }
-            tally.dropped_later += 1;
-            (packet, bad) = self.take(now, law, queue, largest)?;
-            if bad {
-                self.drop_next = law.next(self.drop_next, self.count);
+            tally.dropped_from_queue += 1;
+            (packet, above_target) = self.take(now, law, queue, largest)?;
+            if above_target {
+                self.next_drop = law.next(self.next_drop, self.count);
             }
-            self.dropping = bad;
+            self.dropping = above_target;
         }
         Some(packet)
     }
 
-    /// A first drop. What it took the last time is about what it takes now, if that was within 16 intervals.
-    fn begin(&mut self, now: Time, law: Law) {
-        let took = self.count.saturating_sub(self.count_before);
-        let recently = now.since(self.drop_next) < law.interval * 16;
-        self.count = if took > 1 && recently { took } else { 1 };
-        self.count_before = self.count;
-        self.drop_next = law.next(now, self.count);
+    /// Enters the dropping state. `count` resumes from the drops of the last dropping state, if that was within 16
+    /// intervals.
+    fn start_dropping(&mut self, now: Time, law: Law) {
+        let drops = self.count.saturating_sub(self.last_count);
+        let recently = now.since(self.next_drop) < law.interval * 16;
+        self.count = if drops > 1 && recently { drops } else { 1 };
+        self.last_count = self.count;
+        self.next_drop = law.next(now, self.count);
         self.dropping = true;
     }
 
-    /// The first packet, and whether the queue has been bad for an interval (section 5.6, `dodequeue`).
+    /// The first packet, and whether the sojourn time has been above the target for an interval (section 5.6,
+    /// `dodequeue`).
     fn take<P: Parcel>(&mut self, now: Time, law: Law, queue: &mut TimedQueue<P>, largest: Bytes) -> Option<(P, bool)> {
         let Some((waited, packet)) = queue.pop(now) else {
-            self.bad_from = None;
+            self.first_above = None;
             return None;
         };
         if waited < law.target || queue.backlog().bytes <= largest {
-            self.bad_from = None;
+            self.first_above = None;
             return Some((packet, false));
         }
-        let bad_from = *self.bad_from.get_or_insert(now + law.interval);
-        Some((packet, now >= bad_from))
+        let first_above = *self.first_above.get_or_insert(now + law.interval);
+        Some((packet, now >= first_above))
     }
 }
 
@@ -182,7 +188,7 @@ pub struct Codel<P> {
     room: buffer::Config,
     state: State,
     queue: TimedQueue<P>,
-    /// The largest packet seen.
+    /// The size of the largest packet seen.
     largest: Bytes,
     tally: Tally,
 }
@@ -241,7 +247,7 @@ mod tests {
         Time::ZERO + Duration::from_millis(n)
     }
 
-    /// Offers a packet at each of `times` and takes one `delay` later: when one was dropped or marked.
+    /// Offers a packet at each of `times` and dequeues one `delay` later. Returns the times of drops and marks.
     fn signals(codel: &mut Codel<TestParcel>, packet: TestParcel, times: std::ops::Range<u64>, delay: u64) -> Vec<u64> {
         let mut signals = Vec::new();
         for n in times {
@@ -259,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_short_once_in_an_interval_is_left_alone() {
+    fn a_queue_that_is_short_once_an_interval_loses_no_packet() {
         // A burst of 45 ms every 90 ms; the last packets of each wait nine times the target.
         let mut codel = codel();
         for burst in 0..10 {
@@ -270,8 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn marks_come_as_the_control_law_says() {
-        // A standing queue of 20 ms: bad from 20 ms on, so 120 ms is the first, then 100 ms / sqrt(n) later each.
+    fn marks_follow_the_control_law() {
+        // A standing queue of 20 ms is above the target from 20 ms on. The first mark is at 120 ms, each next one
+        // 100 ms / sqrt(n) later.
         let mut expected = vec![120.0];
         for count in 1..8 {
             expected.push(expected[count - 1] + 100.0 / (count as f64).sqrt());
@@ -280,21 +287,21 @@ mod tests {
         let mut codel = codel();
         let marks = signals(&mut codel, PACKET.capable(), 0..expected[7] + 1, 20);
         assert_eq!(marks, expected);
-        assert_eq!(codel.tally, Tally { marked: 8, dropped_later: 0 });
+        assert_eq!(codel.tally, Tally { marked: 8, dropped_from_queue: 0 });
     }
 
     #[test]
-    fn others_packets_are_dropped_and_the_next_leaves() {
+    fn a_packet_not_capable_is_dropped_and_the_next_leaves() {
         let mut codel = codel();
         let dropped = signals(&mut codel, PACKET, 0..121, 20);
-        assert_eq!((dropped, codel.tally), (vec![120], Tally { marked: 0, dropped_later: 1 }));
+        assert_eq!((dropped, codel.tally), (vec![120], Tally { marked: 0, dropped_from_queue: 1 }));
         assert_eq!(codel.backlog().packets, 19);
     }
 
     #[test]
-    fn a_queue_that_is_bad_again_soon_goes_on_from_what_it_took() {
+    fn count_resumes_when_the_queue_soon_exceeds_the_target_again() {
         for (pause, count) in [(200, 4), (1700, 1)] {
-            // Marks at 120, 220, 291, 349 and 399: the first begins with 1, four more were needed.
+            // Marks at 120, 220, 291, 349 and 399: dropping began at count 1 and needed four more.
             let mut codel = codel();
             assert_eq!(signals(&mut codel, PACKET.capable(), 0..400, 20).len(), 5);
             while codel.dequeue(ms(400)).is_some() {}
@@ -305,8 +312,8 @@ mod tests {
     }
 
     #[test]
-    fn less_than_a_packet_is_never_bad() {
-        // One packet is left behind each that leaves, 50 ms old.
+    fn less_than_a_packet_is_never_above_the_target() {
+        // A packet that leaves is 50 ms old and leaves one packet behind.
         let mut codel = codel();
         for n in 0..100 {
             let _ = codel.enqueue(ms(50 * n), PACKET);

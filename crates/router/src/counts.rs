@@ -1,17 +1,17 @@
-//! What is counted of packets on a link, or on what takes a link's place.
+//! The packet counts of a link, or of a component that replaces a link.
 
 use rampmeter_units::Bytes;
 
 use crate::Tally;
 
-/// Counts over the time a link was watched.
+/// Counts over the time of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Packets offered.
     pub offered: u64,
-    /// Of these, packets that bring an application something: not acknowledgements.
+    /// Packets offered that carry application data: no acknowledgements.
     pub offered_data: u64,
-    /// Packets the router refused, displaced or threw away later.
+    /// Packets that the router refused, displaced or dropped from its queue.
     pub dropped: u64,
     /// Packets marked.
     pub marked: u64,
@@ -24,13 +24,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// With what the router did by itself.
+    /// Adds the router's own counts.
     #[must_use]
     pub fn with(self, tally: Tally) -> Self {
-        Self { dropped: self.dropped + tally.dropped_later, marked: tally.marked, ..self }
+        Self { dropped: self.dropped + tally.dropped_from_queue, marked: tally.marked, ..self }
     }
 
-    /// What has come to be counted since `before`.
+    /// The counts since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {

@@ -1,4 +1,5 @@
-//! First in, first out; full means dropped. What most of the Internet's routers do, and what PCP asks for.
+//! A FIFO queue that drops arriving packets while it is full: the discipline of most Internet routers, and the one that
+//! PCP requires.
 
 use std::collections::VecDeque;
 
@@ -13,8 +14,8 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Verdict};
 pub struct DropTail<P> {
     queue: VecDeque<P>,
     bytes: Bytes,
-    most_packets: u64,
-    most_bytes: Bytes,
+    max_packets: u64,
+    max_bytes: Bytes,
 }
 
 impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
@@ -24,8 +25,8 @@ impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
         Self {
             queue: VecDeque::new(),
             bytes: Bytes::ZERO,
-            most_packets: config.most_packets(),
-            most_bytes: config.most_bytes(),
+            max_packets: config.max_packets(),
+            max_bytes: config.max_bytes(),
         }
     }
 }
@@ -33,7 +34,7 @@ impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
 impl<P: Parcel> DropTail<P> {
     /// Whether a packet of `bytes` would be queued.
     pub(crate) fn has_room(&self, bytes: Bytes) -> bool {
-        (self.queue.len() as u64) < self.most_packets && self.bytes + bytes <= self.most_bytes
+        (self.queue.len() as u64) < self.max_packets && self.bytes + bytes <= self.max_bytes
     }
 }
 
@@ -47,10 +48,10 @@ impl<P: Parcel> Router<P> for DropTail<P> {
         Verdict::Queued
     }
 
-    /// A packet that finds nothing before it never touches the queue: most links are idle most of the time, and thousands
-    /// of empty queues need no memory.
+    /// A packet that finds an empty queue bypasses it: most links are idle most of the time, and thousands of empty
+    /// queues need no memory.
     fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
-        if self.queue.is_empty() && self.most_packets > 0 && packet.bytes() <= self.most_bytes {
+        if self.queue.is_empty() && self.max_packets > 0 && packet.bytes() <= self.max_bytes {
             return (Some(packet), Verdict::Queued);
         }
         let verdict = self.enqueue(now, packet);
@@ -63,8 +64,8 @@ impl<P: Parcel> Router<P> for DropTail<P> {
         if let Some(next) = self.queue.front() {
             next.prefetch();
         } else {
-            self.queue.clear(); // starts again at the ring's first place, which is still in the cache
-            give_back(&mut self.queue);
+            self.queue.clear(); // restarts at the first place of the ring, which is still in the cache
+            shrink_ring(&mut self.queue);
         }
         self.queue.get(AHEAD).map(prefetch);
         Some(packet)
@@ -75,9 +76,9 @@ impl<P: Parcel> Router<P> for DropTail<P> {
     }
 }
 
-/// Gives back half the room of a queue that has emptied: what one burst took is soon free for other links, what every
-/// burst takes costs one growth each.
-fn give_back<T>(queue: &mut VecDeque<T>) {
+/// Returns half the memory of a queue that has become empty. The memory of a single burst is soon free for other links;
+/// repeated bursts cost one growth each.
+fn shrink_ring<T>(queue: &mut VecDeque<T>) {
     const SMALL: usize = 16;
     if queue.capacity() > SMALL {
         queue.shrink_to(queue.capacity() / 2);
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_in_the_order_they_came_and_the_last_is_dropped() {
+    fn packets_leave_in_order_and_the_last_is_dropped() {
         let mut queue = queue(&Config { packets: Some(2), bytes: None });
         let packets = [1, 2, 3].map(|flow| TestParcel::new(flow, 100));
         assert_eq!(queue.enqueue(Time::ZERO, packets[0]), Verdict::Queued);
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn to_pass_is_to_queue_and_leave() {
+    fn pass_equals_enqueue_then_dequeue() {
         for bytes in [None, Some(Bytes::new(150))] {
             for waiting in [0, 1, 2] {
                 for size in [100, 200] {

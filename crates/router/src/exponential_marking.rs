@@ -1,10 +1,11 @@
-//! Exponential marking: a price is told by marking packets with the probability `1 - phi^-price`.
+//! Exponential marking: routers encode a price as the marking probability `1 - phi^-price`.
 //!
-//! A packet that passes several routers stays unmarked with `phi^-price_1 phi^-price_2 ... = phi^-(their sum)`, so a sender
-//! can read the price of its whole path from the share of marks (Athuraliya, Li, Low, Yin, "REM: active queue management",
+//! A packet that passes several routers stays unmarked with probability `phi^-price_1 phi^-price_2 ... = phi^-(sum of
+//! prices)`, so a sender can read the price of its whole path from the fraction of marked packets (Athuraliya, Li, Low,
+//! Yin, "REM: active queue management",
 //! IEEE Network 15(3), 2001, "Sum prices").
 
-/// What turns prices into probabilities.
+/// Converts prices into marking probabilities.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExponentialMarking {
     ln_phi: f64,
@@ -21,12 +22,12 @@ impl ExponentialMarking {
         -(-price * self.ln_phi).exp_m1() // 1 - phi^-price
     }
 
-    /// Refuses a base that makes no sense.
+    /// Refuses an invalid base.
     pub(crate) fn check(phi: f64, recommended: &str) -> Result<(), String> {
         if phi > 1.0 && phi.is_finite() {
             return Ok(());
         }
-        Err(format!("`phi` = {phi} marks nothing or everything: above 1, for example {recommended}"))
+        Err(format!("`phi` = {phi} marks no packets or all of them: write a number above 1, for example {recommended}"))
     }
 }
 

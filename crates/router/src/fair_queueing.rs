@@ -2,20 +2,21 @@
 //! (Demers, Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", SIGCOMM 1989, section 2). The
 //! router of PCP section 4.2.2.
 //!
-//! Every packet gets the round `F` in which the fluid (`fluid.rs`) would send its last bit; the least `F` leaves first.
-//! When the buffer is full the flow with the longest queue loses its latest packet, so a flow that sends too much hurts
-//! only itself. Longest is that with most packets where the limit is in packets, else that with most bytes.
+//! Each packet has the round `F` in which the fluid server (`fluid.rs`) would send its last bit; the packet with the
+//! smallest `F` leaves first. When the buffer is full, the flow with the longest queue loses its latest packet, so a
+//! flow that sends too much harms only itself. The longest queue is the one with the most packets where the limit is in
+//! packets, else the one with the most bytes.
 //!
-//! **Bound.** Counted when packets leave, each flow has got what the fluid gave it, give or take one packet of the
-//! largest size `P`:
+//! **Bound.** Whenever a packet leaves, the service of each flow is within one packet of the largest size `P` of its
+//! service by the fluid server:
 //! - not more than `P` behind, by Parekh and Gallager 1993, theorem 2;
-//! - not more than `P` ahead: a packet leaves with the least `F`. If its flow is ahead some flow `j` is behind, so the
-//!   round has passed the start of `j`'s first packet, `R > F_j - P >= F - P`. (This needs equal weights.)
+//! - not more than `P` ahead: a packet leaves with the smallest `F`. If its flow is ahead, some flow `j` is behind, so
+//!   the round has passed the start of `j`'s first packet, `R > F_j - P >= F - P`. (This needs equal weights.)
 //!
-//! A packet that arrives while another is being transmitted meets the fluid as it will be at the end of that
-//! transmission, where the choice falls. A flow is forgotten when it has neither packets here nor fluid left.
+//! A packet that arrives during a transmission is added to the fluid server as of the end of that transmission, when
+//! the next packet is selected. A flow is removed when it has neither packets nor fluid left.
 //!
-//! *Deviations*: without the paper's allowance `delta`, by which flows that send little may be served earlier.
+//! *Deviations*: the paper's allowance `delta`, by which flows that send little are served earlier, is not implemented.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -28,10 +29,10 @@ use crate::fluid::{Fluid, Round};
 use crate::indexed_heap::IndexedHeap;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
-/// What waits of one flow.
+/// The queue of one flow.
 #[derive(Debug)]
 struct Queue<P> {
-    /// Packets with the rounds in which they would finish.
+    /// Packets with their finishing rounds.
     packets: VecDeque<(Round, P)>,
     bytes: Bytes,
 }
@@ -45,53 +46,53 @@ impl<P> Default for Queue<P> {
 /// A fair queue.
 #[derive(Debug)]
 pub struct FairQueueing<P> {
-    most_packets: u64,
-    most_bytes: Bytes,
+    max_packets: u64,
+    max_bytes: Bytes,
     flows: FlowTable<Queue<P>>,
     fluid: Fluid,
-    /// Flows with packets, by the round in which the first of them would finish.
+    /// Flows with packets, by the finishing round of their first packet.
     next: IndexedHeap<Round>,
     /// Flows with packets, the longest queue first.
     longest: IndexedHeap<Reverse<u64>>,
     backlog: Backlog,
-    dropped_later: u64,
+    dropped_from_queue: u64,
 }
 
 impl<P: Parcel> FairQueueing<P> {
-    /// Bytes of `flow` that wait.
+    /// Bytes of `flow` in the queue.
     pub fn queued(&self, flow: u64) -> Bytes {
         self.flows.find(flow).map_or(Bytes::ZERO, |slot| self.flows[slot].bytes)
     }
 
     fn is_over_full(&self) -> bool {
-        self.backlog.packets > self.most_packets || self.backlog.bytes > self.most_bytes
+        self.backlog.packets > self.max_packets || self.backlog.bytes > self.max_bytes
     }
 
-    /// Throws out the latest packet of the flow with the longest queue.
+    /// Drops the latest packet of the flow with the longest queue.
     fn drop_from_longest(&mut self) -> Option<(usize, P)> {
         let (_, slot) = self.longest.first()?;
         let (finish, packet) = self.flows[slot].packets.pop_back()?;
-        self.fluid.withdraw(slot, finish, packet.bytes());
-        self.took_out(slot, packet.bytes());
+        self.fluid.remove_packet(slot, finish, packet.bytes());
+        self.on_removed(slot, packet.bytes());
         Some((slot, packet))
     }
 
     /// A packet of `bytes` has left the queue in `slot`.
-    fn took_out(&mut self, slot: usize, bytes: Bytes) {
+    fn on_removed(&mut self, slot: usize, bytes: Bytes) {
         self.flows[slot].bytes -= bytes;
         self.backlog.packets -= 1;
         self.backlog.bytes -= bytes;
-        self.sort(slot);
-        while let Some(dry) = self.fluid.run_dry() {
-            if dry != slot {
-                self.forget_if_idle(dry);
+        self.update_keys(slot);
+        while let Some(finished) = self.fluid.advance() {
+            if finished != slot {
+                self.remove_if_idle(finished);
             }
         }
-        self.forget_if_idle(slot);
+        self.remove_if_idle(slot);
     }
 
-    /// Moves the flow in `slot` to its place among the others.
-    fn sort(&mut self, slot: usize) {
+    /// Updates the keys of the flow in `slot`.
+    fn update_keys(&mut self, slot: usize) {
         let queue = &self.flows[slot];
         let Some((finish, _)) = queue.packets.front() else {
             self.next.remove(slot);
@@ -99,12 +100,12 @@ impl<P: Parcel> FairQueueing<P> {
             return;
         };
         self.next.set(slot, *finish);
-        let counts_packets = self.most_packets < u64::MAX;
+        let counts_packets = self.max_packets < u64::MAX;
         let length = if counts_packets { queue.packets.len() as u64 } else { queue.bytes.as_u64() };
         self.longest.set(slot, Reverse(length));
     }
 
-    fn forget_if_idle(&mut self, slot: usize) {
+    fn remove_if_idle(&mut self, slot: usize) {
         if self.flows[slot].packets.is_empty() && !self.fluid.is_active(slot) {
             self.flows.release(slot);
         }
@@ -116,14 +117,14 @@ impl<P: Parcel + Send> Discipline<P> for FairQueueing<P> {
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
         Self {
-            most_packets: config.most_packets(),
-            most_bytes: config.most_bytes(),
+            max_packets: config.max_packets(),
+            max_bytes: config.max_bytes(),
             flows: FlowTable::default(),
             fluid: Fluid::default(),
             next: IndexedHeap::default(),
             longest: IndexedHeap::default(),
             backlog: Backlog::default(),
-            dropped_later: 0,
+            dropped_from_queue: 0,
         }
     }
 }
@@ -137,23 +138,23 @@ impl<P: Parcel> Router<P> for FairQueueing<P> {
         self.flows[slot].bytes += bytes;
         self.backlog.packets += 1;
         self.backlog.bytes += bytes;
-        self.sort(slot);
+        self.update_keys(slot);
         if !self.is_over_full() {
             return Verdict::Queued;
         }
-        let Some((loser, packet)) = self.drop_from_longest() else { return Verdict::Queued };
-        // Small packets make room for a large one by the number; the verdict has place for the first.
+        let Some((slot_of_dropped, packet)) = self.drop_from_longest() else { return Verdict::Queued };
+        // A large packet may displace several small ones; the verdict contains only the first.
         while self.is_over_full() && self.drop_from_longest().is_some() {
-            self.dropped_later += 1;
+            self.dropped_from_queue += 1;
         }
-        if loser == slot { Verdict::Dropped(packet) } else { Verdict::Displaced(packet) }
+        if slot_of_dropped == slot { Verdict::Dropped(packet) } else { Verdict::Displaced(packet) }
     }
 
     fn dequeue(&mut self, _now: Time) -> Option<P> {
         let (_, slot) = self.next.first()?;
         let (_, packet) = self.flows[slot].packets.pop_front()?;
         self.fluid.serve(packet.bytes());
-        self.took_out(slot, packet.bytes());
+        self.on_removed(slot, packet.bytes());
         Some(packet)
     }
 
@@ -162,7 +163,7 @@ impl<P: Parcel> Router<P> for FairQueueing<P> {
     }
 
     fn tally(&self) -> Tally {
-        Tally { dropped_later: self.dropped_later, marked: 0 }
+        Tally { dropped_from_queue: self.dropped_from_queue, marked: 0 }
     }
 }
 
@@ -186,7 +187,7 @@ mod tests {
         queue(&Config::default())
     }
 
-    /// Packets that arrive (flow and bytes) and, in between, chances to leave.
+    /// Arrivals (flow and bytes), and departures in between.
     fn steps() -> impl Strategy<Value = Vec<Option<TestParcel>>> {
         let packet = (0u64..8, 40..=LARGEST).prop_map(|(flow, bytes)| TestParcel::new(flow, bytes));
         // Flow 0 sends more than the others.
@@ -197,7 +198,7 @@ mod tests {
         )
     }
 
-    /// Bit-sliced round robin as one would write it down, flow by flow and in floating point.
+    /// Bit-by-bit round robin in its plain form, flow by flow and in floating point.
     #[derive(Default)]
     struct PlainFluid {
         left: BTreeMap<u64, f64>,
@@ -207,8 +208,8 @@ mod tests {
     impl PlainFluid {
         fn serve(&mut self, mut bytes: f64) {
             while bytes > 1e-9 && !self.left.is_empty() {
-                let least = self.left.values().copied().fold(f64::MAX, f64::min);
-                let slice = least.min(bytes / self.left.len() as f64);
+                let smallest = self.left.values().copied().fold(f64::MAX, f64::min);
+                let slice = smallest.min(bytes / self.left.len() as f64);
                 for (flow, left) in &mut self.left {
                     *left -= slice;
                     *self.served.entry(*flow).or_default() += slice;
@@ -221,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_flow_is_within_one_largest_packet_of_the_bit_sliced_fluid(steps in steps()) {
+        fn every_flow_is_within_one_largest_packet_of_the_fluid(steps in steps()) {
             let (mut queue, mut fluid) = (unlimited(), PlainFluid::default());
             let mut sent = BTreeMap::<u64, f64>::new();
             for step in steps.into_iter().chain(repeat_n(None, 400)) {
@@ -241,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn bytes_in_are_bytes_out_or_dropped_and_nothing_is_left_behind(
+        fn every_byte_leaves_or_is_dropped_and_no_state_remains(
             steps in steps(),
             packets in prop::option::of(1u64..20),
             bytes in prop::option::of(1500u64..20_000),
@@ -250,7 +251,7 @@ mod tests {
             let (mut offered, mut out) = (0u64, 0u64);
             let (mut bytes_in, mut bytes_out) = (Bytes::ZERO, Bytes::ZERO);
             for step in steps.into_iter().chain(repeat_n(None, 400)) {
-                let gone = match step {
+                let departed = match step {
                     Some(packet) => {
                         offered += 1;
                         bytes_in += packet.bytes;
@@ -265,7 +266,7 @@ mod tests {
                     }
                     None => queue.dequeue(Time::ZERO),
                 };
-                if let Some(packet) = gone {
+                if let Some(packet) = departed {
                     out += 1;
                     bytes_out += packet.bytes;
                 }
@@ -274,8 +275,8 @@ mod tests {
                 prop_assert_eq!(waiting, queue.backlog().bytes);
             }
             prop_assert_eq!(queue.backlog(), Backlog::default());
-            prop_assert_eq!(offered, out + queue.tally().dropped_later);
-            prop_assert!(bytes_in == bytes_out || queue.tally().dropped_later > 0);
+            prop_assert_eq!(offered, out + queue.tally().dropped_from_queue);
+            prop_assert!(bytes_in == bytes_out || queue.tally().dropped_from_queue > 0);
             prop_assert_eq!(queue.flows.len(), 0);
             prop_assert_eq!(queue.next.len() + queue.longest.len(), 0);
         }
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_shared_half_and_half_whatever_the_sizes_of_packets() {
+    fn bytes_are_shared_equally_for_any_packet_sizes() {
         let mut queue = unlimited();
         for _ in 0..1000 {
             let _ = queue.enqueue(Time::ZERO, TestParcel::new(1, 1500));
@@ -324,18 +325,18 @@ mod tests {
     }
 
     #[test]
-    fn a_large_packet_displaces_as_many_small_ones_as_it_takes() {
+    fn a_large_packet_displaces_as_many_small_ones_as_needed() {
         let mut queue = queue(&Config { packets: None, bytes: Some(Bytes::new(4000)) });
         for _ in 0..40 {
             assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(1, 100)), Verdict::Queued);
         }
         assert!(matches!(queue.enqueue(Time::ZERO, TestParcel::new(2, 1500)), Verdict::Displaced(_)));
         assert_eq!((queue.queued(1), queue.queued(2)), (Bytes::new(2500), Bytes::new(1500)));
-        assert_eq!(queue.tally().dropped_later, 14);
+        assert_eq!(queue.tally().dropped_from_queue, 14);
     }
 
     #[test]
-    fn a_million_short_flows_leave_no_trace() {
+    fn a_million_short_flows_leave_no_state() {
         let mut queue = unlimited();
         for flow in 0..1_000_000 {
             assert_eq!(queue.enqueue(Time::ZERO, TestParcel::new(flow, 100)), Verdict::Queued);
@@ -347,7 +348,7 @@ mod tests {
         assert!(queue.flows.capacity() <= 10, "{}", queue.flows.capacity());
     }
 
-    // Both keep two packets, and take turns although flow 1 had offered a hundred.
+    // Both flows have two packets and alternate, although flow 1 has offered a hundred.
     #[test]
     fn a_flow_that_lost_packets_is_not_charged_for_them() {
         let mut queue = queue(&Config { packets: Some(4), bytes: None });

@@ -1,28 +1,30 @@
-//! Fair queueing that tells: the explicit router of PCP section 4.2, "intended as a bound on what is possible".
+//! Fair queueing with explicit feedback: the router of PCP section 4.2, "intended as a bound on what is possible".
 //!
-//! Packets are scheduled by [`FairQueueing`]. A packet that asks is tagged as it leaves, when its news is freshest, with
-//! "the flow's fair bandwidth allocation and the current queue for the flow" (section 4.2):
+//! Packets are scheduled by [`FairQueueing`]. A packet with a request is tagged as it leaves, when the information is
+//! most recent, with "the flow's fair bandwidth allocation and the current queue for the flow" (section 4.2):
 //!
 //! ```text
-//! share = C / N,   queue = bytes of the flow that wait behind the packet
+//! share = C / N,   queue = bytes of the flow that are queued behind the packet
 //! ```
 //!
-//! for link rate `C` and `N` active flows. Of several such routers on the path the smallest share stands, with the queue
-//! at its link.
+//! for link rate `C` and `N` active flows. If a path has several such routers, the packet keeps the smallest share, and
+//! the queue at that link.
 //!
-//! **What counts as active.** The paper's router is central and knows. This one looks at packets. Active is a flow
-//! - that has packets waiting here; or
-//! - whose packets come as close as those of a flow at its fair share, until it misses `silence` of them; or
-//! - any other that was seen in the last `memory`: it has just shaken hands, or sends little.
+//! **Active flows.** The paper's router knows the active flows. This one infers them from packets. A flow is active
+//! - while it has packets queued here; or
+//! - while its packets arrive as often as those of a flow at its fair share, until it misses `max_missed` of them; or
+//! - in any other case for `flow_timeout` after its last packet: it is in its handshake, or sends little.
 //!
-//! Consequences: a flow counts from its first packet, so those that shake hands together are told of each other before
-//! they send. One that stops is gone after a few packet times (`N` of them at 40 Mb/s: 1 ms for one flow, 10 ms for
-//! ten), until when its share is unused. A flow that can't use its share counts as a whole one, so the rest of it is
-//! unused too: shares are `C / N`, not max-min. A handshake that takes longer than `memory` is forgotten meanwhile.
+//! Consequences: a flow counts from its first packet, so flows whose handshakes coincide are counted in each other's
+//! shares before they send data. A flow that stops is removed after a few packet times (`N` of them at 40 Mb/s: 1 ms
+//! for one flow, 10 ms for ten); until then its share is unused. A flow that can't use its share counts as a whole
+//! flow, so the rest of its share is unused, too: shares are `C / N`, not max-min. A flow whose handshake takes longer
+//! than `flow_timeout` is removed in the meantime.
 //!
-//! To count handshakes costs time and saves queue. 250 kB transfers that arrive at random, 90% load, 40 Mb/s, 25 ms,
-//! senders as in the `fair-share` controller: on average 658 ms with 4 packets queued; 481 ms with 48 if `memory` is
-//! 1 ms, so that only flows that send count; 436 ms for perfect processor sharing that needs no messages.
+//! Counting handshakes increases completion times and reduces the queue. 250 kB transfers that arrive at random, 90%
+//! load, 40 Mb/s, 25 ms, senders as in the `fair-share` controller: 658 ms on average with 4 packets queued; 481 ms
+//! with 48 if `flow_timeout` is 1 ms, so that only flows that send count; 436 ms for perfect processor sharing without
+//! messages.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -32,24 +34,25 @@ use crate::active_flows::ActiveFlows;
 use crate::fair_queueing::{self, FairQueueing};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
 
-/// Tunables of the router. Without a limit nothing is ever dropped.
+/// The router's settings. Without a limit no packet is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most packets that may wait, of all flows together.
+    /// The maximum number of packets in the queue, of all flows together.
     pub packets: Option<u64>,
-    /// Most bytes that may wait, of all flows together.
+    /// The maximum number of bytes in the queue, of all flows together.
     pub bytes: Option<Bytes>,
-    /// How long a flow counts after a packet that isn't one of a stream at its fair share; longer than a round trip, so
-    /// that a handshake is remembered until its data come.
-    pub memory: Duration,
-    /// How many packets a flow at its fair share must miss to be gone: more than jitter and a lost packet make it miss.
-    pub silence: u64,
+    /// The time for which a flow that is not sending at its fair share is active after a packet; longer than a round
+    /// trip, so that a flow remains active from its handshake to its data.
+    pub flow_timeout: Duration,
+    /// The number of packets that a flow at its fair share must miss to be removed: more than jitter and one lost
+    /// packet cause.
+    pub max_missed: u64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { packets: None, bytes: None, memory: Duration::from_millis(50), silence: 4 }
+        Self { packets: None, bytes: None, flow_timeout: Duration::from_millis(50), max_missed: 4 }
     }
 }
 
@@ -61,13 +64,17 @@ impl Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.memory == Duration::ZERO {
+        if self.flow_timeout == Duration::ZERO {
             return Err(
-                "memory is 0: every flow would be alone; use more than a round trip, for example \"50 ms\"".into()
+                "flow_timeout is 0, so every flow would be alone: write more than a round trip, for example \"50 ms\""
+                    .into(),
             );
         }
-        if self.silence < 2 {
-            return Err("silence is below 2 packets: flows would come and go with each packet; 2 or more".into());
+        if self.max_missed < 2 {
+            return Err(
+                "max_missed is below 2 packets, so flows would be added and removed with each packet: write 2 or more"
+                    .into(),
+            );
         }
         self.queue().check()
     }
@@ -82,16 +89,16 @@ pub struct FairShare<P> {
 }
 
 impl<P: Parcel> FairShare<P> {
-    fn forget_flows_that_stopped(&mut self, now: Time) {
-        self.active.forget(now, |flow| self.queue.queued(flow) > Bytes::ZERO);
+    fn remove_expired_flows(&mut self, now: Time) {
+        self.active.remove_expired(now, |flow| self.queue.queued(flow) > Bytes::ZERO);
     }
 
-    /// Writes the share into a packet that asks, unless a tighter link has done so.
+    /// Writes the share into a packet with a request, unless a router before has written a smaller one.
     fn tag(&mut self, now: Time, packet: &mut P) {
-        let RouterFeedback::FairShare { share: told, .. } = packet.feedback() else { return };
-        self.forget_flows_that_stopped(now);
+        let RouterFeedback::FairShare { share: previous, .. } = packet.feedback() else { return };
+        self.remove_expired_flows(now);
         let share = Rate::from_bps(self.rate.as_bps() / self.active.count().max(1)); // C / N
-        if share < told {
+        if share < previous {
             packet.set_feedback(RouterFeedback::FairShare { share, queue: self.queue.queued(packet.flow()) });
         }
     }
@@ -104,15 +111,15 @@ impl<P: Parcel + Send> Discipline<P> for FairShare<P> {
         Self {
             rate: environment.rate,
             queue: FairQueueing::new(&config.queue(), environment, random),
-            active: ActiveFlows::new(environment.rate, config.memory, config.silence),
+            active: ActiveFlows::new(environment.rate, config.flow_timeout, config.max_missed),
         }
     }
 }
 
 impl<P: Parcel> Router<P> for FairShare<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
-        self.forget_flows_that_stopped(now);
-        self.active.see(now, packet.flow(), packet.bytes());
+        self.remove_expired_flows(now);
+        self.active.on_packet(now, packet.flow(), packet.bytes());
         self.queue.enqueue(now, packet)
     }
 
@@ -141,18 +148,18 @@ mod tests {
     use super::*;
     use crate::router::tests::{ENVIRONMENT, TestParcel};
 
-    const ASKS: RouterFeedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
+    const REQUEST: RouterFeedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
 
     fn router() -> FairShare<TestParcel> {
         FairShare::new(&Config::default(), ENVIRONMENT, Stream::from_seed(1))
     }
 
-    fn asking(flow: u64) -> TestParcel {
-        TestParcel { feedback: ASKS, ..TestParcel::new(flow, 1000) }
+    fn with_request(flow: u64) -> TestParcel {
+        TestParcel { feedback: REQUEST, ..TestParcel::new(flow, 1000) }
     }
 
-    /// A share in b/s and a queue in bytes.
-    fn told(share: u64, queue: u64) -> RouterFeedback {
+    /// Feedback with a share in b/s and a queue in bytes.
+    fn feedback(share: u64, queue: u64) -> RouterFeedback {
         RouterFeedback::FairShare { share: Rate::from_bps(share), queue: Bytes::new(queue) }
     }
 
@@ -160,60 +167,60 @@ mod tests {
         Time::ZERO + Duration::from_millis(n)
     }
 
-    /// What a packet of `flow` is told that passes the idle link at `now`.
-    fn ask(router: &mut FairShare<TestParcel>, now: Time, flow: u64) -> RouterFeedback {
-        assert_eq!(router.enqueue(now, asking(flow)), Verdict::Queued);
+    /// The feedback in a packet of `flow` that passes the idle link at `now`.
+    fn send(router: &mut FairShare<TestParcel>, now: Time, flow: u64) -> RouterFeedback {
+        assert_eq!(router.enqueue(now, with_request(flow)), Verdict::Queued);
         router.dequeue(now).unwrap().feedback
     }
 
     #[test]
-    fn two_flows_are_told_half_the_link_each_and_a_third_makes_it_a_third() {
+    fn the_share_is_the_links_rate_over_the_number_of_flows() {
         let mut router = router();
-        assert_eq!(ask(&mut router, ms(0), 1), told(8_000_000, 0));
-        assert_eq!(ask(&mut router, ms(1), 2), told(4_000_000, 0));
-        assert_eq!(ask(&mut router, ms(2), 1), told(4_000_000, 0));
-        assert_eq!(ask(&mut router, ms(3), 3), told(2_666_666, 0));
-        assert_eq!(ask(&mut router, ms(4), 1), told(2_666_666, 0));
+        assert_eq!(send(&mut router, ms(0), 1), feedback(8_000_000, 0));
+        assert_eq!(send(&mut router, ms(1), 2), feedback(4_000_000, 0));
+        assert_eq!(send(&mut router, ms(2), 1), feedback(4_000_000, 0));
+        assert_eq!(send(&mut router, ms(3), 3), feedback(2_666_666, 0));
+        assert_eq!(send(&mut router, ms(4), 1), feedback(2_666_666, 0));
     }
 
     #[test]
-    fn a_flow_that_stops_gives_its_share_back_within_four_packet_times() {
+    fn a_stopped_flow_is_not_counted_after_four_packet_times() {
         let mut router = router();
         for n in 0..20 {
-            ask(&mut router, ms(2 * n), 1);
-            ask(&mut router, ms(2 * n + 1), 2);
+            send(&mut router, ms(2 * n), 1);
+            send(&mut router, ms(2 * n + 1), 2);
         }
-        assert_eq!(ask(&mut router, ms(40), 1), told(4_000_000, 0));
-        assert_eq!(ask(&mut router, ms(47), 1), told(8_000_000, 0));
+        assert_eq!(send(&mut router, ms(40), 1), feedback(4_000_000, 0));
+        assert_eq!(send(&mut router, ms(47), 1), feedback(8_000_000, 0));
     }
 
     #[test]
-    fn the_queue_told_is_what_waits_behind_the_packet_of_its_own_flow() {
+    fn the_queue_is_that_of_the_flow_behind_the_packet() {
         let mut router = router();
         for flow in [1, 2, 1, 1] {
-            let _ = router.enqueue(ms(0), asking(flow));
+            let _ = router.enqueue(ms(0), with_request(flow));
         }
         let mut answers = Vec::new();
         while let Some(packet) = router.dequeue(ms(1)) {
             answers.push((packet.flow, packet.feedback));
         }
         answers.sort_by_key(|(flow, _)| *flow);
-        let half = |queue| told(4_000_000, queue);
+        let half = |queue| feedback(4_000_000, queue);
         assert_eq!(answers, [(1, half(2000)), (1, half(1000)), (1, half(0)), (2, half(0))]);
     }
 
     #[test]
-    fn who_does_not_ask_is_not_told_and_the_tightest_link_stands() {
+    fn only_requests_are_answered_and_the_smallest_share_is_kept() {
         let mut router = router();
         let _ = router.enqueue(ms(0), TestParcel::new(1, 1000));
         assert_eq!(router.dequeue(ms(0)).unwrap().feedback, RouterFeedback::None);
-        let tighter = told(1_000_000, 77);
+        let tighter = feedback(1_000_000, 77);
         let _ = router.enqueue(ms(0), TestParcel { feedback: tighter, ..TestParcel::new(1, 1000) });
         assert_eq!(router.dequeue(ms(0)).unwrap().feedback, tighter);
     }
 
     #[test]
-    fn flows_that_come_and_go_are_forgotten_even_if_none_ever_asks() {
+    fn flows_are_removed_even_if_none_sends_a_request() {
         let mut router = router();
         for flow in 0..10_000 {
             let _ = router.enqueue(ms(flow), TestParcel::new(flow, 1000));
@@ -223,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_links_rate_is_told_at_once() {
+    fn a_change_of_the_links_rate_changes_the_next_share() {
         let mut router = router();
         Router::<TestParcel>::on_rate(&mut router, ms(0), Rate::from_bps(2_000_000));
-        assert_eq!(ask(&mut router, ms(0), 1), told(2_000_000, 0));
+        assert_eq!(send(&mut router, ms(0), 1), feedback(2_000_000, 0));
     }
 }

@@ -1,12 +1,12 @@
-//! State per flow, for as long as a router cares about the flow and no longer.
+//! Per-flow state, kept only while a router needs it.
 //!
-//! A flow gets a slot; a released slot goes to the next new flow together with what its state has allocated. Memory is
-//! that of the most flows known *at once*, however many come and go.
+//! A flow has a slot; a released slot is reused by the next new flow, together with the memory of its state. Memory
+//! grows with the maximum number of flows known *at once*, not with their total number.
 
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};
 
-/// The flows a router knows.
+/// The flows that a router knows.
 #[derive(Debug, Default)]
 pub(crate) struct FlowTable<T> {
     slots: HashMap<u64, usize>,
@@ -20,7 +20,7 @@ impl<T: Default> FlowTable<T> {
         self.slots.get(&flow).copied()
     }
 
-    /// The slot of `flow`; one with the state that an earlier flow left behind if it is new.
+    /// The slot of `flow`; for a new flow, perhaps one with the state of an earlier flow.
     pub(crate) fn find_or_take(&mut self, flow: u64) -> usize {
         *self.slots.entry(flow).or_insert_with(|| {
             if let Some(slot) = self.free.pop() {
@@ -37,19 +37,19 @@ impl<T: Default> FlowTable<T> {
         self.states[slot].0
     }
 
-    /// Forgets the flow in `slot`.
+    /// Removes the flow in `slot`.
     pub(crate) fn release(&mut self, slot: usize) {
-        let forgotten = self.slots.remove(&self.states[slot].0);
-        debug_assert_eq!(forgotten, Some(slot));
+        let removed = self.slots.remove(&self.states[slot].0);
+        debug_assert_eq!(removed, Some(slot));
         self.free.push(slot);
     }
 
-    /// Flows known now.
+    /// The number of flows.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Slots there are: the most flows known at once so far.
+    /// The number of slots: the maximum number of flows known at once so far.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.states.len()
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_million_flows_one_after_another_take_one_slot() {
+    fn a_million_successive_flows_use_one_slot() {
         let mut flows = FlowTable::<()>::default();
         for flow in 0..1_000_000 {
             let slot = flows.find_or_take(flow);

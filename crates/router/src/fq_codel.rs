@@ -1,18 +1,19 @@
-//! FQ-CoDel: flows take turns, and each flow's queue is a [CoDel](crate::codel) of its own (Høiland-Jørgensen and others,
-//! RFC 8290).
+//! FQ-CoDel: deficit round robin over flows, each with a [CoDel](crate::codel) queue of its own (Høiland-Jørgensen and
+//! others, RFC 8290).
 //!
 //! ```text
 //!              hash of the flow           new queues: first        ┐
 //! packet ────► one of `flows` queues ───► old queues: in turn      ┴─► CoDel ──► link
 //! ```
 //!
-//! Turns are by bytes (deficit round robin): a queue with credit sends, one without gets a `quantum` and goes to the end of
-//! the old ones. A queue that was empty is new, so a flow that sends less than a quantum a round hardly waits at all. One
-//! that empties while new becomes old first, or else it would starve the old ones by coming and going (section 4.2).
+//! The round robin counts bytes: a queue with credit sends; a queue without receives a `quantum` and moves to the end
+//! of the old queues. A queue that was empty is new, so a flow that sends less than a quantum a round hardly waits. A
+//! new queue that becomes empty first becomes old; otherwise it could starve the old queues (section 4.2).
 //!
-//! At overload the queue with most bytes loses its first packets, half of its bytes or `batch` packets (section 4.1).
+//! When the buffer is full, the queue with the most bytes loses packets from its head: half of its bytes or `batch`
+//! packets (section 4.1).
 //!
-//! Queues are numbered by a hash that the router's random stream salts, so collisions differ from router to router.
+//! Flows are mapped to queues by a hash, salted by the router's random stream, so collisions differ between routers.
 //! *Deviations*: none.
 
 use std::collections::VecDeque;
@@ -24,29 +25,28 @@ use crate::codel::{Law, State};
 use crate::timed_queue::TimedQueue;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
-/// The most that `quantum` may be: credit is counted in bytes with a sign. A little more than the megabyte that its
-/// refusal names.
-const MOST_QUANTUM: Bytes = Bytes::new(1 << 20);
+/// The maximum `quantum`: credit is a signed number of bytes. Slightly more than the megabyte that the error names.
+const MAX_QUANTUM: Bytes = Bytes::new(1 << 20);
 
 /// FQ-CoDel's settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most packets that may wait, of all flows together (RFC 8290, section 5.2.3).
+    /// The maximum number of packets in the queues of all flows together (RFC 8290, section 5.2.3).
     pub packets: Option<u64>,
-    /// Most bytes that may wait, of all flows together.
+    /// The maximum number of bytes in the queues of all flows together.
     pub bytes: Option<Bytes>,
     /// CoDel's target (section 5.2.2).
     pub target: Duration,
     /// CoDel's interval (section 5.2.1).
     pub interval: Duration,
-    /// Mark packets whose senders understand (section 5.2.6).
+    /// Mark ECN-capable packets instead of dropping them (section 5.2.6).
     pub ecn: bool,
-    /// Into how many queues flows are hashed (section 5.2.5).
+    /// The number of queues into which flows are hashed (section 5.2.5).
     pub flows: u64,
-    /// What a queue may send in its turn (section 5.2.4).
+    /// The bytes that a queue may send in its turn (section 5.2.4).
     pub quantum: Bytes,
-    /// Most packets thrown out at once for want of room (section 4.1).
+    /// The maximum number of packets dropped at once when the buffer is full (section 4.1).
     pub batch: u64,
 }
 
@@ -71,25 +71,28 @@ impl Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if !(1..=65_536).contains(&self.flows) {
-            return Err(format!("`flows` of {}: from 1 to 65536 queues, 1024 are recommended", self.flows));
+            return Err(format!(
+                "`flows` of {}: write a number of queues from 1 to 65536; 1024 is recommended",
+                self.flows
+            ));
         }
-        if self.quantum == Bytes::ZERO || self.quantum > MOST_QUANTUM || self.batch == 0 {
+        if self.quantum == Bytes::ZERO || self.quantum > MAX_QUANTUM || self.batch == 0 {
             let usual = "\"1514 B\" and 64 are recommended";
-            return Err(format!("`quantum` is above 0 and at most \"1 MB\", `batch` above 0: {usual}"));
+            return Err(format!("`quantum` must be above 0 and at most \"1 MB\", `batch` above 0: {usual}"));
         }
         self.law().check()?;
         self.room().check()
     }
 }
 
-/// What waits of the flows of one hash.
+/// The queue of one hash value.
 #[derive(Debug)]
 struct Flow<P> {
     queue: TimedQueue<P>,
     codel: State,
-    /// What it may still send in this turn, in bytes; below 0 once a packet took more.
+    /// The bytes that it may still send in this turn; below 0 after a packet that was larger.
     credit: i64,
-    /// It is among the new or the old.
+    /// Whether it is in the list of new or of old queues.
     listed: bool,
 }
 
@@ -111,15 +114,15 @@ pub struct FqCodel<P> {
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     backlog: Backlog,
-    /// The largest packet seen.
+    /// The size of the largest packet seen.
     largest: Bytes,
     tally: Tally,
 }
 
 impl<P: Parcel> FqCodel<P> {
-    /// The queue of a flow.
-    fn place(&self, flow: u64) -> usize {
-        // Two rounds of multiply and fold (as in splitmix64) spread flows whose names differ in few bits.
+    /// The index of a flow's queue.
+    fn index(&self, flow: u64) -> usize {
+        // Two rounds of multiply and fold (as in splitmix64) spread flows whose identifiers differ in few bits.
         let mut hash = flow ^ self.salt;
         for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
             hash = (hash ^ (hash >> 31)).wrapping_mul(factor);
@@ -127,18 +130,19 @@ impl<P: Parcel> FqCodel<P> {
         ((u128::from(hash) * self.flows.len() as u128) >> 64) as usize
     }
 
-    /// Throws out the first packets of the queue with most bytes, until half of them are gone or it was a batch.
-    fn drop_from_fattest(&mut self, now: Time) -> Option<P> {
-        let fattest = self.flows.iter_mut().max_by_key(|flow| flow.queue.backlog().bytes)?;
-        let before = fattest.queue.backlog();
-        let (_, first) = fattest.queue.pop(now)?;
+    /// Drops packets from the head of the queue with the most bytes, until half of its bytes or a batch has been
+    /// dropped.
+    fn drop_from_longest(&mut self, now: Time) -> Option<P> {
+        let longest = self.flows.iter_mut().max_by_key(|flow| flow.queue.backlog().bytes)?;
+        let before = longest.queue.backlog();
+        let (_, first) = longest.queue.pop(now)?;
         for _ in 1..self.batch {
-            if fattest.queue.backlog().bytes <= before.bytes / 2 || fattest.queue.pop(now).is_none() {
+            if longest.queue.backlog().bytes <= before.bytes / 2 || longest.queue.pop(now).is_none() {
                 break;
             }
-            self.tally.dropped_later += 1;
+            self.tally.dropped_from_queue += 1;
         }
-        let after = fattest.queue.backlog();
+        let after = longest.queue.backlog();
         self.backlog.packets -= before.packets - after.packets;
         self.backlog.bytes -= before.bytes - after.bytes;
         Some(first)
@@ -146,7 +150,7 @@ impl<P: Parcel> FqCodel<P> {
 
     /// The queue whose turn it is (section 4.2), and whether it is new.
     fn turn(&self) -> Option<(usize, bool)> {
-        self.new.front().map(|place| (*place, true)).or_else(|| self.old.front().map(|place| (*place, false)))
+        self.new.front().map(|index| (*index, true)).or_else(|| self.old.front().map(|index| (*index, false)))
     }
 
     /// Ends the turn of the queue whose turn it is.
@@ -181,35 +185,35 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
 
 impl<P: Parcel> Router<P> for FqCodel<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
-        let (place, bytes) = (self.place(packet.flow()), packet.bytes());
+        let (index, bytes) = (self.index(packet.flow()), packet.bytes());
         self.largest = self.largest.max(bytes);
         self.backlog = Backlog { packets: self.backlog.packets + 1, bytes: self.backlog.bytes + bytes };
-        let flow = &mut self.flows[place];
+        let flow = &mut self.flows[index];
         flow.queue.push(now, packet);
         if !flow.listed {
             (flow.listed, flow.credit) = (true, self.quantum);
-            self.new.push_back(place);
+            self.new.push_back(index);
         }
         if !self.room.is_over_full(self.backlog) {
             return Verdict::Queued;
         }
-        let Some(first) = self.drop_from_fattest(now) else { return Verdict::Queued };
-        // Small packets make room for a large one by the number.
-        while self.room.is_over_full(self.backlog) && self.drop_from_fattest(now).is_some() {
-            self.tally.dropped_later += 1;
+        let Some(first) = self.drop_from_longest(now) else { return Verdict::Queued };
+        // A large packet may displace several small ones.
+        while self.room.is_over_full(self.backlog) && self.drop_from_longest(now).is_some() {
+            self.tally.dropped_from_queue += 1;
         }
-        let is_gone = self.flows[place].queue.backlog().packets == 0;
-        if is_gone { Verdict::Dropped(first) } else { Verdict::Displaced(first) }
+        let is_empty = self.flows[index].queue.backlog().packets == 0;
+        if is_empty { Verdict::Dropped(first) } else { Verdict::Displaced(first) }
     }
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
         loop {
-            let (place, is_new) = self.turn()?;
-            let flow = &mut self.flows[place];
+            let (index, is_new) = self.turn()?;
+            let flow = &mut self.flows[index];
             if flow.credit <= 0 {
                 flow.credit += self.quantum;
                 self.end_turn(is_new);
-                self.old.push_back(place);
+                self.old.push_back(index);
                 continue;
             }
             let before = flow.queue.backlog();
@@ -225,7 +229,7 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
             flow.listed = stays;
             self.end_turn(is_new);
             if stays {
-                self.old.push_back(place);
+                self.old.push_back(index);
             }
         }
     }
@@ -251,7 +255,7 @@ mod tests {
         FqCodel::new(config, ENVIRONMENT, Stream::from_seed(1))
     }
 
-    /// Packets of flow 1, of flow 2 and so on, all at once.
+    /// Offers packets (flow and bytes) at time zero.
     fn offer(fq: &mut FqCodel<TestParcel>, packets: &[(u64, u64)]) {
         for (flow, bytes) in packets {
             assert_eq!(fq.enqueue(Time::ZERO, TestParcel::new(*flow, *bytes)), Verdict::Queued);
@@ -264,7 +268,7 @@ mod tests {
 
     #[test]
     fn flows_take_turns_by_bytes() {
-        // A turn of 1500 bytes is a packet of flow 1 or three of flow 2.
+        // A turn of 1500 bytes is one packet of flow 1 or three of flow 2.
         let mut fq = fq(&Config { quantum: Bytes::new(1500), ..Config::default() });
         offer(&mut fq, &[(1, 1500); 3]);
         offer(&mut fq, &[(2, 500); 9]);
@@ -273,46 +277,47 @@ mod tests {
     }
 
     #[test]
-    fn who_was_silent_goes_first_but_not_twice() {
+    fn a_new_flow_goes_first_but_not_twice() {
         let mut fq = fq(&Config::default());
         offer(&mut fq, &[(1, 1500); 6]);
-        assert_eq!(flows_that_leave(&mut fq, 2), [1, 1]); // 14 bytes of credit were left
+        assert_eq!(flows_that_leave(&mut fq, 2), [1, 1]); // 14 bytes of credit remained
         offer(&mut fq, &[(2, 100)]);
         assert_eq!(flows_that_leave(&mut fq, 1), [2]);
-        // Flow 2 has emptied and is old now: its next packet waits for flow 1's turn.
+        // Flow 2 is empty and now old: its next packet waits for flow 1's turn.
         offer(&mut fq, &[(1, 1500), (2, 100)]);
         assert_eq!(flows_that_leave(&mut fq, 2), [2, 1]);
     }
 
     #[test]
-    fn at_overload_the_fattest_flow_loses_half_its_bytes_or_a_batch() {
+    fn a_full_buffer_drops_half_the_longest_queue_or_a_batch() {
         for (batch, lost) in [(64, 4), (2, 2)] {
             let mut fq = fq(&Config { packets: Some(10), batch, ..Config::default() });
             offer(&mut fq, &[(1, 1000); 8]);
             offer(&mut fq, &[(2, 1000); 2]);
             let verdict = fq.enqueue(Time::ZERO, TestParcel::new(2, 1000));
             assert_eq!(verdict, Verdict::Displaced(TestParcel::new(1, 1000)));
-            // The verdict tells of one.
-            assert_eq!((fq.backlog().packets, fq.tally().dropped_later), (11 - lost, lost - 1));
+            // The verdict contains only one of them.
+            assert_eq!((fq.backlog().packets, fq.tally().dropped_from_queue), (11 - lost, lost - 1));
         }
     }
 
     #[test]
-    fn only_the_flow_whose_queue_stands_is_told_to_slow_down() {
-        // Flow 1 keeps 20 packets waiting; flow 2's packets leave as they come.
+    fn only_the_flow_with_a_standing_queue_is_marked() {
+        // Flow 1 keeps 20 packets queued; flow 2's packets leave as they arrive.
         for (ecn, expected) in [(Ecn::Ect0, [1, 0]), (Ecn::NotEct, [0, 1])] {
             let mut fq = fq(&Config::default());
-            let mut told = Vec::new();
+            let mut marked_flows = Vec::new();
             for n in 0..121 {
                 let now = Time::ZERO + Duration::from_millis(n);
                 let _ = fq.enqueue(now, TestParcel { ecn, ..TestParcel::new(1, 1000) });
                 let _ = fq.enqueue(now, TestParcel { ecn, ..TestParcel::new(2, 100) });
                 while fq.backlog().packets > 20 {
-                    told.extend(fq.dequeue(now).filter(|packet| packet.ecn == Ecn::Ce).map(|packet| packet.flow));
+                    marked_flows
+                        .extend(fq.dequeue(now).filter(|packet| packet.ecn == Ecn::Ce).map(|packet| packet.flow));
                 }
             }
-            assert_eq!([fq.tally().marked, fq.tally().dropped_later], expected);
-            assert!(told.iter().all(|flow| *flow == 1));
+            assert_eq!([fq.tally().marked, fq.tally().dropped_from_queue], expected);
+            assert!(marked_flows.iter().all(|flow| *flow == 1));
         }
     }
 
@@ -326,10 +331,10 @@ mod tests {
 
     #[test]
     fn hashes_spread_flows_evenly() {
-        // 1024 flows into 1024 queues leave (1 - 1/1024)^1024 = 1/e of them empty, give or take a twentieth.
+        // 1024 flows in 1024 queues leave (1 - 1/1024)^1024 = 1/e of them empty, within 0.05.
         let fq = fq(&Config::default());
-        for names in [|n: u64| n, |n: u64| n << 32, |n: u64| n * 0x1_0001] {
-            let mut places: Vec<_> = (0..1024).map(|n| fq.place(names(n))).collect();
+        for identifiers in [|n: u64| n, |n: u64| n << 32, |n: u64| n * 0x1_0001] {
+            let mut places: Vec<_> = (0..1024).map(|n| fq.index(identifiers(n))).collect();
             places.sort_unstable();
             places.dedup();
             let used = places.len() as f64 / 1024.0;
@@ -338,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         for (config, advice) in [
             (Config { flows: 0, ..Config::default() }, "1024"),
             (Config { quantum: Bytes::ZERO, ..Config::default() }, "1514 B"),

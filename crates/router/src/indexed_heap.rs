@@ -1,7 +1,7 @@
-//! A binary min-heap of slots whose keys can change and which can be taken out from anywhere, all in O(log n).
+//! A binary min-heap of slots whose keys can change and which can be removed from any position, all in O(log n).
 //!
-//! It remembers where each slot stands, so a slot is found without a search. Slots are small numbers (see
-//! [`crate::flow_table`]); equal keys come in an order that depends only on the calls made.
+//! It stores the position of each slot, so a slot is found without a search. Slots are small integers (see
+//! [`crate::flow_table`]); the order of equal keys depends only on the calls made.
 
 /// Marks a slot that is not in the heap.
 const ABSENT: usize = usize::MAX;
@@ -10,8 +10,8 @@ const ABSENT: usize = usize::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct IndexedHeap<K> {
     entries: Vec<(K, usize)>,
-    /// Where each slot stands in `entries`.
-    places: Vec<usize>,
+    /// The position of each slot in `entries`.
+    positions: Vec<usize>,
 }
 
 impl<K: Ord + Copy> IndexedHeap<K> {
@@ -19,70 +19,70 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.entries.len()
     }
 
-    /// The least key and its slot.
+    /// The smallest key and its slot.
     pub(crate) fn first(&self) -> Option<(K, usize)> {
         self.entries.first().copied()
     }
 
     /// The key of `slot`.
     pub(crate) fn key(&self, slot: usize) -> Option<K> {
-        let place = *self.places.get(slot)?;
-        self.entries.get(place).map(|(key, _)| *key)
+        let position = *self.positions.get(slot)?;
+        self.entries.get(position).map(|(key, _)| *key)
     }
 
-    /// Puts `slot` in or changes its key.
+    /// Inserts `slot` or changes its key.
     pub(crate) fn set(&mut self, slot: usize, key: K) {
-        if self.places.len() <= slot {
-            self.places.resize(slot + 1, ABSENT);
+        if self.positions.len() <= slot {
+            self.positions.resize(slot + 1, ABSENT);
         }
-        let place = if self.places[slot] == ABSENT {
+        let position = if self.positions[slot] == ABSENT {
             self.entries.push((key, slot));
-            self.places[slot] = self.entries.len() - 1;
+            self.positions[slot] = self.entries.len() - 1;
             self.entries.len() - 1
         } else {
-            self.entries[self.places[slot]].0 = key;
-            self.places[slot]
+            self.entries[self.positions[slot]].0 = key;
+            self.positions[slot]
         };
-        self.settle(place);
+        self.restore_order(position);
     }
 
-    /// Takes `slot` out, if it is in.
+    /// Removes `slot`, if it is in the heap.
     pub(crate) fn remove(&mut self, slot: usize) {
-        let Some(&place) = self.places.get(slot) else { return };
-        if place == ABSENT {
+        let Some(&position) = self.positions.get(slot) else { return };
+        if position == ABSENT {
             return;
         }
-        self.places[slot] = ABSENT;
-        self.entries.swap_remove(place);
-        if let Some(&(_, moved)) = self.entries.get(place) {
-            self.places[moved] = place;
-            self.settle(place);
+        self.positions[slot] = ABSENT;
+        self.entries.swap_remove(position);
+        if let Some(&(_, moved)) = self.entries.get(position) {
+            self.positions[moved] = position;
+            self.restore_order(position);
         }
     }
 
-    /// Moves the entry at `place` up or down to where its key belongs.
-    fn settle(&mut self, mut place: usize) {
-        while place > 0 && self.entries[place].0 < self.entries[(place - 1) / 2].0 {
-            self.swap(place, (place - 1) / 2);
-            place = (place - 1) / 2;
+    /// Moves the entry at `position` up or down to its position.
+    fn restore_order(&mut self, mut position: usize) {
+        while position > 0 && self.entries[position].0 < self.entries[(position - 1) / 2].0 {
+            self.swap(position, (position - 1) / 2);
+            position = (position - 1) / 2;
         }
         loop {
-            let (left, right) = (2 * place + 1, 2 * place + 2);
+            let (left, right) = (2 * position + 1, 2 * position + 2);
             let key = |at: usize| self.entries.get(at).map(|(key, _)| *key);
             let Some(left_key) = key(left) else { return };
-            let least = if key(right).is_some_and(|right_key| right_key < left_key) { right } else { left };
-            if self.entries[place].0 <= self.entries[least].0 {
+            let smallest = if key(right).is_some_and(|right_key| right_key < left_key) { right } else { left };
+            if self.entries[position].0 <= self.entries[smallest].0 {
                 return;
             }
-            self.swap(place, least);
-            place = least;
+            self.swap(position, smallest);
+            position = smallest;
         }
     }
 
     fn swap(&mut self, a: usize, b: usize) {
         self.entries.swap(a, b);
-        self.places[self.entries[a].1] = a;
-        self.places[self.entries[b].1] = b;
+        self.positions[self.entries[a].1] = a;
+        self.positions[self.entries[b].1] = b;
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_least_key_comes_first_whatever_was_changed_or_removed(
+        fn the_smallest_key_is_first_after_any_change_or_removal(
             steps in prop::collection::vec((0usize..12, prop::option::of(0u32..20)), 0..200),
         ) {
             let (mut heap, mut plain) = (IndexedHeap::default(), BTreeMap::new());

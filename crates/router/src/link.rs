@@ -1,13 +1,13 @@
 //! One direction of a wire: a router's queue, a transmitter of some rate, a propagation delay, perhaps random loss.
 //!
 //! ```text
-//!  offer ──► router (queue) ──► transmitter (rate) ──► in flight (delay) ──► arrive
+//!  offer ──► router (queue) ──► transmitter (rate) ──► in transit (delay) ──► arrive
 //! ```
 //!
-//! The link needs attention at [`Link::next_event`]: then call [`Link::advance`] and take what has arrived with
-//! [`Link::arrive`]. That is one event a packet, whether it waits or not: the transmitter needs none of its own, because
-//! nobody can tell when it took a packet from the queue until the next one is offered or this one arrives. Both replay
-//! first what it has done meanwhile, at the times at which it did it.
+//! The caller calls [`Link::advance`] at [`Link::next_event`] and takes the packets that have arrived with
+//! [`Link::arrive`]. That is one event a packet, whether it is queued or not. The transmitter needs no events: the time
+//! at which it takes a packet from the queue is not observable before the next packet is offered or this one arrives.
+//! Both calls first replay the transmitter's work, at the times at which it was due.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use crate::prefetch::{AHEAD, prefetch};
 use crate::transmitter::Transmitter;
 use crate::{Counts, Parcel, QueueMeter, Router, Verdict};
 
-/// Losses that have nothing to do with queues.
+/// Random losses, independent of queues.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Loss {
     /// Probability that a packet is lost.
@@ -37,31 +37,31 @@ impl Loss {
     }
 }
 
-/// What becomes of packets' ECN codes at the far end of a link. RFC 3168 section 5 has them kept, but for marks; boxes that
-/// write the whole byte that they are in set them all alike.
+/// What a link does to ECN codes. RFC 3168 section 5 requires that only marks change them; devices that overwrite the
+/// whole traffic class byte set them all to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EcnPassage {
-    /// They arrive as they left.
+    /// Packets keep their code.
     #[default]
     Kept,
-    /// All packets arrive with this one.
+    /// All packets arrive with this code.
     SetTo(Ecn),
 }
 
-/// What is physical about a link.
+/// The physical properties of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkConfig {
-    /// How fast it transmits.
+    /// The transmission rate.
     pub rate: Rate,
-    /// How long a packet travels after its last bit has left.
+    /// The propagation delay, from the last bit sent to the arrival.
     pub delay: Duration,
-    /// Random loss, at the far end.
+    /// Random loss, applied at the far end.
     pub loss: Loss,
 }
 
-/// What had been counted when measuring started, and what the link could have carried since.
+/// The counts at the start of the measurement, and the link's capacity since.
 #[derive(Debug, Default)]
-struct Before {
+struct Baseline {
     counts: Counts,
     /// The integral of the rate up to `since`.
     capacity: Bytes,
@@ -74,22 +74,22 @@ pub struct Link<P, R> {
     transmitter: Transmitter,
     delay: Duration,
     ecn: EcnPassage,
-    /// Random loss and what decides on it, if there is any.
+    /// Random loss and its random stream, if there is any.
     loss: Option<Box<(Loss, Stream)>>,
     router: R,
-    /// When the transmitter is next free.
+    /// The time at which the transmitter is free.
     free_at: Time,
-    /// Packets wait for the transmitter.
+    /// Whether packets are queued for the transmitter.
     waiting: bool,
-    /// Packets on their way with the times they arrive, in that order.
-    in_flight: VecDeque<(Time, P)>,
+    /// Packets in transit with their arrival times, in order of arrival.
+    in_transit: VecDeque<(Time, P)>,
     counts: Counts,
-    before: Box<Before>,
+    baseline: Box<Baseline>,
     meter: Option<Box<QueueMeter>>,
 }
 
 impl<P: Parcel, R: Router<P>> Link<P, R> {
-    /// A link fed by `router`; `random` decides on random losses.
+    /// A link fed by `router`; `random` decides the random losses.
     pub fn new(config: LinkConfig, router: R, random: Stream) -> Self {
         Self {
             transmitter: Transmitter::new(config.rate),
@@ -99,14 +99,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             router,
             free_at: Time::ZERO,
             waiting: false,
-            in_flight: VecDeque::new(),
+            in_transit: VecDeque::new(),
             counts: Counts::default(),
-            before: Box::default(),
+            baseline: Box::default(),
             meter: None,
         }
     }
 
-    /// A packet reaches the link's near end. Returns the packet that was dropped for want of room, if one was.
+    /// A packet reaches the link's near end. Returns the packet that was dropped for lack of room, if any.
     pub fn offer(&mut self, now: Time, packet: P) -> Option<P> {
         self.advance(now);
         self.counts.offered += 1;
@@ -130,30 +130,30 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    /// When a packet of `bytes`, offered now, would reach the far end of a link that never drops, marks or changes and keeps
-    /// ECN codes, and is not measured; `None` while packets are on their way that were offered.
+    /// The time at which a packet of `bytes`, offered now, reaches the far end of a link that never drops, marks or
+    /// changes, keeps ECN codes and is not measured; `None` while earlier packets are in transit.
     #[inline]
     pub fn arrival(&self, now: Time, bytes: Bytes) -> Option<Time> {
-        let is_idle = !self.waiting && self.in_flight.is_empty();
+        let is_idle = !self.waiting && self.in_transit.is_empty();
         is_idle.then(|| self.free_at.max(now) + self.transmitter.time_to_send(bytes) + self.delay)
     }
 
-    /// The packet of [`Link::arrival`] takes this way, to arrive `at` that time; the caller takes it there by itself.
+    /// The caller itself delivers a packet `at` the time that [`Link::arrival`] returned.
     #[inline]
     pub fn carry(&mut self, at: Time) {
         self.free_at = Time::from_nanos(at.as_nanos() - self.delay.as_nanos());
     }
 
-    /// When the link next needs attention; [`Time::MAX`] for never.
+    /// The time at which the link next needs a call of [`Link::advance`]; [`Time::MAX`] for never.
     pub fn next_event(&self) -> Time {
-        let arrival = self.in_flight.front().map_or(Time::MAX, |(at, _)| *at);
-        // What waits can't arrive before this. Only a delay that has shrunk lets it overtake what is in flight.
+        let arrival = self.in_transit.front().map_or(Time::MAX, |(at, _)| *at);
+        // A queued packet can't arrive before this. It overtakes packets in transit only after the delay was reduced.
         let overtaking = if self.waiting { self.free_at + self.delay } else { Time::MAX };
         arrival.min(overtaking).min(self.router.next_tick())
     }
 
-    /// Does everything that was due up to `now`, except handing out arrivals. Before looking at the router or changing
-    /// the link, call this.
+    /// Does everything that is due up to `now`, except delivering packets. Call it before reading the router or
+    /// changing the link.
     pub fn advance(&mut self, now: Time) {
         loop {
             let tick = self.router.next_tick();
@@ -176,14 +176,14 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     #[inline]
     pub fn arrive(&mut self, now: Time) -> Option<P> {
         loop {
-            if self.in_flight.front()?.0 > now {
+            if self.in_transit.front()?.0 > now {
                 return None;
             }
-            let (_, mut packet) = self.in_flight.pop_front()?;
-            trim(&mut self.in_flight);
-            // On long and fast paths packets have left the caches until they arrive.
-            self.in_flight.get(AHEAD).map(prefetch);
-            if let Some((_, next)) = self.in_flight.front() {
+            let (_, mut packet) = self.in_transit.pop_front()?;
+            trim(&mut self.in_transit);
+            // On long, fast paths packets have left the CPU caches before they arrive.
+            self.in_transit.get(AHEAD).map(prefetch);
+            if let Some((_, next)) = self.in_transit.front() {
                 next.prefetch();
             }
             let loss = self.loss.as_deref_mut();
@@ -198,8 +198,8 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    /// `now` is when the transmitter was free: a world whose clock is real calls late, and the next packet follows the last
-    /// without a gap all the same.
+    /// `now` is the time at which the transmitter became free: a world with a real clock calls late, and packets still
+    /// follow each other without gaps.
     fn transmit(&mut self, now: Time, packet: P) {
         let bytes = packet.bytes();
         self.free_at = now + self.transmitter.time_to_send(bytes);
@@ -207,12 +207,12 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.counts.transmitted += 1;
         self.counts.transmitted_bytes += bytes;
         let at = self.free_at + self.delay;
-        if self.in_flight.back().is_none_or(|(last, _)| *last <= at) {
-            self.in_flight.push_back((at, packet));
+        if self.in_transit.back().is_none_or(|(last, _)| *last <= at) {
+            self.in_transit.push_back((at, packet));
         } else {
-            // The delay has shrunk; arrivals stay in the order of time.
-            let place = self.in_flight.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
-            self.in_flight.insert(place, (at, packet));
+            // The delay was reduced; `in_transit` stays sorted by arrival time.
+            let place = self.in_transit.iter().rposition(|(earlier, _)| *earlier <= at).map_or(0, |last| last + 1);
+            self.in_transit.insert(place, (at, packet));
         }
     }
 
@@ -224,7 +224,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
 
     /// Changes the rate from the next packet on.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
-        (self.before.capacity, self.before.since) = (self.capacity(now), now);
+        (self.baseline.capacity, self.baseline.since) = (self.capacity(now), now);
         self.transmitter = Transmitter::new(rate);
         self.router.on_rate(now, rate);
     }
@@ -234,17 +234,17 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         self.delay = delay;
     }
 
-    /// Changes what becomes of ECN codes, from the next packet on that arrives.
+    /// Changes what the link does to ECN codes, from the next arrival on.
     pub fn set_ecn(&mut self, ecn: EcnPassage) {
         self.ecn = ecn;
     }
 
-    /// The rate it transmits at.
+    /// The transmission rate.
     pub fn rate(&self) -> Rate {
         self.transmitter.rate()
     }
 
-    /// Bytes it has transmitted since it was made.
+    /// Bytes transmitted since the link was made.
     pub fn transmitted_bytes(&self) -> Bytes {
         self.counts.transmitted_bytes
     }
@@ -254,43 +254,43 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         &self.router
     }
 
-    /// Forgets what was counted and, if `queue` is asked for, watches the queue from now on.
+    /// Restarts the counts and, if `queue` is true, measures the queue from now on.
     pub fn start_measuring(&mut self, now: Time, queue: bool) {
-        *self.before = Before { counts: self.counted(), capacity: Bytes::ZERO, since: now };
+        *self.baseline = Baseline { counts: self.counted(), capacity: Bytes::ZERO, since: now };
         self.meter = queue.then(|| Box::new(QueueMeter::new(now, self.router.backlog())));
     }
 
-    /// What was counted since [`Link::start_measuring`].
+    /// The counts since [`Link::start_measuring`].
     pub fn counts(&self) -> Counts {
-        self.counted().since(self.before.counts)
+        self.counted().since(self.baseline.counts)
     }
 
     fn counted(&self) -> Counts {
         self.counts.with(self.router.tally())
     }
 
-    /// Bytes transmitted over what the rate allowed since [`Link::start_measuring`]; 0 where there is no limit to speak
-    /// of. A packet counts when it starts, and the last may lie partly beyond `now`: that share is not told.
+    /// Bytes transmitted over what the rate allowed since [`Link::start_measuring`]; 0 where the rate is unlimited or
+    /// zero. A packet counts when its transmission starts, so the part of the last packet after `now` is included.
     pub fn utilization(&self, now: Time) -> f64 {
-        let carried = self.counts.transmitted_bytes - self.before.counts.transmitted_bytes;
+        let carried = self.counts.transmitted_bytes - self.baseline.counts.transmitted_bytes;
         match self.capacity(now) {
             Bytes::ZERO | Bytes::MAX => 0.0,
             capacity => (carried.as_f64() / capacity.as_f64()).min(1.0),
         }
     }
 
-    /// What it could have carried since [`Link::start_measuring`].
+    /// The bytes that the rate allowed since [`Link::start_measuring`].
     fn capacity(&self, now: Time) -> Bytes {
-        self.before.capacity + self.rate().bytes_in(now.since(self.before.since))
+        self.baseline.capacity + self.rate().bytes_in(now.since(self.baseline.since))
     }
 
-    /// The queue's meter, if it is watched.
+    /// The queue's meter, if the queue is measured.
     pub fn queue(&self) -> Option<&QueueMeter> {
         self.meter.as_deref()
     }
 }
 
-/// Gives back the room that a burst took: a small ring stays in the cache, and thousands of links share the memory.
+/// Returns memory after a burst: a small ring stays in the cache, and thousands of links share the memory.
 fn trim<T>(ring: &mut VecDeque<T>) {
     const SMALL: usize = 16;
     if ring.capacity() > SMALL && ring.len() < ring.capacity() / 8 {
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_arrive_as_they_left_or_all_alike() {
+    fn ecn_codes_are_kept_or_all_set_to_one() {
         let mut link = link(Loss::default());
         let mut arriving = |passage, at| {
             link.set_ecn(passage);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_spaced_by_the_rate_and_shifted_by_the_delay() {
+    fn arrivals_are_spaced_by_the_rate_and_shifted_by_the_delay() {
         let mut link = link(Loss::default());
         for flow in 0..3 {
             assert_eq!(link.offer(ms(0), TestParcel::new(flow, 1000)), None);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_costs_one_event_whether_it_waits_or_not() {
+    fn a_packet_takes_one_event_queued_or_not() {
         let mut link = link(Loss::default());
         for flow in 0..3 {
             link.offer(ms(5), TestParcel::new(flow, 1000));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_has_moved_on_when_a_packet_is_offered() {
+    fn a_packet_offered_finds_the_queue_advanced_to_now() {
         let mut link = link(Loss::default());
         for (n, waiting) in [(0, 0), (0, 1), (0, 2), (1, 2), (4, 0)] {
             link.offer(ms(n), TestParcel::new(1, 1000));
@@ -420,7 +420,7 @@ mod tests {
         link.start_measuring(ms(1), false);
         link.set_rate(ms(3), Rate::from_bps(16_000_000));
         link.offer(ms(4), TestParcel::new(1, 1000));
-        // 2 ms at 1 kB/ms, 4 ms at 2 kB/ms; the first packet was before.
+        // 2 ms at 1 kB/ms, 4 ms at 2 kB/ms; the first packet was sent before the measurement.
         assert_eq!(link.utilization(ms(7)), 1000.0 / 10_000.0);
     }
 

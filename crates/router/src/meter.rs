@@ -1,49 +1,49 @@
-//! What a queue was like over time: mean, standard deviation, percentiles and maximum, weighted by how long each length
-//! lasted.
+//! The distribution of a queue's length over time: mean, standard deviation, percentiles and maximum, each length
+//! weighted by its duration.
 
 use rampmeter_units::Time;
 
 use crate::Backlog;
 
-/// Watches one queue. Exact: it is told of every change.
+/// Measures one queue. Exact: it receives every change.
 #[derive(Debug, Clone)]
 pub struct QueueMeter {
     since: Time,
     last: Time,
     now: Backlog,
-    /// Nanoseconds spent at each length in packets; the last entry holds all longer ones.
+    /// Nanoseconds at each length in packets; the last entry holds all longer ones.
     at_length: Vec<u64>,
     byte_nanos: u128,
-    /// Bytes squared.
+    /// Bytes squared, times nanoseconds.
     square_nanos: u128,
     packet_nanos: u128,
     max_packets: u64,
 }
 
-/// Lengths told apart; longer queues count as this long in percentiles (not in the rest).
+/// The number of distinct lengths; longer queues count as the last one in percentiles, and exactly elsewhere.
 const LENGTHS: usize = 1 << 16;
 
-/// A queue's summary over the time it was watched.
+/// A queue's statistics over the time of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct QueueSummary {
-    /// Mean packets waiting.
+    /// Mean packets in the queue.
     pub mean_packets: f64,
-    /// Mean bytes waiting.
+    /// Mean bytes in the queue.
     pub mean_bytes: f64,
-    /// Standard deviation of the bytes waiting.
+    /// Standard deviation of the bytes in the queue.
     pub sd_bytes: f64,
-    /// The length it stayed at or below for 50% of the time, in packets.
+    /// The median length, in packets.
     pub p50_packets: u64,
-    /// The same for 90%.
+    /// The 90th percentile of the length, in packets.
     pub p90_packets: u64,
-    /// The same for 99%.
+    /// The 99th percentile of the length, in packets.
     pub p99_packets: u64,
-    /// The most packets that ever waited.
+    /// The maximum length, in packets.
     pub max_packets: u64,
 }
 
 impl QueueMeter {
-    /// Starts watching a queue at `now`.
+    /// Starts measuring a queue at `now`.
     pub fn new(now: Time, backlog: Backlog) -> Self {
         Self {
             since: now,
@@ -57,7 +57,7 @@ impl QueueMeter {
         }
     }
 
-    /// The queue is now this long.
+    /// The length of the queue has changed to `backlog`.
     pub fn on_change(&mut self, now: Time, backlog: Backlog) {
         let nanos = now.since(self.last).as_nanos();
         if nanos > 0 {
@@ -76,7 +76,7 @@ impl QueueMeter {
         self.max_packets = self.max_packets.max(backlog.packets);
     }
 
-    /// The summary up to `now`.
+    /// The statistics up to `now`.
     pub fn summary(&self, now: Time) -> QueueSummary {
         let mut done = self.clone();
         done.on_change(now, self.now);

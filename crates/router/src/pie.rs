@@ -1,21 +1,21 @@
-//! Proportional Integral controller Enhanced: a router that drops or marks arriving packets at random, with a probability
-//! that moves until packets wait as long as they should (Pan, Natarajan, Baker, White, RFC 8033).
+//! Proportional Integral controller Enhanced: a router that drops or marks arriving packets at random, with a
+//! probability that is adapted until the queueing delay is at its target (Pan, Natarajan, Baker, White, RFC 8033).
 //!
 //! ```text
-//! every t_update:   p += scale(p) (alpha (delay - target) + beta (delay - delay before))       section 4.2
+//! every t_update:   p += scale(p) (alpha (delay - target) + beta (delay - previous delay))     section 4.2
 //! ```
 //!
-//! `alpha` is what takes the delay to the target, `beta` what stops it from overshooting; `scale` makes steps small where
-//! `p` is small. The delay is that of the packet that left last (section 4.3, by timestamps), 0 once the queue is empty.
-//! For the first `burst` of a congestion nothing is dropped (section 4.4).
+//! `alpha` moves the delay to the target, `beta` prevents overshoot; `scale` makes steps small where `p` is small. The
+//! delay is that of the packet that left last (section 4.3, by timestamps), and 0 once the queue is empty. During the
+//! first `burst` of a congestion no packet is dropped (section 4.4).
 //!
-//! Of the RFC's options it has ECN (section 5.1), de-randomization on request (5.4) and the cap on the adjustment (5.5),
-//! and is always active (5.3 switches it off in queues of less than a third of the buffer).
+//! Of the RFC's options it implements ECN (section 5.1), de-randomization (5.4, off by default) and the cap on the
+//! adjustment (5.5). It is always active (5.3 switches it off while the queue is below a third of the buffer).
 //!
-//! There is no timer: only arrivals ask for `p`, and only departures change what it follows from. So updates that were due
-//! are made up for when a packet next comes or goes, and an idle router sleeps.
+//! There is no timer: only arrivals use `p`, and only departures change the delay that it depends on. Updates that were
+//! due are made up for when the next packet arrives or leaves, so an idle router never wakes up.
 //!
-//! *Deviation*: the two packets below which nothing is dropped are packets, not twice a mean size in bytes.
+//! *Deviation*: the minimum queue below which no packet is dropped is two packets, not twice a mean size in bytes.
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -27,25 +27,25 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, V
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most packets that may wait.
+    /// The maximum number of packets in the queue.
     pub packets: Option<u64>,
-    /// Most bytes that may wait.
+    /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
-    /// How long packets should wait (RFC 8033, section 4.2).
+    /// The target queueing delay (RFC 8033, section 4.2).
     pub target: Duration,
-    /// How often the probability is updated, `t_update`.
+    /// The interval between updates of the probability, `t_update`.
     pub update: Duration,
-    /// Probability an update for each second of delay beyond the target.
+    /// The increase of the probability for each second of delay above the target, an update.
     pub alpha: f64,
-    /// The same for each second that the delay has grown by.
+    /// The increase for each second by which the delay has grown.
     pub beta: f64,
-    /// How long a new congestion is let be (section 4.4).
+    /// The burst allowance: the time at the start of a congestion without drops (section 4.4).
     pub burst: Duration,
-    /// Mark packets whose senders understand.
+    /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// The probability from which even those are dropped (section 5.1).
+    /// The probability from which ECN-capable packets are dropped, too (section 5.1).
     pub mark_up_to: f64,
-    /// Neither two drops in a row nor none for long (section 5.4).
+    /// Prevent drops in close succession and long gaps between drops (section 5.4).
     pub derandomize: bool,
 }
 
@@ -69,14 +69,14 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if self.target == Duration::ZERO || self.update == Duration::ZERO {
-            return Err("`target` and `update` are above 0: \"15 ms\" is recommended for both".into());
+            return Err("`target` and `update` must be above 0: \"15 ms\" is recommended for both".into());
         }
         let gain = |gain: f64| gain > 0.0 && gain.is_finite();
         if !gain(self.alpha) || !gain(self.beta) {
-            return Err("`alpha` and `beta` are above 0: 0.125 and 1.25 are recommended".into());
+            return Err("`alpha` and `beta` must be above 0: 0.125 and 1.25 are recommended".into());
         }
         if !(0.0..=1.0).contains(&self.mark_up_to) {
-            return Err("`mark_up_to` is from 0 to 1: 0.1 is recommended".into());
+            return Err("`mark_up_to` must be from 0 to 1: 0.1 is recommended".into());
         }
         buffer::Config { packets: self.packets, bytes: self.bytes }.check()
     }
@@ -89,22 +89,22 @@ pub struct Pie<P> {
     room: buffer::Config,
     queue: TimedQueue<P>,
     random: Stream,
-    /// The probability of a drop.
+    /// The drop probability.
     probability: f64,
-    /// What it sums up to since the last drop.
+    /// The sum of the probabilities since the last drop.
     accumulated: f64,
-    /// How long the packet waited that left last.
+    /// The queueing delay of the packet that left last.
     delay: Duration,
-    /// The same at the last update.
-    delay_before: Duration,
-    /// What is left of the burst.
+    /// The delay at the last update.
+    previous_delay: Duration,
+    /// The remaining burst allowance.
     burst: Duration,
     update_at: Time,
     tally: Tally,
 }
 
 impl<P: Parcel> Pie<P> {
-    /// The updates that were due by `now`.
+    /// Makes the updates that were due by `now`.
     fn catch_up(&mut self, now: Time) {
         while self.update_at <= now {
             if self.is_at_rest() {
@@ -117,36 +117,36 @@ impl<P: Parcel> Pie<P> {
         }
     }
 
-    /// Whether updates change nothing.
+    /// Whether updates have no effect.
     fn is_at_rest(&self) -> bool {
         let none = Duration::ZERO;
-        self.probability == 0.0 && self.delay == none && self.delay_before == none && self.burst == self.config.burst
+        self.probability == 0.0 && self.delay == none && self.previous_delay == none && self.burst == self.config.burst
     }
 
     fn update(&mut self) {
         let Config { target, alpha, beta, .. } = self.config;
-        let (delay, before) = (self.delay.as_secs_f64(), self.delay_before.as_secs_f64());
+        let (delay, before) = (self.delay.as_secs_f64(), self.previous_delay.as_secs_f64());
         let mut step = scale(self.probability) * (alpha * (delay - target.as_secs_f64()) + beta * (delay - before));
         if self.probability >= 0.1 {
             step = step.min(0.02); // section 5.5
         }
         self.probability += step;
         if delay == 0.0 && before == 0.0 {
-            self.probability *= 0.98; // section 4.2: congestion has gone
+            self.probability *= 0.98; // section 4.2: the congestion has ended
         }
         self.probability = self.probability.clamp(0.0, 1.0);
         let low = target / 2;
-        self.burst = if self.probability == 0.0 && self.delay < low && self.delay_before < low {
+        self.burst = if self.probability == 0.0 && self.delay < low && self.previous_delay < low {
             self.config.burst
         } else {
             self.burst.saturating_sub(self.config.update)
         };
-        self.delay_before = self.delay;
+        self.previous_delay = self.delay;
     }
 
-    /// Whether the packet that arrives is the one to be marked or dropped (section 4.1).
+    /// Whether the packet that arrives is to be marked or dropped (section 4.1).
     fn chooses(&mut self) -> bool {
-        let is_short = self.delay_before < self.config.target / 2 && self.probability < 0.2;
+        let is_short = self.previous_delay < self.config.target / 2 && self.probability < 0.2;
         if self.burst > Duration::ZERO || is_short || self.queue.backlog().packets <= 2 {
             return false;
         }
@@ -164,7 +164,7 @@ impl<P: Parcel> Pie<P> {
     }
 }
 
-/// Section 4.2: what steps are divided by, so that they are in proportion to the probability `p`.
+/// Section 4.2: scales steps to the magnitude of the probability `p`.
 fn scale(p: f64) -> f64 {
     const STEPS: [(f64, f64); 6] =
         [(0.000_001, 2048.0), (0.000_01, 512.0), (0.000_1, 128.0), (0.001, 32.0), (0.01, 8.0), (0.1, 2.0)];
@@ -183,7 +183,7 @@ impl<P: Parcel + Send> Discipline<P> for Pie<P> {
             probability: 0.0,
             accumulated: 0.0,
             delay: Duration::ZERO,
-            delay_before: Duration::ZERO,
+            previous_delay: Duration::ZERO,
             burst: config.burst,
             update_at: Time::ZERO + config.update,
             tally: Tally::default(),
@@ -239,19 +239,19 @@ mod tests {
         Time::ZERO + Duration::from_millis(n)
     }
 
-    /// A queue of ten packets at a delay of `delay` ms, after its burst, that drops with `probability`.
+    /// A queue of ten packets with a delay of `delay` ms, no burst allowance, and the drop probability `probability`.
     fn congested(config: &Config, delay: u64, probability: f64) -> Pie<TestParcel> {
         let mut pie = pie(config);
         (0..10).for_each(|_| pie.queue.push(ms(0), PACKET));
         pie.burst = Duration::ZERO;
-        (pie.delay, pie.delay_before) = (Duration::from_millis(delay), Duration::from_millis(delay));
+        (pie.delay, pie.previous_delay) = (Duration::from_millis(delay), Duration::from_millis(delay));
         pie.probability = probability;
         pie
     }
 
     #[test]
-    fn the_probability_follows_the_excess_and_the_growth_of_the_delay() {
-        // Delays now and before in ms, p, and what the RFC's formula adds to it.
+    fn the_probability_follows_excess_and_growth_of_the_delay() {
+        // Delays now and before in ms, p, and the RFC's step.
         for (delay, before, p, step) in [
             (35, 35, 0.2, 0.125 * 0.020),
             (25, 15, 0.2, 0.125 * 0.010 + 1.25 * 0.010),
@@ -265,14 +265,14 @@ mod tests {
             (135, 15, 0.2, 0.02), // section 5.5, instead of 0.165
         ] {
             let mut pie = congested(&Config::default(), delay, p);
-            pie.delay_before = Duration::from_millis(before);
+            pie.previous_delay = Duration::from_millis(before);
             pie.update();
             assert!((pie.probability - p - step).abs() < 1e-12, "{delay} {before} {p}: {}", pie.probability);
         }
     }
 
     #[test]
-    fn without_a_queue_the_probability_decays_to_nothing_and_the_burst_is_granted_again() {
+    fn without_a_queue_probability_and_burst_are_reset() {
         let mut pie = congested(&Config::default(), 0, 0.5);
         pie.update();
         assert!((pie.probability - (0.5 - 0.125 * 0.015) * 0.98).abs() < 1e-12);
@@ -284,18 +284,18 @@ mod tests {
     }
 
     #[test]
-    fn a_new_congestion_is_let_be_for_a_burst() {
+    fn no_packet_is_dropped_during_the_burst_allowance() {
         let mut pie = pie(&Config::default());
         (0..10).for_each(|_| pie.queue.push(ms(0), PACKET));
-        (pie.probability, pie.delay, pie.delay_before) = (1.0, Duration::from_millis(50), Duration::from_millis(50));
-        // 150 ms of burst are gone with the tenth update.
+        (pie.probability, pie.delay, pie.previous_delay) = (1.0, Duration::from_millis(50), Duration::from_millis(50));
+        // The 150 ms of burst allowance end with the tenth update.
         for (at, verdict) in [(149, Verdict::Queued), (150, Verdict::Dropped(PACKET))] {
             assert_eq!(pie.enqueue(ms(at), PACKET), verdict, "at {at} ms");
         }
     }
 
     #[test]
-    fn short_queues_and_short_delays_are_let_be() {
+    fn short_queues_and_short_delays_lose_no_packet() {
         let long = |p| congested(&Config::default(), 20, p);
         assert!(long(1.0).chooses());
         let mut two = long(1.0);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn capable_packets_are_marked_up_to_a_tenth() {
+    fn capable_packets_are_marked_below_a_probability_of_a_tenth() {
         for (p, packet, marked) in
             [(0.09, PACKET.capable(), true), (0.09, PACKET, false), (0.11, PACKET.capable(), false)]
         {
@@ -322,8 +322,8 @@ mod tests {
     }
 
     #[test]
-    fn derandomized_drops_keep_their_distance() {
-        // Never before p sums up to 0.85, always once it is 8.5: 9 to 85 packets at p = 0.1.
+    fn derandomized_drops_have_bounded_gaps() {
+        // No drop before p sums up to 0.85, always one at 8.5: 9 to 85 packets at p = 0.1.
         let mut pie = congested(&Config { derandomize: true, ..Config::default() }, 20, 0.1);
         let (mut gaps, mut gap) = (Vec::new(), 0);
         for _ in 0..20_000 {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         for (config, advice) in [
             (Config { target: Duration::ZERO, ..Config::default() }, "15 ms"),
             (Config { alpha: f64::NAN, ..Config::default() }, "0.125 and 1.25"),

@@ -1,9 +1,9 @@
-//! A policer before a drop-tail queue: packets from a size on may come at a rate and no faster, others as they like. One of
-//! the ways in which networks treat the flows between two hosts differently (CM section 4.5).
+//! A policer before a drop-tail queue: a token bucket limits the rate of packets of a minimum size; smaller packets are
+//! not policed. Networks use policers to treat flows between the same two hosts differently (CM section 4.5).
 //!
 //! ```text
-//! a packet of b >= from arrives:   tokens = min(burst, tokens + rate * (time since the last one))
-//!                                  tokens >= b ?  tokens -= b, and it queues  :  it is dropped
+//! a packet of b >= min_size arrives:   tokens = min(burst, tokens + rate * (time since the last one))
+//!                                      tokens >= b ?  tokens -= b, and it is queued  :  it is dropped
 //! ```
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
@@ -16,21 +16,21 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict,
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What may pass of the packets that it polices.
+    /// The rate at which policed packets may pass, on average.
     pub rate: Rate,
-    /// How much of them may pass at once.
+    /// The depth of the token bucket.
     pub burst: Bytes,
-    /// The least size of a packet that it polices, headers included.
-    pub from: Bytes,
-    /// The queue's room: most packets that may wait.
+    /// The minimum size of a packet that is policed, headers included.
+    pub min_size: Bytes,
+    /// The buffer: the maximum number of packets in the queue.
     pub packets: Option<u64>,
-    /// Most bytes that may wait.
+    /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { rate: Rate::ZERO, burst: Bytes::new(15_000), from: Bytes::ZERO, packets: None, bytes: None }
+        Self { rate: Rate::ZERO, burst: Bytes::new(15_000), min_size: Bytes::ZERO, packets: None, bytes: None }
     }
 }
 
@@ -43,10 +43,10 @@ impl Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if self.rate == Rate::ZERO {
-            return Err("a policer needs a rate: rate = \"200 kb/s\"".into());
+            return Err("a policer needs a rate: write rate = \"200 kb/s\"".into());
         }
         if self.burst < Bytes::new(1500) {
-            return Err(format!("`burst` of {} lets no full packet pass: 1500 B or more", self.burst));
+            return Err(format!("`burst` of {} is too small for a full-size packet: write 1500 B or more", self.burst));
         }
         self.room().check()
     }
@@ -63,14 +63,14 @@ pub struct Policer<P> {
 
 impl<P: Parcel> Policer<P> {
     fn passes(&mut self, now: Time, bytes: Bytes) -> bool {
-        if bytes < self.config.from {
+        if bytes < self.config.min_size {
             return true;
         }
-        let came = self.config.rate.bytes_in(now.since(self.filled_at));
-        // Time that has not made a whole byte yet counts on.
-        if came > Bytes::ZERO {
-            self.tokens = (self.tokens + came).min(self.config.burst);
-            self.filled_at += self.config.rate.time_to_send(came).min(now.since(self.filled_at));
+        let earned = self.config.rate.bytes_in(now.since(self.filled_at));
+        // A fraction of a byte that has accumulated is kept for the next packet.
+        if earned > Bytes::ZERO {
+            self.tokens = (self.tokens + earned).min(self.config.burst);
+            self.filled_at += self.config.rate.time_to_send(earned).min(now.since(self.filled_at));
         }
         let passes = self.tokens >= bytes;
         if passes {
@@ -115,11 +115,11 @@ mod tests {
     use crate::router::tests::{ENVIRONMENT, TestParcel};
 
     #[test]
-    fn large_packets_pass_at_its_rate_and_small_ones_as_they_like() {
+    fn large_packets_pass_at_the_rate_and_small_ones_freely() {
         let config = Config {
             rate: Rate::from_bps(800_000),
             burst: Bytes::new(3000),
-            from: Bytes::new(1000),
+            min_size: Bytes::new(1000),
             ..Config::default()
         };
         let mut policer: Policer<TestParcel> = Policer::new(&config, ENVIRONMENT, Stream::from_seed(1));
@@ -131,7 +131,7 @@ mod tests {
             while policer.dequeue(now).is_some() {}
         }
         assert_eq!(small, 1000);
-        assert!((101..=103).contains(&large), "3 at once and 100 a second: {large}");
+        assert!((101..=103).contains(&large), "3 in the burst and 100 a second: {large}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Memory that will be read soon.
+//! Prefetching of memory that is read soon.
 
-/// So many packets ahead a queue has its next ones fetched.
+/// A queue prefetches the packet this many places behind its head.
 pub(crate) const AHEAD: usize = 4;
 
-/// Has the caches fetch `thing`, without waiting for it. Does nothing on processors where we don't know how.
+/// Prefetches `thing` into the CPU caches without waiting for it. Has no effect on processors other than x86-64.
 #[inline]
 pub fn prefetch<T>(thing: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -13,7 +13,7 @@ pub fn prefetch<T>(thing: &T) {
         let first: *const i8 = std::ptr::from_ref(thing).cast();
         let last = size_of::<T>().saturating_sub(1);
         for byte in (0..last).step_by(LINE).chain([last]) {
-            // SAFETY: the byte is one of `thing`; the instruction changes nothing that can be seen.
+            // SAFETY: the byte is one of `thing`; a prefetch has no observable effect.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(first.add(byte)) };
         }
     }

@@ -1,11 +1,11 @@
-//! Random Early Detection: a router that marks or drops arriving packets at random, the more often the longer its queue is
-//! on average (Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM Transactions on
-//! Networking 1(4), 1993).
+//! Random Early Detection: a router that marks or drops arriving packets at random, with a probability that grows with
+//! the average queue (Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM
+//! Transactions on Networking 1(4), 1993).
 //!
 //! ```text
 //!   probability
 //!   1  ┤                        ╭───      avg = (1 - w) avg + w q         at each arrival
-//!      │                     ╱            avg = (1 - w)^m avg             after m packet times of idleness
+//!      │                     ╱            avg = (1 - w)^m avg             after m packet times of idle link
 //!      │      gentle →    ╱
 //! max_p┤               ╭                  p_b = max_p (avg - min_th) / (max_th - min_th)
 //!   0  ┼────────────╱──┴────────┴──       p_a spreads the marks evenly instead of geometrically
@@ -15,15 +15,16 @@
 //! `gentle` is Floyd's "Recommendation on using the gentle variant of RED", 2000; `adaptive` Floyd, Gummadi and Shenker's
 //! "Adaptive RED: an algorithm for increasing the robustness of RED's active queue management", 2001; `ecn` RFC 3168.
 //!
-//! What the papers leave open is as in ns-2.35 (`queue/red.cc`, by RED's authors) with `thresh_ 0` and `q_weight_ 0`, and
-//! `max_p` and `max_th` as Floyd has recommended since ("Discussions of setting parameters", 1997). So it needs no settings
-//! from 500 kb/s to 5 Gb/s: thresholds are worth 2.5 and 7.5 ms of the link, and 5 and 15 packets at least. Of ns-2 are also
-//! that queue and thresholds are in bytes, that a packet's chance goes with its size, and that one that finds an empty queue
-//! always gets in. Above `max_th` marks are in vain, and all that is chosen is dropped (RFC 3168, section 7).
+//! What the papers leave open is as in ns-2.35 (`queue/red.cc`, by RED's authors) with `thresh_ 0` and `q_weight_ 0`;
+//! `max_p` and `max_th` are Floyd's later recommendation ("Discussions of setting parameters", 1997). So RED needs no
+//! settings from 500 kb/s to 5 Gb/s: the thresholds are 2.5 and 7.5 ms of the link's rate, at least 5 and 15 packets.
+//! As in ns-2, queue and thresholds are in bytes, a packet's probability is proportional to its size, and a packet that
+//! finds an empty queue is always accepted. Above `max_th` marks have no effect on the queue, and all selected packets
+//! are dropped (RFC 3168, section 7).
 //!
-//! *Deviations* from ns-2: mean packets are of 1000 bytes, not 500; what has come since the last mark counts in parts of
-//! packets; `on_rate` sets again what is automatic; ns-2 drops from `p_b` = 0.1, also where `max_p` has been adapted to more.
-//! A buffer below `max_th` is full before RED acts, there as here.
+//! *Deviations* from ns-2: mean packets are of 1000 bytes, not 500; the arrivals since the last mark count in fractions
+//! of packets; `on_rate` recomputes automatic parameters; ns-2 drops from `p_b` = 0.1 on, even where `max_p` has been
+//! adapted to a higher value. A buffer below `max_th` is full before RED acts, in ns-2 and here.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -31,47 +32,47 @@ use serde::{Deserialize, Serialize};
 use crate::drop_tail::DropTail;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
-/// Tunables of RED. "Packets" are of `mean_packet` bytes each.
+/// RED's settings. "Packets" are of `mean_packet` bytes each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most packets that may wait.
+    /// The maximum number of packets in the queue.
     pub packets: Option<u64>,
-    /// Most bytes that may wait.
+    /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
-    /// The average from which on packets are marked, in packets. None: half the target delay, or 5 if that is more (ns-2).
+    /// The average queue from which packets are marked, in packets. None: half the target delay, at least 5 (ns-2).
     pub min_th: Option<f64>,
-    /// The average at which `max_p` is reached, in packets. None: three times `min_th` (Floyd 1997).
+    /// The average queue at which the probability reaches `max_p`, in packets. None: three times `min_th` (Floyd 1997).
     pub max_th: Option<f64>,
-    /// The probability at `max_th`; with `adaptive`, the one that it begins with (Floyd 1997).
+    /// The probability at `max_th`; with `adaptive`, its initial value (Floyd 1997).
     pub max_p: f64,
     /// The weight `w` of one arrival in the average. None: `1 - exp(-1/C)` for a link of `C` packets a second (Floyd,
     /// Gummadi, Shenker 2001: the average is over the last second).
     pub weight: Option<f64>,
-    /// The delay from which automatic thresholds follow (ns-2).
+    /// The delay from which automatic thresholds are computed (ns-2).
     pub target_delay: Duration,
     /// The probability grows from `max_p` to 1 between `max_th` and twice that; false: it jumps at `max_th`.
     pub gentle: bool,
-    /// Marks come `1/p` to `2/p` packets after another; false: 0 to `1/p`, as the paper has it (ns-2's `wait_`).
+    /// Marks are `1/p` to `2/p` packets apart; false: 0 to `1/p`, as in the paper (ns-2's `wait_`).
     pub wait: bool,
-    /// Mark packets whose senders understand.
+    /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// The probability `p_b` above which such packets are dropped, too. None: `max_p`, so at `max_th`; 1: they never are.
+    /// The probability `p_b` above which ECN-capable packets are dropped, too. None: `max_p`, so at `max_th`; 1: never.
     pub mark_up_to: Option<f64>,
-    /// What a packet has on average.
+    /// The mean packet size.
     pub mean_packet: Bytes,
     /// Adapts `max_p`, so that the average stays halfway between the thresholds.
     pub adaptive: bool,
-    /// How often it is adapted (2001 paper, `interval`).
+    /// The interval of the adaptation (2001 paper, `interval`).
     pub interval: Duration,
-    /// What is added to `max_p`, but no more than a quarter of it (2001 paper, `alpha`).
+    /// The increment of `max_p`, limited to a quarter of its value (2001 paper, `alpha`).
     pub increment: f64,
-    /// What `max_p` is multiplied with to lower it (2001 paper, `beta`).
+    /// The factor that lowers `max_p` (2001 paper, `beta`).
     pub decrease: f64,
-    /// The highest `max_p` (2001 paper).
-    pub most_max_p: f64,
-    /// The lowest `max_p`. None: 0.01 (2001 paper), or one packet in 100 ms if that is rarer (ns-2), beyond 8 Mb/s.
-    pub least_max_p: Option<f64>,
+    /// The maximum of `max_p` (2001 paper).
+    pub max_p_max: f64,
+    /// The minimum of `max_p`. None: 0.01 (2001 paper), or one packet in 100 ms if that is lower (ns-2), above 8 Mb/s.
+    pub max_p_min: Option<f64>,
 }
 
 impl Default for Config {
@@ -93,8 +94,8 @@ impl Default for Config {
             interval: Duration::from_millis(500),
             increment: 0.01,
             decrease: 0.9,
-            most_max_p: 0.5,
-            least_max_p: None,
+            max_p_max: 0.5,
+            max_p_min: None,
         }
     }
 }
@@ -103,38 +104,42 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let share = |p: f64| p > 0.0 && p <= 1.0;
         if !(share(self.max_p) && share(self.weight.unwrap_or(1.0))) {
-            return Err("`max_p` and `weight` are above 0 and up to 1: leave them out for what is recommended".into());
+            return Err("`max_p` and `weight` must be above 0, at most 1: omit them for the recommended values".into());
         }
-        let (least, most) = (self.least_max_p.unwrap_or(f64::MIN_POSITIVE), self.most_max_p);
-        if !(share(least) && share(most) && least <= most && share(self.increment) && share(self.decrease)) {
-            return Err("`least_max_p` to `most_max_p`, `increment` and `decrease` are above 0 and up to 1".into());
+        let (min, max) = (self.max_p_min.unwrap_or(f64::MIN_POSITIVE), self.max_p_max);
+        if !(share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease)) {
+            return Err("`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1".into());
         }
         if !(0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0)) {
-            return Err("`mark_up_to` is from 0 to 1: leave it out to mark below `max_th`".into());
+            return Err("`mark_up_to` must be from 0 to 1: omit it to mark below `max_th`".into());
         }
         if self.mean_packet == Bytes::ZERO || self.interval == Duration::ZERO {
-            return Err("`mean_packet` and `interval` are more than 0, for example \"1000 B\" and \"500 ms\"".into());
+            return Err("`mean_packet` and `interval` must be above 0, for example \"1000 B\" and \"500 ms\"".into());
         }
         let in_order = match (self.min_th, self.max_th) {
             (None, None) => true,
             (Some(min_th), max_th) => 0.0 < min_th && max_th.is_none_or(|max_th| min_th < max_th),
-            (None, Some(_)) => return Err("`max_th` needs a `min_th`: give both, or neither for automatic ones".into()),
+            (None, Some(_)) => {
+                return Err("`max_th` needs a `min_th`: write both, or neither for automatic thresholds".into());
+            }
         };
         if !in_order {
-            return Err("`min_th` is above 0 and `max_th` above `min_th`: three times as much is recommended".into());
+            return Err(
+                "`min_th` must be above 0, and `max_th` above `min_th`: three times `min_th` is recommended".into()
+            );
         }
         buffer::Config { packets: self.packets, bytes: self.bytes }.check()
     }
 }
 
-/// What follows from the settings and the link's rate.
+/// The parameters that follow from the settings and the link's rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Parameters {
     rate: Rate,
     min_th: f64,
     max_th: f64,
     weight: f64,
-    least_max_p: f64,
+    max_p_min: f64,
 }
 
 impl Parameters {
@@ -148,7 +153,7 @@ impl Parameters {
             min_th: min_th * mean_packet,
             max_th: max_th * mean_packet,
             weight: config.weight.unwrap_or(-(-1.0 / capacity).exp_m1()), // 1 - exp(-1/C)
-            least_max_p: config.least_max_p.unwrap_or((80_000.0 / rate.as_bps_f64()).min(0.01)),
+            max_p_min: config.max_p_min.unwrap_or((80_000.0 / rate.as_bps_f64()).min(0.01)),
         }
     }
 }
@@ -165,19 +170,19 @@ pub struct Red<P> {
     average: f64,
     max_p: f64,
     adapted_at: Time,
-    /// When the last packet that waited has been sent, if none has come since.
+    /// The time at which the link became idle, if no packet has arrived since.
     idle_since: Option<Time>,
-    /// Bytes that came since the last mark or since the average passed `min_th`; none while it is below.
+    /// Bytes that arrived since the last mark or since the average exceeded `min_th`; none while it is below.
     since_mark: Option<f64>,
     tally: Tally,
 }
 
 impl<P: Parcel> Red<P> {
-    /// 1993 paper, figure 2, "calculate the new average queue size": before the packet joins.
+    /// 1993 paper, figure 2, "calculate the new average queue size": before the packet is queued.
     fn average(&mut self, now: Time) {
         let Parameters { rate, weight, .. } = self.parameters;
         if let Some(since) = self.idle_since.take() {
-            // As if m packets had met an empty queue: avg = (1 - w)^m avg.
+            // As if m packets had found an empty queue: avg = (1 - w)^m avg.
             let m = rate.bytes_in(now.since(since)).as_u64() / self.config.mean_packet.as_u64();
             self.average *= (1.0 - weight).powi(i32::try_from(m).unwrap_or(i32::MAX));
         }
@@ -187,22 +192,22 @@ impl<P: Parcel> Red<P> {
         }
     }
 
-    /// 2001 paper, section 4: keeps the average within a fifth of the way between the thresholds, in its middle. Called by
-    /// arrivals, not by a timer: without them the average stands still anyway.
+    /// 2001 paper, section 4: keeps the average in the middle fifth between the thresholds. Runs on arrivals, not on a
+    /// timer: without arrivals the average does not change.
     fn adapt(&mut self, now: Time) {
-        let Parameters { min_th, max_th, least_max_p, .. } = self.parameters;
+        let Parameters { min_th, max_th, max_p_min, .. } = self.parameters;
         let part = 0.4 * (max_th - min_th);
-        if self.average > max_th - part && self.max_p < self.config.most_max_p {
+        if self.average > max_th - part && self.max_p < self.config.max_p_max {
             self.max_p += self.config.increment.min(self.max_p / 4.0);
             self.adapted_at = now;
-        } else if self.average < min_th + part && self.max_p > least_max_p {
+        } else if self.average < min_th + part && self.max_p > max_p_min {
             self.max_p *= self.config.decrease;
             self.adapted_at = now;
         }
     }
 
-    /// The chance `p_b` that the average alone gives (1993 paper, section 4; above `max_th` Floyd 2000).
-    fn chance_of_average(&self) -> f64 {
+    /// The probability `p_b` that depends on the average alone (1993 paper, section 4; above `max_th` Floyd 2000).
+    fn base_probability(&self) -> f64 {
         let (Parameters { min_th, max_th, .. }, max_p) = (self.parameters, self.max_p);
         let chance = if self.average < max_th {
             max_p * (self.average - min_th) / (max_th - min_th)
@@ -214,7 +219,7 @@ impl<P: Parcel> Red<P> {
         chance.min(1.0)
     }
 
-    /// Whether this packet is the one to be marked or dropped, and `p_b`.
+    /// Whether this packet is to be marked or dropped. Returns `p_b` if so.
     fn chooses(&mut self, bytes: Bytes) -> Option<f64> {
         if self.average < self.parameters.min_th || self.queue.backlog().bytes == Bytes::ZERO {
             self.since_mark = None;
@@ -226,19 +231,19 @@ impl<P: Parcel> Red<P> {
         };
         *since_mark += bytes.as_f64();
         let count = *since_mark / self.config.mean_packet.as_f64();
-        let average_chance = self.chance_of_average();
-        let chance = spread(average_chance, count, self.config.wait);
+        let base_probability = self.base_probability();
+        let chance = spread(base_probability, count, self.config.wait);
         let chance = if chance < 1.0 { chance * bytes.as_f64() / self.config.mean_packet.as_f64() } else { 1.0 };
         if !self.random.chance(chance) {
             return None;
         }
         self.since_mark = Some(0.0);
-        Some(average_chance)
+        Some(base_probability)
     }
 }
 
-/// The chance `p_a` that makes the gaps between marks uniform, `count` packets after the last (1993 paper, section 7):
-/// 1 to `1/p_b` packets, or `1/p_b` to `2/p_b` of them if it should `wait`.
+/// The probability `p_a` that makes the gaps between marks uniform, `count` packets after the last (1993 paper, section
+/// 7): 1 to `1/p_b` packets, or `1/p_b` to `2/p_b` with `wait`.
 fn spread(chance: f64, count: f64, wait: bool) -> f64 {
     let (from, to) = if wait { (1.0, 2.0) } else { (0.0, 1.0) };
     match count * chance {
@@ -273,7 +278,7 @@ impl<P: Parcel + Send> Router<P> for Red<P> {
         self.average(now);
         let chosen = self.chooses(packet.bytes());
         if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
-            self.since_mark = self.since_mark.map(|_| 0.0); // a signal, too
+            self.since_mark = self.since_mark.map(|_| 0.0); // a drop is a signal, too
             return Verdict::Dropped(packet);
         }
         if let Some(chance) = chosen {
@@ -312,7 +317,7 @@ mod tests {
     use super::*;
     use crate::router::tests::{ENVIRONMENT, TestParcel};
 
-    /// Averages are queues, thresholds 2 and 4 packets; `p_b` is `max_p` at 4 and 1 at 8.
+    /// The average equals the queue, thresholds are 2 and 4 packets; `p_b` is `max_p` at 4 and 1 at 8.
     fn quick() -> Config {
         Config { min_th: Some(2.0), max_th: Some(4.0), weight: Some(1.0), wait: false, ..Config::default() }
     }
@@ -326,8 +331,9 @@ mod tests {
         Time::ZERO + Duration::from_millis(n)
     }
 
-    /// Packets of 1000 bytes that meet a queue of `waiting`: how many of `offered` were dropped and marked.
-    fn fates(config: &Config, waiting: u64, packet: TestParcel, offered: u32) -> (u32, u64) {
+    /// Packets of 1000 bytes that find a queue of `waiting` packets: the numbers of `offered` packets dropped and
+    /// marked.
+    fn dropped_and_marked(config: &Config, waiting: u64, packet: TestParcel, offered: u32) -> (u32, u64) {
         let mut red = red(config);
         while red.backlog().packets < waiting {
             let _ = red.queue.enqueue(ms(0), TestParcel::new(0, 1000));
@@ -341,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_follows_arrivals_and_decays_while_the_link_is_idle() {
+    fn the_average_follows_arrivals_and_decays_while_idle() {
         let mut red = red(&Config { weight: Some(0.25), ..Config::default() });
         for expected in [0.0, 250.0, 0.75 * 250.0 + 0.25 * 2000.0] {
             let _ = red.enqueue(ms(0), TestParcel::new(1, 1000));
@@ -349,7 +355,8 @@ mod tests {
         }
         let before = red.average;
         (0..3).for_each(|n| assert!(red.dequeue(ms(n)).is_some()));
-        // The last packet takes until 3 ms; then there is room for four more, and an arrival meets an empty queue.
+        // The last packet is sent by 3 ms; the link is then idle for four packet times, and an arrival finds an empty
+        // queue.
         let _ = red.enqueue(ms(7), TestParcel::new(1, 1000));
         assert!((red.average - before * 0.75_f64.powi(5)).abs() < 1e-9, "{}", red.average);
     }
@@ -360,7 +367,7 @@ mod tests {
             let (mut random, mut gaps) = (Stream::from_seed(3), [0; 20]);
             let rounds = 20_000;
             for _ in 0..rounds {
-                // A bit more than 0.1, so that rounding does not decide whether 10 p is 1.
+                // Slightly more than 0.1, so that rounding does not decide whether 10 p is 1.
                 let gap = (1..30).find(|count| random.chance(spread(0.1 + 1e-12, f64::from(*count), wait))).unwrap();
                 gaps[usize::try_from(gap).unwrap()] += 1;
             }
@@ -374,7 +381,7 @@ mod tests {
 
     #[test]
     fn thresholds_and_weight_follow_from_the_rate() {
-        // Half of 5 ms, in packets of 1000 bytes, or 5 of them.
+        // Half of 5 ms, in packets of 1000 bytes, at least 5.
         for (bps, packets) in [(500_000, 5.0), (50_000_000, 15.625), (5_000_000_000, 1562.5)] {
             let parameters = Parameters::new(&Config::default(), Rate::from_bps(bps));
             assert_eq!((parameters.min_th, parameters.max_th), (packets * 1e3, packets * 3e3));
@@ -387,38 +394,38 @@ mod tests {
     }
 
     #[test]
-    fn between_the_thresholds_capable_packets_are_marked_and_others_dropped() {
+    fn between_the_thresholds_only_capable_packets_are_marked() {
         let packet = TestParcel::new(1, 1000);
-        assert_eq!(fates(&quick(), 1, packet.capable(), 1000), (0, 0));
-        // p_b = max_p / 2: gaps of 1 to 19 packets, 10 in the mean, or of 1 to 3.
+        assert_eq!(dropped_and_marked(&quick(), 1, packet.capable(), 1000), (0, 0));
+        // p_b = max_p / 2: gaps of 1 to 19 packets, 10 on average, or of 1 to 3.
         for (max_p, expected) in [(0.1, 950..1050), (0.5, 4850..5150)] {
-            let (dropped, marked) = fates(&Config { max_p, ..quick() }, 3, packet.capable(), 10_000);
+            let (dropped, marked) = dropped_and_marked(&Config { max_p, ..quick() }, 3, packet.capable(), 10_000);
             assert!(dropped == 0 && expected.contains(&marked), "{marked}");
         }
         for (config, packet) in [(quick(), packet), (Config { ecn: false, ..quick() }, packet.capable())] {
-            let (dropped, marked) = fates(&config, 3, packet, 10_000);
+            let (dropped, marked) = dropped_and_marked(&config, 3, packet, 10_000);
             assert!(marked == 0 && (950..1050).contains(&dropped), "{dropped}");
         }
     }
 
     #[test]
-    fn above_the_upper_threshold_all_are_dropped_at_once_or_gently() {
+    fn above_max_th_all_packets_are_dropped_at_once_or_gently() {
         let capable = TestParcel::new(1, 1000).capable();
-        // All but the first, which finds that the average has passed `min_th`.
-        assert_eq!(fates(&Config { gentle: false, ..quick() }, 4, capable, 100), (99, 0));
-        assert_eq!(fates(&quick(), 8, capable, 100), (99, 0));
-        assert_eq!(fates(&Config { mark_up_to: Some(1.0), ..quick() }, 8, capable, 100), (0, 99));
-        // p_b = 0.1 + 0.9 (5 - 4) / 4 = 0.325: gaps of 1 (0.481), 2 (0.481) or 3 (0.037), of 1.556 in the mean.
-        let (dropped, marked) = fates(&quick(), 5, capable, 10_000);
+        // All but the first, at which the average exceeds `min_th`.
+        assert_eq!(dropped_and_marked(&Config { gentle: false, ..quick() }, 4, capable, 100), (99, 0));
+        assert_eq!(dropped_and_marked(&quick(), 8, capable, 100), (99, 0));
+        assert_eq!(dropped_and_marked(&Config { mark_up_to: Some(1.0), ..quick() }, 8, capable, 100), (0, 99));
+        // p_b = 0.1 + 0.9 (5 - 4) / 4 = 0.325: gaps of 1 (0.481), 2 (0.481) or 3 (0.037), 1.556 on average.
+        let (dropped, marked) = dropped_and_marked(&quick(), 5, capable, 10_000);
         assert!(marked == 0 && (6300..6560).contains(&dropped), "{dropped}");
     }
 
     #[test]
-    fn adaptive_red_raises_max_p_by_steps_and_lowers_it_by_tenths() {
+    fn max_p_rises_by_increments_and_falls_by_tenths() {
         let mut red = red(&Config { adaptive: true, max_p: 0.02, ..quick() });
         for (average, seconds, expected) in [
             (3700.0, 1, 0.025), // a quarter more
-            (3000.0, 2, 0.025), // where it should be
+            (3000.0, 2, 0.025), // within the middle fifth
             (2500.0, 3, 0.0225),
         ] {
             red.average = average;
@@ -433,13 +440,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         let read = |text: &str| text.parse::<toml::Table>().unwrap().try_into::<Config>().unwrap().check();
         read("min_th = 5\nmax_th = 15").unwrap();
         for (text, advice) in [
             ("max_th = 15", "needs a `min_th`"),
             ("min_th = 15\nmax_th = 5", "three times"),
-            ("weight = 2", "leave them out"),
+            ("weight = 2", "omit them"),
             ("interval = \"0 s\"", "500 ms"),
         ] {
             let error = read(text).unwrap_err();

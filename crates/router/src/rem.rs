@@ -1,19 +1,22 @@
-//! Random Exponential Marking: a router that marks by a price, which rises while more comes than fits and while more waits
-//! than should (Athuraliya, Li, Low, Yin, "REM: active queue management", IEEE Network 15(3), 2001).
+//! Random Exponential Marking: a router that marks by a price, which rises while packets arrive faster than they leave
+//! and while the queue is above its target (Athuraliya, Li, Low, Yin, "REM: active queue management", IEEE Network
+//! 15(3), 2001).
 //!
 //! ```text
-//! every update:   mu = max(mu + gamma (alpha (q - q*) + x - c), 0)       q waits, x came, c could leave, in packets
+//! every update:   mu = max(mu + gamma (alpha (q - q*) + x - c), 0)       queue q, arrivals x, capacity c, in packets
 //! an arrival:     marked with probability 1 - phi^-mu
 //! ```
 //!
-//! The price rests only where `x = c` and `q = q*`, with however many senders: the measure of congestion is apart from that
-//! of performance. Numbers are those of ns-2.35 (`queue/rem.cc`, by two of the authors; also `inw_ 1`: `x` is not averaged).
+//! The price is in equilibrium only where `x = c` and `q = q*`, for any number of senders: the congestion measure is
+//! independent of the performance measure. Defaults are those of ns-2.35 (`queue/rem.cc`, by two of the authors; also
+//! `inw_ 1`: `x` is not averaged).
 //!
-//! There is no timer: an update needs what came before it and what waits then, and both change only as packets come and go,
-//! which is when updates that were due are made up for; a row of idle ones in one step.
+//! There is no timer: an update needs the arrivals since the last one and the queue, and both change only as packets
+//! arrive and leave. Updates that were due are made up for at these times, a series of idle ones in one step.
 //!
-//! *Deviations* from ns-2: packets are marked as they arrive, not as they leave; queue and traffic are counted in bytes and
-//! every packet has the same chance. Packets whose senders would not understand a mark are dropped instead.
+//! *Deviations* from ns-2: packets are marked as they arrive, not as they leave; queue and arrivals are counted in
+//! bytes, and the marking probability does not depend on the packet size. Packets that are not ECN-capable are dropped
+//! instead.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -22,25 +25,25 @@ use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
-/// REM's settings; defaults are ns-2's.
+/// REM's settings; the defaults are ns-2's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most packets that may wait.
+    /// The maximum number of packets in the queue.
     pub packets: Option<u64>,
-    /// Most bytes that may wait.
+    /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
-    /// What the price rises by for a packet too much in an update.
+    /// The increase of the price for each packet of excess in an update.
     pub gamma: f64,
-    /// What a packet that waits counts, against one that came.
+    /// The weight of a queued packet, relative to an arrival.
     pub alpha: f64,
-    /// The base of marking.
+    /// The base of exponential marking.
     pub phi: f64,
-    /// How many packets should wait, `q*`.
+    /// The target queue `q*`, in packets.
     pub target: f64,
-    /// How often the price is updated.
+    /// The interval between updates.
     pub update: Duration,
-    /// What is counted as a packet.
+    /// The packet size in which bytes are counted.
     pub packet: Bytes,
 }
 
@@ -69,13 +72,15 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let positive = |gain: f64| gain > 0.0 && gain.is_finite();
         if !positive(self.gamma) || !positive(self.alpha) {
-            return Err("`gamma` and `alpha` are above 0: 0.001 and 0.1 are recommended".into());
+            return Err("`gamma` and `alpha` must be above 0: 0.001 and 0.1 are recommended".into());
         }
         if !(self.target >= 0.0 && self.target.is_finite()) {
-            return Err("`target` is how many packets should wait, 0 or more: 20 is recommended".into());
+            return Err(
+                "`target` is the target queue in packets: write a number that is 0 or more; 20 is recommended".into()
+            );
         }
         if self.update == Duration::ZERO || self.packet == Bytes::ZERO {
-            return Err("`update` and `packet` are above 0: \"2 ms\" and \"1000 B\" are recommended".into());
+            return Err("`update` and `packet` must be above 0: \"2 ms\" and \"1000 B\" are recommended".into());
         }
         ExponentialMarking::check(self.phi, "1.001")?;
         self.room().check()
@@ -90,8 +95,8 @@ pub struct Rem<P> {
     rate: Rate,
     /// `mu`
     price: f64,
-    /// What has come since the last update.
-    came: Bytes,
+    /// Bytes that arrived since the last update.
+    arrived: Bytes,
     update_at: Time,
     queue: DropTail<P>,
     random: Stream,
@@ -99,25 +104,25 @@ pub struct Rem<P> {
 }
 
 impl<P: Parcel + Send> Rem<P> {
-    /// The updates that were due by `now`.
+    /// Makes the updates that were due by `now`.
     fn catch_up(&mut self, now: Time) {
         if now < self.update_at {
             return;
         }
-        let more = now.since(self.update_at).as_nanos() / self.config.update.as_nanos();
+        let updates = now.since(self.update_at).as_nanos() / self.config.update.as_nanos();
         self.update(1.0);
-        // Nothing has come or gone since the first of them; steps that are all the same end at 0 as one would.
-        self.came = Bytes::ZERO;
-        self.update(more as f64);
-        self.update_at += self.config.update * (more + 1);
+        // No packet has arrived or left since the first of them. Equal steps with a floor of 0 add up to one step.
+        self.arrived = Bytes::ZERO;
+        self.update(updates as f64);
+        self.update_at += self.config.update * (updates + 1);
     }
 
     fn update(&mut self, times: f64) {
         let Config { gamma, alpha, target, update, .. } = self.config;
         let packet = self.config.packet.as_f64();
         let waiting = self.queue.backlog().bytes.as_f64() / packet;
-        let could_leave = self.rate.as_bps_f64() / 8.0 * update.as_secs_f64() / packet;
-        let excess = alpha * (waiting - target) + self.came.as_f64() / packet - could_leave;
+        let capacity = self.rate.as_bps_f64() / 8.0 * update.as_secs_f64() / packet;
+        let excess = alpha * (waiting - target) + self.arrived.as_f64() / packet - capacity;
         self.price = (self.price + times * gamma * excess).max(0.0);
     }
 }
@@ -131,7 +136,7 @@ impl<P: Parcel + Send> Discipline<P> for Rem<P> {
             marking: ExponentialMarking::new(config.phi),
             rate: environment.rate,
             price: 0.0,
-            came: Bytes::ZERO,
+            arrived: Bytes::ZERO,
             update_at: Time::ZERO + config.update,
             queue: DropTail::new(&config.room(), environment, random.clone()),
             random,
@@ -143,7 +148,7 @@ impl<P: Parcel + Send> Discipline<P> for Rem<P> {
 impl<P: Parcel + Send> Router<P> for Rem<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         self.catch_up(now);
-        self.came += packet.bytes();
+        self.arrived += packet.bytes();
         let chosen = self.random.chance(self.marking.probability(self.price));
         let has_room = self.queue.has_room(packet.bytes());
         if !has_room || (chosen && !self.tally.mark(&mut packet)) {
@@ -188,16 +193,16 @@ mod tests {
     }
 
     #[test]
-    fn the_price_rises_with_what_comes_too_much_and_what_waits_too_long() {
+    fn the_price_rises_with_excess_arrivals_and_excess_queue() {
         let mut rem = rem("gamma = 0.5\ntarget = 2");
         for _ in 0..5 {
             let _ = rem.enqueue(ms(0), TestParcel::new(1, 1000).capable());
         }
-        rem.catch_up(ms(2)); // 5 came, 2 could leave, 5 wait
+        rem.catch_up(ms(2)); // 5 arrived, 2 could leave, 5 are queued
         let expected = 0.5 * (0.1 * (5.0 - 2.0) + 5.0 - 2.0);
         assert!((rem.price - expected).abs() < 1e-12, "{}", rem.price);
         rem.on_rate(ms(3), Rate::from_bps(400_000)); // 0.1 packets an update
-        rem.catch_up(ms(9)); // three updates in which none came
+        rem.catch_up(ms(9)); // three updates without arrivals
         let expected = expected + 3.0 * 0.5 * (0.1 * (5.0 - 2.0) - 0.1);
         assert!((rem.price - expected).abs() < 1e-12, "{}", rem.price);
         while rem.dequeue(ms(9)).is_some() {}
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_others_are_dropped_as_often_as_those_of_capable_senders_are_marked() {
+    fn drops_are_as_frequent_as_marks_of_capable_packets() {
         for capable in [true, false] {
             let mut rem = rem("phi = 2\ngamma = 1e-9");
             rem.price = 1.0;
@@ -219,10 +224,11 @@ mod tests {
     }
 
     #[test]
-    fn the_price_settles_where_what_comes_fits_and_the_target_waits() {
-        // Senders want `demand` times the link's rate and take less by the share of marks: 1 - 1/demand of packets are to be
-        // marked, at a queue of q*. Linear: s^2 + gamma K s + gamma alpha K, K = c ln phi = 0.19 packets an update: damped
-        // by sqrt(gamma K / alpha) / 2 = 0.49, and at rest after some 1000 updates.
+    fn the_price_settles_at_full_load_and_the_target_queue() {
+        // Senders send `demand` times the link's rate, less the fraction that is marked: 1 - 1/demand of packets are to
+        // be marked, at a queue of q*. Linearized: s^2 + gamma K s + gamma alpha K, K = c ln phi = 0.19 packets an
+        // update: the damping ratio is sqrt(gamma K / alpha) / 2 = 0.49, and the price settles after about 1000
+        // updates.
         for demand in [1.25, 2.0] {
             let router = rem("gamma = 0.05\nalpha = 0.01\nphi = 1.1\ntarget = 15");
             let config = LinkConfig { rate: ENVIRONMENT.rate, delay: Duration::ZERO, loss: Loss::default() };
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         for (text, advice) in
             [("gamma = 0", "0.001"), ("target = -1", "20"), ("update = \"0 s\"", "2 ms"), ("phi = 1", "1.001")]
         {

@@ -1,4 +1,4 @@
-//! The seam: what a queue discipline sees and what it does.
+//! The interface of a queue discipline: what it sees of a packet and what it may do.
 
 use std::fmt::Debug;
 
@@ -9,35 +9,35 @@ use rampmeter_wire::RouterFeedback;
 pub trait Parcel: Debug {
     /// Its size, headers included.
     fn bytes(&self) -> Bytes;
-    /// What tells its flow from others: the same for all packets of one connection in one direction.
+    /// An identifier of its flow: the same for all packets of one connection in one direction.
     fn flow(&self) -> u64;
-    /// Whether it brings an application nothing: an acknowledgement, or another packet that only controls.
+    /// Whether the packet carries no application data: an acknowledgement, or another control packet.
     fn is_control(&self) -> bool;
     /// Its ECN code.
     fn ecn(&self) -> Ecn;
     /// Rewrites its ECN code.
     fn set_ecn(&mut self, ecn: Ecn);
-    /// What routers have written into it so far.
+    /// The feedback that routers have written into it so far.
     fn feedback(&self) -> RouterFeedback;
-    /// Rewrites that. Ignored where the packet has no room for it.
+    /// Rewrites the feedback. Has no effect where the packet has no field for it.
     fn set_feedback(&mut self, feedback: RouterFeedback);
-    /// It is next: what it has elsewhere in memory will be read soon.
+    /// Prefetches the packet's memory: it is the next to leave.
     fn prefetch(&self) {}
 }
 
-/// What became of a packet offered to a router.
+/// The result of offering a packet to a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict<P> {
-    /// It waits.
+    /// The packet was queued.
     Queued,
-    /// It was refused.
+    /// The packet was refused.
     Dropped(P),
-    /// It waits, and another packet was thrown out for it.
+    /// The packet was queued, and another packet was dropped to make room.
     Displaced(P),
 }
 
-/// What waits in a router.
+/// The contents of a router's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Backlog {
     /// Packets waiting, not counting the one being transmitted.
@@ -46,18 +46,18 @@ pub struct Backlog {
     pub bytes: Bytes,
 }
 
-/// What a router has done since it was made, beyond passing packets on.
+/// What a router has counted since it was made. Refused packets are in the [`Verdict`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Packets thrown away after they had been queued (for example by CoDel); refusals are in the [`Verdict`].
-    pub dropped_later: u64,
+    /// Packets dropped after they had been queued (for example by CoDel).
+    pub dropped_from_queue: u64,
     /// Packets whose ECN code was changed to a congestion signal.
     pub marked: u64,
 }
 
 impl Tally {
-    /// Marks `packet` with "congestion experienced" if its sender said that it would understand (RFC 3168, section 5), and
-    /// says whether it did. A packet that another router has marked stays so and is not counted again.
+    /// Marks an ECN-capable `packet` with "congestion experienced" (RFC 3168, section 5). Returns whether the packet is
+    /// marked now. A packet that another router has marked is not counted again.
     pub(crate) fn mark(&mut self, packet: &mut impl Parcel) -> bool {
         if !packet.ecn().is_capable() {
             return false;
@@ -70,12 +70,12 @@ impl Tally {
     }
 }
 
-/// What a router is told of where it stands.
+/// The link that a router feeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Environment {
-    /// The rate of the link it feeds.
+    /// The link's rate.
     pub rate: Rate,
-    /// That link's propagation delay.
+    /// The link's propagation delay.
     pub delay: Duration,
 }
 
@@ -84,28 +84,28 @@ pub trait Router<P: Parcel>: Debug {
     /// A packet arrives.
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
 
-    /// A packet arrives and the link is free: as [`Router::enqueue`] and then [`Router::dequeue`]. Gives what to transmit
-    /// and what became of the packet. A router may do better where nothing waits.
+    /// A packet arrives while the link is free: [`Router::enqueue`], then [`Router::dequeue`]. Returns the packet to
+    /// transmit and the result for the packet that arrived. A router may take a shortcut where its queue is empty.
     fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
         let verdict = self.enqueue(now, packet);
         (self.dequeue(now), verdict)
     }
 
-    /// The link is free: the packet to transmit next.
+    /// The link is free: returns the packet to transmit next.
     fn dequeue(&mut self, now: Time) -> Option<P>;
 
-    /// The time given by [`Router::next_tick`] has come.
+    /// Called at the time that [`Router::next_tick`] returned.
     fn tick(&mut self, _now: Time) {}
 
-    /// When [`Router::tick`] wants to be called; [`Time::MAX`] for never.
+    /// The time of the next call of [`Router::tick`]; [`Time::MAX`] for none.
     fn next_tick(&self) -> Time {
         Time::MAX
     }
 
-    /// What waits.
+    /// The packets and bytes in the queue.
     fn backlog(&self) -> Backlog;
 
-    /// What it has done.
+    /// The router's counts.
     fn tally(&self) -> Tally {
         Tally::default()
     }
@@ -114,12 +114,12 @@ pub trait Router<P: Parcel>: Debug {
     fn on_rate(&mut self, _now: Time, _rate: Rate) {}
 }
 
-/// A router that can be made from its settings.
+/// A queue discipline that is made from its settings.
 pub trait Discipline<P: Parcel>: Router<P> + Sized + Send {
-    /// Its tunables.
+    /// Its settings.
     type Config: Settings;
 
-    /// An empty router that stands at `environment`, with a random stream of its own.
+    /// An empty router that feeds the link in `environment`, with a random stream of its own.
     fn new(config: &Self::Config, environment: Environment, random: Stream) -> Self;
 }
 
@@ -143,7 +143,7 @@ pub(crate) mod tests {
             Self { flow, bytes: Bytes::new(bytes), ecn: Ecn::NotEct, feedback: RouterFeedback::None }
         }
 
-        /// The same from a sender that understands marks.
+        /// The same packet, ECN-capable.
         pub(crate) fn capable(self) -> Self {
             Self { ecn: Ecn::Ect0, ..self }
         }
@@ -174,7 +174,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_packets_of_capable_senders_are_marked_and_each_once() {
+    fn only_capable_packets_are_marked_and_counted_once() {
         let mut tally = Tally::default();
         for (code, marks, after) in [
             (Ecn::NotEct, false, Ecn::NotEct),

@@ -1,4 +1,4 @@
-//! First in, first out, and for how long: what routers need that go by the time packets spend in them.
+//! A FIFO queue that records arrival times, for disciplines that act on the sojourn time of packets.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 
 use crate::{Backlog, Parcel};
 
-/// Packets with the times at which they came.
+/// Packets with their arrival times.
 #[derive(Debug)]
 pub(crate) struct TimedQueue<P> {
     packets: VecDeque<(Time, P)>,
@@ -25,11 +25,11 @@ impl<P: Parcel> TimedQueue<P> {
         self.packets.push_back((now, packet));
     }
 
-    /// The packet that came first and how long it has waited.
+    /// The packet that arrived first, and its sojourn time.
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Duration, P)> {
-        let (came, packet) = self.packets.pop_front()?;
+        let (arrived_at, packet) = self.packets.pop_front()?;
         self.bytes -= packet.bytes();
-        Some((now.since(came), packet))
+        Some((now.since(arrived_at), packet))
     }
 
     pub(crate) fn backlog(&self) -> Backlog {

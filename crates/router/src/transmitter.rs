@@ -1,9 +1,9 @@
-//! How long packets take at a rate that seldom changes: the rate made ready to divide by, as this is asked for every
-//! packet.
+//! Transmission times at a rate that seldom changes. The reciprocal of the rate is computed once, because every packet
+//! needs a division by the rate.
 
 use rampmeter_units::{Bytes, Duration, Rate};
 
-/// `Rate::time_to_send` to the nanosecond, with a multiplication.
+/// `Rate::time_to_send`, exact to the nanosecond, with a multiplication instead of a division.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transmitter {
     rate: Rate,
@@ -20,13 +20,13 @@ impl Transmitter {
         self.rate
     }
 
-    /// How long `bytes` take.
+    /// The transmission time of `bytes`.
     pub(crate) fn time_to_send(self, bytes: Bytes) -> Duration {
         let bps = self.rate.as_bps();
         let Some(bit_nanos) = bytes.as_u64().checked_mul(8_000_000_000).filter(|_| (2..1 << 62).contains(&bps)) else {
             return self.rate.time_to_send(bytes);
         };
-        // The estimate is the quotient or one less, so the rest is below twice the rate.
+        // The estimate is the quotient or one less, so the remainder is below twice the rate.
         let estimate = ((u128::from(bit_nanos) * u128::from(self.reciprocal)) >> 64) as u64;
         let rest = bit_nanos - estimate * bps;
         Duration::from_nanos(estimate + u64::from(rest > 0) + u64::from(rest > bps))

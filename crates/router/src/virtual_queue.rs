@@ -1,21 +1,21 @@
 //! Virtual-queue marking, the router of Kelly's stable TCP ("On engineering a stable and scalable TCP variant",
-//! CUED/F-INFENG/TR.435, 2002): packets are marked as if the link were a bit slower than it is, so that senders stop short
-//! of what it carries, and hardly any packet waits.
+//! CUED/F-INFENG/TR.435, 2002): packets are marked as if the link were slightly slower than it is, so that senders stay
+//! below the link's rate, and the real queue stays almost empty.
 //!
 //! ```text
-//! a packet of b bytes arrives:    q = max(q - theta C (time since the last one), 0)      drained only now: no timer
+//! a packet of b bytes arrives:    q = max(q - theta C (time since the last one), 0)      drained on arrivals: no timer
 //!                                 mark it with probability 1 - phi^(-q/s)
 //!                                 q = min(q + b, bound)
-//!                                 then the real queue: first in, first out; dropped if that is full
+//!                                 then the real queue: FIFO, drop-tail
 //! ```
 //!
-//! The order, the two queues and the bound are the report's; the form of the probability is derived from its sentences (a
-//! hybrid of virtual queueing and random exponential marking, `phi` setting the scheme's effective buffer). Every packet
-//! takes room in the virtual queue, acknowledgements and packets to be dropped, too. Only those of ECN-capable senders are
-//! marked; others pass unmarked, and are dropped only for want of room.
+//! The order, the two queues and the bound are the report's; the probability is derived from its text (a hybrid of
+//! virtual queueing and random exponential marking, where `phi` sets the scheme's effective buffer). Every packet is
+//! added to the virtual queue, including acknowledgements and packets that are then dropped. Only ECN-capable packets
+//! are marked; the others pass unmarked, and are dropped only for lack of room.
 //!
-//! With Poisson arrivals, `rho = y / (theta C)` and `k = ln phi`, the share of marks is 1 less the Laplace transform of the
-//! virtual wait (Pollaczek and Khinchine), with `a < p / (y p')` for stability:
+//! With Poisson arrivals, `rho = y / (theta C)` and `k = ln phi`, the fraction of marked packets is 1 minus the Laplace
+//! transform of the virtual waiting time (Pollaczek and Khinchine), with `a < p / (y p')` for stability:
 //!
 //! ```text
 //! q in packets, M/M/1:            p = rho (1 - 1/phi) / (1 - rho/phi)          p/(y p') = 1 - rho/phi
@@ -24,10 +24,12 @@
 //! Brownian, variance y sigma^2:   p = k / (k + eta), eta = 2 (theta C - y) / (y sigma^2)
 //! ```
 //!
-//! The report's M/M/1 counts packets; this queue counts bytes, as the report's router does, and so it marks by the second
-//! line or the third. The third is what a network of equal packets has: its bound falls to about `k/2`, not to `1 - 1/phi`.
+//! The report's M/M/1 counts packets; this queue counts bytes, as the report's router does, so the second or the third
+//! line applies. The third holds for packets of equal size: its stability bound falls to about `k/2`, not to
+//! `1 - 1/phi`.
 //!
-//! *Deviations*: the report's numbers are lost; all here are chosen, as said beside them.
+//! *Deviations*: the report's parameter values are not known; all values here are chosen, for the reasons given beside
+//! them.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -37,24 +39,24 @@ use crate::exponential_marking::ExponentialMarking;
 use crate::virtual_backlog::{VirtualBacklog, share_of};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
-/// Tunables of virtual-queue marking. All defaults are chosen.
+/// Settings of virtual-queue marking. All defaults are chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most packets that may wait.
+    /// The maximum number of packets in the queue.
     pub packets: Option<u64>,
-    /// Most bytes that may wait.
+    /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
-    /// What the virtual queue drains at, as a share of the link's rate. Poisson arrivals of equal packets that fill it wait
-    /// in a real queue of `theta^2 / (2 (1 - theta))` packets: 9.0 at 0.95, where 10 are few enough.
+    /// The drain rate of the virtual queue, as a share of the link's rate. Poisson arrivals of equal packets that fill
+    /// it form a real queue of `theta^2 / (2 (1 - theta))` packets: 9.0 at 0.95, where 10 are acceptable.
     pub theta: f64,
-    /// The base of marking: higher marks more. 1.1 has senders with `a` up to 0.046 stable with equal packets and up to
-    /// 0.087 with exponential sizes at any load, and with `a` = 0.05 up to a load of 0.99; equal packets are marked from
-    /// 1% (load 0.17 of `theta`) to 20% (load 0.84).
+    /// The base of marking: a higher base marks more. With 1.1 senders are stable with `a` up to 0.046 for equal
+    /// packets and up to 0.087 for exponential sizes at any load, and with `a` = 0.05 up to a load of 0.99; equal
+    /// packets are marked from 1% (load 0.17 of `theta`) to 20% (load 0.84).
     pub phi: f64,
     /// The predominant packet size, `s`.
     pub packet: Bytes,
-    /// The most that the virtual queue holds, in such packets. At 50 it marks 99% and is empty after 53 packet times.
+    /// The bound of the virtual queue, in such packets. At 50 it marks 99% and is empty after 53 packet times.
     pub bound: f64,
 }
 
@@ -73,7 +75,9 @@ impl Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if !(self.theta > 0.0 && self.theta <= 1.0) {
-            return Err("`theta` is a share of the link's rate, above 0 and up to 1: 0.95 is recommended".into());
+            return Err(
+                "`theta` is a share of the link's rate: write a number above 0, at most 1; 0.95 is recommended".into(),
+            );
         }
         ExponentialMarking::check(self.phi, "1.1")?;
         VirtualBacklog::check(self.bound, self.packet)?;
@@ -87,17 +91,17 @@ pub struct VirtualQueue<P> {
     theta: f64,
     packet: f64,
     marking: ExponentialMarking,
-    shadow: VirtualBacklog,
+    backlog: VirtualBacklog,
     queue: DropTail<P>,
     random: Stream,
     tally: Tally,
 }
 
 impl<P: Parcel + Send> VirtualQueue<P> {
-    fn meet_virtual_queue(&mut self, now: Time, packet: &mut P) {
-        let price = self.shadow.bytes(now) / self.packet; // q/s, before the packet counts
+    fn mark_by_virtual_queue(&mut self, now: Time, packet: &mut P) {
+        let price = self.backlog.bytes(now) / self.packet; // q/s, before the packet is added
         let chosen = price > 0.0 && self.random.chance(self.marking.probability(price));
-        self.shadow.add(now, packet.bytes());
+        self.backlog.add(now, packet.bytes());
         if chosen && self.queue.has_room(packet.bytes()) {
             self.tally.mark(packet);
         }
@@ -113,7 +117,7 @@ impl<P: Parcel + Send> Discipline<P> for VirtualQueue<P> {
             theta: config.theta,
             packet: config.packet.as_f64(),
             marking: ExponentialMarking::new(config.phi),
-            shadow: VirtualBacklog::new(share_of(environment.rate, config.theta), bound),
+            backlog: VirtualBacklog::new(share_of(environment.rate, config.theta), bound),
             queue: DropTail::new(&config.room(), environment, random.clone()),
             random,
             tally: Tally::default(),
@@ -123,12 +127,12 @@ impl<P: Parcel + Send> Discipline<P> for VirtualQueue<P> {
 
 impl<P: Parcel + Send> Router<P> for VirtualQueue<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
-        self.meet_virtual_queue(now, &mut packet);
+        self.mark_by_virtual_queue(now, &mut packet);
         self.queue.enqueue(now, packet)
     }
 
     fn pass(&mut self, now: Time, mut packet: P) -> (Option<P>, Verdict<P>) {
-        self.meet_virtual_queue(now, &mut packet);
+        self.mark_by_virtual_queue(now, &mut packet);
         self.queue.pass(now, packet)
     }
 
@@ -145,7 +149,7 @@ impl<P: Parcel + Send> Router<P> for VirtualQueue<P> {
     }
 
     fn on_rate(&mut self, now: Time, rate: Rate) {
-        self.shadow.set_rate(now, share_of(rate, self.theta));
+        self.backlog.set_rate(now, share_of(rate, self.theta));
     }
 }
 
@@ -167,9 +171,15 @@ mod tests {
         Time::ZERO + Duration::from_millis(n)
     }
 
-    /// The share of `packets` that are marked, when bursts of `burst` packets come in a Poisson stream and load the virtual
-    /// queue to `rho`, with sizes as `size` draws them.
-    fn marked(config: &Config, rho: f64, packets: u64, burst: u64, mut size: impl FnMut(&mut Stream) -> f64) -> f64 {
+    /// The fraction of `packets` that are marked, when bursts of `burst` packets arrive in a Poisson stream and load
+    /// the virtual queue to `rho`, with packet sizes drawn by `size`.
+    fn marked_fraction(
+        config: &Config,
+        rho: f64,
+        packets: u64,
+        burst: u64,
+        mut size: impl FnMut(&mut Stream) -> f64,
+    ) -> f64 {
         let (mut router, mut random) = (router(config), Stream::from_seed(2));
         let gap = burst as f64 * 1e-3 / (config.theta * rho); // seconds between bursts
         let mut now = Time::ZERO;
@@ -184,13 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn poisson_packets_of_exponential_sizes_are_marked_as_the_wait_in_mm1_has_it() {
-        // W = 0 with 1 - rho, else exponential with rate (1 - rho)/s: E phi^(-W/s) = (1 - rho) (1 + k) / (1 - rho + k). The
-        // report's formula with 1 + k for phi, and it comes within 5% of that for phi itself.
+    fn exponential_sizes_are_marked_by_the_mm1_waiting_time() {
+        // W = 0 with probability 1 - rho, else exponential with rate (1 - rho)/s, which gives
+        // E phi^(-W/s) = (1 - rho) (1 + k) / (1 - rho + k). This is the report's formula with 1 + k for phi, and within 5%
+        // of the formula with phi itself.
         for phi in [1.1_f64, 1.5] {
             for rho in [0.3, 0.6, 0.8] {
                 let config = Config { phi, ..Config::default() };
-                let seen = marked(&config, rho, 300_000, 1, |random| random.exponential(1000.0));
+                let seen = marked_fraction(&config, rho, 300_000, 1, |random| random.exponential(1000.0));
                 let by = |phi: f64| rho * (1.0 - 1.0 / phi) / (1.0 - rho / phi);
                 let expected = by(1.0 + phi.ln());
                 assert!((seen / expected - 1.0).abs() < 0.04, "phi {phi}, rho {rho}: {seen}, not {expected}");
@@ -200,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn poisson_packets_of_one_size_are_marked_as_pollaczek_and_khinchine_have_it() {
+    fn equal_sizes_are_marked_as_pollaczek_and_khinchine_predict() {
         for phi in [1.1_f64, 2.0] {
             for rho in [0.3, 0.6, 0.84] {
                 let config = Config { phi, ..Config::default() };
-                let seen = marked(&config, rho, 300_000, 1, |_| 1000.0);
+                let seen = marked_fraction(&config, rho, 300_000, 1, |_| 1000.0);
                 let k = phi.ln();
                 let expected = 1.0 - (1.0 - rho) * k / (k - rho * (1.0 - 1.0 / phi));
                 assert!((seen / expected - 1.0).abs() < 0.04, "phi {phi}, rho {rho}: {seen}, not {expected}");
@@ -213,21 +224,22 @@ mod tests {
     }
 
     #[test]
-    fn bursty_packets_are_marked_as_brownian_motion_has_it() {
-        // Bursts of n equal packets have a variance of n packets^2 a packet. The motion stands for them while its wait,
-        // 1/eta = 38 packets, is long against a burst: packets of four meet (n - 1)/2 more of their own, up to 4% of it.
+    fn bursty_packets_are_marked_as_brownian_motion_predicts() {
+        // Bursts of n equal packets have a variance of n packets^2 a packet. Brownian motion approximates them while
+        // its mean wait, 1/eta = 38 packets, is long compared with a burst: a packet of a burst of four waits behind
+        // (n - 1)/2 more of its own, up to 4% of it.
         let (rho, burst) = (0.95, 4);
         let eta = 2.0 * (1.0 - rho) / (rho * burst as f64);
         for k in [eta / 3.0, eta, 3.0 * eta] {
             let config = Config { phi: k.exp(), bound: 5000.0, ..Config::default() };
-            let seen = marked(&config, rho, 2_000_000, burst, |_| 1000.0);
+            let seen = marked_fraction(&config, rho, 2_000_000, burst, |_| 1000.0);
             let expected = k / (k + eta);
             assert!((seen / expected - 1.0).abs() < 0.08, "k {k}: {seen}, not {expected}");
         }
     }
 
     #[test]
-    fn the_first_packet_of_a_burst_is_never_marked_and_the_second_by_one_packets_price() {
+    fn a_burst_is_marked_from_its_second_packet_on() {
         let mut router = router(&Config { phi: 2.0, theta: 0.5, ..Config::default() });
         for (n, codes) in [(0, 1), (1, 1)] {
             let _ = router.pass(ms(10 * n), CAPABLE);
@@ -243,12 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_are_not_capable_pass_unmarked_and_are_dropped_only_for_want_of_room() {
+    fn packets_that_are_not_capable_are_dropped_only_when_full() {
         let mut router = router(&Config { packets: Some(20), phi: 1e9, ..Config::default() });
         let verdicts: Vec<_> = (0..100).map(|_| router.enqueue(ms(0), TestParcel::new(1, 1000))).collect();
         assert_eq!(verdicts.iter().filter(|verdict| **verdict == Verdict::Queued).count(), 20);
         assert_eq!(router.tally(), Tally::default());
-        // They loaded the virtual queue all the same, up to its bound; what is dropped is not counted as marked.
+        // These packets filled the virtual queue up to its bound; a dropped packet is not counted as marked.
         assert!(matches!(router.enqueue(ms(0), CAPABLE), Verdict::Dropped(_)));
         assert_eq!(router.tally().marked, 0);
         let _ = router.dequeue(ms(1));
@@ -261,13 +273,13 @@ mod tests {
         for _ in 0..10 {
             let _ = router.pass(ms(0), CAPABLE);
         }
-        assert_eq!(router.shadow.bytes(ms(4)), 8000.0); // 500 bytes a millisecond
+        assert_eq!(router.backlog.bytes(ms(4)), 8000.0); // 500 bytes a millisecond
         router.on_rate(ms(4), Rate::from_bps(16_000_000));
-        assert_eq!(router.shadow.bytes(ms(8)), 4000.0);
+        assert_eq!(router.backlog.bytes(ms(8)), 4000.0);
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_refused() {
         for (text, advice) in [
             ("theta = 1.5", "0.95"),
             ("phi = 1", "1.1"),

@@ -1,5 +1,5 @@
-//! What routers have in common that signal before they are full: nothing is lost on the way, nobody is marked who would not
-//! understand, and a source that does not listen cannot make the queue grow.
+//! Common properties of the routers that signal congestion before they are full: no packet is lost unaccounted, only
+//! ECN-capable packets are marked, and an unresponsive source can't make the queue grow.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use rampmeter_wire::RouterFeedback;
 const RATE: Rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
 const DELAY: Duration = Duration::from_millis(10);
 
-/// The routers, each set to act within a few packets.
-const EAGER: [(&str, &str); 8] = [
+/// The routers, with settings under which they act within a few packets.
+const ROUTERS: [(&str, &str); 8] = [
     ("red", "min_th = 1\nmax_th = 3\nweight = 0.5\nwait = false"),
     ("codel", "target = \"1 ms\"\ninterval = \"3 ms\""),
     ("fq-codel", "target = \"1 ms\"\ninterval = \"3 ms\"\nflows = 4\nbatch = 3"),
@@ -59,31 +59,31 @@ fn router(name: &str, settings: &str) -> AnyRouter<Packet> {
     config.make(Environment { rate: RATE, delay: DELAY }, Stream::from_seed(1))
 }
 
-/// What happens to a router next: time passes, and a packet comes or may leave.
+/// The next step, after some nanoseconds: a packet arrives, or one may leave.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Come { flow: u64, bytes: u64, capable: bool },
-    Leave,
+    Arrive { flow: u64, bytes: u64, capable: bool },
+    Depart,
 }
 
 fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
-    let come =
-        (0u64..6, 40u64..1500, any::<bool>()).prop_map(|(flow, bytes, capable)| Step::Come { flow, bytes, capable });
-    prop::collection::vec((0u64..2_000_000, prop_oneof![3 => come, 2 => Just(Step::Leave)]), 1..400)
+    let arrive =
+        (0u64..6, 40u64..1500, any::<bool>()).prop_map(|(flow, bytes, capable)| Step::Arrive { flow, bytes, capable });
+    prop::collection::vec((0u64..2_000_000, prop_oneof![3 => arrive, 2 => Just(Step::Depart)]), 1..400)
 }
 
-/// What a router was given and gave back.
+/// The packets given to a router and those that it gave back.
 #[derive(Debug, Default)]
-struct Books {
+struct Ledger {
     sent: u64,
     refused: u64,
     left: u64,
     marked: u64,
-    /// The number of each flow's packet that left last.
+    /// The number of each flow's last packet.
     last: BTreeMap<u64, u64>,
 }
 
-impl Books {
+impl Ledger {
     fn leave(&mut self, packet: Packet) {
         self.left += 1;
         self.marked += u64::from(packet.ecn == Ecn::Ce);
@@ -95,42 +95,42 @@ impl Books {
 
 proptest! {
     #[test]
-    fn what_comes_in_goes_out_or_is_counted(
+    fn packets_leave_or_are_counted_as_dropped(
         steps in steps(),
         packets in 1u64..30,
         bytes in 1500u64..20_000,
-        (name, settings) in prop::sample::select(&EAGER[..]),
+        (name, settings) in prop::sample::select(&ROUTERS[..]),
     ) {
         let mut router = router(name, &format!("{settings}\npackets = {packets}\nbytes = \"{bytes} B\""));
-        let (mut books, mut now) = (Books::default(), Time::ZERO);
+        let (mut ledger, mut now) = (Ledger::default(), Time::ZERO);
         for (nanos, step) in steps {
             now += Duration::from_nanos(nanos);
             match step {
-                Step::Come { flow, bytes, capable } => {
-                    // Flows with even numbers are capable.
+                Step::Arrive { flow, bytes, capable } => {
+                    // Flows with even numbers are ECN-capable.
                     let (flow, ecn) = if capable { (2 * flow, Ecn::Ect0) } else { (2 * flow + 1, Ecn::NotEct) };
-                    books.sent += 1;
-                    let packet = Packet { flow, number: books.sent, bytes, ecn, sent_at: now };
-                    books.refused += u64::from(router.enqueue(now, packet) != Verdict::Queued);
+                    ledger.sent += 1;
+                    let packet = Packet { flow, number: ledger.sent, bytes, ecn, sent_at: now };
+                    ledger.refused += u64::from(router.enqueue(now, packet) != Verdict::Queued);
                 }
-                Step::Leave => router.dequeue(now).into_iter().for_each(|packet| books.leave(packet)),
+                Step::Depart => router.dequeue(now).into_iter().for_each(|packet| ledger.leave(packet)),
             }
             let (waiting, tally) = (router.backlog(), router.tally());
             prop_assert!(waiting.packets <= packets && waiting.bytes <= Bytes::new(bytes), "{waiting:?}");
-            prop_assert_eq!(books.sent, books.left + books.refused + tally.dropped_later + waiting.packets);
+            prop_assert_eq!(ledger.sent, ledger.left + ledger.refused + tally.dropped_from_queue + waiting.packets);
         }
         while let Some(packet) = router.dequeue(now) {
-            books.leave(packet);
+            ledger.leave(packet);
         }
         prop_assert_eq!((router.backlog().packets, router.backlog().bytes), (0, Bytes::ZERO));
-        prop_assert_eq!(router.tally().marked, books.marked);
+        prop_assert_eq!(router.tally().marked, ledger.marked);
     }
 }
 
-/// What a constant 8.8 Mb/s has of a link of 8 Mb/s between 10 and 40 s.
+/// The performance of a constant 8.8 Mb/s on a link of 8 Mb/s between 10 and 40 s.
 struct Outcome {
     mean_wait: f64,
-    most_wait: f64,
+    max_wait: f64,
     dropped: u64,
     marked: u64,
     utilization: f64,
@@ -139,7 +139,7 @@ struct Outcome {
 fn overload(name: &str) -> Outcome {
     let config = LinkConfig { rate: RATE, delay: DELAY, loss: Loss::default() };
     let mut link = Link::new(config, router(name, ""), Stream::from_seed(2));
-    let unhindered = DELAY + RATE.time_to_send(Bytes::new(1000));
+    let base_delay = DELAY + RATE.time_to_send(Bytes::new(1000));
     let mut waits = Vec::new();
     for number in 0..44_000 {
         let now = Time::ZERO + Duration::from_secs(number) / 1100;
@@ -147,7 +147,7 @@ fn overload(name: &str) -> Outcome {
             let at = link.next_event();
             link.advance(at);
             while let Some(packet) = link.arrive(at) {
-                waits.push((packet.sent_at, at.since(packet.sent_at + unhindered).as_secs_f64()));
+                waits.push((packet.sent_at, at.since(packet.sent_at + base_delay).as_secs_f64()));
             }
         }
         if number == 11_000 {
@@ -162,7 +162,7 @@ fn overload(name: &str) -> Outcome {
     let counts = link.counts();
     Outcome {
         mean_wait: waits.iter().map(|(_, wait)| wait).sum::<f64>() / waits.len() as f64,
-        most_wait: waits.iter().map(|(_, wait)| *wait).fold(0.0, f64::max),
+        max_wait: waits.iter().map(|(_, wait)| *wait).fold(0.0, f64::max),
         dropped: counts.dropped,
         marked: counts.marked,
         utilization: link.utilization(end),
@@ -170,26 +170,28 @@ fn overload(name: &str) -> Outcome {
 }
 
 #[test]
-fn a_source_that_does_not_listen_cannot_make_the_queue_grow() {
-    // An eleventh must go: 3000 packets in 30 s. Without a limit to the buffer only the router's own drops do it.
+fn an_unresponsive_source_cannot_make_the_queue_grow() {
+    // One packet in eleven must be dropped: 3000 packets in 30 s. The buffer has no limit, so only the discipline drops
+    // them.
     //
-    // red: gaps between drops are uniform from 1/p to 2/p, so 11 packets in the mean are p = 1.5/11 = 0.136, which gentle
-    // RED drops at an average of (1 + 0.036/0.9) max_th = 15.6 packets of 1 ms.
+    // red: gaps between drops are uniform from 1/p to 2/p, so a mean of 11 packets is p = 1.5/11 = 0.136, which gentle
+    // RED has at an average of (1 + 0.036/0.9) max_th = 15.6 packets of 1 ms.
     //
     // pie: its target, 15 ms.
     //
-    // codel: it leaves off below 5 ms and begins again 100 ms later with few drops, and needs 100 a second: count = 100.
-    // From 1, sqrt(count) grows by 5 a second, which takes 2 s, in which the queue grows by 100 packets; from the 20 or so
-    // that it remembers, 1.1 s and 30 packets, on top of what it began with: 45 ms, and half as much in the mean.
-    for (name, least, most, peak) in [
+    // codel: it stops dropping below 5 ms and resumes 100 ms later with few drops, and needs 100 a second: count = 100.
+    // From 1, sqrt(count) grows by 5 a second, which takes 2 s, in which the queue grows by 100 packets. From the
+    // remembered count of about 20 it takes 1.1 s and 30 packets, in addition to the initial queue: 45 ms at most, and
+    // half of that on average.
+    for (name, min, max, peak) in [
         ("red", 0.0140, 0.0170, 0.025),
         ("pie", 0.0135, 0.0165, 0.035),
         ("codel", 0.010, 0.030, 0.050),
         ("fq-codel", 0.010, 0.030, 0.050),
     ] {
-        let Outcome { mean_wait, most_wait, dropped, marked, utilization } = overload(name);
-        assert!((least..most).contains(&mean_wait), "{name}: {mean_wait} s in the mean");
-        assert!(most_wait < peak, "{name}: {most_wait} s at most");
+        let Outcome { mean_wait, max_wait, dropped, marked, utilization } = overload(name);
+        assert!((min..max).contains(&mean_wait), "{name}: {mean_wait} s on average");
+        assert!(max_wait < peak, "{name}: {max_wait} s at most");
         assert!((2850..3150).contains(&dropped) && marked == 0, "{name}: {dropped} dropped, {marked} marked");
         assert!(utilization > 0.999, "{name}: {utilization}");
     }

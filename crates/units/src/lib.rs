@@ -13,6 +13,7 @@ mod quantity;
 mod random;
 mod rate;
 mod registry;
+mod renamed;
 pub mod settings;
 mod time;
 

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
+use crate::renamed::new_name;
+
 /// The names that would have been right: the nearest if one is near, or all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
+    /// The name replaces the old one that was written.
+    Renamed(&'static str),
     /// This one was probably meant.
     Near(String),
     /// These are there.
@@ -15,6 +19,10 @@ impl Known {
     /// Of `known` names that which is no more than two letters from `name`, one from a short one, capitals or not; or all
     /// of them if there is none or more than one as near.
     pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        if let Some(new) = new_name(name, &known) {
+            return Self::Renamed(new);
+        }
         let distance = |other: &str| strsim::osa_distance(&name.to_lowercase(), &other.to_lowercase());
         let mut known: Vec<(usize, &str)> = known.into_iter().map(|other| (distance(other), other)).collect();
         let all = known.iter().map(|(_, other)| (*other).to_owned()).collect();
@@ -32,6 +40,7 @@ impl Known {
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Renamed(name) => write!(f, "its name is `{name}`"),
             Self::Near(name) => write!(f, "did you mean `{name}`?"),
             Self::All(names) if names.is_empty() => f.write_str("there is none"),
             Self::All(names) if names.len() == 1 => write!(f, "there is {}", names[0]),
@@ -43,6 +52,14 @@ impl fmt::Display for Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_name_is_answered_with_the_new_one() {
+        assert_eq!(
+            Known::near("longest_interval", ["alpha", "max_interval"]).to_string(),
+            "its name is `max_interval`"
+        );
+    }
 
     #[test]
     fn the_nearest_name_is_offered_if_it_is_near() {

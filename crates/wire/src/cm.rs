@@ -1,4 +1,4 @@
-//! What two Congestion Managers say to each other: `congestion-manager.md`, Figures 10 and 11.
+//! The messages between two Congestion Managers: `congestion-manager.md`, Figures 10 and 11.
 //!
 //! ```text
 //! Figure 10: all but responses                        Figure 11: a response
@@ -14,113 +14,115 @@
 //!                                                     +---------------------------------+
 //! ```
 //!
-//! Where the paper is silent: data packets are of type 0. The two fields that Figure 11 calls unused are zero unless there
-//! is something to say: that packets had been marked or were missed ([`Response::marked`], [`Response::missed`]), and, where
-//! not all flows fit into one packet, how many there are. Receiver hints (section 3.2.1) are of type 6 and look like a
-//! response without a last probe, with weights in place of counts. The checksum is the Internet's (RFC 1071), of the whole message without the
-//! payload of data. A probe has four bytes of padding: no answer is longer than its question.
+//! What the paper leaves open: data packets are of type 0. The two fields that Figure 11 calls unused are flags for
+//! marked and missing packets ([`Response::marked`], [`Response::missed`]), and the total number of flows where not all
+//! flows fit into one packet; otherwise they are zero. Receiver hints (section 3.2.1) are of type 6 and have the format
+//! of a response without a last probe, with weights in place of counts. The checksum is the Internet checksum (RFC
+//! 1071) of the whole message, without the payload of data. A probe has four bytes of padding, so that no response
+//! without counts is longer than its probe.
 //!
-//! The version is 2 because [`crate::Packet`]s, which may share a UDP port with these messages, begin with a 1.
+//! The version is 2 because [`crate::Packet`]s, which may share a UDP port with these messages, begin with version 1.
 
 use crate::codec::DecodeError;
 
-/// The version of the format that this code speaks.
+/// The version of the format.
 pub const CM_VERSION: u8 = 2;
 
-/// Bytes of the header before a data packet's payload.
+/// The size of the header before a data packet's payload, in bytes.
 pub const CM_HEADER_BYTES: usize = 12;
 
-/// Bytes of a response that counts no flow.
+/// The size of a response without counts, in bytes.
 const RESPONSE_BYTES: usize = 16;
 
-/// Bytes of what a response says of one flow.
+/// The size of one count, in bytes.
 const COUNT_BYTES: usize = 8;
 
-/// Padding of a probe.
+/// The padding of a probe, in bytes.
 const PROBE_PADDING: usize = RESPONSE_BYTES - CM_HEADER_BYTES;
 
-/// Flows that one response or one hint can speak of: what fits into an Ethernet frame.
+/// The maximum number of flows in a response or a hint: as many as fit into an Ethernet frame.
 pub const MAX_COUNTS: usize = 180;
 
 const MARKED: u8 = 1;
 const MISSED: u8 = 2;
 
-/// What a message of Figure 10 is for.
+/// The type of a message of Figure 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CmKind {
-    /// Carries a packet of some transport protocol.
+    /// Carries a data packet of a transport protocol.
     Data = 0,
-    /// Asks whether there is a Congestion Manager.
+    /// Asks whether the peer has a Congestion Manager.
     Syn = 1,
-    /// There is.
+    /// Confirms that this host has a Congestion Manager.
     SynAck = 2,
-    /// What came before this is not known here.
+    /// The sender of this message has no state for the message that it answers.
     Reset = 3,
-    /// Asks what has arrived.
+    /// Requests a response with the packets received.
     Probe = 4,
 }
 
 /// A header of Figure 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CmHeader {
-    /// What it is for.
+    /// The type of the message.
     pub kind: CmKind,
-    /// `Data`: the transport protocol of the payload, an IP protocol number.
+    /// `Data`: the IP protocol number of the payload's transport protocol.
     pub protocol: u8,
-    /// `Data`: rises by one with every data packet to the host. `Probe`: the probe's number, from a sequence of its own.
-    /// `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: that of the message which it answers.
+    /// `Data`: increases by one with every data packet to the host. `Probe`: the probe's number, from a separate
+    /// sequence. `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: the number of the message that it
+    /// answers.
     pub sequence: u32,
-    /// `Data`: the flow, by its sender's name for it.
+    /// `Data`: the flow, by the sender's id.
     pub flow: u32,
 }
 
 impl CmHeader {
-    /// A message that is not data.
+    /// A message without data.
     pub fn control(kind: CmKind, sequence: u32) -> Self {
         Self { kind, protocol: 0, sequence, flow: 0 }
     }
 }
 
-/// What is said of one flow.
+/// The count of one flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// The flow, by its sender's name for it.
+    /// The flow, by the data sender's id.
     pub flow: u32,
-    /// In a response: payload bytes of it that arrived. In a hint: the weight it should have.
+    /// In a response: its payload bytes that arrived. In a hint: the weight that it should have.
     pub count: u32,
 }
 
-/// What has arrived since the probe before (Figure 11).
+/// The packets received since the previous probe (Figure 11).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Response {
-    /// The probe that it answers.
+    /// The number of the probe that it answers.
     pub this_probe: u32,
-    /// The probe that the receiver answered before. The same as `this_probe`: no probe is answered, the receiver speaks
-    /// up because it misses packets.
+    /// The number of the previous probe that the receiver answered. Equal to `this_probe` in an unsolicited response,
+    /// which reports missing packets.
     pub last_probe: u32,
-    /// A packet came with the mark of a router (ECN).
+    /// Whether a packet arrived with a congestion mark (ECN).
     pub marked: bool,
-    /// Packets are missing although at least three later ones came.
+    /// Whether packets are missing although at least three later ones arrived.
     pub missed: bool,
-    /// Flows that packets arrived of; more than [`Self::counts`] has where one packet could not speak of all.
+    /// The number of flows with packets received; more than [`Self::counts`] has where not all fit into one packet.
     pub flows: u16,
-    /// What arrived of each; at most [`MAX_COUNTS`].
+    /// The counts of the flows; at most [`MAX_COUNTS`].
     pub counts: Vec<Count>,
 }
 
-/// A message of one Congestion Manager to another.
+/// A message between two Congestion Managers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CmMessage {
-    /// Any of Figure 10. Data has its payload behind it.
+    /// A message of Figure 10. The payload of data follows it.
     Header(CmHeader),
     /// Figure 11.
     Response(Box<Response>),
-    /// The receiver would like flows to have shares in proportion to these: `[o1:r1, ...]`, section 3.2.1.
+    /// The receiver requests these weights for the flows: `[o1:r1, ...]`, section 3.2.1.
     Hints {
-        /// The last probe that it got: a stranger does not know it.
+        /// The number of the last probe received, which an off-path attacker does not know.
         probe: u32,
-        /// Flows with their weights.
+        /// The flows' weights.
         weights: Box<[Count]>,
     },
 }
@@ -128,7 +130,7 @@ pub enum CmMessage {
 const RESPONSE: u8 = 5;
 const HINTS: u8 = 6;
 
-/// Bytes of `message`, without a payload.
+/// The encoded length of `message`, without a payload.
 pub fn cm_encoded_len(message: &CmMessage) -> usize {
     match message {
         CmMessage::Header(CmHeader { kind: CmKind::Probe, .. }) => CM_HEADER_BYTES + PROBE_PADDING,
@@ -138,7 +140,7 @@ pub fn cm_encoded_len(message: &CmMessage) -> usize {
     }
 }
 
-/// Appends `message` to `out`. The caller appends the payload.
+/// Appends the encoded `message` to `out`. The caller appends the payload.
 pub fn cm_encode(message: &CmMessage, out: &mut Vec<u8>) {
     let start = out.len();
     let first = |kind: u8, second: u8| [CM_VERSION << 4 | kind, second, 0, 0];
@@ -170,7 +172,7 @@ pub fn cm_encode(message: &CmMessage, out: &mut Vec<u8>) {
     out[start + 2..start + 4].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Reads a datagram: the message and, of data, the payload.
+/// Decodes a datagram into the message and, for data, the payload.
 pub fn cm_decode(datagram: &[u8]) -> Result<(CmMessage, &[u8]), DecodeError> {
     let length = |announced| DecodeError::Length { announced, got: datagram.len() };
     let [first, second, ..] = *datagram else { return Err(length(CM_HEADER_BYTES)) };
@@ -270,8 +272,8 @@ mod tests {
         });
         let counts = || prop::collection::vec(any_count(), 0..MAX_COUNTS);
         let response = (any::<[u32; 2]>(), any::<[bool; 2]>(), 0u16..9, counts()).prop_map(
-            |([this_probe, last_probe], [marked, missed], more, counts)| {
-                let flows = counts.len() as u16 + more;
+            |([this_probe, last_probe], [marked, missed], others, counts)| {
+                let flows = counts.len() as u16 + others;
                 CmMessage::Response(Box::new(Response { this_probe, last_probe, marked, missed, flows, counts }))
             },
         );
@@ -282,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_decoded_is_what_was_encoded(message in any_message(), payload in any::<[u8; 5]>()) {
+        fn an_encoded_message_decodes_to_itself(message in any_message(), payload in any::<[u8; 5]>()) {
             let mut bytes = Vec::new();
             cm_encode(&message, &mut bytes);
             prop_assert_eq!(bytes.len(), cm_encoded_len(&message));
@@ -295,16 +297,16 @@ mod tests {
         }
 
         #[test]
-        fn a_flipped_bit_is_noticed(message in any_message(), place in any::<prop::sample::Index>(), bit in 0u8..8) {
+        fn a_flipped_bit_is_detected(message in any_message(), index in any::<prop::sample::Index>(), bit in 0u8..8) {
             let mut bytes = Vec::new();
             cm_encode(&message, &mut bytes);
-            let place = place.index(bytes.len());
-            bytes[place] ^= 1 << bit;
+            let index = index.index(bytes.len());
+            bytes[index] ^= 1 << bit;
             prop_assert!(cm_decode(&bytes).is_err());
         }
 
         #[test]
-        fn any_bytes_are_a_message_or_an_error(mut bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_decode_to_a_message_or_an_error(mut bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = cm_decode(&bytes);
             if let Some(first) = bytes.first_mut() {
                 *first = CM_VERSION << 4 | (*first & 7);
@@ -328,10 +330,10 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_is_longer_than_its_question() {
-        let ask = |kind| cm_encoded_len(&CmMessage::Header(CmHeader::control(kind, 0)));
-        assert!(ask(CmKind::SynAck) <= ask(CmKind::Syn));
-        assert!(cm_encoded_len(&CmMessage::Response(Box::default())) <= ask(CmKind::Probe));
-        assert!(ask(CmKind::Reset) <= ask(CmKind::Data));
+    fn no_answer_is_longer_than_its_request() {
+        let length = |kind| cm_encoded_len(&CmMessage::Header(CmHeader::control(kind, 0)));
+        assert!(length(CmKind::SynAck) <= length(CmKind::Syn));
+        assert!(cm_encoded_len(&CmMessage::Response(Box::default())) <= length(CmKind::Probe));
+        assert!(length(CmKind::Reset) <= length(CmKind::Data));
     }
 }

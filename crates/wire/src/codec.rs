@@ -1,4 +1,4 @@
-//! A packet's bytes.
+//! The encoding of packets.
 //!
 //! ```text
 //!  0               1               2               3
@@ -15,7 +15,7 @@
 //! +-------------------------------+  sacks, 8; feedback, 21 each  |
 //! ```
 //!
-//! Feedback is a byte that says which, and then:
+//! Feedback is a byte with its type, followed by:
 //!
 //! ```text
 //! 1, fair share   share, bit/s (8 bytes), queue, bytes (8), zero (4)
@@ -23,20 +23,20 @@
 //! ```
 //!
 //! Numbers are big-endian. With the 28 bytes of IPv4 and UDP, a packet that only carries data has 54 bytes of headers,
-//! which is what TCP with timestamps has over a point-to-point link.
+//! as many as TCP with timestamps has over a point-to-point link.
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use thiserror::Error;
 
 use crate::packet::{Kind, Packet, Receipt, RouterFeedback, Sack};
 
-/// The version of the format that this code speaks.
+/// The version of the format.
 pub const VERSION: u8 = 1;
 
-/// Bytes of the fixed header.
+/// The size of the fixed header in bytes.
 pub const HEADER_BYTES: usize = 26;
 
-/// Bytes of IPv4 and UDP headers before ours.
+/// The size of the IPv4 and UDP headers before the packet's header, in bytes.
 pub const UDP_BYTES: usize = 28;
 
 const RECEIPT_BYTES: usize = 12;
@@ -51,26 +51,26 @@ const PING: u8 = 2;
 const FEEDBACK: u8 = 4;
 const ECHOED_FEEDBACK: u8 = 8;
 
-/// Why bytes are not a packet.
+/// Why a datagram could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// The datagram ends before what its header announces, or goes on after it.
-    #[error("{got} bytes where the header announces {announced}")]
+    /// The datagram's length differs from the length in its header.
+    #[error("the datagram has {got} bytes; its header announces {announced}")]
     Length {
-        /// Bytes the header announces (or the least a header has).
+        /// The length according to the header (or the minimum length of a header).
         announced: usize,
-        /// Bytes that came.
+        /// The datagram's length.
         got: usize,
     },
-    /// Another version of the protocol, or something else altogether.
-    #[error("version {0} of the protocol; this end speaks version {VERSION}")]
+    /// Another version of the protocol, or another protocol.
+    #[error("version {0} of the protocol is not supported: use version {VERSION}")]
     Version(u8),
-    /// A kind, a flag or a count that does not exist.
-    #[error("a {0} that does not exist")]
+    /// An undefined type, flag or count.
+    #[error("undefined {0}")]
     Field(&'static str),
 }
 
-/// Bytes of the header that [`encode`] makes of `packet`, without its payload.
+/// The length of the header that [`encode`] writes for `packet`, without the payload.
 pub fn encoded_len(packet: &Packet) -> usize {
     let feedback = |f: &RouterFeedback| if *f == RouterFeedback::None { 0 } else { FEEDBACK_BYTES };
     HEADER_BYTES
@@ -80,7 +80,7 @@ pub fn encoded_len(packet: &Packet) -> usize {
         + feedback(&packet.echoed_feedback)
 }
 
-/// Appends the header of `packet` to `out`. The caller appends the payload.
+/// Appends the encoded header of `packet` to `out`. The caller appends the payload.
 pub fn encode(packet: &Packet, out: &mut Vec<u8>) {
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     out.push(VERSION << 4 | packet.kind as u8);
@@ -142,7 +142,7 @@ fn decode_feedback(bytes: &[u8]) -> Option<RouterFeedback> {
     }
 }
 
-/// Reads a datagram: its header and its payload.
+/// Decodes a datagram into its header and its payload.
 pub fn decode(datagram: &[u8]) -> Result<(Packet, &[u8]), DecodeError> {
     let too_short = DecodeError::Length { announced: HEADER_BYTES, got: datagram.len() };
     let Some((fixed, rest)) = datagram.split_first_chunk::<HEADER_BYTES>() else { return Err(too_short) };
@@ -281,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(packet in any_packet()) {
+        fn an_encoded_packet_decodes_to_itself(packet in any_packet()) {
             let mut bytes = Vec::new();
             encode(&packet, &mut bytes);
             prop_assert_eq!(bytes.len(), encoded_len(&packet));
@@ -292,12 +292,16 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        fn no_bytes_make_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
             let _ = decode(&bytes);
         }
 
         #[test]
-        fn a_damaged_packet_never_makes_it_panic(packet in any_packet(), at in any::<prop::sample::Index>(), with: u8) {
+        fn a_damaged_packet_never_makes_the_decoder_panic(
+            packet in any_packet(),
+            at in any::<prop::sample::Index>(),
+            with: u8,
+        ) {
             let mut bytes = Vec::new();
             encode(&packet, &mut bytes);
             let at = at.index(bytes.len());

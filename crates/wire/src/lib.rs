@@ -1,14 +1,14 @@
-//! What travels between two Rampmeter endpoints, and its bytes.
+//! The packets between two Rampmeter endpoints, and their encoding.
 //!
-//! [`Packet`] is the header in memory: plain numbers, no payload. Simulated links carry it as it is; real ones carry the
-//! bytes that [`encode`] makes of it, with the payload behind. Nothing here keeps state or reads a clock.
+//! [`Packet`] is the header in memory: plain numbers, no payload. Simulated links carry it as it is; real links carry
+//! the bytes that [`encode`] writes, followed by the payload. The crate keeps no state and reads no clock.
 //!
-//! The protocol is TCP's byte stream (32-bit sequence numbers that wrap, selective acknowledgements, a window) with two
-//! things TCP lacks and a rate-based controller needs: every data packet has a *number* of its own, so that a
-//! retransmission is told from the original, and every acknowledgement carries a [`Receipt`] (receiver's clock and ECN
-//! code) for each packet it answers.
+//! The protocol is TCP's byte stream (32-bit sequence numbers that wrap, selective acknowledgements, a receive window)
+//! with two additions for rate-based controllers: every data packet has a *number* of its own, which distinguishes a
+//! retransmission from the original, and every acknowledgement carries a [`Receipt`] (the receiver's timestamp and the
+//! ECN code) of each packet that it acknowledges.
 //!
-//! Datagrams that promise nothing travel under the Congestion Manager's own header, [`CmMessage`].
+//! Unreliable datagrams have the Congestion Manager's header, [`CmMessage`].
 
 mod cm;
 mod codec;

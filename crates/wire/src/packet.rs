@@ -2,75 +2,76 @@
 
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 
-/// Selective-acknowledgement blocks a packet can carry, as in TCP with timestamps (RFC 2018 section 3).
+/// The maximum number of selective-acknowledgement blocks in a packet, as in TCP with timestamps (RFC 2018 section 3).
 pub const MAX_SACKS: usize = 3;
 
-/// Receipts a packet can carry: what a receiver may leave unanswered while it delays an acknowledgement.
+/// The maximum number of receipts in a packet: the packets that a receiver may leave unacknowledged while it delays an
+/// acknowledgement.
 pub const MAX_RECEIPTS: usize = 2;
 
-/// What a packet is for.
+/// The type of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Kind {
-    /// Opens a connection: carries the opener's connection id and first sequence number.
+    /// Opens a connection; carries the initiator's connection id and first sequence number.
     Syn = 1,
     /// Answers a `Syn` and completes the two-way handshake.
     SynAck = 2,
     /// Carries stream bytes, acknowledgements, or both.
     #[default]
     Data = 3,
-    /// Ends a connection at once.
+    /// Terminates a connection at once.
     Reset = 4,
 }
 
-/// A run of stream bytes that the receiver holds beyond the cumulative acknowledgement: `start..end`, wrapped.
+/// A range of stream bytes that the receiver holds beyond the cumulative acknowledgement: `start..end`, wrapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sack {
-    /// First sequence number held.
+    /// The first sequence number of the range.
     pub start: u32,
-    /// First sequence number no longer held.
+    /// The sequence number after the range.
     pub end: u32,
 }
 
-/// What the receiver saw of one data packet.
+/// The receiver's record of one data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Receipt {
     /// The packet's number.
     pub number: u32,
     /// The ECN code it arrived with.
     pub ecn: Ecn,
-    /// When it arrived, on the receiver's clock, which differs from the sender's by an unknown offset. Every data packet
-    /// is stamped, unlike TCP's timestamp option (PCP section 3.1). 62 bits travel.
+    /// The arrival time on the receiver's clock, which differs from the sender's by an unknown offset. Every data
+    /// packet has a timestamp, unlike in TCP's timestamp option (PCP section 3.1). It is encoded in 62 bits.
     pub received_at: Time,
 }
 
-/// What a router on the path told this packet's flow, for schemes in which routers speak.
+/// The feedback of the routers on the path to the packet's flow, for schemes with explicit feedback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RouterFeedback {
-    /// Nothing asked, nothing said.
+    /// No request and no feedback.
     #[default]
     None,
-    /// The sender asks to be told (or a router has told) the flow's fair share and its own queue: PCP section 4.2,
-    /// explicit fair queueing. The smallest share on the path stands.
+    /// Explicit fair queueing (PCP section 4.2): the sender's request, or the flow's fair share and its queue. The
+    /// packet keeps the smallest share of its path.
     FairShare {
-        /// The flow's fair share of the tightest link so far; [`Rate::MAX`] when no router has spoken.
+        /// The flow's fair share at the tightest link so far; [`Rate::MAX`] in a request.
         share: Rate,
         /// Bytes of this flow queued at that link.
         queue: Bytes,
     },
-    /// XCP's congestion header (Katabi, Handley, Rohrs 2002, section 3.1): what the sender says of itself, and by how much
-    /// its window is to change. It asks for what it would like; routers only lower that.
+    /// XCP's congestion header (Katabi, Handley, Rohrs 2002, section 3.1): the sender's window and round-trip time, and
+    /// the change of its window. The sender writes the change that it requests; routers only lower it.
     Xcp {
         /// The sender's congestion window (`H_cwnd`).
         window: Bytes,
-        /// The sender's smoothed round-trip time (`H_rtt`); zero before it is known.
+        /// The sender's smoothed round-trip time (`H_rtt`); zero while it is unknown.
         rtt: Duration,
-        /// The change of the window (`H_feedback`), in thousandths of a byte, below zero for less.
+        /// The change of the window (`H_feedback`), in thousandths of a byte, negative for a decrease.
         change: i64,
     },
 }
 
-/// A short list held in place: no allocation on the packet's way.
+/// A short list stored in place, so that packets need no allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct List<T, const N: usize> {
     items: [T; N],
@@ -92,7 +93,7 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
         true
     }
 
-    /// Whether no more fits.
+    /// Whether the list is full.
     pub fn is_full(&self) -> bool {
         usize::from(self.len) == N
     }
@@ -110,42 +111,42 @@ impl<T, const N: usize> std::ops::Deref for List<T, N> {
     }
 }
 
-/// A packet without its payload.
+/// A packet's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {
-    /// The receiving endpoint's id for the connection; zero in a `Syn`, which has yet to learn it.
+    /// The receiving endpoint's id of the connection; zero in a `Syn`, whose sender does not know it yet.
     pub connection: u32,
-    /// In a `Syn` or `SynAck`: the sending endpoint's id for the connection. In `Data` with payload: the packet's number,
-    /// new for every transmission and counted over the whole macroflow (CM Figure 10, `Sequence`).
+    /// In a `Syn` or `SynAck`: the sending endpoint's id of the connection. In `Data` with payload: the packet's
+    /// number, new for every transmission and counted over the whole macroflow (CM Figure 10, `Sequence`).
     pub number: u32,
-    /// Sequence number of the first payload byte. In a `Syn`, `SynAck` or `Reset`: the first one of the sender's stream,
-    /// which strangers can't guess.
+    /// The sequence number of the first payload byte. In a `Syn`, `SynAck` or `Reset`: the first one of the sender's
+    /// stream, which off-path attackers can't guess.
     pub sequence: u32,
-    /// Next sequence number expected from the peer: everything before it has arrived. In a `Syn`: which attempt it is,
-    /// from zero. In a `SynAck`: the `Syn`'s first sequence number, and its attempt added.
+    /// The next sequence number expected from the peer: all bytes before it have arrived. In a `Syn`: the number of the
+    /// attempt, from zero. In a `SynAck`: the `Syn`'s first sequence number plus its attempt.
     pub acknowledgement: u32,
-    /// Bytes the sender of this packet is ready to receive beyond `acknowledgement`.
+    /// The receive window: bytes that the sender of this packet accepts beyond `acknowledgement`.
     pub window: u32,
-    /// Payload bytes.
+    /// The number of payload bytes.
     pub payload: u16,
-    /// What the packet is for.
+    /// The type of the packet.
     pub kind: Kind,
-    /// The stream ends after this packet's payload.
+    /// Whether the stream ends after this packet's payload.
     pub fin: bool,
-    /// Asks for an acknowledgement although there is no payload (a window probe).
+    /// Whether the packet requests an acknowledgement although it has no payload (a window probe).
     pub ping: bool,
-    /// Receipts for data packets that this packet acknowledges, oldest first.
+    /// Receipts of the data packets that this packet acknowledges, oldest first.
     pub receipts: List<Receipt, MAX_RECEIPTS>,
-    /// Bytes held beyond `acknowledgement`, most recently changed first.
+    /// Ranges received beyond `acknowledgement`, most recently changed first.
     pub sacks: List<Sack, MAX_SACKS>,
-    /// What routers wrote into this packet on its way.
+    /// The feedback that routers wrote into this packet.
     pub feedback: RouterFeedback,
-    /// What routers wrote into the packets that this one acknowledges, brought back to their sender.
+    /// The feedback that routers wrote into the packets that this one acknowledges, echoed to their sender.
     pub echoed_feedback: RouterFeedback,
 }
 
 impl Packet {
-    /// Sequence numbers this packet takes up: its payload and, if it ends the stream, one more.
+    /// The number of sequence numbers that this packet consumes: its payload and, if it ends the stream, one more.
     pub fn sequence_len(&self) -> u64 {
         u64::from(self.payload) + u64::from(self.fin)
     }

@@ -1,12 +1,12 @@
-//! 32-bit sequence numbers that wrap, and the 64-bit ones they stand for.
+//! 32-bit sequence numbers that wrap, and the 64-bit numbers that they represent.
 
-/// The low 32 bits that travel.
+/// The low 32 bits, which packets carry.
 pub const fn wrap(full: u64) -> u32 {
     full as u32
 }
 
-/// The 64-bit number nearest to `near` whose low 32 bits are `wrapped`. Numbers below zero don't exist: close to zero
-/// the answer is the non-negative one.
+/// The 64-bit number nearest to `near` whose low 32 bits are `wrapped`. Sequence numbers are never negative: close to
+/// zero the result is the non-negative number.
 pub const fn unwrap(near: u64, wrapped: u32) -> u64 {
     let distance = wrapped.wrapping_sub(near as u32) as i32 as i64;
     match near.checked_add_signed(distance) {
@@ -23,7 +23,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_number_within_2_to_31_of_its_neighbour_survives(
+        fn a_number_within_2_to_31_of_a_reference_is_recovered(
             near in 1u64 << 31..u64::MAX >> 1,
             offset in -(1i64 << 31)..1i64 << 31,
         ) {
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_below_zero() {
+    fn no_number_is_negative() {
         assert_eq!(unwrap(5, 3), 3);
         assert_eq!(unwrap(5, u32::MAX), u64::from(u32::MAX));
     }

@@ -1,4 +1,4 @@
-//! Gets one file.
+//! The client: downloads one file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rampmeter_control::Algorithm;
-use rampmeter_control::newreno::{Config as OwnConfig, NewReno};
+use rampmeter_control::newreno::{Config as NewRenoConfig, NewReno};
 use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, State};
 use rampmeter_units::{Duration, Stream, Time};
 use serde::Serialize;
@@ -14,38 +14,39 @@ use serde::Serialize;
 use super::error::NetError;
 use super::part::Part;
 use super::progress::{Progress, loss};
-use super::protocol::{Answer, HEARTBEAT, Nonsense, Refusal, Request, check_controller};
+use super::protocol::{Answer, HEARTBEAT, InvalidMessage, Refusal, Request, check_controller};
 use super::url::read_url;
-use super::{default_transport, fresh_seed, unforeseeable};
-use crate::driver::{HostId, Loop};
-use crate::host::{Ended, Event, Host, Limits};
+use super::{default_transport, fresh_seed, os_random};
+use crate::driver::{EventLoop, HostId};
+use crate::host::{EndReason, Event, Host, Limits};
 use crate::socket::Socket;
 
-/// A heartbeat leaves this often.
-const HEARTBEAT_EVERY: Duration = Duration::from_millis(250);
+/// The interval between heartbeats.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long to stay for the last acknowledgements once the file is here.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// The maximum wait for the last acknowledgements once the file is complete.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How to get.
+/// The options of a download.
 #[derive(Debug)]
 pub struct GetOptions {
     /// HOST:PORT/NAME.
     pub url: String,
-    /// Where to put it: a file, replaced if it is there; a directory; a device or a pipe, written to as the bytes come, like
-    /// standard output for [`STANDARD_OUTPUT`](super::STANDARD_OUTPUT). Without it, the name's last part, here.
+    /// The output: a file, which is replaced if it exists; a directory; a device or a pipe, written to as the bytes
+    /// arrive; or standard output for [`STANDARD_OUTPUT`](super::STANDARD_OUTPUT). Without it, the last part of the
+    /// file's name, in the current directory.
     pub out: Option<PathBuf>,
-    /// Go on from an earlier download's part if the server's file begins with it.
+    /// Resume from the part of an earlier download if the server's file begins with it.
     pub resume: bool,
     /// Show a progress bar if standard error is a terminal.
     pub progress: bool,
-    /// The controller that the server should send the file under; without it, the server's own.
+    /// The controller that the server should use for the file; without it, the server's default.
     pub controller: Option<String>,
-    /// How the connection behaves.
+    /// The transport settings of the connection.
     pub transport: Config,
-    /// How long the server may be silent.
-    pub patience: Duration,
-    /// Stops the download when raised; what has come stays for the next.
+    /// The time without packets after which the server counts as unreachable.
+    pub peer_timeout: Duration,
+    /// Stops the download when set; the received part stays for the next download.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -58,50 +59,50 @@ impl Default for GetOptions {
             progress: true,
             controller: None,
             transport: default_transport(),
-            patience: Duration::from_secs(10),
+            peer_timeout: Duration::from_secs(10),
             stop: Arc::default(),
         }
     }
 }
 
-/// A download that is complete.
+/// The report of a complete download.
 #[derive(Debug, Clone, Serialize)]
 pub struct GetReport {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
-    /// From whom.
+    /// The server's address.
     pub server: SocketAddr,
-    /// Where it is now.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its size.
+    /// The size of the file.
     pub bytes: u64,
-    /// Bytes of it that an earlier download had brought.
+    /// Bytes that an earlier download had received.
     pub resumed_from: u64,
-    /// Its BLAKE3 hash, as the server sent it and as it was found here.
+    /// The file's BLAKE3 hash, as sent by the server and verified here.
     pub blake3: String,
-    /// The controller that it was sent under, as the server says.
+    /// The controller that sent the file, as the server reports.
     pub controller: String,
-    /// From the first packet to the last byte.
+    /// The time from the first packet to the last byte.
     pub seconds: f64,
-    /// Bits of the file per second over that time.
+    /// Received bits of the file per second over that time.
     pub goodput_bps: f64,
-    /// Round-trip time of the handshake.
+    /// The round-trip time of the handshake.
     pub handshake_s: f64,
-    /// Least round-trip time.
+    /// The minimum round-trip time.
     pub min_rtt_s: f64,
-    /// Smoothed round-trip time at the end.
+    /// The smoothed round-trip time at the end.
     pub rtt_s: f64,
-    /// The part of the server's packets that did not arrive.
+    /// The fraction of the server's packets that did not arrive.
     pub loss: f64,
 }
 
-/// Gets a file.
+/// Downloads a file.
 pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
     let (addresses, name) = read_url(&options.url)?;
     options.transport.check().map_err(NetError::BadOption)?;
     if let Some(name) = &options.controller {
         check_controller(name).map_err(|reason| {
-            NetError::BadOption(format!("{name:?} can't be a controller: {reason}; give for example `pcp`"))
+            NetError::BadOption(format!("{name:?} can't be a controller: {reason}; write a name such as `pcp`"))
         })?;
     }
     let last = name.rsplit('/').next().unwrap_or(&name);
@@ -114,7 +115,7 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
     let progress = Progress::new(options.progress, last);
     let mut failure = NetError::UnknownHost(options.url.clone());
     for address in addresses {
-        let mut download = match Download::begin(options, address, &name, &mut part, &progress) {
+        let mut download = match Download::start(options, address, &name, &mut part, &progress) {
             Ok(download) => download,
             Err(error) => {
                 failure = error;
@@ -122,42 +123,42 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
             }
         };
         let result = download.run();
-        failure = match (result, download.result(address, &name)) {
+        failure = match (result, download.report(address, &name)) {
             (Ok(()), report) => {
                 let path = part.complete()?;
                 return Ok(GetReport { path, ..report });
             }
-            // The host's next address may do better.
-            (Err(error @ (NetError::NobodyListens(_) | NetError::NoRoute { .. })), _) => error,
+            // Another address of the host may work.
+            (Err(error @ (NetError::ConnectionRefused(_) | NetError::NoRoute { .. })), _) => error,
             (Err(error @ NetError::Corrupt { .. }), _) => {
                 part.discard();
                 return Err(error);
             }
             (Err(error), _) => {
-                part.leave();
+                part.close();
                 return Err(error);
             }
         };
     }
-    part.leave();
+    part.close();
     Err(failure)
 }
 
-/// Where a download stands.
+/// The stage of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Waiting for the server's `Start`.
-    Asked,
-    /// The file's bytes come.
+    /// Waits for the server's `Start`.
+    Requested,
+    /// Receives the file's bytes.
     Receiving { size: u64 },
-    /// All of it is here, and right.
+    /// The file is complete and its hash is right.
     Verified { at: Time, size: u64 },
 }
 
 struct Download<'a> {
     options: &'a GetOptions,
-    /// What this end sends, a request and heartbeats, is nothing to be clever about.
-    net: Loop<NewReno>,
+    /// This end sends only a request and heartbeats, so any controller will do.
+    net: EventLoop<NewReno>,
     host: HostId,
     id: ConnectionId,
     server: SocketAddr,
@@ -165,9 +166,9 @@ struct Download<'a> {
     part: &'a mut Part,
     progress: &'a Progress,
     stage: Stage,
-    /// Read from the stream and not yet understood.
+    /// Bytes read from the stream and not processed yet.
     unread: Vec<u8>,
-    began: Time,
+    started_at: Time,
     next_heartbeat: Time,
     handshake: Option<Duration>,
     resumed_from: u64,
@@ -177,21 +178,21 @@ struct Download<'a> {
 }
 
 impl<'a> Download<'a> {
-    fn begin(
+    fn start(
         options: &'a GetOptions,
         server: SocketAddr,
         name: &str,
         part: &'a mut Part,
         progress: &'a Progress,
     ) -> Result<Self, NetError> {
-        let make = || NewReno::new(&OwnConfig::default(), Stream::from_seed(fresh_seed()));
-        let endpoint = Endpoint::new(EndpointConfig::default(), make, unforeseeable());
+        let make = || NewReno::new(&NewRenoConfig::default(), Stream::from_seed(fresh_seed()));
+        let endpoint = Endpoint::new(EndpointConfig::default(), make, os_random());
         let socket = Socket::connect(server).map_err(|reason| NetError::reach(server, reason))?;
-        let limits = Limits { patience: options.patience, ..Limits::default() };
-        let mut net = Loop::new(options.transport.packet.as_u64() as usize)?;
-        let began = net.now();
+        let limits = Limits { peer_timeout: options.peer_timeout, ..Limits::default() };
+        let mut net = EventLoop::new(options.transport.packet.as_u64() as usize)?;
+        let started_at = net.now();
         let mut host = Host::new(endpoint, socket, limits);
-        let id = host.open(began, server, &options.transport).ok_or(NetError::NoAnswer(server))?;
+        let id = host.open(started_at, server, &options.transport).ok_or(NetError::NoAnswer(server))?;
         let host = net.add(host)?;
         let controller = options.controller.clone();
         let request = Request { name: name.to_owned(), controller, offset: part.len, prefix: part.hash() };
@@ -204,9 +205,9 @@ impl<'a> Download<'a> {
             request,
             part,
             progress,
-            stage: Stage::Asked,
+            stage: Stage::Requested,
             unread: Vec::new(),
-            began,
+            started_at,
             next_heartbeat: Time::MAX,
             handshake: None,
             resumed_from: 0,
@@ -216,7 +217,7 @@ impl<'a> Download<'a> {
         })
     }
 
-    /// Runs until the file is here and right.
+    /// Runs until the file is complete and verified.
     fn run(&mut self) -> Result<(), NetError> {
         let result = self.receive();
         if result.is_err() {
@@ -224,7 +225,7 @@ impl<'a> Download<'a> {
             if let Some(host) = self.net.host_mut(self.host) {
                 host.abort(now, self.id);
             }
-            self.net.turn(now)?; // tells the server
+            self.net.run_once(now)?; // sends the reset to the server
         }
         result
     }
@@ -233,29 +234,33 @@ impl<'a> Download<'a> {
         loop {
             let now = self.net.now();
             let until = self.next_heartbeat.min(now + Duration::from_millis(100));
-            self.net.turn(until)?;
+            self.net.run_once(until)?;
             while let Some((_, event)) = self.net.poll_event() {
                 self.on_event(event)?;
             }
-            self.look();
+            self.update_progress();
             if let Stage::Verified { at, .. } = self.stage {
                 let connection = self.net.host(self.host).and_then(|host| host.endpoint().connection(self.id));
-                let parted = connection.is_none_or(|connection| connection.state() == State::Lingering);
-                if parted || self.net.now().since(at) >= FAREWELL {
+                let is_closed = connection.is_none_or(|connection| connection.state() == State::Lingering);
+                if is_closed || self.net.now().since(at) >= CLOSE_TIMEOUT {
                     return Ok(());
                 }
             }
             if self.options.stop.load(Ordering::Relaxed) && !matches!(self.stage, Stage::Verified { .. }) {
-                return Err(NetError::Interrupted { got: self.part.len, size: self.size(), kept: self.part.is_kept() });
+                return Err(NetError::Interrupted {
+                    got: self.part.len,
+                    size: self.size(),
+                    resumable: self.part.is_resumable(),
+                });
             }
             if self.next_heartbeat <= self.net.now() {
-                self.beat();
+                self.send_heartbeat();
             }
         }
     }
 
-    /// Shows how it goes.
-    fn look(&mut self) {
+    /// Updates the progress bar.
+    fn update_progress(&mut self) {
         let Some(host) = self.net.host(self.host) else { return };
         let Some(connection) = host.endpoint().connection(self.id) else { return };
         let statistics = connection.statistics();
@@ -265,9 +270,9 @@ impl<'a> Download<'a> {
         self.progress.show(self.part.len, statistics.smoothed_rtt, arrivals);
     }
 
-    fn beat(&mut self) {
+    fn send_heartbeat(&mut self) {
         let now = self.net.now();
-        self.next_heartbeat = now + HEARTBEAT_EVERY;
+        self.next_heartbeat = now + HEARTBEAT_INTERVAL;
         if let Some(host) = self.net.host_mut(self.host) {
             host.write(now, self.id, &[HEARTBEAT]);
         }
@@ -275,7 +280,7 @@ impl<'a> Download<'a> {
 
     fn size(&self) -> Option<u64> {
         match self.stage {
-            Stage::Asked => None,
+            Stage::Requested => None,
             Stage::Receiving { size } | Stage::Verified { size, .. } => Some(size),
         }
     }
@@ -285,7 +290,7 @@ impl<'a> Download<'a> {
         match event {
             Event::Opened(_, rtt) => {
                 self.handshake = Some(rtt);
-                self.next_heartbeat = now + HEARTBEAT_EVERY;
+                self.next_heartbeat = now + HEARTBEAT_INTERVAL;
                 if let Some(host) = self.net.host_mut(self.host) {
                     host.write(now, self.id, &self.request.encode());
                 }
@@ -293,66 +298,67 @@ impl<'a> Download<'a> {
             }
             Event::Readable(_) => self.read(now),
             Event::Closed(_, ended, _) => self.on_closed(ended),
-            // Once the server has answered, trouble on the way may pass; its silence ends the download if it does not.
-            Event::Trouble(error) if self.handshake.is_none() => Err(NetError::reach(self.server, error)),
-            // A client sends next to nothing: whatever hinders its controller hinders no download.
+            // After the server's first answer, errors of the path may be temporary; the peer timeout ends the download
+            // if they are not.
+            Event::SocketError(error) if self.handshake.is_none() => Err(NetError::reach(self.server, error)),
+            // A client sends almost nothing: a degraded controller does not slow the download.
             Event::Accepted(..)
             | Event::Datagram(..)
             | Event::Writable(_)
-            | Event::Trouble(_)
-            | Event::Hindered(..) => Ok(()),
+            | Event::SocketError(_)
+            | Event::Degraded(..) => Ok(()),
         }
     }
 
-    fn on_closed(&self, ended: Ended) -> Result<(), NetError> {
-        let (address, got, size, kept) = (self.server, self.part.len, self.size(), self.part.is_kept());
+    fn on_closed(&self, ended: EndReason) -> Result<(), NetError> {
+        let (address, got, size, resumable) = (self.server, self.part.len, self.size(), self.part.is_resumable());
         match (self.stage, ended) {
             (Stage::Verified { .. }, _) => Ok(()),
             _ if self.handshake.is_none() => Err(NetError::NoAnswer(address)),
-            (_, Ended::Vanished) => Err(NetError::Vanished { address, got, size, kept }),
-            _ => Err(NetError::BrokenOff { address, got, size, kept }),
+            (_, EndReason::PeerTimeout) => Err(NetError::PeerTimeout { address, got, size, resumable }),
+            _ => Err(NetError::Aborted { address, got, size, resumable }),
         }
     }
 
     fn read(&mut self, now: Time) -> Result<(), NetError> {
         let Some(host) = self.net.host_mut(self.host) else { return Ok(()) };
         host.read(now, self.id, &mut self.unread);
-        let over = host.is_read(self.id);
+        let ended = host.is_read_to_end(self.id);
         let unread = std::mem::take(&mut self.unread);
-        let used = self.understand(now, &unread)?;
+        let processed = self.process(now, &unread)?;
         self.unread = unread;
-        self.unread.drain(..used);
-        if over && !matches!(self.stage, Stage::Verified { .. }) {
-            return Err(NetError::BadAnswer(self.server)); // it ended its stream before its last word
+        self.unread.drain(..processed);
+        if ended && !matches!(self.stage, Stage::Verified { .. }) {
+            return Err(NetError::BadAnswer(self.server)); // the server ended its stream before its last message
         }
         Ok(())
     }
 
-    /// Goes through what has come; says how much of it was understood.
-    fn understand(&mut self, now: Time, bytes: &[u8]) -> Result<usize, NetError> {
-        let mut used = 0;
-        while used < bytes.len() {
-            let rest = &bytes[used..];
-            let left = self.size().map_or(0, |size| size - self.part.len);
-            if left > 0 {
-                let len = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+    /// Processes the bytes received. Returns the number of bytes processed.
+    fn process(&mut self, now: Time, bytes: &[u8]) -> Result<usize, NetError> {
+        let mut processed = 0;
+        while processed < bytes.len() {
+            let rest = &bytes[processed..];
+            let remaining = self.size().map_or(0, |size| size - self.part.len);
+            if remaining > 0 {
+                let len = usize::try_from(remaining).unwrap_or(usize::MAX).min(rest.len());
                 self.part.append(&rest[..len])?;
-                used += len;
+                processed += len;
                 continue;
             }
-            let answer = Answer::parse(rest).map_err(|Nonsense| NetError::BadAnswer(self.server))?;
+            let answer = Answer::parse(rest).map_err(|InvalidMessage| NetError::BadAnswer(self.server))?;
             let Some((answer, len)) = answer else { break };
             self.on_answer(now, answer)?;
-            used += len;
+            processed += len;
         }
-        Ok(used)
+        Ok(processed)
     }
 
     fn on_answer(&mut self, now: Time, answer: Answer) -> Result<(), NetError> {
         match (self.stage, answer) {
-            (Stage::Asked, Answer::Checking) => Ok(()),
-            (Stage::Asked, Answer::Start { size, offset, controller }) => {
-                if self.request.controller.as_ref().is_some_and(|wish| *wish != controller) {
+            (Stage::Requested, Answer::Checking) => Ok(()),
+            (Stage::Requested, Answer::Start { size, offset, controller }) => {
+                if self.request.controller.as_ref().is_some_and(|requested| *requested != controller) {
                     return Err(NetError::BadAnswer(self.server));
                 }
                 if offset == 0 {
@@ -368,7 +374,10 @@ impl<'a> Download<'a> {
             }
             (Stage::Receiving { size }, Answer::Whole(hash)) => {
                 if hash != self.part.hash() {
-                    return Err(NetError::Corrupt { name: self.request.name.clone(), kept: self.part.is_kept() });
+                    return Err(NetError::Corrupt {
+                        name: self.request.name.clone(),
+                        deleted: self.part.is_resumable(),
+                    });
                 }
                 self.stage = Stage::Verified { at: now, size };
                 self.next_heartbeat = Time::MAX;
@@ -377,10 +386,12 @@ impl<'a> Download<'a> {
                 }
                 Ok(())
             }
-            (Stage::Asked | Stage::Receiving { .. }, Answer::Refused(reason)) => {
-                let wish = self.request.controller.as_ref();
+            (Stage::Requested | Stage::Receiving { .. }, Answer::Refused(reason)) => {
+                let requested = self.request.controller.as_ref();
                 let refused = match reason {
-                    Refusal::NoSuchController | Refusal::NotLent => wish.unwrap_or(&self.request.name),
+                    Refusal::NoSuchController | Refusal::ControllerNotAllowed => {
+                        requested.unwrap_or(&self.request.name)
+                    }
                     _ => &self.request.name,
                 };
                 Err(NetError::Refused { address: self.server, name: refused.clone(), reason })
@@ -389,10 +400,10 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// What there is to report; all but the path.
-    fn result(&self, server: SocketAddr, name: &str) -> GetReport {
+    /// The report, without the path.
+    fn report(&self, server: SocketAddr, name: &str) -> GetReport {
         let end = if let Stage::Verified { at, .. } = self.stage { at } else { self.net.now() };
-        let seconds = end.since(self.began).as_secs_f64();
+        let seconds = end.since(self.started_at).as_secs_f64();
         let received = self.part.len.saturating_sub(self.resumed_from);
         GetReport {
             name: name.to_owned(),

@@ -1,7 +1,7 @@
-//! Opens regular files below one directory, and nothing else.
+//! Opens regular files below one directory, and no others.
 //!
-//! The kernel resolves the name (`openat2` with `RESOLVE_BENEATH`, Linux 5.6): `..`, absolute names and links that lead
-//! out fail there, with no gap between looking and opening.
+//! The kernel resolves the name (`openat2` with `RESOLVE_BENEATH`, Linux 5.6), so `..`, absolute names and links out of
+//! the directory fail there, without a race between check and open.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -19,16 +19,16 @@ use super::protocol::{Refusal, check_name};
 pub struct Directory(OwnedFd);
 
 impl Directory {
-    /// The directory at `path`.
+    /// Opens the directory at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         Ok(Self(open(path, flags, Mode::empty())?))
     }
 
-    /// The file called `name`.
+    /// Opens the file called `name`.
     pub fn file(&self, name: &str) -> Result<(File, Metadata), Refusal> {
         check_name(name).map_err(|_| Refusal::BadName)?;
-        // A pipe would block the opener, a terminal would take it over.
+        // Opening a pipe would block, and a terminal could become the controlling terminal.
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let file =
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_regular_files_below_it_open() {
+    fn only_regular_files_below_the_directory_open() {
         let outside = tempfile::tempdir().unwrap();
         let inside = outside.path().join("served");
         std::fs::create_dir_all(inside.join("sub")).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong, one line each: what was wrong, where, and what would be right.
+//! The errors of file transfer, one line each: what is wrong, where, and what to write or do instead.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,144 +10,144 @@ use thiserror::Error;
 use super::protocol::Refusal;
 use crate::history::HistoryError;
 
-/// Why a file was not served or not got.
+/// Why a file was not served or downloaded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NetError {
-    /// Not an address of a file.
-    #[error("`{url}`: {reason}; give HOST:PORT/NAME, for example 127.0.0.1:7267/data.bin")]
+    /// The text is not the address of a file.
+    #[error("`{url}`: {reason}; write HOST:PORT/NAME, for example 127.0.0.1:7267/data.bin")]
     BadUrl {
-        /// What was given.
+        /// The text.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// An option with an impossible value.
+    /// An option with an invalid value.
     #[error("{0}")]
     BadOption(String),
-    /// No such controller, or wrong settings for it.
+    /// An unknown controller, or invalid settings.
     #[error(transparent)]
     Controller(#[from] RegistryError),
-    /// Histories cannot be kept there.
+    /// The file of histories can't be used.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The directory to serve is not one.
-    #[error("{}: {reason}; give a directory that can be read", path.display())]
+    /// The path is not a directory that can be served.
+    #[error("{}: {reason}; write a directory that can be read", path.display())]
     BadDirectory {
-        /// What was given.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         reason: io::Error,
     },
-    /// The port is taken.
-    #[error("{0} is in use: give another port, or 0 for any free one")]
+    /// The port is in use.
+    #[error("{0} is in use: write another port, or 0 for any free one")]
     PortInUse(SocketAddr),
-    /// Can't listen there.
-    #[error("can't listen at {address}: {reason}; give an address of this machine and a port that is allowed")]
+    /// The address can't be listened on.
+    #[error("can't listen on {address}: {reason}; write an address of this machine and a port that is allowed")]
     CannotListen {
-        /// What was given.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         reason: io::Error,
     },
-    /// The host's name means nothing.
+    /// The host's name can't be resolved.
     #[error("no address is known for `{0}`: check its spelling")]
     UnknownHost(String),
-    /// The peer's machine is there, but nobody listens.
-    #[error("nobody listens at {0}: start `rampmeter serve` there, or check the port")]
-    NobodyListens(SocketAddr),
-    /// Packets can't get there.
-    #[error("no way to {address}: {reason}; check the address and this machine's network")]
+    /// The peer's host refused the packets: no process listens on the port.
+    #[error("no process listens on {0}: start `rampmeter serve` there, or check the port")]
+    ConnectionRefused(SocketAddr),
+    /// The network or this host refused to send to the address.
+    #[error("no route to {address}: {reason}; check the address and this machine's network")]
     NoRoute {
-        /// Where to.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         reason: io::Error,
     },
-    /// Nothing ever came back.
-    #[error("{0} does not answer: check the address, and that firewalls let UDP pass")]
+    /// The peer never answered.
+    #[error("{0} does not answer: check the address, and that firewalls pass UDP")]
     NoAnswer(SocketAddr),
-    /// The peer fell silent.
-    #[error("{address} fell silent after {}: run the same command {}", of(*got, *size), again(*kept))]
-    Vanished {
-        /// Who.
+    /// The peer stopped responding.
+    #[error("{address} stopped responding after {}: run the same command {}", of(*got, *size), again(*resumable))]
+    PeerTimeout {
+        /// The peer.
         address: SocketAddr,
-        /// Bytes of the file that are here.
+        /// Bytes of the file received.
         got: u64,
-        /// Its size, if known.
+        /// The file's size, if known.
         size: Option<u64>,
-        /// Whether they stay there for the next download.
-        kept: bool,
+        /// Whether the next download can resume from them.
+        resumable: bool,
     },
-    /// The peer broke the transfer off.
-    #[error("{address} broke off after {}: run the same command {}", of(*got, *size), again(*kept))]
-    BrokenOff {
-        /// Who.
+    /// The peer aborted the transfer.
+    #[error("{address} aborted the transfer after {}: run the same command {}", of(*got, *size), again(*resumable))]
+    Aborted {
+        /// The peer.
         address: SocketAddr,
-        /// Bytes of the file that are here.
+        /// Bytes of the file received.
         got: u64,
-        /// Its size, if known.
+        /// The file's size, if known.
         size: Option<u64>,
-        /// Whether they stay there for the next download.
-        kept: bool,
+        /// Whether the next download can resume from them.
+        resumable: bool,
     },
-    /// The server refuses.
+    /// The server refused the request.
     #[error("{address} refuses `{name}`: {reason}")]
     Refused {
-        /// Who.
+        /// The server.
         address: SocketAddr,
-        /// What was asked for: the file, or the controller if it is for that.
+        /// The refused name: the file's, or the controller's if that was refused.
         name: String,
-        /// Why.
+        /// The reason.
         reason: Refusal,
     },
-    /// The peer speaks something else.
-    #[error("{0} does not speak this protocol: both ends should run the same version")]
+    /// The peer uses another protocol.
+    #[error("{0} uses another protocol: both ends should run the same version")]
     BadAnswer(SocketAddr),
-    /// The hash is wrong.
-    #[error("`{name}` arrived damaged (its hash is wrong) and {}: get it again", if *kept { "was deleted" } else { "is of no use" })]
+    /// The hash of the file is wrong.
+    #[error("`{name}` arrived damaged (its hash is wrong) and {}: download it again", if *deleted { "was deleted" } else { "can't be used" })]
     Corrupt {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// Whether it was in a file that could be deleted.
-        kept: bool,
+        /// Whether the received file was deleted.
+        deleted: bool,
     },
     /// The disk is full.
     #[error("no space left for {}: make room and run the same command to resume", .0.display())]
     DiskFull(PathBuf),
-    /// Another download writes the same part.
-    #[error("{} is being written by another download: wait for it, or give another output", .0.display())]
+    /// Another download writes the same part file.
+    #[error("{} is being written by another download: wait for it, or write another output", .0.display())]
     PartInUse(PathBuf),
-    /// A file can't be written.
-    #[error("{}: {reason}; give an output that can be written", path.display())]
+    /// The output can't be written.
+    #[error("{}: {reason}; write an output that can be written", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         reason: io::Error,
     },
-    /// Stopped from outside.
-    #[error("stopped after {}: run the same command {}", of(*got, *size), again(*kept))]
+    /// The download was stopped by a signal.
+    #[error("stopped after {}: run the same command {}", of(*got, *size), again(*resumable))]
     Interrupted {
-        /// Bytes of the file that are here.
+        /// Bytes of the file received.
         got: u64,
-        /// Its size, if known.
+        /// The file's size, if known.
         size: Option<u64>,
-        /// Whether they stay there for the next download.
-        kept: bool,
+        /// Whether the next download can resume from them.
+        resumable: bool,
     },
-    /// The system refused something that it should not have.
-    #[error("the system's network refused: {0}")]
+    /// An unexpected error of the operating system.
+    #[error("network error of the operating system: {0}")]
     System(#[from] io::Error),
 }
 
 impl NetError {
-    /// Whether what was asked for makes no sense, rather than that it failed.
+    /// Whether the error is in the request itself: an invalid address, option, controller or directory.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::BadUrl { .. } | Self::BadOption(_) | Self::Controller(_) | Self::BadDirectory { .. })
     }
 
-    /// Trouble with the file at `path`.
+    /// The error of an operation on the file at `path`.
     pub(crate) fn file(path: &Path, reason: io::Error) -> Self {
         let path = path.to_owned();
         match reason.kind() {
@@ -156,7 +156,7 @@ impl NetError {
         }
     }
 
-    /// Trouble with listening at `address`.
+    /// The error of listening on `address`.
     pub(crate) fn listen(address: SocketAddr, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::AddrInUse => Self::PortInUse(address),
@@ -164,10 +164,10 @@ impl NetError {
         }
     }
 
-    /// Trouble with reaching `address`.
+    /// The error of sending to `address`.
     pub(crate) fn reach(address: SocketAddr, reason: io::Error) -> Self {
         match reason.kind() {
-            io::ErrorKind::ConnectionRefused => Self::NobodyListens(address),
+            io::ErrorKind::ConnectionRefused => Self::ConnectionRefused(address),
             _ => Self::NoRoute { address, reason },
         }
     }
@@ -178,8 +178,8 @@ fn of(got: u64, size: Option<u64>) -> String {
     size.map_or_else(|| got.to_string(), |size| format!("{got} of {}", Bytes::new(size)))
 }
 
-fn again(kept: bool) -> &'static str {
-    if kept { "to resume" } else { "again" }
+fn again(resumable: bool) -> &'static str {
+    if resumable { "to resume" } else { "again" }
 }
 
 #[cfg(test)]
@@ -193,11 +193,14 @@ mod tests {
         for (error, words) in [
             (NetError::listen(address, system(libc::EADDRINUSE)), ["127.0.0.1:7267", "another port"]),
             (NetError::listen(address, system(libc::EACCES)), ["127.0.0.1:7267", "allowed"]),
-            (NetError::reach(address, system(libc::ECONNREFUSED)), ["nobody listens", "rampmeter serve"]),
-            (NetError::reach(address, system(libc::ENETUNREACH)), ["no way to", "check the address"]),
+            (NetError::reach(address, system(libc::ECONNREFUSED)), ["no process listens", "rampmeter serve"]),
+            (NetError::reach(address, system(libc::ENETUNREACH)), ["no route to", "check the address"]),
             (NetError::file(Path::new("x.part"), system(libc::ENOSPC)), ["x.part", "make room"]),
             (NetError::file(Path::new("x.part"), system(libc::EACCES)), ["x.part", "can be written"]),
-            (NetError::Vanished { address, got: 1500, size: Some(3000), kept: true }, ["1.5 kB of 3 kB", "resume"]),
+            (
+                NetError::PeerTimeout { address, got: 1500, size: Some(3000), resumable: true },
+                ["1.5 kB of 3 kB", "resume"],
+            ),
             (
                 NetError::Refused { address, name: "a".into(), reason: Refusal::NoSuchFile },
                 ["no such file", "below its directory"],

@@ -1,23 +1,24 @@
-//! File transfer: `serve` a directory, `get` a file from it. One connection a file; `protocol.rs` has what is said.
+//! File transfer: `serve` a directory, `get` a file from it. One connection per file; `protocol.rs` has the messages.
 //!
-//! A download goes to `NAME.part` and gets its name when its BLAKE3 hash is right. Whatever ends it early leaves the
-//! part; the next `get` tells the server how long the part is and what it hashes to, and the server, which reads as much
-//! of the file, goes on from there if it is the same and starts anew if not. So both ends read every byte exactly once,
-//! hashing it on the way, and a file that only grew is resumed, too.
+//! A download is written to `NAME.part` and renamed when its BLAKE3 hash is verified. A download that ends early leaves
+//! the part; the next `get` sends the server the part's length and hash, and the server, which reads as much of its
+//! file, resumes from there if the hashes agree and restarts if not. So both ends read every byte exactly once, hashing
+//! it as they go, and a file that only grew is resumed, too.
 //!
-//! BLAKE3 because one core hashes gigabytes a second with it, piece by piece as they pass, which SHA-2 does not without
-//! special instructions; and in pure Rust, so that no C compiler is needed.
+//! BLAKE3, because one core hashes gigabytes a second with it, incrementally, which SHA-2 does not without special
+//! instructions; and in pure Rust, so that no C compiler is needed.
 //!
-//! The server's controller sends the file, unless the client names another: `lending.rs` has who may have which.
+//! The server's controller sends the file, unless the client names another: `controller_policy.rs` has the rules.
 //!
-//! What a stranger can cost a server is bounded: a request has about a kilobyte and ten seconds; a client may keep
-//! `send_buffer` bytes of memory; there are `most_clients` at once; who takes nothing for a minute is dropped. Reading
-//! is bounded by the file asked for. See the crate's header for what is *not* protected.
+//! The cost of a client to a server is bounded: a request has at most about a kilobyte and ten seconds; a client has at
+//! most `send_buffer` bytes of memory; at most `max_clients` are served at once; a client that takes no bytes for a
+//! minute is disconnected. Reading is bounded by the requested file. See the crate's header for what is *not*
+//! protected.
 
 mod client;
+mod controller_policy;
 mod directory;
 mod error;
-mod lending;
 mod part;
 mod progress;
 mod protocol;
@@ -37,35 +38,35 @@ pub use directory::Directory;
 pub use error::NetError;
 pub use part::STANDARD_OUTPUT;
 pub use protocol::Refusal;
-pub use server::{Observer, ServeOptions, Served, Server, Warner, serve};
+pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, serve};
 
-/// The port that `serve` listens at unless told otherwise: "RAMP" on a telephone.
+/// The default port of `serve`: "RAMP" on a telephone keypad.
 pub const DEFAULT_PORT: u16 = 7267;
 
-/// A flag that Ctrl-C, or a request to terminate, raises. Both ends stop cleanly when it is up.
+/// A flag that SIGINT (Ctrl-C) and SIGTERM set. Both ends stop cleanly when it is set.
 pub fn stop_on_interrupt() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends the process at once.
+        // A second signal ends the process at once.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&flag))?;
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
     Ok(flag)
 }
 
-/// Connections as file transfer wants them: a silent peer is given up after about ten seconds.
+/// The default transport settings of file transfer: a peer that does not respond is given up after about ten seconds.
 pub fn default_transport() -> Config {
     Config { most_timeouts: 5, ..Config::default() }
 }
 
-/// Numbers that nobody can foresee, from the operating system.
-fn unforeseeable() -> impl RngCore + Send {
+/// Unpredictable random numbers, from the operating system.
+fn os_random() -> impl RngCore + Send {
     OsRng.unwrap_err()
 }
 
-/// A seed for what need not be foreseen, but may: which of its choices a controller makes.
+/// A random seed for a controller's choices.
 fn fresh_seed() -> u64 {
-    unforeseeable().next_u64()
+    os_random().next_u64()
 }
 
 #[cfg(test)]
@@ -73,7 +74,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn an_interrupt_raises_the_flag() {
+    fn an_interrupt_sets_the_flag() {
         let flag = super::stop_on_interrupt().unwrap();
         assert!(!flag.load(Ordering::Relaxed));
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGINT).unwrap();

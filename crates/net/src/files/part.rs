@@ -1,5 +1,5 @@
-//! What a download is written to: `NAME.part`, locked while it grows, or straight into a device, a pipe or standard output,
-//! which keep nothing to go on from. Hashed as it grows.
+//! The output of a download: `NAME.part`, locked while it grows, or a device, a pipe or standard output, from which no
+//! later download can resume. The bytes are hashed as they are written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,63 +12,63 @@ use nix::fcntl::{Flock, FlockArg};
 use super::error::NetError;
 use super::protocol::Hash;
 
-/// The target that is standard output. A file of that name is `./-`.
+/// The name of standard output. A file of this name is `./-`.
 pub const STANDARD_OUTPUT: &str = "-";
 
-/// A download that has begun.
+/// The output of a download in progress.
 #[derive(Debug)]
 pub(crate) struct Part {
-    place: Place,
-    /// What it is called when it is whole.
+    output: Output,
+    /// The path of the complete file.
     target: PathBuf,
     hasher: blake3::Hasher,
-    /// Bytes it has.
+    /// The number of bytes received.
     pub(crate) len: u64,
 }
 
-/// Where its bytes go.
+/// Where the bytes are written.
 #[derive(Debug)]
-enum Place {
-    /// Into a file that gets its name in the end.
-    Beside { file: Flock<File>, path: PathBuf },
-    /// Where they are out of our hands.
-    Through(File),
+enum Output {
+    /// A part file, which is renamed once it is complete.
+    Part { file: Flock<File>, path: PathBuf },
+    /// A device, a pipe or standard output.
+    Stream(File),
 }
 
 impl Part {
-    /// Opens the part of `target`, with what an earlier download left in it if `keep`.
+    /// Opens the output for `target`, with the bytes of an earlier download if `keep`.
     pub(crate) fn open(target: &Path, keep: bool) -> Result<Self, NetError> {
         let mut target = target.to_owned();
-        let place = if target == Path::new(STANDARD_OUTPUT) {
+        let output = if target == Path::new(STANDARD_OUTPUT) {
             let out = io::stdout().as_fd().try_clone_to_owned();
-            Place::Through(out.map_err(|reason| NetError::file(&target, reason))?.into())
+            Output::Stream(out.map_err(|reason| NetError::file(&target, reason))?.into())
         } else {
-            // A link stays one, and what it leads to is replaced.
+            // A link is kept, and the file that it points to is replaced.
             if target.is_symlink() {
                 target = fs::canonicalize(&target).unwrap_or(target);
             }
-            Place::open(&target)?
+            Output::open(&target)?
         };
-        let mut part = Self { place, target, hasher: blake3::Hasher::new(), len: 0 };
-        if keep { part.read_back() } else { part.restart() }.map_err(|reason| part.trouble(reason))?;
+        let mut part = Self { output, target, hasher: blake3::Hasher::new(), len: 0 };
+        if keep { part.read_back() } else { part.restart() }.map_err(|reason| part.error(reason))?;
         Ok(part)
     }
 
-    /// Whether another download may go on from what this one leaves.
-    pub(crate) fn is_kept(&self) -> bool {
-        matches!(self.place, Place::Beside { .. })
+    /// Whether a later download can resume from this one.
+    pub(crate) fn is_resumable(&self) -> bool {
+        matches!(self.output, Output::Part { .. })
     }
 
-    fn trouble(&self, reason: io::Error) -> NetError {
-        match &self.place {
-            Place::Beside { path, .. } => NetError::file(path, reason),
-            Place::Through(_) => NetError::File { path: self.target.clone(), reason },
+    fn error(&self, reason: io::Error) -> NetError {
+        match &self.output {
+            Output::Part { path, .. } => NetError::file(path, reason),
+            Output::Stream(_) => NetError::File { path: self.target.clone(), reason },
         }
     }
 
-    /// Hashes what is there.
+    /// Hashes the bytes in the part file.
     fn read_back(&mut self) -> io::Result<()> {
-        let Place::Beside { file, .. } = &mut self.place else { return Ok(()) };
+        let Output::Part { file, .. } = &mut self.output else { return Ok(()) };
         let mut buffer = vec![0; 256 * 1024];
         loop {
             let count = file.read(&mut buffer)?;
@@ -81,7 +81,7 @@ impl Part {
     }
 
     fn restart(&mut self) -> io::Result<()> {
-        if let Place::Beside { file, .. } = &mut self.place {
+        if let Output::Part { file, .. } = &mut self.output {
             file.set_len(0)?;
             file.seek(SeekFrom::Start(0))?;
         }
@@ -90,66 +90,67 @@ impl Part {
         Ok(())
     }
 
-    /// Throws away what is there.
+    /// Discards the bytes received so far.
     pub(crate) fn clear(&mut self) -> Result<(), NetError> {
-        self.restart().map_err(|reason| self.trouble(reason))
+        self.restart().map_err(|reason| self.error(reason))
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), NetError> {
-        match &mut self.place {
-            Place::Beside { file, .. } => file.write_all(bytes),
-            Place::Through(file) => file.write_all(bytes),
+        match &mut self.output {
+            Output::Part { file, .. } => file.write_all(bytes),
+            Output::Stream(file) => file.write_all(bytes),
         }
-        .map_err(|reason| self.trouble(reason))?;
+        .map_err(|reason| self.error(reason))?;
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
         Ok(())
     }
 
-    /// The hash of what is there.
+    /// The hash of the bytes received so far.
     pub(crate) fn hash(&self) -> Hash {
         *self.hasher.finalize().as_bytes()
     }
 
-    /// Gives it its name, once it is safely on the disk.
+    /// Renames the file to its target, after it was written to the disk.
     pub(crate) fn complete(self) -> Result<PathBuf, NetError> {
-        if let Place::Beside { file, path } = &self.place {
+        if let Output::Part { file, path } = &self.output {
             let done = file.sync_all().and_then(|()| fs::rename(path, &self.target));
             done.map_err(|reason| NetError::file(&self.target, reason))?;
         }
         Ok(self.target)
     }
 
-    /// Deletes it.
+    /// Deletes the part file.
     pub(crate) fn discard(self) {
-        if let Place::Beside { path, .. } = &self.place {
-            // It is of no use to anybody; if it stays, the next download finds that out.
+        if let Output::Part { path, .. } = &self.output {
+            // An error is ignored: the next download finds that the part does not match.
             let _ = fs::remove_file(path);
         }
     }
 
-    /// Deletes it if nothing ever came.
-    pub(crate) fn leave(self) {
+    /// Deletes the part file if it is empty.
+    pub(crate) fn close(self) {
         if self.len == 0 {
             self.discard();
         }
     }
 }
 
-impl Place {
+impl Output {
     fn open(target: &Path) -> Result<Self, NetError> {
-        let trouble = |reason| NetError::file(target, reason);
+        let error = |reason| NetError::file(target, reason);
         match fs::metadata(target) {
-            // Replacing it would need no leave to write to it, but who forbids that means it.
-            Ok(found) if found.is_file() => OpenOptions::new().write(true).open(target).map(drop).map_err(trouble)?,
-            Ok(_) => return OpenOptions::new().write(true).open(target).map(Self::Through).map_err(trouble),
+            // Renaming over the file needs no write permission for it, but a file without that permission is not to be
+            // replaced.
+            Ok(found) if found.is_file() => OpenOptions::new().write(true).open(target).map(drop).map_err(error)?,
+            Ok(_) => return OpenOptions::new().write(true).open(target).map(Self::Stream).map_err(error),
             Err(_) => {}
         }
         let mut name = target.as_os_str().to_owned();
         name.push(".part");
         let path = PathBuf::from(name);
-        // Whoever may write to the directory could have put a link here to a file of ours.
+        // Another user with access to the directory could have put a link to one of this user's files here.
         let opened = OpenOptions::new()
             .read(true)
             .write(true)
@@ -158,10 +159,10 @@ impl Place {
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(&path);
         let is_plain = |file: File| {
-            if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is no regular file")) }
+            if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
         };
         let file = opened.and_then(is_plain).map_err(|reason| NetError::file(&path, reason))?;
         let file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| NetError::PartInUse(path.clone()))?;
-        Ok(Self::Beside { file, path })
+        Ok(Self::Part { file, path })
     }
 }

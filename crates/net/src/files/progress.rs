@@ -1,11 +1,11 @@
-//! The progress bar of a download, for humans: nothing is drawn where standard error is not a terminal.
+//! The progress bar of a download. Nothing is drawn unless standard error is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rampmeter_units::Duration;
 
 use crate::stream::Arrivals;
 
-/// A bar, or nothing.
+/// A progress bar, perhaps hidden.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -23,14 +23,14 @@ impl Progress {
         Self(bar)
     }
 
-    pub(crate) fn start(&self, size: u64, have: u64) {
+    pub(crate) fn start(&self, size: u64, received: u64) {
         self.0.set_length(size);
-        self.0.set_position(have);
+        self.0.set_position(received);
         self.0.reset_eta();
     }
 
-    pub(crate) fn show(&self, have: u64, rtt: Duration, arrivals: Arrivals) {
-        self.0.set_position(have);
+    pub(crate) fn show(&self, received: u64, rtt: Duration, arrivals: Arrivals) {
+        self.0.set_position(received);
         if !self.0.is_hidden() {
             let (rtt, loss) = (rtt.as_secs_f64() * 1e3, loss(arrivals) * 100.0);
             self.0.set_message(format!("RTT {rtt:.1} ms, loss {loss:.2}%"));
@@ -44,7 +44,7 @@ impl Drop for Progress {
     }
 }
 
-/// The part of the packets that did not arrive.
+/// The fraction of packets that did not arrive.
 pub(crate) fn loss(arrivals: Arrivals) -> f64 {
     if arrivals.sent == 0 { 0.0 } else { arrivals.missing() as f64 / arrivals.sent as f64 }
 }

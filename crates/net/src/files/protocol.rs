@@ -1,18 +1,18 @@
-//! What client and server say to each other, as bytes.
+//! The messages between client and server, and their encoding.
 //!
 //! ```text
 //! client   "RMF2"  name length (2)  name  controller length (1)  controller
 //!                  offset (8)  hash of the first `offset` bytes (32)
-//!          then a heartbeat byte now and then, which shows that it lives and measures the round trip
-//! server   0                                                     still checking those bytes; now and then
+//!          then heartbeat bytes at intervals, which keep the connection alive and measure the round trip
+//! server   0                                                     still checking those bytes; at intervals
 //!          1  size (8)  offset (8)  name length (1)  controller  the bytes from `offset` on follow, then
 //!             2  hash of the whole file (32)                     all of it was sent
 //!          3  reason (1)                                         instead of 1 or of 2: refused
 //! ```
 //!
-//! Numbers are big-endian. Each side ends its stream after its last word. A refusal travels as a number: no text of a
-//! stranger reaches a terminal. The controller in a request is the one that the file should be sent under; one of no
-//! length leaves it to the server. Only its name travels, never settings.
+//! Numbers are big-endian. Each side ends its stream after its last message. A refusal is encoded as a number, so that
+//! no text from the network reaches a terminal. The controller in a request is the one that should send the file; an
+//! empty name leaves the choice to the server. Only its name is sent, no settings.
 
 use std::fmt;
 
@@ -22,45 +22,45 @@ pub(crate) type Hash = [u8; 32];
 const MAGIC: &[u8; 4] = b"RMF2";
 const HASH: usize = size_of::<Hash>();
 
-/// Bytes of a file's name at most.
-pub(crate) const MOST_NAME: usize = 1024;
+/// The maximum length of a file's name in bytes.
+pub(crate) const MAX_NAME: usize = 1024;
 
-/// Bytes of a controller's name at most.
-pub(crate) const MOST_CONTROLLER: usize = 64;
+/// The maximum length of a controller's name in bytes.
+pub(crate) const MAX_CONTROLLER: usize = 64;
 
-/// Bytes of a request at most.
-pub(crate) const MOST_REQUEST: usize = 4 + 2 + MOST_NAME + 1 + MOST_CONTROLLER + 8 + HASH;
+/// The maximum length of a request in bytes.
+pub(crate) const MAX_REQUEST: usize = 4 + 2 + MAX_NAME + 1 + MAX_CONTROLLER + 8 + HASH;
 
 const CHECKING: u8 = 0;
 const START: u8 = 1;
 const WHOLE: u8 = 2;
 const REFUSED: u8 = 3;
 
-/// The client sends one of these now and then.
+/// A heartbeat of the client.
 pub(crate) const HEARTBEAT: u8 = 0;
 
-/// Why a server refuses.
+/// Why a server refuses a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Refusal {
-    /// Not a request of this protocol, or of another version of it.
+    /// The request is invalid, or of another version of the protocol.
     BadRequest = 1,
-    /// The name leads out of the directory, or is not a name.
+    /// The name leads out of the directory, or is not a valid name.
     BadName = 2,
-    /// There is no such file.
+    /// The file does not exist.
     NoSuchFile = 3,
-    /// It is not a regular file.
+    /// The file is not a regular file.
     NotAFile = 4,
-    /// The server may not read it, or can't.
+    /// The server can't read the file.
     Unreadable = 5,
-    /// It changed while it was sent.
+    /// The file changed while it was sent.
     Changed = 6,
-    /// The server has as many clients as it takes.
+    /// The server has its maximum number of clients.
     Busy = 7,
-    /// The server knows no controller of that name.
+    /// The server has no controller of that name.
     NoSuchController = 8,
-    /// The controller takes no heed of congestion, and strangers may not have such a one send.
-    NotLent = 9,
+    /// The controller does not react to congestion, so clients may not choose it.
+    ControllerNotAllowed = 9,
 }
 
 impl Refusal {
@@ -73,7 +73,7 @@ impl Refusal {
         Self::Changed,
         Self::Busy,
         Self::NoSuchController,
-        Self::NotLent,
+        Self::ControllerNotAllowed,
     ];
 
     fn from_code(code: u8) -> Option<Self> {
@@ -84,32 +84,32 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BadRequest => "it does not understand the request: both ends should run the same version",
-            Self::BadName => "the name leads out of its directory: give a path below it, without links out of it",
-            Self::NoSuchFile => "it has no such file: give a path below its directory",
+            Self::BadRequest => "it does not understand the request: run the same version on both ends",
+            Self::BadName => "the name leads out of its directory: write a path below it, without links out of it",
+            Self::NoSuchFile => "it has no such file: write a path below its directory",
             Self::NotAFile => "that is not a regular file: directories and devices are not served",
-            Self::Unreadable => "it can't read that file: its owner should check the file's permissions",
-            Self::Changed => "the file changed while it was sent: get it again",
-            Self::Busy => "it has as many clients as it takes: try again later",
+            Self::Unreadable => "it can't read that file: check the file's permissions on the server",
+            Self::Changed => "the file changed while it was sent: download it again",
+            Self::Busy => "it has its maximum number of clients: try again later",
             Self::NoSuchController => "it has no controller of that name: `rampmeter controllers` there lists them",
-            Self::NotLent => "it lends nobody a controller that does not give way to others: ask for another",
+            Self::ControllerNotAllowed => "it allows only controllers that react to congestion: write another",
         })
     }
 }
 
-/// Bytes that are not of this protocol.
+/// The bytes are not a message of this protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Nonsense;
+pub(crate) struct InvalidMessage;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) name: String,
-    /// The controller to send it under; `None` leaves that to the server.
+    /// The controller that should send the file; `None` leaves the choice to the server.
     pub(crate) controller: Option<String>,
-    /// Bytes that the client has.
+    /// The number of bytes that the client already has.
     pub(crate) offset: u64,
-    /// What they hash to; meaningless if there are none.
+    /// Their hash; meaningless if there are none.
     pub(crate) prefix: Hash,
 }
 
@@ -126,33 +126,33 @@ impl Request {
         out
     }
 
-    /// The request that `bytes` begin with; `None` if there is more to come.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Self>, Nonsense> {
+    /// Parses the request at the start of `bytes`; `None` if it is incomplete.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Self>, InvalidMessage> {
         let seen = bytes.len().min(MAGIC.len());
         if bytes[..seen] != MAGIC[..seen] {
-            return Err(Nonsense);
+            return Err(InvalidMessage);
         }
         let mut reader = Reader(&bytes[seen..]);
         let Some(len) = reader.take::<2>().map(u16::from_be_bytes) else { return Ok(None) };
-        if usize::from(len) > MOST_NAME {
-            return Err(Nonsense);
+        if usize::from(len) > MAX_NAME {
+            return Err(InvalidMessage);
         }
         let (Some(name), Some([len])) = (reader.slice(usize::from(len)), reader.take()) else { return Ok(None) };
-        if usize::from(len) > MOST_CONTROLLER {
-            return Err(Nonsense);
+        if usize::from(len) > MAX_CONTROLLER {
+            return Err(InvalidMessage);
         }
         let (Some(controller), Some(offset), Some(prefix)) =
             (reader.slice(usize::from(len)), reader.take(), reader.take::<HASH>())
         else {
             return Ok(None);
         };
-        let name = std::str::from_utf8(name).map_err(|_| Nonsense)?.to_owned();
-        let controller = if controller.is_empty() { None } else { Some(plain(controller).ok_or(Nonsense)?) };
+        let name = std::str::from_utf8(name).map_err(|_| InvalidMessage)?.to_owned();
+        let controller = if controller.is_empty() { None } else { Some(safe_name(controller).ok_or(InvalidMessage)?) };
         Ok(Some(Self { name, controller, offset: u64::from_be_bytes(offset), prefix }))
     }
 }
 
-/// What a server says, apart from the file's bytes.
+/// A server's message, apart from the file's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Checking,
@@ -183,8 +183,8 @@ impl Answer {
         out
     }
 
-    /// The answer that `bytes` begin with, and its length; `None` if there is more to come.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Nonsense> {
+    /// Parses the answer at the start of `bytes`, and returns its length; `None` if it is incomplete.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, InvalidMessage> {
         let mut reader = Reader(bytes);
         let answer = match reader.take() {
             None => None,
@@ -193,9 +193,9 @@ impl Answer {
             Some([WHOLE]) => reader.take().map(Self::Whole),
             Some([REFUSED]) => match reader.take() {
                 None => None,
-                Some([code]) => Some(Self::Refused(Refusal::from_code(code).ok_or(Nonsense)?)),
+                Some([code]) => Some(Self::Refused(Refusal::from_code(code).ok_or(InvalidMessage)?)),
             },
-            Some(_) => return Err(Nonsense),
+            Some(_) => return Err(InvalidMessage),
         };
         Ok(answer.map(|answer| (answer, bytes.len() - reader.0.len())))
     }
@@ -216,45 +216,45 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    fn start(&mut self) -> Result<Option<Answer>, Nonsense> {
+    fn start(&mut self) -> Result<Option<Answer>, InvalidMessage> {
         let (Some(size), Some(offset), Some([len])) = (self.take(), self.take(), self.take()) else { return Ok(None) };
         let (size, offset) = (u64::from_be_bytes(size), u64::from_be_bytes(offset));
         let Some(name) = self.slice(usize::from(len)) else { return Ok(None) };
-        let controller = plain(name).filter(|_| offset <= size).ok_or(Nonsense)?;
+        let controller = safe_name(name).filter(|_| offset <= size).ok_or(InvalidMessage)?;
         Ok(Some(Answer::Start { size, offset, controller }))
     }
 }
 
-/// `name`, if it is of letters, digits, `-` and `_`: harmless wherever it is shown.
-fn plain(name: &[u8]) -> Option<String> {
-    let harmless = name.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b));
-    harmless.then(|| name.iter().map(|&b| char::from(b)).collect())
+/// `name`, if it consists of letters, digits, `-` and `_`, which are safe to print.
+fn safe_name(name: &[u8]) -> Option<String> {
+    let is_safe = name.iter().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(b));
+    is_safe.then(|| name.iter().map(|&b| char::from(b)).collect())
 }
 
-/// Refuses what can't be a controller's name, saying why.
+/// Refuses an invalid name of a controller, with the reason.
 pub(crate) fn check_controller(name: &str) -> Result<(), &'static str> {
-    if name.is_empty() || name.len() > MOST_CONTROLLER {
-        return Err("it has no letters, or more than 64");
+    if name.is_empty() || name.len() > MAX_CONTROLLER {
+        return Err("it is empty or longer than 64 letters");
     }
-    plain(name.as_bytes()).map(|_| ()).ok_or("it has more than letters, digits, `-` and `_`")
+    safe_name(name.as_bytes()).map(|_| ()).ok_or("it has characters other than letters, digits, `-` and `_`")
 }
 
-/// Refuses what is not a path below a directory, saying why.
+/// Refuses a name that is not a path below a directory, with the reason.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         return Err("it is empty");
     }
-    if name.len() > MOST_NAME {
+    if name.len() > MAX_NAME {
         return Err("it is longer than 1024 bytes");
     }
     if name.bytes().any(|b| b.is_ascii_control()) {
         return Err("it has control characters");
     }
     if name.starts_with('/') {
-        return Err("it starts with `/`: give a path below the served directory");
+        return Err("it starts with `/`: write a path below the served directory");
     }
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err("it has an empty part, `.` or `..`: give a path below the served directory");
+        return Err("it has an empty part, `.` or `..`: write a path below the served directory");
     }
     Ok(())
 }
@@ -280,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_request_is_read_once_it_is_whole(
+        fn a_request_is_parsed_once_it_is_complete(
             name in "[a-zéß/.]{0,40}",
             controller in prop::option::of("[a-z0-9-]{1,64}"),
             offset: u64,
@@ -289,7 +289,7 @@ mod tests {
         ) {
             let request = Request { name, controller, offset, prefix };
             let mut bytes = request.encode();
-            prop_assert!(bytes.len() <= MOST_REQUEST);
+            prop_assert!(bytes.len() <= MAX_REQUEST);
             for len in 0..bytes.len() {
                 prop_assert_eq!(Request::parse(&bytes[..len]), Ok(None));
             }
@@ -298,7 +298,7 @@ mod tests {
         }
 
         #[test]
-        fn an_answer_is_read_once_it_is_whole(answer in any_answer(), extra: Vec<u8>) {
+        fn an_answer_is_parsed_once_it_is_complete(answer in any_answer(), extra: Vec<u8>) {
             let mut bytes = answer.encode();
             let whole = bytes.len();
             for len in 0..whole {
@@ -309,19 +309,22 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_a_parser_panic_or_wait_for_ever(bytes in prop::collection::vec(any::<u8>(), 0..2000), valid: bool) {
+        fn no_bytes_make_a_parser_panic_or_wait_forever(
+            bytes in prop::collection::vec(any::<u8>(), 0..2000),
+            valid: bool,
+        ) {
             let mut bytes = bytes;
             if valid && bytes.len() >= 4 {
                 bytes[..4].copy_from_slice(MAGIC);
             }
             if let Ok(None) = Request::parse(&bytes) {
-                prop_assert!(bytes.len() < MOST_REQUEST, "a full buffer is decided on");
+                prop_assert!(bytes.len() < MAX_REQUEST, "a request of full length is complete");
             }
             let _ = Answer::parse(&bytes);
         }
 
         #[test]
-        fn a_damaged_request_never_makes_it_panic(name in "[a-z/]{0,40}", at: prop::sample::Index, with: u8) {
+        fn a_damaged_request_never_makes_the_parser_panic(name in "[a-z/]{0,40}", at: prop::sample::Index, with: u8) {
             let mut bytes = Request { name, controller: Some("pcp".into()), offset: 7, prefix: [1; HASH] }.encode();
             let at = at.index(bytes.len());
             bytes[at] = with;
@@ -329,7 +332,7 @@ mod tests {
         }
 
         #[test]
-        fn a_name_that_passes_stays_below(name in "[a-z./]{0,12}") {
+        fn an_accepted_name_stays_below_the_directory(name in "[a-z./]{0,12}") {
             if check_name(&name).is_ok() {
                 let path = std::path::Path::new(&name);
                 prop_assert!(path.components().all(|c| matches!(c, std::path::Component::Normal(_))));
@@ -338,12 +341,12 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_a_short_plain_word() {
+    fn a_controllers_name_is_short_and_safe_to_print() {
         for name in ["", "a b", "a\nb", "ä", "\x1b[31m", &"x".repeat(65)] {
             assert!(check_controller(name).is_err(), "{name:?}");
             let request = Request { name: "f".into(), controller: Some(name.into()), offset: 0, prefix: [0; HASH] };
             let read = Request::parse(&request.encode());
-            assert!(name.is_empty() || read == Err(Nonsense), "{name:?}: {read:?}");
+            assert!(name.is_empty() || read == Err(InvalidMessage), "{name:?}: {read:?}");
         }
         for name in ["pcp", "fair-share", "my_own2", &"x".repeat(64)] {
             assert!(check_controller(name).is_ok(), "{name:?}");
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_elsewhere_are_refused() {
+    fn paths_out_of_the_directory_are_refused() {
         for name in ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", "a\0b", "a\nb", &"x".repeat(1025)] {
             assert!(check_name(name).is_err(), "{name:?}");
         }

@@ -1,4 +1,4 @@
-//! Serves the regular files below a directory, to many clients at once, from one thread.
+//! The server: serves the regular files below a directory to many clients, in one thread.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,51 +12,51 @@ use rampmeter_transport::{Address, Config, Connection, ConnectionId, Endpoint, E
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::Serialize;
 
+use super::controller_policy::ControllerPolicy;
 use super::directory::Directory;
 use super::error::NetError;
-use super::lending::Lender;
-use super::protocol::{MOST_REQUEST, Refusal};
+use super::protocol::{MAX_REQUEST, Refusal};
 use super::transfer::{Next, PIECE, Transfer};
-use super::{DEFAULT_PORT, default_transport, fresh_seed, unforeseeable};
-use crate::driver::{HostId, Loop};
+use super::{DEFAULT_PORT, default_transport, fresh_seed, os_random};
+use crate::driver::{EventLoop, HostId};
 use crate::history::HistoryFile;
-use crate::host::{Ended, Event, Host, Limits};
+use crate::host::{EndReason, Event, Host, Limits};
 use crate::socket::Socket;
 
-/// Is shown every transfer that is over.
-pub type Observer = Box<dyn FnMut(&Served) + Send>;
+/// Receives the report of every transfer that has ended.
+pub type TransferHandler = Box<dyn FnMut(&TransferReport) + Send>;
 
-/// Is told to whom a controller, by its name, can't send as it should, and why
+/// Receives a client's address, the name of its degraded controller and the reason
 /// ([`hindrance`](rampmeter_control::Controller::hindrance)).
-pub type Warner = Box<dyn FnMut(SocketAddr, &str, &str) + Send>;
+pub type DegradedHandler = Box<dyn FnMut(SocketAddr, &str, &str) + Send>;
 
-/// How to serve.
+/// The options of a server.
 pub struct ServeOptions {
-    /// Whose regular files are served.
+    /// The directory whose regular files are served.
     pub directory: PathBuf,
-    /// Where to listen: this machine only, unless told otherwise.
+    /// The address to listen on; by default only this machine's.
     pub address: SocketAddr,
-    /// The controller that decides how fast files leave for clients that name no other.
+    /// The controller for clients that name no other.
     pub controller: String,
     /// Its settings.
     pub settings: toml::Table,
-    /// The controllers there are.
+    /// The available controllers.
     pub registry: Registry,
-    /// How connections behave. Their receive window is set by what a request needs.
+    /// The transport settings of connections. The receive window is set to the size of a request.
     pub transport: Config,
-    /// Clients at once; more are told to come back later.
-    pub most_clients: usize,
-    /// What one client may hold, and how long it may be silent.
+    /// The maximum number of clients at once; further ones are refused.
+    pub max_clients: usize,
+    /// The limits of each client's connection.
     pub limits: Limits,
-    /// How long a client may take nothing, or keep its request to itself, though it is alive.
-    pub most_idle: Duration,
-    /// Called with every transfer that is over.
-    pub observe: Option<Observer>,
-    /// Called once for each client whose path hinders the controller, and each reason.
-    pub warn: Option<Warner>,
-    /// Where to keep what is learnt of clients' paths; nowhere if `None`.
+    /// The time after which a client that responds but takes no bytes, or sends no request, is disconnected.
+    pub max_idle: Duration,
+    /// Called after every transfer.
+    pub on_transfer: Option<TransferHandler>,
+    /// Called once for each client and reason for which the controller is degraded.
+    pub on_degraded: Option<DegradedHandler>,
+    /// The file for the histories of clients' paths; `None` for none.
     pub history: Option<PathBuf>,
-    /// Stops the server when raised.
+    /// Stops the server when set.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -69,11 +69,11 @@ impl Default for ServeOptions {
             settings: toml::Table::new(),
             registry: Registry::default(),
             transport: default_transport(),
-            most_clients: 64,
+            max_clients: 64,
             limits: Limits::default(),
-            most_idle: Duration::from_secs(60),
-            observe: None,
-            warn: None,
+            max_idle: Duration::from_secs(60),
+            on_transfer: None,
+            on_degraded: None,
             history: None,
             stop: Arc::default(),
         }
@@ -90,44 +90,45 @@ impl fmt::Debug for ServeOptions {
     }
 }
 
-/// A transfer that is over, as the server saw it.
+/// The server's report of a transfer that has ended.
 #[derive(Debug, Clone, Serialize)]
-pub struct Served {
-    /// To whom.
+pub struct TransferReport {
+    /// The client's address.
     pub peer: SocketAddr,
-    /// What was asked for; empty if nothing was. Comes from a stranger: escape it before a terminal sees it.
+    /// The requested name; empty without a request. It comes from the network: escape it before printing it to a
+    /// terminal.
     pub name: String,
-    /// The controller it was sent under.
+    /// The controller that sent the file.
     pub controller: String,
     /// Bytes of the file that were sent.
     pub bytes: u64,
-    /// How long it took.
+    /// The duration of the transfer.
     pub seconds: f64,
-    /// `finished`, `refused`, `vanished`, `reset` or `aborted`.
+    /// `finished`, `refused`, `timed_out`, `reset` or `aborted`.
     pub ended: &'static str,
-    /// Why it was refused, if it was.
+    /// The reason of a refusal.
     pub refusal: Option<String>,
-    /// Smoothed round-trip time at the end.
+    /// The smoothed round-trip time at the end.
     pub rtt_s: f64,
-    /// Packets with payload that left.
+    /// Packets with payload sent.
     pub packets: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
 }
 
-/// A server that listens.
+/// A server bound to its address.
 #[derive(Debug)]
 pub struct Server {
     options: ServeOptions,
     directory: Directory,
-    lender: Lender,
-    net: Loop<AnyController>,
+    policy: ControllerPolicy,
+    net: EventLoop<AnyController>,
     host: HostId,
     address: SocketAddr,
     clients: BTreeMap<ConnectionId, Client>,
     histories: Option<HistoryFile>,
     put_aside: Option<PathBuf>,
-    /// Where pieces of files pass through.
+    /// The buffer for pieces of files.
     piece: Box<[u8]>,
 }
 
@@ -135,42 +136,42 @@ pub struct Server {
 struct Client {
     peer: SocketAddr,
     transfer: Transfer,
-    since: Time,
-    /// There is work to do for it.
-    busy: bool,
-    /// When it last took bytes, and how many it had taken then.
-    moved: (Time, u64),
+    started_at: Time,
+    /// Whether the transfer has work to do.
+    has_work: bool,
+    /// The time of the last progress, and the bytes acknowledged by then.
+    progress: (Time, u64),
 }
 
-/// Serves until `options.stop` is raised.
+/// Serves until `options.stop` is set.
 pub fn serve(options: ServeOptions) -> Result<(), NetError> {
     Server::bind(options)?.run()
 }
 
 impl Server {
-    /// Listens.
+    /// Binds the server to its address.
     pub fn bind(options: ServeOptions) -> Result<Self, NetError> {
         let directory = Directory::open(&options.directory)
             .map_err(|reason| NetError::BadDirectory { path: options.directory.clone(), reason })?;
         options.transport.check().map_err(NetError::BadOption)?;
         let factory = options.registry.factory(&options.controller, &options.settings)?;
         let packet = options.transport.packet;
-        let receive_window = packet.max(Bytes::new(MOST_REQUEST as u64 * 2));
+        let receive_window = packet.max(Bytes::new(MAX_REQUEST as u64 * 2));
         let config = EndpointConfig {
             accept: Some(Config { receive_window, ..options.transport.clone() }),
-            // Some more than are served, to tell the others why.
-            most_connections: options.most_clients * 2 + 16,
-            most_half_open: options.most_clients + 16,
+            // More connections than clients, so that the others receive the reason of their refusal.
+            most_connections: options.max_clients * 2 + 16,
+            most_half_open: options.max_clients + 16,
             ..EndpointConfig::default()
         };
         let mut seeds = Stream::from_seed(fresh_seed());
-        let lender = Lender::new(&options.controller, &options.registry, Stream::from_seed(fresh_seed()));
+        let policy = ControllerPolicy::new(&options.controller, &options.registry, Stream::from_seed(fresh_seed()));
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
-        let mut endpoint = Endpoint::new(config, make, unforeseeable());
+        let mut endpoint = Endpoint::new(config, make, os_random());
         let mut put_aside = None;
         let mut recall = |path: &PathBuf| {
             let (file, remembered) = HistoryFile::open(path)?;
-            remembered.histories.into_iter().for_each(|(whose, history)| endpoint.recall(whose, history));
+            remembered.histories.into_iter().for_each(|(destination, history)| endpoint.recall(destination, history));
             put_aside = remembered.put_aside;
             Ok::<_, NetError>(file)
         };
@@ -179,13 +180,13 @@ impl Server {
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
         let address = socket.local_address().map_err(refused)?;
-        let mut net = Loop::new(packet.as_u64() as usize)?;
+        let mut net = EventLoop::new(packet.as_u64() as usize)?;
         let host = net.add(Host::new(endpoint, socket, options.limits))?;
         let piece = vec![0; PIECE].into_boxed_slice();
         Ok(Self {
             options,
             directory,
-            lender,
+            policy,
             net,
             host,
             address,
@@ -196,29 +197,29 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where a damaged file of histories was put, if it was.
+    /// The new path of a damaged file of histories, if there was one.
     pub fn put_aside(&self) -> Option<&Path> {
         self.put_aside.as_deref()
     }
 
-    /// Serves until told to stop.
+    /// Serves until `options.stop` is set.
     pub fn run(mut self) -> Result<(), NetError> {
         let mut next_sweep = self.net.now();
         while !self.options.stop.load(Ordering::Relaxed) {
             let now = self.net.now();
-            let busy = self.clients.values().any(|client| client.busy);
-            self.net.turn(if busy { now } else { now + Duration::from_millis(100) })?;
+            let has_work = self.clients.values().any(|client| client.has_work);
+            self.net.run_once(if has_work { now } else { now + Duration::from_millis(100) })?;
             self.on_events();
-            self.go_on();
+            self.advance();
             let now = self.net.now();
             if next_sweep <= now {
                 next_sweep = now + Duration::from_secs(1);
-                self.sweep(now);
+                self.abort_idle_clients(now);
             }
         }
         let now = self.net.now();
@@ -227,7 +228,7 @@ impl Server {
                 host.abort(now, id);
             }
         }
-        self.net.turn(now)?; // tells them
+        self.net.run_once(now)?; // sends the resets to the clients
         self.on_events();
         Ok(())
     }
@@ -241,22 +242,22 @@ impl Server {
     fn on_event(&mut self, event: &Event) {
         let now = self.net.now();
         match *event {
-            Event::Accepted(id, _) => self.admit(now, id),
+            Event::Accepted(id, _) => self.add_client(now, id),
             Event::Readable(id) => {
                 let (Some(client), Some(host)) = (self.clients.get_mut(&id), self.net.host_mut(self.host)) else {
                     return;
                 };
-                client.transfer.on_readable(now, host, id, &self.directory, &mut self.lender);
-                client.busy = true;
+                client.transfer.on_readable(now, host, id, &self.directory, &mut self.policy);
+                client.has_work = true;
             }
             Event::Writable(id) => {
                 if let Some(client) = self.clients.get_mut(&id) {
-                    client.busy = true;
+                    client.has_work = true;
                 }
             }
-            Event::Hindered(id, why) => {
-                if let (Some(client), Some(warn)) = (self.clients.get(&id), &mut self.options.warn) {
-                    warn(client.peer, &client.transfer.controller, why);
+            Event::Degraded(id, reason) => {
+                if let (Some(client), Some(on_degraded)) = (self.clients.get(&id), &mut self.options.on_degraded) {
+                    on_degraded(client.peer, &client.transfer.controller, reason);
                 }
             }
             Event::Closed(id, ended, statistics) => {
@@ -265,51 +266,51 @@ impl Server {
                     self.report(now, &client, ended, &statistics);
                 }
             }
-            // A client that can't be reached any more falls silent.
-            Event::Opened(..) | Event::Datagram(..) | Event::Trouble(_) => {}
+            // A client that can't be reached any more runs into its timeout.
+            Event::Opened(..) | Event::Datagram(..) | Event::SocketError(_) => {}
         }
     }
 
-    fn admit(&mut self, now: Time, id: ConnectionId) {
+    fn add_client(&mut self, now: Time, id: ConnectionId) {
         let Some(host) = self.net.host_mut(self.host) else { return };
         let Some(peer) = host.peer(id) else { return };
-        let mut transfer = Transfer::new(self.lender.own());
-        if self.clients.len() >= self.options.most_clients {
+        let mut transfer = Transfer::new(self.policy.own());
+        if self.clients.len() >= self.options.max_clients {
             transfer.refuse(now, host, id, Refusal::Busy);
         }
-        self.clients.insert(id, Client { peer, transfer, since: now, busy: false, moved: (now, 0) });
+        self.clients.insert(id, Client { peer, transfer, started_at: now, has_work: false, progress: (now, 0) });
     }
 
-    /// Does a piece of work for each client that has some.
-    fn go_on(&mut self) {
-        for (&id, client) in self.clients.iter_mut().filter(|(_, client)| client.busy) {
+    /// Does a piece of work for each client that has work.
+    fn advance(&mut self) {
+        for (&id, client) in self.clients.iter_mut().filter(|(_, client)| client.has_work) {
             let now = self.net.now();
             let Some(host) = self.net.host_mut(self.host) else { return };
-            match client.transfer.go_on(now, host, id, &mut self.piece) {
+            match client.transfer.advance(now, host, id, &mut self.piece) {
                 Next::More => {}
-                Next::Wait => client.busy = false,
-                Next::Broken => {
-                    client.busy = false;
+                Next::Wait => client.has_work = false,
+                Next::Failed => {
+                    client.has_work = false;
                     host.abort(now, id);
                 }
             }
         }
     }
 
-    /// Breaks off with clients that are alive and take nothing.
-    fn sweep(&mut self, now: Time) {
+    /// Aborts connections of clients that respond but make no progress.
+    fn abort_idle_clients(&mut self, now: Time) {
         for (&id, client) in &mut self.clients {
             let Some(host) = self.net.host_mut(self.host) else { return };
             let taken = host.endpoint().connection(id).map_or(0, Connection::acknowledged);
-            if taken > client.moved.1 || client.busy {
-                client.moved = (now, taken);
+            if taken > client.progress.1 || client.has_work {
+                client.progress = (now, taken);
             }
-            let patience = if client.transfer.is_asking() {
-                self.options.limits.patience.min(self.options.most_idle)
+            let peer_timeout = if client.transfer.awaits_request() {
+                self.options.limits.peer_timeout.min(self.options.max_idle)
             } else {
-                self.options.most_idle
+                self.options.max_idle
             };
-            if now.since(client.moved.0) >= patience {
+            if now.since(client.progress.0) >= peer_timeout {
                 host.abort(now, id);
             }
         }
@@ -323,23 +324,23 @@ impl Server {
         }
     }
 
-    fn report(&mut self, now: Time, client: &Client, ended: Ended, statistics: &Statistics) {
-        let Some(observe) = &mut self.options.observe else { return };
+    fn report(&mut self, now: Time, client: &Client, ended: EndReason, statistics: &Statistics) {
+        let Some(on_transfer) = &mut self.options.on_transfer else { return };
         let ended = match ended {
-            _ if client.transfer.refused.is_some() => "refused",
-            Ended::Finished => "finished",
-            Ended::Vanished => "vanished",
-            Ended::Reset => "reset",
-            Ended::Aborted => "aborted",
+            _ if client.transfer.refusal.is_some() => "refused",
+            EndReason::Finished => "finished",
+            EndReason::PeerTimeout => "timed_out",
+            EndReason::Reset => "reset",
+            EndReason::Aborted => "aborted",
         };
-        observe(&Served {
+        on_transfer(&TransferReport {
             peer: client.peer,
             name: client.transfer.name.clone(),
             controller: client.transfer.controller.clone(),
             bytes: client.transfer.sent,
-            seconds: statistics.delivered_at.unwrap_or(now).since(client.since).as_secs_f64(),
+            seconds: statistics.delivered_at.unwrap_or(now).since(client.started_at).as_secs_f64(),
             ended,
-            refusal: client.transfer.refused.map(|refusal| refusal.to_string()),
+            refusal: client.transfer.refusal.map(|refusal| refusal.to_string()),
             rtt_s: statistics.smoothed_rtt.as_secs_f64(),
             packets: statistics.data_packets,
             retransmitted: statistics.retransmitted,

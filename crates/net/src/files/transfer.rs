@@ -1,11 +1,11 @@
-//! The server's side of one transfer: request, check, bytes, hash.
+//! The server's side of one transfer: request, check of the client's part, bytes, hash.
 //!
 //! ```text
-//! Asking ──► Checking (the client has a part) ──► Sending ──► Told
-//!    └────────────────────── refused ─────────────────────────┘
+//! AwaitingRequest ──► Checking (if the client has a part) ──► Sending ──► Answered
+//!        └───────────────────────── refused ────────────────────────────┘
 //! ```
 //!
-//! Each call of [`Transfer::go_on`] does a bounded piece of work, so that many clients share one thread.
+//! Each call of [`Transfer::advance`] does a bounded piece of work, so that many clients share one thread.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,33 +15,33 @@ use rampmeter_control::AnyController;
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::{Duration, Time};
 
+use super::controller_policy::ControllerPolicy;
 use super::directory::Directory;
-use super::lending::Lender;
 use super::protocol::{Answer, Hash, Refusal, Request};
 use crate::host::Host;
 
-/// Bytes read and hashed before it is others' turn: about 50 us of work.
+/// The bytes read and hashed before other clients are served: about 50 us of work.
 pub(crate) const PIECE: usize = 64 * 1024;
 
-/// A client that waits for a check hears of it this often.
-const CHECKING_EVERY: Duration = Duration::from_secs(1);
+/// The interval of `Checking` messages during a check.
+const CHECKING_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 enum Stage {
-    Asking(Vec<u8>),
-    Checking { source: Source, prefix: Hash, until: u64, told: Time },
+    AwaitingRequest(Vec<u8>),
+    Checking { source: Source, prefix: Hash, until: u64, noticed_at: Time },
     Sending(Source),
-    Told,
+    Answered,
 }
 
-/// A file being read.
+/// A file that is being read.
 #[derive(Debug)]
 struct Source {
     file: File,
-    /// As it was when it was opened.
+    /// The size and the modification time when the file was opened.
     size: u64,
     changed: (i64, i64),
-    /// Bytes read.
+    /// The number of bytes read.
     at: u64,
     hasher: blake3::Hasher,
 }
@@ -52,9 +52,9 @@ impl Source {
         Self { file, size: metadata.len(), changed, at: 0, hasher: blake3::Hasher::new() }
     }
 
-    /// Reads the next bytes, at most `most`, and hashes them.
-    fn read<'a>(&mut self, buffer: &'a mut [u8], most: u64) -> io::Result<&'a [u8]> {
-        let len = buffer.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+    /// Reads and hashes the next bytes, at most `max` of them.
+    fn read<'a>(&mut self, buffer: &'a mut [u8], max: u64) -> io::Result<&'a [u8]> {
+        let len = buffer.len().min(usize::try_from(max).unwrap_or(usize::MAX));
         self.file.read_exact(&mut buffer[..len])?;
         self.hasher.update(&buffer[..len]);
         self.at += len as u64;
@@ -77,67 +77,67 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct Transfer {
     stage: Stage,
-    /// Who sends the file.
+    /// The name of the controller that sends the file.
     pub(crate) controller: String,
-    /// What was asked for.
+    /// The requested name.
     pub(crate) name: String,
     /// Bytes of the file that were sent.
     pub(crate) sent: u64,
-    /// Why it was refused, or broken off.
-    pub(crate) refused: Option<Refusal>,
+    /// The reason of a refusal or an abort.
+    pub(crate) refusal: Option<Refusal>,
 }
 
-/// What a call of [`Transfer::go_on`] leaves.
+/// What follows a call of [`Transfer::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// There is more to do at once.
+    /// There is more work to do.
     More,
-    /// The peer must do something first.
+    /// The transfer waits for the peer.
     Wait,
-    /// The file can't be read on: the connection should be broken off.
-    Broken,
+    /// The file can't be read: the connection is to be aborted.
+    Failed,
 }
 
 impl Transfer {
     pub(crate) fn new(controller: &str) -> Self {
         let (name, controller) = (String::new(), controller.to_owned());
-        Self { stage: Stage::Asking(Vec::new()), controller, name, sent: 0, refused: None }
+        Self { stage: Stage::AwaitingRequest(Vec::new()), controller, name, sent: 0, refusal: None }
     }
 
-    /// Whether it still waits for the request.
-    pub(crate) fn is_asking(&self) -> bool {
-        matches!(self.stage, Stage::Asking(_))
+    /// Whether the request has not arrived yet.
+    pub(crate) fn awaits_request(&self) -> bool {
+        matches!(self.stage, Stage::AwaitingRequest(_))
     }
 
-    pub(crate) fn refuse(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, why: Refusal) {
-        self.refused = Some(why);
-        self.say_last(now, host, id, &Answer::Refused(why));
+    pub(crate) fn refuse(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, reason: Refusal) {
+        self.refusal = Some(reason);
+        self.send_final(now, host, id, &Answer::Refused(reason));
     }
 
-    fn say_last(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, answer: &Answer) {
+    fn send_final(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, answer: &Answer) {
         host.write(now, id, &answer.encode());
         host.finish(now, id);
-        self.stage = Stage::Told;
+        self.stage = Stage::Answered;
     }
 
-    /// The client's stream has something to read.
+    /// The client's stream has bytes to read.
     pub(crate) fn on_readable(
         &mut self,
         now: Time,
         host: &mut Host<AnyController>,
         id: ConnectionId,
         directory: &Directory,
-        lender: &mut Lender,
+        policy: &mut ControllerPolicy,
     ) {
         let mut heartbeats = Vec::new();
-        let Stage::Asking(heard) = &mut self.stage else {
+        let Stage::AwaitingRequest(received) = &mut self.stage else {
             host.read(now, id, &mut heartbeats);
             return;
         };
-        host.read(now, id, heard);
-        match Request::parse(heard) {
-            Ok(Some(request)) => self.on_request(now, host, id, directory, lender, request),
-            Ok(None) if !host.is_read(id) => {}
+        host.read(now, id, received);
+        match Request::parse(received) {
+            Ok(Some(request)) => self.on_request(now, host, id, directory, policy, request),
+            Ok(None) if !host.is_read_to_end(id) => {}
             Ok(None) | Err(_) => self.refuse(now, host, id, Refusal::BadRequest),
         }
     }
@@ -148,16 +148,16 @@ impl Transfer {
         host: &mut Host<AnyController>,
         id: ConnectionId,
         directory: &Directory,
-        lender: &mut Lender,
+        policy: &mut ControllerPolicy,
         request: Request,
     ) {
         let opened = directory.file(&request.name);
-        let lent = request.controller.as_deref().map_or(Ok(None), |name| lender.lend(name));
+        let controller = request.controller.as_deref().map_or(Ok(None), |name| policy.select(name));
         self.name = request.name;
-        match opened.and_then(|opened| Ok((opened, lent?))) {
-            Err(why) => self.refuse(now, host, id, why),
-            Ok(((file, metadata), lent)) => {
-                if let Some(controller) = lent {
+        match opened.and_then(|opened| Ok((opened, controller?))) {
+            Err(reason) => self.refuse(now, host, id, reason),
+            Ok(((file, metadata), controller)) => {
+                if let Some(controller) = controller {
                     host.replace_controller(now, id, controller);
                 }
                 if let Some(name) = request.controller {
@@ -167,7 +167,8 @@ impl Transfer {
                 if request.offset == 0 || request.offset > source.size {
                     self.start(now, host, id, source);
                 } else {
-                    self.stage = Stage::Checking { source, prefix: request.prefix, until: request.offset, told: now };
+                    self.stage =
+                        Stage::Checking { source, prefix: request.prefix, until: request.offset, noticed_at: now };
                 }
             }
         }
@@ -179,8 +180,8 @@ impl Transfer {
         self.stage = Stage::Sending(source);
     }
 
-    /// Does the next piece of work, through `buffer`.
-    pub(crate) fn go_on(
+    /// Does the next piece of work, with `buffer` for the file's bytes.
+    pub(crate) fn advance(
         &mut self,
         now: Time,
         host: &mut Host<AnyController>,
@@ -188,22 +189,22 @@ impl Transfer {
         buffer: &mut [u8],
     ) -> Next {
         match &mut self.stage {
-            Stage::Asking(_) | Stage::Told => Next::Wait,
-            Stage::Checking { source, prefix, until, told } => {
+            Stage::AwaitingRequest(_) | Stage::Answered => Next::Wait,
+            Stage::Checking { source, prefix, until, noticed_at } => {
                 if source.at < *until {
-                    let left = *until - source.at;
-                    if source.read(buffer, left).is_err() {
+                    let remaining = *until - source.at;
+                    if source.read(buffer, remaining).is_err() {
                         self.refuse(now, host, id, Refusal::Changed);
                         return Next::Wait;
                     }
-                    if now.since(*told) >= CHECKING_EVERY {
-                        *told = now;
+                    if now.since(*noticed_at) >= CHECKING_INTERVAL {
+                        *noticed_at = now;
                         host.write(now, id, &Answer::Checking.encode());
                     }
                     return Next::More;
                 }
                 let same = source.hasher.finalize().as_bytes() == prefix;
-                let Stage::Checking { mut source, .. } = std::mem::replace(&mut self.stage, Stage::Told) else {
+                let Stage::Checking { mut source, .. } = std::mem::replace(&mut self.stage, Stage::Answered) else {
                     return Next::Wait;
                 };
                 if !same && source.rewind().is_err() {
@@ -214,21 +215,21 @@ impl Transfer {
                 Next::More
             }
             Stage::Sending(source) => {
-                if !host.is_roomy(id) {
-                    host.await_room(id);
+                if !host.is_writable(id) {
+                    host.notify_writable(id);
                     return Next::Wait;
                 }
-                let left = source.size - source.at;
-                if left > 0 {
-                    let most = left.min(host.room(id) as u64);
-                    let Ok(bytes) = source.read(buffer, most) else { return Next::Broken };
+                let remaining = source.size - source.at;
+                if remaining > 0 {
+                    let max = remaining.min(host.send_space(id) as u64);
+                    let Ok(bytes) = source.read(buffer, max) else { return Next::Failed };
                     host.write(now, id, bytes);
                     self.sent += bytes.len() as u64;
                     return Next::More;
                 }
                 if source.is_unchanged() {
                     let hash = *source.hasher.finalize().as_bytes();
-                    self.say_last(now, host, id, &Answer::Whole(hash));
+                    self.send_final(now, host, id, &Answer::Whole(hash));
                 } else {
                     self.refuse(now, host, id, Refusal::Changed);
                 }

@@ -1,11 +1,11 @@
-//! HOST:PORT/NAME.
+//! Addresses of files: HOST:PORT/NAME.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use super::error::NetError;
 use super::protocol::check_name;
 
-/// The addresses and the name in HOST:PORT/NAME.
+/// Resolves HOST:PORT/NAME into socket addresses and the name.
 pub(crate) fn read_url(url: &str) -> Result<(Vec<SocketAddr>, String), NetError> {
     let bad = |reason: &str| NetError::BadUrl { url: url.to_owned(), reason: reason.to_owned() };
     let (host, name) = url.split_once('/').ok_or_else(|| bad("it has no `/` before the file's name"))?;
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_url_says_what_would_be_right() {
+    fn an_invalid_url_is_refused_with_the_right_form() {
         for url in [
             "",
             "host",

@@ -1,4 +1,4 @@
-//! A server in a thread, and a relay that can be told to misbehave.
+//! A server in a thread, and a relay that can drop or alter packets.
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by several tests, each of which uses a part")]
 
@@ -10,23 +10,23 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rampmeter_net::files::{GetOptions, GetReport, NetError, ServeOptions, Served, Server, get};
+use rampmeter_net::files::{GetOptions, GetReport, NetError, ServeOptions, Server, TransferReport, get};
 
 /// A server that runs until it is dropped.
-pub struct Running {
+pub struct TestServer {
     pub address: SocketAddr,
-    pub served: Receiver<Served>,
+    pub served: Receiver<TransferReport>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), NetError>>>,
 }
 
-impl Running {
+impl TestServer {
     pub fn start(directory: &Path, change: impl FnOnce(&mut ServeOptions)) -> Self {
-        let (tell, served) = channel();
+        let (sender, served) = channel();
         let mut options = ServeOptions {
             directory: directory.to_owned(),
             address: "127.0.0.1:0".parse().unwrap(),
-            observe: Some(Box::new(move |over| drop(tell.send(over.clone())))),
+            on_transfer: Some(Box::new(move |report| drop(sender.send(report.clone())))),
             ..ServeOptions::default()
         };
         change(&mut options);
@@ -43,12 +43,12 @@ impl Running {
         }
     }
 
-    pub fn next_served(&self) -> Served {
+    pub fn next_served(&self) -> TransferReport {
         self.served.recv_timeout(Duration::from_secs(30)).unwrap()
     }
 }
 
-impl Drop for Running {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -57,8 +57,8 @@ impl Drop for Running {
     }
 }
 
-/// Sends at `rate`, so that a test can act in the middle of a transfer.
-pub fn slowly(rate: &str) -> impl FnOnce(&mut ServeOptions) + use<> {
+/// Options for a fixed `rate`, so that a test can act in the middle of a transfer.
+pub fn at_fixed_rate(rate: &str) -> impl FnOnce(&mut ServeOptions) + use<> {
     let settings = format!("rate = {rate:?}").parse().unwrap();
     move |options| {
         options.controller = "fixed-rate".into();
@@ -74,12 +74,12 @@ pub fn fetch(address: SocketAddr, name: &str, out: &Path) -> Result<GetReport, N
     get(&options(address, name, out))
 }
 
-/// Gets `f` under the controller called `name`.
-pub fn fetch_under(name: &str, server: &Running, to: &Path) -> Result<GetReport, NetError> {
+/// Downloads `f` with the controller called `name`.
+pub fn fetch_with(name: &str, server: &TestServer, to: &Path) -> Result<GetReport, NetError> {
     get(&GetOptions { controller: Some(name.into()), ..options(server.address, "f", to) })
 }
 
-/// Bytes that do not repeat.
+/// Bytes without repetition.
 pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2) + 1;
     let mut step = || {
@@ -91,29 +91,29 @@ pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| (step() >> 32) as u8).collect()
 }
 
-/// How a relay treats what the server sends.
+/// How a relay treats packets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Mood {
+pub enum RelayMode {
     Forward = 0,
-    /// Loses everything, both ways.
-    Swallow = 1,
+    /// Drops all packets, both ways.
+    Drop = 1,
     /// Alters the last byte of large packets.
     Alter = 2,
     /// Sends a damaged copy of each packet, both ways, before the packet.
-    Stutter = 3,
+    SendDamagedCopy = 3,
 }
 
-/// Sits between one client and a server.
+/// A relay between one client and a server.
 pub struct Relay {
     pub address: SocketAddr,
-    mood: Arc<AtomicU8>,
+    mode: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
-    pub fn start(server: SocketAddr, mood: Mood) -> Self {
+    pub fn start(server: SocketAddr, mode: RelayMode) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").unwrap();
         let back = UdpSocket::bind("127.0.0.1:0").unwrap();
         back.connect(server).unwrap();
@@ -121,15 +121,15 @@ impl Relay {
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         }
         let address = front.local_addr().unwrap();
-        let (mood, stop) = (Arc::new(AtomicU8::new(mood as u8)), Arc::new(AtomicBool::new(false)));
+        let (mode, stop) = (Arc::new(AtomicU8::new(mode as u8)), Arc::new(AtomicBool::new(false)));
         let client = Arc::new(Mutex::new(None));
-        let (mood_in, stop_in) = (Arc::clone(&mood), Arc::clone(&stop));
+        let (mode_in, stop_in) = (Arc::clone(&mode), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     pump(
                         &stop_in,
-                        &mood_in,
+                        &mode_in,
                         || {
                             let mut buffer = [0; 2000];
                             let (len, from) = front.recv_from(&mut buffer).ok()?;
@@ -141,7 +141,7 @@ impl Relay {
                 });
                 pump(
                     &stop_in,
-                    &mood_in,
+                    &mode_in,
                     || {
                         let mut buffer = [0; 2000];
                         let len = back.recv(&mut buffer).ok()?;
@@ -155,11 +155,11 @@ impl Relay {
                 );
             });
         });
-        Self { address, mood, stop, thread: Some(thread) }
+        Self { address, mode, stop, thread: Some(thread) }
     }
 
-    pub fn set(&self, mood: Mood) {
-        self.mood.store(mood as u8, Ordering::Relaxed);
+    pub fn set(&self, mode: RelayMode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
     }
 }
 
@@ -172,21 +172,21 @@ impl Drop for Relay {
     }
 }
 
-fn pump(stop: &AtomicBool, mood: &AtomicU8, receive: impl Fn() -> Option<Vec<u8>>, send: impl Fn(&[u8])) {
+fn pump(stop: &AtomicBool, mode: &AtomicU8, receive: impl Fn() -> Option<Vec<u8>>, send: impl Fn(&[u8])) {
     let mut count = 0usize;
     while !stop.load(Ordering::Relaxed) {
         let Some(mut bytes) = receive() else { continue };
         count += 1;
-        match mood.load(Ordering::Relaxed) {
-            mood if mood == Mood::Swallow as u8 => continue,
-            mood if mood == Mood::Alter as u8 && bytes.len() > 1000 => *bytes.last_mut().unwrap() ^= 1,
-            mood if mood == Mood::Stutter as u8 => {
+        match mode.load(Ordering::Relaxed) {
+            mode if mode == RelayMode::Drop as u8 => continue,
+            mode if mode == RelayMode::Alter as u8 && bytes.len() > 1000 => *bytes.last_mut().unwrap() ^= 1,
+            mode if mode == RelayMode::SendDamagedCopy as u8 => {
                 let mut damaged = bytes.clone();
-                // Any byte of the header but the numbers that say which bytes of the stream these are: those would
-                // alter the stream, which nothing but the hash can find.
+                // Any byte of the header except the stream offsets: those would alter the stream, which only the hash
+                // can detect.
                 let at = [0, 1, 2, 3, 4, 5, 6, 7, 24, 25][count % 10];
                 damaged[at] ^= 1 << (count / 10 % 8);
-                // The `fin` flag would end the stream early, `number` is what loss is counted by.
+                // The `fin` flag would end the stream early, and `number` is used to count losses.
                 if !(at == 1 && damaged[1] & 1 != bytes[1] & 1) {
                     send(&damaged);
                 }

@@ -1,4 +1,4 @@
-//! How loaded the link is: rules R.1 to R.3 and equation (1) of VCP (sections III-B and III-E).
+//! The load factor of the link: rules R.1 to R.3 and equation (1) of VCP (sections III-B and III-E).
 //!
 //! ```text
 //! R.1  a packet of s bytes arrives:   lambda += s
@@ -6,21 +6,22 @@
 //! R.3  every t_rho:                   rho = (lambda + kappa_q q~) / (gamma C t_rho),   lambda = 0      eq. (1)
 //! ```
 //!
-//! **The timers need no ticks.** A queue changes only when a packet comes or goes. Samples that were due since then have
-//! all found the same queue, so they are taken together just before the next packet changes it: nothing is lost, and an
-//! idle router sleeps. After a long silence it is the same from one interval to the next, and those between are skipped.
-//! Both timers start at time zero; at the same instant R.2 comes first, then R.3, then packets.
+//! **The timers need no ticks.** A queue changes only when a packet arrives or leaves. All samples that were due since
+//! the last change see the same queue, so they are computed together just before the next change: nothing is lost, and
+//! an idle router never wakes up. After a long idle time the state is the same from one interval to the next, and those
+//! in between are skipped. Both timers start at time zero; at the same instant R.2 comes first, then R.3, then packets.
 //!
-//! `lambda` counts all that is offered: acknowledgements too, for they take their part of the link, and packets that are
-//! then dropped, for they are demand. `C` is the rate at the interval's end: after a change, what matters is what fits now.
+//! `lambda` counts everything offered: acknowledgements too, because they use the link, and packets that are then
+//! dropped, because they are demand. `C` is the rate at the interval's end: after a change of the rate, the new
+//! capacity matters.
 
 use rampmeter_units::{Bytes, Duration, LoadRegion, Rate, Time};
 
 use super::Config;
 use super::target::Target;
 
-/// Bytes by which what is remembered of the queue may differ from the queue and still count as the same.
-const SAME: f64 = 1e-6;
+/// The difference in bytes below which the average queue and the queue count as equal.
+const TOLERANCE: f64 = 1e-6;
 
 #[derive(Debug)]
 pub(super) struct Load {
@@ -33,10 +34,10 @@ pub(super) struct Load {
     weight: f64,
     transition: f64,
     target: Target,
-    /// `lambda`: bytes that came in this interval.
-    came: Bytes,
+    /// `lambda`: bytes that arrived in this interval.
+    arrived: Bytes,
     /// `q~`, in bytes.
-    persistent: f64,
+    average_queue: f64,
     next_sample: Time,
     next_measure: Time,
     factor: f64,
@@ -52,15 +53,15 @@ impl Load {
             weight: config.queue_weight,
             transition: config.transition,
             target: Target::new(config),
-            came: Bytes::ZERO,
-            persistent: 0.0,
+            arrived: Bytes::ZERO,
+            average_queue: 0.0,
             next_sample: Time::ZERO + config.queue_interval,
             next_measure: Time::ZERO + config.load_interval,
             factor: 0.0,
         }
     }
 
-    /// The last interval's load factor, `rho`; 0 before the first has passed.
+    /// The last interval's load factor, `rho`; 0 before the first interval has ended.
     pub(super) fn factor(&self) -> f64 {
         self.factor
     }
@@ -76,20 +77,20 @@ impl Load {
         }
     }
 
-    /// Does all that was due up to `now`, through which time `queue` has waited.
+    /// Does all that was due up to `now`; `queue` is the backlog since the last call.
     pub(super) fn advance(&mut self, now: Time, queue: Bytes) {
         if now < self.next_sample && now < self.next_measure {
             return;
         }
         while self.next_measure <= now {
             self.sample(self.next_measure, queue);
-            let silent = self.came == Bytes::ZERO && self.persistent == queue.as_f64();
+            let idle = self.arrived == Bytes::ZERO && self.average_queue == queue.as_f64();
             self.measure(1);
-            if silent {
+            if idle {
                 let until = now.min(self.target.next_adjustment());
-                let same = whole(until.since(self.next_measure), self.interval).saturating_sub(1);
-                self.next_measure += self.interval * same;
-                self.measure(same);
+                let equal = periods(until.since(self.next_measure), self.interval).saturating_sub(1);
+                self.next_measure += self.interval * equal;
+                self.measure(equal);
             }
             self.next_measure += self.interval;
         }
@@ -98,33 +99,33 @@ impl Load {
 
     /// R.1
     pub(super) fn count_arrival(&mut self, bytes: Bytes) {
-        self.came += bytes;
+        self.arrived += bytes;
     }
 
     pub(super) fn count_departure(&mut self, bytes: Bytes) {
         self.target.count_departure(bytes);
     }
 
-    /// R.2, for every sample up to `now`.
+    /// R.2, for every sample due by `now`.
     fn sample(&mut self, now: Time, queue: Bytes) {
         let queue = queue.as_f64();
         while self.next_sample <= now {
-            if (self.persistent - queue).abs() < SAME {
-                self.persistent = queue;
-                self.next_sample += self.sampling * (whole(now.since(self.next_sample), self.sampling) + 1);
+            if (self.average_queue - queue).abs() < TOLERANCE {
+                self.average_queue = queue;
+                self.next_sample += self.sampling * (periods(now.since(self.next_sample), self.sampling) + 1);
                 return;
             }
-            self.persistent = self.memory * self.persistent + (1.0 - self.memory) * queue;
+            self.average_queue = self.memory * self.average_queue + (1.0 - self.memory) * queue;
             self.next_sample += self.sampling;
         }
     }
 
-    /// R.3, for the last of so many `intervals` that are all the same.
+    /// R.3, for the last of `intervals` equal intervals.
     fn measure(&mut self, intervals: u64) {
         let capacity = self.rate.as_bps_f64() / 8.0 * self.interval.as_secs_f64();
-        let demand = self.came.as_f64() + self.weight * self.persistent;
+        let demand = self.arrived.as_f64() + self.weight * self.average_queue;
         self.factor = if capacity > 0.0 { demand / (self.target.share() * capacity) } else { f64::INFINITY }; // eq. (1)
-        self.came = Bytes::ZERO;
+        self.arrived = Bytes::ZERO;
         let region = self.region();
         self.target.after_intervals(self.next_measure, region, capacity * intervals as f64);
     }
@@ -134,8 +135,8 @@ impl Load {
     }
 }
 
-/// How many whole `part`s there are in `span`.
-fn whole(span: Duration, part: Duration) -> u64 {
+/// The number of whole `part`s in `span`.
+fn periods(span: Duration, part: Duration) -> u64 {
     span.as_nanos() / part.as_nanos()
 }
 
@@ -155,19 +156,19 @@ mod tests {
     }
 
     #[test]
-    fn the_load_factor_is_what_came_and_half_the_queue_over_98_percent_of_the_link() {
+    fn the_load_is_arrivals_and_half_the_queue_over_the_target() {
         let mut load = load();
         load.count_arrival(Bytes::new(98_000));
         load.advance(ms(199), Bytes::new(19_600));
         assert_eq!(load.factor(), 0.0);
         load.advance(ms(200), Bytes::new(19_600));
         // 20 samples: q~ = q (1 - a^20)
-        let persistent = 19_600.0 * (1.0 - 0.875_f64.powi(20));
-        assert!((load.factor() - (98_000.0 + 0.5 * persistent) / 196_000.0).abs() < 1e-12, "{}", load.factor());
+        let average_queue = 19_600.0 * (1.0 - 0.875_f64.powi(20));
+        assert!((load.factor() - (98_000.0 + 0.5 * average_queue) / 196_000.0).abs() < 1e-12, "{}", load.factor());
         load.advance(ms(400), Bytes::ZERO);
-        // The queue had gone by the next sample; 20 more of nothing.
-        let persistent = persistent * 0.875_f64.powi(20);
-        assert!((load.factor() - 0.5 * persistent / 196_000.0).abs() < 1e-12, "{}", load.factor());
+        // The queue was empty at the next sample; 20 samples of an empty queue.
+        let average_queue = average_queue * 0.875_f64.powi(20);
+        assert!((load.factor() - 0.5 * average_queue / 196_000.0).abs() < 1e-12, "{}", load.factor());
     }
 
     #[test]
@@ -187,21 +188,21 @@ mod tests {
         }
     }
 
-    /// The rules as one would write them down, a timer that fires for every sample and every interval.
+    /// The rules in their plain form, with a timer for every sample and every interval.
     fn ticking(events: &[(u64, u64, u64)]) -> Vec<f64> {
-        let (mut persistent, mut queue, mut came, mut factor, mut at) = (0.0, 0.0, 0.0, 0.0, 0);
+        let (mut average_queue, mut queue, mut arrived, mut factor, mut at) = (0.0, 0.0, 0.0, 0.0, 0);
         let mut factors = Vec::new();
         for &(time, bytes, waiting) in events {
             while at < time {
                 at += 10;
-                persistent = 0.875 * persistent + 0.125 * queue;
+                average_queue = 0.875 * average_queue + 0.125 * queue;
                 if at % 200 == 0 {
-                    factor = (came + 0.5 * persistent) / 196_000.0;
-                    came = 0.0;
+                    factor = (arrived + 0.5 * average_queue) / 196_000.0;
+                    arrived = 0.0;
                 }
             }
             factors.push(factor);
-            came += bytes as f64;
+            arrived += bytes as f64;
             queue = waiting as f64;
         }
         factors
@@ -209,7 +210,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn taking_samples_together_is_the_same_as_one_by_one(
+        fn samples_taken_together_equal_samples_one_by_one(
             steps in proptest::collection::vec((0u64..300, 0u64..50_000, 0u64..50_000, 0u8..20), 1..60),
         ) {
             let (mut load, mut now, mut queue) = (load(), 0, 0);
@@ -228,7 +229,7 @@ mod tests {
         }
 
         #[test]
-        fn a_target_that_adjusts_itself_is_the_same_whether_silence_is_skipped_or_not(
+        fn an_adjusted_target_is_the_same_if_idle_time_is_skipped(
             steps in proptest::collection::vec((0u64..100, 0u64..300_000), 1..40),
         ) {
             let config = Config { goal: Some(0.4), goal_interval: Duration::from_secs(1), ..Config::default() };
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_year_of_silence_costs_nothing() {
+    fn a_year_of_idle_time_takes_no_time() {
         let mut load = load();
         load.count_arrival(Bytes::new(1_000_000));
         load.advance(ms(1), Bytes::new(500_000));
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_told_by_the_rate_at_the_end_and_a_link_without_a_rate_is_overloaded() {
+    fn the_rate_at_the_intervals_end_sets_the_capacity() {
         let mut load = load();
         load.count_arrival(Bytes::new(98_000));
         load.set_rate(Rate::from_bps(4_000_000));

@@ -1,13 +1,13 @@
-//! Who is told of overload when not all are (VCP section VI-C).
+//! Probabilistic marking in overload (VCP section VI-C).
 //!
-//! TCP reads `11` as loss and halves its window; if every packet of an overloaded interval bore it, all TCP flows would
-//! halve at once. So the router replaces "the original deterministic ECN marking with a probabilistic one similar to RED"
-//! (Floyd and Jacobson 1993, section IV), with the load factor in the place of RED's average queue: it is free of scale,
-//! and has the queue in it. Packets that are not chosen are told of high load.
+//! TCP reads `11` as loss and halves its window; if every packet of an overloaded interval carried it, all TCP flows
+//! would halve at once. So the router replaces "the original deterministic ECN marking with a probabilistic one similar
+//! to RED" (Floyd and Jacobson 1993, section IV), with the load factor in the place of RED's average queue: it is
+//! independent of scale, and includes the queue. Packets that are not selected carry the code of high load.
 //!
 //! ```text
-//! p_b = max_p (rho - 1) / (rho_all - 1)        1 <= rho < rho_all;   all are marked beyond
-//! p_a = p_b / (1 - n p_b)                      n: packets since the last mark, so that marks come evenly
+//! p_b = max_p (rho - 1) / (rho_all - 1)        1 <= rho < rho_all;   all packets are marked beyond
+//! p_a = p_b / (1 - n p_b)                      n: packets since the last mark, for evenly spaced marks
 //! ```
 
 use rampmeter_units::{LoadRegion, Stream};
@@ -17,7 +17,7 @@ use super::Config;
 #[derive(Debug)]
 pub(super) struct Marking {
     /// `max_p`
-    most: f64,
+    max: f64,
     /// `rho_all`
     all_from: f64,
     /// `n`
@@ -27,19 +27,19 @@ pub(super) struct Marking {
 
 impl Marking {
     pub(super) fn new(config: &Config, random: Stream) -> Self {
-        Self { most: config.mark_most, all_from: config.mark_all_from, unmarked: 0, random }
+        Self { max: config.max_mark_probability, all_from: config.mark_all_from, unmarked: 0, random }
     }
 
-    /// What the next packet is told of an overload of `factor`, 1 or more.
-    pub(super) fn tells(&mut self, factor: f64) -> LoadRegion {
+    /// The region to write into the next packet at a load factor of `factor`, 1 or more.
+    pub(super) fn region(&mut self, factor: f64) -> LoadRegion {
         if self.chooses(factor) { LoadRegion::Over } else { LoadRegion::High }
     }
 
     fn chooses(&mut self, factor: f64) -> bool {
         let chosen = factor >= self.all_from || {
-            let base = self.most * (factor - 1.0) / (self.all_from - 1.0);
-            let left = 1.0 - self.unmarked as f64 * base;
-            left <= base || self.random.chance(base / left)
+            let base = self.max * (factor - 1.0) / (self.all_from - 1.0);
+            let remaining = 1.0 - self.unmarked as f64 * base;
+            remaining <= base || self.random.chance(base / remaining)
         };
         self.unmarked = if chosen { 0 } else { self.unmarked + 1 };
         chosen
@@ -63,9 +63,9 @@ mod tests {
         gaps
     }
 
-    // p_b = 0.02 * 0.1 / 0.2 = 1%. RED spreads marks evenly over 1 to 1 / p_b packets: 50.5 on average.
+    // p_b = 0.02 * 0.1 / 0.2 = 1%. RED spaces marks uniformly from 1 to 1 / p_b packets: 50.5 on average.
     #[test]
-    fn marks_come_evenly_and_never_further_apart_than_their_chance_says() {
+    fn gaps_between_marks_are_uniform_up_to_one_over_p() {
         let gaps = gaps(1.1);
         assert!(gaps.iter().all(|gap| (1..=100).contains(gap)));
         let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_at_the_threshold_and_all_from_its_upper_end() {
+    fn no_packet_is_marked_at_load_1_and_all_from_rho_all() {
         assert!(gaps(1.0).is_empty());
         assert_eq!(gaps(1.2).len(), 100_000);
         assert_eq!(gaps(f64::INFINITY).len(), 100_000);

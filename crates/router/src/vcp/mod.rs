@@ -1,19 +1,19 @@
-//! The VCP router (Xia, Subramanian, Stoica, Kalyanaraman, "One More Bit Is Enough", IEEE/ACM Transactions on Networking
-//! 2008, section III-E). It knows no flows. Every 200 ms it measures how loaded its link is (`load`) and tells all data
-//! packets, in the two ECN bits: low, high or over.
+//! The VCP router (Xia, Subramanian, Stoica, Kalyanaraman, "One More Bit Is Enough", IEEE/ACM Transactions on
+//! Networking 2008, section III-E). It has no per-flow state. Every 200 ms it measures the load factor of its link
+//! (`load`) and writes the load region into the two ECN bits of all data packets: low, high or over.
 //!
 //! ```text
 //!                  ┌─ acknowledgements ─┐ first
 //!  count (R.1) ──► │                    ├──────► tag (R.4) ──► link
 //!                  └─ data ─────────────┘
 //!
-//! R.4  a data packet leaves:   code = max(code of this link, code it came with)
+//! R.4  a data packet leaves:   code = max(code of this link, code on arrival)
 //! ```
 //!
-//! A packet without a code (`00`, its sender does not use ECN) is left alone, and so are acknowledgements. Both queues
-//! share the buffer; a packet that finds it full is dropped, whichever kind it is.
+//! A packet without a code (`00`, its sender does not use ECN) is not changed, and neither are acknowledgements. Both
+//! queues share the buffer; packets of both kinds are dropped while it is full.
 //!
-//! Options: a target that adjusts itself (equation 14, `target`), and marking by chance in overload for the sake of TCP
+//! Options: an adjusted target (equation 14, `target`), and probabilistic marking in overload for coexistence with TCP
 //! (section VI-C, `marking`).
 
 mod config;
@@ -34,11 +34,11 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict, bu
 pub struct Vcp<P> {
     acknowledgements: DropTail<P>,
     data: DropTail<P>,
-    most_packets: u64,
-    most_bytes: Bytes,
+    max_packets: u64,
+    max_bytes: Bytes,
     load: Load,
     codes: LoadCodes,
-    /// Where overload is told by chance.
+    /// Present with probabilistic marking in overload.
     marking: Option<Box<Marking>>,
     marked: u64,
 }
@@ -46,14 +46,14 @@ pub struct Vcp<P> {
 impl<P: Parcel + Send> Vcp<P> {
     fn has_room(&self, bytes: Bytes) -> bool {
         let waiting = self.backlog();
-        waiting.packets < self.most_packets && waiting.bytes + bytes <= self.most_bytes
+        waiting.packets < self.max_packets && waiting.bytes + bytes <= self.max_bytes
     }
 
-    /// What the packet that leaves next is told of this link.
+    /// The load region that this link writes into the packet that leaves next.
     fn region(&mut self) -> LoadRegion {
         let region = self.load.region();
         match &mut self.marking {
-            Some(marking) if region == LoadRegion::Over => marking.tells(self.load.factor()),
+            Some(marking) if region == LoadRegion::Over => marking.region(self.load.factor()),
             _ => region,
         }
     }
@@ -82,11 +82,11 @@ impl<P: Parcel + Send> Discipline<P> for Vcp<P> {
         Self {
             acknowledgements: queue(),
             data: queue(),
-            most_packets: room.most_packets(),
-            most_bytes: room.most_bytes(),
+            max_packets: room.max_packets(),
+            max_bytes: room.max_bytes(),
             load: Load::new(config, environment.rate),
             codes: config.codes,
-            marking: config.mark_by_chance.then(|| Box::new(Marking::new(config, random.clone()))),
+            marking: config.probabilistic_marking.then(|| Box::new(Marking::new(config, random.clone()))),
             marked: 0,
         }
     }
@@ -103,7 +103,7 @@ impl<P: Parcel + Send> Router<P> for Vcp<P> {
         queue.enqueue(now, packet)
     }
 
-    /// A packet that finds nothing before it never touches a queue.
+    /// A packet that finds both queues empty bypasses them.
     fn pass(&mut self, now: Time, mut packet: P) -> (Option<P>, Verdict<P>) {
         if self.backlog().packets > 0 || !self.has_room(packet.bytes()) {
             let verdict = self.enqueue(now, packet);
@@ -128,7 +128,7 @@ impl<P: Parcel + Send> Router<P> for Vcp<P> {
     }
 
     fn tally(&self) -> Tally {
-        Tally { dropped_later: 0, marked: self.marked }
+        Tally { dropped_from_queue: 0, marked: self.marked }
     }
 
     fn on_rate(&mut self, now: Time, rate: Rate) {

@@ -1,31 +1,31 @@
-//! The target utilization, `gamma`, and how it finds its value by itself (VCP section V, equation 14).
+//! The target utilization, `gamma`, and its automatic adjustment (VCP section V, equation 14).
 //!
-//! The model's flows settle above the target, by what their additive growth is worth: `gamma + alpha / (kappa P)`. To end
-//! at `gamma*` the router tries values for `gamma`, a step at a time:
+//! The flows of the model settle above the target because of their additive increase: at `gamma + alpha / (kappa P)`.
+//! To settle at `gamma*`, the router adjusts `gamma` by a step at a time:
 //!
 //! ```text
 //! every T_gamma:   gamma += sgn(gamma* - u) delta_gamma          eq. (14)
 //! ```
 //!
-//! `u`, the "low-pass filtered link utilization", is here the mean over the last `T_gamma`: bytes that left over what the
-//! link could carry. *Deviations*: `gamma` stays between [`LEAST`] and [`MOST`]; and it stays as it is where the link was
-//! never overloaded in a `T_gamma`, for then it is not the target that holds senders back, and an idle link would drive it
-//! to the bound. Without a goal it never changes.
+//! `u`, the "low-pass filtered link utilization", is here the mean over the last `T_gamma`: bytes sent over the link's
+//! capacity. *Deviations*: `gamma` stays between [`MIN`] and [`MAX`]; and it does not change after a `T_gamma` without
+//! overload, because then the target does not limit the senders, and an idle link would drive it to its bound. Without
+//! a goal it never changes.
 
 use rampmeter_units::{Bytes, Duration, LoadRegion, Time};
 
 use super::Config;
 
-/// The lowest value of an adjusted target.
-pub(super) const LEAST: f64 = 0.5;
-/// The highest value of an adjusted target: more than the link carries would ask for a queue.
-pub(super) const MOST: f64 = 1.0;
+/// The minimum of an adjusted target.
+pub(super) const MIN: f64 = 0.5;
+/// The maximum of an adjusted target: a higher target would cause a standing queue.
+pub(super) const MAX: f64 = 1.0;
 
 #[derive(Debug)]
 pub(super) struct Target {
     /// `gamma`
     share: f64,
-    /// `gamma*`, `delta gamma`, `T_gamma` and what has been seen since the last adjustment.
+    /// `gamma*`, `delta gamma`, `T_gamma` and the measurements since the last adjustment.
     adjusting: Option<Box<Adjusting>>,
 }
 
@@ -35,10 +35,10 @@ struct Adjusting {
     step: f64,
     every: Duration,
     at: Time,
-    left: Bytes,
-    /// What the link could carry meanwhile, in bytes.
+    sent: Bytes,
+    /// The bytes that the link could send since the last adjustment.
     capacity: f64,
-    was_over: bool,
+    was_overloaded: bool,
 }
 
 impl Target {
@@ -49,9 +49,9 @@ impl Target {
                 step: config.goal_step,
                 every: config.goal_interval,
                 at: Time::ZERO + config.goal_interval,
-                left: Bytes::ZERO,
+                sent: Bytes::ZERO,
                 capacity: 0.0,
-                was_over: false,
+                was_overloaded: false,
             })
         });
         Self { share: config.target, adjusting }
@@ -61,27 +61,27 @@ impl Target {
         self.share
     }
 
-    /// When the intervals up to then are to be told; never, without a goal.
+    /// The time of the next adjustment; never, without a goal.
     pub(super) fn next_adjustment(&self) -> Time {
         self.adjusting.as_ref().map_or(Time::MAX, |adjusting| adjusting.at)
     }
 
     pub(super) fn count_departure(&mut self, bytes: Bytes) {
         if let Some(adjusting) = &mut self.adjusting {
-            adjusting.left += bytes;
+            adjusting.sent += bytes;
         }
     }
 
-    /// Load intervals in which the link could carry `capacity` bytes have ended, the last at `now`, and were in `region`.
+    /// Load intervals with a total capacity of `capacity` bytes have ended, the last at `now`; all were in `region`.
     pub(super) fn after_intervals(&mut self, now: Time, region: LoadRegion, capacity: f64) {
         let Some(adjusting) = &mut self.adjusting else { return };
         adjusting.capacity += capacity;
-        adjusting.was_over |= region == LoadRegion::Over;
+        adjusting.was_overloaded |= region == LoadRegion::Over;
         if now < adjusting.at {
             return;
         }
-        if adjusting.was_over && adjusting.capacity > 0.0 {
-            let utilization = adjusting.left.as_f64() / adjusting.capacity;
+        if adjusting.was_overloaded && adjusting.capacity > 0.0 {
+            let utilization = adjusting.sent.as_f64() / adjusting.capacity;
             let step = if utilization < adjusting.goal {
                 adjusting.step
             } else if utilization > adjusting.goal {
@@ -89,10 +89,10 @@ impl Target {
             } else {
                 0.0
             };
-            self.share = (self.share + step).clamp(LEAST, MOST); // eq. (14)
+            self.share = (self.share + step).clamp(MIN, MAX); // eq. (14)
         }
         adjusting.at = now + adjusting.every;
-        (adjusting.left, adjusting.capacity, adjusting.was_over) = (Bytes::ZERO, 0.0, false);
+        (adjusting.sent, adjusting.capacity, adjusting.was_overloaded) = (Bytes::ZERO, 0.0, false);
     }
 }
 
@@ -100,7 +100,7 @@ impl Target {
 mod tests {
     use super::*;
 
-    /// The target after ten intervals of 200 ms at `utilization` each, again and again, `periods` times.
+    /// The target after `periods` adjustments, each after ten intervals of 200 ms at `utilization`.
     fn after(periods: u64, utilization: f64, region: LoadRegion) -> f64 {
         let config = Config { goal: Some(0.95), goal_interval: Duration::from_secs(2), ..Config::default() };
         let mut target = Target::new(&config);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_goes_a_step_towards_the_goal_and_stops_there() {
+    fn the_target_moves_in_steps_until_the_goal_is_reached() {
         assert!((after(1, 0.97, LoadRegion::Over) - 0.97).abs() < 1e-12);
         assert!((after(5, 0.97, LoadRegion::Over) - 0.93).abs() < 1e-12);
         assert!((after(1, 0.90, LoadRegion::Over) - 0.99).abs() < 1e-12);
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_within_its_bounds() {
-        assert_eq!(after(100, 1.0, LoadRegion::Over), LEAST);
-        assert_eq!(after(100, 0.1, LoadRegion::Over), MOST);
+    fn the_target_stays_within_its_bounds() {
+        assert_eq!(after(100, 1.0, LoadRegion::Over), MIN);
+        assert_eq!(after(100, 0.1, LoadRegion::Over), MAX);
     }
 
     #[test]
-    fn senders_that_do_not_need_the_link_leave_it_alone() {
+    fn the_target_is_constant_without_overload() {
         assert_eq!(after(100, 0.3, LoadRegion::Low), 0.98);
     }
 }

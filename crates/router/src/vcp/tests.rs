@@ -1,4 +1,4 @@
-//! What becomes of packets; what the load is, is tested with it.
+//! How the router treats packets; `load` has the tests of the load factor.
 
 use proptest::prelude::*;
 use rampmeter_units::{Duration, Ecn};
@@ -24,7 +24,7 @@ fn acknowledgement(ecn: Ecn) -> TestParcel {
     TestParcel { ecn, ..TestParcel::new(2, 40) }
 }
 
-/// A router whose first interval had so many packets of 1000 bytes, none of which waits.
+/// A router that received `packets` packets of 1000 bytes in its first interval, and whose queue is empty.
 fn loaded(config: &Config, packets: u64) -> Vcp<TestParcel> {
     let mut router = router(config);
     for n in 0..packets {
@@ -34,7 +34,7 @@ fn loaded(config: &Config, packets: u64) -> Vcp<TestParcel> {
 }
 
 /// The code with which a packet leaves in the second interval.
-fn leaves(router: &mut Vcp<TestParcel>, packet: TestParcel) -> Ecn {
+fn code_on_departure(router: &mut Vcp<TestParcel>, packet: TestParcel) -> Ecn {
     router.pass(ms(210), packet).0.unwrap().ecn
 }
 
@@ -42,23 +42,23 @@ fn leaves(router: &mut Vcp<TestParcel>, packet: TestParcel) -> Ecn {
 fn data_leave_with_the_region_of_the_last_interval() {
     for (packets, code) in [(0, Ecn::Ect1), (156, Ecn::Ect1), (157, Ecn::Ect0), (195, Ecn::Ect0), (196, Ecn::Ce)] {
         let mut router = loaded(&Config::default(), packets);
-        assert_eq!(leaves(&mut router, data(Ecn::Ect1)), code, "{packets}");
+        assert_eq!(code_on_departure(&mut router, data(Ecn::Ect1)), code, "{packets}");
     }
 }
 
 #[test]
-fn the_other_codes_swap_low_and_high() {
+fn ect0_low_swaps_the_codes_of_low_and_high() {
     let config = Config { codes: LoadCodes::Ect0Low, ..Config::default() };
     for (packets, code) in [(156, Ecn::Ect0), (157, Ecn::Ect1), (196, Ecn::Ce)] {
-        assert_eq!(leaves(&mut loaded(&config, packets), data(Ecn::Ect0)), code, "{packets}");
+        assert_eq!(code_on_departure(&mut loaded(&config, packets), data(Ecn::Ect0)), code, "{packets}");
     }
 }
 
 #[test]
-fn the_heaviest_load_on_the_way_stands() {
+fn a_packet_keeps_the_highest_load_of_its_path() {
     let mut router = loaded(&Config::default(), 160);
-    for (came, went) in [(Ecn::Ect1, Ecn::Ect0), (Ecn::Ect0, Ecn::Ect0), (Ecn::Ce, Ecn::Ce)] {
-        assert_eq!(leaves(&mut router, data(came)), went);
+    for (arrived, expected) in [(Ecn::Ect1, Ecn::Ect0), (Ecn::Ect0, Ecn::Ect0), (Ecn::Ce, Ecn::Ce)] {
+        assert_eq!(code_on_departure(&mut router, data(arrived)), expected);
     }
     assert_eq!(router.tally().marked, 0); // high load is no congestion
 }
@@ -66,16 +66,16 @@ fn the_heaviest_load_on_the_way_stands() {
 #[test]
 fn a_mark_is_counted_where_it_is_made() {
     let mut router = loaded(&Config::default(), 200);
-    leaves(&mut router, data(Ecn::Ect1));
-    leaves(&mut router, data(Ecn::Ce));
+    code_on_departure(&mut router, data(Ecn::Ect1));
+    code_on_departure(&mut router, data(Ecn::Ce));
     assert_eq!(router.tally().marked, 1);
 }
 
 #[test]
-fn packets_without_a_code_and_acknowledgements_are_left_alone() {
+fn packets_without_ecn_and_acknowledgements_are_not_changed() {
     let mut router = loaded(&Config::default(), 300);
-    assert_eq!(leaves(&mut router, data(Ecn::NotEct)), Ecn::NotEct);
-    assert_eq!(leaves(&mut router, acknowledgement(Ecn::Ect1)), Ecn::Ect1);
+    assert_eq!(code_on_departure(&mut router, data(Ecn::NotEct)), Ecn::NotEct);
+    assert_eq!(code_on_departure(&mut router, acknowledgement(Ecn::Ect1)), Ecn::Ect1);
 }
 
 #[test]
@@ -89,16 +89,16 @@ fn acknowledgements_go_first_and_count_as_load() {
     for _ in 0..196_000 / 40 {
         let _ = router.pass(ms(1), acknowledgement(Ecn::NotEct));
     }
-    assert_eq!(leaves(&mut router, data(Ecn::Ect1)), Ecn::Ce);
+    assert_eq!(code_on_departure(&mut router, data(Ecn::Ect1)), Ecn::Ce);
 }
 
 #[test]
-fn a_queue_that_stays_is_overload_whatever_comes() {
+fn a_standing_queue_is_overload_even_without_arrivals() {
     let mut router = router(&Config::default());
     for _ in 0..600 {
         assert_eq!(router.enqueue(ms(199), data(Ecn::Ect1)), Verdict::Queued);
     }
-    // No packet comes from 200 ms on. 600 kB wait, half of which is more than 196 kB.
+    // No packet arrives after 199 ms. 600 kB are queued, half of which is more than 196 kB.
     assert_eq!(router.dequeue(ms(399)).unwrap().ecn, Ecn::Ce);
     assert_eq!(router.dequeue(ms(400)).unwrap().ecn, Ecn::Ce);
     while router.dequeue(ms(401)).is_some() {}
@@ -109,11 +109,11 @@ fn a_queue_that_stays_is_overload_whatever_comes() {
 fn half_the_rate_is_twice_the_load() {
     let mut router = loaded(&Config::default(), 98);
     router.on_rate(ms(100), Rate::from_bps(4_000_000));
-    assert_eq!(leaves(&mut router, data(Ecn::Ect1)), Ecn::Ce);
+    assert_eq!(code_on_departure(&mut router, data(Ecn::Ect1)), Ecn::Ce);
 }
 
 #[test]
-fn both_queues_share_the_buffer_and_full_means_dropped() {
+fn both_queues_share_the_buffer() {
     let mut router = router(&Config { packets: Some(2), ..Config::default() });
     assert_eq!(router.enqueue(ms(0), data(Ecn::Ect1)), Verdict::Queued);
     assert_eq!(router.enqueue(ms(0), acknowledgement(Ecn::NotEct)), Verdict::Queued);
@@ -122,11 +122,11 @@ fn both_queues_share_the_buffer_and_full_means_dropped() {
     assert_eq!(router.backlog(), Backlog { packets: 2, bytes: Bytes::new(1040) });
 }
 
-// rho = 206 / 196 = 1.05: 1 in 200, at most 200 apart; the rest know of high load.
+// rho = 206 / 196 = 1.05: 1 in 200 marked, gaps of at most 200; the rest carry high load.
 #[test]
-fn by_chance_few_are_told_of_overload_and_the_rest_of_high_load() {
-    let mut router = loaded(&Config { mark_by_chance: true, ..Config::default() }, 206);
-    let codes: Vec<_> = (0..2000).map(|_| leaves(&mut router, data(Ecn::Ect1))).collect();
+fn probabilistic_marking_marks_few_and_the_rest_carry_high_load() {
+    let mut router = loaded(&Config { probabilistic_marking: true, ..Config::default() }, 206);
+    let codes: Vec<_> = (0..2000).map(|_| code_on_departure(&mut router, data(Ecn::Ect1))).collect();
     let marked = codes.iter().filter(|&&code| code == Ecn::Ce).count();
     assert!((10..=40).contains(&marked), "{marked}");
     assert_eq!(codes.iter().filter(|&&code| code == Ecn::Ect0).count(), 2000 - marked);
@@ -141,7 +141,7 @@ fn an_idle_router_never_wakes_up() {
 }
 
 #[test]
-fn settings_that_make_no_sense_say_what_would() {
+fn errors_of_settings_contain_the_remedy() {
     for (config, word) in [
         (Config { target: 0.0, ..Config::default() }, "0.98"),
         (Config { transition: 1.5, ..Config::default() }, "0.8"),
@@ -153,10 +153,10 @@ fn settings_that_make_no_sense_say_what_would() {
         (Config { goal: Some(0.9), goal_interval: Duration::from_millis(1), ..Config::default() }, "10 s"),
         (Config { goal_interval: Duration::from_millis(1), ..Config::default() }, "without a goal"),
         (Config { goal_step: 0.02, ..Config::default() }, "without a goal"),
-        (Config { goal: Some(0.3), ..Config::default() }, "goal = 0.3: with a goal the target moves between 0.5 and 1"),
+        (Config { goal: Some(0.3), ..Config::default() }, "goal = 0.3: with a goal the target is between 0.5 and 1"),
         (Config { goal: Some(0.9), target: 0.4, ..Config::default() }, "target = 0.4: with a goal"),
-        (Config { mark_most: 0.1, ..Config::default() }, "without mark_by_chance"),
-        (Config { mark_all_from: 2.0, ..Config::default() }, "without mark_by_chance"),
+        (Config { max_mark_probability: 0.1, ..Config::default() }, "without probabilistic_marking"),
+        (Config { mark_all_from: 2.0, ..Config::default() }, "without probabilistic_marking"),
         (Config { packets: Some(0), ..Config::default() }, "1 or more"),
     ] {
         let error = config.check().unwrap_err();
@@ -167,7 +167,7 @@ fn settings_that_make_no_sense_say_what_would() {
     assert_eq!(upwards.check(), Ok(()), "the target may begin below the goal, or above");
 }
 
-/// Packets of all kinds that arrive, each with milliseconds before it, and chances to leave.
+/// Arrivals of packets of all kinds, each after some milliseconds, and departures.
 fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
     let packet = (40..1500u64, 0..4u8, 0..1000u64)
         .prop_map(|(bytes, bits, flow)| TestParcel { ecn: Ecn::from_bits(bits), ..TestParcel::new(flow, bytes) });
@@ -176,16 +176,16 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
 
 proptest! {
     #[test]
-    fn packets_are_neither_made_nor_lost_and_no_code_is_lowered(
+    fn packets_are_conserved_and_no_code_is_lowered(
         steps in steps(),
         packets in prop::option::of(1..30u64),
         ect0_low in any::<bool>(),
-        mark_by_chance in any::<bool>(),
+        probabilistic_marking in any::<bool>(),
         rate in 1..200_000u64,
     ) {
         let codes = if ect0_low { LoadCodes::Ect0Low } else { LoadCodes::Ect1Low };
         let environment = Environment { rate: Rate::from_bps(rate), ..ENVIRONMENT };
-        let config = Config { packets, codes, mark_by_chance, ..Config::default() };
+        let config = Config { packets, codes, probabilistic_marking, ..Config::default() };
         let mut router = Vcp::new(&config, environment, Stream::from_seed(1));
         let mut waiting: [Vec<TestParcel>; 2] = Default::default(); // acknowledgements, data
         let mut now = ms(0);
@@ -202,17 +202,17 @@ proptest! {
                 }
             } else if let Some(left) = router.dequeue(now) {
                 let queue = if waiting[0].is_empty() { &mut waiting[1] } else { &mut waiting[0] };
-                let came = queue.remove(0);
-                prop_assert_eq!(TestParcel { ecn: came.ecn, ..left }, came);
-                prop_assert!(codes.decode(left.ecn) >= codes.decode(came.ecn));
-                prop_assert!(left.ecn == came.ecn || (came.ecn.is_capable() && !came.is_control()));
+                let arrived = queue.remove(0);
+                prop_assert_eq!(TestParcel { ecn: arrived.ecn, ..left }, arrived);
+                prop_assert!(codes.decode(left.ecn) >= codes.decode(arrived.ecn));
+                prop_assert!(left.ecn == arrived.ecn || (arrived.ecn.is_capable() && !arrived.is_control()));
             }
             prop_assert_eq!(router.backlog().packets as usize, waiting[0].len() + waiting[1].len());
         }
     }
 
     #[test]
-    fn to_pass_is_to_queue_and_leave(steps in steps(), packets in prop::option::of(1..5u64)) {
+    fn pass_equals_enqueue_then_dequeue(steps in steps(), packets in prop::option::of(1..5u64)) {
         let config = Config { packets, bytes: Some(Bytes::new(2000)), ..Config::default() };
         let (mut passes, mut queues) = (router(&config), router(&config));
         let mut now = ms(0);

@@ -1,17 +1,18 @@
-//! What is handed out in one control interval, packet by packet (section 3.5.2 and the third block of Appendix A).
+//! The feedback distributed in one control interval, packet by packet (section 3.5.2 and the third block of Appendix
+//! A).
 //!
-//! All amounts are rates, in bytes a second: a change of the window by `p` bytes changes its flow's rate by `p / rtt`, and
-//! the sum over all packets is what the interval has to give (equations 5 and 8).
+//! All amounts are rates, in bytes a second: a change of the window by `p` bytes changes its flow's rate by `p / rtt`,
+//! and the sum over all packets is the aggregate feedback of the interval (equations 5 and 8).
 
 use rampmeter_units::{Bytes, Duration};
 
-/// What is left to hand out, and in what portions.
+/// The feedback not yet distributed, and its amount per packet.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Feedback {
-    /// What flows may still rise by, together.
-    rise_left: f64,
-    /// What flows are still to fall by, together.
-    fall_left: f64,
+    /// The positive feedback left, a rate.
+    remaining_rise: f64,
+    /// The negative feedback left, a rate.
+    remaining_fall: f64,
     /// `xi_p`, per second squared.
     rise: f64,
     /// `xi_n`, per second squared.
@@ -19,40 +20,40 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    /// An interval in which flows rise by `rise` and fall by `fall`, in bytes a second. It is expected to see packets
-    /// with `rtt_by_window` = `sum rtt s / cwnd` seconds and `bytes` = `sum s`.
+    /// An interval with an aggregate positive feedback of `rise` and negative feedback of `fall`, in bytes a second,
+    /// and expected packets of `rtt_by_window` = `sum rtt s / cwnd` seconds and `bytes` = `sum s`.
     pub(super) fn new(rise: f64, fall: f64, rtt_by_window: f64, bytes: f64) -> Self {
         if !(rtt_by_window > 0.0 && bytes > 0.0) {
-            return Self::default(); // nobody asks
+            return Self::default(); // no packets with a request
         }
         Self {
-            rise_left: rise,
-            fall_left: fall,
+            remaining_rise: rise,
+            remaining_fall: fall,
             rise: rise / rtt_by_window, // (6)
             fall: fall / bytes,         // (9)
         }
     }
 
-    /// By how much the window of a packet's flow is to change, in thousandths of a byte, where `wish` is asked for: never
-    /// more than that.
-    pub(super) fn change(&mut self, size: Bytes, window: Bytes, rtt: Duration, wish: i64) -> i64 {
+    /// The change of the window of a packet's flow, in thousandths of a byte, where the packet requests `request`:
+    /// never more than requested.
+    pub(super) fn change(&mut self, size: Bytes, window: Bytes, rtt: Duration, request: i64) -> i64 {
         let rtt = rtt.as_secs_f64();
         if rtt == 0.0 {
-            return wish.min(0);
+            return request.min(0);
         }
-        let (size, wished) = (size.as_f64(), wish as f64 / 1000.0 / rtt);
-        let mut rise = (self.rise * rtt * size / window.as_f64().max(size)).min(self.rise_left); // (4), over rtt
-        let mut fall = (self.fall * size).min(self.fall_left); // (7), over rtt
+        let (size, requested) = (size.as_f64(), request as f64 / 1000.0 / rtt);
+        let mut rise = (self.rise * rtt * size / window.as_f64().max(size)).min(self.remaining_rise); // (4), over rtt
+        let mut fall = (self.fall * size).min(self.remaining_fall); // (7), over rtt
         let offered = rise - fall;
-        if wished < offered {
-            // It rises by less or falls by more than it might for this link. As far as there is something to take, the
-            // difference counts as taken from it; the rest of its rise is left to others.
-            fall = (fall + offered - wished).min(self.fall_left);
-            rise = (wished + fall).clamp(0.0, rise);
+        if requested < offered {
+            // The flow rises by less, or falls by more, than this link allows. As far as negative feedback is left, the
+            // difference is taken from it; the rest of the unused rise stays available to other flows.
+            fall = (fall + offered - requested).min(self.remaining_fall);
+            rise = (requested + fall).clamp(0.0, rise);
         }
-        self.rise_left = (self.rise_left - rise).max(0.0);
-        self.fall_left = (self.fall_left - fall).max(0.0);
-        wish.min((offered * rtt * 1000.0).round() as i64) // (3)
+        self.remaining_rise = (self.remaining_rise - rise).max(0.0);
+        self.remaining_fall = (self.remaining_fall - fall).max(0.0);
+        request.min((offered * rtt * 1000.0).round() as i64) // (3)
     }
 }
 
@@ -63,19 +64,19 @@ mod tests {
     use super::*;
 
     proptest! {
-        // Whatever flows say of themselves and wish. Changes are rounded to half a thousandth of a byte.
+        // For any claims and requests of flows. Changes are rounded to half a thousandth of a byte.
         #[test]
-        fn no_more_rises_and_falls_are_handed_out_than_there_are(
+        fn the_feedback_distributed_is_at_most_the_aggregate(
             (rise, fall) in (0.0..1e9, 0.0..1e9),
             (rtt_by_window, bytes) in (1e-6..10.0, 1.0..1e8),
             packets in proptest::collection::vec((1..9000_u64, 1..1_000_000_u64, 100..2_000_000_u64, 0..i64::MAX), 1..200),
         ) {
             let mut feedback = Feedback::new(rise, fall, rtt_by_window, bytes);
             let (mut rises, mut falls) = (0.0, 0.0);
-            for (size, window, rtt_us, wish) in packets {
+            for (size, window, rtt_us, request) in packets {
                 let rtt = Duration::from_micros(rtt_us);
-                let change = feedback.change(Bytes::new(size), Bytes::new(window), rtt, wish);
-                prop_assert!(change <= wish);
+                let change = feedback.change(Bytes::new(size), Bytes::new(window), rtt, request);
+                prop_assert!(change <= request);
                 let rate = (change.abs() as f64 - 0.5) / 1000.0 / rtt.as_secs_f64();
                 if change > 0 { rises += rate } else if change < 0 { falls += rate }
             }

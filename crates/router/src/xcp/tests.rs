@@ -1,14 +1,14 @@
-//! One router and packets that claim windows and round trips: the formulas, by hand.
+//! One router and packets with given windows and round trips, against the formulas computed by hand.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::router::tests::{ENVIRONMENT, TestParcel};
 
-/// What the link of [`ENVIRONMENT`] sends: 1000 bytes a millisecond.
+/// The link rate of [`ENVIRONMENT`]: 1000 bytes a millisecond.
 const CAPACITY: f64 = 1e6;
 const PACKET: u64 = 1000;
-const WISH: i64 = i64::MAX / 2;
+const UNLIMITED: i64 = i64::MAX / 2;
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Duration::from_millis(n)
@@ -18,8 +18,8 @@ fn header(window: u64, rtt_ms: u64, change: i64) -> RouterFeedback {
     RouterFeedback::Xcp { window: Bytes::new(window), rtt: Duration::from_millis(rtt_ms), change }
 }
 
-fn asking(flow: u64, window: u64, rtt_ms: u64) -> TestParcel {
-    TestParcel { feedback: header(window, rtt_ms, WISH), ..TestParcel::new(flow, PACKET) }
+fn with_request(flow: u64, window: u64, rtt_ms: u64) -> TestParcel {
+    TestParcel { feedback: header(window, rtt_ms, UNLIMITED), ..TestParcel::new(flow, PACKET) }
 }
 
 fn change(packet: &TestParcel) -> i64 {
@@ -29,7 +29,7 @@ fn change(packet: &TestParcel) -> i64 {
     }
 }
 
-/// A flow as the router sees it: a packet every so many milliseconds, with the window and round trip that make it so.
+/// A flow as the router sees it: one packet every `every_ms`, with the window and round trip that correspond to it.
 #[derive(Clone, Copy)]
 struct Flow {
     every_ms: u64,
@@ -59,15 +59,15 @@ impl Bench {
         }
     }
 
-    /// Lets flows send for so long over a link with nobody waiting; says by how many thousandths of a byte each was told to
-    /// change. Packets come half a millisecond after the timers.
+    /// Flows that send for `for_ms` over a link with an empty queue. Returns the sum of each flow's changes, in
+    /// thousandths of a byte. Packets arrive half a millisecond after the timers.
     fn run(&mut self, flows: &[Flow], for_ms: u64) -> Vec<i64> {
         let mut changes = vec![0; flows.len()];
         for now in self.now_ms..self.now_ms + for_ms {
             let at = ms(now) + Duration::from_micros(500);
             self.tick(at);
             for (index, flow) in flows.iter().enumerate().filter(|(_, flow)| now % flow.every_ms == 0) {
-                let packet = asking(index as u64, flow.window(), flow.rtt_ms);
+                let packet = with_request(index as u64, flow.window(), flow.rtt_ms);
                 assert_eq!(self.router.enqueue(at, packet), Verdict::Queued);
                 changes[index] += change(&self.router.dequeue(at).unwrap());
             }
@@ -77,34 +77,35 @@ impl Bench {
     }
 }
 
-/// Sums differ from the formulas by roundings, half a thousandth of a byte a packet.
+/// Sums differ from the formulas by rounding, half a thousandth of a byte a packet.
 fn assert_near(changes: &[i64], bytes: &[f64]) {
     let near = |(change, bytes): (&i64, &f64)| (*change as f64 / 1000.0 - bytes).abs() < 0.1;
     assert!(changes.len() == bytes.len() && changes.iter().zip(bytes).all(near), "{changes:?} for {bytes:?}");
 }
 
-// A tenth of the link is used: S = 0.9 C, phi = 0.4 * 100 ms * 0.9 C. That is more than 10% of the traffic: nothing is shuffled.
+// A tenth of the link is used: S = 0.9 C, phi = 0.4 * 100 ms * 0.9 C. It exceeds 10% of the traffic, so nothing is
+// shuffled.
 #[test]
-fn a_lone_flow_is_given_two_fifths_of_what_is_spare_in_each_round_trip() {
+fn a_lone_flow_gets_two_fifths_of_the_spare_bandwidth_each_rtt() {
     let mut bench = Bench::new();
     let flow = Flow { every_ms: 10, rtt_ms: 100 };
     bench.run(&[flow], 450);
     assert_near(&bench.run(&[flow], 100), &[0.4 * 0.1 * 0.9 * CAPACITY]);
 }
 
-// The first interval is 50 ms, in which nobody knows anything.
+// The first interval is 50 ms; no round-trip time is known yet.
 #[test]
-fn nothing_is_given_before_the_first_interval_is_over() {
+fn no_rise_is_given_during_the_first_interval() {
     let mut bench = Bench::new();
     let flow = Flow { every_ms: 10, rtt_ms: 100 };
     assert_near(&bench.run(&[flow], 50), &[0.0]);
     assert!(bench.run(&[flow], 10)[0] > 0);
 }
 
-// phi = 0 and h = 0.1 y: 10% of the traffic goes from all in proportion, and back to all alike. With rates x1 + x2 = C and
-// round trip T the rates change by (0.1 C / T) / 2 - 0.1 x / T each, the windows by T times that.
+// phi = 0 and h = 0.1 y: 10% of the traffic is taken in proportion to the rates, and given back in equal parts. With
+// rates x1 + x2 = C and round trip T the rates change by (0.1 C / T) / 2 - 0.1 x / T each, the windows by T times that.
 #[test]
-fn at_a_full_link_a_tenth_is_taken_in_proportion_and_given_back_in_equal_parts() {
+fn a_full_link_shuffles_a_tenth_of_the_traffic() {
     let mut bench = Bench::new();
     let flows =
         [Flow { every_ms: 4, rtt_ms: 100 }, Flow { every_ms: 4, rtt_ms: 100 }, Flow { every_ms: 2, rtt_ms: 100 }];
@@ -114,10 +115,10 @@ fn at_a_full_link_a_tenth_is_taken_in_proportion_and_given_back_in_equal_parts()
     assert_near(&bench.run(&flows, 100), &bytes);
 }
 
-// d is the average of 40 ms and 120 ms, every flow once. Two fifths of the link are used; windows are 8 and 24 packets.
-// In d the rates rise by phi / 2 / d each, windows by rtt times that.
+// d is the average of 40 ms and 120 ms, with equal weight for each flow. Two fifths of the link are used; windows are 8
+// and 24 packets. In d the rates rise by phi / 2 / d each, windows by rtt times that.
 #[test]
-fn flows_with_different_round_trips_change_their_rates_alike() {
+fn flows_with_different_round_trips_change_rates_equally() {
     let mut bench = Bench::new();
     let flows = [Flow { every_ms: 5, rtt_ms: 40 }, Flow { every_ms: 5, rtt_ms: 120 }];
     bench.run(&flows, 50 + 80 * 10);
@@ -127,12 +128,12 @@ fn flows_with_different_round_trips_change_their_rates_alike() {
     assert_near(&bench.run(&flows, 80), &[rate * 0.04, rate * 0.12]);
 }
 
-// 20 packets wait all the time while as much comes as leaves: phi = -0.226 * 20 packets, which is 4.5% of what comes in
-// 100 ms, so h = 10% - 4.5% of it. What is shuffled cancels out for a lone flow.
+// The queue has 20 packets all the time while arrivals equal departures: phi = -0.226 * 20 packets, which is 4.5% of
+// the arrivals in 100 ms, so h = 10% - 4.5% of them. Shuffling has no net effect on a lone flow.
 #[test]
-fn a_queue_that_stands_is_taken_off_by_beta_in_each_round_trip() {
+fn a_standing_queue_is_drained_by_beta_in_each_round_trip() {
     let mut bench = Bench::new();
-    let packet = asking(0, 100_000, 100);
+    let packet = with_request(0, 100_000, 100);
     for _ in 0..20 {
         assert_eq!(bench.router.enqueue(Time::ZERO, packet), Verdict::Queued);
     }
@@ -141,17 +142,17 @@ fn a_queue_that_stands_is_taken_off_by_beta_in_each_round_trip() {
         let at = ms(now) + Duration::from_micros(500);
         bench.tick(at);
         assert_eq!(bench.router.enqueue(at, packet), Verdict::Queued);
-        let told = change(&bench.router.dequeue(at).unwrap());
-        changed += if now < 550 { 0 } else { told };
+        let received = change(&bench.router.dequeue(at).unwrap());
+        changed += if now < 550 { 0 } else { received };
     }
     assert_near(&[changed], &[-0.226 * 20_000.0]);
 }
 
 // The same queue, but it is empty once in each round trip.
 #[test]
-fn a_queue_that_comes_and_goes_counts_for_nothing() {
+fn a_queue_that_empties_each_round_trip_does_not_count() {
     let mut bench = Bench::new();
-    let packet = asking(0, 100_000, 100);
+    let packet = with_request(0, 100_000, 100);
     let mut changed = 0;
     for now in 0..650 {
         let at = ms(now) + Duration::from_micros(500);
@@ -161,16 +162,16 @@ fn a_queue_that_comes_and_goes_counts_for_nothing() {
                 assert_eq!(bench.router.enqueue(at, packet), Verdict::Queued);
             }
         }
-        let told = change(&bench.router.dequeue(at).unwrap());
-        changed += if now < 550 { 0 } else { told };
+        let received = change(&bench.router.dequeue(at).unwrap());
+        changed += if now < 550 { 0 } else { received };
     }
     assert_near(&[changed], &[0.0]);
 }
 
-// 500 bytes a millisecond have no header. They are half the link's load, and nothing of them can be shuffled: with
-// S = 0 the lone flow that asks gets what is taken from it.
+// 500 bytes a millisecond have no header. They are half the link's load, and none of it can be shuffled: with S = 0 the
+// lone flow with requests gets back what is taken from it.
 #[test]
-fn packets_without_a_header_are_load_but_are_neither_told_nor_shuffled() {
+fn packets_without_a_header_only_count_as_load() {
     let mut bench = Bench::new();
     let mut changed = 0;
     for now in 0..550 {
@@ -179,46 +180,47 @@ fn packets_without_a_header_are_load_but_are_neither_told_nor_shuffled() {
         let plain = TestParcel::new(9, 500);
         assert_eq!(bench.router.pass(at, plain), (Some(plain), Verdict::Queued));
         if now % 2 == 0 {
-            let told = change(&bench.router.pass(at, asking(0, 50_000, 100)).0.unwrap());
-            changed += if now < 450 { 0 } else { told };
+            let received = change(&bench.router.pass(at, with_request(0, 50_000, 100)).0.unwrap());
+            changed += if now < 450 { 0 } else { received };
         }
     }
     assert_near(&[changed], &[0.0]);
 }
 
 #[test]
-fn the_tightest_router_stands_and_what_it_held_back_is_left_to_others() {
+fn an_unused_rise_is_left_to_other_packets() {
     let mut bench = Bench::new();
     let flow = Flow { every_ms: 10, rtt_ms: 100 };
     bench.run(&[flow], 450);
     let all = 0.4 * 0.1 * 0.9 * CAPACITY;
-    // The first packet of the interval wants a byte; the rest may have what there is, a tenth each.
+    // The first packet of the interval requests a byte; the others may have a tenth of the feedback each.
     let modest = TestParcel { feedback: header(flow.window(), 100, 1000), ..TestParcel::new(0, PACKET) };
     let at = ms(450) + Duration::from_micros(500);
     bench.tick(at);
     let before = bench.router.feedback;
     assert_eq!(change(&bench.router.pass(at, modest).0.unwrap()), 1000);
-    let eager = bench.router.pass(at, asking(0, flow.window(), 100)).0.unwrap();
-    assert_near(&[change(&eager)], &[all / 10.0]);
+    let unlimited = bench.router.pass(at, with_request(0, flow.window(), 100)).0.unwrap();
+    assert_near(&[change(&unlimited)], &[all / 10.0]);
     assert_ne!(before, bench.router.feedback);
-    // Eleven more: nine tenths and the first one's, but for its byte, and then nothing.
-    let rest: i64 = (0..11).map(|_| change(&bench.router.pass(at, asking(0, flow.window(), 100)).0.unwrap())).sum();
+    // Eleven more: nine tenths and the first packet's tenth, less its byte, and then nothing.
+    let rest: i64 =
+        (0..11).map(|_| change(&bench.router.pass(at, with_request(0, flow.window(), 100)).0.unwrap())).sum();
     assert_near(&[rest], &[all * 0.9 - 1.0]);
     let packet = header(flow.window(), 100, -7);
-    let told = bench.router.pass(at, TestParcel { feedback: packet, ..TestParcel::new(0, PACKET) }).0.unwrap();
-    assert_eq!(told.feedback, packet);
+    let received = bench.router.pass(at, TestParcel { feedback: packet, ..TestParcel::new(0, PACKET) }).0.unwrap();
+    assert_eq!(received.feedback, packet);
 }
 
 #[test]
-fn a_packet_that_knows_no_round_trip_gets_no_rise() {
+fn a_packet_without_a_round_trip_time_gets_no_rise() {
     let mut bench = Bench::new();
     bench.run(&[Flow { every_ms: 10, rtt_ms: 100 }], 450);
-    let told = bench.router.pass(ms(451), asking(0, 2000, 0)).0.unwrap();
-    assert_eq!(change(&told), 0);
+    let received = bench.router.pass(ms(451), with_request(0, 2000, 0)).0.unwrap();
+    assert_eq!(change(&received), 0);
 }
 
 #[test]
-fn a_change_of_the_links_rate_shows_in_the_next_interval() {
+fn a_change_of_the_links_rate_acts_in_the_next_interval() {
     let mut bench = Bench::new();
     let flow = Flow { every_ms: 1, rtt_ms: 100 };
     bench.run(&[flow], 450);
@@ -228,7 +230,7 @@ fn a_change_of_the_links_rate_shows_in_the_next_interval() {
 }
 
 #[test]
-fn an_idle_link_stops_its_timers_until_a_packet_comes() {
+fn an_idle_link_stops_its_timers_until_a_packet_arrives() {
     let mut bench = Bench::new();
     assert_eq!(Router::<TestParcel>::next_tick(&bench.router), Time::MAX);
     bench.run(&[Flow { every_ms: 10, rtt_ms: 100 }], 200);
@@ -240,18 +242,18 @@ fn an_idle_link_stops_its_timers_until_a_packet_comes() {
 }
 
 #[test]
-fn settings_say_what_would_be_right() {
+fn errors_of_settings_contain_the_remedy() {
     let refused = |config: Config| config.check().unwrap_err();
     assert!(refused(Config { alpha: f64::NAN, ..Config::default() }).contains("0.4"));
     assert!(refused(Config { beta: -0.1, ..Config::default() }).contains("0.226"));
     assert!(refused(Config { gamma: 1.5, ..Config::default() }).contains("0.1"));
     assert!(refused(Config { packets: Some(0), ..Config::default() }).contains("1 or more"));
     let config = Config { initial_interval: Duration::from_secs(2), ..Config::default() };
-    assert!(refused(config).contains("to longest_interval, 1 s"));
+    assert!(refused(config).contains("to max_interval, 1 s"));
     Config::default().check().unwrap();
 }
 
-/// Milliseconds since the step before, and a packet that comes or, where there is none, a departure.
+/// Milliseconds since the previous step, and a packet that arrives or, with `None`, a departure.
 fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
     let header = (any::<u64>(), prop_oneof![0..500_000_u32, any::<u32>()], any::<i64>());
     let feedback = proptest::option::of(header).prop_map(|header| match header {
@@ -267,7 +269,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Option<TestParcel>)>> {
 
 proptest! {
     #[test]
-    fn no_request_is_raised_and_no_packet_vanishes_whatever_comes(steps in steps()) {
+    fn no_request_is_raised_and_no_packet_is_lost(steps in steps()) {
         let config = Config { packets: Some(20), ..Config::default() };
         let mut bench = Bench::new();
         bench.router = Xcp::new(&config, ENVIRONMENT, Stream::from_seed(1));
@@ -282,15 +284,15 @@ proptest! {
                     verdict => prop_assert!(verdict == Verdict::Dropped(packet) && waiting.len() == 20),
                 }
             } else {
-                let (came, left) = (waiting.pop_front(), bench.router.dequeue(ms(now)));
-                prop_assert_eq!(came.map(|p| (p.flow, p.bytes)), left.map(|p| (p.flow, p.bytes)));
-                if let (Some(came), Some(left)) = (came, left) {
-                    match (came.feedback, left.feedback) {
+                let (arrived, left) = (waiting.pop_front(), bench.router.dequeue(ms(now)));
+                prop_assert_eq!(arrived.map(|p| (p.flow, p.bytes)), left.map(|p| (p.flow, p.bytes)));
+                if let (Some(arrived), Some(left)) = (arrived, left) {
+                    match (arrived.feedback, left.feedback) {
                         (
-                            RouterFeedback::Xcp { window, rtt, change: asked },
-                            RouterFeedback::Xcp { window: w, rtt: r, change: told },
-                        ) => prop_assert!(window == w && rtt == r && told <= asked),
-                        (asked, told) => prop_assert_eq!(asked, told),
+                            RouterFeedback::Xcp { window, rtt, change: requested },
+                            RouterFeedback::Xcp { window: w, rtt: r, change: received },
+                        ) => prop_assert!(window == w && rtt == r && received <= requested),
+                        (requested, received) => prop_assert_eq!(requested, received),
                     }
                 }
             }

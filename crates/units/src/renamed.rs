@@ -1,0 +1,36 @@
+//! Old names of settings and scenario keys, each with the name that replaces it.
+//!
+//! An error about an unknown key offers the new name of an old one. A name may have several rows, because its meaning
+//! depends on what it is a setting of: the row applies whose new name is known there.
+
+/// Old and new names.
+const RENAMED: &[(&str, &str)] = &[
+    // routers
+    ("from", "min_size"),
+    ("least_max_p", "max_p_min"),
+    ("longest_interval", "max_interval"),
+    ("mark_by_chance", "probabilistic_marking"),
+    ("mark_most", "max_mark_probability"),
+    ("memory", "flow_timeout"),
+    ("most", "max_virtual_capacity"),
+    ("most_max_p", "max_p_max"),
+    ("shortest_interval", "min_interval"),
+    ("silence", "max_missed"),
+];
+
+/// The new name of `old`, if it is among the `known` names.
+pub(crate) fn new_name(old: &str, known: &[&str]) -> Option<&'static str> {
+    RENAMED.iter().find(|(name, new)| *name == old && known.contains(new)).map(|(_, new)| *new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_name_has_a_new_one_only_where_that_is_known() {
+        assert_eq!(new_name("memory", &["flow_timeout", "packets"]), Some("flow_timeout"));
+        assert_eq!(new_name("memory", &["packets"]), None);
+        assert_eq!(new_name("packets", &["packets"]), None);
+    }
+}
