@@ -11,7 +11,7 @@ use std::net::{SocketAddr, UdpSocket};
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_manager::FlowId;
 use rampmeter_net::{Event, Host, HostId, Limits, Loop, Socket};
-use rampmeter_scenario::{DatagramPlan, FlowSample, Hindered, NodeId, Plan, Scheme, Sources, WorldError};
+use rampmeter_scenario::{DatagramPlan, Degraded, FlowSample, NodeId, Plan, Scheme, Sources, WorldError};
 use rampmeter_transport::{Config, ConnectionId};
 use rampmeter_units::{Duration, Time};
 
@@ -277,7 +277,7 @@ impl<'a> Ours<'a> {
             }
             Event::Hindered(id, why) => {
                 if let Some(&flow) = self.by_name.get(&(host, id)) {
-                    self.told.hindered.push(Hindered { flow, why: why.into() });
+                    self.told.degraded.push(Degraded { flow, reason: why.into() });
                 }
             }
             Event::Closed(id, _, ref statistics) => {

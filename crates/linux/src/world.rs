@@ -7,7 +7,7 @@ use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Lateness, NodeId, Outcome, Plan, Sender, Series, World, WorldError};
+use rampmeter_scenario::{HostJitter, NodeId, Outcome, Plan, Sender, Series, World, WorldError};
 use rampmeter_units::{Bytes, Time};
 
 use crate::commands::{Commands, Status};
@@ -92,22 +92,22 @@ impl Emulated {
         let hosts = [host(Side::A, mtu as u32)?, host(Side::B, mtu as u32)?];
         let (over, pending) = (AtomicBool::new(false), AtomicUsize::new(0));
         let stage = Stage::new(plan, &sides, hosts.each_ref(), &over, &pending);
-        let (told, seen, lateness, waited) = thread::scope(|scope| {
+        let (told, seen, host_jitter, waited) = thread::scope(|scope| {
             let router = scope.spawn(|| ending(&stage, || pump(network, &stage, mtu as usize)));
             let ours = scope.spawn(|| ending(&stage, || Ours::new(stage, &schemes, mtu as usize)?.run()));
             let kernel = scope.spawn(|| ending(&stage, || Kernel::new(stage)?.run()));
             let waited = wait(&stage);
-            let (seen, lateness) = join(router).map_err(failed("the router cannot go on"))?;
+            let (seen, host_jitter) = join(router).map_err(failed("the router cannot go on"))?;
             let told = [
                 join(ours).map_err(failed("our senders cannot go on"))?,
                 join(kernel).map_err(failed("the kernel's TCP cannot go on"))?,
             ];
-            Ok::<_, WorldError>((told, seen, lateness, waited))
+            Ok::<_, WorldError>((told, seen, host_jitter, waited))
         })?;
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(WorldError::Interrupted);
         }
-        Ok((outcome(plan, told, seen, lateness), waited))
+        Ok((outcome(plan, told, seen, host_jitter), waited))
     }
 
     /// Waits for the run's end and declares it.
@@ -124,20 +124,20 @@ impl Emulated {
     }
 }
 
-fn outcome(plan: &Plan, told: [Told; 2], seen: Seen, lateness: Option<Lateness>) -> Outcome {
+fn outcome(plan: &Plan, told: [Told; 2], seen: Seen, host_jitter: Option<HostJitter>) -> Outcome {
     let unstarted = |flow: usize| Account::new(plan, flow, plan.flows[flow].start).outcome;
     let mut flows: Vec<_> = (0..plan.flows.len()).map(unstarted).collect();
     let mut series = Series { links: seen.samples, flows: Vec::new() };
-    let mut hindered = Vec::new();
+    let mut degraded = Vec::new();
     for told in told {
         for outcome in told.flows {
             flows[outcome.flow] = outcome;
         }
         series.flows.extend(told.samples);
-        hindered.extend(told.hindered);
+        degraded.extend(told.degraded);
     }
     series.flows.sort_by_key(|sample| (sample.at, sample.flow));
-    Outcome { flows, links: seen.links, series, data_packets: seen.data_packets, hindered, lateness }
+    Outcome { flows, links: seen.links, series, data_packets: seen.data_packets, degraded, host_jitter }
 }
 
 /// Every socket is an open file: allows as many as the system does. What is refused shows when a socket is made.

@@ -1,11 +1,12 @@
 //! What is counted of packets on a link, or on what takes a link's place.
 
-use rampmeter_units::Bytes;
+use rampmeter_units::{Bytes, exact};
+use serde::{Deserialize, Serialize};
 
 use crate::Tally;
 
 /// Counts over the time a link was watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Packets offered.
     pub offered: u64,
@@ -20,6 +21,7 @@ pub struct Counts {
     /// Packets transmitted.
     pub transmitted: u64,
     /// Bytes transmitted.
+    #[serde(with = "exact")]
     pub transmitted_bytes: Bytes,
 }
 

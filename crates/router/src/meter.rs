@@ -2,6 +2,7 @@
 //! lasted.
 
 use rampmeter_units::Time;
+use serde::{Deserialize, Serialize};
 
 use crate::Backlog;
 
@@ -24,7 +25,7 @@ pub struct QueueMeter {
 const LENGTHS: usize = 1 << 16;
 
 /// A queue's summary over the time it was watched.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct QueueSummary {
     /// Mean packets waiting.
     pub mean_packets: f64,

@@ -2,9 +2,10 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time, exact};
 use rampmeter_wire::RouterFeedback;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// A packet as a router sees it, simulated or real.
 pub trait Parcel: Debug {
@@ -39,11 +40,12 @@ pub enum Verdict<P> {
 }
 
 /// What waits in a router.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Backlog {
     /// Packets waiting, not counting the one being transmitted.
     pub packets: u64,
     /// Their bytes.
+    #[serde(with = "exact")]
     pub bytes: Bytes,
 }
 

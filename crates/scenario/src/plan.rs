@@ -16,7 +16,7 @@ use crate::{NoPath, Point, Representations, Routes, Stalls};
 pub struct NodeId(pub usize);
 
 /// A link's place in [`Plan::links`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct LinkId(pub usize);
 
 /// One run.

@@ -1,6 +1,6 @@
 //! What is read off a running simulation: measured links between `warmup` and `duration`, and samples over time.
 
-use rampmeter_scenario::{FlowOutcome, FlowSample, Hindered, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series};
+use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series};
 use rampmeter_units::Time;
 
 use crate::host::Host;
@@ -14,8 +14,7 @@ pub(crate) struct Meters {
     pub(crate) over: bool,
     outcomes: Vec<LinkOutcome>,
     series: Series,
-    /// Whose controllers said so.
-    pub(crate) hindered: Vec<Hindered>,
+    pub(crate) degraded: Vec<Degraded>,
 }
 
 impl Meters {
@@ -26,7 +25,7 @@ impl Meters {
             over: false,
             outcomes: Vec::new(),
             series: Series::default(),
-            hindered: Vec::new(),
+            degraded: Vec::new(),
         }
     }
 }
@@ -95,7 +94,7 @@ impl Simulation<'_> {
                 traffic: plan.traffic,
                 scheme: plan.scheme,
                 start: plan.start,
-                response: flow.response,
+                fct: flow.fct,
                 delivered: flow.delivered,
                 delivered_measured: flow.delivered_measured,
                 sent_packets: statistics.data_packets + flow.source.sent,
@@ -108,8 +107,8 @@ impl Simulation<'_> {
             links: self.meters.outcomes,
             series: self.meters.series,
             data_packets: self.data_packets,
-            hindered: self.meters.hindered,
-            lateness: None,
+            degraded: self.meters.degraded,
+            host_jitter: None,
         }
     }
 }
