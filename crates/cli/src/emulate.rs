@@ -54,7 +54,7 @@ pub(crate) fn emulate(args: &Args, registry: &Registry) -> Result<ExitCode, Fail
     let commands =
         Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };
     let stop = stop_flag();
-    let (outcome, status) = Emulated::new(stop).accompany(&plan, registry, &commands).map_err(|error| match error {
+    let (outcome, status) = Emulated::new(stop).accompany(&plan, &commands).map_err(|error| match error {
         WorldError::Interrupted => Failure::interrupted("interrupted; both commands were told to end"),
         error => Failure::failed(error),
     })?;

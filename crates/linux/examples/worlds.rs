@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         let plan = scenario.plan(&point, &registry).unwrap_or_else(|error| panic!("{error}"));
         let worlds: [&dyn World; 2] = [&Simulated, &Emulated::default()];
         for world in worlds {
-            match world.run(&plan, &registry) {
+            match world.run(&plan) {
                 Ok(outcome) => println!("{:<40} {:<9} {}", point.to_string(), world.name(), line(&plan, &outcome)),
                 Err(WorldError::Lacks { .. }) => {}
                 Err(error) => {

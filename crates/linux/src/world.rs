@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use rampmeter_control::Registry;
 use rampmeter_scenario::{HostJitter, NodeId, Outcome, Plan, Sender, Series, World, WorldError};
 use rampmeter_units::{Bytes, Time};
 
@@ -14,7 +13,7 @@ use crate::commands::{Commands, Status};
 use crate::host::{Host, failed};
 use crate::kernel::Kernel;
 use crate::network::{Network, Seen};
-use crate::ours::{Ours, schemes};
+use crate::ours::Ours;
 use crate::probe::{kernel_tcp, probe};
 use crate::pump::pump;
 use crate::sides::{Side, Sides};
@@ -49,8 +48,8 @@ impl World for Emulated {
         true
     }
 
-    fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
-        let (outcome, ()) = self.perform(plan, registry, None, |stage| self.wait(stage))?;
+    fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
+        let (outcome, ()) = self.perform(plan, None, |stage| self.wait(stage))?;
         Ok(outcome)
     }
 }
@@ -58,14 +57,9 @@ impl World for Emulated {
 impl Emulated {
     /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands have ended; says
     /// how. What the plan lets happen at a time happens then; it does not end the run.
-    pub fn accompany(
-        &self,
-        plan: &Plan,
-        registry: &Registry,
-        commands: &Commands,
-    ) -> Result<(Outcome, Status), WorldError> {
+    pub fn accompany(&self, plan: &Plan, commands: &Commands) -> Result<(Outcome, Status), WorldError> {
         let between = commands.between;
-        let (outcome, status) = self.perform(plan, registry, Some(between), |stage| {
+        let (outcome, status) = self.perform(plan, Some(between), |stage| {
             let status = commands.run(stage, &self.interrupted);
             stage.end();
             status
@@ -77,24 +71,23 @@ impl Emulated {
     fn perform<T>(
         &self,
         plan: &Plan,
-        registry: &Registry,
         between: Option<(NodeId, NodeId)>,
         wait: impl FnOnce(&Stage<'_>) -> T,
     ) -> Result<(Outcome, T), WorldError> {
         check_hosts(plan)?;
         check_islands(plan)?;
         check_kernel(plan)?;
-        let schemes = schemes(plan, registry)?;
         let sides = Sides::around(plan, between)?;
         let network = Network::joining(plan, &sides, between)?;
-        let mtu = schemes.iter().flatten().map(|scheme| scheme.config.packet).fold(plan.packet, Bytes::max).as_u64();
+        let packets = plan.schemes.iter().filter_map(|scheme| Some(scheme.ours()?.config.packet));
+        let mtu = packets.fold(plan.packet, Bytes::max).as_u64();
         raise_open_files();
         let hosts = [host(Side::A, mtu as u32)?, host(Side::B, mtu as u32)?];
         let (over, pending) = (AtomicBool::new(false), AtomicUsize::new(0));
         let stage = Stage::new(plan, &sides, hosts.each_ref(), &over, &pending);
         let (told, seen, host_jitter, waited) = thread::scope(|scope| {
             let router = scope.spawn(|| ending(&stage, || pump(network, &stage, mtu as usize)));
-            let ours = scope.spawn(|| ending(&stage, || Ours::new(stage, &schemes, mtu as usize)?.run()));
+            let ours = scope.spawn(|| ending(&stage, || Ours::new(stage, mtu as usize)?.run()));
             let kernel = scope.spawn(|| ending(&stage, || Kernel::new(stage)?.run()));
             let waited = wait(&stage);
             let (seen, host_jitter) = join(router).map_err(failed("the router cannot go on"))?;

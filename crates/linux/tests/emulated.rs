@@ -11,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use common::{path, run, try_run};
-use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_router::{AnyConfig, EcnPassage};
 use rampmeter_scenario::{FlowPlan, Outcome, Plan, Stalls, World, WorldError};
@@ -175,7 +174,7 @@ fn real_packets_whose_codes_are_cleared_go_as_tcps_do_and_it_is_said() {
 fn two_worlds_agree_on_newreno() {
     let (name, plan) = ("two_worlds_agree_on_newreno", transfers(10));
     let Some(emulated) = run(name, &plan) else { return };
-    let simulated = Simulated.run(&plan, &Registry::default()).unwrap();
+    let simulated = Simulated.run(&plan).unwrap();
     let mean = |outcome: &Outcome| {
         let fcts: Vec<f64> =
             outcome.flows.iter().filter_map(|flow| flow.fct).map(rampmeter_units::Duration::as_secs_f64).collect();
@@ -199,7 +198,7 @@ fn an_interrupted_run_ends_at_once() {
             interrupted.store(true, Ordering::Relaxed);
         });
         // It would take ten minutes.
-        Emulated::new(interrupted.clone()).run(&transfers(600), &Registry::default())
+        Emulated::new(interrupted.clone()).run(&transfers(600))
     });
     assert!(matches!(result, Err(WorldError::Interrupted)), "{result:?}");
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ops::Add;
 
 use rampmeter_control::vcp;
-use rampmeter_manager::{AgentConfig, ServiceCurve, Share, Sharing};
+use rampmeter_manager::{ServiceCurve, Share};
 use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use crate::{NoPath, Point, Representations, Routes, Stalls};
+use crate::{NoPath, Point, Representations, Routes, Scheme, Stalls};
 
 /// A node's place in [`Plan::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -197,7 +197,7 @@ pub struct Change {
 }
 
 /// A way to send.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct SchemePlan {
     /// Its name in the file.
     pub name: String,
@@ -205,22 +205,21 @@ pub struct SchemePlan {
     pub sender: Sender,
 }
 
+impl SchemePlan {
+    /// The scheme, if it is one of Rampmeter's own.
+    pub fn ours(&self) -> Option<&Scheme> {
+        match &self.sender {
+            Sender::Ours(scheme) => Some(scheme),
+            Sender::Kernel { .. } => None,
+        }
+    }
+}
+
 /// Who sends.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Sender {
     /// Rampmeter's own transport under one of its controllers.
-    Ours {
-        /// The controller's name in the registry.
-        controller: String,
-        /// Its settings, already accepted by the registry.
-        settings: toml::Table,
-        /// Its transport's settings.
-        transport: rampmeter_transport::Config,
-        /// How its flows share congestion control.
-        sharing: Sharing,
-        /// How its flows of datagrams get feedback.
-        agent: AgentConfig,
-    },
+    Ours(Box<Scheme>),
     /// The operating system's TCP, in worlds that have one.
     Kernel {
         /// Its congestion control, as the system calls it: `cubic`.

@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for point in scenario.points() {
         let plan = scenario.plan(&point, &registry)?;
         let start = Instant::now();
-        let outcome = Simulated.run(&plan, &registry)?;
+        let outcome = Simulated.run(&plan)?;
         let wall = start.elapsed().as_secs_f64();
         let fingerprint = fingerprint(&outcome);
         let run = Run { plan, outcome, world: Simulated.name(), wall_s: wall };

@@ -5,7 +5,6 @@ mod common;
 use std::thread;
 
 use common::{Dumbbell, run};
-use rampmeter_control::Registry;
 use rampmeter_router::AnyConfig;
 use rampmeter_scenario::{Plan, SchemePlan, Sender, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
@@ -94,7 +93,7 @@ fn a_dead_path_leaves_transfers_unfinished_and_the_run_ends() {
 fn the_kernels_tcp_is_not_to_be_had_here() {
     let mut plan = Dumbbell::default().plan();
     plan.schemes[0] = SchemePlan { name: "it".into(), sender: Sender::Kernel { algorithm: "cubic".into() } };
-    let error = Simulated.run(&plan, &Registry::default()).unwrap_err();
+    let error = Simulated.run(&plan).unwrap_err();
     assert!(matches!(error, WorldError::Lacks { .. }), "{error}");
     assert!(error.to_string().contains("emulated"), "{error}");
 }

@@ -240,7 +240,7 @@ impl Task<'_> {
         }
         let begun = Instant::now();
         desk.begin(plan.end());
-        let outcome = self.world.run_telling(&plan, registry, &desk.reached);
+        let outcome = self.world.run_telling(&plan, &desk.reached);
         desk.clear();
         let outcome = match outcome {
             Ok(outcome) => outcome,

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rampmeter_control::Registry;
 use rampmeter_router::{Counts, QueueSummary};
 use rampmeter_scenario::{FlowOutcome, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series, World, WorldError};
 use rampmeter_units::{Bytes, Duration, Time};
@@ -64,7 +63,7 @@ impl World for Made {
         "simulated"
     }
 
-    fn run(&self, plan: &Plan, _registry: &Registry) -> Result<Outcome, WorldError> {
+    fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
         if let Some(scheme) = plan.kernel_scheme() {
             let what = format!("kernel TCP (scheme `{}`)", scheme.name);
             return Err(WorldError::Lacks { world: self.name(), what, advice: "go elsewhere".into() });
