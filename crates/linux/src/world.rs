@@ -153,7 +153,7 @@ fn check_islands(plan: &Plan) -> Result<(), WorldError> {
     let Some(aggregate) = plan.aggregates.first() else { return Ok(()) };
     Err(WorldError::Lacks {
         world: "emulated",
-        what: format!("islands (`{}`)", aggregate.entry.name),
+        what: format!("islands (`{}`)", aggregate.name),
         advice: "set its `active` to false, or run it in the simulator".into(),
     })
 }

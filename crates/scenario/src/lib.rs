@@ -37,8 +37,8 @@ pub use columns::{FlowGroup, renamed};
 pub use error::{Problem, ScenarioError};
 pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
-    AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender,
-    TrafficPlan, payload,
+    AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, QueueId, SchemePlan,
+    Sender, TrafficPlan, payload,
 };
 pub use point::Point;
 pub use representations::{Representations, choose as choose_representation};

@@ -5,7 +5,7 @@ use rampmeter_router::{Backlog, Counts, Link, Parcel, QueueSummary, Router};
 use rampmeter_units::{Bytes, Duration, Rate, Time, exact};
 use serde::{Deserialize, Serialize};
 
-use crate::{LinkId, Plan};
+use crate::{LinkId, Plan, QueueId};
 
 /// What a run yields.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -100,11 +100,11 @@ impl FlowOutcome {
     }
 }
 
-/// What became of a measured link between `warmup` and `duration`.
+/// What became of a measured link, or of what crosses an island, between `warmup` and `duration`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutcome {
-    /// Its place in [`crate::Plan::links`].
-    pub link: LinkId,
+    /// Its queue in the plan.
+    pub id: QueueId,
     /// Its name.
     pub name: String,
     /// Bytes transmitted over what its rate allowed.
@@ -120,7 +120,7 @@ impl LinkOutcome {
     pub fn of<P: Parcel, R: Router<P>>(plan: &Plan, id: LinkId, link: &mut Link<P, R>, now: Time) -> Self {
         link.advance(now);
         Self {
-            link: id,
+            id: QueueId::Link(id),
             name: plan.links[id.0].name.clone(),
             utilization: link.utilization(now),
             queue: link.queue().map(|queue| queue.summary(now)).unwrap_or_default(),
@@ -144,8 +144,8 @@ pub struct LinkSample {
     /// When.
     #[serde(with = "exact")]
     pub at: Time,
-    /// Which link.
-    pub link: LinkId,
+    /// Which queue.
+    pub id: QueueId,
     /// What waited.
     pub queue: Backlog,
     /// Bytes transmitted since the run began.
@@ -157,7 +157,7 @@ impl LinkSample {
     /// `link` as it is at `at`.
     pub fn of<P: Parcel, R: Router<P>>(id: LinkId, link: &mut Link<P, R>, at: Time) -> Self {
         link.advance(at);
-        Self { at, link: id, queue: link.router().backlog(), transmitted: link.transmitted_bytes() }
+        Self { at, id: QueueId::Link(id), queue: link.router().backlog(), transmitted: link.transmitted_bytes() }
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{SMALL, first_plan, plan};
 use rampmeter_control::Registry;
 use rampmeter_manager::{Grouping, Scheduling, ServiceCurve, Sharing};
-use rampmeter_scenario::{LinkId, NodeId, Plan, Scenario, Sender, values};
+use rampmeter_scenario::{LinkId, NodeId, Plan, QueueId, Scenario, Sender, values};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 fn study(path: &str) -> Scenario {
@@ -90,8 +90,8 @@ fn an_aggregate_leads_from_the_first_border_on_a_flows_way_to_the_last() {
     let names = |links: &[LinkId]| links.iter().map(|link| plan.links[link.0].name.clone()).collect::<Vec<_>>();
     assert_eq!(names(&aggregate.way), ["wire", "on"]);
     assert_eq!(names(&aggregate.back), ["on.reverse", "wire.reverse"]);
-    assert_eq!((aggregate.entry.name.as_str(), aggregate.entry.room), ("i.a.c", Some(10)));
-    assert_eq!(plan.link(LinkId(plan.links.len())).name, "i.a.c");
+    assert_eq!((aggregate.name.as_str(), aggregate.room), ("i.a.c", Some(10)));
+    assert_eq!(plan.queue_name(QueueId::Ingress(0)), "i.a.c");
 }
 
 fn names(plan: &Plan, from: usize, to: usize) -> Vec<&str> {

@@ -4,7 +4,8 @@ mod common;
 
 use common::{SMALL, plan};
 use rampmeter_scenario::{
-    FlowOutcome, FlowSample, HostJitter, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Run, Schema, Series, Summary,
+    FlowOutcome, FlowSample, HostJitter, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Run, Schema, Series,
+    Summary,
 };
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -34,7 +35,7 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
         rampmeter_router::Counts { offered: 200, offered_data: 100, dropped: 2, marked: 1, ..Default::default() };
     let queue =
         rampmeter_router::QueueSummary { mean_packets: 2.5, p90_packets: 7, max_packets: 10, ..Default::default() };
-    let link = LinkOutcome { link: LinkId(0), name: "wire".into(), utilization: 0.5, queue, counts };
+    let link = LinkOutcome { id: QueueId::Link(LinkId(0)), name: "wire".into(), utilization: 0.5, queue, counts };
     let outcome = Outcome {
         flows: plan.flows.iter().enumerate().map(outcome).collect(),
         links: vec![link],
@@ -132,14 +133,14 @@ fn rates_vary_from_sample_to_sample_once_they_count() {
     };
     let link = |seconds: u64, kilobytes: u64| LinkSample {
         at: at(seconds),
-        link: LinkId(0),
+        id: QueueId::Link(LinkId(0)),
         queue: rampmeter_router::Backlog::default(),
         transmitted: Bytes::new(kilobytes * 1000),
     };
     let early = FlowSample { at: Time::ZERO, ..flow(0, 0, 900) };
     let outcome = Outcome {
         links: vec![LinkOutcome {
-            link: LinkId(0),
+            id: QueueId::Link(LinkId(0)),
             name: "wire".into(),
             utilization: 0.5,
             queue: rampmeter_router::QueueSummary::default(),

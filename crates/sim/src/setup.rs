@@ -70,8 +70,8 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bo
     for (place, &link) in links.iter().enumerate() {
         let leads_to = |node| (place..links.len()).rev().find(|&n| plan.links[links[n].0].to == node);
         if place > 0 && place >= outside_from {
-            let here = plan.aggregates.iter().enumerate().filter(|(_, a)| a.entry.from == plan.links[link.0].from);
-            let egress = here.filter_map(|(n, a)| Some((leads_to(a.entry.to)?, n))).max();
+            let here = plan.aggregates.iter().enumerate().filter(|(_, a)| a.from == plan.links[link.0].from);
+            let egress = here.filter_map(|(n, a)| Some((leads_to(a.to)?, n))).max();
             if let Some((last, aggregate)) = egress {
                 hops.push(Hop::Ingress(aggregate as u32));
                 outside_from = last + 1;

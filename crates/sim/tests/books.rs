@@ -38,7 +38,7 @@ fn what_is_offered_is_transmitted_dropped_or_still_queued() {
     let outcome = busy().run();
     assert_eq!(outcome.links.len(), 2);
     for link in &outcome.links {
-        let last = outcome.series.links.iter().rfind(|sample| sample.link == link.link).unwrap();
+        let last = outcome.series.links.iter().rfind(|sample| sample.id == link.id).unwrap();
         let counts = link.counts;
         assert_eq!(counts.offered, counts.transmitted + counts.dropped + last.queue.packets, "{counts:?}");
         assert!(counts.dropped > 0 && counts.lost > 0 && counts.lost < counts.transmitted, "{counts:?}");

@@ -113,7 +113,9 @@ pub(crate) fn short_hash(parts: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use rampmeter_router::{Backlog, Counts, QueueSummary};
-    use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkId, LinkOutcome, LinkSample, Series};
+    use rampmeter_scenario::{
+        Degraded, FlowOutcome, FlowSample, HostJitter, LinkId, LinkOutcome, LinkSample, QueueId, Series,
+    };
     use rampmeter_units::{Bytes, Duration, Rate, Time};
 
     use super::*;
@@ -134,12 +136,13 @@ mod tests {
         let queue = QueueSummary { mean_packets: 0.1 + 0.2, sd_bytes: 1.0 / 3.0, max_packets: 4, ..Default::default() };
         let counts = Counts { offered: 10, offered_data: 9, dropped: 1, lost: 2, ..Counts::default() };
         let queue_now = Backlog { packets: 1, bytes: Bytes::new(1250) };
-        let (at, link, rate) = (Time::from_nanos(99), LinkId(6), Some(Rate::from_bps(7)));
+        let (at, rate) = (Time::from_nanos(99), Some(Rate::from_bps(7)));
+        let (id, ingress) = (QueueId::Link(LinkId(6)), QueueId::Ingress(0));
         Outcome {
             flows: vec![flow, FlowOutcome { flow: 4, fct: None, ..flow }],
-            links: vec![LinkOutcome { link, name: "wire".into(), utilization: 0.7, queue, counts }],
+            links: vec![LinkOutcome { id, name: "wire".into(), utilization: 0.7, queue, counts }],
             series: Series {
-                links: vec![LinkSample { at, link, queue: queue_now, transmitted: Bytes::new(8) }],
+                links: vec![LinkSample { at, id: ingress, queue: queue_now, transmitted: Bytes::new(8) }],
                 flows: vec![FlowSample { at, flow: 3, window: None, rate, delivered: Bytes::new(1) }],
             },
             data_packets: 77,

@@ -23,10 +23,9 @@ fn schema() -> Schema {
             group.mean(run, |flow| Some(flow.sent_packets as f64))
         });
     schema.groups.push(sent.shown("sent", 10.0, 1));
-    schema.links.push(Column::text("ends", "from > to", |run, link| {
-        let (link, node) = (run.plan.link(link.link), |id: rampmeter_scenario::NodeId| &run.plan.nodes[id.0].name);
-        format!("{} > {}", node(link.from), node(link.to))
-    }));
+    schema
+        .links
+        .push(Column::text("label", "its name in angles", |run, link| format!("<{}>", run.plan.queue_name(link.id))));
     schema.flows.push(Column::truth("ended", "whether it ended", |_, flow| flow.fct.is_some()));
     schema.link_series.push(Column::number("time_ms", "ms", "when", |_, sample| Some(sample.at.as_secs_f64() * 1e3)));
     schema
@@ -46,11 +45,11 @@ fn a_column_declared_once_is_in_every_output() {
 
     let json = serde_json::to_value(summaries[0]).unwrap();
     assert!(json["planned"].as_u64().unwrap() > 0 && json["flows"]["sent_mean_packets"] == 40.0, "{json}");
-    assert_eq!(json["links"]["wire"]["ends"], "left > right");
+    assert_eq!(json["links"]["wire"]["label"], "<wire>");
 
     for (table, value) in [
         ("runs", "sent_mean_packets: 40"),
-        ("links", "ends: \"left > right\""),
+        ("links", "label: \"<wire>\""),
         ("flows", "ended: false"), // the first flow of `Made`
         ("link_series", "time_ms: 1000"),
     ] {

@@ -70,7 +70,7 @@ fn queues() -> Vec<Column<LinkOutcome>> {
             "buffer_packets",
             "packets",
             "the most packets that may wait, as the router's `packets` says; null without that limit",
-            |run, link| run.plan.link(link.link).room,
+            |run, link| run.plan.queue_room(link.id),
         ),
     ]
 }
@@ -143,7 +143,7 @@ fn packets() -> Vec<Column<LinkOutcome>> {
 pub(crate) fn link_series() -> Vec<Column<LinkSample>> {
     vec![
         Column::number("time_s", "s", "when the sample was taken", |_, sample| Some(sample.at.as_secs_f64())),
-        Column::text("link", "the link's name", |run, sample| run.plan.link(sample.link).name.clone()),
+        Column::text("link", "the link's name", |run, sample| run.plan.queue_name(sample.id).to_owned()),
         Column::whole("queue_packets", "packets", "packets waiting at this instant", |_, sample| {
             Some(sample.queue.packets)
         }),
@@ -161,7 +161,7 @@ fn share(part: u64, of: u64) -> f64 {
 }
 
 fn of_buffer(run: &Run, link: &LinkOutcome, packets: f64) -> Option<f64> {
-    run.plan.link(link.link).room.map(|buffer| packets / buffer as f64)
+    run.plan.queue_room(link.id).map(|buffer| packets / buffer as f64)
 }
 
 /// What the link sent from sample to sample.
@@ -171,7 +171,7 @@ fn rates(run: &Run, link: &LinkOutcome) -> Vec<f64> {
         .series
         .links
         .iter()
-        .filter(|sample| sample.link == link.link && is_measured(&run.plan, sample.at))
+        .filter(|sample| sample.id == link.id && is_measured(&run.plan, sample.at))
         .map(|sample| (sample.at.as_secs_f64(), sample.transmitted.as_f64()))
         .collect();
     samples.windows(2).map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)).collect()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Plan, Scenario, ScenarioError, Schema};
+use rampmeter_scenario::{Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Spanned, Table, Value};
@@ -163,12 +163,8 @@ pub fn read(file: &Path, quick: bool, registry: &Registry, schema: &Schema) -> R
             error,
         })?;
         let named = scenario.points().first().and_then(|point| scenario.plan(point, registry).ok());
-        let links: Vec<&str> = named
-            .iter()
-            .flat_map(Plan::all_links)
-            .filter(|(_, link)| link.measured)
-            .map(|(_, link)| link.name.as_str())
-            .collect();
+        let links: Vec<&str> =
+            named.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect();
         let traffic: Vec<&str> = named
             .iter()
             .flat_map(|plan| &plan.traffic)

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rampmeter_router::{Counts, QueueSummary};
-use rampmeter_scenario::{FlowOutcome, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series, World, WorldError};
+use rampmeter_scenario::{
+    FlowOutcome, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series, World, WorldError,
+};
 use rampmeter_units::{Bytes, Duration, Time};
 
 /// What it takes to make one; flow completion times are made up, see [`Made`].
@@ -89,14 +91,14 @@ impl World for Made {
         let link = plan.links.iter().position(|link| link.measured).unwrap();
         let sample = LinkSample {
             at: Time::from_nanos(1_000_000_000),
-            link: LinkId(link),
+            id: QueueId::Link(LinkId(link)),
             queue: rampmeter_router::Backlog::default(),
             transmitted: Bytes::new(9),
         };
         Ok(Outcome {
             flows: flows.collect(),
             links: vec![LinkOutcome {
-                link: LinkId(link),
+                id: QueueId::Link(LinkId(link)),
                 name: "wire".into(),
                 utilization: load,
                 queue: QueueSummary { mean_packets: 10.0 * load, ..QueueSummary::default() },
