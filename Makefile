@@ -72,6 +72,10 @@ bench: build python ## speed and memory beside ns-3 and ns-2
 docs: setup ## the Rust documentation, without a warning: target/doc
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 
+.PHONY: columns
+columns: setup ## the tables of columns in docs/output.md, from their declarations
+	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-scenario --test documentation
+
 .PHONY: python
 python: .venv/built ## the Python package, in .venv
 

@@ -52,16 +52,16 @@ def two_worlds(program: Path) -> bool:
             [one for one in runs if one["point"]["scheme"] == scheme and one["world"] == world]
             for world in ("simulated", "emulated")
         )
-        ratio = response(emulated) / response(simulated) if simulated and emulated else None
+        ratio = fct(emulated) / fct(simulated) if simulated and emulated else None
         rows += [row(some, ratio if some is emulated else None) for some in (simulated, emulated) if some]
-    head = ["scheme", "world", "transfers", "response", "queue", "loss", "emulated / simulated"]
+    head = ["scheme", "world", "transfers", "FCT", "queue", "loss", "emulated / simulated"]
     print(table(head, rows) + "\n")
     return False
 
 
-def response(runs: list[dict[str, Any]]) -> float:
-    """Give the median over `runs` of the mean response."""
-    return float(median(one["flows"]["response_mean_s"] for one in runs))
+def fct(runs: list[dict[str, Any]]) -> float:
+    """Give the median over `runs` of the mean flow completion time."""
+    return float(median(one["flows"]["fct_mean_s"] for one in runs))
 
 
 def row(runs: list[dict[str, Any]], ratio: float | None) -> list[str]:
@@ -71,7 +71,7 @@ def row(runs: list[dict[str, Any]], ratio: float | None) -> list[str]:
         runs[0]["point"]["scheme"],
         runs[0]["world"],
         str(sum(one["flows"]["completed"] for one in runs)),
-        f"{1e3 * response(runs):.0f} ms",
+        f"{1e3 * fct(runs):.0f} ms",
         f"{median(link['queue_mean_packets'] for link in links):.1f} packets",
         f"{100 * median(link['drop_rate'] for link in links):.2f}%",
         f"{ratio:.2f}" if ratio else "",

@@ -130,7 +130,7 @@ main(int argc, char** argv)
         squares += response * response;
     }
     const double mean = sum / completed, deviation = std::sqrt((squares - completed * mean * mean) / (completed - 1));
-    printf("{\"load\":%g,\"completed\":%lu,\"unfinished\":%lu,\"response_mean_s\":%.5f,\"response_sd_s\":%.5f,"
+    printf("{\"load\":%g,\"completed\":%lu,\"unfinished\":%lu,\"fct_mean_s\":%.5f,\"fct_sd_s\":%.5f,"
            "\"utilization\":%.4f,\"queue_mean_packets\":%.2f,\"drop_rate\":%.6f,\"data_packets\":%lu,\"wall_s\":%.3f}\n",
            load, completed, unfinished, mean, deviation, meter.Utilization(RATE, DURATION - WARMUP), meter.QueueMean(),
            meter.DropRate(), meter.data, wall);

@@ -2,7 +2,7 @@
 
 >>> import rampmeter
 >>> result = rampmeter.run("studies/pcp/offered_load.toml", load=[0.3, 0.6], seed=[1])
->>> result.runs.select(["scheme", "load", "response_mean_s"])
+>>> result.runs.select(["scheme", "load", "fct_mean_s"])
 """
 
 from rampmeter._engine import ScenarioError, WorldError, __version__

@@ -30,11 +30,11 @@ class Run:
     """
 
     runs: pa.Table
-    """One row a run: responses and goodputs of its measured flows."""
+    """One row a run: flow completion times and goodputs of its measured flows."""
     links: pa.Table
     """One row a run and measured link: utilization, queue, drops and marks."""
     flows: pa.Table
-    """One row a run and flow: start, response, bytes and packets."""
+    """One row a run and flow: start, flow completion time, bytes and packets."""
     link_series: pa.Table | None
     """Queues over time, if the scenario asks for them."""
     flow_series: pa.Table | None
@@ -77,7 +77,7 @@ def run(
     """Run every point of the scenario at `path`, `simulated` or `emulated`: `jobs` at once, by default one a core.
 
     Emulated runs carry real packets between network namespaces, by default one run at a time, for as long as they say;
-    several share the machine, and `lateness_p99_s` says how well they did. They need root or user namespaces, and a
+    several share the machine, and `host_jitter_p99_s` says how well they did. They need root or user namespaces, and a
     `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays

@@ -24,7 +24,7 @@ def folder(first_light: Path, tmp_path: Path) -> Path:
 def test_a_report_is_one_page_that_needs_nothing_else(folder: Path) -> None:
     page = report.write(folder).read_text()
     assert "Light &amp; &lt;shade&gt;" in page
-    for heading in ["Over the sweep", "Responses", "Links over time", "Flows", "Link bottleneck"]:
+    for heading in ["Over the sweep", "Flow completion times", "Links over time", "Flows", "Link bottleneck"]:
         assert f"<h2>{heading}</h2>" in page
     assert re.search(r"Not run:.*linux-cubic.*--world emulated", page)
     assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)', page))

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args as ClapArgs;
 use rampmeter_control::Registry;
 use rampmeter_linux::{Commands, Emulated, Status};
-use rampmeter_scenario::{HinderedSummary, NodeId, Outcome, Plan, Scenario, WorldError, values};
+use rampmeter_scenario::{DegradedSummary, NodeId, Outcome, Plan, Scenario, WorldError, values};
 use rampmeter_units::Duration;
 
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ pub(crate) fn emulate(args: &Args, registry: &Registry) -> Result<ExitCode, Fail
     let commands =
         Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };
     let stop = stop_flag();
-    let (outcome, status) = Emulated::new(stop).accompany(&plan, registry, &commands).map_err(|error| match error {
+    let (outcome, status) = Emulated::new(stop).accompany(&plan, &commands).map_err(|error| match error {
         WorldError::Interrupted => Failure::interrupted("interrupted; both commands were told to end"),
         error => Failure::failed(error),
     })?;
@@ -87,10 +87,10 @@ fn report(plan: &Plan, outcome: &Outcome, status: Status) {
     if let Some(code) = status.left.filter(|code| *code > 0) {
         eprintln!("rampmeter: the left command ended with {code}");
     }
-    for HinderedSummary { why, scheme, first, flows } in HinderedSummary::all(plan, outcome) {
-        eprintln!("rampmeter: {scheme}, {first}, one of {flows} flows: {why}");
+    for DegradedSummary { reason, scheme, first, flows } in DegradedSummary::all(plan, outcome) {
+        eprintln!("rampmeter: {scheme}, {first}, one of {flows} flows: {reason}");
     }
-    let late = outcome.lateness.map(|late| late.p99.as_secs_f64()).unwrap_or_default();
+    let late = outcome.host_jitter.map(|late| late.p99.as_secs_f64()).unwrap_or_default();
     let rtt = plan.least_round_trip().map_or(f64::MAX, Duration::as_secs_f64);
     if late > (rtt / 10.0).min(0.002) {
         eprintln!("rampmeter: 1% of packets were late by more than {:.1} ms: the machine is busy", late * 1e3);

@@ -10,9 +10,9 @@ use std::sync::atomic::AtomicBool;
 use clap::Args as ClapArgs;
 use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{FlowSummary, Point, Scenario, Summary, World, values};
+use rampmeter_scenario::{Point, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Finished, Folder, Program, Sweep, default_folder};
+use rampmeter_study::{Finished, Folder, Program, Sweep, default_folder, overview};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -82,7 +82,8 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     let kept_there =
         format!("what is finished is in {}, and the same command goes on from there", folder.path().display());
     let mut bar = interrupts.bar(args.quiet || args.json, &kept_there);
-    let sweep = Sweep { registry, jobs: args.jobs, stop: interrupts.stop() };
+    let schema = Schema::default();
+    let sweep = Sweep { registry, schema: &schema, jobs: args.jobs, stop: interrupts.stop() };
     let mut kept = 0;
     let results = folder.run(&sweep, &scenario, &*world, |progress| {
         kept = progress.kept;
@@ -97,40 +98,41 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     for skipped in results.iter().filter_map(skipped) {
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
-    let summaries: Vec<&Summary> = results.iter().filter_map(Finished::summary).collect();
+    let summaries: Vec<&Summary> = results.iter().filter_map(Finished::run).collect();
     if summaries.is_empty() {
         let (world, all) = (world.name(), results.len());
         return Err(Failure::failed(format!(
             "nothing ran: the {world} world can do none of the {all} runs, see above"
         )));
     }
-    if let Some(warning) = lateness(&summaries, || probe().real_time.is_ok()) {
+    if let Some(warning) = late_packets(&summaries, || probe().real_time.is_ok()) {
         eprintln!("rampmeter: {warning}");
     }
-    for warning in hindrances(&summaries) {
+    for warning in degraded_flows(&summaries) {
         eprintln!("rampmeter: {warning}");
     }
     if args.json {
         println!("{}", json!({ "runs": summaries }));
     } else {
-        print!("{}", figures(&scenario, &summaries));
+        let (head, rows) = overview(&schema, &scenario, &summaries);
+        print!("{}", table(&head, &rows));
         println!("\ntables: {}", folder.path().display());
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn skipped(result: &Finished) -> Option<&rampmeter_study::Skipped> {
+fn skipped(result: &Finished<Summary>) -> Option<&rampmeter_study::Skipped> {
     match result {
         Finished::Skipped(skipped) => Some(skipped),
         Finished::Run(_) => None,
     }
 }
 
-/// What to say if real packets were late; `has_priority`: although they ran before other programs.
-fn lateness(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> Option<String> {
+/// The warning that real packets were late; `has_priority`: although they ran before other programs.
+fn late_packets(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> Option<String> {
     let late: Vec<&&Summary> = summaries.iter().filter(|run| run.is_late()).collect();
-    let worst =
-        late.iter().max_by(|a, b| a.lateness_p99_s.partial_cmp(&b.lateness_p99_s).unwrap_or(Ordering::Equal))?;
+    let jitter = |run: &Summary| run.run.number("host_jitter_p99_s");
+    let worst = late.iter().max_by(|a, b| jitter(a).partial_cmp(&jitter(b)).unwrap_or(Ordering::Equal))?;
     let milliseconds = |seconds: Option<f64>| seconds.unwrap_or_default() * 1e3;
     let or = if has_priority() { "" } else { " or with real-time priority (rampmeter probe)" };
     Some(format!(
@@ -138,26 +140,26 @@ fn lateness(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> Opti
          is busy, run again on a calmer one{or}",
         late.len(),
         summaries.len(),
-        milliseconds(worst.lateness_p99_s),
-        milliseconds(worst.rtt_min_s),
+        milliseconds(jitter(worst)),
+        milliseconds(worst.run.number("rtt_min_s")),
     ))
 }
 
-/// What to say of flows whose controllers could not work as they should: a line for each scheme and reason.
-fn hindrances(summaries: &[&Summary]) -> Vec<String> {
+/// The warnings about flows whose controllers could not work as their schemes do: a line for each scheme and reason.
+fn degraded_flows(summaries: &[&Summary]) -> Vec<String> {
     let mut found: BTreeMap<(&str, &str), (&str, u64, Vec<&Point>)> = BTreeMap::new();
     for run in summaries {
-        for hindered in &run.hindered {
-            let new = || (hindered.first.as_str(), 0, Vec::new());
-            let (_, flows, points) = found.entry((&hindered.scheme, &hindered.why)).or_insert_with(new);
-            *flows += hindered.flows;
+        for degraded in &run.degraded {
+            let new = || (degraded.first.as_str(), 0, Vec::new());
+            let (_, flows, points) = found.entry((&degraded.scheme, &degraded.reason)).or_insert_with(new);
+            *flows += degraded.flows;
             points.push(&run.point);
         }
     }
-    let line = |((scheme, why), (first, flows, points)): (_, (_, u64, Vec<&Point>))| {
+    let line = |((scheme, reason), (first, flows, points)): (_, (_, u64, Vec<&Point>))| {
         let others = if flows > 1 { format!(" and {} more flows", flows - 1) } else { String::new() };
         let runs = format!("{} of {} runs{}", points.len(), summaries.len(), which(&points, summaries));
-        format!("{scheme}, {first}{others}, at some time in {runs}: {why}")
+        format!("{scheme}, {first}{others}, at some time in {runs}: {reason}")
     };
     found.into_iter().map(line).collect()
 }
@@ -193,63 +195,9 @@ pub(crate) fn world(name: &str, stop: &Arc<AtomicBool>) -> Result<Box<dyn World>
     }
 }
 
-/// A row a point: its axes, its flows, each measured link; below it one for the flows of each kind of measured traffic
-/// where there are several. Links are said to mark where one does in some run.
-fn figures(scenario: &Scenario, summaries: &[&Summary]) -> String {
-    let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
-    let links: Vec<&str> =
-        summaries.first().map_or(Vec::new(), |first| first.links.iter().map(|(name, _)| name.as_str()).collect());
-    let mut head: Vec<String> = axes.iter().map(ToString::to_string).collect();
-    let several = summaries.iter().any(|run| !run.traffic.is_empty());
-    head.extend(several.then(|| "traffic".to_owned()));
-    head.extend(["transfers", "unfinished", "response ms", "deviation ms", "goodput Mb/s", "Jain"].map(String::from));
-    let marking = summaries.iter().flat_map(|run| &run.links).any(|(_, link)| link.mark_rate > 0.0);
-    for link in &links {
-        head.extend(["used %", "queue", "dropped %"].map(|figure| format!("{link} {figure}")));
-        head.extend(marking.then(|| format!("{link} marked %")));
-    }
-    let rows: Vec<Vec<String>> = summaries
-        .iter()
-        .flat_map(|run| {
-            let point = serde_json::to_value(&run.point).unwrap_or_default();
-            let value = |axis: &&str| point[axis].as_str().map_or_else(|| point[axis].to_string(), String::from);
-            let mut row: Vec<String> = axes.iter().map(value).collect();
-            row.extend(several.then(|| "all".to_owned()));
-            row.extend(flow_cells(&run.flows));
-            for (_, link) in &run.links {
-                row.extend([
-                    format!("{:.1}", link.utilization * 100.0),
-                    format!("{:.1}", link.queue_mean_packets),
-                    format!("{:.3}", link.drop_rate * 100.0),
-                ]);
-                row.extend(marking.then(|| format!("{:.3}", link.data_mark_rate * 100.0)));
-            }
-            let group = |(name, flows): &(String, FlowSummary)| {
-                let nothing = axes.iter().map(|_| String::new());
-                nothing.chain([name.clone()]).chain(flow_cells(flows)).collect()
-            };
-            std::iter::once(row).chain(run.traffic.iter().map(group)).collect::<Vec<_>>()
-        })
-        .collect();
-    table(&head, &rows)
-}
-
-/// What the table says of flows.
-fn flow_cells(flows: &FlowSummary) -> [String; 6] {
-    let milliseconds = |value: Option<f64>| value.map_or(String::new(), |seconds| format!("{:.1}", seconds * 1e3));
-    [
-        flows.completed.to_string(),
-        flows.unfinished.to_string(),
-        milliseconds(flows.response_mean_s),
-        milliseconds(flows.response_sd_s),
-        flows.goodput_mean_bps.map_or(String::new(), |bps| format!("{:.3}", bps / 1e6)),
-        flows.goodput_jain.map_or(String::new(), |jain| format!("{jain:.3}")),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
-    use rampmeter_scenario::HinderedSummary;
+    use rampmeter_scenario::{DegradedSummary, Value};
 
     use super::*;
 
@@ -264,7 +212,9 @@ router = { kind = "drop-tail" }
 "#;
 
     fn run(late: Option<f64>, rtt: f64) -> Summary {
-        Summary { lateness_p99_s: late, rtt_min_s: late.map(|_| rtt), ..Summary::default() }
+        let value = |number: Option<f64>| number.map_or(Value::Null, Value::Number);
+        let figures = [("host_jitter_p99_s", value(late)), ("rtt_min_s", value(late.map(|_| rtt)))];
+        Summary { run: figures.into(), ..Summary::default() }
     }
 
     /// Two schemes with four seeds each.
@@ -276,43 +226,30 @@ router = { kind = "drop-tail" }
     #[test]
     fn late_packets_are_told_in_one_line_with_the_worst_run() {
         let runs = [run(Some(0.5e-3), 0.02), run(Some(2.5e-3), 0.1), run(Some(3.5e-3), 0.02), run(None, 0.0)];
-        let warning = lateness(&runs.each_ref(), || true).unwrap();
+        let warning = late_packets(&runs.each_ref(), || true).unwrap();
         assert!(warning.starts_with("late packets in 2 of 4 runs") && warning.contains("3.5 ms"), "{warning}");
         assert_eq!(warning.lines().count(), 1);
         assert!(!warning.contains("priority"), "{warning}");
-        let warning = lateness(&runs.each_ref(), || false).unwrap();
+        let warning = late_packets(&runs.each_ref(), || false).unwrap();
         assert!(warning.ends_with("or with real-time priority (rampmeter probe)"), "{warning}");
     }
 
     #[test]
-    fn kinds_of_traffic_have_a_row_each_below_that_of_all() {
-        let scenario = Scenario::parse_network("x.toml", NETWORK).unwrap();
-        let flows = |completed| FlowSummary { completed, ..FlowSummary::default() };
-        let one = Summary { point: scenario.points()[0].clone(), flows: flows(30), ..Summary::default() };
-        let words = |row: &str| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let rows = |run: &Summary| figures(&scenario, &[run]).lines().skip(2).map(words).collect::<Vec<_>>();
-        assert_eq!(rows(&one), [["1", "30", "0"]]);
-        let traffic = [("web", 10), ("bulk", 20)].map(|(name, completed)| (name.into(), flows(completed)));
-        let two = Summary { traffic: traffic.to_vec(), ..one };
-        assert_eq!(rows(&two), [&["1", "all", "30", "0"][..], &["web", "10", "0"], &["bulk", "20", "0"]]);
-    }
-
-    #[test]
-    fn what_hinders_flows_is_told_once_for_a_scheme_and_a_reason() {
-        let hindered = |flows| HinderedSummary {
-            why: "no codes".into(),
+    fn degraded_flows_are_one_line_for_a_scheme_and_reason() {
+        let degraded = |flows| DegradedSummary {
+            reason: "no codes".into(),
             scheme: "vcp".into(),
             first: "source.0 > sink.0".into(),
             flows,
         };
         let points = points();
-        let run = |seed: usize, hindered| Summary { point: points[seed - 1].clone(), hindered, ..Summary::default() };
-        let runs = [run(1, vec![hindered(3)]), run(2, Vec::new()), run(3, vec![hindered(1)])];
-        let told = hindrances(&runs.each_ref());
+        let run = |seed: usize, degraded| Summary { point: points[seed - 1].clone(), degraded, ..Summary::default() };
+        let runs = [run(1, vec![degraded(3)]), run(2, Vec::new()), run(3, vec![degraded(1)])];
+        let told = degraded_flows(&runs.each_ref());
         let expected =
             "vcp, source.0 > sink.0 and 3 more flows, at some time in 2 of 3 runs (seed = 1; seed = 3): no codes";
         assert_eq!(told, [expected]);
-        let told = hindrances(&[&run(1, vec![hindered(1)])]);
+        let told = degraded_flows(&[&run(1, vec![degraded(1)])]);
         assert_eq!(told, ["vcp, source.0 > sink.0, at some time in 1 of 1 runs: no codes"]);
     }
 
@@ -331,7 +268,7 @@ router = { kind = "drop-tail" }
 
     #[test]
     fn packets_on_time_and_simulated_ones_are_no_news() {
-        assert_eq!(lateness(&[&run(Some(1.9e-3), 0.02), &run(None, 0.0)], || true), None);
-        assert!(lateness(&[&run(Some(0.3e-3), 0.002)], || true).is_some(), "more than a tenth of the round trip");
+        assert_eq!(late_packets(&[&run(Some(1.9e-3), 0.02), &run(None, 0.0)], || true), None);
+        assert!(late_packets(&[&run(Some(0.3e-3), 0.002)], || true).is_some(), "more than a tenth of the round trip");
     }
 }

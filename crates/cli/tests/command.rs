@@ -189,7 +189,7 @@ fn json_is_all_there_is_on_standard_output_and_has_every_figure() {
     let run = &value["runs"][0];
     assert_eq!(run["point"], serde_json::json!({ "scheme": "tcp", "seed": 7 }));
     assert_eq!(run["world"], "simulated");
-    for figure in ["completed", "unfinished", "response_mean_s", "response_sd_s", "response_p50_s", "response_p99_s"] {
+    for figure in ["completed", "unfinished", "fct_mean_s", "fct_sd_s", "fct_p50_s", "fct_p99_s"] {
         assert!(run["flows"][figure].is_number(), "{figure}: {run}");
     }
     let link = &run["links"]["bottleneck"];
@@ -260,7 +260,7 @@ where = "here"
 text = "Transfers take a while"
 scenario = "../../small.toml"
 quick = true
-metric = { mean = "flows.response_mean_s", in = { RTT = 0.024 } }
+metric = { mean = "flows.fct_mean_s", in = { RTT = 0.024 } }
 expect = { above = 1.0 }
 status = "holds"
 
@@ -270,7 +270,7 @@ where = "here"
 text = "Transfers take no time"
 scenario = "../../small.toml"
 quick = true
-metric = { mean = "flows.response_mean_s", in = { RTT = 0.024 } }
+metric = { mean = "flows.fct_mean_s", in = { RTT = 0.024 } }
 expect = { below = 1.0 }
 status = "holds"
 
@@ -280,7 +280,7 @@ where = "here"
 text = "Transfers take next to no time"
 scenario = "../../small.toml"
 quick = true
-metric = { mean = "flows.response_mean_s" }
+metric = { mean = "flows.fct_mean_s" }
 expect = { below = 0.001 }
 status = "open"
 note = "light is too slow"
@@ -291,7 +291,7 @@ where = "here"
 text = "Transfers end"
 scenario = "../../small.toml"
 quick = true
-metric = { mean = "flows.response_mean_s" }
+metric = { mean = "flows.fct_mean_s" }
 expect = { below = 100.0 }
 status = "open"
 note = "nobody has waited"

@@ -203,7 +203,7 @@ fn real_packets_need_no_root() {
     let run = &runs["runs"][0];
     assert_eq!((&run["world"], &run["flows"]["unfinished"]), (&"emulated".into(), &0.into()), "{run}");
     assert!(run["flows"]["completed"].as_u64().unwrap() > 3, "{run}");
-    assert!(run["lateness_p99_s"].is_number() && run["rtt_min_s"] == 0.024, "{run}");
+    assert!(run["host_jitter_p99_s"].is_number() && run["rtt_min_s"] == 0.024, "{run}");
     if let Some(nobody) = nobody {
         assert_eq!(fs::metadata(desk.0.join("kept/run.json")).unwrap().uid(), nobody);
     }

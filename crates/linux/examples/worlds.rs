@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         let plan = scenario.plan(&point, &registry).unwrap_or_else(|error| panic!("{error}"));
         let worlds: [&dyn World; 2] = [&Simulated, &Emulated::default()];
         for world in worlds {
-            match world.run(&plan, &registry) {
+            match world.run(&plan) {
                 Ok(outcome) => println!("{:<40} {:<9} {}", point.to_string(), world.name(), line(&plan, &outcome)),
                 Err(WorldError::Lacks { .. }) => {}
                 Err(error) => {
@@ -45,15 +45,14 @@ fn main() -> ExitCode {
 fn line(plan: &Plan, outcome: &Outcome) -> String {
     let warmup = plan.warmup;
     let counted = outcome.flows.iter().filter(|flow| flow.start.since(rampmeter_units::Time::ZERO) >= warmup);
-    let mut responses: Vec<f64> =
-        counted.clone().filter_map(|flow| flow.response).map(|response| response.as_secs_f64() * 1e3).collect();
-    responses.sort_by(f64::total_cmp);
-    let mean = responses.iter().sum::<f64>() / responses.len().max(1) as f64;
-    let quantile = |q: f64| responses.get((responses.len() as f64 * q) as usize).copied().unwrap_or_default();
+    let mut fcts: Vec<f64> = counted.clone().filter_map(|flow| flow.fct).map(|fct| fct.as_secs_f64() * 1e3).collect();
+    fcts.sort_by(f64::total_cmp);
+    let mean = fcts.iter().sum::<f64>() / fcts.len().max(1) as f64;
+    let quantile = |q: f64| fcts.get((fcts.len() as f64 * q) as usize).copied().unwrap_or_default();
     let goodput: u64 = outcome.flows.iter().map(|flow| flow.delivered_measured.as_u64() * 8).sum();
     let mut line = format!(
-        "flows {}/{} response ms mean {mean:.2} p10 {:.2} p50 {:.2} p90 {:.2} goodput {:.2} Mb/s",
-        responses.len(),
+        "flows {}/{} FCT ms mean {mean:.2} p10 {:.2} p50 {:.2} p90 {:.2} goodput {:.2} Mb/s",
+        fcts.len(),
         counted.count(),
         quantile(0.1),
         quantile(0.5),
@@ -71,7 +70,7 @@ fn line(plan: &Plan, outcome: &Outcome) -> String {
             queue.mean_packets, queue.p90_packets, queue.max_packets, counts.dropped, counts.offered, link.utilization
         );
     }
-    if let Some(late) = outcome.lateness {
+    if let Some(late) = outcome.host_jitter {
         let _ = write!(line, " late {} {} {}", late.p50, late.p99, late.max);
     }
     line

@@ -3,7 +3,7 @@
 //! A world whose clock is real does everything a little late. How late tells a good run from one on a busy machine. Kept
 //! as a histogram whose steps are an eighth of a power of two: percentiles are right to 13% and cost nothing to keep.
 
-use rampmeter_scenario::Lateness;
+use rampmeter_scenario::HostJitter;
 use rampmeter_units::Duration;
 
 /// Steps per power of two.
@@ -29,7 +29,7 @@ impl Delays {
     }
 
     /// `None` if nothing was recorded.
-    pub(crate) fn summary(&self) -> Option<Lateness> {
+    pub(crate) fn summary(&self) -> Option<HostJitter> {
         let total: u64 = self.counts.iter().sum();
         let quantile = |q: f64| {
             let target = (q * total as f64).ceil() as u64;
@@ -40,7 +40,7 @@ impl Delays {
             });
             Duration::from_nanos(upper(found.unwrap_or(0))).min(self.max)
         };
-        (total > 0).then(|| Lateness { p50: quantile(0.5), p99: quantile(0.99), max: self.max })
+        (total > 0).then(|| HostJitter { p50: quantile(0.5), p99: quantile(0.99), max: self.max })
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
         for micros in 1..=1000 {
             delays.record(Duration::from_micros(micros));
         }
-        let Lateness { p50, p99, max } = delays.summary().unwrap();
+        let HostJitter { p50, p99, max } = delays.summary().unwrap();
         for (got, right) in [(p50, 500e-6), (p99, 990e-6), (max, 1e-3)] {
             assert!((right..=right * 1.13).contains(&got.as_secs_f64()), "{got} for {right}");
         }

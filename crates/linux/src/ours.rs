@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use rampmeter_control::{AnyController, Registry};
+use rampmeter_control::AnyController;
 use rampmeter_manager::FlowId;
 use rampmeter_net::{Event, EventLoop, Host, HostId, Limits, Socket};
-use rampmeter_scenario::{DatagramPlan, FlowSample, Hindered, NodeId, Plan, Scheme, Sources, WorldError};
+use rampmeter_scenario::{DatagramPlan, Degraded, FlowSample, NodeId, Scheme, Sources};
 use rampmeter_transport::{Config, ConnectionId};
 use rampmeter_units::{Duration, Time};
 
@@ -19,11 +19,6 @@ use crate::clock::NAP;
 use crate::datagram::OUR_PORTS;
 use crate::priority::{self, Priority};
 use crate::stage::{Account, Act, Stage, Told, acts};
-
-/// The plan's schemes; `None` for the kernel's.
-pub(crate) fn schemes(plan: &Plan, registry: &Registry) -> Result<Vec<Option<Scheme>>, WorldError> {
-    plan.schemes.iter().map(|scheme| Scheme::of(scheme, registry)).collect()
-}
 
 /// A connection's name among all hosts.
 type Name = (HostId, ConnectionId);
@@ -47,7 +42,6 @@ struct Conversation {
 /// All flows of ours.
 pub(crate) struct Ours<'a> {
     stage: Stage<'a>,
-    schemes: &'a [Option<Scheme>],
     acts: VecDeque<(Time, Act)>,
     wire: EventLoop<AnyController>,
     /// What the wire's clock shows when the run's shows zero.
@@ -68,14 +62,13 @@ pub(crate) struct Ours<'a> {
 
 impl<'a> Ours<'a> {
     /// Ready to run, on the thread that made it.
-    pub(crate) fn new(stage: Stage<'a>, schemes: &'a [Option<Scheme>], mtu: usize) -> io::Result<Self> {
+    pub(crate) fn new(stage: Stage<'a>, mtu: usize) -> io::Result<Self> {
         let plan = stage.plan;
         let wire = EventLoop::new(mtu)?;
         let zero = wire.now() - stage.clock.now().since(Time::ZERO);
         let mut ours = Self {
             stage,
-            schemes,
-            acts: acts(plan, |flow| schemes[plan.flows[flow].scheme].is_some()).into(),
+            acts: acts(plan, |flow| plan.schemes[plan.flows[flow].scheme].ours().is_some()).into(),
             wire,
             zero,
             hosts: BTreeMap::new(),
@@ -96,7 +89,7 @@ impl<'a> Ours<'a> {
     }
 
     fn add(&mut self, node: NodeId, scheme: usize) -> io::Result<()> {
-        let Some(sending) = &self.schemes[scheme] else { return Ok(()) };
+        let Some(sending) = self.stage.plan.schemes[scheme].ours() else { return Ok(()) };
         if self.hosts.contains_key(&(node, scheme)) {
             return Ok(());
         }
@@ -145,7 +138,7 @@ impl<'a> Ours<'a> {
 
     fn start(&mut self, flow: usize) {
         let planned = &self.stage.plan.flows[flow];
-        let Some(Scheme { config, .. }) = &self.schemes[planned.scheme] else { return };
+        let Some(Scheme { config, .. }) = self.stage.plan.schemes[planned.scheme].ours() else { return };
         let (host, address) = self.hosts[&(planned.from, planned.scheme)];
         let (_, peer) = self.hosts[&(planned.to, planned.scheme)];
         let mut account = Account::new(self.stage.plan, flow, self.stage.clock.now());
@@ -277,7 +270,7 @@ impl<'a> Ours<'a> {
             }
             Event::Degraded(id, why) => {
                 if let Some(&flow) = self.by_name.get(&(host, id)) {
-                    self.told.hindered.push(Hindered { flow, why: why.into() });
+                    self.told.degraded.push(Degraded { flow, reason: why.into() });
                 }
             }
             Event::Closed(id, _, ref statistics) => {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use rampmeter_net::WakeupLatency;
-use rampmeter_scenario::Lateness;
+use rampmeter_scenario::HostJitter;
 use rampmeter_units::{Duration, Time};
 
 use crate::clock::{Clock, sleep};
@@ -33,9 +33,9 @@ const MOST_REST: Duration = Duration::from_millis(10);
 const BATCH: usize = 32;
 
 /// Runs until the run is over. Packets from the hosts have at most `mtu` bytes.
-pub(crate) fn pump(mut network: Network<'_>, stage: &Stage<'_>, mtu: usize) -> io::Result<(Seen, Option<Lateness>)> {
+pub(crate) fn pump(mut network: Network<'_>, stage: &Stage<'_>, mtu: usize) -> io::Result<(Seen, Option<HostJitter>)> {
     let (hosts, clock) = (stage.hosts, stage.clock);
-    // Without leave for this it runs all the same, later; the lateness tells.
+    // Without leave for this it runs all the same, later; the host jitter tells.
     let _ = priority::raise(Priority::Router);
     let mut late = Delays::default();
     let mut waiter = Waiter { clock, rest: Duration::ZERO, punctuality: WakeupLatency::default() };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rampmeter_scenario::{FlowOutcome, FlowSample, Hindered, Plan, SourceOutcome};
+use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, Plan, SourceOutcome};
 use rampmeter_units::{Bytes, Time};
 
 use crate::clock::Clock;
@@ -79,7 +79,7 @@ pub(crate) fn acts(plan: &Plan, belongs: impl Fn(usize) -> bool) -> Vec<(Time, A
 pub(crate) struct Told {
     pub(crate) flows: Vec<FlowOutcome>,
     pub(crate) samples: Vec<FlowSample>,
-    pub(crate) hindered: Vec<Hindered>,
+    pub(crate) degraded: Vec<Degraded>,
 }
 
 /// A flow's account.
@@ -100,7 +100,7 @@ impl Account {
             traffic: planned.traffic,
             scheme: planned.scheme,
             start: now,
-            response: None,
+            fct: None,
             delivered: Bytes::ZERO,
             delivered_measured: Bytes::ZERO,
             sent_packets: 0,
@@ -118,7 +118,7 @@ impl Account {
             self.outcome.delivered_measured += Bytes::new(bytes);
         }
         if bytes > 0 && self.wanted == Some(self.outcome.delivered) {
-            self.outcome.response = Some(now.since(self.outcome.start));
+            self.outcome.fct = Some(now.since(self.outcome.start));
             self.settle(stage);
         }
     }

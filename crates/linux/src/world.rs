@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Lateness, NodeId, Outcome, Plan, Sender, Series, World, WorldError};
+use rampmeter_scenario::{HostJitter, NodeId, Outcome, Plan, Sender, Series, World, WorldError};
 use rampmeter_units::{Bytes, Time};
 
 use crate::commands::{Commands, Status};
 use crate::host::{Host, failed};
 use crate::kernel::Kernel;
 use crate::network::{Network, Seen};
-use crate::ours::{Ours, schemes};
+use crate::ours::Ours;
 use crate::probe::{kernel_tcp, probe};
 use crate::pump::pump;
 use crate::sides::{Side, Sides};
@@ -49,8 +48,8 @@ impl World for Emulated {
         true
     }
 
-    fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
-        let (outcome, ()) = self.perform(plan, registry, None, |stage| self.wait(stage))?;
+    fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
+        let (outcome, ()) = self.perform(plan, None, |stage| self.wait(stage))?;
         Ok(outcome)
     }
 }
@@ -58,14 +57,9 @@ impl World for Emulated {
 impl Emulated {
     /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands have ended; says
     /// how. What the plan lets happen at a time happens then; it does not end the run.
-    pub fn accompany(
-        &self,
-        plan: &Plan,
-        registry: &Registry,
-        commands: &Commands,
-    ) -> Result<(Outcome, Status), WorldError> {
+    pub fn accompany(&self, plan: &Plan, commands: &Commands) -> Result<(Outcome, Status), WorldError> {
         let between = commands.between;
-        let (outcome, status) = self.perform(plan, registry, Some(between), |stage| {
+        let (outcome, status) = self.perform(plan, Some(between), |stage| {
             let status = commands.run(stage, &self.interrupted);
             stage.end();
             status
@@ -77,37 +71,36 @@ impl Emulated {
     fn perform<T>(
         &self,
         plan: &Plan,
-        registry: &Registry,
         between: Option<(NodeId, NodeId)>,
         wait: impl FnOnce(&Stage<'_>) -> T,
     ) -> Result<(Outcome, T), WorldError> {
         check_hosts(plan)?;
         check_islands(plan)?;
         check_kernel(plan)?;
-        let schemes = schemes(plan, registry)?;
         let sides = Sides::around(plan, between)?;
         let network = Network::joining(plan, &sides, between)?;
-        let mtu = schemes.iter().flatten().map(|scheme| scheme.config.packet).fold(plan.packet, Bytes::max).as_u64();
+        let packets = plan.schemes.iter().filter_map(|scheme| Some(scheme.ours()?.config.packet));
+        let mtu = packets.fold(plan.packet, Bytes::max).as_u64();
         raise_open_files();
         let hosts = [host(Side::A, mtu as u32)?, host(Side::B, mtu as u32)?];
         let (over, pending) = (AtomicBool::new(false), AtomicUsize::new(0));
         let stage = Stage::new(plan, &sides, hosts.each_ref(), &over, &pending);
-        let (told, seen, lateness, waited) = thread::scope(|scope| {
+        let (told, seen, host_jitter, waited) = thread::scope(|scope| {
             let router = scope.spawn(|| ending(&stage, || pump(network, &stage, mtu as usize)));
-            let ours = scope.spawn(|| ending(&stage, || Ours::new(stage, &schemes, mtu as usize)?.run()));
+            let ours = scope.spawn(|| ending(&stage, || Ours::new(stage, mtu as usize)?.run()));
             let kernel = scope.spawn(|| ending(&stage, || Kernel::new(stage)?.run()));
             let waited = wait(&stage);
-            let (seen, lateness) = join(router).map_err(failed("the router cannot go on"))?;
+            let (seen, host_jitter) = join(router).map_err(failed("the router cannot go on"))?;
             let told = [
                 join(ours).map_err(failed("our senders cannot go on"))?,
                 join(kernel).map_err(failed("the kernel's TCP cannot go on"))?,
             ];
-            Ok::<_, WorldError>((told, seen, lateness, waited))
+            Ok::<_, WorldError>((told, seen, host_jitter, waited))
         })?;
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(WorldError::Interrupted);
         }
-        Ok((outcome(plan, told, seen, lateness), waited))
+        Ok((outcome(plan, told, seen, host_jitter), waited))
     }
 
     /// Waits for the run's end and declares it.
@@ -124,20 +117,20 @@ impl Emulated {
     }
 }
 
-fn outcome(plan: &Plan, told: [Told; 2], seen: Seen, lateness: Option<Lateness>) -> Outcome {
+fn outcome(plan: &Plan, told: [Told; 2], seen: Seen, host_jitter: Option<HostJitter>) -> Outcome {
     let unstarted = |flow: usize| Account::new(plan, flow, plan.flows[flow].start).outcome;
     let mut flows: Vec<_> = (0..plan.flows.len()).map(unstarted).collect();
     let mut series = Series { links: seen.samples, flows: Vec::new() };
-    let mut hindered = Vec::new();
+    let mut degraded = Vec::new();
     for told in told {
         for outcome in told.flows {
             flows[outcome.flow] = outcome;
         }
         series.flows.extend(told.samples);
-        hindered.extend(told.hindered);
+        degraded.extend(told.degraded);
     }
     series.flows.sort_by_key(|sample| (sample.at, sample.flow));
-    Outcome { flows, links: seen.links, series, data_packets: seen.data_packets, hindered, lateness }
+    Outcome { flows, links: seen.links, series, data_packets: seen.data_packets, degraded, host_jitter }
 }
 
 /// Every socket is an open file: allows as many as the system does. What is refused shows when a socket is made.
@@ -160,7 +153,7 @@ fn check_islands(plan: &Plan) -> Result<(), WorldError> {
     let Some(aggregate) = plan.aggregates.first() else { return Ok(()) };
     Err(WorldError::Lacks {
         world: "emulated",
-        what: format!("islands (`{}`)", aggregate.entry.name),
+        what: format!("islands (`{}`)", aggregate.name),
         advice: "set its `active` to false, or run it in the simulator".into(),
     })
 }

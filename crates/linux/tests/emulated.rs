@@ -11,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use common::{path, run, try_run};
-use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_router::{AnyConfig, EcnPassage};
 use rampmeter_scenario::{FlowPlan, Outcome, Plan, Stalls, World, WorldError};
@@ -62,9 +61,9 @@ fn transfers(seconds: u64) -> Plan {
 /// What a figure is divided by at the most because the machine is busy with other things. Where packets leave on time,
 /// nothing: then figures are judged as they are.
 fn excuse(name: &str, outcome: &Outcome) -> f64 {
-    let calm = outcome.lateness.is_some_and(|late| late.p99 < rampmeter_units::Duration::from_micros(500));
+    let calm = outcome.host_jitter.is_some_and(|late| late.p99 < rampmeter_units::Duration::from_micros(500));
     if !calm {
-        eprintln!("{name}: the machine is busy ({:?}), so the bounds are wide", outcome.lateness);
+        eprintln!("{name}: the machine is busy ({:?}), so the bounds are wide", outcome.host_jitter);
     }
     if calm { 1.0 } else { 3.0 }
 }
@@ -76,7 +75,7 @@ fn fills_the_link(name: &str, scheme: &str) {
     // Of 1250 bytes, 1196 or 1198 are payload: 38.3 Mb/s at most.
     let goodput = flow.delivered_measured.as_f64() * 8.0 / plan.measured().as_secs_f64();
     let excuse = excuse(name, &outcome);
-    assert!((35e6 / excuse..38.5e6).contains(&goodput), "{goodput} {:?}", outcome.lateness);
+    assert!((35e6 / excuse..38.5e6).contains(&goodput), "{goodput} {:?}", outcome.host_jitter);
     let link = &outcome.links[0];
     assert!(link.utilization > 0.93 / excuse, "{}", link.utilization);
     // 100 kB are 80 packets. On a busy machine the queue may wait in the kernel instead.
@@ -111,7 +110,7 @@ fn senders_learn_their_share_from_real_packets() {
     let excuse = excuse(name, &outcome);
     for flow in &outcome.flows {
         let goodput = flow.delivered_measured.as_f64() * 8.0 / plan.measured().as_secs_f64();
-        assert!((15e6 / excuse..20e6 * excuse).contains(&goodput), "{goodput} {:?}", outcome.lateness);
+        assert!((15e6 / excuse..20e6 * excuse).contains(&goodput), "{goodput} {:?}", outcome.host_jitter);
     }
     assert_eq!(outcome.links[0].counts.dropped, 0, "{:?}", outcome.links[0]);
 }
@@ -151,11 +150,11 @@ fn load_codes_survive_real_packets() {
         let Some(outcome) = run(name, &plan) else { return };
         let excuse = excuse(name, &outcome);
         let link = &outcome.links[0];
-        assert!(link.utilization > 0.7 / excuse, "{codes}: {link:?} {:?}", outcome.lateness);
-        assert!(outcome.hindered.iter().all(|hindered| !hindered.why.contains("clears")), "{:?}", outcome.hindered);
+        assert!(link.utilization > 0.7 / excuse, "{codes}: {link:?} {:?}", outcome.host_jitter);
+        assert!(outcome.degraded.iter().all(|degraded| !degraded.reason.contains("clears")), "{:?}", outcome.degraded);
         if excuse == 1.0 {
             assert!(link.counts.dropped == 0 && link.queue.mean_packets < 20.0, "{codes}: {link:?}");
-            assert_eq!(outcome.hindered, [], "{codes}");
+            assert_eq!(outcome.degraded, [], "{codes}");
         }
     }
 }
@@ -166,25 +165,25 @@ fn real_packets_whose_codes_are_cleared_go_as_tcps_do_and_it_is_said() {
     let plan = vcp("ect1-low", EcnPassage::SetTo(Ecn::NotEct));
     let Some(outcome) = run(name, &plan) else { return };
     let link = &outcome.links[0];
-    assert!(link.utilization > 0.7 / excuse(name, &outcome), "{link:?} {:?}", outcome.lateness);
-    let [hindered] = &outcome.hindered[..] else { panic!("{:?}", outcome.hindered) };
-    assert!(hindered.flow == 0 && hindered.why.contains("clears ECN codes"), "{hindered:?}");
+    assert!(link.utilization > 0.7 / excuse(name, &outcome), "{link:?} {:?}", outcome.host_jitter);
+    let [degraded] = &outcome.degraded[..] else { panic!("{:?}", outcome.degraded) };
+    assert!(degraded.flow == 0 && degraded.reason.contains("clears ECN codes"), "{degraded:?}");
 }
 
 #[test]
 fn two_worlds_agree_on_newreno() {
     let (name, plan) = ("two_worlds_agree_on_newreno", transfers(10));
     let Some(emulated) = run(name, &plan) else { return };
-    let simulated = Simulated.run(&plan, &Registry::default()).unwrap();
+    let simulated = Simulated.run(&plan).unwrap();
     let mean = |outcome: &Outcome| {
-        let responses: Vec<f64> =
-            outcome.flows.iter().filter_map(|flow| flow.response).map(rampmeter_units::Duration::as_secs_f64).collect();
-        assert_eq!(responses.len(), plan.flows.len(), "{:?}", outcome.lateness);
-        responses.iter().sum::<f64>() / responses.len() as f64
+        let fcts: Vec<f64> =
+            outcome.flows.iter().filter_map(|flow| flow.fct).map(rampmeter_units::Duration::as_secs_f64).collect();
+        assert_eq!(fcts.len(), plan.flows.len(), "{:?}", outcome.host_jitter);
+        fcts.iter().sum::<f64>() / fcts.len() as f64
     };
     let ratio = mean(&emulated) / mean(&simulated);
     let excuse = excuse(name, &emulated);
-    assert!((0.85 / excuse..1.15 * excuse).contains(&ratio), "{ratio} {:?}", emulated.lateness);
+    assert!((0.85 / excuse..1.15 * excuse).contains(&ratio), "{ratio} {:?}", emulated.host_jitter);
 }
 
 #[test]
@@ -199,7 +198,7 @@ fn an_interrupted_run_ends_at_once() {
             interrupted.store(true, Ordering::Relaxed);
         });
         // It would take ten minutes.
-        Emulated::new(interrupted.clone()).run(&transfers(600), &Registry::default())
+        Emulated::new(interrupted.clone()).run(&transfers(600))
     });
     assert!(matches!(result, Err(WorldError::Interrupted)), "{result:?}");
 }

@@ -17,7 +17,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rampmeter_control::Registry;
 use rampmeter_linux::Emulated;
-use rampmeter_scenario::{Scenario, World};
+use rampmeter_scenario::{Scenario, Schema, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::{Folder, Program, Progress, StudyError, Sweep};
 
@@ -78,7 +78,8 @@ fn run(
             return Err(ScenarioError::new_err(message));
         }
     };
-    let sweep = Sweep { registry: &registry, jobs, stop: &stop };
+    let schema = Schema::default();
+    let sweep = Sweep { registry: &registry, schema: &schema, jobs, stop: &stop };
     python.detach(|| {
         thread::scope(|scope| {
             let (done, result) = mpsc::sync_channel(1);

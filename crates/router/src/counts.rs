@@ -1,11 +1,12 @@
 //! The packet counts of a link, or of a component that replaces a link.
 
-use rampmeter_units::Bytes;
+use rampmeter_units::{Bytes, exact};
+use serde::{Deserialize, Serialize};
 
 use crate::Tally;
 
 /// Counts over the time of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Packets offered.
     pub offered: u64,
@@ -20,6 +21,7 @@ pub struct Counts {
     /// Packets transmitted.
     pub transmitted: u64,
     /// Bytes transmitted.
+    #[serde(with = "exact")]
     pub transmitted_bytes: Bytes,
 }
 

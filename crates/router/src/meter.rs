@@ -2,6 +2,7 @@
 //! weighted by its duration.
 
 use rampmeter_units::Time;
+use serde::{Deserialize, Serialize};
 
 use crate::Backlog;
 
@@ -24,7 +25,7 @@ pub struct QueueMeter {
 const LENGTHS: usize = 1 << 16;
 
 /// A queue's statistics over the time of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct QueueSummary {
     /// Mean packets in the queue.
     pub mean_packets: f64,

@@ -2,8 +2,9 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time};
+use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time, exact};
 use rampmeter_wire::RouterFeedback;
+use serde::{Deserialize, Serialize};
 
 /// A packet as a router sees it, simulated or real.
 pub trait Parcel: Debug {
@@ -38,11 +39,12 @@ pub enum Verdict<P> {
 }
 
 /// The contents of a router's queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Backlog {
     /// Packets waiting, not counting the one being transmitted.
     pub packets: u64,
     /// Their bytes.
+    #[serde(with = "exact")]
     pub bytes: Bytes,
 }
 

@@ -1,14 +1,16 @@
 //! What every world makes of a plan: links and endpoints, with random streams that are numbered alike everywhere. So a
 //! plan's queues, losses and controllers are the same objects with the same chances, whoever runs them.
 
+use std::fmt;
+
+use rampmeter_control::AnyController;
 use rampmeter_control::registry::Factory;
-use rampmeter_control::{AnyController, Registry};
 use rampmeter_manager::{AgentConfig, Sharing};
 use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Streams, Time};
 
-use crate::{Change, Node, Plan, SchemePlan, Sender, WorldError};
+use crate::{Change, Node, Plan};
 
 /// Connections an endpoint can name: hosts of a plan refuse none.
 const MOST_CONNECTIONS: usize = 1 << 20;
@@ -44,24 +46,31 @@ impl Change {
     }
 }
 
-/// One of Rampmeter's own schemes: makes the endpoints that send by it.
+/// One of Rampmeter's own schemes, with all its settings read: makes the endpoints that send by it.
 #[derive(Clone)]
 pub struct Scheme {
     /// Its connections' settings.
     pub config: Config,
-    sharing: Sharing,
-    agent: AgentConfig,
-    controller: Factory,
+    /// How its flows share congestion control.
+    pub sharing: Sharing,
+    /// How its flows of datagrams get feedback.
+    pub agent: AgentConfig,
+    /// Makes its controllers.
+    pub controller: Factory,
+}
+
+impl fmt::Debug for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config, sharing, agent, controller: _ } = self;
+        f.debug_struct("Scheme")
+            .field("config", config)
+            .field("sharing", sharing)
+            .field("agent", agent)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Scheme {
-    /// The scheme that `plan` describes; `None` if it is the operating system's TCP.
-    pub fn of(plan: &SchemePlan, registry: &Registry) -> Result<Option<Self>, WorldError> {
-        let Sender::Ours { controller, settings, transport, sharing, agent } = &plan.sender else { return Ok(None) };
-        let controller = registry.factory(controller, settings)?;
-        Ok(Some(Self { config: transport.clone(), sharing: *sharing, agent: *agent, controller }))
-    }
-
     /// The endpoint of `node`. `number` tells it from the run's other endpoints.
     pub fn endpoint<A: Address>(&self, seed: u64, number: u32, node: &Node) -> Endpoint<AnyController, A> {
         let config = EndpointConfig {

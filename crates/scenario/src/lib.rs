@@ -2,13 +2,15 @@
 //!
 //! A [`Scenario`] is a TOML file with axes to sweep. Each [`Point`] of the sweep gives one [`Plan`]: checked, typed and
 //! complete down to the start, the ends and the size of every flow, so that every [`World`] runs the very same work. A
-//! world turns a plan into an [`Outcome`], and [`Summary`] is that outcome in one JSON object.
+//! world turns a plan into an [`Outcome`]. A [`Schema`] declares the columns of results that are read from both, and
+//! [`Summary`] is a run in one JSON object.
 //!
 //! Nothing here moves a packet or reads a clock. `docs/scenario.md` explains the format.
 
 mod audio;
 mod axis;
 mod build;
+mod columns;
 mod document;
 mod error;
 mod file;
@@ -19,26 +21,32 @@ mod planner;
 mod point;
 mod representations;
 mod routes;
+mod run;
 mod scenario;
+mod schema;
 mod sources;
 mod stalls;
+mod statistics;
 mod summary;
 mod world;
 
 pub use audio::LayeredAudio;
 pub use axis::{Axis, values};
 pub use build::Scheme;
+pub use columns::{FlowGroup, renamed};
 pub use error::{Problem, ScenarioError};
-pub use outcome::{FlowOutcome, FlowSample, Hindered, Lateness, LinkOutcome, LinkSample, Outcome, Series};
+pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
-    AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender,
-    TrafficPlan, payload,
+    AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, QueueId, SchemePlan,
+    Sender, TrafficPlan, payload,
 };
 pub use point::Point;
 pub use representations::{Representations, choose as choose_representation};
 pub use routes::{NoPath, Routes};
+pub use run::Run;
 pub use scenario::Scenario;
+pub use schema::{About, Column, Kind, Row, Schema, Shown, Value, abouts};
 pub use sources::{SourceOutcome, Sources};
 pub use stalls::{Stalling, Stalls};
-pub use summary::{FlowSummary, HinderedSummary, LinkSummary, Summary};
+pub use summary::{DegradedSummary, Summary};
 pub use world::{Reached, World, WorldError};

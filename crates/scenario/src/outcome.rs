@@ -2,12 +2,13 @@
 
 use rampmeter_control::Controller;
 use rampmeter_router::{Backlog, Counts, Link, Parcel, QueueSummary, Router};
-use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Time, exact};
+use serde::{Deserialize, Serialize};
 
-use crate::{LinkId, Plan};
+use crate::{LinkId, Plan, QueueId};
 
 /// What a run yields.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// One entry per flow of the plan, in its order.
     pub flows: Vec<FlowOutcome>,
@@ -17,35 +18,38 @@ pub struct Outcome {
     pub series: Series,
     /// Packets with payload that reached their receivers, over the whole run.
     pub data_packets: u64,
-    /// Flows whose controllers could not work as their schemes do, in the order in which they said so.
-    pub hindered: Vec<Hindered>,
-    /// How late the network did what it did; `None` where time is not real.
-    pub lateness: Option<Lateness>,
+    /// Flows whose controllers could not work as their schemes do, in the order of their reports.
+    pub degraded: Vec<Degraded>,
+    /// How late packets left the network; `None` where time is not real.
+    pub host_jitter: Option<HostJitter>,
 }
 
 /// A flow whose controller could not work as its scheme does ([`Controller::hindrance`]), for some time at least.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Hindered {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Degraded {
     /// Its place in [`crate::Plan::flows`].
     pub flow: usize,
-    /// What hindered it.
-    pub why: String,
+    /// Why, and what the controller does instead.
+    pub reason: String,
 }
 
-/// How late a world with a real clock was. Beyond a fraction of a round trip, a run says more about a busy machine than
-/// about its schemes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lateness {
+/// How late packets left the network of a world with a real clock. If this is more than a fraction of a round trip, the
+/// results describe a busy machine and not the schemes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostJitter {
     /// Half of all packets left the network no later than this after they should have.
+    #[serde(with = "exact")]
     pub p50: Duration,
     /// 99% did.
+    #[serde(with = "exact")]
     pub p99: Duration,
     /// The latest.
+    #[serde(with = "exact")]
     pub max: Duration,
 }
 
 /// What became of a flow.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
     /// Its place in [`crate::Plan::flows`].
     pub flow: usize,
@@ -54,12 +58,16 @@ pub struct FlowOutcome {
     /// How it sent, in [`crate::Plan::schemes`].
     pub scheme: usize,
     /// When its connection opened.
+    #[serde(with = "exact")]
     pub start: Time,
-    /// From there until the receiver's application had the last byte; `None` if it never did.
-    pub response: Option<Duration>,
+    /// Flow completion time: from there until the receiver's application had the last byte; `None` if it never did.
+    #[serde(with = "exact")]
+    pub fct: Option<Duration>,
     /// Stream bytes the receiver's application got.
+    #[serde(with = "exact")]
     pub delivered: Bytes,
     /// Of these, what it got between `warmup` and `duration`.
+    #[serde(with = "exact")]
     pub delivered_measured: Bytes,
     /// Packets with payload sent, repetitions included.
     pub sent_packets: u64,
@@ -70,13 +78,13 @@ pub struct FlowOutcome {
 }
 
 impl FlowOutcome {
-    /// Bits a second for the application: a transfer's size over its response, or what a long-lived flow got between
-    /// `warmup` and `duration` over the part of that time in which it lived. `None` if the one never ended, or the other
-    /// never lived then.
+    /// Bits a second for the application: a transfer's size over its completion time, or what a long-lived flow got
+    /// between `warmup` and `duration` over the part of that time in which it lived. `None` if the one never ended, or
+    /// the other never lived then.
     pub fn goodput_bps(&self, plan: &Plan) -> Option<f64> {
         let flow = &plan.flows[self.flow];
         let (bytes, span) = if flow.bytes.is_some() {
-            (self.delivered, self.response?.max(Duration::from_nanos(1)))
+            (self.delivered, self.fct?.max(Duration::from_nanos(1)))
         } else {
             let (warmup, end) = (Time::ZERO + plan.warmup, Time::ZERO + plan.duration);
             (self.delivered_measured, flow.stop.unwrap_or(end).min(end).since(flow.start.max(warmup)))
@@ -92,11 +100,11 @@ impl FlowOutcome {
     }
 }
 
-/// What became of a measured link between `warmup` and `duration`.
-#[derive(Debug, Clone, PartialEq)]
+/// What became of a measured link, or of what crosses an island, between `warmup` and `duration`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutcome {
-    /// Its place in [`crate::Plan::links`].
-    pub link: LinkId,
+    /// Its queue in the plan.
+    pub id: QueueId,
     /// Its name.
     pub name: String,
     /// Bytes transmitted over what its rate allowed.
@@ -112,7 +120,7 @@ impl LinkOutcome {
     pub fn of<P: Parcel, R: Router<P>>(plan: &Plan, id: LinkId, link: &mut Link<P, R>, now: Time) -> Self {
         link.advance(now);
         Self {
-            link: id,
+            id: QueueId::Link(id),
             name: plan.links[id.0].name.clone(),
             utilization: link.utilization(now),
             queue: link.queue().map(|queue| queue.summary(now)).unwrap_or_default(),
@@ -122,7 +130,7 @@ impl LinkOutcome {
 }
 
 /// Samples over time, each list in the order of time.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Series {
     /// Measured links.
     pub links: Vec<LinkSample>,
@@ -131,15 +139,17 @@ pub struct Series {
 }
 
 /// A queue at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSample {
     /// When.
+    #[serde(with = "exact")]
     pub at: Time,
-    /// Which link.
-    pub link: LinkId,
+    /// Which queue.
+    pub id: QueueId,
     /// What waited.
     pub queue: Backlog,
     /// Bytes transmitted since the run began.
+    #[serde(with = "exact")]
     pub transmitted: Bytes,
 }
 
@@ -147,22 +157,26 @@ impl LinkSample {
     /// `link` as it is at `at`.
     pub fn of<P: Parcel, R: Router<P>>(id: LinkId, link: &mut Link<P, R>, at: Time) -> Self {
         link.advance(at);
-        Self { at, link: id, queue: link.router().backlog(), transmitted: link.transmitted_bytes() }
+        Self { at, id: QueueId::Link(id), queue: link.router().backlog(), transmitted: link.transmitted_bytes() }
     }
 }
 
 /// A sender at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSample {
     /// When.
+    #[serde(with = "exact")]
     pub at: Time,
     /// Which flow.
     pub flow: usize,
     /// Its controller's window; `None` where the rate alone decides.
+    #[serde(with = "exact")]
     pub window: Option<Bytes>,
     /// Its controller's rate; `None` where the window alone decides.
+    #[serde(with = "exact")]
     pub rate: Option<Rate>,
     /// Stream bytes delivered since the flow began.
+    #[serde(with = "exact")]
     pub delivered: Bytes,
 }
 

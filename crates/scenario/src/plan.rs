@@ -4,20 +4,30 @@ use std::collections::BTreeSet;
 use std::ops::Add;
 
 use rampmeter_control::vcp;
-use rampmeter_manager::{AgentConfig, ServiceCurve, Share, Sharing};
-use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig};
+use rampmeter_manager::{ServiceCurve, Share};
+use rampmeter_router::{AnyConfig, EcnPassage, Environment, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
 
-use crate::{NoPath, Point, Representations, Routes, Stalls};
+use crate::{NoPath, Point, Representations, Routes, Scheme, Stalls};
 
 /// A node's place in [`Plan::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
 /// A link's place in [`Plan::links`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LinkId(pub usize);
+
+/// A queue that can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum QueueId {
+    /// That of a link.
+    Link(LinkId),
+    /// That at the ingress of an aggregate: its place in [`Plan::aggregates`].
+    Ingress(usize),
+}
 
 /// One run.
 ///
@@ -66,16 +76,27 @@ impl Plan {
         self.routes.path(from, to)
     }
 
-    /// A link or, numbered after all links, what stands for an aggregate where links are measured.
-    pub fn link(&self, id: LinkId) -> &LinkPlan {
-        let aggregate = || &self.aggregates[id.0 - self.links.len()].entry;
-        self.links.get(id.0).unwrap_or_else(aggregate)
+    /// The queues to measure: first those of links.
+    pub fn measured_queues(&self) -> impl Iterator<Item = QueueId> {
+        let links = self.links.iter().enumerate().filter(|(_, link)| link.measured);
+        let ingresses = self.aggregates.iter().enumerate().filter(|(_, aggregate)| aggregate.measured);
+        links.map(|(n, _)| QueueId::Link(LinkId(n))).chain(ingresses.map(|(n, _)| QueueId::Ingress(n)))
     }
 
-    /// All that [`Plan::link`] gives.
-    pub fn all_links(&self) -> impl Iterator<Item = (LinkId, &LinkPlan)> {
-        let entries = self.aggregates.iter().map(|aggregate| &aggregate.entry);
-        self.links.iter().chain(entries).enumerate().map(|(id, link)| (LinkId(id), link))
+    /// The name of a queue in results: that of its link or aggregate.
+    pub fn queue_name(&self, id: QueueId) -> &str {
+        match id {
+            QueueId::Link(link) => &self.links[link.0].name,
+            QueueId::Ingress(n) => &self.aggregates[n].name,
+        }
+    }
+
+    /// The packets that may wait in a queue, if that is limited.
+    pub fn queue_room(&self, id: QueueId) -> Option<u64> {
+        match id {
+            QueueId::Link(link) => self.links[link.0].room,
+            QueueId::Ingress(n) => self.aggregates[n].room,
+        }
     }
 
     /// The least round trip between the ends of a flow, by the delays of the links alone; `None` without flows.
@@ -170,9 +191,20 @@ pub struct LinkPlan {
 /// What crosses an island from one border to another: one VCP flow.
 #[derive(Debug, Clone)]
 pub struct AggregatePlan {
-    /// It from outside: between which borders, the queue at its ingress, and whether that is watched. Its rate is that of the
-    /// slowest link on its way.
-    pub entry: LinkPlan,
+    /// Its name: the island's and those of both borders, `core.in.out`.
+    pub name: String,
+    /// The border where packets enter.
+    pub from: NodeId,
+    /// The border where they leave.
+    pub to: NodeId,
+    /// What the queue at its ingress stands before: the rate of the slowest link on its way, the delay of all of them.
+    pub environment: Environment,
+    /// The settings of that queue.
+    pub router: AnyConfig,
+    /// The packets that may wait there, if that is limited.
+    pub room: Option<u64>,
+    /// Whether that queue is measured.
+    pub measured: bool,
     /// The links that it crosses.
     pub way: Vec<LinkId>,
     /// Those that its egress's answers take.
@@ -197,7 +229,7 @@ pub struct Change {
 }
 
 /// A way to send.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct SchemePlan {
     /// Its name in the file.
     pub name: String,
@@ -205,22 +237,21 @@ pub struct SchemePlan {
     pub sender: Sender,
 }
 
+impl SchemePlan {
+    /// The scheme, if it is one of Rampmeter's own.
+    pub fn ours(&self) -> Option<&Scheme> {
+        match &self.sender {
+            Sender::Ours(scheme) => Some(scheme),
+            Sender::Kernel { .. } => None,
+        }
+    }
+}
+
 /// Who sends.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Sender {
     /// Rampmeter's own transport under one of its controllers.
-    Ours {
-        /// The controller's name in the registry.
-        controller: String,
-        /// Its settings, already accepted by the registry.
-        settings: toml::Table,
-        /// Its transport's settings.
-        transport: rampmeter_transport::Config,
-        /// How its flows share congestion control.
-        sharing: Sharing,
-        /// How its flows of datagrams get feedback.
-        agent: AgentConfig,
-    },
+    Ours(Box<Scheme>),
     /// The operating system's TCP, in worlds that have one.
     Kernel {
         /// Its congestion control, as the system calls it: `cubic`.

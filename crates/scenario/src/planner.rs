@@ -17,7 +17,7 @@ use toml::Value;
 use crate::document::Source;
 use crate::error::{Problem, ScenarioError};
 use crate::file::{File, RouterSpec, SchemeSpec, SenderSpec};
-use crate::{LinkPlan, Node, NodeId, Plan, Point, Routes, SchemePlan, Sender, TrafficPlan};
+use crate::{LinkPlan, Node, NodeId, Plan, Point, Routes, Scheme, SchemePlan, Sender, TrafficPlan};
 
 pub(crate) fn plan(
     source: Source<'_>,
@@ -25,12 +25,12 @@ pub(crate) fn plan(
     point: &Point,
     controllers: &Controllers,
 ) -> Result<Plan, ScenarioError> {
-    let used: Vec<&SchemeSpec> =
-        file.schemes.iter().filter(|scheme| file.traffic.iter().any(|traffic| traffic.scheme == scheme.name)).collect();
-    for spec in &file.schemes {
-        scheme(source, spec, controllers, file.packet)?; // also those that this point does not use
-    }
-    let schemes = used.iter().map(|spec| scheme(source, spec, controllers, file.packet)).collect::<Result<_, _>>()?;
+    // What this point does not use is read as well: it may be wrong.
+    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(source, spec, controllers, file.packet)?)));
+    let all = all.collect::<Result<Vec<_>, ScenarioError>>()?;
+    let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
+    let (used, schemes): (Vec<&SchemeSpec>, Vec<SchemePlan>) =
+        all.into_iter().filter(|(spec, _)| is_used(spec)).unzip();
     let network = Network::of(source, file, &used)?;
     let routes = Routes::new(&network.nodes, &network.links);
     let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
@@ -82,14 +82,13 @@ fn scheme(
     let sender = match &spec.sender {
         SenderSpec::Kernel { algorithm } => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Ours { controller, line, settings, transport, sharing, agent } => {
-            controllers.factory(controller, &settings.table).map_err(|error| match error {
+            let controller = controllers.factory(controller, &settings.table).map_err(|error| match error {
                 RegistryError::Unknown { .. } => source.error(*line, error),
                 RegistryError::Settings { .. } => source.error(settings.line_of(&error.to_string()), error),
             })?;
             let config = Transport::read(&transport.table, packet)
                 .map_err(|reason| source.error(transport.line_of(&reason), Problem::Transport(reason)))?;
-            let (controller, settings) = (controller.clone(), settings.table.clone());
-            Sender::Ours { controller, settings, transport: config, sharing: *sharing, agent: *agent }
+            Sender::Ours(Box::new(Scheme { config, sharing: *sharing, agent: *agent, controller }))
         }
     };
     Ok(SchemePlan { name: spec.name.clone(), sender })

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rampmeter_control::Registry;
-use rampmeter_units::{RegistryError, Time};
+use rampmeter_units::Time;
 use thiserror::Error;
 
 use crate::{NoPath, Outcome, Plan};
@@ -21,9 +20,6 @@ pub enum WorldError {
         /// What would be right: "run it with --world emulated".
         advice: String,
     },
-    /// A controller could not be made.
-    #[error(transparent)]
-    Controller(#[from] RegistryError),
     /// A flow has no way to go.
     #[error(transparent)]
     NoPath(#[from] NoPath),
@@ -71,11 +67,11 @@ pub trait World: Send + Sync {
         false
     }
 
-    /// Runs `plan` with the controllers of `registry`.
-    fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError>;
+    /// Runs `plan`.
+    fn run(&self, plan: &Plan) -> Result<Outcome, WorldError>;
 
     /// The same, telling how far it is now and then, if this world does.
-    fn run_telling(&self, plan: &Plan, registry: &Registry, _reached: &Reached) -> Result<Outcome, WorldError> {
-        self.run(plan, registry)
+    fn run_telling(&self, plan: &Plan, _reached: &Reached) -> Result<Outcome, WorldError> {
+        self.run(plan)
     }
 }

@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Scenario, Summary, World, values};
+use rampmeter_scenario::{Outcome, Run, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,22 +23,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for point in scenario.points() {
         let plan = scenario.plan(&point, &registry)?;
         let start = Instant::now();
-        let outcome = Simulated.run(&plan, &registry)?;
+        let outcome = Simulated.run(&plan)?;
         let wall = start.elapsed().as_secs_f64();
-        let summary = Summary::of(&plan, &outcome, Simulated.name(), wall);
+        let fingerprint = fingerprint(&outcome);
+        let run = Run { plan, outcome, world: Simulated.name(), wall_s: wall };
+        let summary = Summary::of(&Schema::default(), &run);
         println!("{point}");
         for (name, link) in &summary.links {
-            let (busy, queue, drops) = (link.utilization, link.queue_mean_packets, link.drop_rate);
+            let figure = |name| link.number(name).unwrap_or_default();
+            let (busy, queue, drops) = (figure("utilization"), figure("queue_mean_packets"), figure("drop_rate"));
             println!("  {name}: utilization {busy:.4}, mean queue {queue:.1} packets, drop rate {drops:.5}");
         }
-        let packets = summary.data_packets as f64;
+        let packets = run.outcome.data_packets as f64;
         println!(
             "  {} data packets in {wall:.3} s: {:.3} M/s, {:.0} ns each",
             packets,
             packets / wall / 1e6,
             wall * 1e9 / packets
         );
-        println!("  peak memory {}; outcome {:016x}, the same in every build", peak_memory(), fingerprint(&outcome));
+        println!("  peak memory {}; outcome {:016x}, the same in every build", peak_memory(), fingerprint);
     }
     Ok(())
 }

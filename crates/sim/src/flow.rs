@@ -29,7 +29,7 @@ pub(crate) struct Flow {
     /// Stream bytes that it is to transfer; `None` for a long-lived flow.
     pub(crate) bytes: Option<Bytes>,
     /// How long the whole took.
-    pub(crate) response: Option<Duration>,
+    pub(crate) fct: Option<Duration>,
     /// It is one of those that a run waits for, and has not ended.
     pub(crate) pending: bool,
     /// What the sender's connection has counted, once it is over.
@@ -50,7 +50,7 @@ impl Flow {
             delivered: Bytes::ZERO,
             delivered_measured: Bytes::ZERO,
             bytes,
-            response: None,
+            fct: None,
             pending: false,
             statistics: Statistics::default(),
             source: SourceOutcome::default(),

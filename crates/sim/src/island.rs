@@ -9,8 +9,8 @@
 //! ```
 
 use rampmeter_island::{Egress, Ingress};
-use rampmeter_router::{Environment, Parcel};
-use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan};
+use rampmeter_router::Parcel;
+use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan, QueueId};
 use rampmeter_units::{Streams, Time};
 
 use crate::agenda::Actor;
@@ -38,10 +38,9 @@ impl Aggregate {
         let hops = |links: &[LinkId]| links.iter().map(|link| Hop::Link(link.0 as u32)).collect();
         let path =
             paths.add([(hops(&planned.way), Hop::Egress(n as u32)), (hops(&planned.back), Hop::Answered(n as u32))]);
-        let environment = Environment { rate: planned.entry.config.rate, delay: planned.entry.config.delay };
         let random = Streams::new(plan.seed).stream("island", n as u64);
         Self {
-            ingress: Ingress::new(&planned.settings, &planned.entry.router, environment, plan.packet, random),
+            ingress: Ingress::new(&planned.settings, &planned.router, planned.environment, plan.packet, random),
             egress: Egress::new(planned.hand_on),
             path,
             flow: (plan.flows.len() + n) as u32,
@@ -49,17 +48,19 @@ impl Aggregate {
         }
     }
 
-    /// What its queue and what left it were like while it was measured.
-    pub(crate) fn outcome(&self, plan: &Plan, id: LinkId, now: Time) -> LinkOutcome {
+    /// What its queue and what left it were like while it was measured; `n` is its number in the plan.
+    pub(crate) fn outcome(&self, plan: &Plan, n: usize, now: Time) -> LinkOutcome {
         let (counts, queue) = self.ingress.measured(now);
-        let entry = plan.link(id);
-        let capacity = entry.config.rate.bytes_in(plan.measured()).as_f64();
+        let planned = &plan.aggregates[n];
+        let capacity = planned.environment.rate.bytes_in(plan.measured()).as_f64();
         let utilization = if capacity > 0.0 { (counts.transmitted_bytes.as_f64() / capacity).min(1.0) } else { 0.0 };
-        LinkOutcome { link: id, name: entry.name.clone(), utilization, queue, counts }
+        LinkOutcome { id: QueueId::Ingress(n), name: planned.name.clone(), utilization, queue, counts }
     }
 
-    pub(crate) fn sample(&self, id: LinkId, at: Time) -> LinkSample {
-        LinkSample { at, link: id, queue: self.ingress.backlog(), transmitted: self.ingress.transmitted_bytes() }
+    /// Its queue at this instant; `n` is its number in the plan.
+    pub(crate) fn sample(&self, n: usize, at: Time) -> LinkSample {
+        let (queue, transmitted) = (self.ingress.backlog(), self.ingress.transmitted_bytes());
+        LinkSample { at, id: QueueId::Ingress(n), queue, transmitted }
     }
 }
 

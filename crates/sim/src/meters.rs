@@ -1,6 +1,6 @@
 //! What is read off a running simulation: measured links between `warmup` and `duration`, and samples over time.
 
-use rampmeter_scenario::{FlowOutcome, FlowSample, Hindered, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series};
+use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series};
 use rampmeter_units::Time;
 
 use crate::host::Host;
@@ -8,38 +8,38 @@ use crate::simulation::Simulation;
 
 #[derive(Debug)]
 pub(crate) struct Meters {
-    /// The measured links.
-    links: Vec<LinkId>,
+    /// The measured queues.
+    queues: Vec<QueueId>,
     /// Links and long-lived flows have been measured.
     pub(crate) over: bool,
     outcomes: Vec<LinkOutcome>,
     series: Series,
-    /// Whose controllers said so.
-    pub(crate) hindered: Vec<Hindered>,
+    pub(crate) degraded: Vec<Degraded>,
 }
 
 impl Meters {
     pub(crate) fn of(plan: &Plan) -> Self {
-        let measured = plan.all_links().filter(|(_, link)| link.measured);
         Self {
-            links: measured.map(|(link, _)| link).collect(),
+            queues: plan.measured_queues().collect(),
             over: false,
             outcomes: Vec::new(),
             series: Series::default(),
-            hindered: Vec::new(),
+            degraded: Vec::new(),
         }
     }
 }
 
 impl Simulation<'_> {
     pub(crate) fn measure_from(&mut self, now: Time) {
-        for id in &self.meters.links {
-            let Some(link) = self.links.get_mut(id.0) else {
-                self.aggregates[id.0 - self.links.len()].ingress.start_measuring(now);
-                continue;
-            };
-            link.advance(now);
-            link.start_measuring(now, true);
+        for &id in &self.meters.queues {
+            match id {
+                QueueId::Link(id) => {
+                    let link = &mut self.links[id.0];
+                    link.advance(now);
+                    link.start_measuring(now, true);
+                }
+                QueueId::Ingress(n) => self.aggregates[n].ingress.start_measuring(now),
+            }
         }
         for flow in &mut self.flows {
             flow.delivered_measured = flow.delivered;
@@ -48,10 +48,10 @@ impl Simulation<'_> {
 
     pub(crate) fn measure_to(&mut self, now: Time) {
         self.meters.over = true;
-        for &id in &self.meters.links {
-            let outcome = match self.links.get_mut(id.0) {
-                Some(link) => LinkOutcome::of(self.plan, id, link, now),
-                None => self.aggregates[id.0 - self.links.len()].outcome(self.plan, id, now),
+        for &id in &self.meters.queues {
+            let outcome = match id {
+                QueueId::Link(id) => LinkOutcome::of(self.plan, id, &mut self.links[id.0], now),
+                QueueId::Ingress(n) => self.aggregates[n].outcome(self.plan, n, now),
             };
             self.meters.outcomes.push(outcome);
         }
@@ -61,10 +61,10 @@ impl Simulation<'_> {
     }
 
     pub(crate) fn sample(&mut self, at: Time) {
-        for &id in &self.meters.links {
-            let sample = match self.links.get_mut(id.0) {
-                Some(link) => LinkSample::of(id, link, at),
-                None => self.aggregates[id.0 - self.links.len()].sample(id, at),
+        for &id in &self.meters.queues {
+            let sample = match id {
+                QueueId::Link(id) => LinkSample::of(id, &mut self.links[id.0], at),
+                QueueId::Ingress(n) => self.aggregates[n].sample(n, at),
             };
             self.meters.series.links.push(sample);
         }
@@ -95,7 +95,7 @@ impl Simulation<'_> {
                 traffic: plan.traffic,
                 scheme: plan.scheme,
                 start: plan.start,
-                response: flow.response,
+                fct: flow.fct,
                 delivered: flow.delivered,
                 delivered_measured: flow.delivered_measured,
                 sent_packets: statistics.data_packets + flow.source.sent,
@@ -108,8 +108,8 @@ impl Simulation<'_> {
             links: self.meters.outcomes,
             series: self.meters.series,
             data_packets: self.data_packets,
-            hindered: self.meters.hindered,
-            lateness: None,
+            degraded: self.meters.degraded,
+            host_jitter: None,
         }
     }
 }

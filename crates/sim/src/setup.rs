@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rampmeter_control::Registry;
 use rampmeter_router::{EcnPassage, Loss};
-use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Scheme, Stalling, World, WorldError};
+use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Stalling, World, WorldError};
 use rampmeter_units::Streams;
 
 use crate::agenda::Agenda;
@@ -19,10 +18,8 @@ use crate::timetable::Timetable;
 use crate::world::Simulated;
 
 impl<'a> Simulation<'a> {
-    pub(crate) fn new(plan: &'a Plan, registry: &Registry) -> Result<Self, WorldError> {
-        let ours = |scheme| Ok(Scheme::of(scheme, registry)?.expect("the world has refused kernel TCP"));
-        let schemes = plan.schemes.iter().map(ours).collect::<Result<Vec<_>, WorldError>>()?;
-        let mut hosts = Hosts { plan, list: Vec::new(), known: BTreeMap::new(), schemes };
+    pub(crate) fn new(plan: &'a Plan) -> Result<Self, WorldError> {
+        let mut hosts = Hosts { plan, list: Vec::new(), known: BTreeMap::new() };
         let mut paths = Paths::default();
         let mut flows = Vec::with_capacity(plan.flows.len());
         let single = of_one_scheme(plan);
@@ -73,8 +70,8 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bo
     for (place, &link) in links.iter().enumerate() {
         let leads_to = |node| (place..links.len()).rev().find(|&n| plan.links[links[n].0].to == node);
         if place > 0 && place >= outside_from {
-            let here = plan.aggregates.iter().enumerate().filter(|(_, a)| a.entry.from == plan.links[link.0].from);
-            let egress = here.filter_map(|(n, a)| Some((leads_to(a.entry.to)?, n))).max();
+            let here = plan.aggregates.iter().enumerate().filter(|(_, a)| a.from == plan.links[link.0].from);
+            let egress = here.filter_map(|(n, a)| Some((leads_to(a.to)?, n))).max();
             if let Some((last, aggregate)) = egress {
                 hops.push(Hop::Ingress(aggregate as u32));
                 outside_from = last + 1;
@@ -116,7 +113,6 @@ struct Hosts<'a> {
     plan: &'a Plan,
     list: Vec<Host>,
     known: BTreeMap<(NodeId, usize), u32>,
-    schemes: Vec<Scheme>,
 }
 
 impl Hosts<'_> {
@@ -125,7 +121,7 @@ impl Hosts<'_> {
             return *host;
         }
         let host = self.list.len() as u32;
-        let sending = &self.schemes[scheme];
+        let sending = self.plan.schemes[scheme].ours().expect("the world has refused kernel TCP");
         let planned = &self.plan.nodes[node.0];
         let endpoint = sending.endpoint(self.plan.seed, host, planned);
         let random = || Streams::new(self.plan.seed).stream("stalls", node.0 as u64);

@@ -11,7 +11,7 @@
 //! by the timetable must find them at that time: no packet is delivered ahead of the timetable's next entry.
 
 use rampmeter_router::{AnyRouter, Link, Parcel};
-use rampmeter_scenario::{Hindered, Outcome, Plan, Reached};
+use rampmeter_scenario::{Degraded, Outcome, Plan, Reached};
 use rampmeter_transport::{ConnectionId, Event};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
@@ -282,10 +282,10 @@ impl Simulation<'_> {
             endpoint.consume(now, id, (arrived - flow.delivered).as_u64());
             flow.delivered = arrived;
         }
-        if complete && flow.response.is_none() {
+        if complete && flow.fct.is_none() {
             let plan = &self.plan.flows[index as usize];
             if flow.bytes == Some(arrived) {
-                flow.response = Some(now.since(plan.start));
+                flow.fct = Some(now.since(plan.start));
             }
             self.pending -= usize::from(std::mem::take(&mut flow.pending));
             endpoint.finish(now, id);
@@ -354,7 +354,7 @@ impl Simulation<'_> {
                 Event::Accepted(connection, _) => self.flows[answering as usize].accepted = Some(connection),
                 Event::Hindered(connection, why) => {
                     let flow = self.hosts[host as usize].flow(connection) as usize;
-                    self.meters.hindered.push(Hindered { flow, why: why.into() });
+                    self.meters.degraded.push(Degraded { flow, reason: why.into() });
                 }
                 Event::Closed(connection, _, statistics) => {
                     let index = self.hosts[host as usize].flow(connection);

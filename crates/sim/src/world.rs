@@ -1,6 +1,5 @@
 //! The door: a plan goes in, an outcome comes out.
 
-use rampmeter_control::Registry;
 use rampmeter_scenario::{Outcome, Plan, Reached, World, WorldError};
 
 use crate::simulation::Simulation;
@@ -14,11 +13,11 @@ impl World for Simulated {
         "simulated"
     }
 
-    fn run(&self, plan: &Plan, registry: &Registry) -> Result<Outcome, WorldError> {
-        self.run_telling(plan, registry, &Reached::default())
+    fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
+        self.run_telling(plan, &Reached::default())
     }
 
-    fn run_telling(&self, plan: &Plan, registry: &Registry, reached: &Reached) -> Result<Outcome, WorldError> {
+    fn run_telling(&self, plan: &Plan, reached: &Reached) -> Result<Outcome, WorldError> {
         if let Some(scheme) = plan.kernel_scheme() {
             return Err(WorldError::Lacks {
                 world: self.name(),
@@ -26,6 +25,6 @@ impl World for Simulated {
                 advice: "run it with --world emulated".into(),
             });
         }
-        Ok(Simulation::new(plan, registry)?.run(reached))
+        Ok(Simulation::new(plan)?.run(reached))
     }
 }

@@ -5,7 +5,6 @@ mod common;
 use std::thread;
 
 use common::{Dumbbell, run};
-use rampmeter_control::Registry;
 use rampmeter_router::AnyConfig;
 use rampmeter_scenario::{Plan, SchemePlan, Sender, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
@@ -39,7 +38,7 @@ fn what_is_offered_is_transmitted_dropped_or_still_queued() {
     let outcome = busy().run();
     assert_eq!(outcome.links.len(), 2);
     for link in &outcome.links {
-        let last = outcome.series.links.iter().rfind(|sample| sample.link == link.link).unwrap();
+        let last = outcome.series.links.iter().rfind(|sample| sample.id == link.id).unwrap();
         let counts = link.counts;
         assert_eq!(counts.offered, counts.transmitted + counts.dropped + last.queue.packets, "{counts:?}");
         assert!(counts.dropped > 0 && counts.lost > 0 && counts.lost < counts.transmitted, "{counts:?}");
@@ -66,7 +65,7 @@ fn samples_cover_the_run_and_flows_only_while_they_last() {
     let outcome = busy().run();
     assert_eq!(outcome.series.links.len(), 2 * 201);
     assert!(outcome.series.links.is_sorted_by_key(|sample| sample.at));
-    let transfer = outcome.flows.iter().position(|flow| flow.traffic == 0 && flow.response.is_some()).unwrap();
+    let transfer = outcome.flows.iter().position(|flow| flow.traffic == 0 && flow.fct.is_some()).unwrap();
     for sample in outcome.series.flows.iter().filter(|sample| sample.flow == transfer) {
         assert!(sample.at >= outcome.flows[transfer].start);
         assert!(sample.window.is_some() && sample.rate.is_none());
@@ -86,7 +85,7 @@ fn a_dead_path_leaves_transfers_unfinished_and_the_run_ends() {
         ..Dumbbell::default()
     }
     .run();
-    assert_eq!(outcome.flows[0].response, None);
+    assert_eq!(outcome.flows[0].fct, None);
     assert_eq!(outcome.data_packets, 0);
 }
 
@@ -94,7 +93,7 @@ fn a_dead_path_leaves_transfers_unfinished_and_the_run_ends() {
 fn the_kernels_tcp_is_not_to_be_had_here() {
     let mut plan = Dumbbell::default().plan();
     plan.schemes[0] = SchemePlan { name: "it".into(), sender: Sender::Kernel { algorithm: "cubic".into() } };
-    let error = Simulated.run(&plan, &Registry::default()).unwrap_err();
+    let error = Simulated.run(&plan).unwrap_err();
     assert!(matches!(error, WorldError::Lacks { .. }), "{error}");
     assert!(error.to_string().contains("emulated"), "{error}");
 }
@@ -107,19 +106,19 @@ fn hosts_that_stall_lose_nothing_and_take_longer() {
         ..Dumbbell::default()
     }
     .plan();
-    let responses = |plan: &Plan| -> Vec<_> {
+    let fcts = |plan: &Plan| -> Vec<_> {
         let outcome = run(plan);
         assert!(outcome.flows.iter().all(|flow| flow.retransmitted_packets == 0));
-        outcome.flows.iter().map(|flow| flow.response.expect("the transfer ends")).collect()
+        outcome.flows.iter().map(|flow| flow.fct.expect("the transfer ends")).collect()
     };
-    let awake = responses(&plan);
+    let awake = fcts(&plan);
     let stalls = Stalls { every: Duration::from_millis(20), lasting: Duration::from_millis(5) };
     plan.nodes.iter_mut().filter(|node| node.is_host).for_each(|node| node.stalls = Some(stalls));
-    let stalled = responses(&plan);
+    let stalled = fcts(&plan);
     assert!(awake.iter().zip(&stalled).all(|(awake, stalled)| stalled >= awake));
-    let seconds = |responses: &[Duration]| responses.iter().map(|response| response.as_secs_f64()).sum::<f64>();
+    let seconds = |fcts: &[Duration]| fcts.iter().map(|fct| fct.as_secs_f64()).sum::<f64>();
     assert!(seconds(&stalled) > seconds(&awake) + 0.5);
-    assert_eq!(stalled, responses(&plan));
+    assert_eq!(stalled, fcts(&plan));
 }
 
 /// An access link with room for a billion packets does what an endless one does, but nobody can know that beforehand.

@@ -25,7 +25,7 @@ fn plan(ecn: &str, codes: &str) -> Plan {
 }
 
 fn told(outcome: &Outcome) -> Vec<&str> {
-    outcome.hindered.iter().map(|hindered| hindered.why.as_str()).collect()
+    outcome.degraded.iter().map(|degraded| degraded.reason.as_str()).collect()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn where_codes_are_cleared_it_fills_the_link_as_newreno_does_and_says_why_once()
     for codes in ["ect1-low", "ect0-low"] {
         let outcome = common::run(&plan("not-ect", codes));
         assert!(outcome.links[0].utilization > 0.95, "{codes}: {:?}", outcome.links[0]);
-        let [why] = told(&outcome)[..] else { panic!("{:?}", outcome.hindered) };
+        let [why] = told(&outcome)[..] else { panic!("{:?}", outcome.degraded) };
         assert!(why.contains("clears ECN codes"), "{why}");
     }
 }
@@ -45,8 +45,8 @@ fn where_all_codes_are_set_to_one_that_grows_losses_tell_it_to_do_as_tcp() {
         assert!(outcome.links[0].utilization > 0.7, "{ecn}, {codes}: {:?}", outcome.links[0]);
         // Low for ever fills the buffer within seconds. High for ever adds a packet each 2 s: three losses take minutes.
         let low = (ecn == "ect1") == (codes == "ect1-low");
-        assert_eq!(told(&outcome).len(), usize::from(low), "{ecn}, {codes}: {:?}", outcome.hindered);
-        assert!(told(&outcome).iter().all(|why| why.contains("no VCP router")), "{:?}", outcome.hindered);
+        assert_eq!(told(&outcome).len(), usize::from(low), "{ecn}, {codes}: {:?}", outcome.degraded);
+        assert!(told(&outcome).iter().all(|why| why.contains("no VCP router")), "{:?}", outcome.degraded);
     }
 }
 
@@ -68,5 +68,5 @@ fn when_codes_come_back_it_is_vcp_again() {
     let outcome = common::run(&plan);
     let link = &outcome.links[0]; // measured from 20 s on
     assert!(link.utilization > 0.85 && link.counts.dropped == 0 && link.queue.p90_packets <= 3, "{link:?}");
-    assert_eq!(told(&outcome).len(), 1, "{:?}", outcome.hindered);
+    assert_eq!(told(&outcome).len(), 1, "{:?}", outcome.degraded);
 }

@@ -7,22 +7,22 @@ use rampmeter_units::{Bytes, Duration};
 
 const RTT: Duration = Duration::from_millis(20);
 
-fn response(dumbbell: &Dumbbell) -> Duration {
+fn fct(dumbbell: &Dumbbell) -> Duration {
     let outcome = dumbbell.run();
-    outcome.flows[0].response.expect("the transfer ends")
+    outcome.flows[0].fct.expect("the transfer ends")
 }
 
 /// At 8 Mb/s a byte takes a microsecond. `Syn`, `SynAck` and the acknowledgement that completes the handshake are
 /// headers; the data packet waits for the last of them.
 #[test]
 fn one_packet_takes_the_handshake_half_a_round_trip_and_the_serialisations() {
-    let response = response(&Dumbbell {
+    let fct = fct(&Dumbbell {
         bottleneck: r#"rate = "8 Mb/s", delay = "8 ms", router = { kind = "drop-tail" }"#,
         traffic: r#"size = "1000 B", arrivals = { count = 1 }"#,
         ..Dumbbell::default()
     });
     let serialisations = Duration::from_micros(54 + 54 + 54 + 1054);
-    assert_eq!(response, RTT + RTT / 2 + serialisations);
+    assert_eq!(fct, RTT + RTT / 2 + serialisations);
 }
 
 /// Windows of 1, 2, 4, ... packets, a round trip each: after `k` of them `2^k - 1` packets have left, and one more packet
@@ -30,7 +30,7 @@ fn one_packet_takes_the_handshake_half_a_round_trip_and_the_serialisations() {
 #[test]
 fn slow_start_doubles_every_round_trip() {
     let of_packets = |traffic| {
-        response(&Dumbbell {
+        fct(&Dumbbell {
             scheme: r#"controller = "newreno", settings = { initial_window = 1 }"#,
             traffic,
             ..Dumbbell::default()
@@ -46,19 +46,19 @@ fn slow_start_doubles_every_round_trip() {
 /// 1054 bytes at 1 Mb/s: a packet every 8.432 ms.
 #[test]
 fn a_fixed_rate_spaces_its_packets_evenly() {
-    let response = response(&Dumbbell {
+    let fct = fct(&Dumbbell {
         scheme: r#"controller = "fixed-rate", settings = { rate = "1 Mb/s" }"#,
         traffic: "size = { packets = 100 }, arrivals = { count = 1 }",
         ..Dumbbell::default()
     });
-    assert_eq!(response, RTT + Duration::from_micros(8432) * 99 + RTT / 2);
+    assert_eq!(fct, RTT + Duration::from_micros(8432) * 99 + RTT / 2);
 }
 
 /// The bottleneck's delay grows from 8 to 18 ms between the handshake and the data that a window of one leaves behind it:
 /// the last of two packets travels 10 ms longer, its predecessor's acknowledgement too.
 #[test]
 fn a_route_change_shows_from_the_next_packet_on() {
-    let response = response(&Dumbbell {
+    let fct = fct(&Dumbbell {
         bottleneck: r#"rate = "unlimited", delay = "8 ms", router = { kind = "drop-tail" }, changes = [{ at = "25 ms", delay = "18 ms" }]"#,
         scheme: r#"controller = "newreno", settings = { initial_window = 1 }"#,
         traffic: "size = { packets = 2 }, arrivals = { count = 1 }",
@@ -67,7 +67,7 @@ fn a_route_change_shows_from_the_next_packet_on() {
     });
     // The first packet enters the bottleneck at 21 ms; its acknowledgement at 31 ms; the second packet at 41 ms or later.
     let (way_back, way_there) = (Duration::from_millis(20), Duration::from_millis(20));
-    assert_eq!(response, RTT + RTT / 2 + way_back + way_there);
+    assert_eq!(fct, RTT + RTT / 2 + way_back + way_there);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_whole_transfer_arrives_and_is_counted_once() {
     .run();
     assert_eq!(outcome.flows.len(), 20);
     for flow in &outcome.flows {
-        assert!(flow.response.is_some(), "{flow:?}");
+        assert!(flow.fct.is_some(), "{flow:?}");
         assert_eq!(flow.delivered, Bytes::new(300_000));
         assert_eq!(flow.sent_packets - flow.retransmitted_packets, 300);
     }

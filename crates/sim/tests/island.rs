@@ -94,7 +94,7 @@ fn plan(text: &str) -> Plan {
 }
 
 fn run(text: &str) -> Outcome {
-    Simulated.run(&plan(text), &Registry::default()).unwrap()
+    Simulated.run(&plan(text)).unwrap()
 }
 
 fn link<'a>(outcome: &'a Outcome, name: &str) -> &'a LinkOutcome {
@@ -195,6 +195,6 @@ fn an_island_that_is_not_active_changes_nothing() {
 #[test]
 fn the_same_plan_gives_the_same_outcome() {
     let plan = plan(&format!("{NETWORK}{SECOND}"));
-    let run = || Simulated.run(&plan, &Registry::default()).unwrap();
+    let run = || Simulated.run(&plan).unwrap();
     assert_eq!(run(), run());
 }

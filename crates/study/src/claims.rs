@@ -8,7 +8,7 @@
 //! scenario = "offered_load.toml"                    # beside this file
 //! set = { load = [0.45, 0.60, 0.75] }               # values for the scenario's axes
 //! quick = { seed = [1] }                            # with --quick: these too (or `true`: as it is); without: not run
-//! metric = { mean = "flows.response_mean_s", where = { scheme = "pcp" }, relative_to = { scheme = "fq" }, by = ["load"] }
+//! metric = { mean = "flows.fct_mean_s", where = { scheme = "pcp" }, relative_to = { scheme = "fq" }, by = ["load"] }
 //! expect = { at_most = 1.5 }
 //! status = "holds"                                  # or "open", with a `note`: the best figure so far, and why
 //! ```

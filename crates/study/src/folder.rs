@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rampmeter_scenario::{Scenario, World};
+use rampmeter_scenario::{Outcome, Run, Scenario, Summary, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ use crate::{Finished, Journal, Program, Progress, Skipped, StudyError, Sweep, Ta
 
 /// What a folder is of.
 #[derive(Debug, Serialize, Deserialize)]
-struct Run {
+struct About {
     title: String,
     scenario: String,
     scenario_sha256: String,
@@ -43,7 +43,7 @@ struct Left {
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    run: Run,
+    about: About,
     journal: Journal,
 }
 
@@ -72,7 +72,7 @@ impl Folder {
         fresh: bool,
     ) -> Result<Self, StudyError> {
         let path = path.into();
-        let run = Run {
+        let about = About {
             title: scenario.title().to_owned(),
             scenario: file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
             scenario_sha256: scenario.hash(),
@@ -83,15 +83,15 @@ impl Folder {
             finished: 0,
             skipped: Vec::new(),
         };
-        let there = Run::read(&path)?;
-        if let Some(what) = there.as_ref().and_then(|there| run.differs(there)) {
+        let there = About::read(&path)?;
+        if let Some(what) = there.as_ref().and_then(|there| about.differs(there)) {
             return Err(StudyError::Taken { folder: path, what });
         }
         let journal = Journal::open(path.join("points"), program)?;
         if fresh || there.is_some_and(|there| there.is_complete()) {
             journal.clear()?;
         }
-        let folder = Self { path, run, journal };
+        let folder = Self { path, about, journal };
         folder.write_run()?;
         Ok(folder)
     }
@@ -109,14 +109,15 @@ impl Folder {
         scenario: &Scenario,
         world: &dyn World,
         watch: impl FnMut(Progress),
-    ) -> Result<Vec<Finished>, StudyError> {
+    ) -> Result<Vec<Finished<Summary>>, StudyError> {
         let points = scenario.points();
         let tasks: Vec<Task<'_>> =
             points.iter().map(|point| Task { scenario, point, world, journal: &self.journal }).collect();
-        let results = sweep.run(&tasks, watch)?;
-        tables::write(&self.path, scenario, sweep.registry, &self.journal, &results)?;
-        self.run.finished = results.iter().filter(|result| result.summary().is_some()).count();
-        self.run.skipped = results.iter().filter_map(Left::of).collect();
+        let keep = |run| (Summary::of(sweep.schema, &run), Run { outcome: Outcome::default(), ..run });
+        let results = sweep.run(&tasks, keep, watch)?;
+        let results = tables::write(&self.path, scenario, sweep.schema, &self.journal, results)?;
+        self.about.finished = results.iter().filter(|result| result.run().is_some()).count();
+        self.about.skipped = results.iter().filter_map(Left::of).collect();
         self.write_run()?;
         Ok(results)
     }
@@ -124,12 +125,12 @@ impl Folder {
     fn write_run(&self) -> Result<(), StudyError> {
         let path = self.path.join("run.json");
         let text =
-            serde_json::to_string_pretty(&self.run).map_err(|error| StudyError::file(&path, "written", &error))?;
+            serde_json::to_string_pretty(&self.about).map_err(|error| StudyError::file(&path, "written", &error))?;
         write_whole(&path, (text + "\n").as_bytes())
     }
 }
 
-impl Run {
+impl About {
     /// What the folder at `path` holds; `None` if it is not there or empty.
     fn read(path: &Path) -> Result<Option<Self>, StudyError> {
         let taken = |what: &str| StudyError::Taken { folder: path.to_owned(), what: what.to_owned() };
@@ -162,7 +163,7 @@ impl Run {
 }
 
 impl Left {
-    fn of(result: &Finished) -> Option<Self> {
+    fn of(result: &Finished<Summary>) -> Option<Self> {
         match result {
             Finished::Run(_) => None,
             Finished::Skipped(Skipped { point, reason }) => {

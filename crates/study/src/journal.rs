@@ -1,17 +1,18 @@
 //! Finished points on disk: one file each, there whole or not at all.
 //!
 //! A file is written under another name and then renamed, so an interrupted run leaves no half of one. A point counts as
-//! finished only if the very program that asks ran it: a rebuilt controller never meets its predecessor's results.
+//! finished only if the very program that asks ran it: a rebuilt controller never meets its predecessor's results, and a
+//! record of another version of this format is not read.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use std::{fs, io};
 
-use rampmeter_scenario::Point;
+use rampmeter_scenario::{Outcome, Point};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::StudyError;
-use crate::record::Record;
 
 /// The program that runs the points, told from its other builds by its size and its time of change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,19 @@ impl Program {
     pub fn this() -> Result<Self, StudyError> {
         Self::of(Path::new("/proc/self/exe"))
     }
+}
+
+/// A finished point. Every number is exact: an outcome read back equals the one written.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Record<O> {
+    /// The point, as it displays.
+    point: String,
+    /// The program that ran it.
+    program: String,
+    /// Seconds of real time it took.
+    pub(crate) wall_s: f64,
+    /// What the run yielded.
+    pub(crate) outcome: O,
 }
 
 /// The finished points of one scenario in one world.
@@ -57,20 +71,18 @@ impl Journal {
     }
 
     /// The record of `point`, if this program finished it.
-    pub(crate) fn load(&self, point: &Point) -> Option<Record> {
+    pub(crate) fn load(&self, point: &Point) -> Option<Record<Outcome>> {
         let text = fs::read(self.path(point)).ok()?;
-        let record: Record = serde_json::from_slice(&text).ok()?;
+        let record: Record<Outcome> = serde_json::from_slice(&text).ok()?;
         (record.point == point.to_string() && record.program == self.program.0).then_some(record)
     }
 
-    pub(crate) fn store(&self, point: &Point, record: &Record) -> Result<(), StudyError> {
+    /// Keeps what a run of `point` yielded in `wall_s` seconds.
+    pub(crate) fn store(&self, point: &Point, outcome: &Outcome, wall_s: f64) -> Result<(), StudyError> {
         let path = self.path(point);
-        let text = serde_json::to_vec(record).map_err(|error| StudyError::file(&path, "written", &error))?;
+        let record = Record { point: point.to_string(), program: self.program.0.clone(), wall_s, outcome };
+        let text = serde_json::to_vec(&record).map_err(|error| StudyError::file(&path, "written", &error))?;
         write_whole(&path, &text)
-    }
-
-    pub(crate) fn program(&self) -> &str {
-        &self.program.0
     }
 
     fn path(&self, point: &Point) -> PathBuf {
@@ -96,4 +108,70 @@ pub(crate) fn short_hash(parts: &[&str]) -> String {
         hash.update(part);
     }
     format!("{:x}", hash.finalize())[..16].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_router::{Backlog, Counts, QueueSummary};
+    use rampmeter_scenario::{
+        Degraded, FlowOutcome, FlowSample, HostJitter, LinkId, LinkOutcome, LinkSample, QueueId, Series,
+    };
+    use rampmeter_units::{Bytes, Duration, Rate, Time};
+
+    use super::*;
+
+    fn outcome() -> Outcome {
+        let flow = FlowOutcome {
+            flow: 3,
+            traffic: 1,
+            scheme: 0,
+            start: Time::from_nanos(1_234_567_890_123),
+            fct: Some(Duration::from_nanos(7)),
+            delivered: Bytes::new(u64::MAX),
+            delivered_measured: Bytes::new(5),
+            sent_packets: 9,
+            retransmitted_packets: 2,
+            just_below_share: Some(1.0 / 3.0),
+        };
+        let queue = QueueSummary { mean_packets: 0.1 + 0.2, sd_bytes: 1.0 / 3.0, max_packets: 4, ..Default::default() };
+        let counts = Counts { offered: 10, offered_data: 9, dropped: 1, lost: 2, ..Counts::default() };
+        let queue_now = Backlog { packets: 1, bytes: Bytes::new(1250) };
+        let (at, rate) = (Time::from_nanos(99), Some(Rate::from_bps(7)));
+        let (id, ingress) = (QueueId::Link(LinkId(6)), QueueId::Ingress(0));
+        Outcome {
+            flows: vec![flow, FlowOutcome { flow: 4, fct: None, ..flow }],
+            links: vec![LinkOutcome { id, name: "wire".into(), utilization: 0.7, queue, counts }],
+            series: Series {
+                links: vec![LinkSample { at, id: ingress, queue: queue_now, transmitted: Bytes::new(8) }],
+                flows: vec![FlowSample { at, flow: 3, window: None, rate, delivered: Bytes::new(1) }],
+            },
+            data_packets: 77,
+            degraded: vec![Degraded { flow: 3, reason: "a wall".into() }],
+            host_jitter: Some(HostJitter {
+                p50: Duration::ZERO,
+                p99: Duration::from_nanos(3),
+                max: Duration::from_nanos(9),
+            }),
+        }
+    }
+
+    #[test]
+    fn an_outcome_comes_back_to_the_last_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path(), Program::this().unwrap()).unwrap();
+        let point = Point::default();
+        journal.store(&point, &outcome(), 0.1).unwrap();
+        assert_eq!(journal.load(&point).unwrap().outcome, outcome());
+    }
+
+    #[test]
+    fn a_record_of_another_version_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(folder.path(), Program::this().unwrap()).unwrap();
+        let point = Point::default();
+        journal.store(&point, &outcome(), 0.1).unwrap();
+        let text = fs::read_to_string(journal.path(&point)).unwrap();
+        fs::write(journal.path(&point), text.replace("\"fct\"", "\"response\"")).unwrap();
+        assert!(journal.load(&point).is_none());
+    }
 }

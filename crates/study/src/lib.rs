@@ -17,11 +17,12 @@ pub mod claims;
 mod error;
 mod folder;
 mod journal;
-mod record;
+mod overview;
 mod sweep;
 mod tables;
 
 pub use error::StudyError;
 pub use folder::{Folder, default_folder};
 pub use journal::{Journal, Program};
+pub use overview::overview;
 pub use sweep::{Finished, Progress, Skipped, Sweep, Task, UnderWay};

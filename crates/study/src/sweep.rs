@@ -7,10 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Plan, Point, Reached, Scenario, Summary, World, WorldError};
+use rampmeter_scenario::{Point, Reached, Run, Scenario, Schema, World, WorldError};
 use rampmeter_units::Time;
 
-use crate::record::Record;
 use crate::{Journal, StudyError};
 
 /// How often is told how far points are that are under way.
@@ -31,18 +30,18 @@ pub struct Task<'a> {
 
 /// What became of a point.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Finished {
-    /// It ran.
-    Run(Box<Summary>),
+pub enum Finished<T> {
+    /// It ran; what is kept of the run.
+    Run(T),
     /// It asks for what its world does not have.
     Skipped(Skipped),
 }
 
-impl Finished {
-    /// Its figures, if it ran.
-    pub fn summary(&self) -> Option<&Summary> {
+impl<T> Finished<T> {
+    /// What is kept of its run, if it ran.
+    pub fn run(&self) -> Option<&T> {
         match self {
-            Self::Run(summary) => Some(summary),
+            Self::Run(kept) => Some(kept),
             Self::Skipped(_) => None,
         }
     }
@@ -92,6 +91,8 @@ pub struct UnderWay {
 pub struct Sweep<'a> {
     /// The controllers.
     pub registry: &'a Registry,
+    /// The columns of results.
+    pub schema: &'a Schema,
     /// Points at once. By default one for every core; in worlds whose runs disturb each other, one.
     pub jobs: Option<usize>,
     /// Set to stop after the points under way.
@@ -99,11 +100,17 @@ pub struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Runs `tasks`, of which each one whose journal has it is taken from there. Results are in the tasks' order.
-    pub fn run(&self, tasks: &[Task<'_>], mut watch: impl FnMut(Progress)) -> Result<Vec<Finished>, StudyError> {
+    /// Runs `tasks`; a task that its journal has is taken from there. `keep` makes of each run what is kept of it, on the
+    /// thread that ran it. Results are in the tasks' order.
+    pub fn run<T: Send>(
+        &self,
+        tasks: &[Task<'_>],
+        keep: impl Fn(Run) -> T + Sync,
+        mut watch: impl FnMut(Progress),
+    ) -> Result<Vec<Finished<T>>, StudyError> {
         let begun = Instant::now();
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let mut results: Vec<Option<Finished>> = vec![None; tasks.len()];
+        let mut results: Vec<Option<Finished<T>>> = tasks.iter().map(|_| None).collect();
         let mut first_error: Option<(usize, StudyError)> = None;
         let mut progress = Progress { total: tasks.len(), ..Progress::default() };
         watch(progress);
@@ -111,12 +118,12 @@ impl Sweep<'_> {
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
             for desk in &desks {
-                let (send, next, failed) = (send.clone(), &next, &failed);
+                let (send, next, failed, keep) = (send.clone(), &next, &failed, &keep);
                 scope.spawn(move || {
                     while !self.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                         let place = next.fetch_add(1, Ordering::Relaxed);
                         let Some(task) = tasks.get(place) else { break };
-                        if send.send((place, task.run(self.registry, desk))).is_err() {
+                        if send.send((place, task.run(self.registry, desk, keep))).is_err() {
                             break;
                         }
                     }
@@ -219,14 +226,21 @@ impl Desk {
 
 impl Task<'_> {
     /// Its result, and whether the journal had it.
-    fn run(&self, registry: &Registry, desk: &Desk) -> Result<(Finished, bool), StudyError> {
+    fn run<T>(
+        &self,
+        registry: &Registry,
+        desk: &Desk,
+        keep: impl Fn(Run) -> T,
+    ) -> Result<(Finished<T>, bool), StudyError> {
         let plan = self.scenario.plan(self.point, registry)?;
+        let world = self.world.name();
         if let Some(record) = self.journal.load(self.point) {
-            return Ok((self.summary(&plan, &record.outcome(), record.wall_s), true));
+            let run = Run { plan, outcome: record.outcome, world, wall_s: record.wall_s };
+            return Ok((Finished::Run(keep(run)), true));
         }
         let begun = Instant::now();
         desk.begin(plan.end());
-        let outcome = self.world.run_telling(&plan, registry, &desk.reached);
+        let outcome = self.world.run_telling(&plan, &desk.reached);
         desk.clear();
         let outcome = match outcome {
             Ok(outcome) => outcome,
@@ -237,12 +251,7 @@ impl Task<'_> {
             Err(error) => return Err(StudyError::World { point: self.point.to_string(), error }),
         };
         let wall_s = begun.elapsed().as_secs_f64();
-        let record = Record::new(self.point.to_string(), self.journal.program(), wall_s, &outcome);
-        self.journal.store(self.point, &record)?;
-        Ok((self.summary(&plan, &outcome, wall_s), false))
-    }
-
-    fn summary(&self, plan: &Plan, outcome: &Outcome, wall_s: f64) -> Finished {
-        Finished::Run(Box::new(Summary::of(plan, outcome, self.world.name(), wall_s)))
+        self.journal.store(self.point, &outcome, wall_s)?;
+        Ok((Finished::Run(keep(Run { plan, outcome, world, wall_s })), false))
     }
 }

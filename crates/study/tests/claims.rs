@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Made, TEXT};
 use rampmeter_control::Registry;
+use rampmeter_scenario::Schema;
 use rampmeter_study::claims::{self, Claim, Judge, Verdict};
 use rampmeter_study::{Program, Sweep};
 use tempfile::{TempDir, tempdir};
 
-/// Responses are `100 ms * load`, twice that under newreno, and a millisecond more per seed: see [`Made`].
+/// Flow completion times are `100 ms * load`, twice that under newreno, and a millisecond more per seed: see [`Made`].
 const GOOD: &str = r#"paper = "P"
 [[claim]]
 id = "twice"
@@ -20,7 +21,7 @@ where = "Figure 1"
 text = "NewReno takes about twice as long"
 scenario = "six.toml"
 quick = { seed = [1] }
-metric = { mean = "flows.response_mean_s", where = { scheme = "newreno" }, relative_to = { scheme = "reno" }, by = ["load"] }
+metric = { mean = "flows.fct_mean_s", where = { scheme = "newreno" }, relative_to = { scheme = "reno" }, by = ["load"] }
 expect = { between = [1.9, 2.0] }
 status = "holds"
 [[claim]]
@@ -29,7 +30,7 @@ where = "Figure 1"
 text = "Responses grow"
 scenario = "six.toml"
 set = { scheme = ["reno"] }
-metric = { median = "flows.response_p50_s", by = ["load"], in = { ms = 0.001 } }
+metric = { median = "flows.fct_p50_s", by = ["load"], in = { ms = 0.001 } }
 expect = { increasing_in = "load" }
 status = "open"
 note = "not tried"
@@ -39,7 +40,7 @@ where = "Figure 2"
 text = "No queue"
 scenario = "six.toml"
 quick = true
-metric = { most = "links.wire.queue_mean_packets", where = { scheme = "reno" } }
+metric = { max = "links.wire.queue_mean_packets", where = { scheme = "reno" } }
 expect = { below = 1 }
 status = "holds"
 "#;
@@ -55,12 +56,14 @@ fn folder(claims: &str) -> (TempDir, PathBuf) {
 fn read(text: &str, quick: bool) -> Result<Vec<Claim>, String> {
     let (_folder, file) = folder(text);
     let name = format!("{}/", file.parent().unwrap().display());
-    claims::read(&file, quick, &Registry::default()).map_err(|error| error.to_string().replace(&name, ""))
+    claims::read(&file, quick, &Registry::default(), &Schema::default())
+        .map_err(|error| error.to_string().replace(&name, ""))
 }
 
 fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<Verdict<'c>> {
-    let (registry, stop, program) = (Registry::default(), AtomicBool::new(false), Program::this().unwrap());
-    let sweep = Sweep { registry: &registry, jobs: Some(2), stop: &stop };
+    let (registry, schema) = (Registry::default(), Schema::default());
+    let (stop, program) = (AtomicBool::new(false), Program::this().unwrap());
+    let sweep = Sweep { registry: &registry, schema: &schema, jobs: Some(2), stop: &stop };
     Judge { sweep, worlds: &[world], folder: points, program: &program }.judge(claims, |_| {}).unwrap()
 }
 
@@ -118,7 +121,7 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("set = { scheme", "set = { skeme", 11, "did you mean `scheme`?"),
         ("by = [\"load\"], in", "by = [\"lode\"], in", 11, "no axis is called `lode`"),
         ("increasing_in = \"load\"", "increasing_in = \"seed\"", 11, "add it to `by`"),
-        ("flows.response_p50_s", "flows.response", 11, "there are data_packets, flows.(completed|"),
+        ("flows.fct_p50_s", "flows.fct", 11, "there are data_packets, host_jitter_p99_s, rtt_min_s, flows.(completed|"),
         ("links.wire.queue", "links.wyre.queue", 21, "links.(wire|*)"),
         ("median = ", "median = \"data_packets\", mean = ", 17, "one of mean, geometric_mean"),
         ("in = { ms = 0.001 }", "in = { ms = 0 }", 17, "{ RTT = 0.025 }"),
@@ -139,8 +142,8 @@ fn the_papers_claims_are_in_order() {
     for study in fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("claims.toml");
         if file.exists() {
-            found += claims::read(&file, false, &Registry::default()).unwrap().len();
-            claims::read(&file, true, &Registry::default()).unwrap();
+            found += claims::read(&file, false, &Registry::default(), &Schema::default()).unwrap().len();
+            claims::read(&file, true, &Registry::default(), &Schema::default()).unwrap();
         }
     }
     assert!(found > 0);

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Scenario, values};
+use rampmeter_scenario::{Scenario, Schema, Summary, values};
 use rampmeter_study::{Finished, Folder, Program, Progress, StudyError, Sweep};
 use tempfile::tempdir;
 
@@ -34,15 +34,15 @@ impl<'a> Run<'a> {
         Self { folder, scenario, world, jobs: 1, fresh: false, stop_after: 0 }
     }
 
-    fn go(&self) -> Result<(Vec<Finished>, Progress), StudyError> {
-        let (registry, stop) = (Registry::default(), &self.world.stop);
+    fn go(&self) -> Result<(Vec<Finished<Summary>>, Progress), StudyError> {
+        let (registry, schema, stop) = (Registry::default(), Schema::default(), &self.world.stop);
         stop.store(false, Ordering::SeqCst);
         let last_run = if self.stop_after > 0 { self.world.runs.load(Ordering::SeqCst) + self.stop_after } else { 0 };
         self.world.patience.store(last_run, Ordering::SeqCst);
         let program = Program::this().unwrap();
         let file = Path::new("six.toml");
         let mut folder = Folder::open(self.folder, file, self.scenario, self.world, program, self.fresh)?;
-        let sweep = Sweep { registry: &registry, jobs: Some(self.jobs), stop };
+        let sweep = Sweep { registry: &registry, schema: &schema, jobs: Some(self.jobs), stop };
         let mut last = None;
         let results = folder.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
         Ok((results, last.unwrap()))
@@ -121,7 +121,7 @@ fn half_a_file_is_no_finished_point() {
 fn points_that_the_world_cannot_run_are_left_out_and_named() {
     let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
     let (results, _) = Run::of(folder.path(), &scenario, &world).go().unwrap();
-    assert_eq!(results.iter().filter(|result| result.summary().is_none()).count(), 4);
+    assert_eq!(results.iter().filter(|result| result.run().is_none()).count(), 4);
     let about: serde_json::Value = serde_json::from_slice(&fs::read(folder.path().join("run.json")).unwrap()).unwrap();
     assert_eq!((&about["points"], &about["finished"]), (&12.into(), &8.into()));
     assert!(about["skipped"][0]["reason"].as_str().unwrap().contains("kernel TCP"), "{about}");
@@ -138,11 +138,14 @@ fn tables_are_tidy_and_typed() {
     let runs = open("runs");
     assert_eq!(runs.metadata().file_metadata().num_rows(), 8);
     let first = runs.get_row_iter(None).unwrap().next().unwrap().unwrap().to_string();
-    assert!(first.starts_with(r#"{scheme: "reno", load: 0.25, seed: 1, world: "simulated", completed: "#), "{first}");
+    assert!(
+        first.starts_with(r#"{scheme: "reno", load: 0.25, seed: 1, world: "simulated", data_packets: "#),
+        "{first}"
+    );
     let flow = open("flows").get_row_iter(None).unwrap().next().unwrap().unwrap().to_string();
     let start =
         r#"{scheme: "reno", load: 0.25, seed: 1, flow: 0, traffic: "transfers", flow_scheme: "reno", measured: true"#;
-    assert!(flow.starts_with(start) && flow.contains("response_s: null, size_bytes: 50000"), "{flow}");
+    assert!(flow.starts_with(start) && flow.contains("fct_s: null, size_bytes: 50000"), "{flow}");
     assert_eq!(open("link_series").metadata().file_metadata().num_rows(), 8);
 }
 

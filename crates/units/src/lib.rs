@@ -7,6 +7,7 @@
 
 mod bytes;
 mod ecn;
+pub mod exact;
 mod load;
 mod names;
 mod quantity;

@@ -1,4 +1,4 @@
-"""Four panels along one axis of a sweep: response, its deviation, queue, loss. Most figures of PCP are that."""
+"""Four panels along one axis of a sweep, as most figures of PCP have: completion time, its deviation, queue, loss."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rampmeter.figures.style import RULES, look, name_lines, plain_log
 from rampmeter.running import Run, Value
 
 PANELS = [
-    ("Mean response (ms)", "response_mean_s", 1e3),
-    ("Standard deviation of the response (ms)", "response_sd_s", 1e3),
+    ("Mean flow completion time (ms)", "fct_mean_s", 1e3),
+    ("Standard deviation of the completion time (ms)", "fct_sd_s", 1e3),
     ("Mean queue (packets)", "queue_mean_packets", 1.0),
     ("Packets lost in the queue (%)", "drop_share", 1e2),
 ]

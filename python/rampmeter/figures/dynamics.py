@@ -182,13 +182,13 @@ def _windows(axes: Any, found: Sequence[Trace], names: Sequence[str], until: flo
 def _link(upper: Any, lower: Any, result: Run, rate: float, **at: Any) -> None:
     """Draw utilization and queue of the bottleneck."""
     trace = link_trace(result, "bottleneck", **at)
-    room = next(row["room_packets"] for row in result.links.to_pylist())
+    buffer = next(row["buffer_packets"] for row in result.links.to_pylist())
     times, rates = trace.rates(OVER)
     upper.plot(times, [100 * each / rate for each in rates], color=COLOURS["vcp"], **THIN)
     upper.set_title("VCP: utilization (%)")
     upper.set_ylim(0, 105)
-    lower.plot(trace.times, [100 * each / room for each in trace.packets], color=COLOURS["vcp"], linewidth=0.8)
-    lower.set_title(f"VCP: queue (% of the buffer, {room} packets)")
+    lower.plot(trace.times, [100 * each / buffer for each in trace.packets], color=COLOURS["vcp"], linewidth=0.8)
+    lower.set_title(f"VCP: queue (% of the buffer, {buffer} packets)")
     lower.set_ylim(0, 100)
     lower.set_xlim(0, trace.times[-1])
 

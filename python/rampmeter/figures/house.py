@@ -43,8 +43,8 @@ COLUMNS = [
     Column("queue, p99\n(packets)", lambda row: row["queue_p99_packets"], 0, min),
     Column("dropped\n(%)", lambda row: 100 * row["dropped_packets"] / max(row["offered_packets"], 1), 3, min),
     Column("20 ms over\n160 ms", lambda row: row["bias"], 2, lambda of: min(of, key=lambda each: abs(each - 1))),
-    Column("response,\nmedian (ms)", lambda row: _ms(row["response_p50_s"]), 0, min),
-    Column("response,\np99 (ms)", lambda row: _ms(row["response_p99_s"]), 0, min),
+    Column("FCT,\nmedian (ms)", lambda row: _ms(row["fct_p50_s"]), 0, min),
+    Column("FCT,\np99 (ms)", lambda row: _ms(row["fct_p99_s"]), 0, min),
 ]
 
 

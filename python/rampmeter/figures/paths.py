@@ -14,7 +14,7 @@ from rampmeter.running import Run
 
 @dataclass(frozen=True)
 class Paths:
-    """The distribution of the mean response over the values of the axis `path`, a curve for each `sender`."""
+    """The distribution of the mean completion time over the values of the axis `path`, a curve for each `sender`."""
 
     note: str
     """What was run."""
@@ -23,8 +23,8 @@ class Paths:
         """Draw the share of paths on which transfers took no longer, a step for each path."""
         means = defaultdict(list)
         for row in result.runs.to_pylist():
-            if row["response_mean_s"] is not None:
-                means[row["sender"]].append(row["response_mean_s"])
+            if row["fct_mean_s"] is not None:
+                means[row["sender"]].append(row["fct_mean_s"])
         paths = len(result.about["axes"]["path"])
         with rc_context(RULES):
             figure, axes = pyplot.subplots(figsize=(7.6, 4.8), layout="constrained")
@@ -36,7 +36,7 @@ class Paths:
             plain_log(axes.xaxis)
             axes.set_ylim(0, 100)
             axes.set_title("Paths on which a transfer takes no longer (%)")
-            axes.set_xlabel("mean response (s)")
+            axes.set_xlabel("mean flow completion time (s)")
             axes.legend(loc="lower right")
             figure.supxlabel(self.note, fontsize=8.5, x=0.01, ha="left")
         return figure
@@ -44,7 +44,7 @@ class Paths:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Mean response and goodput along the axis `size`, a line for each `sender`."""
+    """Mean flow completion time and goodput along the axis `size`, a line for each `sender`."""
 
     note: str
     """What was run."""
@@ -52,7 +52,7 @@ class Sizes:
     def draw(self, result: Run) -> Any:
         """Draw both panels."""
         sizes = {row["size"]: row["size_bytes"] / 1e3 for row in result.flows.to_pylist()}
-        panels = [("Mean response (s)", "response_mean_s", 1.0), ("Goodput (Mb/s)", "goodput_mean_bps", 1e-6)]
+        panels = [("Mean flow completion time (s)", "fct_mean_s", 1.0), ("Goodput (Mb/s)", "goodput_mean_bps", 1e-6)]
         rows = sorted(result.runs.to_pylist(), key=lambda row: sizes[row["size"]])
         with rc_context(RULES):
             figure, drawn = pyplot.subplots(1, 2, figsize=(8.6, 4.2), layout="constrained")

@@ -145,7 +145,7 @@ def bottlenecks(result: Run) -> list[tuple[dict[str, Any], Point]]:
             dict(zip(axes, where, strict=True)),
             (
                 100 * fmean(row["utilization"] for row in rows),
-                100 * fmean(row["queue_mean_packets"] / row["room_packets"] for row in rows),
+                100 * fmean(row["queue_mean_packets"] / row["buffer_packets"] for row in rows),
                 100 * fmean(row["dropped_packets"] / max(row["offered_packets"], 1) for row in rows),
             ),
         )

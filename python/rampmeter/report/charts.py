@@ -1,4 +1,4 @@
-"""The charts of a report, each an SVG: figures over the sweep, responses, and what went on over time."""
+"""The charts of a report, each an SVG: figures over the sweep, flow completion times, and what went on over time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MOST_LINES = 24
 """Beyond this many lines a chart says nothing; the tables have it all."""
 
 RUN_PANELS = [
-    ("Mean response (ms)", "response_mean_s", 1e3),
-    ("99th percentile of the response (ms)", "response_p99_s", 1e3),
+    ("Mean flow completion time (ms)", "fct_mean_s", 1e3),
+    ("99th percentile of the completion time (ms)", "fct_p99_s", 1e3),
     ("Mean goodput (Mb/s)", "goodput_mean_bps", 1e-6),
     ("Jain's index of goodputs", "goodput_jain", 1.0),
 ]
@@ -51,7 +51,7 @@ Panel = tuple[str, Callable[[Any], None]]
 
 def draw_all(sweep: Sweep) -> list[Chart]:
     """Draw every chart that the run has something for."""
-    made = [over_the_sweep(sweep), responses(sweep), queues(sweep), long_lived(sweep)]
+    made = [over_the_sweep(sweep), completion_times(sweep), queues(sweep), long_lived(sweep)]
     return [chart for chart in made if chart is not None]
 
 
@@ -112,25 +112,25 @@ def draw_bars(sweep: Sweep, lines: dict[str, str], rows: list[Row], column: str,
     return draw
 
 
-def responses(sweep: Sweep) -> Chart | None:
-    """Draw how responses are distributed, at one place of the sweep."""
+def completion_times(sweep: Sweep) -> Chart | None:
+    """Draw how flow completion times are distributed, at one place of the sweep."""
     rows, place = sweep.example(sweep.run.flows)
-    rows = [row for row in rows if row["measured"] and row["response_s"] is not None]
+    rows = [row for row in rows if row["measured"] and row["fct_s"] is not None]
     lines = colours(sweep, rows)
     if not rows or len(lines) > MOST_LINES:
         return None
 
     def draw(axes: Any) -> None:
         for name, of_line in grouped(rows, sweep.name).items():
-            times = sorted(1e3 * row["response_s"] for row in of_line)
+            times = sorted(1e3 * row["fct_s"] for row in of_line)
             axes.step(times, [100 * (n + 1) / len(times) for n in range(len(times))], where="post", color=lines[name])
         axes.set_xscale("log")
         plain_log(axes.xaxis)
-        axes.set_xlabel("response (ms)")
+        axes.set_xlabel("flow completion time (ms)")
         axes.set_ylim(0, 100)
 
     note = f"Every completed transfer of measured traffic, those of the warm-up too, at {place}."
-    return chart("Responses", note, [("Transfers that took no longer (%)", draw)], lines)
+    return chart("Flow completion times", note, [("Transfers that took no longer (%)", draw)], lines)
 
 
 def queues(sweep: Sweep) -> Chart | None:

@@ -16,13 +16,13 @@ Column = tuple[str, str, float, int]
 RUNS: Sequence[Column] = [
     ("transfers", "completed", 1, 0),
     ("unfinished", "unfinished", 1, 0),
-    ("response ms", "response_mean_s", 1e3, 1),
-    ("deviation ms", "response_sd_s", 1e3, 1),
-    ("median ms", "response_p50_s", 1e3, 1),
-    ("99% ms", "response_p99_s", 1e3, 1),
+    ("FCT ms", "fct_mean_s", 1e3, 1),
+    ("FCT sd ms", "fct_sd_s", 1e3, 1),
+    ("FCT p50 ms", "fct_p50_s", 1e3, 1),
+    ("FCT p99 ms", "fct_p99_s", 1e3, 1),
     ("goodput Mb/s", "goodput_mean_bps", 1e-6, 3),
     ("Jain", "goodput_jain", 1, 3),
-    ("late, 99% ms", "lateness_p99_s", 1e3, 3),
+    ("host jitter p99 ms", "host_jitter_p99_s", 1e3, 3),
 ]
 
 LINKS: Sequence[Column] = [
@@ -61,7 +61,7 @@ def write_page(sweep: Sweep, charts: Iterable[Chart]) -> str:
     parts += [picture(chart) for chart in charts]
     over = f"Means over {len(sweep.seeds)} seeds, with the standard deviation. " if len(sweep.seeds) > 1 else ""
     runs = sweep.run.runs.to_pylist()
-    explained = "Responses are of transfers that began after the warm-up."
+    explained = "FCT is the flow completion time, of transfers that began after the warm-up."
     parts += ["<h2>Flows</h2>", f"<p>{over}{explained}</p>", table(sweep, RUNS, runs)]
     for link in sweep.links():
         parts += [f"<h2>Link {escape(link)}</h2>", table(sweep, LINKS, sweep.link(link))]

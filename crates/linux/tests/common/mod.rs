@@ -62,5 +62,5 @@ pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
 pub(crate) fn try_run(plan: &Plan) -> Result<Outcome, WorldError> {
     static ONE: Mutex<()> = Mutex::new(());
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Emulated::default().run(plan, &Registry::default())
+    Emulated::default().run(plan)
 }

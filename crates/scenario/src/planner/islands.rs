@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use rampmeter_control::vcp;
-use rampmeter_router::{EcnPassage, LinkConfig, Loss};
+use rampmeter_router::Environment;
 use rampmeter_units::{Duration, Rate, settings};
 
 use super::{Network, read_router, speech};
 use crate::document::Source;
 use crate::error::{Problem, ScenarioError};
 use crate::file::{File, IslandSpec};
-use crate::{AggregatePlan, FlowPlan, LinkPlan, NodeId, Routes};
+use crate::{AggregatePlan, FlowPlan, NodeId, Routes};
 
 pub(super) fn aggregates(
     source: Source<'_>,
@@ -40,19 +40,19 @@ pub(super) fn aggregates(
             let delay = links().map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay);
             let (router, room) = read_router(source, &island.router, rate, file.packet)?;
             let [ingress, egress] = [from, to].map(|node| &network.nodes[node.0].name);
-            let entry = LinkPlan {
+            let aggregate = AggregatePlan {
                 name: format!("{}.{ingress}.{egress}", island.name),
                 from,
                 to,
-                config: LinkConfig { rate, delay, loss: Loss::default() },
-                ecn: EcnPassage::Kept,
+                environment: Environment { rate, delay },
                 router,
                 room,
-                changes: Vec::new(),
                 measured: island.measured,
+                way,
+                back,
+                settings: settings.clone(),
+                hand_on: island.hand_on,
             };
-            let settings = settings.clone();
-            let aggregate = AggregatePlan { entry, way, back, settings, hand_on: island.hand_on };
             speech::check_aggregate(source, island, network, &aggregate)?;
             aggregates.push(aggregate);
         }

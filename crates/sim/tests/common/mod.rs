@@ -94,7 +94,7 @@ to = "sink"
 }
 
 pub fn run(plan: &Plan) -> Outcome {
-    Simulated.run(plan, &Registry::default()).unwrap()
+    Simulated.run(plan).unwrap()
 }
 
 /// `a = 1, b = { c = 2, d = 3 }` with a line for each key.

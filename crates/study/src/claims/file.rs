@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rampmeter_control::Registry;
-use rampmeter_scenario::{Plan, Scenario, ScenarioError};
+use rampmeter_scenario::{Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Spanned, Table, Value};
@@ -129,7 +129,7 @@ fn simulated() -> String {
 }
 
 /// Reads the claims of `file`; if `quick`, only those that are, with their quick values.
-pub fn read(file: &Path, quick: bool, registry: &Registry) -> Result<Vec<Claim>, ClaimsError> {
+pub fn read(file: &Path, quick: bool, registry: &Registry, schema: &Schema) -> Result<Vec<Claim>, ClaimsError> {
     let text =
         std::fs::read_to_string(file).map_err(|error| ClaimsError::Unreadable { file: file.to_owned(), error })?;
     let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
@@ -163,12 +163,8 @@ pub fn read(file: &Path, quick: bool, registry: &Registry) -> Result<Vec<Claim>,
             error,
         })?;
         let named = scenario.points().first().and_then(|point| scenario.plan(point, registry).ok());
-        let links: Vec<&str> = named
-            .iter()
-            .flat_map(Plan::all_links)
-            .filter(|(_, link)| link.measured)
-            .map(|(_, link)| link.name.as_str())
-            .collect();
+        let links: Vec<&str> =
+            named.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect();
         let traffic: Vec<&str> = named
             .iter()
             .flat_map(|plan| &plan.traffic)
@@ -178,7 +174,7 @@ pub fn read(file: &Path, quick: bool, registry: &Registry) -> Result<Vec<Claim>,
         let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
         entry
             .metric
-            .check(&axes, &links, &traffic)
+            .check(schema, &axes, &links, &traffic)
             .and_then(|()| entry.expect.check(entry.metric.by()))
             .map_err(|what| wrong(at, format!("claim `{id}`: {what}")))?;
         claims.push(Claim {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rampmeter_scenario::{Point, World};
+use rampmeter_scenario::{Point, Summary, World};
 use serde::{Serialize, Serializer};
 
 use super::{Claim, Measured, Status};
@@ -99,7 +99,7 @@ struct Group<'a> {
     world: &'a dyn World,
     journal: Journal,
     points: Vec<Point>,
-    results: Vec<Finished>,
+    results: Vec<Finished<Summary>>,
 }
 
 impl Judge<'_> {
@@ -121,7 +121,8 @@ impl Judge<'_> {
             let tasks: Vec<Task<'_>> =
                 mine().flat_map(|group| group.points.iter().map(move |point| task(group, point))).collect();
             let mut kept = 0;
-            let results = self.sweep.run(&tasks, |now| {
+            let keep = |run| Summary::of(self.sweep.schema, &run);
+            let results = self.sweep.run(&tasks, keep, |now| {
                 kept = now.kept;
                 let (done, kept) = (done_before + now.done, kept_before + now.kept);
                 watch(Progress { done, kept, total, ..now });
@@ -186,7 +187,7 @@ fn verdict<'c>(claim: &'c Claim, group: Option<&Group<'_>>) -> Verdict<'c> {
     if let Some(reason) = skipped {
         return unjudged(reason);
     }
-    let runs: Vec<_> = mine().filter_map(Finished::summary).collect();
+    let runs: Vec<_> = mine().filter_map(Finished::run).collect();
     let values = claim.metric.values(&runs);
     let measured = claim.bound.worst(&values);
     let holds = measured.map(|worst| claim.bound.holds(worst));

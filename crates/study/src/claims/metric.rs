@@ -1,7 +1,7 @@
 //! A metric: one figure of the runs, averaged over what the claim does not tell apart.
 //!
 //! ```text
-//!   mean | geometric_mean | median | p90 | least | most = "flows.response_mean_s"
+//!   mean | geometric_mean | median | p90 | min | max = "flows.fct_mean_s"
 //!                                            the figure, by its place in a run's JSON object; "links.*.utilization" is
 //!                                            that of every measured link, "traffic.*.goodput_mean_bps" of every kind
 //!                                            of traffic
@@ -13,7 +13,7 @@
 //!   in = { RTT = 0.025 }                     divided by this, and called so
 //! ```
 
-use rampmeter_scenario::{FlowSummary, LinkSummary, Point, Summary};
+use rampmeter_scenario::{Column, Kind, Point, Row, Schema, Summary, abouts, renamed};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -40,10 +40,10 @@ enum Average {
     Mean,
     GeometricMean,
     Median,
-    /// The least value that nine tenths do not exceed.
+    /// The smallest value that nine tenths do not exceed.
     P90,
-    Least,
-    Most,
+    Min,
+    Max,
 }
 
 /// A metric's value at one place.
@@ -62,6 +62,8 @@ struct Entry {
     geometric_mean: Option<String>,
     median: Option<String>,
     p90: Option<String>,
+    min: Option<String>,
+    max: Option<String>,
     least: Option<String>,
     most: Option<String>,
     over: Option<String>,
@@ -78,18 +80,23 @@ impl TryFrom<Entry> for Metric {
     type Error = String;
 
     fn try_from(entry: Entry) -> Result<Self, String> {
+        for (old, new, figure) in [("least", "min", &entry.least), ("most", "max", &entry.most)] {
+            if let Some(figure) = figure {
+                return Err(format!("`{old}` has another name: write {new} = \"{figure}\""));
+            }
+        }
         let averages = [
             (Average::Mean, entry.mean),
             (Average::GeometricMean, entry.geometric_mean),
             (Average::Median, entry.median),
             (Average::P90, entry.p90),
-            (Average::Least, entry.least),
-            (Average::Most, entry.most),
+            (Average::Min, entry.min),
+            (Average::Max, entry.max),
         ];
         let mut named = averages.into_iter().filter_map(|(average, figure)| Some((average, figure?)));
         let (Some((average, figure)), None) = (named.next(), named.next()) else {
-            let averages = "mean, geometric_mean, median, p90, least, most";
-            return Err(format!("a metric has one of {averages} = \"flows.response_mean_s\""));
+            let averages = "mean, geometric_mean, median, p90, min, max";
+            return Err(format!("a metric has one of {averages} = \"flows.fct_mean_s\""));
         };
         let unit = entry.r#in.map(unit).transpose()?;
         let Entry { over, r#where: of, minus, relative_to, by, .. } = entry;
@@ -128,7 +135,7 @@ impl Metric {
     }
 
     /// Whether it fits a scenario with these axes, measured links and measured kinds of traffic.
-    pub(crate) fn check(&self, axes: &[&str], links: &[&str], traffic: &[&str]) -> Result<(), String> {
+    pub(crate) fn check(&self, schema: &Schema, axes: &[&str], links: &[&str], traffic: &[&str]) -> Result<(), String> {
         let compared = self.minus.iter().chain(&self.relative_to).flat_map(Table::keys);
         let named = self.of.keys().chain(compared).chain(&self.by);
         for axis in named {
@@ -136,30 +143,27 @@ impl Metric {
                 return Err(format!("no axis is called `{axis}`; the scenario has {}", axes.join(", ")));
             }
         }
-        let flows = serde_json::to_value(FlowSummary::default()).unwrap_or_default();
-        let link = serde_json::to_value(LinkSummary::default()).unwrap_or_default();
-        let names = |value: &serde_json::Value| {
-            value.as_object().map(|object| object.keys().cloned().collect::<Vec<_>>()).unwrap_or_default()
-        };
-        let (flows, link) = (names(&flows), names(&link));
+        let (runs, flows, link) = (numbers(&schema.runs), numbers(&schema.groups), numbers(&schema.links));
         let known = |figure: &str| match figure.split_once('.') {
-            None => figure == "data_packets",
-            Some(("flows", figure)) => flows.iter().any(|known| known == figure),
-            Some(("links", rest)) => rest.rsplit_once('.').is_some_and(|(name, figure)| {
-                (links.contains(&name) || name == ALL) && link.iter().any(|known| known == figure)
-            }),
+            None => runs.contains(&figure),
+            Some(("flows", figure)) => flows.contains(&figure),
+            Some(("links", rest)) => rest
+                .rsplit_once('.')
+                .is_some_and(|(name, figure)| (links.contains(&name) || name == ALL) && link.contains(&figure)),
             // Summaries have kinds of traffic only where there are several.
             Some(("traffic", rest)) => rest.rsplit_once('.').is_some_and(|(name, figure)| {
-                traffic.len() > 1
-                    && (traffic.contains(&name) || name == ALL)
-                    && flows.iter().any(|known| known == figure)
+                traffic.len() > 1 && (traffic.contains(&name) || name == ALL) && flows.contains(&figure)
             }),
             Some(_) => false,
         };
         if let Some(unknown) = std::iter::once(&self.figure).chain(&self.over).find(|figure| !known(figure)) {
+            if let Some(new) = renamed(unknown) {
+                return Err(format!("`{unknown}` has another name: write `{new}`"));
+            }
             let advice = format!(
-                "there are data_packets, flows.({}), links.({}|{ALL}).({}) and, where several kinds of traffic are \
+                "there are {}, flows.({}), links.({}|{ALL}).({}) and, where several kinds of traffic are \
                  measured, traffic.({}|{ALL}).(as of flows)",
+                runs.join(", "),
                 flows.join("|"),
                 links.join("|"),
                 link.join("|"),
@@ -227,8 +231,8 @@ impl Metric {
             Average::GeometricMean => Some((values.iter().map(|value| value.ln()).sum::<f64>() / n as f64).exp()),
             Average::P90 => values.get((9 * n).div_ceil(10) - 1).copied(),
             Average::Median => Some(f64::midpoint(values[(n - 1) / 2], values[n / 2])),
-            Average::Least => values.first().copied(),
-            Average::Most => values.last().copied(),
+            Average::Min => values.first().copied(),
+            Average::Max => values.last().copied(),
         }
     }
 }
@@ -255,33 +259,48 @@ fn number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
+/// The columns that hold numbers.
+fn numbers<T>(columns: &[Column<T>]) -> Vec<&'static str> {
+    let is_number = |kind| matches!(kind, Kind::Whole | Kind::Number);
+    abouts(columns).filter(|about| is_number(about.kind)).map(|about| about.name).collect()
+}
+
 /// Figures by their place in the run's JSON object: one, or that of every link or kind of traffic, whose names may have
 /// dots in them. `None` if there is no such figure.
 fn figures(run: &Summary, path: &str) -> Option<Vec<f64>> {
-    let run = serde_json::to_value(run).ok()?;
-    let number = |value: &serde_json::Value| value.as_f64();
-    let (part, rest) = path.split_once('.').unwrap_or((path, ""));
-    let part = run.get(part)?;
-    match rest.rsplit_once('.') {
-        _ if rest.is_empty() => number(part).map(|value| vec![value]),
-        None => part.get(rest).and_then(number).map(|value| vec![value]),
-        Some((ALL, figure)) => part.as_object()?.values().map(|one| one.get(figure).and_then(number)).collect(),
-        Some((name, figure)) => part.get(name)?.get(figure).and_then(number).map(|value| vec![value]),
+    let (part, rest) = path.split_once('.').unwrap_or(("", path));
+    let rows: &[(String, Row)] = match part {
+        "" => return Some(vec![run.run.number(rest)?]),
+        "flows" => return Some(vec![run.flows.number(rest)?]),
+        "links" => &run.links,
+        _ => &run.traffic,
+    };
+    let (name, figure) = rest.rsplit_once('.')?;
+    match name {
+        ALL => rows.iter().map(|(_, row)| row.number(figure)).collect(),
+        name => Some(vec![rows.iter().find(|(known, _)| known == name)?.1.number(figure)?]),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rampmeter_scenario::Value;
+    use toml::Value as Setting;
+
     use super::*;
+
+    fn goodput(bps: f64) -> Row {
+        [("goodput_mean_bps", Value::Number(bps))].into()
+    }
 
     #[test]
     fn a_figure_is_one_or_that_of_every_link() {
-        let link = |utilization| LinkSummary { utilization, ..LinkSummary::default() };
-        let web = FlowSummary { goodput_mean_bps: Some(7.0), ..FlowSummary::default() };
+        let link = |utilization| Row::from([("utilization", Value::Number(utilization))]);
         let run = Summary {
+            run: [("data_packets", Value::Whole(3))].into(),
+            flows: [("completed", Value::Whole(0)), ("goodput_mean_bps", Value::Null)].into(),
             links: vec![("a.reverse".into(), link(0.5)), ("b".into(), link(0.75))],
-            traffic: vec![("web".into(), web)],
-            data_packets: 3,
+            traffic: vec![("web".into(), goodput(7.0))],
             ..Summary::default()
         };
         for (path, values) in [
@@ -301,34 +320,37 @@ mod tests {
     #[test]
     fn a_figure_may_be_taken_over_another_of_its_run() {
         let metric = |text: &str| -> Result<Metric, toml::de::Error> { text.parse::<Table>().unwrap().try_into() };
-        let of = |bps| FlowSummary { goodput_mean_bps: Some(bps), ..FlowSummary::default() };
         let run = |near, far| Summary {
-            flows: of(f64::midpoint(near, far)),
-            traffic: vec![("near".into(), of(near)), ("far".into(), of(far))],
+            flows: goodput(f64::midpoint(near, far)),
+            traffic: vec![("near".into(), goodput(near)), ("far".into(), goodput(far))],
             ..Summary::default()
         };
         // 1.5 and 0.5 times the mean; 1.2 and 0.8.
         let runs = [run(30.0, 10.0), run(24.0, 16.0)];
         let runs: Vec<&Summary> = runs.iter().collect();
         for (text, value) in [
-            ("most = 'traffic.*.goodput_mean_bps'\nover = 'flows.goodput_mean_bps'", 1.5),
-            ("least = 'traffic.*.goodput_mean_bps'\nover = 'flows.goodput_mean_bps'", 0.5),
+            ("max = 'traffic.*.goodput_mean_bps'\nover = 'flows.goodput_mean_bps'", 1.5),
+            ("min = 'traffic.*.goodput_mean_bps'\nover = 'flows.goodput_mean_bps'", 0.5),
             ("mean = 'traffic.near.goodput_mean_bps'\nover = 'traffic.far.goodput_mean_bps'", 2.25),
         ] {
             let metric = metric(text).unwrap();
-            assert_eq!(metric.check(&[], &[], &["near", "far"]), Ok(()));
+            assert_eq!(metric.check(&Schema::default(), &[], &[], &["near", "far"]), Ok(()));
             assert_eq!(metric.values(&runs), [Measured { at: Table::new(), value: Some(value) }], "{text}");
         }
         let several = metric("mean = 'data_packets'\nover = 'traffic.*.goodput_mean_bps'").unwrap();
-        assert!(several.check(&[], &[], &["near", "far"]).unwrap_err().contains("one figure"));
-        assert!(several.check(&[], &[], &["near"]).unwrap_err().contains("no figure is called"));
+        assert!(several.check(&Schema::default(), &[], &[], &["near", "far"]).unwrap_err().contains("one figure"));
+        assert!(several.check(&Schema::default(), &[], &[], &["near"]).unwrap_err().contains("no figure is called"));
     }
 
     /// One run of each scheme and size, whose `data_packets` is the number given.
-    fn by_scheme_and_size(runs: &[(&str, i64, u64)]) -> Vec<Summary> {
-        let run = |&(scheme, size, data_packets): &(&str, i64, u64)| {
-            let values = [("scheme".to_owned(), Value::from(scheme)), ("size".to_owned(), size.into())];
-            Summary { point: values.into_iter().collect(), data_packets, ..Summary::default() }
+    fn by_scheme_and_size(runs: &[(&str, i64, i64)]) -> Vec<Summary> {
+        let run = |&(scheme, size, data_packets): &(&str, i64, i64)| {
+            let values = [("scheme".to_owned(), Setting::from(scheme)), ("size".to_owned(), size.into())];
+            Summary {
+                point: values.into_iter().collect(),
+                run: [("data_packets", Value::Whole(data_packets))].into(),
+                ..Summary::default()
+            }
         };
         runs.iter().map(run).collect()
     }
@@ -340,8 +362,8 @@ mod tests {
         for (average, value) in [
             ("geometric_mean", 2_f64.powf(10.5)),
             ("p90", f64::from(1 << 18)),
-            ("most", f64::from(1 << 20)),
-            ("least", 2.0),
+            ("max", f64::from(1 << 20)),
+            ("min", 2.0),
         ] {
             let metric: Metric = format!("{average} = 'data_packets'").parse::<Table>().unwrap().try_into().unwrap();
             let measured = metric.values(&runs)[0].value.unwrap();
@@ -390,9 +412,27 @@ mod tests {
         for name in ["near", ALL] {
             let text = format!("mean = 'traffic.{name}.goodput_mean_bps'");
             let metric: Metric = text.parse::<Table>().unwrap().try_into().unwrap();
-            assert_eq!(metric.check(&[], &[], &["near", "far"]), Ok(()));
-            let refused = metric.check(&[], &[], &["near"]).unwrap_err();
+            assert_eq!(metric.check(&Schema::default(), &[], &[], &["near", "far"]), Ok(()));
+            let refused = metric.check(&Schema::default(), &[], &[], &["near"]).unwrap_err();
             assert!(refused.contains(&format!("no figure is called `traffic.{name}.goodput_mean_bps`")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn an_old_name_is_refused_with_the_new_one() {
+        for (text, advice) in [
+            ("mean = 'flows.response_mean_s'", "write `flows.fct_mean_s`"),
+            ("mean = 'traffic.web.goodput_least_bps'", "write `traffic.web.goodput_min_bps`"),
+            ("mean = 'links.wire.rate_variation'", "write `links.wire.throughput_variation`"),
+            ("mean = 'lateness_p99_s'", "write `host_jitter_p99_s`"),
+            ("most = 'data_packets'", "write max = \"data_packets\""),
+        ] {
+            let metric: Result<Metric, _> = text.parse::<Table>().unwrap().try_into();
+            let refused = match metric {
+                Ok(metric) => metric.check(&Schema::default(), &[], &[], &["web", "bulk"]).unwrap_err(),
+                Err(error) => error.message().to_owned(),
+            };
+            assert!(refused.contains(advice), "{text}: {refused}");
         }
     }
 }

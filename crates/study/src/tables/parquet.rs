@@ -1,4 +1,4 @@
-//! A table of rows as a Parquet file: columns of four kinds, any cell may be empty, Snappy.
+//! A table of rows as a Parquet file: columns of four kinds, any value may be null, Snappy.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,54 +10,14 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
+use rampmeter_scenario::{Kind, Value};
 
 use crate::StudyError;
 
 /// Rows held back and written together.
 const GROUP: usize = 1 << 17;
 
-/// What a column holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Text,
-    Whole,
-    Number,
-    Truth,
-}
-
-/// What a row has in one column.
-#[derive(Debug, Clone)]
-pub(crate) enum Cell {
-    Text(ByteArray),
-    Whole(i64),
-    Number(f64),
-    Truth(bool),
-    Empty,
-}
-
-impl Cell {
-    pub(crate) fn text(text: &str) -> Self {
-        Self::Text(text.into())
-    }
-
-    pub(crate) fn whole(count: u64) -> Self {
-        Self::Whole(count as i64)
-    }
-}
-
-impl From<Option<f64>> for Cell {
-    fn from(value: Option<f64>) -> Self {
-        value.map_or(Self::Empty, Self::Number)
-    }
-}
-
-impl From<Option<u64>> for Cell {
-    fn from(value: Option<u64>) -> Self {
-        value.map_or(Self::Empty, Self::whole)
-    }
-}
-
-/// Cells of one column; `present` is 1 for each row that has one.
+/// Values of one column; `present` is 1 for each row that has one.
 #[derive(Default)]
 struct Column {
     present: Vec<i16>,
@@ -68,14 +28,14 @@ struct Column {
 }
 
 impl Column {
-    fn push(&mut self, cell: Cell) {
-        self.present.push(i16::from(!matches!(cell, Cell::Empty)));
-        match cell {
-            Cell::Text(text) => self.texts.push(text),
-            Cell::Whole(whole) => self.wholes.push(whole),
-            Cell::Number(number) => self.numbers.push(number),
-            Cell::Truth(truth) => self.truths.push(truth),
-            Cell::Empty => {}
+    fn push(&mut self, value: Value) {
+        self.present.push(i16::from(value != Value::Null));
+        match value {
+            Value::Text(text) => self.texts.push(text.into_bytes().into()),
+            Value::Whole(whole) => self.wholes.push(whole),
+            Value::Number(number) => self.numbers.push(number),
+            Value::Truth(truth) => self.truths.push(truth),
+            Value::Null => {}
         }
     }
 }
@@ -105,10 +65,10 @@ impl Table {
         Ok(Self { path: path.to_owned(), beside, writer, kinds, columns, rows: 0 })
     }
 
-    /// Adds a row: a cell for every column.
-    pub(crate) fn row(&mut self, cells: impl Iterator<Item = Cell>) -> Result<(), StudyError> {
-        for (column, cell) in self.columns.iter_mut().zip(cells) {
-            column.push(cell);
+    /// Adds a row: a value for every column.
+    pub(crate) fn row(&mut self, values: impl Iterator<Item = Value>) -> Result<(), StudyError> {
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            column.push(value);
         }
         self.rows += 1;
         if self.rows == GROUP { self.flush() } else { Ok(()) }

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rampmeter_control::Registry;
 use rampmeter_router::{Counts, QueueSummary};
-use rampmeter_scenario::{FlowOutcome, LinkId, LinkOutcome, LinkSample, Outcome, Plan, Series, World, WorldError};
+use rampmeter_scenario::{
+    FlowOutcome, LinkId, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series, World, WorldError,
+};
 use rampmeter_units::{Bytes, Duration, Time};
 
-/// What it takes to make one; responses are made up, see [`Made`].
+/// What it takes to make one; flow completion times are made up, see [`Made`].
 pub(crate) const TEXT: &str = r#"title = "Six points"
 duration = "10 s"
 [axes]
@@ -64,7 +65,7 @@ impl World for Made {
         "simulated"
     }
 
-    fn run(&self, plan: &Plan, _registry: &Registry) -> Result<Outcome, WorldError> {
+    fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
         if let Some(scheme) = plan.kernel_scheme() {
             let what = format!("kernel TCP (scheme `{}`)", scheme.name);
             return Err(WorldError::Lacks { world: self.name(), what, advice: "go elsewhere".into() });
@@ -74,13 +75,13 @@ impl World for Made {
         }
         let load = plan.point.get("load").and_then(toml::Value::as_float).unwrap();
         let factor = if plan.schemes[0].name == "newreno" { 2.0 } else { 1.0 };
-        let response = Duration::from_secs_f64(0.1 * load * factor + 0.001 * plan.seed as f64);
+        let fct = Duration::from_secs_f64(0.1 * load * factor + 0.001 * plan.seed as f64);
         let flows = plan.flows.iter().enumerate().map(|(place, flow)| FlowOutcome {
             flow: place,
             traffic: flow.traffic,
             scheme: flow.scheme,
             start: flow.start,
-            response: (place > 0).then_some(response),
+            fct: (place > 0).then_some(fct),
             delivered: Bytes::new(50_000),
             delivered_measured: Bytes::new(50_000),
             sent_packets: 40,
@@ -90,14 +91,14 @@ impl World for Made {
         let link = plan.links.iter().position(|link| link.measured).unwrap();
         let sample = LinkSample {
             at: Time::from_nanos(1_000_000_000),
-            link: LinkId(link),
+            id: QueueId::Link(LinkId(link)),
             queue: rampmeter_router::Backlog::default(),
             transmitted: Bytes::new(9),
         };
         Ok(Outcome {
             flows: flows.collect(),
             links: vec![LinkOutcome {
-                link: LinkId(link),
+                id: QueueId::Link(LinkId(link)),
                 name: "wire".into(),
                 utilization: load,
                 queue: QueueSummary { mean_packets: 10.0 * load, ..QueueSummary::default() },
@@ -105,8 +106,8 @@ impl World for Made {
             }],
             series: Series { links: vec![sample], flows: Vec::new() },
             data_packets: 40 * plan.flows.len() as u64,
-            hindered: Vec::new(),
-            lateness: None,
+            degraded: Vec::new(),
+            host_jitter: None,
         })
     }
 }

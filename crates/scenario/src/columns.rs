@@ -1,0 +1,184 @@
+//! The built-in columns of results: an entry each.
+
+mod groups;
+mod links;
+
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+
+pub use groups::FlowGroup;
+pub(crate) use groups::groups;
+pub(crate) use links::{link_series, links};
+
+use crate::{Column, FlowOutcome, FlowSample, Plan};
+
+/// Names of columns that earlier versions had: the part of a run's JSON object, the old name, the name to write instead.
+const RENAMED: &[(&str, &str, &str)] = &[
+    ("", "response_s", "fct_s"),
+    ("", "response_mean_s", "fct_mean_s"),
+    ("", "response_sd_s", "fct_sd_s"),
+    ("", "response_p50_s", "fct_p50_s"),
+    ("", "response_p99_s", "fct_p99_s"),
+    ("", "goodput_least_bps", "goodput_min_bps"),
+    ("", "goodput_most_bps", "goodput_max_bps"),
+    ("", "lateness_p99_s", "host_jitter_p99_s"),
+    ("", "room_packets", "buffer_packets"),
+    ("links.", "rate_variation", "throughput_variation"),
+];
+
+/// What to write instead of `path`, the place of a figure in a run's JSON object, if its column had that name in an earlier
+/// version: `flows.fct_mean_s` instead of `flows.response_mean_s`.
+pub fn renamed(path: &str) -> Option<String> {
+    let (place, name) = path.rfind('.').map_or(("", path), |dot| path.split_at(dot + 1));
+    let (.., new) = RENAMED.iter().find(|(part, old, _)| place.starts_with(part) && *old == name)?;
+    Some(format!("{place}{new}"))
+}
+
+/// Whether a sample taken `at` that time is between `warmup` and `duration`.
+fn is_measured(plan: &Plan, at: Time) -> bool {
+    (Time::ZERO + plan.warmup..=Time::ZERO + plan.duration).contains(&at)
+}
+
+/// Columns of a run as a whole.
+pub(crate) fn runs() -> Vec<Column<()>> {
+    vec![
+        Column::text("world", "the world it ran in, `simulated` or `emulated`", |run, ()| run.world.to_owned()),
+        Column::whole(
+            "data_packets",
+            "packets",
+            "packets with payload that reached their receivers, of all flows and over the whole run",
+            |run, ()| Some(run.outcome.data_packets),
+        ),
+        Column::number(
+            "host_jitter_p99_s",
+            "s",
+            "emulated only: 99% of packets left the network no later than this after they should have",
+            |run, ()| run.outcome.host_jitter.map(|jitter| jitter.p99.as_secs_f64()),
+        ),
+        Column::number(
+            "rtt_min_s",
+            "s",
+            "emulated only: the smallest round trip of its flows, by the delays of the links",
+            |run, ()| run.outcome.host_jitter.and_then(|_| run.plan.least_round_trip()).map(Duration::as_secs_f64),
+        ),
+    ]
+}
+
+/// Columns of a flow.
+pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
+    vec![
+        Column::whole("flow", "", "its number in the plan: the same for all schemes of a seed", |_, flow| {
+            Some(flow.flow as u64)
+        }),
+        Column::text("traffic", "the `[[traffic]]` that it belongs to", |run, flow| {
+            run.plan.traffic[flow.traffic].name.clone()
+        }),
+        Column::text("flow_scheme", "the `[scheme.NAME]` that it was sent under", |run, flow| {
+            run.plan.schemes[flow.scheme].name.clone()
+        }),
+        Column::truth(
+            "measured",
+            "whether its traffic counts (`measure`); true also of flows that started during the warm-up",
+            |run, flow| run.plan.traffic[flow.traffic].measured,
+        ),
+        Column::number("start_s", "s", "when its connection opened", |_, flow| Some(flow.start.as_secs_f64())),
+        Column::number(
+            "fct_s",
+            "s",
+            "flow completion time: from `start_s` to the receiver's last byte; null if that never came",
+            |_, flow| flow.fct.map(Duration::as_secs_f64),
+        ),
+        Column::whole("size_bytes", "bytes", "bytes to transfer; null if the flow is long-lived", |run, flow| {
+            run.plan.flows[flow.flow].bytes.map(Bytes::as_u64)
+        }),
+        Column::whole(
+            "delivered_bytes",
+            "bytes",
+            "bytes that the receiver's application got in the whole run",
+            |_, flow| Some(flow.delivered.as_u64()),
+        ),
+        Column::number(
+            "goodput_bps",
+            "b/s",
+            "goodput. Of a transfer: size over flow completion time, null if it did not end. Of a long-lived flow: what it \
+             got between `warmup` and `duration` over the part of that time in which it was active",
+            |run, flow| flow.goodput_bps(&run.plan),
+        ),
+        Column::whole(
+            "sent_packets",
+            "packets",
+            "packets with payload that it sent, retransmissions included",
+            |_, flow| Some(flow.sent_packets),
+        ),
+        Column::whole("retransmitted_packets", "packets", "of these, retransmissions", |_, flow| {
+            Some(flow.retransmitted_packets)
+        }),
+        Column::number(
+            "just_below_share",
+            "",
+            "layered audio: the part of its time in the encoding just below its mean share of the macroflow",
+            |_, flow| flow.just_below_share,
+        ),
+    ]
+}
+
+/// Columns of a sample of a flow.
+pub(crate) fn flow_series() -> Vec<Column<FlowSample>> {
+    vec![
+        Column::number("time_s", "s", "when the sample was taken", |_, sample| Some(sample.at.as_secs_f64())),
+        Column::whole("flow", "", "the flow's number in `flows`", |_, sample| Some(sample.flow as u64)),
+        Column::whole(
+            "window_bytes",
+            "bytes",
+            "the controller's window; null where only a rate decides, as with PCP",
+            |_, sample| sample.window.map(Bytes::as_u64),
+        ),
+        Column::whole(
+            "rate_bps",
+            "b/s",
+            "the controller's rate; null where only a window decides, as with NewReno. Of kernel TCP its pacing rate, \
+             null where it does not pace",
+            |_, sample| sample.rate.map(Rate::as_bps),
+        ),
+        Column::whole(
+            "delivered_bytes",
+            "bytes",
+            "bytes that the receiver's application got since the flow began",
+            |_, sample| Some(sample.delivered.as_u64()),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{About, Schema};
+
+    #[test]
+    fn runs_and_links_share_no_name_so_that_they_can_be_joined() {
+        let schema = Schema::default();
+        let [(_, runs), (_, links), ..] = schema.tables();
+        assert!(!runs.iter().any(|run| links.iter().any(|link| link.name == run.name)));
+    }
+
+    #[test]
+    fn names_are_unique_and_end_with_their_units() {
+        for (table, columns) in Schema::default().tables() {
+            let names: BTreeSet<_> = columns.iter().map(|column| column.name).collect();
+            assert_eq!(names.len(), columns.len(), "{table}");
+            assert!(names.iter().all(|name| renamed(name).is_none()), "{table}");
+            for About { name, unit, .. } in columns {
+                let suffix = match *unit {
+                    "s" => "_s",
+                    "b/s" => "_bps",
+                    "bytes" => "_bytes",
+                    "packets" => "_packets",
+                    "transfers" | "share" | "" => "",
+                    other => panic!("{name}: unit {other}"),
+                };
+                assert!(name.ends_with(suffix), "{name} is in {unit}");
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Columns of a group of flows: all measured ones of a run, or those of one kind of traffic. A transfer counts if it
+//! started between `warmup` and `duration`.
+
+use rampmeter_units::Time;
+
+use super::is_measured;
+use crate::statistics::{deviation, jain, max, mean, min, quantile, spread, variation};
+use crate::{Column, FlowOutcome, Run};
+
+/// A group of flows, with the figures that several columns need.
+#[derive(Debug)]
+pub struct FlowGroup {
+    /// Its kinds of traffic: their places in [`crate::Plan::traffic`].
+    kinds: Vec<usize>,
+    /// Completion times of completed transfers, in ascending order.
+    fcts: Vec<f64>,
+    /// Ages of unfinished transfers at the run's end.
+    ages: Vec<f64>,
+    /// Bytes of completed transfers.
+    sizes: Vec<f64>,
+    /// Of long-lived flows; of completed transfers if there are none.
+    goodputs: Vec<f64>,
+    /// The same, each over its flow's weight.
+    weighted: Vec<f64>,
+}
+
+impl FlowGroup {
+    /// The flows of these `kinds` of traffic.
+    pub(crate) fn of(run: &Run, kinds: Vec<usize>) -> Self {
+        let plan = &run.plan;
+        let warmup = Time::ZERO + plan.warmup;
+        let mut group = Self {
+            kinds,
+            fcts: Vec::new(),
+            ages: Vec::new(),
+            sizes: Vec::new(),
+            goodputs: Vec::new(),
+            weighted: Vec::new(),
+        };
+        let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
+        let (mut fcts, mut ages, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+        for result in group.flows(run) {
+            let flow = &plan.flows[result.flow];
+            let goodput = result.goodput_bps(plan).map(|bps| (bps, bps / plan.traffic[flow.traffic].weight));
+            if flow.bytes.is_none() {
+                of_long_lived.extend(goodput);
+            } else if flow.start >= warmup {
+                match result.fct {
+                    Some(fct) => {
+                        fcts.push(fct.as_secs_f64());
+                        sizes.push(result.delivered.as_f64());
+                    }
+                    None => ages.push(plan.end().since(flow.start).as_secs_f64()),
+                }
+                of_transfers.extend(goodput);
+            }
+        }
+        fcts.sort_by(f64::total_cmp);
+        let goodputs = if of_long_lived.is_empty() { of_transfers } else { of_long_lived };
+        (group.goodputs, group.weighted) = goodputs.into_iter().unzip();
+        Self { fcts, ages, sizes, ..group }
+    }
+
+    /// What became of its flows.
+    pub fn flows<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = &'a FlowOutcome> {
+        run.outcome.flows.iter().filter(|flow| self.kinds.contains(&flow.traffic))
+    }
+
+    /// The mean of a figure over its flows that have it.
+    pub fn mean(&self, run: &Run, figure: impl Fn(&FlowOutcome) -> Option<f64>) -> Option<f64> {
+        mean(&self.flows(run).filter_map(figure).collect::<Vec<_>>())
+    }
+
+    /// The sending rates of its long-lived flows' controllers, at all their samples that count.
+    fn sending_rates(&self, run: &Run) -> Vec<f64> {
+        let counting = run.outcome.series.flows.iter().filter(|sample| {
+            let flow = &run.plan.flows[sample.flow];
+            is_measured(&run.plan, sample.at) && flow.bytes.is_none() && self.kinds.contains(&flow.traffic)
+        });
+        counting.filter_map(|sample| Some(sample.rate?.as_bps_f64())).collect()
+    }
+}
+
+type Of = Column<FlowGroup>;
+
+/// Columns of a group of flows.
+pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
+    vec![
+        Of::whole(
+            "completed",
+            "transfers",
+            "transfers of measured traffic that started between `warmup` and `duration`, and ended",
+            |_, group| Some(group.fcts.len() as u64),
+        )
+        .shown("transfers", 1.0, 0),
+        Of::whole("unfinished", "transfers", "such transfers that did not end by `duration + drain`", |_, group| {
+            Some(group.ages.len() as u64)
+        })
+        .shown("unfinished", 1.0, 0),
+        Of::number(
+            "fct_mean_s",
+            "s",
+            "mean flow completion time of completed transfers: from opening the connection to the receiver's last byte",
+            |_, group| mean(&group.fcts),
+        )
+        .shown("FCT ms", 1e3, 1),
+        Of::number(
+            "fct_sd_s",
+            "s",
+            "standard deviation of these completion times (n - 1); null for fewer than two",
+            |_, group| deviation(&group.fcts),
+        )
+        .shown("FCT sd ms", 1e3, 1),
+        Of::number("fct_p50_s", "s", "the smallest completion time that 50% of them do not exceed", |_, group| {
+            quantile(&group.fcts, 0.50)
+        }),
+        Of::number("fct_p99_s", "s", "the smallest completion time that 99% of them do not exceed", |_, group| {
+            quantile(&group.fcts, 0.99)
+        }),
+        Of::number(
+            "fct_or_age_mean_s",
+            "s",
+            "mean flow completion time of all of these transfers: an unfinished one counts with its age at \
+             `duration + drain`. `fct_mean_s` leaves unfinished transfers out and flatters a scheme that has any",
+            |_, group| mean(&[&group.fcts[..], &group.ages[..]].concat()),
+        ),
+        Of::number("size_mean_bytes", "bytes", "mean size of completed transfers", |_, group| mean(&group.sizes)),
+        Of::number(
+            "goodput_mean_bps",
+            "b/s",
+            "mean goodput: of measured long-lived flows between `warmup` and `duration`; without such flows, of \
+             completed transfers, size over flow completion time",
+            |_, group| mean(&group.goodputs),
+        )
+        .shown("goodput Mb/s", 1e-6, 3),
+        Of::number(
+            "goodput_jain",
+            "",
+            "Jain's index of the same goodputs, each over the `weight` of its flow: 1 if all are equal, 1/n if one of \
+             n has everything",
+            |_, group| jain(&group.weighted),
+        )
+        .shown("Jain", 1.0, 3),
+        Of::number(
+            "goodput_spread",
+            "",
+            "the largest of these weighted goodputs over the smallest; null if one is zero",
+            |_, group| spread(&group.weighted),
+        ),
+        Of::number("goodput_min_bps", "b/s", "the smallest of the goodputs, weights left aside", |_, group| {
+            min(&group.goodputs)
+        }),
+        Of::number("goodput_max_bps", "b/s", "the largest of the goodputs, weights left aside", |_, group| {
+            max(&group.goodputs)
+        }),
+        Of::number(
+            "rate_variation",
+            "",
+            "coefficient of variation of measured long-lived flows' sending rates: standard deviation (n - 1) over mean \
+             of `rate_bps` in `flow_series`, over all flows and samples between `warmup` and `duration` together; null \
+             without `[meters] series`, or under controllers without a rate",
+            |run, group| variation(&group.sending_rates(run)),
+        ),
+        Of::number(
+            "lost_mean_packets",
+            "packets",
+            "flows of datagrams: datagrams that did not arrive in the whole run, mean over flows",
+            |run, group| group.mean(run, |flow| Some(flow.lost_datagrams(&run.plan)? as f64)),
+        ),
+        Of::number(
+            "just_below_share",
+            "",
+            "layered audio: the part of its time in the encoding just below its mean share of the macroflow, mean over \
+             flows",
+            |run, group| group.mean(run, |flow| flow.just_below_share),
+        ),
+    ]
+}

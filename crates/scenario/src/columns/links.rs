@@ -1,0 +1,178 @@
+//! Columns of measured links, between `warmup` and `duration`, and of their samples.
+
+use super::is_measured;
+use crate::statistics::variation;
+use crate::{Column, LinkOutcome, LinkSample, Run};
+
+type Of = Column<LinkOutcome>;
+
+/// Columns of a measured link.
+pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
+    let mut columns = queues();
+    columns.extend(packets());
+    columns
+}
+
+/// How busy the link is, and its queue.
+fn queues() -> Vec<Column<LinkOutcome>> {
+    vec![
+        Of::text("link", "the link's name", |_, link| link.name.clone()),
+        Of::number(
+            "utilization",
+            "share",
+            "bytes sent over what the rate allowed, 0 to 1; 0 where the rate is unlimited",
+            |_, link| Some(link.utilization),
+        )
+        .shown("used %", 1e2, 1),
+        Of::number("queue_mean_packets", "packets", "waiting packets, mean over time", |_, link| {
+            Some(link.queue.mean_packets)
+        })
+        .shown("queue", 1.0, 1),
+        Of::number("queue_mean_bytes", "bytes", "waiting bytes, mean over time", |_, link| Some(link.queue.mean_bytes)),
+        Of::number(
+            "queue_sd_bytes",
+            "bytes",
+            "standard deviation of the waiting bytes over time; over the link's rate it is that of the delay",
+            |_, link| Some(link.queue.sd_bytes),
+        ),
+        Of::whole(
+            "queue_p50_packets",
+            "packets",
+            "the queue was no longer than this for 50% of the time",
+            |_, link| Some(link.queue.p50_packets),
+        ),
+        Of::whole(
+            "queue_p90_packets",
+            "packets",
+            "the queue was no longer than this for 90% of the time",
+            |_, link| Some(link.queue.p90_packets),
+        ),
+        Of::whole(
+            "queue_p99_packets",
+            "packets",
+            "the queue was no longer than this for 99% of the time",
+            |_, link| Some(link.queue.p99_packets),
+        ),
+        Of::whole("queue_max_packets", "packets", "the longest queue", |_, link| Some(link.queue.max_packets)),
+        Of::number(
+            "queue_mean_share",
+            "share",
+            "`queue_mean_packets` over `buffer_packets`; null without that limit",
+            |run, link| of_buffer(run, link, link.queue.mean_packets),
+        ),
+        Of::number(
+            "queue_p90_share",
+            "share",
+            "`queue_p90_packets` over `buffer_packets`; null without that limit",
+            |run, link| of_buffer(run, link, link.queue.p90_packets as f64),
+        ),
+        Of::whole(
+            "buffer_packets",
+            "packets",
+            "the most packets that may wait, as the router's `packets` says; null without that limit",
+            |run, link| run.plan.queue_room(link.id),
+        ),
+    ]
+}
+
+/// What became of packets.
+fn packets() -> Vec<Column<LinkOutcome>> {
+    vec![
+        Of::whole("offered_packets", "packets", "packets that arrived at the router", |_, link| {
+            Some(link.counts.offered)
+        }),
+        Of::whole("offered_data_packets", "packets", "packets of these with payload", |_, link| {
+            Some(link.counts.offered_data)
+        }),
+        Of::whole(
+            "dropped_packets",
+            "packets",
+            "packets that the router refused, pushed out or discarded",
+            |_, link| Some(link.counts.dropped),
+        ),
+        Of::number(
+            "drop_rate",
+            "share",
+            "packets dropped over packets offered; random losses are not among them",
+            |_, link| Some(share(link.counts.dropped, link.counts.offered)),
+        )
+        .shown("dropped %", 1e2, 3),
+        Of::whole("marked_packets", "packets", "packets that the router marked instead of dropping them", |_, link| {
+            Some(link.counts.marked)
+        }),
+        Of::number("mark_rate", "share", "packets marked over packets offered", |_, link| {
+            Some(share(link.counts.marked, link.counts.offered))
+        }),
+        Of::number(
+            "data_mark_rate",
+            "share",
+            "packets marked over packets with payload offered: acknowledgements are never marked",
+            |_, link| Some(share(link.counts.marked, link.counts.offered_data)),
+        )
+        .shown("marked %", 1e2, 3)
+        .unless_zero(),
+        Of::number(
+            "unmarked_per_mark",
+            "",
+            "packets with payload that were not marked, for each that was marked: `(1 - p) / p` where `p` is \
+             `data_mark_rate`; null if none was",
+            |_, link| {
+                let unmarked = link.counts.offered_data.saturating_sub(link.counts.marked) as f64;
+                (link.counts.marked > 0).then(|| unmarked / link.counts.marked as f64)
+            },
+        ),
+        Of::whole(
+            "lost_packets",
+            "packets",
+            "packets lost at random on the link (`loss`), after they were sent",
+            |_, link| Some(link.counts.lost),
+        ),
+        Of::whole("transmitted_packets", "packets", "packets sent", |_, link| Some(link.counts.transmitted)),
+        Of::whole("transmitted_bytes", "bytes", "bytes sent", |_, link| Some(link.counts.transmitted_bytes.as_u64())),
+        Of::number(
+            "throughput_variation",
+            "",
+            "coefficient of variation of what it sent from sample to sample between `warmup` and `duration`; null \
+             without `[meters] series`",
+            |run, link| variation(&rates(run, link)),
+        ),
+    ]
+}
+
+/// Columns of a sample of a link.
+pub(crate) fn link_series() -> Vec<Column<LinkSample>> {
+    vec![
+        Column::number("time_s", "s", "when the sample was taken", |_, sample| Some(sample.at.as_secs_f64())),
+        Column::text("link", "the link's name", |run, sample| run.plan.queue_name(sample.id).to_owned()),
+        Column::whole("queue_packets", "packets", "packets waiting at this instant", |_, sample| {
+            Some(sample.queue.packets)
+        }),
+        Column::whole("queue_bytes", "bytes", "bytes waiting at this instant", |_, sample| {
+            Some(sample.queue.bytes.as_u64())
+        }),
+        Column::whole("transmitted_bytes", "bytes", "bytes sent since the run began", |_, sample| {
+            Some(sample.transmitted.as_u64())
+        }),
+    ]
+}
+
+fn share(part: u64, of: u64) -> f64 {
+    if part == 0 { 0.0 } else { part as f64 / of as f64 }
+}
+
+fn of_buffer(run: &Run, link: &LinkOutcome, packets: f64) -> Option<f64> {
+    run.plan.queue_room(link.id).map(|buffer| packets / buffer as f64)
+}
+
+/// What the link sent from sample to sample.
+fn rates(run: &Run, link: &LinkOutcome) -> Vec<f64> {
+    let samples: Vec<(f64, f64)> = run
+        .outcome
+        .series
+        .links
+        .iter()
+        .filter(|sample| sample.id == link.id && is_measured(&run.plan, sample.at))
+        .map(|sample| (sample.at.as_secs_f64(), sample.transmitted.as_f64()))
+        .collect();
+    samples.windows(2).map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)).collect()
+}

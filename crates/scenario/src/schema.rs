@@ -1,0 +1,259 @@
+//! The schema of results. A column is declared once: its name, its unit, what it means, and how it is read from a run.
+//!
+//! ```text
+//!                     ┌► JSON objects (Summary)      runs, groups, links
+//!   Schema ── read ───┼► Parquet tables (study)      runs with groups, links, flows, link_series, flow_series
+//!   of columns        ├► metrics of claims (study)   runs, groups, links: those that are numbers
+//!                     ├► the terminal's table (cli)  those with a heading
+//!                     └► the tables of docs/output.md
+//! ```
+//!
+//! [`Schema::default`] has the built-in columns, which `columns/` declares. To add one is one entry in one of its lists.
+
+use std::fmt::Write;
+
+use serde::{Serialize, Serializer};
+
+use crate::columns::{self, FlowGroup};
+use crate::{FlowOutcome, FlowSample, LinkOutcome, LinkSample, Run};
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// Whole numbers.
+    Whole,
+    /// Numbers.
+    Number,
+    /// True or false.
+    Truth,
+}
+
+/// What a row has in a column.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Whole(i64),
+    /// A number.
+    Number(f64),
+    /// True or false.
+    Truth(bool),
+    /// Does not apply.
+    Null,
+}
+
+/// What a column is, apart from how it is read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct About {
+    /// Its name in every output. A quantity's name ends with its unit: `fct_mean_s`.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Its unit, as `docs/output.md` names it; empty for pure numbers.
+    pub unit: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// How the terminal's table shows it, if it does.
+    pub shown: Option<Shown>,
+}
+
+/// How the terminal's table shows a column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shown {
+    /// The heading, with the unit that values have once they are scaled.
+    pub heading: &'static str,
+    /// What values are multiplied by.
+    pub scale: f64,
+    /// Digits after the point.
+    pub digits: usize,
+    /// Whether it is left out where no row has anything but zero.
+    pub unless_zero: bool,
+}
+
+/// A column: what it is, and how it is read from a run and one of its parts, `T`.
+#[derive(Debug)]
+pub struct Column<T> {
+    /// What it is.
+    pub about: About,
+    read: Read<T>,
+}
+
+#[derive(Debug)]
+enum Read<T> {
+    Text(fn(&Run, &T) -> String),
+    Whole(fn(&Run, &T) -> Option<u64>),
+    Number(fn(&Run, &T) -> Option<f64>),
+    Truth(fn(&Run, &T) -> bool),
+}
+
+impl<T> Column<T> {
+    /// A column of texts.
+    pub fn text(name: &'static str, meaning: &'static str, read: fn(&Run, &T) -> String) -> Self {
+        Self::new(name, Kind::Text, "", meaning, Read::Text(read))
+    }
+
+    /// A column of whole numbers; `None` where it does not apply.
+    pub fn whole(
+        name: &'static str,
+        unit: &'static str,
+        meaning: &'static str,
+        read: fn(&Run, &T) -> Option<u64>,
+    ) -> Self {
+        Self::new(name, Kind::Whole, unit, meaning, Read::Whole(read))
+    }
+
+    /// A column of numbers; `None` where it does not apply.
+    pub fn number(
+        name: &'static str,
+        unit: &'static str,
+        meaning: &'static str,
+        read: fn(&Run, &T) -> Option<f64>,
+    ) -> Self {
+        Self::new(name, Kind::Number, unit, meaning, Read::Number(read))
+    }
+
+    /// A column of true and false.
+    pub fn truth(name: &'static str, meaning: &'static str, read: fn(&Run, &T) -> bool) -> Self {
+        Self::new(name, Kind::Truth, "", meaning, Read::Truth(read))
+    }
+
+    fn new(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str, read: Read<T>) -> Self {
+        Self { about: About { name, kind, unit, meaning, shown: None }, read }
+    }
+
+    /// The same column, shown by the terminal's table: values times `scale`, with `digits` after the point.
+    #[must_use]
+    pub fn shown(mut self, heading: &'static str, scale: f64, digits: usize) -> Self {
+        self.about.shown = Some(Shown { heading, scale, digits, unless_zero: false });
+        self
+    }
+
+    /// The same column, left out of the terminal's table where no row has anything but zero.
+    #[must_use]
+    pub fn unless_zero(mut self) -> Self {
+        self.about.shown = self.about.shown.map(|shown| Shown { unless_zero: true, ..shown });
+        self
+    }
+
+    /// Its value for `part` of `run`.
+    pub fn read(&self, run: &Run, part: &T) -> Value {
+        match self.read {
+            Read::Text(read) => Value::Text(read(run, part)),
+            Read::Whole(read) => read(run, part).map_or(Value::Null, |value| Value::Whole(value as i64)),
+            Read::Number(read) => read(run, part).map_or(Value::Null, Value::Number),
+            Read::Truth(read) => Value::Truth(read(run, part)),
+        }
+    }
+}
+
+/// All columns of results, in the order of their outputs.
+#[derive(Debug)]
+pub struct Schema {
+    /// A run as a whole.
+    pub runs: Vec<Column<()>>,
+    /// Groups of flows of a run: all measured ones, and those of each kind of measured traffic.
+    pub groups: Vec<Column<FlowGroup>>,
+    /// Measured links.
+    pub links: Vec<Column<LinkOutcome>>,
+    /// Flows.
+    pub flows: Vec<Column<FlowOutcome>>,
+    /// Samples of measured links over time.
+    pub link_series: Vec<Column<LinkSample>>,
+    /// Samples of flows of measured traffic over time.
+    pub flow_series: Vec<Column<FlowSample>>,
+}
+
+impl Default for Schema {
+    /// The built-in columns.
+    fn default() -> Self {
+        Self {
+            runs: columns::runs(),
+            groups: columns::groups(),
+            links: columns::links(),
+            flows: columns::flows(),
+            link_series: columns::link_series(),
+            flow_series: columns::flow_series(),
+        }
+    }
+}
+
+impl Schema {
+    /// The Parquet tables by name, each with its columns. A run and the group of all its measured flows share a row.
+    pub fn tables(&self) -> [(&'static str, Vec<&About>); 5] {
+        let runs = self.runs.iter().map(|column| &column.about).chain(abouts(&self.groups));
+        [
+            ("runs", runs.collect()),
+            ("links", abouts(&self.links).collect()),
+            ("flows", abouts(&self.flows).collect()),
+            ("link_series", abouts(&self.link_series).collect()),
+            ("flow_series", abouts(&self.flow_series).collect()),
+        ]
+    }
+
+    /// `text` with the columns of each table between its markers, `<!-- columns of NAME -->` and `<!-- end -->`.
+    pub fn document(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (table, columns) in self.tables() {
+            let marker = format!("<!-- columns of {table} -->\n");
+            let Some((before, rest)) = text.split_once(&marker) else { continue };
+            let Some((_, after)) = rest.split_once("<!-- end -->") else { continue };
+            let mut rows = String::from("\n| column | unit | |\n|---|---|---|\n");
+            for About { name, unit, meaning, .. } in columns {
+                let _ = writeln!(rows, "| `{name}` | {unit}{}| {meaning} |", if unit.is_empty() { "" } else { " " });
+            }
+            text = format!("{before}{marker}{rows}\n<!-- end -->{after}");
+        }
+        text
+    }
+}
+
+/// What `columns` are.
+pub fn abouts<T>(columns: &[Column<T>]) -> impl Iterator<Item = &About> {
+    columns.iter().map(|column| &column.about)
+}
+
+/// Values by the names of their columns, in the order of these. In JSON an object.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Row(Vec<(&'static str, Value)>);
+
+impl Row {
+    /// The values of `columns` for `part` of `run`.
+    pub fn of<T>(columns: &[Column<T>], run: &Run, part: &T) -> Self {
+        Self(columns.iter().map(|column| (column.about.name, column.read(run, part))).collect())
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.0.iter().map(|(name, value)| (*name, value))
+    }
+
+    /// The value of the column called `name`; null if there is none.
+    pub fn get(&self, name: &str) -> &Value {
+        self.0.iter().find(|(known, _)| *known == name).map_or(&Value::Null, |(_, value)| value)
+    }
+
+    /// That value as a number; `None` if it is none.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        match self.get(name) {
+            Value::Whole(whole) => Some(*whole as f64),
+            Value::Number(number) => Some(*number).filter(|number| number.is_finite()),
+            Value::Text(_) | Value::Truth(_) | Value::Null => None,
+        }
+    }
+}
+
+impl<const N: usize> From<[(&'static str, Value); N]> for Row {
+    fn from(values: [(&'static str, Value); N]) -> Self {
+        Self(values.into())
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
