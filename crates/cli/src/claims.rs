@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
-use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{Scenario, World};
+use rampmeter_scenario::{Registries, Scenario, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{self, Claim, Judge, Status, Verdict};
 use rampmeter_study::{Program, Sweep};
@@ -58,10 +57,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let mut list: Vec<Claim> = Vec::new();
     for file in files(&studies(args.studies.as_deref())?, args.paper.as_deref())? {
-        list.extend(claims::read(&file, args.quick, registry).map_err(Failure::input)?);
+        list.extend(claims::read(&file, args.quick, registries).map_err(Failure::input)?);
     }
     list = named(list, &args.names)?;
     if let Some(seeds) = args.seeds {
@@ -81,7 +80,7 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     }
     let program = Program::this()?;
     let judge = Judge {
-        sweep: Sweep { registry, jobs: args.jobs, stop: interrupts.stop() },
+        sweep: Sweep { registries, jobs: args.jobs, stop: interrupts.stop() },
         worlds: &worlds,
         folder: Path::new(FOLDER),
         program: &program,

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use rampmeter_control::vcp::{Config, Fairness, Pacing, RoundTrip, Vcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, LossKind, Path, Sent};
-use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, QueueSummary};
+use rampmeter_router::{AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, QueueSummary, Registry};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -128,7 +128,7 @@ struct Network {
 impl Network {
     fn new(rate: Rate, settings: &str, flows: Vec<Flow>) -> Self {
         let delay = RTT / 2;
-        let router = AnyConfig::read("vcp", &settings.parse().unwrap()).unwrap();
+        let router = Registry::default().config("vcp", &settings.parse().unwrap()).unwrap();
         let router = router.make(Environment { rate, delay }, Stream::from_seed(1));
         let link = Link::new(LinkConfig { rate, delay, loss: Loss::default() }, router, Stream::from_seed(1));
         let returning = flows.iter().map(|_| VecDeque::new()).collect();

@@ -11,10 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use common::{path, run, try_run};
-use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_router::{AnyConfig, EcnPassage};
-use rampmeter_scenario::{FlowPlan, Outcome, Plan, Stalls, World, WorldError};
+use rampmeter_router::EcnPassage;
+use rampmeter_scenario::{FlowPlan, Outcome, Plan, Registries, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
 use rampmeter_units::{Ecn, Time};
 
@@ -106,7 +105,7 @@ fn senders_learn_their_share_from_real_packets() {
     let name = "senders_learn_their_share_from_real_packets";
     let mut plan = long("controller = \"fair-share\"");
     plan.flows.push(FlowPlan { start: Time::ZERO + rampmeter_units::Duration::from_millis(500), ..plan.flows[0] });
-    plan.links[0].router = AnyConfig::read("fair-share", &toml::Table::new()).unwrap();
+    plan.links[0].router = Registries::default().routers.config("fair-share", &toml::Table::new()).unwrap();
     let Some(outcome) = run(name, &plan) else { return };
     let excuse = excuse(name, &outcome);
     for flow in &outcome.flows {
@@ -136,7 +135,7 @@ fn vcp(codes: &str, ecn: EcnPassage) -> Plan {
     "#
     ));
     let settings = format!("codes = \"{codes}\"\npackets = 80").parse().unwrap();
-    plan.links[0].router = AnyConfig::read("vcp", &settings).unwrap();
+    plan.links[0].router = Registries::default().routers.config("vcp", &settings).unwrap();
     plan.links[0].ecn = ecn;
     plan
 }
@@ -175,7 +174,7 @@ fn real_packets_whose_codes_are_cleared_go_as_tcps_do_and_it_is_said() {
 fn two_worlds_agree_on_newreno() {
     let (name, plan) = ("two_worlds_agree_on_newreno", transfers(10));
     let Some(emulated) = run(name, &plan) else { return };
-    let simulated = Simulated.run(&plan, &Registry::default()).unwrap();
+    let simulated = Simulated.run(&plan, &Registries::default().controllers).unwrap();
     let mean = |outcome: &Outcome| {
         let responses: Vec<f64> =
             outcome.flows.iter().filter_map(|flow| flow.response).map(rampmeter_units::Duration::as_secs_f64).collect();
@@ -199,7 +198,7 @@ fn an_interrupted_run_ends_at_once() {
             interrupted.store(true, Ordering::Relaxed);
         });
         // It would take ten minutes.
-        Emulated::new(interrupted.clone()).run(&transfers(600), &Registry::default())
+        Emulated::new(interrupted.clone()).run(&transfers(600), &Registries::default().controllers)
     });
     assert!(matches!(result, Err(WorldError::Interrupted)), "{result:?}");
 }

@@ -11,6 +11,7 @@ mod active_flows;
 mod buffer;
 mod counts;
 mod exponential_marking;
+mod external;
 mod flow_table;
 mod fluid;
 mod indexed_heap;
@@ -38,8 +39,9 @@ pub mod virtual_queue;
 pub mod xcp;
 
 pub use counts::Counts;
+pub use external::{AnyPacket, External, ExternalConfig};
 pub use link::{EcnPassage, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};
 pub use prefetch::prefetch;
-pub use registry::{AnyConfig, AnyRouter};
+pub use registry::{AnyConfig, AnyRouter, Registry};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};

@@ -6,8 +6,10 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::de::DeserializeOwned;
 
+use crate::AnyPacket;
+
 /// A packet as a router sees it, simulated or real.
-pub trait Parcel: Debug {
+pub trait Parcel: Debug + 'static {
     /// Its size, headers included.
     fn bytes(&self) -> Bytes;
     /// What tells its flow from others: the same for all packets of one connection in one direction.
@@ -59,7 +61,7 @@ pub struct Tally {
 impl Tally {
     /// Marks `packet` with "congestion experienced" if its sender said that it would understand (RFC 3168, section 5), and
     /// says whether it did. A packet that another router has marked stays so and is not counted again.
-    pub(crate) fn mark(&mut self, packet: &mut impl Parcel) -> bool {
+    pub fn mark(&mut self, packet: &mut impl Parcel) -> bool {
         if !packet.ecn().is_capable() {
             return false;
         }
@@ -80,8 +82,8 @@ pub struct Environment {
     pub delay: Duration,
 }
 
-/// A queue discipline.
-pub trait Router<P: Parcel>: Debug {
+/// A queue discipline. Without `P` it is one for the packets of every world, as routers of other crates are.
+pub trait Router<P: Parcel = AnyPacket>: Debug {
     /// A packet arrives.
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
 
@@ -124,7 +126,7 @@ pub trait Settings: DeserializeOwned + Default + Debug + Clone + Send + Sync + '
 }
 
 /// A router that can be made from its settings.
-pub trait Discipline<P: Parcel>: Router<P> + Sized + Send {
+pub trait Discipline<P: Parcel = AnyPacket>: Router<P> + Sized + Send {
     /// Its tunables.
     type Config: Settings;
 

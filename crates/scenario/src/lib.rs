@@ -17,6 +17,7 @@ mod outcome;
 mod plan;
 mod planner;
 mod point;
+mod registries;
 mod representations;
 mod routes;
 mod scenario;
@@ -35,6 +36,7 @@ pub use plan::{
     TrafficPlan, payload,
 };
 pub use point::Point;
+pub use registries::Registries;
 pub use representations::{Representations, choose as choose_representation};
 pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;

@@ -5,9 +5,7 @@ mod common;
 use std::thread;
 
 use common::{Dumbbell, run};
-use rampmeter_control::Registry;
-use rampmeter_router::AnyConfig;
-use rampmeter_scenario::{Plan, SchemePlan, Sender, Stalls, World, WorldError};
+use rampmeter_scenario::{Plan, Registries, SchemePlan, Sender, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
 use rampmeter_units::Duration;
 
@@ -94,7 +92,7 @@ fn a_dead_path_leaves_transfers_unfinished_and_the_run_ends() {
 fn the_kernels_tcp_is_not_to_be_had_here() {
     let mut plan = Dumbbell::default().plan();
     plan.schemes[0] = SchemePlan { name: "it".into(), sender: Sender::Kernel { algorithm: "cubic".into() } };
-    let error = Simulated.run(&plan, &Registry::default()).unwrap_err();
+    let error = Simulated.run(&plan, &Registries::default().controllers).unwrap_err();
     assert!(matches!(error, WorldError::Lacks { .. }), "{error}");
     assert!(error.to_string().contains("emulated"), "{error}");
 }
@@ -132,7 +130,8 @@ fn hosts_that_live_ahead_do_what_they_would_do_in_time() {
         let more: &'static str = Box::leak(more.into_boxed_str());
         let ahead = Dumbbell { more, ..busy() }.plan();
         let mut in_time = ahead.clone();
-        let roomy = AnyConfig::read("drop-tail", &"packets = 1_000_000_000".parse().unwrap()).unwrap();
+        let roomy =
+            Registries::default().routers.config("drop-tail", &"packets = 1_000_000_000".parse().unwrap()).unwrap();
         for link in in_time.links.iter_mut().filter(|link| !link.measured) {
             link.router = roomy.clone();
         }

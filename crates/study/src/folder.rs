@@ -114,7 +114,7 @@ impl Folder {
         let tasks: Vec<Task<'_>> =
             points.iter().map(|point| Task { scenario, point, world, journal: &self.journal }).collect();
         let results = sweep.run(&tasks, watch)?;
-        tables::write(&self.path, scenario, sweep.registry, &self.journal, &results)?;
+        tables::write(&self.path, scenario, sweep.registries, &self.journal, &results)?;
         self.run.finished = results.iter().filter(|result| result.summary().is_some()).count();
         self.run.skipped = results.iter().filter_map(Left::of).collect();
         self.write_run()?;

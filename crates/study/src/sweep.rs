@@ -6,8 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Plan, Point, Reached, Scenario, Summary, World, WorldError};
+use rampmeter_scenario::{Outcome, Plan, Point, Reached, Registries, Scenario, Summary, World, WorldError};
 use rampmeter_units::Time;
 
 use crate::record::Record;
@@ -91,7 +90,7 @@ pub struct UnderWay {
 #[derive(Debug, Clone, Copy)]
 pub struct Sweep<'a> {
     /// The controllers.
-    pub registry: &'a Registry,
+    pub registries: &'a Registries,
     /// Points at once. By default one for every core; in worlds whose runs disturb each other, one.
     pub jobs: Option<usize>,
     /// Set to stop after the points under way.
@@ -116,7 +115,7 @@ impl Sweep<'_> {
                     while !self.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                         let place = next.fetch_add(1, Ordering::Relaxed);
                         let Some(task) = tasks.get(place) else { break };
-                        if send.send((place, task.run(self.registry, desk))).is_err() {
+                        if send.send((place, task.run(self.registries, desk))).is_err() {
                             break;
                         }
                     }
@@ -219,14 +218,14 @@ impl Desk {
 
 impl Task<'_> {
     /// Its result, and whether the journal had it.
-    fn run(&self, registry: &Registry, desk: &Desk) -> Result<(Finished, bool), StudyError> {
-        let plan = self.scenario.plan(self.point, registry)?;
+    fn run(&self, registries: &Registries, desk: &Desk) -> Result<(Finished, bool), StudyError> {
+        let plan = self.scenario.plan(self.point, registries)?;
         if let Some(record) = self.journal.load(self.point) {
             return Ok((self.summary(&plan, &record.outcome(), record.wall_s), true));
         }
         let begun = Instant::now();
         desk.begin(plan.end());
-        let outcome = self.world.run_telling(&plan, registry, &desk.reached);
+        let outcome = self.world.run_telling(&plan, &registries.controllers, &desk.reached);
         desk.clear();
         let outcome = match outcome {
             Ok(outcome) => outcome,

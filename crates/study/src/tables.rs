@@ -7,8 +7,7 @@ mod parquet;
 
 use std::path::Path;
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Plan, Scenario, Summary};
+use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, Summary};
 
 use self::axes::AxisColumns;
 use self::parquet::{Cell, Kind, Table};
@@ -93,7 +92,7 @@ const FLOW_SERIES: Columns = &[
 pub(crate) fn write(
     folder: &Path,
     scenario: &Scenario,
-    registry: &Registry,
+    registries: &Registries,
     journal: &Journal,
     results: &[Finished],
 ) -> Result<(), StudyError> {
@@ -106,7 +105,7 @@ pub(crate) fn write(
         let Some(record) = journal.load(point) else {
             return Err(StudyError::file(folder, "completed", &format!("the record of {point} has gone")));
         };
-        let (plan, outcome, cells) = (scenario.plan(point, registry)?, record.outcome(), axes.cells(point));
+        let (plan, outcome, cells) = (scenario.plan(point, registries)?, record.outcome(), axes.cells(point));
         runs.row(cells.iter().cloned().chain(run_cells(summary, &outcome)))?;
         for link in &outcome.links {
             links.row(cells.iter().cloned().chain(link_cells(&plan, link)))?;

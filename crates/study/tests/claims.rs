@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Made, TEXT};
-use rampmeter_control::Registry;
+use rampmeter_scenario::Registries;
 use rampmeter_study::claims::{self, Claim, Judge, Verdict};
 use rampmeter_study::{Program, Sweep};
 use tempfile::{TempDir, tempdir};
@@ -55,12 +55,12 @@ fn folder(claims: &str) -> (TempDir, PathBuf) {
 fn read(text: &str, quick: bool) -> Result<Vec<Claim>, String> {
     let (_folder, file) = folder(text);
     let name = format!("{}/", file.parent().unwrap().display());
-    claims::read(&file, quick, &Registry::default()).map_err(|error| error.to_string().replace(&name, ""))
+    claims::read(&file, quick, &Registries::default()).map_err(|error| error.to_string().replace(&name, ""))
 }
 
 fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<Verdict<'c>> {
-    let (registry, stop, program) = (Registry::default(), AtomicBool::new(false), Program::this().unwrap());
-    let sweep = Sweep { registry: &registry, jobs: Some(2), stop: &stop };
+    let (registries, stop, program) = (Registries::default(), AtomicBool::new(false), Program::this().unwrap());
+    let sweep = Sweep { registries: &registries, jobs: Some(2), stop: &stop };
     Judge { sweep, worlds: &[world], folder: points, program: &program }.judge(claims, |_| {}).unwrap()
 }
 
@@ -139,8 +139,8 @@ fn the_papers_claims_are_in_order() {
     for study in fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("claims.toml");
         if file.exists() {
-            found += claims::read(&file, false, &Registry::default()).unwrap().len();
-            claims::read(&file, true, &Registry::default()).unwrap();
+            found += claims::read(&file, false, &Registries::default()).unwrap().len();
+            claims::read(&file, true, &Registries::default()).unwrap();
         }
     }
     assert!(found > 0);

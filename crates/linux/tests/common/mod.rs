@@ -2,14 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{Outcome, Plan, Scenario, World, WorldError};
+use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, World, WorldError};
 
 /// A scenario's plan at its first point.
 pub(crate) fn plan(text: &str) -> Plan {
     let scenario = Scenario::parse("test.toml", text).unwrap();
-    scenario.plan(&scenario.points()[0], &Registry::default()).unwrap()
+    scenario.plan(&scenario.points()[0], &Registries::default()).unwrap()
 }
 
 /// Two hosts over one link and back: `rate` (40 Mb/s) with a queue of 100 kB and a round trip of 20 ms.
@@ -62,5 +61,5 @@ pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
 pub(crate) fn try_run(plan: &Plan) -> Result<Outcome, WorldError> {
     static ONE: Mutex<()> = Mutex::new(());
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Emulated::default().run(plan, &Registry::default())
+    Emulated::default().run(plan, &Registries::default().controllers)
 }
