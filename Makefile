@@ -43,8 +43,10 @@ test-rust: setup ## Rust alone
 	cargo test --quiet --workspace
 
 .PHONY: test-example
-test-example: build ## a controller of another crate, in every world that runs here; C programs through a CM daemon
-	cd examples/my_controller && cargo fmt --check && cargo test --quiet -- --nocapture
+test-example: build ## a controller and a router of other crates, in every world that runs here; C programs through a CM daemon
+	for example in my_controller my_router; do \
+		(cd examples/$$example && cargo fmt --check && cargo test --quiet -- --nocapture) || exit 1; \
+	done
 	scripts/test-cm
 
 .PHONY: test-python

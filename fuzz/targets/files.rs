@@ -8,19 +8,19 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/net/src/files/protocol.rs"]
 mod protocol;
 
-use protocol::{Answer, MOST_REQUEST, Request, check_name};
+use protocol::{Answer, MAX_REQUEST, Request, check_name};
 
 fuzz_target!(|bytes: &[u8]| {
     match Request::parse(bytes) {
         Ok(Some(request)) => {
             let encoded = request.encode();
-            assert!(encoded.len() <= MOST_REQUEST && bytes.starts_with(&encoded));
+            assert!(encoded.len() <= MAX_REQUEST && bytes.starts_with(&encoded));
             if check_name(&request.name).is_ok() {
                 let below = std::path::Path::new(&request.name).components();
                 assert!(below.into_iter().all(|part| matches!(part, std::path::Component::Normal(_))));
             }
         }
-        Ok(None) => assert!(bytes.len() < MOST_REQUEST, "a full buffer is decided on"),
+        Ok(None) => assert!(bytes.len() < MAX_REQUEST, "a full buffer is decided on"),
         Err(_) => {}
     }
     // A stream of answers, as long as it makes sense.

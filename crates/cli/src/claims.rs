@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
-use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{Scenario, Schema, World};
+use rampmeter_scenario::{Registries, Scenario, Schema, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{self, Claim, Judge, Status, Verdict};
 use rampmeter_study::{Program, Sweep};
@@ -58,11 +57,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let schema = Schema::default();
     let mut list: Vec<Claim> = Vec::new();
     for file in files(&studies(args.studies.as_deref())?, args.paper.as_deref())? {
-        list.extend(claims::read(&file, args.quick, registry, &schema).map_err(Failure::input)?);
+        list.extend(claims::read(&file, args.quick, registries, &schema).map_err(Failure::input)?);
     }
     list = named(list, &args.names)?;
     if let Some(seeds) = args.seeds {
@@ -82,7 +81,7 @@ pub(crate) fn claims(args: &Args, registry: &Registry) -> Result<ExitCode, Failu
     }
     let program = Program::this()?;
     let judge = Judge {
-        sweep: Sweep { registry, schema: &schema, jobs: args.jobs, stop: interrupts.stop() },
+        sweep: Sweep { registries, schema: &schema, jobs: args.jobs, stop: interrupts.stop() },
         worlds: &worlds,
         folder: Path::new(FOLDER),
         program: &program,

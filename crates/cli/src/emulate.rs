@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
-use rampmeter_control::Registry;
 use rampmeter_linux::{Commands, Emulated, Status};
-use rampmeter_scenario::{DegradedSummary, NodeId, Outcome, Plan, Scenario, WorldError, values};
+use rampmeter_scenario::{DegradedSummary, NodeId, Outcome, Plan, Registries, Scenario, WorldError, values};
 use rampmeter_units::Duration;
 
 use crate::failure::Failure;
@@ -39,7 +38,7 @@ pub(crate) struct Args {
     set: Vec<String>,
 }
 
-pub(crate) fn emulate(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     if args.left.is_none() && args.right.is_none() {
         return Err(Failure::input("nothing is to be run; give --left COMMAND, --right COMMAND or both"));
     }
@@ -50,7 +49,7 @@ pub(crate) fn emulate(args: &Args, registry: &Registry) -> Result<ExitCode, Fail
         };
         scenario.set(axis.trim(), values(value))?;
     }
-    let plan = scenario.plan(&scenario.points()[0], registry)?;
+    let plan = scenario.plan(&scenario.points()[0], registries)?;
     let commands =
         Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };
     let stop = stop_flag();

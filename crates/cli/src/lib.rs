@@ -1,9 +1,9 @@
-//! The `rampmeter` command, as a library: a crate with a controller of its own adds it to the registry and gets the
-//! whole command.
+//! The `rampmeter` command, as a library: a crate with a controller or a router of its own adds it to the registries and
+//! gets the whole command.
 //!
 //! ```no_run
 //! fn main() -> std::process::ExitCode {
-//!     rampmeter_cli::main_with(rampmeter_control::Registry::default()) // .add::<Mine>("mine", "what it does")
+//!     rampmeter_cli::main_with(rampmeter_cli::Registries::default()) // .controller::<Mine>("mine", "what it does")
 //! }
 //! ```
 //!
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
-use rampmeter_control::Registry;
+pub use rampmeter_scenario::Registries;
 
 use crate::failure::Failure;
 
@@ -75,9 +75,9 @@ enum Command {
     Report(python::ReportArgs),
 }
 
-/// The whole command, with the controllers of `registry`.
+/// The whole command, with the controllers and routers of `registries`.
 #[allow(clippy::needless_pass_by_value, reason = "the caller builds it for us in one expression")]
-pub fn main_with(registry: Registry) -> ExitCode {
+pub fn main_with(registries: Registries) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
     failure::end_where_output_does();
     let cli = Cli::parse();
@@ -90,22 +90,22 @@ pub fn main_with(registry: Registry) -> ExitCode {
         // The system wants this before there are threads. Whether it worked shows when a namespace is made.
         let _ = rampmeter_linux::enter_user_namespace();
     }
-    match execute(&cli.command, &registry) {
+    match execute(&cli.command, &registries) {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }
 }
 
-fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> {
+fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failure> {
     match command {
-        Command::Run(args) => run::run(args, registry),
-        Command::Emulate(args) => emulate::emulate(args, registry),
-        Command::Claims(args) => claims::claims(args, registry),
-        Command::Serve(args) => files::serve(args, registry),
+        Command::Run(args) => run::run(args, registries),
+        Command::Emulate(args) => emulate::emulate(args, registries),
+        Command::Claims(args) => claims::claims(args, registries),
+        Command::Serve(args) => files::serve(args, &registries.controllers),
         Command::Get(args) => files::get(args),
-        Command::Cm(args) => cm::cm(args, registry),
-        Command::Controllers => Ok(lists::controllers(registry)),
-        Command::Routers => Ok(lists::routers()),
+        Command::Cm(args) => cm::cm(args, &registries.controllers),
+        Command::Controllers => Ok(lists::controllers(&registries.controllers)),
+        Command::Routers => Ok(lists::routers(&registries.routers)),
         Command::Probe => Ok(lists::probe()),
         Command::Figure(args) => python::figure(args),
         Command::Report(args) => python::report(args),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use rampmeter_control::Registry;
+use rampmeter_router::Registry as Routers;
 use rampmeter_units::Known;
 use toml::Table;
 
@@ -29,8 +30,8 @@ pub(crate) fn check_controller(registry: &Registry, name: &str) -> Result<(), Fa
     Err(Failure::input(problem))
 }
 
-pub(crate) fn routers() -> ExitCode {
-    list("router", rampmeter_router::registry::NAMES.iter().copied())
+pub(crate) fn routers(registry: &Routers) -> ExitCode {
+    list("router", registry.list())
 }
 
 fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str)>) -> ExitCode {

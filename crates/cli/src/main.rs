@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    rampmeter_cli::main_with(rampmeter_control::Registry::default())
+    rampmeter_cli::main_with(rampmeter_cli::Registries::default())
 }

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
-use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{Point, Scenario, Schema, Summary, World, values};
+use rampmeter_scenario::{Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
 use rampmeter_study::{Finished, Folder, Program, Sweep, default_folder, overview};
 use serde_json::json;
@@ -60,7 +59,7 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let mut scenario = Scenario::read(&args.file)?;
     for set in &args.set {
         let pair = set.split_once('=').map(|(axis, list)| (axis.trim(), values(list)));
@@ -75,7 +74,7 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
     }
     let interrupts = Interrupts::listen();
     let world = world(&args.world, interrupts.stop())?;
-    scenario.check(registry)?;
+    scenario.check(registries)?;
 
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
     let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, args.fresh)?;
@@ -83,7 +82,7 @@ pub(crate) fn run(args: &Args, registry: &Registry) -> Result<ExitCode, Failure>
         format!("what is finished is in {}, and the same command goes on from there", folder.path().display());
     let mut bar = interrupts.bar(args.quiet || args.json, &kept_there);
     let schema = Schema::default();
-    let sweep = Sweep { registry, schema: &schema, jobs: args.jobs, stop: interrupts.stop() };
+    let sweep = Sweep { registries, schema: &schema, jobs: args.jobs, stop: interrupts.stop() };
     let mut kept = 0;
     let results = folder.run(&sweep, &scenario, &*world, |progress| {
         kept = progress.kept;

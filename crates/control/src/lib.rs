@@ -7,7 +7,37 @@
 //! Window controllers bound [`Controller::window`] and let packets leave at any time; rate controllers leave the window
 //! open and space the packets. All sizes are whole IP packets, headers included, because that is what a link carries.
 //!
-//! To add one: a file with a type that implements [`Algorithm`], a line in [`registry`], a row in `docs/controllers.md`.
+//! Most window controllers are TCP with two rules of their own, [`rules::Rules`]. This one gives up a quarter of its window
+//! at a loss instead of half:
+//!
+//! ```
+//! use rampmeter_control::rules::{Rules, Seen, Windowed};
+//! use rampmeter_control::units::{Bytes, Duration, Stream, Time};
+//! use rampmeter_control::{Controller, Path, Registry, newreno};
+//!
+//! #[derive(Debug, Clone)]
+//! struct Gentle;
+//!
+//! impl Rules for Gentle {
+//!     type Config = newreno::Config;
+//!     fn new(_: &newreno::Config) -> Self { Self }
+//!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
+//!     fn increase(&mut self, seen: &Seen<'_>) -> f64 { seen.acked / seen.window }
+//!     fn decrease(&mut self, _now: Time, window: f64) -> f64 { 0.75 * window }
+//! }
+//!
+//! let registry = Registry::default().add::<Windowed<Gentle>>("gentle", "TCP that gives up a quarter at a loss");
+//! let factory = registry.factory("gentle", &"initial_window = 4".parse()?)?;
+//! let mut gentle = factory(Stream::from_seed(1));
+//! gentle.on_path(Time::ZERO, &Path::new(Bytes::new(1500), Duration::from_millis(20), None));
+//! assert_eq!(gentle.window(), Bytes::new(6000));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The front page of `rampmeter-sim` simulates it. A controller that is not such a window implements [`Controller`] itself,
+//! as `examples/my_controller` does.
+//!
+//! To add one here: a file with a type that implements [`Algorithm`], a line in [`registry`], a row in `docs/controllers.md`.
 
 mod check;
 mod controller;
@@ -43,5 +73,7 @@ pub mod xcp;
 pub use controller::{Ack, Algorithm, Arrival, Controller, Counted, Departure, Loss, LossKind, Path, Sent};
 pub use history::History;
 pub use pacer::Pacer;
+pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
+pub use rampmeter_wire::RouterFeedback;
 pub use registry::{AnyController, Registry};

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use rampmeter_control::fair_share::{Config, FairShare};
 use rampmeter_control::testing::arrived;
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
-use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Router};
+use rampmeter_router::{AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Registry, Router};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -83,7 +83,7 @@ struct Network {
 
 impl Network {
     fn new(transfers: &[(u64, u64)]) -> Self {
-        let router = AnyConfig::read("fair-share", &toml::Table::new()).unwrap();
+        let router = Registry::default().config("fair-share", &toml::Table::new()).unwrap();
         let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
         let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
         let flow = |&(begins, packets): &(u64, u64)| Flow {

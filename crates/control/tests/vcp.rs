@@ -101,7 +101,7 @@ struct Network {
 impl Network {
     fn new(rate: Rate, settings: &str, flows: Vec<Flow>) -> Self {
         let delay = RTT / 2;
-        let router = AnyConfig::read("vcp", &settings.parse().unwrap()).unwrap();
+        let router = Registry::default().config("vcp", &settings.parse().unwrap()).unwrap();
         let router = router.make(Environment { rate, delay }, Stream::from_seed(1));
         let link = Link::new(LinkConfig { rate, delay, loss: Loss::default() }, router, Stream::from_seed(1));
         let returning = flows.iter().map(|_| VecDeque::new()).collect();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use rampmeter_control::testing::arrived;
 use rampmeter_control::xcp::{Config, Pacing, Xcp};
 use rampmeter_control::{Ack, Algorithm, Arrival, Controller, Path, Sent};
-use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Router};
+use rampmeter_router::{AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Registry, Router};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -90,7 +90,7 @@ impl Network {
     }
 
     fn paced(flows: &[(u64, u64)], pacing: Pacing) -> Self {
-        let router = AnyConfig::read("xcp", &format!("packets = {BUFFER}").parse().unwrap()).unwrap();
+        let router = Registry::default().config("xcp", &format!("packets = {BUFFER}").parse().unwrap()).unwrap();
         let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
         let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
         let flow = |&(begins, rtt): &(u64, u64)| {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use rampmeter_control::Settings;
 use rampmeter_control::vcp::Config;
-use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel};
+use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Registry};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -101,7 +101,7 @@ pub(crate) struct Island {
 }
 
 fn router(name: &str, settings: &str) -> AnyConfig {
-    AnyConfig::read(name, &settings.parse().unwrap()).unwrap()
+    Registry::default().config(name, &settings.parse().unwrap()).unwrap()
 }
 
 impl Island {

@@ -5,9 +5,8 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use rampmeter_control::Registry;
 use rampmeter_linux::{Emulated, enter_user_namespace, probe};
-use rampmeter_scenario::{Outcome, Plan, Scenario, World, WorldError, values};
+use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, World, WorldError, values};
 use rampmeter_sim::Simulated;
 
 fn main() -> ExitCode {
@@ -23,9 +22,9 @@ fn main() -> ExitCode {
         let (axis, list) = argument.split_once('=').expect("AXIS=VALUES");
         scenario.set(axis, values(list)).unwrap_or_else(|error| panic!("{error}"));
     }
-    let registry = Registry::default();
+    let registries = Registries::default();
     for point in scenario.points() {
-        let plan = scenario.plan(&point, &registry).unwrap_or_else(|error| panic!("{error}"));
+        let plan = scenario.plan(&point, &registries).unwrap_or_else(|error| panic!("{error}"));
         let worlds: [&dyn World; 2] = [&Simulated, &Emulated::default()];
         for world in worlds {
             match world.run(&plan) {

@@ -237,7 +237,7 @@ impl<'a> Network<'a> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig, Loss};
+    use rampmeter_router::{EcnPassage, LinkConfig, Loss, Registry};
     use rampmeter_scenario::{FlowPlan, LinkPlan, Meters, Node, Routes};
     use rampmeter_transport::Clock;
     use rampmeter_units::{Bytes, Duration, Rate};
@@ -256,7 +256,7 @@ pub(crate) mod tests {
             to: NodeId(to),
             config: LinkConfig { rate, delay: Duration::from_millis(delay), loss: Loss::default() },
             ecn: EcnPassage::Kept,
-            router: AnyConfig::read("drop-tail", &"".parse().unwrap()).unwrap(),
+            router: Registry::default().config("drop-tail", &"".parse().unwrap()).unwrap(),
             room: None,
             changes: Vec::new(),
             measured: from == 0,

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use common::{path, run, try_run};
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_router::{AnyConfig, EcnPassage};
-use rampmeter_scenario::{FlowPlan, Outcome, Plan, Stalls, World, WorldError};
+use rampmeter_router::EcnPassage;
+use rampmeter_scenario::{FlowPlan, Outcome, Plan, Registries, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
 use rampmeter_units::{Ecn, Time};
 
@@ -105,7 +105,7 @@ fn senders_learn_their_share_from_real_packets() {
     let name = "senders_learn_their_share_from_real_packets";
     let mut plan = long("controller = \"fair-share\"");
     plan.flows.push(FlowPlan { start: Time::ZERO + rampmeter_units::Duration::from_millis(500), ..plan.flows[0] });
-    plan.links[0].router = AnyConfig::read("fair-share", &toml::Table::new()).unwrap();
+    plan.links[0].router = Registries::default().routers.config("fair-share", &toml::Table::new()).unwrap();
     let Some(outcome) = run(name, &plan) else { return };
     let excuse = excuse(name, &outcome);
     for flow in &outcome.flows {
@@ -135,7 +135,7 @@ fn vcp(codes: &str, ecn: EcnPassage) -> Plan {
     "#
     ));
     let settings = format!("codes = \"{codes}\"\npackets = 80").parse().unwrap();
-    plan.links[0].router = AnyConfig::read("vcp", &settings).unwrap();
+    plan.links[0].router = Registries::default().routers.config("vcp", &settings).unwrap();
     plan.links[0].ecn = ecn;
     plan
 }

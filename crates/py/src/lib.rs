@@ -15,9 +15,8 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use rampmeter_control::Registry;
 use rampmeter_linux::Emulated;
-use rampmeter_scenario::{Scenario, Schema, World};
+use rampmeter_scenario::{Registries, Scenario, Schema, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::{Folder, Program, Progress, StudyError, Sweep};
 
@@ -67,8 +66,8 @@ fn run(
     program: PathBuf,
     watch: Py<PyAny>,
 ) -> PyResult<()> {
-    let registry = Registry::default();
-    let scenario = read(&path, axes, &registry).map_err(|error| refuse(&error))?;
+    let registries = Registries::default();
+    let scenario = read(&path, axes, &registries).map_err(|error| refuse(&error))?;
     let stop = Arc::new(AtomicBool::new(false));
     let world: Box<dyn World> = match world {
         "simulated" => Box::new(Simulated),
@@ -79,7 +78,7 @@ fn run(
         }
     };
     let schema = Schema::default();
-    let sweep = Sweep { registry: &registry, schema: &schema, jobs, stop: &stop };
+    let sweep = Sweep { registries: &registries, schema: &schema, jobs, stop: &stop };
     python.detach(|| {
         thread::scope(|scope| {
             let (done, result) = mpsc::sync_channel(1);
@@ -99,12 +98,12 @@ fn run(
     })
 }
 
-fn read(path: &Path, axes: Vec<(String, Vec<AxisValue>)>, registry: &Registry) -> Result<Scenario, StudyError> {
+fn read(path: &Path, axes: Vec<(String, Vec<AxisValue>)>, registries: &Registries) -> Result<Scenario, StudyError> {
     let mut scenario = Scenario::read(path)?;
     for (axis, values) in axes {
         scenario.set(&axis, values.into_iter().map(Into::into).collect())?;
     }
-    scenario.check(registry)?;
+    scenario.check(registries)?;
     Ok(scenario)
 }
 

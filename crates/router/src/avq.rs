@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::router::tests::{ENVIRONMENT, TestParcel};
-    use crate::{AnyConfig, AnyRouter, Link, LinkConfig, Loss};
+    use crate::{AnyRouter, Link, LinkConfig, Loss, Registry};
 
     const CAPABLE: TestParcel = TestParcel { ecn: Ecn::Ect0, ..TestParcel::new(1, 1000) };
 
@@ -289,7 +289,7 @@ mod tests {
     /// each marked one, so its rate is 20 (1 - p) / p packets a second, within sqrt(0.0025 / 2) = 3.5% of its mean.
     /// Also returns the mean queue.
     fn load(kind: &str, settings: &str) -> (f64, f64) {
-        let config = AnyConfig::read(kind, &settings.parse().unwrap()).unwrap();
+        let config = Registry::default().config(kind, &settings.parse().unwrap()).unwrap();
         let router: AnyRouter<TestParcel> = config.make(ENVIRONMENT, Stream::from_seed(1));
         let config = LinkConfig { rate: ENVIRONMENT.rate, delay: Duration::ZERO, loss: Loss::default() };
         let (mut link, mut random) = (Link::new(config, router, Stream::from_seed(2)), Stream::from_seed(3));

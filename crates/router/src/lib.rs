@@ -5,12 +5,49 @@
 //! them. A [`Link`] adds what is physical: rate, delay, random loss. Both are told the time and own no clock, so the same
 //! objects stand in the simulator and behind real network devices.
 //!
-//! To add a router: a file with a type that implements [`Router`], a line in [`registry`], a row in `docs/routers.md`.
+//! A router of one's own queues [`AnyPacket`]s, the packets of every world. In this one the last packet in is the first out:
+//!
+//! ```
+//! use rampmeter_router::units::{Bytes, Stream, Time};
+//! use rampmeter_router::{AnyPacket, Backlog, Discipline, Environment, Parcel, Registry, Router, Verdict, drop_tail};
+//!
+//! #[derive(Debug, Default)]
+//! struct Stack(Vec<AnyPacket>);
+//!
+//! impl Router for Stack {
+//!     fn enqueue(&mut self, _now: Time, packet: AnyPacket) -> Verdict<AnyPacket> {
+//!         self.0.push(packet);
+//!         Verdict::Queued
+//!     }
+//!     fn dequeue(&mut self, _now: Time) -> Option<AnyPacket> { self.0.pop() }
+//!     fn backlog(&self) -> Backlog {
+//!         let bytes = self.0.iter().fold(Bytes::ZERO, |sum, packet| sum + packet.bytes());
+//!         Backlog { packets: self.0.len() as u64, bytes }
+//!     }
+//! }
+//!
+//! impl Discipline for Stack {
+//!     type Config = drop_tail::Config; // its settings; one's own type as a rule
+//!     fn new(_: &drop_tail::Config, _: Environment, _: Stream) -> Self { Self::default() }
+//! }
+//!
+//! let registry = Registry::default().add::<Stack>("stack", "Last in, first out");
+//! let config = registry.config("stack", &"packets = 100".parse()?)?;
+//! # let environment = Environment { rate: rampmeter_units::Rate::MAX, delay: rampmeter_units::Duration::ZERO };
+//! # let mut router = config.make::<AnyPacket>(environment, Stream::from_seed(1));
+//! # assert!(router.dequeue(Time::ZERO).is_none() && router.backlog() == Backlog::default());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `examples/my_router` has settings, marks packets and runs in both worlds.
+//!
+//! To add a router here: a file with a type that implements [`Router`], a line in [`registry`], a row in `docs/routers.md`.
 
 mod active_flows;
 mod buffer;
 mod counts;
 mod exponential_marking;
+mod external;
 mod flow_table;
 mod fluid;
 mod indexed_heap;
@@ -38,9 +75,11 @@ pub mod virtual_queue;
 pub mod xcp;
 
 pub use counts::Counts;
+pub use external::{AnyPacket, External, ExternalConfig};
 pub use link::{EcnPassage, Link, LinkConfig, Loss};
 pub use meter::{QueueMeter, QueueSummary};
 pub use prefetch::prefetch;
+pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
-pub use registry::{AnyConfig, AnyRouter};
+pub use registry::{AnyConfig, AnyRouter, Registry};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};

@@ -1,40 +1,97 @@
-//! The routers by name, and one type that holds any of them without dynamic dispatch.
+//! The routers by name, and one type that holds any of them.
+//!
+//! [`AnyRouter`] is an enum, so that links call a built-in router without dynamic dispatch. A router of another crate is
+//! its `External` variant; [`Registry::add`] gives it a name.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use rampmeter_units::{Rate, RegistryError, Stream, Time, settings};
 
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
+use crate::external::{External, ExternalConfig};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
 
 /// What is made here, in messages.
 const KIND: &str = "router";
 
-/// Writes the enum, the list of names and the dispatch from one list: a line a router.
+type Reader = Arc<dyn Fn(&toml::Table) -> Result<AnyConfig, String> + Send + Sync>;
+
+/// The routers that can be named in a scenario file.
+#[derive(Clone)]
+pub struct Registry {
+    entries: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    about: String,
+    reader: Reader,
+}
+
+impl Registry {
+    /// Adds a router of another crate under `name`; `about` is one line for listings.
+    #[must_use]
+    pub fn add<R: Discipline + 'static>(self, name: &str, about: &str) -> Self {
+        self.insert(name, about, |config| AnyConfig::External(ExternalConfig::new::<R>(config)))
+    }
+
+    fn insert<C: Settings>(mut self, name: &str, about: &str, wrap: fn(C) -> AnyConfig) -> Self {
+        let reader: Reader = Arc::new(move |table| {
+            let config: C = settings::checked(table)?;
+            Ok(wrap(config))
+        });
+        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), reader });
+        self
+    }
+
+    /// The settings of the router called `name`, read and checked.
+    pub fn config(&self, name: &str, settings: &toml::Table) -> Result<AnyConfig, RegistryError> {
+        let Some(entry) = self.entries.get(name) else {
+            return Err(RegistryError::unknown(KIND, name, self.entries.keys().map(String::as_str)));
+        };
+        (entry.reader)(settings).map_err(|reason| RegistryError::settings(KIND, name, reason))
+    }
+
+    /// Every name with its one line, in alphabetical order.
+    pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.about.as_str()))
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.entries.keys()).finish()
+    }
+}
+
+/// Writes the enums, the registry's first content and the dispatch from one list: a line a router.
 macro_rules! routers {
     ($($variant:ident($place:ty): $module:ident, $name:literal, $about:literal;)*) => {
         /// Any router. Where it is large it is in a box: access links by the thousand have the smallest, and close together.
         #[derive(Debug)]
         pub enum AnyRouter<P> {
             $(#[doc = $about] $variant($place),)*
+            /// A router of another crate.
+            External(External<P>),
         }
 
         /// The settings of any router, read and checked; makes as many routers as a topology has links.
         #[derive(Debug, Clone)]
         pub enum AnyConfig {
             $(#[doc = $about] $variant(crate::$module::Config),)*
+            /// Those of a router of another crate.
+            External(ExternalConfig),
         }
 
-        /// Every router's name with its one line.
-        pub const NAMES: &[(&str, &str)] = &[$(($name, $about)),*];
+        impl Default for Registry {
+            /// The built-in routers.
+            fn default() -> Self {
+                Self { entries: BTreeMap::new() }$(.insert($name, $about, AnyConfig::$variant))*
+            }
+        }
 
         impl AnyConfig {
-            /// Reads and checks the settings of the router called `name`.
-            pub fn read(name: &str, table: &toml::Table) -> Result<Self, RegistryError> {
-                let config = match name {
-                    $($name => settings::checked(table).map(Self::$variant),)*
-                    _ => return Err(RegistryError::unknown(KIND, name, NAMES.iter().map(|(name, _)| *name))),
-                };
-                config.map_err(|reason| RegistryError::settings(KIND, name, reason))
-            }
-
             /// A fresh router that stands at `environment`.
             pub fn make<P: Parcel + Send>(&self, environment: Environment, random: Stream) -> AnyRouter<P> {
                 match self {
@@ -42,6 +99,7 @@ macro_rules! routers {
                         let router: crate::$module::$variant<P> = Discipline::new(config, environment, random);
                         AnyRouter::$variant(router.into())
                     })*
+                    Self::External(config) => AnyRouter::External(config.make(environment, random)),
                 }
             }
         }
@@ -50,6 +108,7 @@ macro_rules! routers {
             ($any:expr, $router:ident => $call:expr) => {
                 match $any {
                     $(AnyRouter::$variant($router) => $call,)*
+                    AnyRouter::External($router) => $call,
                 }
             };
         }
@@ -119,9 +178,21 @@ mod tests {
 
     #[test]
     fn bad_names_and_settings_say_what_would_be_right() {
-        let error = AnyConfig::read("droptail", &toml::Table::new()).unwrap_err().to_string();
+        let registry = Registry::default();
+        let error = registry.config("droptail", &toml::Table::new()).unwrap_err().to_string();
         assert!(error.contains("drop-tail"), "{error}");
-        let error = AnyConfig::read("drop-tail", &"packets = 0".parse().unwrap()).unwrap_err().to_string();
+        let error = registry.config("drop-tail", &"packets = 0".parse().unwrap()).unwrap_err().to_string();
         assert!(error.contains("packets = 1 or more"), "{error}");
+    }
+
+    #[test]
+    fn an_added_router_is_listed_and_its_settings_are_checked() {
+        let registry = Registry::default().add::<crate::red::Red<_>>("mine", "Mine");
+        assert!(registry.list().any(|entry| entry == ("mine", "Mine")));
+        let error = registry.config("min", &toml::Table::new()).unwrap_err().to_string();
+        assert!(error.contains("did you mean `mine`?"), "{error}");
+        let error = registry.config("mine", &"pakets = 3".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("router `mine`: there is no `pakets`"), "{error}");
+        assert!(matches!(registry.config("mine", &"packets = 3".parse().unwrap()), Ok(AnyConfig::External(_))));
     }
 }

@@ -6,8 +6,10 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Settings, Stream, Time, exact}
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::AnyPacket;
+
 /// A packet as a router sees it, simulated or real.
-pub trait Parcel: Debug {
+pub trait Parcel: Debug + 'static {
     /// Its size, headers included.
     fn bytes(&self) -> Bytes;
     /// An identifier of its flow: the same for all packets of one connection in one direction.
@@ -60,7 +62,7 @@ pub struct Tally {
 impl Tally {
     /// Marks an ECN-capable `packet` with "congestion experienced" (RFC 3168, section 5). Returns whether the packet is
     /// marked now. A packet that another router has marked is not counted again.
-    pub(crate) fn mark(&mut self, packet: &mut impl Parcel) -> bool {
+    pub fn mark(&mut self, packet: &mut impl Parcel) -> bool {
         if !packet.ecn().is_capable() {
             return false;
         }
@@ -81,8 +83,8 @@ pub struct Environment {
     pub delay: Duration,
 }
 
-/// A queue discipline.
-pub trait Router<P: Parcel>: Debug {
+/// A queue discipline. Without `P` it is one for the packets of every world, as routers of other crates are.
+pub trait Router<P: Parcel = AnyPacket>: Debug {
     /// A packet arrives.
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
 
@@ -117,7 +119,7 @@ pub trait Router<P: Parcel>: Debug {
 }
 
 /// A queue discipline that is made from its settings.
-pub trait Discipline<P: Parcel>: Router<P> + Sized + Send {
+pub trait Discipline<P: Parcel = AnyPacket>: Router<P> + Sized + Send {
     /// Its settings.
     type Config: Settings;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Router, Verdict};
+use rampmeter_router::{AnyRouter, Environment, Link, LinkConfig, Loss, Parcel, Registry, Router, Verdict};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -55,7 +55,7 @@ impl Parcel for Packet {
 }
 
 fn router(name: &str, settings: &str) -> AnyRouter<Packet> {
-    let config = AnyConfig::read(name, &settings.parse().unwrap()).unwrap();
+    let config = Registry::default().config(name, &settings.parse().unwrap()).unwrap();
     config.make(Environment { rate: RATE, delay: DELAY }, Stream::from_seed(1))
 }
 

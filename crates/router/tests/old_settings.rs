@@ -1,6 +1,6 @@
 //! Old names of settings are refused with the new ones.
 
-use rampmeter_router::AnyConfig;
+use rampmeter_router::Registry;
 
 #[test]
 fn an_old_setting_is_refused_with_its_new_name() {
@@ -16,7 +16,7 @@ fn an_old_setting_is_refused_with_its_new_name() {
         ("xcp", "longest_interval", "max_interval"),
         ("xcp", "shortest_interval", "min_interval"),
     ] {
-        let error = AnyConfig::read(router, &format!("{old} = 1").parse().unwrap()).unwrap_err().to_string();
+        let error = Registry::default().config(router, &format!("{old} = 1").parse().unwrap()).unwrap_err().to_string();
         let expected = format!("router `{router}`: there is no `{old}` among its settings; its name is `{new}`");
         assert_eq!(error, expected);
     }

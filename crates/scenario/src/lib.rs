@@ -19,6 +19,7 @@ mod outcome;
 mod plan;
 mod planner;
 mod point;
+mod registries;
 mod representations;
 mod routes;
 mod run;
@@ -41,6 +42,7 @@ pub use plan::{
     Sender, TrafficPlan, payload,
 };
 pub use point::Point;
+pub use registries::Registries;
 pub use representations::{Representations, choose as choose_representation};
 pub use routes::{NoPath, Routes};
 pub use run::Run;

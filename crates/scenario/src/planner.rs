@@ -1,5 +1,5 @@
 //! From a file at one point of its sweep to a plan: names become places, groups become hosts, arrivals become flows.
-//! What only a registry or the whole network can refuse is refused here.
+//! What only a registries or the whole network can refuse is refused here.
 
 mod arrivals;
 mod islands;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use rampmeter_control::Registry as Controllers;
-use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig, Loss};
+use rampmeter_router::{AnyConfig, EcnPassage, LinkConfig, Loss, Registry as Routers};
 use rampmeter_transport::{Clock, Config as Transport};
 use rampmeter_units::{BadQuantity, Bytes, Duration, Rate, RegistryError, Streams};
 use toml::Value;
@@ -17,21 +17,22 @@ use toml::Value;
 use crate::document::Source;
 use crate::error::{Problem, ScenarioError};
 use crate::file::{File, RouterSpec, SchemeSpec, SenderSpec};
-use crate::{LinkPlan, Node, NodeId, Plan, Point, Routes, Scheme, SchemePlan, Sender, TrafficPlan};
+use crate::{LinkPlan, Node, NodeId, Plan, Point, Registries, Routes, Scheme, SchemePlan, Sender, TrafficPlan};
 
 pub(crate) fn plan(
     source: Source<'_>,
     file: &File,
     point: &Point,
-    controllers: &Controllers,
+    registries: &Registries,
 ) -> Result<Plan, ScenarioError> {
     // What this point does not use is read as well: it may be wrong.
-    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(source, spec, controllers, file.packet)?)));
+    let all = file.schemes.iter().map(|spec| Ok((spec, scheme(source, spec, &registries.controllers, file.packet)?)));
     let all = all.collect::<Result<Vec<_>, ScenarioError>>()?;
     let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
     let (used, schemes): (Vec<&SchemeSpec>, Vec<SchemePlan>) =
         all.into_iter().filter(|(spec, _)| is_used(spec)).unzip();
-    let network = Network::of(source, file, &used)?;
+    let routers = &registries.routers;
+    let network = Network::of(source, file, &used, routers)?;
     let routes = Routes::new(&network.nodes, &network.links);
     let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
     let flows = arrivals::flows(source, file, &used, &network, Streams::new(seed))?;
@@ -43,7 +44,7 @@ pub(crate) fn plan(
         }
     }
     speech::check_flows(source, &used, &network, &routes, &flows)?;
-    let aggregates = islands::aggregates(source, file, &network, &routes, &flows)?;
+    let aggregates = islands::aggregates(source, file, routers, &network, &routes, &flows)?;
     Ok(Plan {
         point: point.clone(),
         seed,
@@ -103,7 +104,7 @@ struct Network {
 }
 
 impl Network {
-    fn of(source: Source<'_>, file: &File, schemes: &[&SchemeSpec]) -> Result<Self, ScenarioError> {
+    fn of(source: Source<'_>, file: &File, schemes: &[&SchemeSpec], registry: &Routers) -> Result<Self, ScenarioError> {
         let mut nodes: Vec<Node> = Vec::new();
         let mut routers: HashMap<&str, NodeId> = HashMap::new();
         for end in file.links.iter().flat_map(|link| &link.ends) {
@@ -117,7 +118,7 @@ impl Network {
             let [a, b] = link.ends.each_ref().map(|end| routers[end.as_str()]);
             for ((name, direction), (from, to)) in link.directions().zip([(a, b), (b, a)]) {
                 let router = scheme_router(source, &name, &link.name, schemes)?.unwrap_or(&direction.router);
-                let (router, room) = read_router(source, router, direction.config.rate, file.packet)?;
+                let (router, room) = read_router(source, registry, router, direction.config.rate, file.packet)?;
                 links.push(LinkPlan {
                     name,
                     from,
@@ -136,7 +137,7 @@ impl Network {
             let at = routers[hosts.at.as_str()];
             let endless = RouterSpec::endless();
             let router = hosts.router.as_ref().unwrap_or(&endless);
-            let (router, room) = read_router(source, router, hosts.rate, file.packet)?;
+            let (router, room) = read_router(source, registry, router, hosts.rate, file.packet)?;
             let mut group = Vec::new();
             for i in 0..hosts.count {
                 let host = NodeId(nodes.len());
@@ -180,6 +181,7 @@ fn scheme_router<'s>(
 /// A router's settings, and how many packets may wait there.
 fn read_router(
     source: Source<'_>,
+    registry: &Routers,
     spec: &RouterSpec,
     rate: Rate,
     packet: Bytes,
@@ -195,7 +197,7 @@ fn read_router(
         }
     }
     let room = table.get("packets").and_then(Value::as_integer).and_then(|packets| u64::try_from(packets).ok());
-    let config = AnyConfig::read(&spec.kind, &table).map_err(|error| match error {
+    let config = registry.config(&spec.kind, &table).map_err(|error| match error {
         RegistryError::Unknown { .. } => fail("`kind`".into(), error.into()),
         RegistryError::Settings { .. } => fail(error.to_string(), error.into()),
     })?;

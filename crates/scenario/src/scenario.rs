@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use rampmeter_control::Registry;
 use rampmeter_units::Known;
 use sha2::{Digest, Sha256};
 use toml::Value;
@@ -15,7 +14,7 @@ use crate::document::{Section, Source};
 use crate::error::{Problem, ScenarioError};
 use crate::file::File;
 use crate::hole::Hole;
-use crate::{Plan, Point};
+use crate::{Plan, Point, Registries};
 
 /// A scenario file, read and checked.
 #[derive(Debug, Clone)]
@@ -107,17 +106,17 @@ impl Scenario {
         points
     }
 
-    /// The plan of one point, with controllers from `registry`.
-    pub fn plan(&self, point: &Point, registry: &Registry) -> Result<Plan, ScenarioError> {
+    /// The plan of one point, with controllers and routers from `registries`.
+    pub fn plan(&self, point: &Point, registries: &Registries) -> Result<Plan, ScenarioError> {
         let text = self.text_at(point)?;
         let source = Source { file: &self.file, text: &text };
-        crate::planner::plan(source, &File::read(source)?, point, registry)
+        crate::planner::plan(source, &File::read(source)?, point, registries)
     }
 
     /// Plans the first point, and one more for every further value of every axis: what is wrong with a value shows
     /// before anything runs.
-    pub fn check(&self, registry: &Registry) -> Result<(), ScenarioError> {
-        self.each_value(|point| self.plan(point, registry).map(drop))
+    pub fn check(&self, registries: &Registries) -> Result<(), ScenarioError> {
+        self.each_value(|point| self.plan(point, registries).map(drop))
     }
 
     /// A hash of the file's text, in hexadecimal (SHA-256).

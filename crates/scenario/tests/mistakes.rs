@@ -1,8 +1,7 @@
 //! Every mistake gives one line that says where it is and what would be right; none panics.
 
 use proptest::prelude::*;
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Scenario, ScenarioError, values};
+use rampmeter_scenario::{Registries, Scenario, ScenarioError, values};
 
 /// A file that is right. Its lines are numbered by the tests below.
 const GOOD: &str = r#"title = "T"
@@ -62,7 +61,7 @@ arrivals = { count = 2, at = "1 s", spread = "1 s" }
 "#;
 
 fn check(text: &str) -> Result<(), ScenarioError> {
-    Scenario::parse("x.toml", text)?.check(&Registry::default())
+    Scenario::parse("x.toml", text)?.check(&Registries::default())
 }
 
 /// The message for `GOOD` with `find` replaced.

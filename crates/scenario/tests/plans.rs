@@ -3,9 +3,8 @@
 mod common;
 
 use common::{SMALL, first_plan, plan};
-use rampmeter_control::Registry;
 use rampmeter_manager::{Grouping, Scheduling, ServiceCurve, Sharing};
-use rampmeter_scenario::{LinkId, NodeId, Plan, QueueId, Scenario, Sender, values};
+use rampmeter_scenario::{LinkId, NodeId, Plan, QueueId, Registries, Scenario, Sender, values};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 fn study(path: &str) -> Scenario {
@@ -23,7 +22,7 @@ fn a_record_is_known_by_its_name_and_stands_for_all_its_fields() {
         points.iter().map(|point| point.get("path").unwrap().as_str().unwrap()).collect::<Vec<_>>(),
         ["p22", "p40"]
     );
-    let plans = points.iter().map(|point| scenario.plan(point, &Registry::default()).unwrap()).collect::<Vec<_>>();
+    let plans = points.iter().map(|point| scenario.plan(point, &Registries::default()).unwrap()).collect::<Vec<_>>();
     let flows = |plan: &Plan, traffic: usize| plan.flows.iter().filter(|flow| flow.traffic == traffic).count();
     // Seven times four transfers; on the first path nobody else, on the other one web traffic and two long-lived flows.
     assert_eq!([0, 1, 2].map(|traffic| flows(&plans[0], traffic)), [28, 0, 0]);
@@ -133,7 +132,7 @@ fn figure_4_is_set_up_as_in_the_paper() {
 #[test]
 fn what_ships_is_right() {
     for path in ["pcp/offered_load.toml", "pcp/first_light.toml", "bench/dumbbell.toml"] {
-        study(path).check(&Registry::default()).unwrap_or_else(|error| panic!("{error}"));
+        study(path).check(&Registries::default()).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -142,7 +141,7 @@ fn the_example_in_the_reference_is_right() {
     let page = std::fs::read_to_string(format!("{}/../../docs/scenario.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let scenario = Scenario::parse("docs/scenario.md", example).unwrap();
-    scenario.check(&Registry::default()).unwrap();
+    scenario.check(&Registries::default()).unwrap();
     assert_eq!(scenario.points().len(), 12);
 }
 

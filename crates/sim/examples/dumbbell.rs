@@ -8,20 +8,19 @@
 
 use std::time::Instant;
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Run, Scenario, Schema, Summary, World, values};
+use rampmeter_scenario::{Outcome, Registries, Run, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/bench/dumbbell.toml");
-    let registry = Registry::default();
+    let registries = Registries::default();
     let (settings, files): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|argument| argument.contains('='));
     let mut scenario = Scenario::read(files.first().map_or(file, String::as_str))?;
     for (axis, value) in settings.iter().filter_map(|setting| setting.split_once('=')) {
         scenario.set(axis, values(value))?;
     }
     for point in scenario.points() {
-        let plan = scenario.plan(&point, &registry)?;
+        let plan = scenario.plan(&point, &registries)?;
         let start = Instant::now();
         let outcome = Simulated.run(&plan)?;
         let wall = start.elapsed().as_secs_f64();

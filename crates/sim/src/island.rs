@@ -81,8 +81,8 @@ impl Simulation<'_> {
     pub(crate) fn leave(&mut self, now: Time, aggregate: u32, mut packet: Travelling) {
         let leaving = &mut self.aggregates[aggregate as usize];
         let (path, flow) = (reverse(leaving.path), leaving.flow);
-        if let Some(mut inner) = packet.take_inner() {
-            let answer = leaving.egress.receive(packet.number(), packet.ecn(), &mut inner);
+        if let Some((number, mut inner)) = packet.take_wrapped() {
+            let answer = leaving.egress.receive(number, packet.ecn(), &mut inner);
             inner.skip(leaving.hops);
             let answer = self.pool.answer(answer, flow, path, self.paths.start(path));
             self.pool.take_back(packet);
@@ -92,8 +92,10 @@ impl Simulation<'_> {
     }
 
     /// An egress's answer has come back.
-    pub(crate) fn take_answer(&mut self, now: Time, aggregate: u32, packet: Travelling) {
-        self.aggregates[aggregate as usize].ingress.on_feedback(now, &packet.answer());
+    pub(crate) fn take_answer(&mut self, now: Time, aggregate: u32, mut packet: Travelling) {
+        if let Some(answer) = packet.take_answer() {
+            self.aggregates[aggregate as usize].ingress.on_feedback(now, &answer);
+        }
         self.pool.take_back(packet);
         self.let_in(now, aggregate as usize);
     }

@@ -13,6 +13,40 @@
 //! happens at the same instant happens in the order of the plan. Every random stream comes from the plan's seed. So the
 //! same plan gives the same outcome, to the byte, on every machine and in every build.
 //!
+//! A crate that depends on this one and on `rampmeter-control` simulates a controller of its own so:
+//!
+//! ```
+//! use rampmeter_control::rules::{Rules, Seen, Windowed};
+//! use rampmeter_control::{newreno, units::Time};
+//! use rampmeter_sim::{Registries, Scenario, Simulated, World};
+//!
+//! #[derive(Debug, Clone)]
+//! struct Gentle;
+//!
+//! impl Rules for Gentle {
+//!     type Config = newreno::Config;
+//!     fn new(_: &newreno::Config) -> Self { Self }
+//!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
+//!     fn increase(&mut self, seen: &Seen<'_>) -> f64 { seen.acked / seen.window }
+//!     fn decrease(&mut self, _now: Time, window: f64) -> f64 { 0.75 * window }
+//! }
+//!
+//! let registries = Registries::default().controller::<Windowed<Gentle>>("gentle", "TCP that gives up a quarter at a loss");
+//! let scenario = Scenario::parse("download.toml", r#"
+//!     duration = "20 s"
+//!     hosts = [{ name = "server", at = "left", rate = "1 Gb/s", delay = "1 ms" },
+//!              { name = "client", at = "right", rate = "1 Gb/s", delay = "1 ms" }]
+//!     link = [{ name = "bottleneck", between = ["left", "right"], rate = "20 Mb/s", delay = "10 ms",
+//!               router = { kind = "drop-tail", packets = 25 }, measure = true }]
+//!     scheme.mine = { controller = "gentle" }
+//!     traffic = [{ name = "download", scheme = "mine", from = "server", to = "client", arrivals = { count = 1 } }]
+//! "#)?;
+//! let plan = scenario.plan(&scenario.points()[0], &registries)?;
+//! let outcome = Simulated.run(&plan, &registries.controllers)?;
+//! assert!(outcome.links[0].utilization > 0.95, "{}", outcome.links[0].utilization);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Packets are headers: their payload is counted and never stored. Nothing grows with the number of packets sent, and
 //! nothing is global: many simulations can run side by side.
 
@@ -28,4 +62,5 @@ mod simulation;
 mod timetable;
 mod world;
 
+pub use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, Summary, World, WorldError};
 pub use world::Simulated;

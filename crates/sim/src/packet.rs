@@ -39,7 +39,7 @@ pub(crate) struct Travelling {
     acknowledgement: u32,
     window: u32,
     payload: u16,
-    kind: u8,
+    body: Body,
     ends: u8,
     ecn: u8,
 }
@@ -48,14 +48,18 @@ pub(crate) struct Travelling {
 const FIN: u8 = 1;
 const PING: u8 = 2;
 
-/// [`Travelling::kind`] of data for a Congestion Manager, beyond those of [`Kind`].
-const CM_DATA: u8 = 16;
-
-/// The same of its other messages.
-const CM_MESSAGE: u8 = 17;
-
-/// The same of a datagram without a header.
-const BARE: u8 = 18;
+/// What a packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    /// A packet of a connection.
+    Segment(Kind),
+    /// A datagram with a Congestion Manager's header.
+    CmData,
+    /// A datagram without a header.
+    Bare,
+    /// What is in its box.
+    Rare,
+}
 
 /// Of the header, what only some packets have.
 #[derive(Debug, Default)]
@@ -69,12 +73,16 @@ struct Options {
 
 /// What Congestion Managers and islands send.
 #[derive(Debug, Default)]
-struct Rare {
-    message: Option<CmMessage>,
-    /// What an egress answers.
-    answer: Feedback,
-    /// The packet in an island's header.
-    inner: Option<Travelling>,
+enum Rare {
+    /// Nothing: it has been taken out.
+    #[default]
+    Empty,
+    /// A message of a Congestion Manager.
+    Message(CmMessage),
+    /// A packet in an island's header, and the number in that header.
+    Wrapped(u32, Travelling),
+    /// An egress's answer.
+    Answer(Feedback),
 }
 
 impl Travelling {
@@ -101,8 +109,8 @@ impl Travelling {
         self.payload > 0
     }
 
-    /// The header, whole again.
-    pub(crate) fn header(&self) -> Packet {
+    /// The header of a connection's packet, whole again.
+    fn header(&self, kind: Kind) -> Packet {
         let plain = Packet {
             connection: self.connection,
             number: self.number,
@@ -110,12 +118,7 @@ impl Travelling {
             acknowledgement: self.acknowledgement,
             window: self.window,
             payload: self.payload,
-            kind: match self.kind {
-                kind if kind == Kind::Data as u8 => Kind::Data,
-                kind if kind == Kind::Syn as u8 => Kind::Syn,
-                kind if kind == Kind::SynAck as u8 => Kind::SynAck,
-                _ => Kind::Reset,
-            },
+            kind,
             fin: self.ends & FIN != 0,
             ping: self.ends & PING != 0,
             ..Packet::default()
@@ -145,38 +148,46 @@ impl Travelling {
         usize::from(self.payload)
     }
 
-    /// The number in an island's header.
-    pub(crate) fn number(&self) -> u32 {
-        self.number
+    /// The number in an island's header and the packet behind it, taken out of this one.
+    pub(crate) fn take_wrapped(&mut self) -> Option<(u32, Self)> {
+        match self.take_rare() {
+            Rare::Wrapped(number, packet) => Some((number, packet)),
+            _ => None,
+        }
     }
 
-    /// The packet in an island's header, taken out of it.
-    pub(crate) fn take_inner(&mut self) -> Option<Self> {
-        self.rare()?.inner.take()
+    /// An egress's answer, taken out of it.
+    pub(crate) fn take_answer(&mut self) -> Option<Feedback> {
+        match self.take_rare() {
+            Rare::Answer(answer) => Some(answer),
+            _ => None,
+        }
     }
 
-    /// What an egress answers.
-    pub(crate) fn answer(&self) -> Feedback {
-        let rare = self.options.as_ref().and_then(|options| options.rare.as_ref());
-        rare.map_or_else(Feedback::default, |rare| rare.answer)
+    fn rare(&self) -> Option<&Rare> {
+        self.options.as_ref()?.rare.as_deref()
     }
 
-    fn rare(&mut self) -> Option<&mut Rare> {
-        self.options.as_mut()?.rare.as_deref_mut()
+    fn take_rare(&mut self) -> Rare {
+        let rare = self.options.as_mut().and_then(|options| options.rare.as_deref_mut());
+        rare.map(std::mem::take).unwrap_or_default()
     }
 
     /// What it is. Its message is taken out of it.
     pub(crate) fn take_content(&mut self) -> Content {
-        match self.kind {
-            CM_DATA => Content::Message(CmMessage::Header(CmHeader {
+        match self.body {
+            Body::Segment(kind) => Content::Segment(self.header(kind)),
+            Body::CmData => Content::Message(CmMessage::Header(CmHeader {
                 kind: CmKind::Data,
                 protocol: self.window as u8,
                 sequence: self.sequence,
                 flow: self.connection,
             })),
-            CM_MESSAGE => self.rare().and_then(|rare| rare.message.take()).map_or(Content::Bare, Content::Message),
-            BARE => Content::Bare,
-            _ => Content::Segment(self.header()),
+            Body::Bare => Content::Bare,
+            Body::Rare => match self.take_rare() {
+                Rare::Message(message) => Content::Message(message),
+                other => unreachable!("islands' packets end within them: {other:?}"),
+            },
         }
     }
 }
@@ -191,7 +202,9 @@ impl Parcel for Travelling {
     }
 
     fn is_control(&self) -> bool {
-        !self.has_payload()
+        // An island carries only packets with payload in its header.
+        let is_wrapped = || self.body == Body::Rare && matches!(self.rare(), Some(Rare::Wrapped(..)));
+        !self.has_payload() && !is_wrapped()
     }
 
     fn ecn(&self) -> Ecn {
@@ -246,7 +259,7 @@ impl Pool {
             acknowledgement: header.acknowledgement,
             window: header.window,
             payload: header.payload,
-            kind: header.kind as u8,
+            body: Body::Segment(header.kind),
             ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
             ecn: ecn.bits(),
         }
@@ -256,13 +269,12 @@ impl Pool {
     pub(crate) fn message(&mut self, message: Message<PathId>, flow: u32, hop: HopId) -> Travelling {
         let header = message.data().copied();
         let len = message.message.as_ref().map_or(0, cm_encoded_len);
-        let kind = match (header, &message.message) {
-            (Some(_), _) => CM_DATA,
-            (None, Some(_)) => CM_MESSAGE,
-            (None, None) => BARE,
+        let body = match (header, &message.message) {
+            (Some(_), _) => Body::CmData,
+            (None, Some(_)) => Body::Rare,
+            (None, None) => Body::Bare,
         };
-        let options = message.message.filter(|_| kind == CM_MESSAGE);
-        let options = options.map(|message| self.rare(Rare { message: Some(message), ..Rare::default() }));
+        let options = message.message.filter(|_| body == Body::Rare).map(|message| self.rare(Rare::Message(message)));
         Travelling {
             hop,
             options,
@@ -275,7 +287,7 @@ impl Pool {
             acknowledgement: 0,
             window: header.map_or(0, |header| header.protocol.into()),
             payload: message.payload,
-            kind,
+            body,
             ends: 0,
             ecn: message.ecn.bits(),
         }
@@ -285,16 +297,16 @@ impl Pool {
     pub(crate) fn wrapped(&mut self, leaving: Leaving<Travelling>, flow: u32, path: PathId, hop: HopId) -> Travelling {
         let Leaving { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
-        let packet = self.island(Rare { inner: Some(inner), ..Rare::default() }, flow, path, hop);
-        Travelling { bytes, number, payload: 1, ecn: code.bits(), ..packet }
+        let packet = self.island(Rare::Wrapped(number, inner), flow, path, hop);
+        Travelling { bytes, ecn: code.bits(), ..packet }
     }
 
     /// An egress's answer, on `path` from `hop`, of the aggregate `flow`.
     pub(crate) fn answer(&mut self, answer: Feedback, flow: u32, path: PathId, hop: HopId) -> Travelling {
-        self.island(Rare { answer, ..Rare::default() }, flow, path, hop)
+        self.island(Rare::Answer(answer), flow, path, hop)
     }
 
-    /// An island's packet: an answer unless told otherwise.
+    /// An island's packet, of an answer's size.
     fn island(&mut self, content: Rare, flow: u32, path: PathId, hop: HopId) -> Travelling {
         Travelling {
             hop,
@@ -308,7 +320,7 @@ impl Pool {
             acknowledgement: 0,
             window: 0,
             payload: 0,
-            kind: BARE,
+            body: Body::Rare,
             ends: 0,
             ecn: Ecn::NotEct.bits(),
         }
@@ -325,7 +337,7 @@ impl Pool {
 
     /// The packet's journey is over.
     pub(crate) fn take_back(&mut self, mut packet: Travelling) {
-        if let Some(inner) = packet.take_inner() {
+        if let Some((_, inner)) = packet.take_wrapped() {
             self.0.extend(inner.options);
         }
         self.0.extend(packet.options);
@@ -371,7 +383,7 @@ mod tests {
         for header in [full, plain, asking, full] {
             let transmit = Transmit { to: 0, packet: header, ecn: Ecn::Ect0, connection, offset: 0 };
             let packet = pool.packet(&transmit, 0, HopId::MIN);
-            assert_eq!(packet.header(), header);
+            assert_eq!(packet.header(header.kind), header);
             assert_eq!(packet.bytes().as_u64() as usize, encoded_len(&header) + UDP_BYTES + 6);
             assert_eq!(packet.feedback(), header.feedback);
             pool.take_back(packet);

@@ -5,8 +5,7 @@ mod common;
 use std::thread;
 
 use common::{Dumbbell, run};
-use rampmeter_router::AnyConfig;
-use rampmeter_scenario::{Plan, SchemePlan, Sender, Stalls, World, WorldError};
+use rampmeter_scenario::{Plan, Registries, SchemePlan, Sender, Stalls, World, WorldError};
 use rampmeter_sim::Simulated;
 use rampmeter_units::Duration;
 
@@ -131,7 +130,8 @@ fn hosts_that_live_ahead_do_what_they_would_do_in_time() {
         let more: &'static str = Box::leak(more.into_boxed_str());
         let ahead = Dumbbell { more, ..busy() }.plan();
         let mut in_time = ahead.clone();
-        let roomy = AnyConfig::read("drop-tail", &"packets = 1_000_000_000".parse().unwrap()).unwrap();
+        let roomy =
+            Registries::default().routers.config("drop-tail", &"packets = 1_000_000_000".parse().unwrap()).unwrap();
         for link in in_time.links.iter_mut().filter(|link| !link.measured) {
             link.router = roomy.clone();
         }

@@ -5,9 +5,8 @@
 //!   other.0..7 ──── south ────────────┘                             borders: west, south and b
 //! ```
 
-use rampmeter_control::Registry;
 use rampmeter_router::Counts;
-use rampmeter_scenario::{LinkOutcome, Outcome, Plan, Scenario, World};
+use rampmeter_scenario::{LinkOutcome, Outcome, Plan, Registries, Scenario, World};
 use rampmeter_sim::Simulated;
 
 /// Round trip 52 ms; the core's buffer is one bandwidth-delay product.
@@ -88,9 +87,9 @@ arrivals = { count = 2, spread = "1 s" }
 
 fn plan(text: &str) -> Plan {
     let text = text.replace("CHANGES", "").replace("QUEUE", "drop-tail").replace("ECN", "not-ect");
-    let registry = Registry::default();
+    let registries = Registries::default();
     let scenario = Scenario::parse("test.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    scenario.plan(&scenario.points()[0], &registry).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    scenario.plan(&scenario.points()[0], &registries).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn run(text: &str) -> Outcome {

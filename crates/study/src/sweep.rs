@@ -6,8 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Point, Reached, Run, Scenario, Schema, World, WorldError};
+use rampmeter_scenario::{Point, Reached, Registries, Run, Scenario, Schema, World, WorldError};
 use rampmeter_units::Time;
 
 use crate::{Journal, StudyError};
@@ -90,7 +89,7 @@ pub struct UnderWay {
 #[derive(Debug, Clone, Copy)]
 pub struct Sweep<'a> {
     /// The controllers.
-    pub registry: &'a Registry,
+    pub registries: &'a Registries,
     /// The columns of results.
     pub schema: &'a Schema,
     /// Points at once. By default one for every core; in worlds whose runs disturb each other, one.
@@ -123,7 +122,7 @@ impl Sweep<'_> {
                     while !self.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
                         let place = next.fetch_add(1, Ordering::Relaxed);
                         let Some(task) = tasks.get(place) else { break };
-                        if send.send((place, task.run(self.registry, desk, keep))).is_err() {
+                        if send.send((place, task.run(self.registries, desk, keep))).is_err() {
                             break;
                         }
                     }
@@ -228,11 +227,11 @@ impl Task<'_> {
     /// Its result, and whether the journal had it.
     fn run<T>(
         &self,
-        registry: &Registry,
+        registries: &Registries,
         desk: &Desk,
         keep: impl Fn(Run) -> T,
     ) -> Result<(Finished<T>, bool), StudyError> {
-        let plan = self.scenario.plan(self.point, registry)?;
+        let plan = self.scenario.plan(self.point, registries)?;
         let world = self.world.name();
         if let Some(record) = self.journal.load(self.point) {
             let run = Run { plan, outcome: record.outcome, world, wall_s: record.wall_s };

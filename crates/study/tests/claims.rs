@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Made, TEXT};
-use rampmeter_control::Registry;
-use rampmeter_scenario::Schema;
+use rampmeter_scenario::{Registries, Schema};
 use rampmeter_study::claims::{self, Claim, Judge, Verdict};
 use rampmeter_study::{Program, Sweep};
 use tempfile::{TempDir, tempdir};
@@ -56,14 +55,14 @@ fn folder(claims: &str) -> (TempDir, PathBuf) {
 fn read(text: &str, quick: bool) -> Result<Vec<Claim>, String> {
     let (_folder, file) = folder(text);
     let name = format!("{}/", file.parent().unwrap().display());
-    claims::read(&file, quick, &Registry::default(), &Schema::default())
+    claims::read(&file, quick, &Registries::default(), &Schema::default())
         .map_err(|error| error.to_string().replace(&name, ""))
 }
 
 fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<Verdict<'c>> {
-    let (registry, schema) = (Registry::default(), Schema::default());
+    let (registries, schema) = (Registries::default(), Schema::default());
     let (stop, program) = (AtomicBool::new(false), Program::this().unwrap());
-    let sweep = Sweep { registry: &registry, schema: &schema, jobs: Some(2), stop: &stop };
+    let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop };
     Judge { sweep, worlds: &[world], folder: points, program: &program }.judge(claims, |_| {}).unwrap()
 }
 
@@ -142,8 +141,8 @@ fn the_papers_claims_are_in_order() {
     for study in fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("claims.toml");
         if file.exists() {
-            found += claims::read(&file, false, &Registry::default(), &Schema::default()).unwrap().len();
-            claims::read(&file, true, &Registry::default(), &Schema::default()).unwrap();
+            found += claims::read(&file, false, &Registries::default(), &Schema::default()).unwrap().len();
+            claims::read(&file, true, &Registries::default(), &Schema::default()).unwrap();
         }
     }
     assert!(found > 0);

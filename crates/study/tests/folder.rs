@@ -8,8 +8,7 @@ use std::sync::atomic::Ordering;
 
 use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Scenario, Schema, Summary, values};
+use rampmeter_scenario::{Registries, Scenario, Schema, Summary, values};
 use rampmeter_study::{Finished, Folder, Program, Progress, StudyError, Sweep};
 use tempfile::tempdir;
 
@@ -35,14 +34,14 @@ impl<'a> Run<'a> {
     }
 
     fn go(&self) -> Result<(Vec<Finished<Summary>>, Progress), StudyError> {
-        let (registry, schema, stop) = (Registry::default(), Schema::default(), &self.world.stop);
+        let (registries, schema, stop) = (Registries::default(), Schema::default(), &self.world.stop);
         stop.store(false, Ordering::SeqCst);
         let last_run = if self.stop_after > 0 { self.world.runs.load(Ordering::SeqCst) + self.stop_after } else { 0 };
         self.world.patience.store(last_run, Ordering::SeqCst);
         let program = Program::this().unwrap();
         let file = Path::new("six.toml");
         let mut folder = Folder::open(self.folder, file, self.scenario, self.world, program, self.fresh)?;
-        let sweep = Sweep { registry: &registry, schema: &schema, jobs: Some(self.jobs), stop };
+        let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(self.jobs), stop };
         let mut last = None;
         let results = folder.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
         Ok((results, last.unwrap()))

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Column, FlowGroup, Scenario, Schema};
+use rampmeter_scenario::{Column, FlowGroup, Registries, Scenario, Schema};
 use rampmeter_study::claims::{self, Judge};
 use rampmeter_study::{Finished, Folder, Program, Sweep, overview};
 use tempfile::tempdir;
@@ -35,8 +34,8 @@ fn schema() -> Schema {
 fn a_column_declared_once_is_in_every_output() {
     let (folder, world) = (tempdir().unwrap(), Made::default());
     let scenario = Scenario::parse("six.toml", TEXT).unwrap();
-    let (registry, schema, stop) = (Registry::default(), schema(), std::sync::atomic::AtomicBool::new(false));
-    let sweep = Sweep { registry: &registry, schema: &schema, jobs: Some(2), stop: &stop };
+    let (registries, schema, stop) = (Registries::default(), schema(), std::sync::atomic::AtomicBool::new(false));
+    let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop };
     let (file, program) = (Path::new("six.toml"), Program::this().unwrap());
     let out = folder.path().join("out");
     let mut run = Folder::open(&out, file, &scenario, &world, program.clone(), false).unwrap();
@@ -78,7 +77,7 @@ expect = { at_most = 40 }
 status = "holds"
 "#;
     fs::write(&claims, claim).unwrap();
-    let claims = claims::read(&claims, false, &registry, &schema).unwrap();
+    let claims = claims::read(&claims, false, &registries, &schema).unwrap();
     let judge = Judge { sweep, worlds: &[&world], folder: folder.path(), program: &program };
     let verdicts = judge.judge(&claims, |_| {}).unwrap();
     assert_eq!(verdicts[0].holds, Some(true));

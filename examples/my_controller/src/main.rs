@@ -9,10 +9,9 @@ mod steady;
 
 use std::process::ExitCode;
 
-use rampmeter_control::Registry;
+use rampmeter_cli::Registries;
 
 fn main() -> ExitCode {
-    rampmeter_cli::main_with(
-        Registry::default().add::<steady::Steady>("steady", "Keeps the queue short by taking delay for a signal"),
-    )
+    let about = "Keeps the queue short by taking delay for a signal";
+    rampmeter_cli::main_with(Registries::default().controller::<steady::Steady>("steady", about))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rampmeter_control::vcp;
-use rampmeter_router::Environment;
+use rampmeter_router::{Environment, Registry as Routers};
 use rampmeter_units::{Duration, Rate, settings};
 
 use super::{Network, read_router, speech};
@@ -15,6 +15,7 @@ use crate::{AggregatePlan, FlowPlan, NodeId, Routes};
 pub(super) fn aggregates(
     source: Source<'_>,
     file: &File,
+    registries: &Routers,
     network: &Network,
     routes: &Routes,
     flows: &[FlowPlan],
@@ -38,7 +39,7 @@ pub(super) fn aggregates(
             let links = || way.iter().map(|link| network.links[link.0].config);
             let rate = links().map(|link| link.rate).min().unwrap_or(Rate::MAX);
             let delay = links().map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay);
-            let (router, room) = read_router(source, &island.router, rate, file.packet)?;
+            let (router, room) = read_router(source, registries, &island.router, rate, file.packet)?;
             let [ingress, egress] = [from, to].map(|node| &network.nodes[node.0].name);
             let aggregate = AggregatePlan {
                 name: format!("{}.{ingress}.{egress}", island.name),

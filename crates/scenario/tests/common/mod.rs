@@ -2,8 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Plan, Scenario, ScenarioError};
+use rampmeter_scenario::{Plan, Registries, Scenario, ScenarioError};
 
 /// Four hosts on each side of a wire. Traffic's last keys are for each test to add.
 pub const SMALL: &str = r#"
@@ -39,7 +38,7 @@ to = "d"
 "#;
 
 pub fn first_plan(scenario: &Scenario) -> Result<Plan, ScenarioError> {
-    scenario.plan(&scenario.points()[0], &Registry::default())
+    scenario.plan(&scenario.points()[0], &Registries::default())
 }
 
 pub fn plan(text: &str) -> Plan {

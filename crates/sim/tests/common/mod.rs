@@ -8,8 +8,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Outcome, Plan, Scenario, World};
+use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, World};
 use rampmeter_sim::Simulated;
 
 /// What stands in the file.
@@ -82,10 +81,10 @@ to = "sink"
 {more}
 "#
         );
-        let registry = Registry::default();
+        let registries = Registries::default();
         let scenario = Scenario::parse("test.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let points = scenario.points();
-        scenario.plan(&points[0], &registry).unwrap_or_else(|error| panic!("{error}\n{text}"))
+        scenario.plan(&points[0], &registries).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
     pub fn run(&self) -> Outcome {

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rampmeter_control::Registry;
-use rampmeter_scenario::{Scenario, ScenarioError, Schema};
+use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use toml::{Spanned, Table, Value};
@@ -129,7 +128,7 @@ fn simulated() -> String {
 }
 
 /// Reads the claims of `file`; if `quick`, only those that are, with their quick values.
-pub fn read(file: &Path, quick: bool, registry: &Registry, schema: &Schema) -> Result<Vec<Claim>, ClaimsError> {
+pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, ClaimsError> {
     let text =
         std::fs::read_to_string(file).map_err(|error| ClaimsError::Unreadable { file: file.to_owned(), error })?;
     let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
@@ -156,13 +155,13 @@ pub fn read(file: &Path, quick: bool, registry: &Registry, schema: &Schema) -> R
             Quick::Plain(_) | Quick::With(_) => Table::new(),
         };
         let path = file.with_file_name(&entry.scenario);
-        let scenario = prepare(&path, &entry.set, &values, registry).map_err(|error| ClaimsError::Scenario {
+        let scenario = prepare(&path, &entry.set, &values, registries).map_err(|error| ClaimsError::Scenario {
             file: file.to_owned(),
             line: line(at),
             id: id.clone(),
             error,
         })?;
-        let named = scenario.points().first().and_then(|point| scenario.plan(point, registry).ok());
+        let named = scenario.points().first().and_then(|point| scenario.plan(point, registries).ok());
         let links: Vec<&str> =
             named.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect();
         let traffic: Vec<&str> = named
@@ -194,7 +193,7 @@ pub fn read(file: &Path, quick: bool, registry: &Registry, schema: &Schema) -> R
     Ok(claims)
 }
 
-fn prepare(path: &Path, set: &Table, quick: &Table, registry: &Registry) -> Result<Scenario, ScenarioError> {
+fn prepare(path: &Path, set: &Table, quick: &Table, registries: &Registries) -> Result<Scenario, ScenarioError> {
     let mut scenario = Scenario::read(path)?;
     for (axis, values) in set.iter().chain(quick) {
         let values = match values {
@@ -203,6 +202,6 @@ fn prepare(path: &Path, set: &Table, quick: &Table, registry: &Registry) -> Resu
         };
         scenario.set(axis, values)?;
     }
-    scenario.check(registry)?;
+    scenario.check(registries)?;
     Ok(scenario)
 }

@@ -1,0 +1,179 @@
+//! Routers of other crates.
+//!
+//! A router of this crate is compiled once for each world's own packet type. A router of another crate is called through a
+//! pointer, so it needs one packet type for all worlds: [`AnyPacket`]. [`External`] converts packets on their way in and out.
+//! That costs one allocation a packet, which only such routers pay.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
+use rampmeter_wire::RouterFeedback;
+
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
+
+/// A packet of any world: what a router of another crate queues.
+#[derive(Debug)]
+pub struct AnyPacket(Box<dyn Erased>);
+
+/// A packet whose type is found again when it leaves.
+trait Erased: Parcel + Send {
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<P: Parcel + Send> Erased for P {
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+impl AnyPacket {
+    /// `packet`, without its type.
+    pub fn new(packet: impl Parcel + Send) -> Self {
+        Self(Box::new(packet))
+    }
+
+    /// The packet with its type, which must be the one it was made of.
+    fn into_packet<P: 'static>(self) -> P {
+        *self.0.into_any().downcast().expect("a router gives back only packets that it was given")
+    }
+}
+
+impl Parcel for AnyPacket {
+    fn bytes(&self) -> Bytes {
+        self.0.bytes()
+    }
+
+    fn flow(&self) -> u64 {
+        self.0.flow()
+    }
+
+    fn is_control(&self) -> bool {
+        self.0.is_control()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.0.ecn()
+    }
+
+    fn set_ecn(&mut self, ecn: Ecn) {
+        self.0.set_ecn(ecn);
+    }
+
+    fn feedback(&self) -> RouterFeedback {
+        self.0.feedback()
+    }
+
+    fn set_feedback(&mut self, feedback: RouterFeedback) {
+        self.0.set_feedback(feedback);
+    }
+}
+
+/// A router of another crate, for packets of type `P`.
+#[derive(Debug)]
+pub struct External<P> {
+    router: Box<dyn Router + Send>,
+    packets: PhantomData<fn() -> P>,
+}
+
+fn converted<P: 'static>(verdict: Verdict<AnyPacket>) -> Verdict<P> {
+    match verdict {
+        Verdict::Queued => Verdict::Queued,
+        Verdict::Dropped(packet) => Verdict::Dropped(packet.into_packet()),
+        Verdict::Displaced(packet) => Verdict::Displaced(packet.into_packet()),
+    }
+}
+
+impl<P: Parcel + Send> Router<P> for External<P> {
+    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
+        converted(self.router.enqueue(now, AnyPacket::new(packet)))
+    }
+
+    fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
+        let (next, verdict) = self.router.pass(now, AnyPacket::new(packet));
+        (next.map(AnyPacket::into_packet), converted(verdict))
+    }
+
+    fn dequeue(&mut self, now: Time) -> Option<P> {
+        self.router.dequeue(now).map(AnyPacket::into_packet)
+    }
+
+    fn tick(&mut self, now: Time) {
+        self.router.tick(now);
+    }
+
+    fn next_tick(&self) -> Time {
+        self.router.next_tick()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.router.backlog()
+    }
+
+    fn tally(&self) -> Tally {
+        self.router.tally()
+    }
+
+    fn on_rate(&mut self, now: Time, rate: Rate) {
+        self.router.on_rate(now, rate);
+    }
+}
+
+/// The settings of a router of another crate, read and checked.
+#[derive(Debug, Clone)]
+pub struct ExternalConfig(Arc<dyn Make>);
+
+trait Make: Debug + Send + Sync {
+    fn make(&self, environment: Environment, random: Stream) -> Box<dyn Router + Send>;
+}
+
+#[derive(Debug)]
+struct Maker<R: Discipline>(R::Config);
+
+impl<R: Discipline + 'static> Make for Maker<R> {
+    fn make(&self, environment: Environment, random: Stream) -> Box<dyn Router + Send> {
+        Box::new(R::new(&self.0, environment, random))
+    }
+}
+
+impl ExternalConfig {
+    pub(crate) fn new<R: Discipline + 'static>(config: R::Config) -> Self {
+        Self(Arc::new(Maker::<R>(config)))
+    }
+
+    pub(crate) fn make<P>(&self, environment: Environment, random: Stream) -> External<P> {
+        External { router: self.0.make(environment, random), packets: PhantomData }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codel::Codel;
+    use crate::router::tests::{ENVIRONMENT, TestParcel};
+
+    #[test]
+    fn an_external_router_does_what_a_built_in_one_does() {
+        let config = crate::codel::Config::default();
+        let mut own: Codel<TestParcel> = Codel::new(&config, ENVIRONMENT, Stream::from_seed(1));
+        let mut external = ExternalConfig::new::<Codel<AnyPacket>>(config).make(ENVIRONMENT, Stream::from_seed(1));
+        // Two packets come for each that leaves, so that CoDel drops and marks.
+        for n in 0..2000 {
+            let now = Time::from_nanos(n * 1_000_000);
+            let packet = TestParcel::new(n, 1000);
+            let packet = if n % 3 == 0 { packet.capable() } else { packet };
+            assert_eq!(external.enqueue(now, packet), own.enqueue(now, packet));
+            if n % 2 == 0 {
+                assert_eq!(external.dequeue(now), own.dequeue(now));
+            } else {
+                assert_eq!(external.pass(now, packet), own.pass(now, packet));
+            }
+            assert_eq!(external.backlog(), own.backlog());
+            assert_eq!(external.next_tick(), own.next_tick());
+        }
+        let tally = external.tally();
+        assert!(tally == own.tally() && tally.marked > 0 && tally.dropped_later > 0, "{tally:?}");
+    }
+}

@@ -1,0 +1,27 @@
+//! What a scenario file can name: the controllers and routers of Rampmeter, and those that other crates add.
+
+use rampmeter_control::{Algorithm, Registry as Controllers};
+use rampmeter_router::{Discipline, Registry as Routers};
+
+/// The controllers and routers that a scenario file can name; by default the built-in ones.
+#[derive(Debug, Clone, Default)]
+pub struct Registries {
+    /// The controllers.
+    pub controllers: Controllers,
+    /// The routers.
+    pub routers: Routers,
+}
+
+impl Registries {
+    /// Adds a controller of another crate under `name`; `about` is one line for listings.
+    #[must_use]
+    pub fn controller<A: Algorithm>(self, name: &str, about: &str) -> Self {
+        Self { controllers: self.controllers.add::<A>(name, about), ..self }
+    }
+
+    /// Adds a router of another crate under `name`; `about` is one line for listings.
+    #[must_use]
+    pub fn router<R: Discipline + 'static>(self, name: &str, about: &str) -> Self {
+        Self { routers: self.routers.add::<R>(name, about), ..self }
+    }
+}
