@@ -174,6 +174,6 @@ mod tests {
             assert_eq!(external.next_tick(), own.next_tick());
         }
         let tally = external.tally();
-        assert!(tally == own.tally() && tally.marked > 0 && tally.dropped_later > 0, "{tally:?}");
+        assert!(tally == own.tally() && tally.marked > 0 && tally.dropped_from_queue > 0, "{tally:?}");
     }
 }
