@@ -6,6 +6,6 @@
 """
 
 from rampmeter._engine import ScenarioError, WorldError, __version__
-from rampmeter.running import Run, Value, run
+from rampmeter.running import About, Run, Skipped, Value, run
 
-__all__ = ["Run", "ScenarioError", "Value", "WorldError", "__version__", "run"]
+__all__ = ["About", "Run", "ScenarioError", "Skipped", "Value", "WorldError", "__version__", "run"]

@@ -15,6 +15,7 @@ def run(
     axes: Sequence[tuple[str, Sequence[Value]]],
     jobs: int | None,
     out: str | os.PathLike[str],
+    resume: bool | None,
     program: str | os.PathLike[str],
     watch: Callable[[int, int, float | None], object],
 ) -> None: ...

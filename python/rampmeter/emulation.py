@@ -25,13 +25,14 @@ def run(
     axes: Sequence[tuple[str, Sequence[Any]]],
     jobs: int | None,
     out: str,
+    resume: bool | None,
     watch: Callable[[int, int, float | None], object],
 ) -> None:
     """Run `engine.run` in the emulated world and in another process; raises what it raises.
 
     The other process says a JSON list a line: how far it is, each time that `watch` is to be called, and its answer.
     """
-    request = json.dumps([engine.__file__, path, axes, jobs, out], default=_plain)
+    request = json.dumps([engine.__file__, path, axes, jobs, out, resume], default=_plain)
     command = [sys.executable, "-I", __file__]
     answer: list[Any] = []
     with (
@@ -70,7 +71,7 @@ def _plain(value: Any) -> Any:
 
 def _serve() -> None:
     """Do what `run` asks for, in the new process."""
-    file, path, listed, jobs, out = json.load(sys.stdin)
+    file, path, listed, jobs, out, resume = json.load(sys.stdin)
     axes = [(axis, values) for axis, values in listed]  # JSON knows no tuples
     loader = ExtensionFileLoader("rampmeter._engine", file)
     spec = spec_from_loader(loader.name, loader)
@@ -80,7 +81,7 @@ def _serve() -> None:
     engine.enter_user_namespace()
     answer: tuple[str | None, str] = (None, "")
     try:
-        engine.run(path, "emulated", axes, jobs, out, file, lambda *progress: _say("progress", *progress))
+        engine.run(path, "emulated", axes, jobs, out, resume, file, lambda *progress: _say("progress", *progress))
     except (engine.ScenarioError, engine.WorldError) as error:
         answer = (type(error).__name__, str(error))
     _say("answer", *answer)

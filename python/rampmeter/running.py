@@ -5,21 +5,46 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rampmeter import _engine, emulation
+from rampmeter import _engine, emulation, tables
 from rampmeter._engine import ScenarioError
 
 Value: TypeAlias = str | int | float | bool
 """A value of an axis."""
+
+MAX_LINES = 20
+"""Lines of a table that a terminal or a notebook shows of a run."""
+
+
+class Skipped(TypedDict):
+    """A point that the world cannot run."""
+
+    point: str
+    reason: str
+
+
+class About(TypedDict):
+    """What ran: `run.json` of the run folder."""
+
+    title: str
+    scenario: str
+    scenario_sha256: str
+    world: str
+    version: str
+    axes: dict[str, list[Value]]
+    points: int
+    finished: int
+    skipped: list[Skipped]
 
 
 @dataclass(frozen=True)
@@ -41,8 +66,8 @@ class Run:
     """Windows and rates over time, if the scenario asks for them."""
     skipped: list[str]
     """Points that the world cannot run, with what it lacks."""
-    about: dict[str, Any]
-    """What ran, as in `run.json`: title, scenario and its SHA-256, world, version, axes."""
+    about: About
+    """What ran: title, scenario and its SHA-256, world, version, axes, and how many points finished."""
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Run:
@@ -53,7 +78,7 @@ class Run:
             path = folder / f"{name}.parquet"
             return pq.read_table(path) if path.exists() else None
 
-        about = json.loads((folder / "run.json").read_text())
+        about: About = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         return cls(
             runs=pq.read_table(folder / "runs.parquet"),
             links=pq.read_table(folder / "links.parquet"),
@@ -64,15 +89,49 @@ class Run:
             about=about,
         )
 
+    def __repr__(self) -> str:
+        """Say what ran, with the main columns of each point."""
+        table, hidden = self._overview()
+        more = [f"and {hidden} more points"] if hidden else []
+        return "\n".join([self.about["title"], *self._facts(), "", table.text(), *more])
+
+    def _repr_html_(self) -> str:
+        """Say the same in a notebook."""
+        table, hidden = self._overview()
+        facts = "<br>".join(map(escape, self._facts()))
+        more = f"<p>and {hidden} more points</p>" if hidden else ""
+        return f"<p><b>{escape(self.about['title'])}</b><br>{facts}</p>\n{table.html()}{more}"
+
+    def _facts(self) -> list[str]:
+        about = self.about
+        skipped = f", {len(self.skipped)} skipped (.skipped says why)" if self.skipped else ""
+        axes = "; ".join(f"{axis} = {_listing(values)}" for axis, values in about["axes"].items())
+        return [f"{about['scenario']}, {about['world']}, {about['finished']} of {about['points']} runs{skipped}", axes]
+
+    def _overview(self) -> tuple[tables.Table, int]:
+        """Give means over seeds at the first points, of a link too if one is measured; and how many points are left."""
+        axes = self.about["axes"]
+        varied = [axis for axis in axes if axis != "seed" and len(axes[axis]) > 1] or [
+            axis for axis in axes if axis != "seed"
+        ]
+        sources = [([column for column in tables.RUNS if column.main], self.runs.to_pylist())]
+        if len(self.links.column("its_link" if "link" in axes else "link").unique()) == 1:
+            links = tables.with_shares(self.links.to_pylist())
+            sources.append(([column for column in tables.LINKS if column.main], links))
+        table = tables.means(varied, *sources)
+        return table._replace(body=table.body[:MAX_LINES]), max(0, len(table.body) - MAX_LINES)
+
 
 def run(
     path: str | os.PathLike[str],
     /,
     world: str = "simulated",
     *,
+    axes: Mapping[str, Value | Iterable[Value]] | None = None,
     out: str | os.PathLike[str] | None = None,
+    resume: bool | None = None,
     jobs: int | None = None,
-    **axes: Value | Iterable[Value],
+    **more_axes: Value | Iterable[Value],
 ) -> Run:
     """Run every point of the scenario at `path`, `simulated` or `emulated`: `jobs` at once, by default one a core.
 
@@ -80,20 +139,28 @@ def run(
     several share the machine, and `host_jitter_p99_s` says how well they did. They need root or user namespaces, and a
     `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
-    Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. With `out` the run folder stays
-    there, and a run that was interrupted goes on from it. A terminal and a notebook show how far it is.
+    Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. So does `axes={"load": 0.3}`, for
+    axes whose names are chosen at run time, are no words of Python or are parameters of this function.
+
+    With `out` the run folder stays there. A later run of the same scenario and values keeps the finished points of an
+    interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points of another build
+    of this package are never kept. A terminal and a notebook show how far a run is.
 
     Raises:
         ScenarioError: the file or a value is wrong; the message says what, where, and what would be right.
         WorldError: the runs could not be done; the message says what this machine would need.
 
     """
-    values = [(axis, _listed(axis, given)) for axis, given in axes.items()]
+    if twice := sorted(more_axes.keys() & (axes or {}).keys()):
+        raise ScenarioError(f"{twice[0]}: given twice; give it in axes={{...}} or as a keyword, not in both")
+    if resume and out is None:
+        raise ScenarioError("resume=True: there is no run folder to resume; say where it is with out=FOLDER")
+    values = [(axis, _listed(axis, given)) for axis, given in {**(axes or {}), **more_axes}.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
         if world == "emulated":
-            emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(folder), _show)
+            emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(folder), resume, _show)
         else:
-            _engine.run(path, world, values, jobs, folder, _engine.__file__, _show)
+            _engine.run(path, world, values, jobs, folder, resume, _engine.__file__, _show)
         return Run.read(folder)
 
 
@@ -103,6 +170,12 @@ def _listed(axis: str, given: Value | Iterable[Value]) -> list[Value]:
     if isinstance(given, Iterable):
         return list(given)
     raise ScenarioError(f"{axis}={given}: give a value, or a list of them, for example {axis}=[1, 2]")
+
+
+def _listing(values: list[Value]) -> str:
+    """List the values of an axis; of many the first, and how many there are."""
+    few = ", ".join(map(str, values[:8]))
+    return few if len(values) <= 8 else f"{few}, ... ({len(values)} values)"
 
 
 def _show(done: int, total: int, left: float | None) -> None:

@@ -15,7 +15,6 @@ from rampmeter import figures as package
 from rampmeter import run
 from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, mechanisms, style, tradeoffs
 from rampmeter.figures import __main__ as command
-from rampmeter.figures import figure as figures
 from rampmeter.figures.along import mbps, number
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.figures.rivals import bottlenecks
@@ -83,7 +82,7 @@ def test_ten_schemes_differ_by_more_than_their_colour(tmp_path: Path) -> None:
     assert "standard deviation over 5 seeds" in drawn.get_supxlabel()
     for axes in drawn.axes:
         lines = [line for line in axes.get_lines() if line.get_marker() not in ["None", "_", "|", ""]]
-        schemes = [line for line in lines if len(line.get_xdata()) == 2 and line.get_linestyle() != "None"]
+        schemes = [line for line in lines if np.size(line.get_xdata()) == 2 and line.get_linestyle() != "None"]
         assert len(schemes) == 10
         assert len({line.get_marker() for line in schemes}) == 10
         assert [text.get_text() for text in axes.texts] == ["vcp", "xcp"] or axes.get_title(loc="left")
@@ -299,7 +298,13 @@ def test_the_studies_may_be_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.stdout.splitlines() == ["runs/figures/pcp.4.png", "runs/figures/pcp.4.svg"], result.stderr
 
+    (tmp_path / "studies" / "pcp").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(figures, "__file__", str(tmp_path / "a/b/c/figure.py"))
-    with pytest.raises(FileNotFoundError, match="--studies DIR"):
-        studies()
+    assert studies() == tmp_path / "studies"
+
+
+def test_the_package_has_the_scenarios_of_all_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert studies() == Path(package.__file__).parents[1] / "studies"
+    for figure in FIGURES.values():
+        assert all((studies() / scenario).is_file() for scenario in figure.scenarios)

@@ -68,6 +68,65 @@ def test_a_run_folder_can_be_kept_and_read_again(first_light: Path, tmp_path: Pa
         rampmeter.run(first_light, out=tmp_path / "kept", scheme="pcp")
 
 
+def test_axes_are_keywords_or_a_mapping(first_light: Path) -> None:
+    by_keyword = rampmeter.run(first_light, scheme="tcp", seed=[1, 2])
+    assert rampmeter.run(first_light, axes={"scheme": "tcp", "seed": [1, 2]}) == by_keyword
+    assert rampmeter.run(first_light, axes={"seed": range(1, 3)}, scheme="tcp") == by_keyword
+    with pytest.raises(rampmeter.ScenarioError, match="seed: given twice"):
+        rampmeter.run(first_light, axes={"seed": 1}, seed=2)
+
+
+def test_resume_says_which_finished_points_are_kept(first_light: Path, tmp_path: Path) -> None:
+    short, folder = brief(first_light, tmp_path), tmp_path / "kept"
+    result = rampmeter.run(short, scheme=["tcp", "pcp"], out=folder)
+    points = sorted((folder / "points").iterdir())
+
+    def run_again(resume: bool | None) -> list[bool]:
+        before = [point.stat().st_mtime_ns for point in points]
+        assert rampmeter.run(short, scheme=["tcp", "pcp"], out=folder, resume=resume) == result
+        return [point.stat().st_mtime_ns == time for point, time in zip(points, before, strict=True)]
+
+    assert run_again(True) == [True, True]
+    points[0].unlink()
+    points[0].touch()
+    assert run_again(True) == [False, True]
+    assert run_again(None) == [False, False]
+    assert run_again(False) == [False, False]
+    with pytest.raises(rampmeter.ScenarioError, match="out=FOLDER"):
+        rampmeter.run(short, scheme="tcp", resume=True)
+
+
+def test_a_run_shows_its_main_columns(first_light: Path) -> None:
+    result = rampmeter.run(first_light, scheme=["tcp", "pcp", "linux-cubic"], seed=[1, 2])
+    title, facts, axes, blank, head, *body = repr(result).splitlines()
+    assert title == result.about["title"]
+    assert facts == "first_light.toml, simulated, 4 of 6 runs, 2 skipped (.skipped says why)"
+    assert axes == "scheme = tcp, pcp, linux-cubic; seed = 1, 2"
+    assert not blank
+    assert head.split()[:2] == ["scheme", "transfers"]
+    assert "goodput Mb/s" in head
+    assert "queue, mean" in head
+    assert [line.split()[0] for line in body] == ["tcp", "pcp"]
+    transfers = [row["completed"] for row in result.runs.to_pylist() if row["scheme"] == "tcp"]
+    assert body[0].split()[1] == f"{sum(transfers) / 2:.0f}"
+    page = result._repr_html_()
+    assert page.count("<tr>") == 3
+    assert '<td class="word">pcp</td>' in page
+    assert "4 of 6 runs" in page
+
+
+def test_a_long_run_shows_its_first_points(first_light: Path, tmp_path: Path) -> None:
+    text = brief(first_light, tmp_path).read_text()
+    loads = [round(0.01 * n, 2) for n in range(1, 24)]
+    text = text.replace("load = 0.30", 'load = "$load"').replace("[axes]", f"[axes]\nload = {loads}")
+    (tmp_path / "long.toml").write_text(text.replace("First light", "<b>First light"))
+    result = rampmeter.run(tmp_path / "long.toml", scheme="tcp")
+    assert repr(result).endswith("\nand 3 more points")
+    assert "load = 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, ... (23 values)" in repr(result)
+    assert result._repr_html_().count("<tr>") == 21
+    assert "&lt;b&gt;First light" in result._repr_html_()
+
+
 def brief(scenario: Path, folder: Path) -> Path:
     """Write the scenario without the time that statistics take."""
     path = folder / "brief.toml"

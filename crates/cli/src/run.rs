@@ -11,7 +11,7 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Finished, Folder, Program, Sweep, default_folder, overview};
+use rampmeter_study::{Finished, Folder, Program, Resume, Sweep, default_folder, overview};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -77,7 +77,8 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     scenario.check(registries)?;
 
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
-    let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, args.fresh)?;
+    let resume = if args.fresh { Resume::Never } else { Resume::default() };
+    let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, resume)?;
     let kept_there =
         format!("what is finished is in {}, and the same command goes on from there", folder.path().display());
     let mut bar = interrupts.bar(args.quiet || args.json, &kept_there);

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Registries, Scenario, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Folder, Program, Progress, StudyError, Sweep};
+use rampmeter_study::{Folder, Program, Progress, Resume, StudyError, Sweep};
 
 pyo3::create_exception!(
     rampmeter,
@@ -51,9 +51,10 @@ impl From<AxisValue> for toml::Value {
     }
 }
 
-/// Runs every point of the scenario at `path` and leaves the results in the folder `out`. `program` is the file of this
-/// module: what another build of it left there is not taken over. `watch` is called, from another thread, with the runs
-/// that are done, all of them, and the seconds left if that is known.
+/// Runs every point of the scenario at `path` and leaves the results in the folder `out`. `resume` says whether points
+/// that are finished there are kept; nothing: those of an interrupted run. `program` is the file of this module: points
+/// of another build of it are not kept. `watch` is called, from another thread, with the runs that are done, all of them,
+/// and the seconds left if that is known.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python names what it gives")]
 fn run(
@@ -63,6 +64,7 @@ fn run(
     axes: Vec<(String, Vec<AxisValue>)>,
     jobs: Option<usize>,
     out: PathBuf,
+    resume: Option<bool>,
     program: PathBuf,
     watch: Py<PyAny>,
 ) -> PyResult<()> {
@@ -77,6 +79,11 @@ fn run(
             return Err(ScenarioError::new_err(message));
         }
     };
+    let resume = match resume {
+        None => Resume::Interrupted,
+        Some(true) => Resume::Always,
+        Some(false) => Resume::Never,
+    };
     let schema = Schema::default();
     let sweep = Sweep { registries: &registries, schema: &schema, jobs, stop: &stop };
     python.detach(|| {
@@ -84,10 +91,13 @@ fn run(
             let (done, result) = mpsc::sync_channel(1);
             let (scenario, sweep, world) = (&scenario, &sweep, &*world);
             let tell = move |progress| Python::attach(|python| tell(python, &watch, progress));
-            scope.spawn(move || done.send(run_sweep(sweep, &path, scenario, world, out, &program, tell)));
+            scope.spawn(move || {
+                let folder = || Folder::open(out, &path, scenario, world, Program::of(&program)?, resume);
+                done.send(folder().and_then(|mut folder| folder.run(sweep, scenario, world, tell)))
+            });
             loop {
                 match result.recv_timeout(NAP) {
-                    Ok(result) => return result.map_err(|error| refuse(&error)),
+                    Ok(result) => return result.map(drop).map_err(|error| refuse(&error)),
                     Err(RecvTimeoutError::Timeout) => Python::attach(interrupted).inspect_err(|_| {
                         stop.store(true, Ordering::Relaxed);
                     })?,
@@ -105,19 +115,6 @@ fn read(path: &Path, axes: Vec<(String, Vec<AxisValue>)>, registries: &Registrie
     }
     scenario.check(registries)?;
     Ok(scenario)
-}
-
-fn run_sweep(
-    sweep: &Sweep<'_>,
-    path: &Path,
-    scenario: &Scenario,
-    world: &dyn World,
-    out: PathBuf,
-    program: &Path,
-    tell: impl FnMut(Progress),
-) -> Result<(), StudyError> {
-    let mut folder = Folder::open(out, path, scenario, world, Program::of(program)?, false)?;
-    folder.run(sweep, scenario, world, tell).map(drop)
 }
 
 /// A run goes on if nobody can be told how far it is.

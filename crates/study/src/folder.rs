@@ -39,6 +39,18 @@ struct Left {
     reason: String,
 }
 
+/// Which finished points of its folder a run keeps. Points of another build of the program are never kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// Those of an interrupted run; a complete run begins anew.
+    #[default]
+    Interrupted,
+    /// Those of a complete run, too.
+    Always,
+    /// None.
+    Never,
+}
+
 /// A run folder.
 #[derive(Debug)]
 pub struct Folder {
@@ -61,15 +73,14 @@ fn axes(scenario: &Scenario) -> Map<String, Value> {
 }
 
 impl Folder {
-    /// Makes the folder at `path`, or opens it if it holds this very run: the points of an interrupted one are kept
-    /// unless `fresh`, a complete one begins anew.
+    /// Makes the folder at `path`, or opens it if it holds this very run, with the finished points that `resume` keeps.
     pub fn open(
         path: impl Into<PathBuf>,
         file: &Path,
         scenario: &Scenario,
         world: &dyn World,
         program: Program,
-        fresh: bool,
+        resume: Resume,
     ) -> Result<Self, StudyError> {
         let path = path.into();
         let about = About {
@@ -88,7 +99,12 @@ impl Folder {
             return Err(StudyError::Taken { folder: path, what });
         }
         let journal = Journal::open(path.join("points"), program)?;
-        if fresh || there.is_some_and(|there| there.is_complete()) {
+        let kept = match resume {
+            Resume::Interrupted => !there.is_some_and(|there| there.is_complete()),
+            Resume::Always => true,
+            Resume::Never => false,
+        };
+        if !kept {
             journal.clear()?;
         }
         let folder = Self { path, about, journal };

@@ -22,7 +22,7 @@ mod sweep;
 mod tables;
 
 pub use error::StudyError;
-pub use folder::{Folder, default_folder};
+pub use folder::{Folder, Resume, default_folder};
 pub use journal::{Journal, Program};
 pub use overview::overview;
 pub use sweep::{Finished, Progress, Skipped, Sweep, Task, UnderWay};

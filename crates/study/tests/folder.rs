@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_scenario::{Registries, Scenario, Schema, Summary, values};
-use rampmeter_study::{Finished, Folder, Program, Progress, StudyError, Sweep};
+use rampmeter_study::{Finished, Folder, Program, Progress, Resume, StudyError, Sweep};
 use tempfile::tempdir;
 
 const TABLES: [&str; 5] = ["runs", "links", "flows", "link_series", "flow_series"];
@@ -23,14 +23,14 @@ struct Run<'a> {
     scenario: &'a Scenario,
     world: &'a Made,
     jobs: usize,
-    fresh: bool,
+    resume: Resume,
     /// Interrupted in this many runs from now; 0 for never.
     stop_after: usize,
 }
 
 impl<'a> Run<'a> {
     fn of(folder: &'a Path, scenario: &'a Scenario, world: &'a Made) -> Self {
-        Self { folder, scenario, world, jobs: 1, fresh: false, stop_after: 0 }
+        Self { folder, scenario, world, jobs: 1, resume: Resume::default(), stop_after: 0 }
     }
 
     fn go(&self) -> Result<(Vec<Finished<Summary>>, Progress), StudyError> {
@@ -40,7 +40,7 @@ impl<'a> Run<'a> {
         self.world.patience.store(last_run, Ordering::SeqCst);
         let program = Program::this().unwrap();
         let file = Path::new("six.toml");
-        let mut folder = Folder::open(self.folder, file, self.scenario, self.world, program, self.fresh)?;
+        let mut folder = Folder::open(self.folder, file, self.scenario, self.world, program, self.resume)?;
         let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(self.jobs), stop };
         let mut last = None;
         let results = folder.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
@@ -82,8 +82,18 @@ fn a_complete_run_and_a_fresh_one_begin_anew() {
     let (_, progress) = Run::of(folder.path(), &scenario, &world).go().unwrap();
     assert_eq!(progress.kept, 0);
     Run { stop_after: 3, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap_err();
-    let (_, progress) = Run { fresh: true, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap();
+    let (_, progress) = Run { resume: Resume::Never, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap();
     assert_eq!(progress.kept, 0);
+}
+
+#[test]
+fn a_complete_run_is_kept_if_asked() {
+    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run::of(folder.path(), &scenario, &world).go().unwrap();
+    let before = tables(folder.path());
+    let (_, progress) = Run { resume: Resume::Always, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap();
+    assert_eq!(progress.kept, 8);
+    assert_eq!(tables(folder.path()), before);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_scenario::{Column, FlowGroup, Registries, Scenario, Schema};
 use rampmeter_study::claims::{self, Judge};
-use rampmeter_study::{Finished, Folder, Program, Sweep, overview};
+use rampmeter_study::{Finished, Folder, Program, Resume, Sweep, overview};
 use tempfile::tempdir;
 
 /// Of each table one column more than the built-in ones.
@@ -38,7 +38,7 @@ fn a_column_declared_once_is_in_every_output() {
     let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop };
     let (file, program) = (Path::new("six.toml"), Program::this().unwrap());
     let out = folder.path().join("out");
-    let mut run = Folder::open(&out, file, &scenario, &world, program.clone(), false).unwrap();
+    let mut run = Folder::open(&out, file, &scenario, &world, program.clone(), Resume::default()).unwrap();
     let results = run.run(&sweep, &scenario, &world, |_| {}).unwrap();
     let summaries: Vec<_> = results.iter().filter_map(Finished::run).collect();
 

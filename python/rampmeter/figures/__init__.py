@@ -44,8 +44,7 @@ def draw(
     for scenario, axes in figure.sweeps(quick=quick, whole=whole, seeds=seeds):
         path = (folder or studies()) / scenario
         kept = out / "runs" / f"{path.parent.name}-{path.stem}-{_short_hash(path, figure.world, axes)}"
-        _reopen(kept)
-        results.append(run(path, figure.world, out=kept, jobs=jobs, **axes))
+        results.append(run(path, figure.world, axes=axes, out=kept, resume=True, jobs=jobs))
     paths = style.save(figure.draw(*results), out, name)
     if figure.text is not None:
         paths.append(out / f"{name}.txt")
@@ -59,14 +58,6 @@ def papers() -> dict[str, list[str]]:
     for name in FIGURES:
         found.setdefault(name.split(".")[0], []).append(name)
     return found
-
-
-def _reopen(kept: Path) -> None:
-    """Have a complete run go on from its points: a run would begin anew, but those of this very program are as good."""
-    file = kept / "run.json"
-    if file.exists():
-        about = json.loads(file.read_text(encoding="utf-8"))
-        file.write_text(json.dumps({**about, "finished": 0, "skipped": []}), encoding="utf-8")
 
 
 def _short_hash(path: Path, world: str, axes: Mapping[str, Any]) -> str:

@@ -6,11 +6,11 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any
 
 from matplotlib import pyplot, rc_context
 from matplotlib.ticker import NullFormatter
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, look, name_lines, plain_log
 from rampmeter.running import Run, Value
 
@@ -38,7 +38,7 @@ class Along:
     log: bool = False
     """Whether the axis is logarithmic."""
 
-    def draw(self, result: Run) -> Any:
+    def draw(self, result: Run) -> Drawing:
         """Draw the four panels, a line for each scheme."""
         rows = result.runs.join(result.links, [*result.about["axes"]]).to_pylist()
         for row in rows:

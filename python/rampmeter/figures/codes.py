@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, note
 
 LOW = 80.0
@@ -31,7 +30,7 @@ REGIONS = [
 """From, to, quantized, region, code, what the sender does, colour."""
 
 
-def draw() -> Any:
+def draw() -> Drawing:
     """Draw the quantized load factor against the raw one."""
     with rc_context(RULES):
         figure, axes = pyplot.subplots(figsize=(7.6, 4.8), layout="constrained")

@@ -10,6 +10,7 @@ from typing import Any
 
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.rivals import COLOURS
 from rampmeter.figures.style import RULES, name_lines, note
 from rampmeter.figures.traces import Trace, link_trace, rows, traces, values
@@ -45,7 +46,7 @@ SWITCHES = 12.06, 12.37
 THIN: Any = {"linewidth": 1.2}
 
 
-def jumps(result: Run) -> Any:
+def jumps(result: Run) -> Drawing:
     """Figure 1: the throughputs of two flows while the capacity jumps."""
     schemes = values(result, "scheme")
     with rc_context(RULES):
@@ -67,7 +68,7 @@ def jumps(result: Run) -> Any:
     return figure
 
 
-def convergence(result: Run) -> Any:
+def convergence(result: Run) -> Drawing:
     """Figure 10: throughputs of five flows under VCP and XCP, utilization and queue under VCP."""
     seed = _seed(result)
     with rc_context(RULES):
@@ -85,7 +86,7 @@ def convergence(result: Run) -> Any:
     return figure
 
 
-def demand(result: Run) -> Any:
+def demand(result: Run) -> Drawing:
     """Figure 11: four windows, utilization and queue while 150 flows join 50 and leave again."""
     seed = _seed(result)
     with rc_context(RULES):
@@ -118,7 +119,7 @@ def demand(result: Run) -> Any:
     return figure
 
 
-def two_round_trips(result: Run) -> Any:
+def two_round_trips(result: Run) -> Drawing:
     """Figure 13: the windows of a flow of 50 ms and one of 500 ms."""
     found = traces(result, scheme="vcp", seed=_seed(result))
     names = {"near": "50 ms", "far": "500 ms"}
@@ -143,7 +144,7 @@ def two_round_trips(result: Run) -> Any:
     return figure
 
 
-def _stack(panels: int, height: float, heights: Sequence[float] | None = None) -> Any:
+def _stack(panels: int, height: float, heights: Sequence[float] | None = None) -> tuple[Drawing, Any]:
     """Give panels above each other that share the time."""
     size = (8.8, height * panels + 0.6)
     figure, grid = pyplot.subplots(

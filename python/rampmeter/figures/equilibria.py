@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.along import number
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, name_lines, note, plain_log
 from rampmeter.figures.traces import marked_share, values
 from rampmeter.running import Run
@@ -64,7 +65,7 @@ SMOOTH = Gaussian(PHI, timer_variance(0.25, 3.0))
 Point = tuple[float, float]
 
 
-def responses(result: Run) -> Any:
+def responses(result: Run) -> Drawing:
     """Draw the response curves of both TCPs, and what flows did."""
     curves: list[tuple[str, str, Callable[[Array, float], Array]]] = [
         ("stable", "Stable TCP: packets/s", lambda p, _: rate(p, SHARING)),
@@ -113,7 +114,7 @@ def responses(result: Run) -> Any:
     return figure
 
 
-def crossing(result: Run) -> Any:
+def crossing(result: Run) -> Drawing:
     """Draw where the responses of all flows cross the marking function, and what they came to."""
     law, found = Batches(PHI), _by_flows(result)
     loads, counts = np.linspace(0.005, 0.9995, 600), np.geomspace(4, 250, 60)
@@ -167,7 +168,7 @@ def crossing(result: Run) -> Any:
     return figure
 
 
-def marking(result: Run) -> Any:
+def marking(result: Run) -> Drawing:
     """Draw marking against load of Poisson and of bursty arrivals, and the largest stable gain."""
     loads = np.linspace(0.01, 0.99, 300)
     bursts = [int(burst) for burst in values(result, "burst")]
@@ -203,7 +204,7 @@ def marking(result: Run) -> Any:
     return figure
 
 
-def burstiness(result: Run) -> Any:
+def burstiness(result: Run) -> Drawing:
     """Draw utilization, rates and the largest stable gain against the burstiness of other traffic."""
     sizes = np.geomspace(1, 64, 40)
     pull = RESPONDING * SHARING / DRAINED

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
+
+from matplotlib.figure import Figure as MatplotlibFigure
 
 from rampmeter.running import Value
+
+Drawing: TypeAlias = MatplotlibFigure
+"""What a figure is drawn as."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +23,8 @@ class Figure:
     """One line for listings."""
     scenario: str | None
     """The scenario's file, in the folder `studies`; None where a figure is of theory alone."""
-    draw: Callable[..., Any]
-    """From the results of each scenario to a matplotlib figure."""
+    draw: Callable[..., Drawing]
+    """From the results of each scenario to a drawing."""
     beside: Sequence[str] = ()
     """Further scenarios, in order."""
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
@@ -53,9 +58,7 @@ class Figure:
 
 
 def studies() -> Path:
-    """Find the folder `studies`: here, above, or in the checkout that the package stands in."""
+    """Find the folder `studies`: of a checkout that is here or above, or else the package's own."""
     here = Path.cwd()
-    for folder in [here, *here.parents, Path(__file__).parents[3]]:
-        if (folder / "studies" / "pcp").is_dir():
-            return folder / "studies"
-    raise FileNotFoundError("there is no folder `studies` here or above; say where it is with --studies DIR")
+    folders = [folder / "studies" for folder in [here, *here.parents]]
+    return next((folder for folder in folders if (folder / "pcp").is_dir()), Path(__file__).parents[1] / "studies")

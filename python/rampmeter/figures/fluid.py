@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, name_lines, note, plain_log
 from rampmeter.theory.max_min import max_min
 from rampmeter.theory.vcp import Bottleneck, Network, aggregate, critical_kappa, onset, oscillation, smooth_kappa
@@ -38,7 +39,7 @@ def bottleneck(share: float, kappa: float) -> Bottleneck:
     return Bottleneck(capacity=share * FLOWS, rtt=1.0, flows=FLOWS, kappa=kappa, gamma=1.0)
 
 
-def draw() -> Any:
+def draw() -> Drawing:
     """Draw amplitude and convergence against kappa, the bounds on kappa, and rates in a parking lot."""
     with rc_context(RULES):
         figure, panels = pyplot.subplots(2, 2, figsize=(10, 7.4), layout="constrained")

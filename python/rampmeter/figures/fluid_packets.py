@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, name_lines, note, plain_log
 from rampmeter.figures.traces import traces, values
 from rampmeter.running import Run
@@ -135,7 +136,7 @@ def lay(result: Run, rate: str, start: str) -> Laid:
     return Laid(share, (times[since:] - times[since]) / ROUND, windows[:, since:])
 
 
-def draw(result: Run) -> Any:
+def draw(result: Run) -> Drawing:
     """Draw the load, the shares and what is left of their differences, and where packets and model end."""
     rates = values(result, "rate")
     unequal = [lay(result, rate, "unequal") for rate in rates]

@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib import pyplot, rc_context
 
-from rampmeter.figures.figure import Figure
+from rampmeter.figures.figure import Drawing, Figure
 from rampmeter.figures.style import RULES, note
 from rampmeter.figures.traces import values
 from rampmeter.running import Run
@@ -75,7 +75,7 @@ def text(result: Run) -> str:
     return "\n".join(line.rstrip() for line in laid) + "\n"
 
 
-def draw(result: Run) -> Any:
+def draw(result: Run) -> Drawing:
     """Draw the table; the best of each column is bold."""
     names, numbers = table(result)
     with rc_context(RULES):

@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.over_time import OF_SCHEME
 from rampmeter.figures.style import RULES, note, plain_log
 from rampmeter.figures.traces import values
@@ -20,7 +21,7 @@ PAYLOAD = 8 * 1446.0
 """Bits of data in a packet."""
 
 
-def friendliness(random: Run, queues: Run) -> Any:
+def friendliness(random: Run, queues: Run) -> Drawing:
     """Draw runs whose losses are random beside runs that lose in queues, and the law in both."""
     with rc_context(RULES):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, 4.6), layout="constrained")

@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.over_time import IN_TURN, first_seed
 from rampmeter.figures.style import RULES, note
 from rampmeter.figures.traces import Trace, link_trace, traces
@@ -28,7 +29,7 @@ DRAIN_AFTER = 2.5
 """Seconds between the moments at which flows in competitive mode drain the queue: the setting `drain_after`."""
 
 
-def draw(result: Run) -> Any:
+def draw(result: Run) -> Drawing:
     """Draw the rate of each flow and, for those that share the link, the queue below it."""
     with rc_context({**RULES, "lines.linewidth": 1.2}):
         figure, panels = pyplot.subplots(3, 2, figsize=(10.4, 8.4), layout="constrained")

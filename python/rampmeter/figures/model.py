@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.fluid import bottleneck
 from rampmeter.figures.style import RULES, note
 from rampmeter.theory.vcp import STEPS, aggregate, critical_kappa
@@ -21,7 +20,7 @@ UNTIL = 25.0
 """Round trips drawn."""
 
 
-def draw() -> Any:
+def draw() -> Drawing:
     """Draw w(t), rho(t) and xi(rho(t)) from half of what they end at.
 
     From the paper's packet a flow they rise to millions of times of that, where kappa is large.

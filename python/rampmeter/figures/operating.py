@@ -10,6 +10,7 @@ from typing import Any
 from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.along import number
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, name_lines, note, plain_log
 from rampmeter.figures.traces import LinkTrace, link_trace, marked_share, values
 from rampmeter.running import Run
@@ -38,7 +39,7 @@ HEADERS = 54
 """Bytes of a packet that are not data."""
 
 
-def operation(result: Run) -> Any:
+def operation(result: Run) -> Drawing:
     """Draw utilization, marks and queue while flows double and then leave, a column for each round trip."""
     rtts, phases = values(result, "rtt"), _last_phase(result)
     dropped = sum(row["dropped_packets"] for row in result.links.to_pylist())
@@ -90,7 +91,7 @@ def operation(result: Run) -> Any:
     return figure
 
 
-def reach(result: Run) -> Any:
+def reach(result: Run) -> Drawing:
     """Draw utilization, queue, rate and fairness against the number of flows, under both ways of marking."""
     rows = _rows(result)
     flows = sorted({row["flows"] for row in rows})
@@ -141,7 +142,7 @@ def reach(result: Run) -> Any:
     return figure
 
 
-def packets(result: Run) -> Any:
+def packets(result: Run) -> Drawing:
     """Draw marks and utilization, queue and goodput against the size of packets."""
     rows = sorted(_rows(result), key=lambda row: number(row["size"]))
     sizes = [number(row["size"]) for row in rows]
@@ -173,7 +174,7 @@ def packets(result: Run) -> Any:
     return figure
 
 
-def classes(result: Run) -> Any:
+def classes(result: Run) -> Drawing:
     """Draw the throughput of each class of round trips over the mean of all, under both TCPs."""
     found = _classes(result)
     with rc_context(RULES):

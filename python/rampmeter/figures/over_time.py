@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.along import mbps
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, name_lines, note
 from rampmeter.figures.traces import Trace, mean, rows, sums, traces, values
 from rampmeter.running import Run
@@ -32,7 +33,7 @@ FAINT: Any = {"linewidth": 0.6, "alpha": 0.35}
 """How single runs are drawn behind their mean."""
 
 
-def beside_web(result: Run) -> Any:
+def beside_web(result: Run) -> Drawing:
     """Figure 5: what was delivered over time at each rate under both schemes, and the ratio of them."""
     rates = values(result, "rate")
     looks = {"newreno": {"color": OF_SCHEME["newreno"]}, "tcp-cm": {"color": OF_SCHEME["tcp-cm"], "linestyle": "--"}}
@@ -72,7 +73,7 @@ def beside_web(result: Run) -> Any:
     return figure
 
 
-def reordering(result: Run) -> Any:
+def reordering(result: Run) -> Drawing:
     """Figure 9: the window over a path on which packets overtake each other, with and without sequence numbers."""
     panels = {True: "With the CM header: packets are numbered", False: "Without: packets are only counted"}
     colours = {True: OF_SCHEME["tcp-cm"], False: OF_SCHEME["newreno"]}
@@ -104,7 +105,7 @@ def reordering(result: Run) -> Any:
     return figure
 
 
-def aging(result: Run) -> Any:
+def aging(result: Run) -> Drawing:
     """Figure 12: what was delivered when congestion sets in, and what was lost, by the half-life of the rate."""
     colours = {"min-rtt": OF_SCHEME["tcp-cm"], "mean-rtt": OF_SCHEME["newreno"]}
     lost = {
@@ -150,7 +151,7 @@ def aging(result: Run) -> Any:
     return figure
 
 
-def sharing(result: Run) -> Any:
+def sharing(result: Run) -> Drawing:
     """Figure 13: the rates of flows that start one after the other, equal and weighted."""
     schemes = {"tcp-cm": "TCP/CM", "pcp-cm": "A PCP macroflow"}
     titles = {"equal": "equal weights", "unequal": "weights 1 to 4"}
@@ -180,7 +181,7 @@ def sharing(result: Run) -> Any:
     return figure
 
 
-def ensembles(result: Run) -> Any:
+def ensembles(result: Run) -> Drawing:
     """Figure 14: what each of four connections got over time, each by itself and as one macroflow."""
     panels = {
         "four-newreno": ("Four NewReno", "newreno"),
@@ -224,7 +225,7 @@ def ensembles(result: Run) -> Any:
     return figure
 
 
-def audio(result: Run) -> Any:
+def audio(result: Run) -> Drawing:
     """Figure 15: rates over time of layered audio, a transfer of the same host and a NewReno."""
     seed = first_seed(result)
     lines = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, look, name_lines, plain_log
 from rampmeter.running import Run
 
@@ -19,7 +19,7 @@ class Paths:
     note: str
     """What was run."""
 
-    def draw(self, result: Run) -> Any:
+    def draw(self, result: Run) -> Drawing:
         """Draw the share of paths on which transfers took no longer, a step for each path."""
         means = defaultdict(list)
         for row in result.runs.to_pylist():
@@ -49,7 +49,7 @@ class Sizes:
     note: str
     """What was run."""
 
-    def draw(self, result: Run) -> Any:
+    def draw(self, result: Run) -> Drawing:
         """Draw both panels."""
         sizes = {row["size"]: row["size_bytes"] / 1e3 for row in result.flows.to_pylist()}
         panels = [("Mean flow completion time (s)", "fct_mean_s", 1.0), ("Goodput (Mb/s)", "goodput_mean_bps", 1e-6)]

@@ -13,6 +13,7 @@ from matplotlib import pyplot, rc_context
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, note
 from rampmeter.figures.traces import rows, values
 from rampmeter.running import Run, Value
@@ -41,7 +42,7 @@ class Ratios:
     names: Mapping[str, str] = field(default_factory=dict)
     """What to write for values of the axes, where it is not their name."""
 
-    def draw(self, result: Run) -> Any:
+    def draw(self, result: Run) -> Drawing:
         """Draw the maps, each with its geometric mean."""
         paths, sizes, visits, besides = (values(result, axis) for axis in ["path", "size", "visit", "beside"])
         # Inches: a cell, a panel's frame, what the figure has around them.

@@ -17,6 +17,7 @@ from matplotlib import pyplot, rc_context
 from matplotlib.lines import Line2D
 
 from rampmeter.figures.along import number, seeds
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, name_lines, note, plain_log
 from rampmeter.running import Run, Value
 
@@ -66,7 +67,7 @@ class Rivals:
     x: Callable[[Value], float] = number
     """A value's place on the axis."""
 
-    def draw(self, *results: Run) -> Any:
+    def draw(self, *results: Run) -> Drawing:
         """Draw utilization, queue and drops on a logarithmic axis, a line for each scheme."""
         lines = self.lines(results, bottlenecks)
         with rc_context(RULES):
@@ -86,7 +87,7 @@ class Rivals:
             note(figure, self.said(results))
         return figure
 
-    def fairness(self, *results: Run) -> Any:
+    def fairness(self, *results: Run) -> Drawing:
         """Draw Jain's index, a line for each scheme."""
         lines = self.lines(results, jain)
         with rc_context(RULES):

@@ -11,6 +11,8 @@ import matplotlib
 from matplotlib import pyplot
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from rampmeter.figures.figure import Drawing
+
 matplotlib.use("Agg")
 
 COLOURS = {
@@ -123,12 +125,12 @@ def name_lines(
         )
 
 
-def note(figure: Any, text: str) -> None:
+def note(figure: Drawing, text: str) -> None:
     """Write below the panels what was run."""
     figure.supxlabel(text, fontsize=8.5, x=0.01, ha="left")
 
 
-def save(figure: Any, folder: Path, name: str) -> list[Path]:
+def save(figure: Drawing, folder: Path, name: str) -> list[Path]:
     """Write `figure` as PNG and SVG, without a date in them, close it, and say where."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
@@ -140,9 +142,10 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     return paths
 
 
-def _settle(figure: Any) -> None:
+def _settle(figure: Drawing) -> None:
     """Lay the panels out for good: last digits of a layout differ from one drawing to the next, and names in an SVG."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
-        axes.set_position([round(float(each), 6) for each in axes.get_position().bounds])
+        left, bottom, width, height = (round(float(each), 6) for each in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import RULES, note
 from rampmeter.figures.traces import link_trace, values
 from rampmeter.running import Run
@@ -44,7 +45,7 @@ def loop(mix: str) -> Loop:
     return Loop(Batches(PHI), rtts, [FLOWS * SHARING / DRAINED / len(rtts)] * len(rtts))
 
 
-def draw(result: Run) -> Any:
+def draw(result: Run) -> Drawing:
     """Draw how far the link's rate swings against the gain, and the rates on both sides of the bound."""
     gains = [float(gain) for gain in values(result, "gain")]
     curve = np.linspace(0.02, max(gains), 40).tolist()

@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib import pyplot, rc_context
 
+from rampmeter.figures.figure import Drawing
 from rampmeter.figures.style import COLOURS, RULES, note, plain_log
 from rampmeter.figures.traces import values
 from rampmeter.running import Run
@@ -43,7 +44,7 @@ PANELS = {
 """By setting, what is drawn along which axis."""
 
 
-def draw(result: Run) -> Any:
+def draw(result: Run) -> Drawing:
     """Draw a panel for each setting, a point for each value."""
     with rc_context(RULES):
         figure, panels = pyplot.subplots(2, 2, figsize=(8.6, 7.6), layout="constrained")

@@ -12,7 +12,8 @@ from matplotlib import pyplot, rc_context
 from matplotlib.lines import Line2D
 
 from rampmeter.figures.style import COLOURS, RULES, markers, plain_log
-from rampmeter.report.sweep import Row, Sweep, deviation, grouped, mean
+from rampmeter.report.sweep import Sweep
+from rampmeter.tables import Row, deviation, grouped, mean
 
 OTHERS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A"]
 """Colours of lines that have none of their own (Okabe and Ito, 2008)."""

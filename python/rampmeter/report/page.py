@@ -5,35 +5,11 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 from rampmeter.report.charts import Chart
-from rampmeter.report.sweep import Row, Sweep, deviation, grouped, mean
-
-Column = tuple[str, str, float, int]
-"""Heading, column of the table, what to multiply it by, digits after the point."""
-
-RUNS: Sequence[Column] = [
-    ("transfers", "completed", 1, 0),
-    ("unfinished", "unfinished", 1, 0),
-    ("FCT ms", "fct_mean_s", 1e3, 1),
-    ("FCT sd ms", "fct_sd_s", 1e3, 1),
-    ("FCT p50 ms", "fct_p50_s", 1e3, 1),
-    ("FCT p99 ms", "fct_p99_s", 1e3, 1),
-    ("goodput Mb/s", "goodput_mean_bps", 1e-6, 3),
-    ("Jain", "goodput_jain", 1, 3),
-    ("host jitter p99 ms", "host_jitter_p99_s", 1e3, 3),
-]
-
-LINKS: Sequence[Column] = [
-    ("used %", "utilization", 1e2, 1),
-    ("queue, mean", "queue_mean_packets", 1, 1),
-    ("90%", "queue_p90_packets", 1, 0),
-    ("most", "queue_max_packets", 1, 0),
-    ("offered packets", "offered_packets", 1, 0),
-    ("dropped %", "dropped", 1e2, 3),
-    ("marked %", "marked", 1e2, 3),
-]
+from rampmeter.report.sweep import Sweep
+from rampmeter.running import About
+from rampmeter.tables import LINKS, RUNS, Column, Row, means
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d2429; background: #fff; max-width: 66rem; margin: 2rem auto;
@@ -71,7 +47,7 @@ def write_page(sweep: Sweep, charts: Iterable[Chart]) -> str:
     return f'<!doctype html>\n<html lang="en">\n{meta}\n{title}\n<style>{STYLE}</style>\n{body}\n</html>\n'
 
 
-def what_ran(about: dict[str, Any]) -> str:
+def what_ran(about: About) -> str:
     """Say enough to run it again."""
     entries = {
         "scenario": about["scenario"],
@@ -102,24 +78,5 @@ def picture(chart: Chart) -> str:
 
 def table(sweep: Sweep, columns: Sequence[Column], rows: list[Row]) -> str:
     """Write a row for every point but the seed, without axes that have one value: the list above has those."""
-    shown = [column for column in columns if any(row[column[1]] is not None for row in rows)]
     axes = [axis for axis in sweep.axes if len(sweep.run.about["axes"][axis]) > 1] or sweep.axes
-    head = "".join(f'<th class="word">{escape(axis)}</th>' for axis in axes)
-    head += "".join(f"<th>{escape(heading)}</th>" for heading, *_ in shown)
-    body = ""
-    for point, some in grouped(rows, lambda row: tuple(row[axis] for axis in axes)).items():
-        cells = "".join(f'<td class="word">{escape(str(value))}</td>' for value in point)
-        cells += "".join(f"<td>{cell(column, some)}</td>" for column in shown)
-        body += f"<tr>{cells}</tr>\n"
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
-
-
-def cell(column: Column, rows: list[Row]) -> str:
-    """Write a mean, and how far seeds differ."""
-    _, name, unit, digits = column
-    value = mean(rows, name)
-    if value is None:
-        return ""
-    spread = unit * deviation(rows, name)
-    text = f"{unit * value:,.{digits}f}"
-    return f"{text} ± {spread:,.{digits}f}" if len(rows) > 1 else text
+    return f'<div class="wide">{means(axes, (columns, rows)).html()}</div>'

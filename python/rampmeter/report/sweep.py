@@ -6,15 +6,12 @@ of the rest has a line of its own, called by its values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from statistics import fmean, stdev
 from typing import Any
 
 import pyarrow as pa
 
 from rampmeter.running import Run
-
-Row = dict[str, Any]
+from rampmeter.tables import Row, with_shares
 
 
 class Sweep:
@@ -23,7 +20,7 @@ class Sweep:
     def __init__(self, run: Run) -> None:
         """Choose what to draw along and what to tell apart."""
         self.run = run
-        axes: Mapping[str, list[Any]] = run.about["axes"]
+        axes = run.about["axes"]
         self.axes = [axis for axis in axes if axis != "seed"]
         self.seeds = axes["seed"]
         self.link_column, self.flow_column = (f"its_{own}" if own in axes else own for own in ("link", "flow"))
@@ -48,11 +45,7 @@ class Sweep:
 
     def link(self, name: str) -> list[Row]:
         """Give the rows of one link, with the shares of packets that it dropped and marked."""
-        rows = [row for row in self.run.links.to_pylist() if row[self.link_column] == name]
-        for row in rows:
-            for share, count in [("dropped", "dropped_packets"), ("marked", "marked_packets")]:
-                row[share] = row[count] / row["offered_packets"] if row["offered_packets"] else None
-        return rows
+        return with_shares([row for row in self.run.links.to_pylist() if row[self.link_column] == name])
 
     def example(self, table: pa.Table) -> tuple[list[Row], str]:
         """Give the rows of one run a line, and which: the first seed, at the greatest value of the axis drawn along."""
@@ -62,26 +55,6 @@ class Sweep:
             place[self.along] = max(self.run.about["axes"][self.along])
         said = ", ".join(f"{axis} {value}" for axis, value in reversed(place.items()))
         return [row for row in rows if all(row[axis] == value for axis, value in place.items())], said
-
-
-def grouped(rows: Iterable[Row], key: Any) -> dict[Any, list[Row]]:
-    """Gather rows by `key(row)`, in the order in which the keys first appear."""
-    groups: dict[Any, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
-
-
-def mean(rows: Iterable[Row], column: str) -> float | None:
-    """Average what there is in a column."""
-    values = [row[column] for row in rows if row[column] is not None]
-    return fmean(values) if values else None
-
-
-def deviation(rows: Iterable[Row], column: str) -> float:
-    """Give the standard deviation of what there is in a column; 0 for a single value."""
-    values = [row[column] for row in rows if row[column] is not None]
-    return stdev(values) if len(values) > 1 else 0.0
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,132 @@
+"""Rows of results as small tables: which columns are shown, means over seeds, text and HTML.
+
+A report shows all columns that are listed here, `repr` of a run the main ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from html import escape
+from statistics import fmean, stdev
+from typing import Any, NamedTuple, TypeVar
+
+Row = dict[str, Any]
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Column(NamedTuple):
+    """A column of results, as it is shown."""
+
+    heading: str
+    name: str
+    """The column's name in the Parquet file."""
+    unit: float
+    """What its values are multiplied by."""
+    digits: int
+    """Digits after the point."""
+    main: bool = False
+
+
+RUNS: Sequence[Column] = [
+    Column("transfers", "completed", 1, 0, main=True),
+    Column("unfinished", "unfinished", 1, 0),
+    Column("FCT ms", "fct_mean_s", 1e3, 1, main=True),
+    Column("FCT sd ms", "fct_sd_s", 1e3, 1),
+    Column("FCT p50 ms", "fct_p50_s", 1e3, 1),
+    Column("FCT p99 ms", "fct_p99_s", 1e3, 1, main=True),
+    Column("goodput Mb/s", "goodput_mean_bps", 1e-6, 3, main=True),
+    Column("Jain", "goodput_jain", 1, 3),
+    Column("host jitter p99 ms", "host_jitter_p99_s", 1e3, 3),
+]
+
+LINKS: Sequence[Column] = [
+    Column("used %", "utilization", 1e2, 1, main=True),
+    Column("queue, mean", "queue_mean_packets", 1, 1, main=True),
+    Column("90%", "queue_p90_packets", 1, 0),
+    Column("max", "queue_max_packets", 1, 0),
+    Column("offered packets", "offered_packets", 1, 0),
+    Column("dropped %", "dropped", 1e2, 3, main=True),
+    Column("marked %", "marked", 1e2, 3),
+]
+
+
+class Table(NamedTuple):
+    """Cells of text: values of axes first, then columns of numbers."""
+
+    axes: list[str]
+    headings: list[str]
+    body: list[list[str]]
+
+    def text(self) -> str:
+        """Lay the cells out in lines, numbers to the right."""
+        lines = [[*self.axes, *self.headings], *self.body]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        left = len(self.axes)
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if n < left else cell.rjust(width)
+                for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            ).rstrip()
+            for cells in lines
+        )
+
+    def html(self) -> str:
+        """Write an HTML table; the class `word` has the cells that are not numbers."""
+
+        def line(tag: str, cells: Iterable[str]) -> str:
+            words = [f'<{tag} class="word">'] * len(self.axes)
+            kinds = [*words, *[f"<{tag}>"] * len(self.headings)]
+            return "".join(f"{kind}{escape(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+
+        head = line("th", [*self.axes, *self.headings])
+        body = "".join(f"<tr>{line('td', cells)}</tr>\n" for cells in self.body)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table>"
+
+
+def means(axes: Sequence[str], *sources: tuple[Sequence[Column], list[Row]]) -> Table:
+    """Give a line for each point of `axes`: the means of the columns of each source, where there is anything."""
+    headings: list[str] = []
+    body: dict[tuple[Any, ...], list[str]] = {}
+    for columns, rows in sources:
+        shown = [column for column in columns if any(row[column.name] is not None for row in rows)]
+        headings += [column.heading for column in shown]
+        for point, some in grouped(rows, lambda row: tuple(row[axis] for axis in axes)).items():
+            body.setdefault(point, list(map(str, point))).extend(_cell(column, some) for column in shown)
+    return Table([*axes], headings, [*body.values()])
+
+
+def with_shares(links: list[Row]) -> list[Row]:
+    """Add to rows of links the shares of packets that the link dropped and marked."""
+    for row in links:
+        for share, count in [("dropped", "dropped_packets"), ("marked", "marked_packets")]:
+            row[share] = row[count] / row["offered_packets"] if row["offered_packets"] else None
+    return links
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
+    """Gather rows by `key(row)`, in the order in which the keys first appear."""
+    groups: dict[Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def mean(rows: Iterable[Row], column: str) -> float | None:
+    """Average what there is in a column."""
+    values = [row[column] for row in rows if row[column] is not None]
+    return fmean(values) if values else None
+
+
+def deviation(rows: Iterable[Row], column: str) -> float:
+    """Give the standard deviation of what there is in a column; 0 for a single value."""
+    values = [row[column] for row in rows if row[column] is not None]
+    return stdev(values) if len(values) > 1 else 0.0
+
+
+def _cell(column: Column, rows: list[Row]) -> str:
+    """Write a mean, and the standard deviation over seeds."""
+    value = mean(rows, column.name)
+    if value is None:
+        return ""
+    text = f"{column.unit * value:,.{column.digits}f}"
+    return f"{text} ± {column.unit * deviation(rows, column.name):,.{column.digits}f}" if len(rows) > 1 else text
