@@ -42,3 +42,7 @@ pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossK
 pub use history::History;
 pub use pacer::Pacer;
 pub use registry::{AnyController, Registry};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

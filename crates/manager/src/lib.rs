@@ -31,3 +31,7 @@ pub use rtt::RttEstimator;
 pub use scheduler::{Scheduling, ServiceCurve};
 pub use shares::{Change, Thresholds};
 pub use timers::Timers;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

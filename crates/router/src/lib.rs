@@ -43,3 +43,7 @@ pub use meter::{QueueMeter, QueueSummary};
 pub use prefetch::prefetch;
 pub use registry::{AnyConfig, AnyRouter};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

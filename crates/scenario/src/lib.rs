@@ -42,3 +42,7 @@ pub use sources::{SourceOutcome, Sources};
 pub use stalls::{Stalling, Stalls};
 pub use summary::{FlowSummary, HinderedSummary, LinkSummary, Summary};
 pub use world::{Reached, World, WorldError};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -29,3 +29,7 @@ mod timetable;
 mod world;
 
 pub use world::Simulated;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

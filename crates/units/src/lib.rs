@@ -23,3 +23,7 @@ pub use quantity::BadQuantity;
 pub use random::{Stream, Streams};
 pub use rate::Rate;
 pub use time::{Duration, Time};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
