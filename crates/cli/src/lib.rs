@@ -14,6 +14,7 @@ mod cm;
 mod failure;
 mod files;
 mod lists;
+mod manual;
 mod python;
 #[cfg_attr(not(feature = "studies"), path = "no_studies.rs")]
 mod studies;
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use rampmeter_control::Registry;
 
 use crate::failure::Failure;
@@ -60,6 +61,8 @@ enum Command {
     Figure(python::FigureArgs),
     /// Write a run's tables and charts as one HTML page (needs the Python package)
     Report(python::ReportArgs),
+    /// Write this command's man pages and shell completions
+    Manual(manual::ManualArgs),
 }
 
 /// The whole command, with the controllers of `registry`.
@@ -87,6 +90,7 @@ fn execute(command: &Command, registry: &Registry) -> Result<ExitCode, Failure> 
         Command::Routers => Ok(lists::routers()),
         Command::Figure(args) => python::figure(args),
         Command::Report(args) => python::report(args),
+        Command::Manual(args) => manual::manual(args, Cli::command()),
     }
 }
 
