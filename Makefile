@@ -16,7 +16,7 @@ build: setup ## the command: target/release/rampmeter, and librampmeter_cm for C
 
 PREFIX ?= /usr/local
 .PHONY: install
-install: ## the command, librampmeter_cm and cm.h, into PREFIX (/usr/local), below DESTDIR
+install: ## the command, man pages, completions, librampmeter_cm, cm.h: into PREFIX (/usr/local), below DESTDIR
 	scripts/install "$(PREFIX)" "$(DESTDIR)"
 
 .PHONY: demo
@@ -25,6 +25,9 @@ demo: build python ## one scenario in two worlds, a file over the wire, Figure 4
 
 .PHONY: test
 test: lint test-rust test-example test-python claims-quick ## all of it: lints, Rust, the example, Python, quick claims
+
+.PHONY: test-long
+test-long: test package docs ## the same, the packages, the documentation and its site
 
 .PHONY: lint
 lint: python lint-rust ## formatting and warnings, in Rust and Python
@@ -72,6 +75,10 @@ bench: build python ## speed and memory beside ns-3 and ns-2
 .PHONY: docs
 docs: setup ## the Rust documentation, without a warning: target/doc
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+
+.PHONY: package
+package: python ## the crates and the Python wheel that others depend on, packed and used outside this tree
+	scripts/package
 
 .PHONY: python
 python: .venv/built ## the Python package, in .venv
