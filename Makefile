@@ -30,7 +30,8 @@ test: lint test-rust test-example test-python claims-quick ## all of it: lints, 
 test-long: test package docs ## the same, the packages, the documentation and its site
 
 .PHONY: lint
-lint: python lint-rust ## formatting and warnings, in Rust and Python
+lint: python lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files
+	$(PYTHON) scripts/links.py
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -73,8 +74,9 @@ bench: build python ## speed and memory beside ns-3 and ns-2
 	$(PYTHON) scripts/bench.py $(RAMPMETER)
 
 .PHONY: docs
-docs: setup ## the Rust documentation, without a warning: target/doc
+docs: python ## the Rust documentation, without a warning: target/doc; the site of docs/: target/site
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+	$(PYTHON) scripts/docs.py $(CARGO_TARGET_DIR)
 
 .PHONY: package
 package: python ## the crates and the Python wheel that others depend on, packed and used outside this tree
