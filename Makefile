@@ -41,6 +41,7 @@ lint-rust: setup
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
 	cargo clippy --quiet --package rampmeter-cli --no-default-features -- -D warnings
+	cargo clippy --quiet --package rampmeter-control --no-default-features -- -D warnings
 	cd fuzz && cargo fmt --check && cargo clippy --quiet --no-default-features -- -D warnings
 
 .PHONY: test-rust
