@@ -16,7 +16,7 @@ build: setup ## the command: target/release/rampmeter, and librampmeter_cm for C
 
 PREFIX ?= /usr/local
 .PHONY: install
-install: ## the command, librampmeter_cm and cm.h, into PREFIX (/usr/local), below DESTDIR
+install: ## the command, man pages, completions, librampmeter_cm, cm.h: into PREFIX (/usr/local), below DESTDIR
 	scripts/install "$(PREFIX)" "$(DESTDIR)"
 
 .PHONY: demo
@@ -26,8 +26,12 @@ demo: build python ## one scenario in two worlds, a file over the wire, Figure 4
 .PHONY: test
 test: lint test-rust test-example test-python claims-quick ## all of it: lints, Rust, the example, Python, quick claims
 
+.PHONY: test-long
+test-long: test package docs ## the same, the packages, the documentation and its site
+
 .PHONY: lint
-lint: python lint-rust ## formatting and warnings, in Rust and Python
+lint: python lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files
+	$(PYTHON) scripts/links.py
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -36,6 +40,8 @@ lint: python lint-rust ## formatting and warnings, in Rust and Python
 lint-rust: setup
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	cargo clippy --quiet --package rampmeter-cli --no-default-features -- -D warnings
+	cargo clippy --quiet --package rampmeter-control --no-default-features -- -D warnings
 	cd fuzz && cargo fmt --check && cargo clippy --quiet --no-default-features -- -D warnings
 
 .PHONY: test-rust
@@ -71,8 +77,13 @@ bench: build python ## speed and memory beside ns-3 and ns-2
 	$(PYTHON) scripts/bench.py $(RAMPMETER)
 
 .PHONY: docs
-docs: setup ## the Rust documentation, without a warning: target/doc
+docs: python ## the Rust documentation, without a warning: target/doc; the site of docs/: target/site
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+	$(PYTHON) scripts/docs.py $(CARGO_TARGET_DIR)
+
+.PHONY: package
+package: python ## the crates and the Python wheel that others depend on, packed and used outside this tree
+	scripts/package
 
 .PHONY: columns
 columns: setup ## the tables of columns in docs/output.md, from their declarations

@@ -4,8 +4,6 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use rampmeter_net::files::NetError;
-use rampmeter_scenario::ScenarioError;
-use rampmeter_study::StudyError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -34,6 +32,7 @@ impl Failure {
     }
 
     /// With something to add if the user stopped it.
+    #[cfg(feature = "studies")]
     pub(crate) fn if_interrupted(mut self, more: &str) -> Self {
         if self.code == 130 {
             self.message.push_str("; ");
@@ -45,22 +44,6 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         eprintln!("rampmeter: {}", self.message);
         ExitCode::from(self.code)
-    }
-}
-
-impl From<ScenarioError> for Failure {
-    fn from(error: ScenarioError) -> Self {
-        Self::input(error)
-    }
-}
-
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Self {
-        match error {
-            StudyError::Interrupted { .. } => Self::interrupted(error),
-            _ if error.is_bad_input() => Self::input(error),
-            _ => Self::failed(error),
-        }
     }
 }
 

@@ -10,40 +10,34 @@
 //! Exit codes: 0 fine; 1 a run, a claim or a transfer failed; 2 the input is wrong; 130 interrupted. Every error is one
 //! line on standard error. What scripts read (`--json`) is the only thing on standard output then.
 
-mod claims;
 mod cm;
-mod emulate;
 mod failure;
 mod files;
-mod interrupt;
 mod lists;
+mod manual;
 mod python;
-mod run;
+#[cfg_attr(not(feature = "studies"), path = "no_studies.rs")]
+mod studies;
 mod table;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 pub use rampmeter_scenario::Registries;
 
 use crate::failure::Failure;
 
-const EXAMPLES: &str = "Examples:
-  rampmeter run studies/pcp/first_light.toml                        simulate a scenario
-  rampmeter run studies/pcp/first_light.toml --world emulated       the same with real packets, on this machine
-  rampmeter run studies/pcp/offered_load.toml --set load=0.3,0.6 --set scheme=pcp,tcp
-  rampmeter serve DIR                                               offer files over UDP
+const EXAMPLES: &str = "  rampmeter serve DIR                                               offer files over UDP
   rampmeter get 127.0.0.1:7267/NAME                                 fetch one
   rampmeter get 127.0.0.1:7267/NAME --controller pcp                have it sent under PCP
   rampmeter cm daemon                                               let other programs use the Congestion Manager
-  rampmeter cm web DIR                                              offer files over HTTP, paced by it
-  rampmeter emulate FILE.toml --left COMMAND --right COMMAND        a client and a server around an emulated network";
+  rampmeter cm web DIR                                              offer files over HTTP, paced by it";
 
 /// Congestion control, written once: simulated, emulated with real packets, and on the open wire.
 #[derive(Debug, Parser)]
-#[command(name = "rampmeter", version, after_help = EXAMPLES, arg_required_else_help = true)]
+#[command(name = "rampmeter", version, after_help = format!("Examples:\n{}{EXAMPLES}", studies::EXAMPLES), arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -51,12 +45,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a scenario over its sweep and print its figures
-    Run(run::Args),
-    /// Run a client and a server of any kind on the two sides of a scenario's network, with real packets
-    Emulate(emulate::Args),
-    /// Test the papers' claims against our own runs
-    Claims(claims::Args),
+    #[command(flatten)]
+    Studies(studies::Command),
     /// Offer the files of a directory over UDP
     Serve(files::ServeArgs),
     /// Fetch a file from `rampmeter serve`
@@ -67,12 +57,12 @@ enum Command {
     Controllers,
     /// List the routers
     Routers,
-    /// Say what this machine can emulate
-    Probe,
     /// Draw a figure of a paper from our own runs (needs the Python package)
     Figure(python::FigureArgs),
     /// Write a run's tables and charts as one HTML page (needs the Python package)
     Report(python::ReportArgs),
+    /// Write this command's man pages and shell completions
+    Manual(manual::ManualArgs),
 }
 
 /// The whole command, with the controllers and routers of `registries`.
@@ -81,14 +71,8 @@ pub fn main_with(registries: Registries) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
     failure::end_where_output_does();
     let cli = Cli::parse();
-    let may_emulate = match &cli.command {
-        Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
-        Command::Run(args) => args.is_emulated(),
-        _ => false,
-    };
-    if may_emulate {
-        // The system wants this before there are threads. Whether it worked shows when a namespace is made.
-        let _ = rampmeter_linux::enter_user_namespace();
+    if let Command::Studies(command) = &cli.command {
+        studies::prepare(command);
     }
     match execute(&cli.command, &registries) {
         Ok(code) => code,
@@ -98,17 +82,15 @@ pub fn main_with(registries: Registries) -> ExitCode {
 
 fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failure> {
     match command {
-        Command::Run(args) => run::run(args, registries),
-        Command::Emulate(args) => emulate::emulate(args, registries),
-        Command::Claims(args) => claims::claims(args, registries),
+        Command::Studies(command) => studies::execute(command, registries),
         Command::Serve(args) => files::serve(args, &registries.controllers),
         Command::Get(args) => files::get(args),
         Command::Cm(args) => cm::cm(args, &registries.controllers),
         Command::Controllers => Ok(lists::controllers(&registries.controllers)),
         Command::Routers => Ok(lists::routers(&registries.routers)),
-        Command::Probe => Ok(lists::probe()),
         Command::Figure(args) => python::figure(args),
         Command::Report(args) => python::report(args),
+        Command::Manual(args) => manual::manual(args, Cli::command()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What there is: controllers, routers, abilities of this machine.
+//! What there is: controllers and routers.
 
 use std::process::ExitCode;
 
@@ -38,10 +38,4 @@ fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str)>) -> Exit
     let rows: Vec<Vec<String>> = names.map(|(name, about)| vec![name.to_owned(), about.to_owned()]).collect();
     print!("{}", table(&[kind.to_owned(), "what it does".to_owned()], &rows));
     ExitCode::SUCCESS
-}
-
-pub(crate) fn probe() -> ExitCode {
-    let able = rampmeter_linux::probe();
-    println!("{able}");
-    if able.emulation().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

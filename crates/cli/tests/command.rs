@@ -50,6 +50,20 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
 }
 
 #[test]
+fn manual_writes_a_page_and_completions_for_each_command() {
+    let desk = Desk::new("manual");
+    let output = desk.rampmeter(&["manual", "share"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let read = |path: &str| std::fs::read_to_string(desk.0.join("share").join(path)).unwrap();
+    assert!(read("man/man1/rampmeter-run.1").contains("simulated, or emulated"));
+    assert!(read("man/man1/rampmeter-cm-daemon.1").contains("scheduler"));
+    for completions in ["bash-completion/completions/rampmeter", "zsh/site-functions/_rampmeter"] {
+        assert!(read(completions).contains("--world"), "{completions}");
+    }
+    assert!(read("fish/vendor_completions.d/rampmeter.fish").contains("-l world"));
+}
+
+#[test]
 fn output_that_cannot_be_written_is_one_line_and_nobody_to_read_it_is_none() {
     let run = |out: Stdio| Command::new(RAMPMETER).arg("routers").stdout(out).stderr(Stdio::piped()).output().unwrap();
     let full = run(File::options().write(true).open("/dev/full").unwrap().into());

@@ -77,3 +77,7 @@ pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
 pub use rampmeter_wire::RouterFeedback;
 pub use registry::{AnyController, Registry};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -45,3 +45,7 @@ pub const HEADER_BYTES: u64 = UDP_BYTES as u64 + 4;
 mod model;
 #[cfg(test)]
 mod tests;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

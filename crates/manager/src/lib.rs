@@ -33,3 +33,7 @@ pub use manager::Manager;
 pub use rtt::RttEstimator;
 pub use scheduler::{Scheduling, ServiceCurve};
 pub use timers::Timers;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -17,6 +17,7 @@
 mod clock;
 mod driver;
 pub mod files;
+#[cfg_attr(not(feature = "history"), path = "no_history.rs")]
 mod history;
 mod host;
 mod layout;

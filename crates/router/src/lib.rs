@@ -83,3 +83,7 @@ pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
 pub use registry::{AnyConfig, AnyRouter, Registry};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

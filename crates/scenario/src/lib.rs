@@ -52,3 +52,7 @@ pub use sources::{SourceOutcome, Sources};
 pub use stalls::{Stalling, Stalls};
 pub use summary::{DegradedSummary, Summary};
 pub use world::{Reached, World, WorldError};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

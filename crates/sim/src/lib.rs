@@ -64,3 +64,7 @@ mod world;
 
 pub use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, Summary, World, WorldError};
 pub use world::Simulated;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -34,3 +34,7 @@ pub use connection_id::ConnectionId;
 pub use datagrams::Message;
 pub use endpoint::Endpoint;
 pub use output::{Event, Received, Transmit};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -27,3 +27,7 @@ pub use random::{Stream, Streams};
 pub use rate::Rate;
 pub use registry::{RegistryError, Settings};
 pub use time::{Duration, Time};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -22,3 +22,7 @@ pub use cm::{
 pub use codec::{DecodeError, HEADER_BYTES, UDP_BYTES, VERSION, decode, encode, encoded_len};
 pub use packet::{Kind, List, MAX_RECEIPTS, MAX_SACKS, Packet, Receipt, RouterFeedback, Sack};
 pub use sequence::{unwrap, wrap};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -11,9 +11,9 @@ use rampmeter_study::claims::{self, Claim, Judge, Status, Verdict};
 use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
+use super::interrupt::Interrupts;
+use super::run::from_one;
 use crate::failure::Failure;
-use crate::interrupt::Interrupts;
-use crate::run::from_one;
 use crate::table::table;
 
 /// Where finished runs are kept.

@@ -14,8 +14,8 @@ use rampmeter_sim::Simulated;
 use rampmeter_study::{Finished, Folder, Program, Resume, Sweep, default_folder, overview};
 use serde_json::json;
 
+use super::interrupt::Interrupts;
 use crate::failure::Failure;
-use crate::interrupt::Interrupts;
 use crate::table::table;
 
 /// Runs of a sweep that a line names at most.

@@ -1,0 +1,76 @@
+//! The commands that run scenarios and judge claims, in the simulated and the emulated world.
+
+mod claims;
+mod emulate;
+mod interrupt;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use rampmeter_scenario::{Registries, ScenarioError};
+use rampmeter_study::StudyError;
+
+use crate::failure::Failure;
+
+pub(crate) const EXAMPLES: &str =
+    "  rampmeter run studies/pcp/first_light.toml                        simulate a scenario
+  rampmeter run studies/pcp/first_light.toml --world emulated       the same with real packets, on this machine
+  rampmeter run studies/pcp/offered_load.toml --set load=0.3,0.6 --set scheme=pcp,tcp
+  rampmeter emulate FILE.toml --left COMMAND --right COMMAND        a client and a server around an emulated network
+";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a scenario over its sweep and print its figures
+    Run(run::Args),
+    /// Run a client and a server of any kind on the two sides of a scenario's network, with real packets
+    Emulate(emulate::Args),
+    /// Test the papers' claims against our own runs
+    Claims(claims::Args),
+    /// Say what this machine can emulate
+    Probe,
+}
+
+/// Prepares this process for real packets if the command may need them.
+pub(crate) fn prepare(command: &Command) {
+    let may_emulate = match command {
+        Command::Probe | Command::Claims(_) | Command::Emulate(_) => true,
+        Command::Run(args) => args.is_emulated(),
+    };
+    if may_emulate {
+        // The system wants this before there are threads. Whether it worked shows when a namespace is made.
+        let _ = rampmeter_linux::enter_user_namespace();
+    }
+}
+
+pub(crate) fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Run(args) => run::run(args, registries),
+        Command::Emulate(args) => emulate::emulate(args, registries),
+        Command::Claims(args) => claims::claims(args, registries),
+        Command::Probe => Ok(probe()),
+    }
+}
+
+fn probe() -> ExitCode {
+    let able = rampmeter_linux::probe();
+    println!("{able}");
+    if able.emulation().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl From<ScenarioError> for Failure {
+    fn from(error: ScenarioError) -> Self {
+        Self::input(error)
+    }
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Self {
+        match error {
+            StudyError::Interrupted { .. } => Self::interrupted(error),
+            _ if error.is_bad_input() => Self::input(error),
+            _ => Self::failed(error),
+        }
+    }
+}
