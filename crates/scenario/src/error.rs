@@ -3,6 +3,7 @@
 use rampmeter_control::registry::RegistryError as ControllerError;
 use rampmeter_router::registry::RegistryError as RouterError;
 use rampmeter_units::{BadQuantity, Known};
+use rampmeter_workload::registry::RegistryError as WorkloadError;
 use thiserror::Error;
 
 use crate::NoPath;
@@ -138,6 +139,9 @@ pub enum Problem {
     /// A router's name or settings are wrong.
     #[error(transparent)]
     Router(#[from] RouterError),
+    /// A workload's settings are wrong.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
 }
 
 impl Problem {
@@ -146,6 +150,6 @@ impl Problem {
     }
 
     pub(crate) fn unknown<'n>(kind: &'static str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
-        Self::UnknownName { kind, name: name.to_owned(), known: Known::near(name, known) }
+        Self::UnknownName { kind, name: name.escape_debug().to_string(), known: Known::near(name, known) }
     }
 }

@@ -6,7 +6,6 @@
 //!
 //! Nothing here moves a packet or reads a clock. `docs/scenario.md` explains the format.
 
-mod audio;
 mod axis;
 mod build;
 mod document;
@@ -17,28 +16,23 @@ mod outcome;
 mod plan;
 mod planner;
 mod point;
-mod representations;
 mod routes;
 mod scenario;
-mod sources;
 mod stalls;
 mod summary;
 mod world;
 
-pub use audio::LayeredAudio;
 pub use axis::{Axis, values};
-pub use build::Scheme;
+pub use build::{Scheme, path_of};
 pub use error::{Problem, ScenarioError};
 pub use outcome::{FlowOutcome, FlowSample, Hindered, Lateness, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
-    AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender,
-    TrafficPlan, payload,
+    AggregatePlan, Change, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, SchemePlan, Sender, TrafficPlan,
+    payload,
 };
 pub use point::Point;
-pub use representations::{Representations, choose as choose_representation};
 pub use routes::{NoPath, Routes};
 pub use scenario::Scenario;
-pub use sources::{SourceOutcome, Sources};
 pub use stalls::{Stalling, Stalls};
 pub use summary::{FlowSummary, HinderedSummary, LinkSummary, Summary};
 pub use world::{Reached, World, WorldError};

@@ -201,7 +201,7 @@ impl FlowSummary {
                 of_transfers.extend(goodput);
             }
         }
-        let just_below: Vec<f64> = results.clone().filter_map(|result| result.just_below_share).collect();
+        let just_below: Vec<f64> = results.clone().filter_map(|result| result.report.just_below_share).collect();
         let losses: Vec<f64> =
             results.filter_map(|result| result.lost_datagrams(plan)).map(|lost| lost as f64).collect();
         responses.sort_by(f64::total_cmp);

@@ -5,6 +5,7 @@ use rampmeter_scenario::{
     FlowOutcome, FlowSample, Hindered, Lateness, LinkId, LinkOutcome, LinkSample, Outcome, Series,
 };
 use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_workload::Report;
 use serde::{Deserialize, Serialize};
 
 /// One finished point.
@@ -27,9 +28,9 @@ pub(crate) struct Record {
 }
 
 /// Flow, traffic, scheme, start, response, delivered, of these while measured, packets sent, of these repetitions,
-/// the part of the time in the encoding just below the share.
+/// what its application measured.
 #[derive(Debug, Serialize, Deserialize)]
-struct Flow(usize, usize, usize, u64, Option<u64>, u64, u64, u64, u64, Option<f64>);
+struct Flow(usize, usize, usize, u64, Option<u64>, u64, u64, u64, u64, Report);
 
 /// Time, link, packets and bytes waiting, bytes transmitted.
 #[derive(Debug, Serialize, Deserialize)]
@@ -99,14 +100,13 @@ impl From<&FlowOutcome> for Flow {
         let response = f.response.map(Duration::as_nanos);
         let (delivered, measured) = (f.delivered.as_u64(), f.delivered_measured.as_u64());
         let (sent, again) = (f.sent_packets, f.retransmitted_packets);
-        let below = f.just_below_share;
-        Self(f.flow, f.traffic, f.scheme, f.start.as_nanos(), response, delivered, measured, sent, again, below)
+        Self(f.flow, f.traffic, f.scheme, f.start.as_nanos(), response, delivered, measured, sent, again, f.report)
     }
 }
 
 impl Flow {
     fn outcome(&self) -> FlowOutcome {
-        let &Self(flow, traffic, scheme, start, response, delivered, measured, sent, again, below) = self;
+        let &Self(flow, traffic, scheme, start, response, delivered, measured, sent, again, report) = self;
         FlowOutcome {
             flow,
             traffic,
@@ -117,7 +117,7 @@ impl Flow {
             delivered_measured: Bytes::new(measured),
             sent_packets: sent,
             retransmitted_packets: again,
-            just_below_share: below,
+            report,
         }
     }
 }
@@ -228,7 +228,7 @@ mod tests {
             delivered_measured: Bytes::new(5),
             sent_packets: 9,
             retransmitted_packets: 2,
-            just_below_share: Some(1.0 / 3.0),
+            report: Report { just_below_share: Some(1.0 / 3.0) },
         };
         let queue = QueueSummary { mean_packets: 0.1 + 0.2, sd_bytes: 1.0 / 3.0, max_packets: 4, ..Default::default() };
         let counts = Counts { offered: 10, offered_data: 9, dropped: 1, lost: 2, ..Counts::default() };

@@ -190,7 +190,7 @@ fn flow_cells(plan: &Plan, flow: &rampmeter_scenario::FlowOutcome) -> impl Itera
         flow.goodput_bps(plan).into(),
         Cell::whole(flow.sent_packets),
         Cell::whole(flow.retransmitted_packets),
-        flow.just_below_share.into(),
+        flow.report.just_below_share.into(),
     ]
     .into_iter()
 }
