@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use rampmeter_units::{Duration, Time};
+use rampmeter_workload::Report;
 use serde::ser::{Serialize, Serializer};
 
 use crate::{Hindered, LinkOutcome, Outcome, Plan, Point};
@@ -88,6 +89,16 @@ pub struct FlowSummary {
     pub lost_mean_packets: Option<f64>,
     /// Layered audio: the part of its time in the encoding just below its mean share of the macroflow; mean over streams.
     pub just_below_share: Option<f64>,
+    /// Video: mean time from a flow's start until playback begins, of those where it did.
+    pub startup_mean_s: Option<f64>,
+    /// Video: how often playback stalled; mean over players.
+    pub stalls_mean: Option<f64>,
+    /// Video: how long it stalled for; mean over players.
+    pub stalled_mean_s: Option<f64>,
+    /// Video: mean bitrate of the segments that arrived; mean over players.
+    pub bitrate_mean_bps: Option<f64>,
+    /// Video: how often the bitrate changed; mean over players.
+    pub switches_mean: Option<f64>,
 }
 
 /// A measured link between `warmup` and `duration`.
@@ -201,9 +212,11 @@ impl FlowSummary {
                 of_transfers.extend(goodput);
             }
         }
-        let just_below: Vec<f64> = results.clone().filter_map(|result| result.report.just_below_share).collect();
+        let reported = |figure: fn(&Report) -> Option<f64>| {
+            mean(&results.clone().filter_map(|result| figure(&result.report)).collect::<Vec<f64>>())
+        };
         let losses: Vec<f64> =
-            results.filter_map(|result| result.lost_datagrams(plan)).map(|lost| lost as f64).collect();
+            results.clone().filter_map(|result| result.lost_datagrams(plan)).map(|lost| lost as f64).collect();
         responses.sort_by(f64::total_cmp);
         let goodputs = if of_long_lived.is_empty() { of_transfers } else { of_long_lived };
         let weighted: Vec<f64> = goodputs.iter().map(|(bps, weight)| bps / weight).collect();
@@ -222,9 +235,14 @@ impl FlowSummary {
             goodput_spread: spread(&weighted),
             goodput_least_bps: goodputs.iter().copied().min_by(f64::total_cmp),
             goodput_most_bps: goodputs.iter().copied().max_by(f64::total_cmp),
-            rate_variation: variation(&sending_rates(plan, outcome, counts)),
+            rate_variation: variation(&sending_rates(plan, outcome, &counts)),
             lost_mean_packets: mean(&losses),
-            just_below_share: mean(&just_below),
+            just_below_share: reported(|report| report.just_below_share),
+            startup_mean_s: reported(|report| report.startup_s),
+            stalls_mean: reported(|report| report.stalls.map(|stalls| stalls as f64)),
+            stalled_mean_s: reported(|report| report.stalled_s),
+            bitrate_mean_bps: reported(|report| report.bitrate_mean_bps),
+            switches_mean: reported(|report| report.switches.map(|switches| switches as f64)),
         }
     }
 }

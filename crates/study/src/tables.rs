@@ -34,6 +34,11 @@ const RUNS: Columns = &[
     ("rate_variation", Kind::Number),
     ("lost_mean_packets", Kind::Number),
     ("just_below_share", Kind::Number),
+    ("startup_mean_s", Kind::Number),
+    ("stalls_mean", Kind::Number),
+    ("stalled_mean_s", Kind::Number),
+    ("bitrate_mean_bps", Kind::Number),
+    ("switches_mean", Kind::Number),
     ("data_packets", Kind::Whole),
     ("lateness_p99_s", Kind::Number),
 ];
@@ -71,6 +76,11 @@ const FLOWS: Columns = &[
     ("sent_packets", Kind::Whole),
     ("retransmitted_packets", Kind::Whole),
     ("just_below_share", Kind::Number),
+    ("startup_s", Kind::Number),
+    ("stalls", Kind::Whole),
+    ("stalled_s", Kind::Number),
+    ("bitrate_mean_bps", Kind::Number),
+    ("switches", Kind::Whole),
 ];
 
 const LINK_SERIES: Columns = &[
@@ -146,6 +156,11 @@ fn run_cells(summary: &Summary, outcome: &Outcome) -> impl Iterator<Item = Cell>
         flows.rate_variation.into(),
         flows.lost_mean_packets.into(),
         flows.just_below_share.into(),
+        flows.startup_mean_s.into(),
+        flows.stalls_mean.into(),
+        flows.stalled_mean_s.into(),
+        flows.bitrate_mean_bps.into(),
+        flows.switches_mean.into(),
         Cell::whole(summary.data_packets),
         outcome.lateness.map(|late| late.p99.as_secs_f64()).into(),
     ]
@@ -191,6 +206,11 @@ fn flow_cells(plan: &Plan, flow: &rampmeter_scenario::FlowOutcome) -> impl Itera
         Cell::whole(flow.sent_packets),
         Cell::whole(flow.retransmitted_packets),
         flow.report.just_below_share.into(),
+        flow.report.startup_s.into(),
+        flow.report.stalls.into(),
+        flow.report.stalled_s.into(),
+        flow.report.bitrate_mean_bps.into(),
+        flow.report.switches.into(),
     ]
     .into_iter()
 }

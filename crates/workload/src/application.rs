@@ -96,6 +96,16 @@ impl Reply {
 pub struct Report {
     /// Layered audio: the part of its time in the encoding just below its mean share of the macroflow.
     pub just_below_share: Option<f64>,
+    /// Video: seconds from the flow's start until playback begins; `None` also if it never did.
+    pub startup_s: Option<f64>,
+    /// Video: how often playback stalled after it had begun.
+    pub stalls: Option<u64>,
+    /// Video: seconds that it stalled for.
+    pub stalled_s: Option<f64>,
+    /// Video: mean bitrate of the segments that arrived.
+    pub bitrate_mean_bps: Option<f64>,
+    /// Video: how often the bitrate changed from one segment to the next.
+    pub switches: Option<u64>,
 }
 
 /// An application. Each call gets the time and, where both ends have something to do, the end that it happens at.

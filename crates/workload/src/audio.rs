@@ -107,7 +107,7 @@ impl Application for LayeredAudio {
     }
 
     fn report(&mut self, now: Time) -> Report {
-        Report { just_below_share: self.just_below_share(now) }
+        Report { just_below_share: self.just_below_share(now), ..Report::default() }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod datagrams;
 pub mod registry;
 pub mod representations;
 pub mod transfer;
+pub mod video;
 
 mod alarms;
 mod application;

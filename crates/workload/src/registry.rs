@@ -131,6 +131,7 @@ workloads! {
     }
     // And these by a table of their name: video = { ladder = [...] }.
     tables {
+        Video(Box<crate::video::Video>): video, "video", "Plays segments of a bitrate ladder, chosen by its buffer: BBA-0 (SIGCOMM 2014)";
     }
 }
 
