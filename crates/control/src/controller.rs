@@ -239,7 +239,7 @@ pub trait Controller: Debug {
 /// A controller that can be made from its settings.
 pub trait Algorithm: Controller + Sized + Send + 'static {
     /// Its tunables; their `Default` is the paper's table.
-    type Config: Settings;
+    type Config: Settings + Default;
 
     /// Whether it sends less when others need the path, by what it sees itself. Only such controllers are lent to
     /// strangers, who could otherwise have a server flood a path.

@@ -11,7 +11,7 @@
 //! at a loss instead of half:
 //!
 //! ```
-//! use rampmeter_control::rules::{Rules, Seen, Windowed};
+//! use rampmeter_control::rules::{Amount, Congestion, Rules, Seen, Windowed};
 //! use rampmeter_control::units::{Bytes, Duration, Stream, Time};
 //! use rampmeter_control::{Controller, Path, Registry, newreno};
 //!
@@ -22,8 +22,8 @@
 //!     type Config = newreno::Config;
 //!     fn new(_: &newreno::Config) -> Self { Self }
 //!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
-//!     fn increase(&mut self, seen: &Seen<'_>) -> f64 { seen.acked / seen.window }
-//!     fn decrease(&mut self, _now: Time, window: f64) -> f64 { 0.75 * window }
+//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.acked / seen.window) }
+//!     fn decrease(&mut self, congestion: &Congestion) -> Amount { Amount::Packets(0.75 * congestion.window) }
 //! }
 //!
 //! let registry = Registry::default().add::<Windowed<Gentle>>("gentle", "TCP that gives up a quarter at a loss");

@@ -62,7 +62,7 @@ pub struct Congestion {
 /// What a window scheme does its own way.
 pub trait Rules: Debug + Clone + Send + 'static {
     /// Its tunables.
-    type Config: Settings;
+    type Config: Settings + Default;
 
     /// Whether losses of one window of data are answered once (RFC 6582). Marks always are (RFC 3168 section 6.1.2).
     const ONCE_A_WINDOW: bool = true;

@@ -9,11 +9,12 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 use rampmeter_control::AnyController;
-use rampmeter_manager::FlowId;
-use rampmeter_net::{Event, EventLoop, Host, HostId, Limits, Socket};
-use rampmeter_scenario::{DatagramPlan, Degraded, FlowSample, NodeId, Scheme, Sources};
-use rampmeter_transport::{Config, ConnectionId};
+use rampmeter_manager::{FlowId, Thresholds};
+use rampmeter_net::{Event as Happened, EventLoop, Host, HostId, Limits, Socket};
+use rampmeter_scenario::{Degraded, FlowSample, NodeId, Scheme, path_of};
+use rampmeter_transport::ConnectionId;
 use rampmeter_units::{Duration, Time};
+use rampmeter_workload::{Alarms, Carrier, End, Event, Path, Reply};
 
 use crate::clock::NAP;
 use crate::datagram::OUR_PORTS;
@@ -23,20 +24,18 @@ use crate::stage::{Account, Act, Stage, Told, acts};
 /// A connection's name among all hosts.
 type Name = (HostId, ConnectionId);
 
-/// What sends a flow.
-#[derive(Clone, Copy, PartialEq)]
-enum Sender {
-    Connection(Name),
-    Datagrams(HostId, FlowId),
-}
-
 /// A flow under way.
 struct Conversation {
     account: Account,
-    sender: Sender,
-    receiver: Option<Name>,
-    /// Bytes the sender has yet to write.
-    unsent: u64,
+    /// The connection's name at each end.
+    ends: [Option<Name>; 2],
+    /// The flow's name at its sender's manager, if it sends datagrams.
+    datagrams: Option<(HostId, FlowId)>,
+}
+
+/// The key of a flow's deadline at one end.
+fn alarm(flow: usize, end: End) -> u32 {
+    (flow as u32) << 1 | end as u32
 }
 
 /// All flows of ours.
@@ -51,8 +50,10 @@ pub(crate) struct Ours<'a> {
     /// Flows by their senders' addresses and names for the connection, until they are accepted.
     by_sender: HashMap<(SocketAddr, ConnectionId), usize>,
     by_name: HashMap<Name, usize>,
-    /// What sends datagrams from each host.
-    sources: BTreeMap<HostId, Sources>,
+    /// The deadlines of applications.
+    alarms: Alarms,
+    /// Flows that choose by their shares, by their names at their senders' managers.
+    by_share: BTreeMap<(HostId, FlowId), usize>,
     /// Flows of datagrams by their senders' addresses and names for them.
     by_datagram: HashMap<(SocketAddr, u32), usize>,
     told: Told,
@@ -75,7 +76,8 @@ impl<'a> Ours<'a> {
             flows: plan.flows.iter().map(|_| None).collect(),
             by_sender: HashMap::new(),
             by_name: HashMap::new(),
-            sources: BTreeMap::new(),
+            alarms: Alarms::default(),
+            by_share: BTreeMap::new(),
             by_datagram: HashMap::new(),
             told: Told::default(),
             zeros: vec![0; 1 << 16],
@@ -108,10 +110,9 @@ impl<'a> Ours<'a> {
         let _ = priority::raise(Priority::Hosts);
         while !self.stage.is_over() {
             self.act();
-            let next = self.acts.front().map_or(Time::MAX, |(at, _)| self.zero + at.since(Time::ZERO));
-            let source = self.sources.values().map(Sources::deadline).min().unwrap_or(Time::MAX);
-            self.wire.run_once(next.min(source).min(self.wire.now() + NAP))?;
-            self.serve_sources();
+            let next = self.acts.front().map_or(Time::MAX, |(at, _)| *at).min(self.alarms.next());
+            self.wire.run_once((self.zero + next.since(Time::ZERO)).min(self.wire.now() + NAP))?;
+            self.serve();
             while let Some((host, event)) = self.wire.poll_event() {
                 self.attend(host, &event);
             }
@@ -132,158 +133,199 @@ impl<'a> Ours<'a> {
                 Act::Start(flow) => self.start(flow),
                 Act::Stop(flow) => self.stop(flow),
                 Act::Sample => self.sample(at),
+                Act::Report => {
+                    for conversation in self.flows.iter_mut().flatten() {
+                        conversation.account.report(&self.stage);
+                    }
+                }
             }
         }
     }
 
     fn start(&mut self, flow: usize) {
-        let planned = &self.stage.plan.flows[flow];
-        let Some(Scheme { config, .. }) = self.stage.plan.schemes[planned.scheme].ours() else { return };
+        let plan = self.stage.plan;
+        let planned = &plan.flows[flow];
+        let Some(Scheme { config, .. }) = plan.schemes[planned.scheme].ours() else { return };
         let (host, address) = self.hosts[&(planned.from, planned.scheme)];
         let (_, peer) = self.hosts[&(planned.to, planned.scheme)];
-        let mut account = Account::new(self.stage.plan, flow, self.stage.clock.now());
-        if let Some(datagrams) = &self.stage.plan.traffic[planned.traffic].datagrams {
-            return self.start_datagrams(flow, account, datagrams, config, (host, address), peer);
+        let mut account = Account::new(plan, flow, self.stage.clock.now());
+        let (now, share) = (self.wire.now(), plan.share(planned));
+        let workload = &plan.traffic[planned.traffic].workload;
+        let Some(sending) = self.wire.host_mut(host) else { return };
+        let (mut ends, mut datagrams) = ([None; 2], None);
+        let name = match workload.carrier() {
+            Carrier::Stream => {
+                let Some(id) = sending.open(now, peer, config) else {
+                    account.settle(&self.stage);
+                    return self.told.flows.push(account.outcome);
+                };
+                sending.share(id, share);
+                ends[End::Sender as usize] = Some((host, id));
+                self.by_sender.insert((address, id), flow);
+                self.by_name.insert((host, id), flow);
+                sending.endpoint().flow(id)
+            }
+            Carrier::Datagrams(size) => {
+                let endpoint = sending.endpoint_mut();
+                let name = endpoint.open_datagrams(now, peer, size.as_u64() as u16, config);
+                endpoint.share_datagrams(name, share);
+                datagrams = Some((host, name));
+                self.by_datagram.extend(endpoint.datagram_name(name).map(|name| ((address, name), flow)));
+                Some(name)
+            }
+        };
+        let mut path = Path::default();
+        if let Some(name) = name.filter(|_| workload.uses_share()) {
+            sending.endpoint_mut().watch(now, name, Thresholds::default());
+            path = path_of(now, name, sending.endpoint());
+            self.by_share.insert((host, name), flow);
         }
-        let now = self.wire.now();
-        let share = self.stage.plan.share(planned);
-        let opening = |host: &mut rampmeter_net::Host<_>| {
-            let id = host.open(now, peer, config)?;
-            host.share(id, share);
-            Some(id)
-        };
-        let Some(id) = self.wire.host_mut(host).and_then(opening) else {
-            account.settle(&self.stage);
-            return self.told.flows.push(account.outcome);
-        };
-        self.by_sender.insert((address, id), flow);
-        self.by_name.insert((host, id), flow);
-        let chooses = self.stage.plan.traffic[planned.traffic].representations.is_some();
-        let unsent = if chooses { 0 } else { planned.to_write() };
-        let sender = Sender::Connection((host, id));
-        self.flows[flow] = Some(Conversation { account, sender, receiver: None, unsent });
-        self.write(flow);
+        let reply = account.start(&self.stage, path);
+        self.flows[flow] = Some(Conversation { account, ends, datagrams });
+        self.carry_out(flow, End::Sender, reply);
     }
 
-    fn start_datagrams(
-        &mut self,
-        flow: usize,
-        account: Account,
-        datagrams: &DatagramPlan,
-        config: &Config,
-        (host, address): (HostId, SocketAddr),
-        peer: SocketAddr,
-    ) {
-        let (now, share) = (self.wire.now(), self.stage.plan.share(&self.stage.plan.flows[flow]));
+    /// Something happened to a flow.
+    fn tell(&mut self, flow: usize, end: End, event: &Event) {
+        let Some(conversation) = &mut self.flows[flow] else { return };
+        let reply = conversation.account.tell(&self.stage, end, event);
+        self.carry_out(flow, end, reply);
+    }
+
+    /// Does what a flow's application asks for at one end.
+    fn carry_out(&mut self, flow: usize, end: End, reply: Reply) {
+        let now = self.wire.now();
+        let Some(Conversation { account, datagrams, .. }) = &self.flows[flow] else { return };
+        self.alarms.set(alarm(flow, end), account.deadline(end));
+        let Some((host, name)) = *datagrams else { return self.write(flow, end) };
         let Some(endpoint) = self.wire.host_mut(host).map(Host::endpoint_mut) else { return };
-        let sources = self.sources.entry(host).or_default();
-        let id = sources.start(now, flow, datagrams, share, peer, config, endpoint);
-        self.by_datagram.extend(endpoint.datagram_name(id).map(|name| ((address, name), flow)));
-        let sender = Sender::Datagrams(host, id);
-        self.flows[flow] = Some(Conversation { account, sender, receiver: None, unsent: 0 });
+        if reply.queue_datagrams > 0 {
+            endpoint.queue_datagrams(now, name, reply.queue_datagrams);
+        }
+        if reply.send_datagram {
+            endpoint.send_datagram_now(now, name);
+        }
     }
 
-    /// Has the applications that send datagrams do what is due.
-    fn serve_sources(&mut self) {
-        let now = self.wire.now();
-        for (&host, sources) in &mut self.sources {
-            if let Some(host) = self.wire.host_mut(host) {
-                sources.serve(now, host.endpoint_mut());
+    /// Lets applications know of changes of their shares, and of deadlines that have come.
+    fn serve(&mut self) {
+        let mut changes = Vec::new();
+        let mut last = None;
+        for &(host, _) in self.by_share.keys() {
+            if last.replace(host) == Some(host) {
+                continue;
+            }
+            let Some(endpoint) = self.wire.host_mut(host).map(Host::endpoint_mut) else { continue };
+            while let Some(change) = endpoint.poll_change() {
+                let flow = self.by_share.get(&(host, change.flow));
+                changes.extend(flow.map(|&flow| (flow, change)));
             }
         }
-    }
-
-    /// The sender of an object in several qualities chooses one.
-    fn choose(&mut self, name: Name) {
-        let now = self.wire.now();
-        let Some(&flow) = self.by_name.get(&name) else { return };
-        let Some(representations) = &self.stage.plan.traffic[self.stage.plan.flows[flow].traffic].representations
-        else {
-            return;
-        };
-        let Some(host) = self.wire.host(name.0) else { return };
-        let size = representations.choose(now, host.endpoint(), name.1);
-        if let Some(conversation) = self.flows[flow].as_mut().filter(|c| c.sender == Sender::Connection(name)) {
-            conversation.unsent = size.as_u64();
-            conversation.account.want(size);
+        for (flow, change) in changes {
+            let path = Path { share: change.share, smoothed_rtt: change.smoothed_rtt };
+            self.tell(flow, End::Sender, &Event::ShareChanged(path));
         }
-        self.write(flow);
+        while let Some(key) = self.alarms.due(self.stage.clock.now()) {
+            let (flow, end) = ((key >> 1) as usize, End::ALL[(key & 1) as usize]);
+            let Some(conversation) = &mut self.flows[flow] else {
+                self.alarms.set(key, Time::MAX);
+                continue;
+            };
+            let reply = conversation.account.on_deadline(&self.stage, end);
+            self.carry_out(flow, end, reply);
+        }
     }
 
     fn stop(&mut self, flow: usize) {
         let now = self.wire.now();
-        let Some(conversation) = &mut self.flows[flow] else { return };
-        conversation.account.settle(&self.stage);
-        conversation.unsent = 0;
-        match conversation.sender {
-            Sender::Connection((host, id)) => {
-                if let Some(host) = self.wire.host_mut(host) {
-                    host.finish_early(now, id);
-                }
+        let Some(Conversation { account, ends, datagrams }) = &mut self.flows[flow] else { return };
+        account.stop(&self.stage);
+        for end in End::ALL {
+            self.alarms.set(alarm(flow, end), account.deadline(end));
+        }
+        if let Some((host, id)) = ends[End::Sender as usize] {
+            if let Some(host) = self.wire.host_mut(host) {
+                host.finish_early(now, id);
             }
-            Sender::Datagrams(host, id) => {
-                let endpoint = self.wire.host_mut(host).map(Host::endpoint_mut);
-                let Some((endpoint, sources)) = endpoint.zip(self.sources.get_mut(&host)) else { return };
-                let source = sources.stop(now, id, endpoint);
-                conversation.account.take(source);
-            }
+        }
+        if let Some((host, name)) = datagrams.take() {
+            self.by_share.remove(&(host, name));
+            let endpoint = self.wire.host_mut(host).map(Host::endpoint_mut);
+            account.outcome.sent_packets = endpoint.map_or(0, |endpoint| endpoint.close_datagrams(now, name));
         }
     }
 
-    /// Writes as much as there is room for; ends the stream when all is written.
-    fn write(&mut self, flow: usize) {
+    /// Writes as much as there is room for; ends the stream when all is written that should be.
+    fn write(&mut self, flow: usize, end: End) {
         let now = self.wire.now();
-        let Some(Conversation { sender, unsent, .. }) = &mut self.flows[flow] else { return };
-        let Sender::Connection((host, id)) = sender else { return };
-        let Some(host) = self.wire.host_mut(*host) else { return };
-        if *unsent == 0 {
-            return;
-        }
-        while *unsent > 0 {
-            let chunk = (*unsent).min(self.zeros.len() as u64) as usize;
-            let written = host.write(now, *id, &self.zeros[..chunk]);
-            *unsent -= written as u64;
+        let Some(Conversation { account, ends, .. }) = &mut self.flows[flow] else { return };
+        let Some((host, id)) = ends[end as usize] else { return };
+        let Some(host) = self.wire.host_mut(host) else { return };
+        let outgoing = &mut account.outgoing[end as usize];
+        while outgoing.unsent > 0 {
+            let chunk = outgoing.unsent.min(self.zeros.len() as u64) as usize;
+            let written = host.write(now, id, &self.zeros[..chunk]);
+            outgoing.unsent -= written as u64;
             if written < chunk {
                 return;
             }
         }
-        host.finish(now, *id);
+        if std::mem::take(&mut outgoing.finish) {
+            host.finish(now, id);
+        }
     }
 
-    fn attend(&mut self, host: HostId, event: &Event) {
+    /// The flow of a connection, and which end of it that is.
+    fn find(&self, name: Name) -> Option<(usize, End)> {
+        let &flow = self.by_name.get(&name)?;
+        let ends = &self.flows[flow].as_ref()?.ends;
+        End::ALL.into_iter().find(|end| ends[*end as usize] == Some(name)).map(|end| (flow, end))
+    }
+
+    fn attend(&mut self, host: HostId, event: &Happened) {
         match *event {
             // The path has its own opinion on packets that the kernel could not send: they are lost.
-            Event::SocketError(_) => {}
-            Event::Opened(id, _) => self.choose((host, id)),
-            Event::Datagram(from, delivery, bytes) => {
+            Happened::SocketError(_) => {}
+            Happened::Opened(id, _) => self.open((host, id)),
+            Happened::Datagram(from, delivery, bytes) => {
                 let flow = self.by_datagram.get(&(from, delivery.flow)).and_then(|flow| self.flows[*flow].as_mut());
                 if let Some(conversation) = flow {
                     conversation.account.deliver(&self.stage, bytes as u64);
                 }
             }
-            Event::Accepted(id, _) => self.accept((host, id)),
-            Event::Readable(id) => self.read((host, id)),
-            Event::Writable(id) => {
-                if let Some(&flow) = self.by_name.get(&(host, id)) {
-                    self.write(flow);
+            Happened::Accepted(id, _) => self.accept((host, id)),
+            Happened::Readable(id) => self.read((host, id)),
+            Happened::Writable(id) => {
+                if let Some((flow, end)) = self.find((host, id)) {
+                    self.write(flow, end);
                 }
             }
-            Event::Degraded(id, why) => {
+            Happened::Degraded(id, why) => {
                 if let Some(&flow) = self.by_name.get(&(host, id)) {
                     self.told.degraded.push(Degraded { flow, reason: why.into() });
                 }
             }
-            Event::Closed(id, _, ref statistics) => {
+            Happened::Closed(id, _, ref statistics) => {
                 self.read((host, id));
-                let Some(flow) = self.by_name.remove(&(host, id)) else { return };
-                let sender = Sender::Connection((host, id));
-                let Some(conversation) = self.flows[flow].as_mut().filter(|c| c.sender == sender) else { return };
-                conversation.account.settle(&self.stage);
-                let outcome = &mut conversation.account.outcome;
-                outcome.sent_packets = statistics.data_packets;
-                outcome.retransmitted_packets = statistics.retransmitted;
+                let found = self.find((host, id));
+                self.by_name.remove(&(host, id));
+                let Some((flow, End::Sender)) = found else { return };
+                let Some(Conversation { account, .. }) = &mut self.flows[flow] else { return };
+                account.settle(&self.stage);
+                account.outcome.sent_packets = statistics.data_packets;
+                account.outcome.retransmitted_packets = statistics.retransmitted;
             }
         }
+    }
+
+    /// A connection that a sender opened stands.
+    fn open(&mut self, name: Name) {
+        let Some((flow, end)) = self.find(name) else { return };
+        let plan = self.stage.plan;
+        let uses_share = plan.traffic[plan.flows[flow].traffic].workload.uses_share();
+        let endpoint = self.wire.host(name.0).map(Host::endpoint).filter(|_| uses_share);
+        let path = endpoint.and_then(|endpoint| Some(path_of(self.wire.now(), endpoint.flow(name.1)?, endpoint)));
+        self.tell(flow, end, &Event::Opened(path.unwrap_or_default()));
     }
 
     fn accept(&mut self, name: Name) {
@@ -293,47 +335,37 @@ impl<'a> Ours<'a> {
         let Some(flow) = self.by_sender.remove(&(peer, connection.peer())) else { return };
         self.by_name.insert(name, flow);
         if let Some(conversation) = &mut self.flows[flow] {
-            conversation.receiver = Some(name);
+            conversation.ends[End::Receiver as usize] = Some(name);
         }
+        self.tell(flow, End::Receiver, &Event::Opened(Path::default()));
     }
 
     fn read(&mut self, name: Name) {
         let now = self.wire.now();
-        let Some(&flow) = self.by_name.get(&name) else { return };
-        let Some(conversation) = self.flows[flow].as_mut().filter(|c| c.receiver == Some(name)) else { return };
-        let Some(host) = self.wire.host_mut(name.0) else { return };
+        let Some((flow, end)) = self.find(name) else { return };
+        let (Some(host), Some(conversation)) = (self.wire.host_mut(name.0), self.flows[flow].as_mut()) else { return };
         self.scratch.clear();
-        let bytes = host.read(now, name.1, &mut self.scratch);
-        conversation.account.deliver(&self.stage, bytes as u64);
-        if host.is_read_to_end(name.1) {
-            host.finish(now, name.1);
-        }
+        let bytes = host.read(now, name.1, &mut self.scratch) as u64;
+        let reply = conversation.account.read(&self.stage, end, bytes, host.is_read_to_end(name.1));
+        self.carry_out(flow, end, reply);
     }
 
     /// Closes a flow's account.
     fn end(&mut self, flow: usize) {
-        let Some(mut conversation) = self.flows[flow].take() else { return };
-        conversation.account.settle(&self.stage);
-        let (host, id) = match conversation.sender {
-            Sender::Connection(name) => name,
-            Sender::Datagrams(host, id) => {
-                let (now, endpoint) = (self.wire.now(), self.wire.host(host).map(Host::endpoint));
-                // One that has ended has told by then.
-                if let Some((endpoint, sources)) = endpoint.zip(self.sources.get_mut(&host)) {
-                    if sources.flow(id) == Some(flow) {
-                        conversation.account.take(sources.outcome(now, id, endpoint));
-                    }
-                }
-                return self.told.flows.push(conversation.account.outcome);
-            }
-        };
-        let outcome = &mut conversation.account.outcome;
-        if let Some(living) = self.wire.host(host).and_then(|host| host.endpoint().connection(id)) {
-            let statistics = living.statistics();
-            outcome.sent_packets = statistics.data_packets;
-            outcome.retransmitted_packets = statistics.retransmitted;
+        let Some(Conversation { mut account, ends, datagrams }) = self.flows[flow].take() else { return };
+        account.settle(&self.stage);
+        account.report(&self.stage);
+        let endpoint = |host| self.wire.host(host).map(Host::endpoint);
+        if let Some(sent) = datagrams.and_then(|(host, name)| Some(endpoint(host)?.datagrams_sent(name))) {
+            account.outcome.sent_packets = sent;
         }
-        self.told.flows.push(conversation.account.outcome);
+        let sender = ends[End::Sender as usize];
+        if let Some(living) = sender.and_then(|(host, id)| endpoint(host)?.connection(id)) {
+            let statistics = living.statistics();
+            account.outcome.sent_packets = statistics.data_packets;
+            account.outcome.retransmitted_packets = statistics.retransmitted;
+        }
+        self.told.flows.push(account.outcome);
     }
 
     fn sample(&mut self, at: Time) {
@@ -343,13 +375,11 @@ impl<'a> Ours<'a> {
             if !plan.traffic[outcome.traffic].measured {
                 continue;
             }
-            let (Sender::Connection((host, _)) | Sender::Datagrams(host, _)) = conversation.sender;
+            let sender = conversation.ends[End::Sender as usize];
+            let of_connection = |(host, id)| Some((host, self.wire.host(host)?.endpoint().flow(id)?));
+            let Some((host, name)) = conversation.datagrams.or_else(|| of_connection(sender?)) else { continue };
             let Some(endpoint) = self.wire.host(host).map(Host::endpoint) else { continue };
-            let name = match conversation.sender {
-                Sender::Connection((_, id)) => endpoint.flow(id),
-                Sender::Datagrams(_, id) => Some(id),
-            };
-            let controller = name.and_then(|name| endpoint.manager().controller(name));
+            let controller = endpoint.manager().controller(name);
             let Some(controller) = controller else { continue };
             self.told.samples.push(FlowSample::of(at, outcome.flow, controller, outcome.delivered));
         }

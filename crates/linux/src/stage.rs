@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, Plan, SourceOutcome};
+use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, Plan};
 use rampmeter_units::{Bytes, Time};
+use rampmeter_workload::{AnyApplication, Application, End, Event, Path, Reply};
 
 use crate::clock::Clock;
 use crate::host::Host;
@@ -58,6 +59,8 @@ impl<'a> Stage<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Act {
+    /// Flows are measured up to here.
+    Report,
     Sample,
     Stop(usize),
     Start(usize),
@@ -66,6 +69,7 @@ pub(crate) enum Act {
 /// What is to do for the flows that `belong`, in the order of time.
 pub(crate) fn acts(plan: &Plan, belongs: impl Fn(usize) -> bool) -> Vec<(Time, Act)> {
     let mut acts: Vec<(Time, Act)> = plan.samples().map(|at| (at, Act::Sample)).collect();
+    acts.push((Time::ZERO + plan.duration, Act::Report));
     for (flow, planned) in plan.flows.iter().enumerate().filter(|(flow, _)| belongs(*flow)) {
         acts.push((planned.start, Act::Start(flow)));
         acts.extend(planned.stop.map(|stop| (stop, Act::Stop(flow))));
@@ -82,13 +86,27 @@ pub(crate) struct Told {
     pub(crate) degraded: Vec<Degraded>,
 }
 
-/// A flow's account.
+/// What an application has yet to write at one end of its flow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outgoing {
+    /// Bytes.
+    pub(crate) unsent: u64,
+    /// The stream ends behind them.
+    pub(crate) finish: bool,
+}
+
+/// A flow's application and its account, whoever carries its packets.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) outcome: FlowOutcome,
-    wanted: Option<Bytes>,
+    application: AnyApplication,
+    /// Bytes that the application at each end has read.
+    read: [Bytes; 2],
+    /// By end.
+    pub(crate) outgoing: [Outgoing; 2],
     /// The run waits for it.
     pending: bool,
+    reported: bool,
 }
 
 impl Account {
@@ -105,9 +123,56 @@ impl Account {
             delivered_measured: Bytes::ZERO,
             sent_packets: 0,
             retransmitted_packets: 0,
-            just_below_share: None,
+            report: rampmeter_workload::Report::default(),
         };
-        Self { outcome, wanted: planned.bytes, pending: planned.bytes.is_some() }
+        let application = plan.application(planned);
+        let (read, outgoing) = ([Bytes::ZERO; 2], [Outgoing::default(); 2]);
+        Self { outcome, application, read, outgoing, pending: planned.bytes.is_some(), reported: false }
+    }
+
+    /// The sender has opened it.
+    pub(crate) fn start(&mut self, stage: &Stage<'_>, path: Path) -> Reply {
+        let reply = self.application.on_start(stage.clock.now(), path);
+        self.note(stage, End::Sender, reply)
+    }
+
+    /// Something happened to it.
+    pub(crate) fn tell(&mut self, stage: &Stage<'_>, end: End, event: &Event) -> Reply {
+        let reply = self.application.on_event(stage.clock.now(), end, event);
+        self.note(stage, end, reply)
+    }
+
+    /// The application at `end` reads `bytes` more of the stream, which has `ended` there or not.
+    pub(crate) fn read(&mut self, stage: &Stage<'_>, end: End, bytes: u64, ended: bool) -> Reply {
+        if end == End::Receiver {
+            self.deliver(stage, bytes);
+        }
+        let total = &mut self.read[end as usize];
+        *total += Bytes::new(bytes);
+        let event = Event::Read { total: *total, ended };
+        self.tell(stage, end, &event)
+    }
+
+    /// A deadline has come.
+    pub(crate) fn on_deadline(&mut self, stage: &Stage<'_>, end: End) -> Reply {
+        let reply = self.application.on_deadline(stage.clock.now(), end);
+        self.note(stage, end, reply)
+    }
+
+    /// When [`Account::on_deadline`] is due at `end`.
+    pub(crate) fn deadline(&self, end: End) -> Time {
+        self.application.deadline(end)
+    }
+
+    fn note(&mut self, stage: &Stage<'_>, end: End, reply: Reply) -> Reply {
+        let outgoing = &mut self.outgoing[end as usize];
+        outgoing.unsent += reply.write;
+        outgoing.finish |= reply.finish;
+        if reply.complete && self.outcome.fct.is_none() {
+            self.outcome.fct = Some(stage.clock.now().since(self.outcome.start));
+            self.settle(stage);
+        }
+        reply
     }
 
     /// The receiver's application gets `bytes`.
@@ -117,21 +182,21 @@ impl Account {
         if Time::ZERO + plan.warmup <= now && now < Time::ZERO + plan.duration {
             self.outcome.delivered_measured += Bytes::new(bytes);
         }
-        if bytes > 0 && self.wanted == Some(self.outcome.delivered) {
-            self.outcome.fct = Some(now.since(self.outcome.start));
-            self.settle(stage);
+    }
+
+    /// The plan stops it.
+    pub(crate) fn stop(&mut self, stage: &Stage<'_>) {
+        self.report(stage);
+        self.application.on_stop(stage.clock.now());
+        self.outgoing = [Outgoing::default(); 2];
+        self.settle(stage);
+    }
+
+    /// Has its application say how it went, once.
+    pub(crate) fn report(&mut self, stage: &Stage<'_>) {
+        if !std::mem::replace(&mut self.reported, true) {
+            self.outcome.report = self.application.report(stage.clock.now());
         }
-    }
-
-    /// It is to transfer this much.
-    pub(crate) fn want(&mut self, bytes: Bytes) {
-        self.wanted = Some(bytes);
-    }
-
-    /// What its source of datagrams has come to.
-    pub(crate) fn take(&mut self, source: SourceOutcome) {
-        self.outcome.sent_packets = source.sent;
-        self.outcome.just_below_share = source.just_below_share;
     }
 
     /// The run waits for it no longer.

@@ -255,6 +255,44 @@ fn hosts_that_cannot_face_each_other_are_named() {
     assert!(error.contains("sink.") && error.contains("other side"), "{error}");
 }
 
+/// A player of segments of 0.5 s with room for 4 s. 40 Mb/s are much more than the highest bitrate: after about a second the
+/// buffer is full, and 8 s of playing time ask for 12 s of video. The six segments that fill the buffer to the end of the
+/// map (3 s), and two for what is played meanwhile, may have lower bitrates.
+#[test]
+fn a_player_streams_over_our_tcp_and_the_kernels() {
+    let name = "a_player_streams_over_our_tcp_and_the_kernels";
+    for scheme in ["controller = \"newreno\"", "kernel = \"cubic\""] {
+        let plan = path(&format!(
+            r#"
+            duration = "8 s"
+
+            [scheme.tested]
+            {scheme}
+
+            [[traffic]]
+            name = "video"
+            scheme = "tested"
+            from = "source"
+            to = "sink"
+            video = {{ ladder = ["1 Mb/s", "4 Mb/s", "8 Mb/s"], segment = "500 ms", buffer = "4 s" }}
+            arrivals = {{ count = 1 }}
+        "#
+        ));
+        let Some(outcome) = run(name, &plan) else { return };
+        let excuse = excuse(name, &outcome);
+        let (flow, report) = (&outcome.flows[0], outcome.flows[0].report);
+        assert!(report.startup_s.is_some_and(|startup| startup < 0.5 * excuse), "{scheme}: {report:?}");
+        let (mean, stalls) = (report.bitrate_mean_bps.unwrap(), report.stalls.unwrap());
+        assert!(mean > 8e6 * (1.0 - 8.0 / 24.0) / excuse && mean < 8e6, "{scheme}: {report:?}");
+        if excuse == 1.0 {
+            assert_eq!(stalls, 0, "{scheme}: {report:?}");
+            let arrived = flow.delivered.as_f64() * 8.0 / mean;
+            assert!((11.0..12.6).contains(&arrived), "{scheme}: {arrived} {report:?}");
+        }
+        assert!(flow.sent_packets > 0 && flow.fct.is_none(), "{flow:?}");
+    }
+}
+
 #[test]
 fn hosts_cannot_be_told_to_stall() {
     let (mut plan, span) = (transfers(1), rampmeter_units::Duration::from_secs(1));

@@ -121,7 +121,7 @@ pub trait Router<P: Parcel = AnyPacket>: Debug {
 /// A queue discipline that is made from its settings.
 pub trait Discipline<P: Parcel = AnyPacket>: Router<P> + Sized + Send {
     /// Its settings.
-    type Config: Settings;
+    type Config: Settings + Default;
 
     /// An empty router that feeds the link in `environment`, with a random stream of its own.
     fn new(config: &Self::Config, environment: Environment, random: Stream) -> Self;

@@ -4,11 +4,13 @@
 use std::fmt;
 
 use rampmeter_control::AnyController;
+use rampmeter_control::Controller;
 use rampmeter_control::registry::Factory;
-use rampmeter_manager::{AgentConfig, Sharing};
+use rampmeter_manager::{AgentConfig, FlowId, Sharing};
 use rampmeter_router::{AnyRouter, Environment, Link, Parcel, Router};
 use rampmeter_transport::{Address, Config, Endpoint, EndpointConfig};
 use rampmeter_units::{Streams, Time};
+use rampmeter_workload::Path;
 
 use crate::{Change, Node, Plan};
 
@@ -44,6 +46,12 @@ impl Change {
             link.set_ecn(ecn);
         }
     }
+}
+
+/// What an application learns of the path of its flow.
+pub fn path_of<C: Controller, A: Address>(now: Time, flow: FlowId, endpoint: &Endpoint<C, A>) -> Path {
+    let status = endpoint.manager().query(now, flow);
+    status.map_or_else(Path::default, |status| Path { share: status.share, smoothed_rtt: status.smoothed_rtt })
 }
 
 /// One of Rampmeter's own schemes, with all its settings read: makes the endpoints that send by it.

@@ -116,8 +116,19 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
             "just_below_share",
             "",
             "layered audio: the part of its time in the encoding just below its mean share of the macroflow",
-            |_, flow| flow.just_below_share,
+            |_, flow| flow.report.just_below_share,
         ),
+        Column::number("startup_s", "s", "video: time from the flow's start until playback begins", |_, flow| {
+            flow.report.startup_s
+        }),
+        Column::whole("stalls", "", "video: number of stalls after playback began", |_, flow| flow.report.stalls),
+        Column::number("stalled_s", "s", "video: time in stalls", |_, flow| flow.report.stalled_s),
+        Column::number("bitrate_mean_bps", "b/s", "video: mean bitrate of the segments that arrived", |_, flow| {
+            flow.report.bitrate_mean_bps
+        }),
+        Column::whole("switches", "", "video: number of changes of bitrate between segments", |_, flow| {
+            flow.report.switches
+        }),
     ]
 }
 

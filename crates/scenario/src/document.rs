@@ -108,7 +108,11 @@ impl<'a> Section<'a> {
     }
 
     pub(crate) fn error(&self, problem: impl Into<Problem>) -> ScenarioError {
-        self.source.error(self.line, problem)
+        self.error_at(self.line, problem)
+    }
+
+    pub(crate) fn error_at(&self, line: usize, problem: impl Into<Problem>) -> ScenarioError {
+        self.source.error(line, problem)
     }
 }
 
@@ -275,9 +279,13 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn read(item: &Item<'_>) -> Result<Self, ScenarioError> {
-        let section = item.section("")?;
+        Self::of(&item.section("")?, |_| true)
+    }
+
+    /// The keys of a section that are `wanted`.
+    pub(crate) fn of(section: &Section<'_>, wanted: impl Fn(&str) -> bool) -> Result<Self, ScenarioError> {
         let entry = |entry: Item<'_>| Ok((entry.key.to_owned(), entry.value()?));
-        let table = section.items().map(entry).collect::<Result<_, _>>()?;
+        let table = section.items().filter(|item| wanted(item.key)).map(entry).collect::<Result<_, _>>()?;
         Ok(Self { table, lines: section.lines() })
     }
 

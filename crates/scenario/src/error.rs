@@ -141,6 +141,6 @@ impl Problem {
     }
 
     pub(crate) fn unknown<'n>(kind: &'static str, name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
-        Self::UnknownName { kind, name: name.to_owned(), known: Known::near(name, known) }
+        Self::UnknownName { kind, name: name.escape_debug().to_string(), known: Known::near(name, known) }
     }
 }

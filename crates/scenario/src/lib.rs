@@ -7,7 +7,6 @@
 //!
 //! Nothing here moves a packet or reads a clock. `docs/scenario.md` explains the format.
 
-mod audio;
 mod axis;
 mod build;
 mod columns;
@@ -20,35 +19,30 @@ mod plan;
 mod planner;
 mod point;
 mod registries;
-mod representations;
 mod routes;
 mod run;
 mod scenario;
 mod schema;
-mod sources;
 mod stalls;
 mod statistics;
 mod summary;
 mod world;
 
-pub use audio::LayeredAudio;
 pub use axis::{Axis, values};
-pub use build::Scheme;
+pub use build::{Scheme, path_of};
 pub use columns::{FlowGroup, renamed};
 pub use error::{Problem, ScenarioError};
 pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
-    AggregatePlan, Change, DatagramPlan, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, QueueId, SchemePlan,
-    Sender, TrafficPlan, payload,
+    AggregatePlan, Change, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, QueueId, SchemePlan, Sender,
+    TrafficPlan, payload,
 };
 pub use point::Point;
 pub use registries::Registries;
-pub use representations::{Representations, choose as choose_representation};
 pub use routes::{NoPath, Routes};
 pub use run::Run;
 pub use scenario::Scenario;
 pub use schema::{About, Column, Kind, Row, Schema, Shown, Value, abouts};
-pub use sources::{SourceOutcome, Sources};
 pub use stalls::{Stalling, Stalls};
 pub use summary::{DegradedSummary, Summary};
 pub use world::{Reached, World, WorldError};

@@ -3,6 +3,7 @@
 use rampmeter_control::Controller;
 use rampmeter_router::{Backlog, Counts, Link, Parcel, QueueSummary, Router};
 use rampmeter_units::{Bytes, Duration, Rate, Time, exact};
+use rampmeter_workload::{Carrier, Report};
 use serde::{Deserialize, Serialize};
 
 use crate::{LinkId, Plan, QueueId};
@@ -73,8 +74,8 @@ pub struct FlowOutcome {
     pub sent_packets: u64,
     /// Packets that repeated stream bytes.
     pub retransmitted_packets: u64,
-    /// Of layered audio: the part of its time in the encoding just below its mean share of the macroflow.
-    pub just_below_share: Option<f64>,
+    /// What its application measured.
+    pub report: Report,
 }
 
 impl FlowOutcome {
@@ -95,7 +96,7 @@ impl FlowOutcome {
     /// Of a flow of datagrams, how many did not arrive over the whole run; those that are on their way at its end are
     /// among them. `None` of other flows.
     pub fn lost_datagrams(&self, plan: &Plan) -> Option<u64> {
-        let size = plan.traffic[self.traffic].datagrams.as_ref()?.size;
+        let Carrier::Datagrams(size) = plan.traffic[self.traffic].workload.carrier() else { return None };
         Some(self.sent_packets.saturating_sub(self.delivered.as_u64() / size.as_u64()))
     }
 }

@@ -8,9 +8,10 @@ use rampmeter_manager::{ServiceCurve, Share};
 use rampmeter_router::{AnyConfig, EcnPassage, Environment, LinkConfig};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_workload::{AnyApplication, AnyWorkload};
 use serde::{Deserialize, Serialize};
 
-use crate::{NoPath, Point, Representations, Routes, Scheme, Stalls};
+use crate::{NoPath, Point, Routes, Scheme, Stalls};
 
 /// A node's place in [`Plan::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,6 +139,11 @@ impl Plan {
     pub fn share(&self, flow: &FlowPlan) -> Share {
         let traffic = &self.traffic[flow.traffic];
         Share { weight: traffic.weight, curve: traffic.curve, ..Share::default() }
+    }
+
+    /// A fresh application for a flow.
+    pub fn application(&self, flow: &FlowPlan) -> AnyApplication {
+        self.traffic[flow.traffic].workload.make(flow.bytes)
     }
 
     /// Stream bytes in a full packet.
@@ -268,21 +274,10 @@ pub struct TrafficPlan {
     pub weight: f64,
     /// What each of its flows is guaranteed of its macroflow, where that can be guaranteed.
     pub curve: Option<ServiceCurve>,
-    /// The qualities of its objects, one of which its senders choose; a flow's `bytes` are those of the best.
-    pub representations: Option<Representations>,
-    /// Datagrams instead of a stream.
-    pub datagrams: Option<DatagramPlan>,
+    /// What its flows' applications send and when.
+    pub workload: AnyWorkload,
     /// Whether its flows count in the summary.
     pub measured: bool,
-}
-
-/// Flows of datagrams.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatagramPlan {
-    /// Bytes of each datagram.
-    pub size: Bytes,
-    /// The encodings of a layered audio stream, from the lowest to the highest; none send as much as they may.
-    pub encodings: Vec<Rate>,
 }
 
 /// A flow.
@@ -300,15 +295,8 @@ pub struct FlowPlan {
     pub from: NodeId,
     /// The receiving host.
     pub to: NodeId,
-    /// Stream bytes to transfer; `None` for a long-lived flow, which always has more.
+    /// Stream bytes to transfer, of several representations those of the largest; `None` for a long-lived flow.
     pub bytes: Option<Bytes>,
-}
-
-impl FlowPlan {
-    /// Stream bytes that its application writes: if it is long-lived, more than any run can send.
-    pub fn to_write(&self) -> u64 {
-        self.bytes.map_or(1 << 62, Bytes::as_u64)
-    }
 }
 
 /// What to record beyond the summary.

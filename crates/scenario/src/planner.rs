@@ -64,8 +64,7 @@ pub(crate) fn plan(
                 name: t.name.clone(),
                 weight: t.weight,
                 curve: t.curve.map(|(curve, _)| curve),
-                representations: t.representations.clone(),
-                datagrams: t.datagrams.clone(),
+                workload: t.workload.clone(),
                 measured: t.measured,
             })
             .collect(),

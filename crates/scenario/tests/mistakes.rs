@@ -313,6 +313,21 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
 }
 
 #[test]
+fn a_workloads_mistakes_name_their_lines() {
+    for (find, replace, line, advice) in [
+        ("lasts = \"3 s\"", "video = { ladder = [] }", 52, "give 1 to 32 bitrates"),
+        ("lasts = \"3 s\"", "video = { lader = [\"1 Mb/s\"] }", 52, "did you mean `ladder`?"),
+        ("lasts = \"3 s\"", "size = \"1 MB\"\nvideo = { ladder = [\"1 Mb/s\"] }", 53, "remove one of them"),
+        ("lasts = \"3 s\"", "datagrams = \"1 MB\"", 52, "use 8 to 9000 bytes"),
+        ("lasts = \"3 s\"", "encodings = [\"1 kb/s\"]", 52, "datagrams = \"1000 B\""),
+        ("lasts = \"3 s\"", "datagrams = \"1 kB\"\nencodings = [\"2 kb/s\", \"1 kb/s\"]", 53, "from the lowest"),
+        ("lasts = \"3 s\"", "size = { representations = [\"1 kB\"], within = \"0 s\" }", 52, "more than zero"),
+    ] {
+        is_refused(find, replace, line, advice);
+    }
+}
+
+#[test]
 fn single_brackets_are_told_to_be_double() {
     let single = "duration = \"10 s\"\n[link]\nname = \"bottleneck\"";
     let message = Scenario::parse("x.toml", single).expect_err("[link]").to_string();

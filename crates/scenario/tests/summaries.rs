@@ -29,7 +29,7 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
         delivered_measured: Bytes::ZERO,
         sent_packets: 1,
         retransmitted_packets: 0,
-        just_below_share: None,
+        report: rampmeter_workload::Report::default(),
     };
     let counts =
         rampmeter_router::Counts { offered: 200, offered_data: 100, dropped: 2, marked: 1, ..Default::default() };
@@ -106,7 +106,7 @@ fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
         delivered_measured: Bytes::new(megabytes * 1_000_000),
         sent_packets: 1,
         retransmitted_packets: 0,
-        just_below_share: None,
+        report: rampmeter_workload::Report::default(),
     };
     let outcome = Outcome { flows: vec![outcome(0, 9), outcome(1, 27)], ..Outcome::default() };
     let flows = summary(&plan, outcome).flows;
@@ -175,7 +175,7 @@ fn each_kind_of_traffic_is_judged_by_itself_where_there_are_several() {
         delivered_measured: Bytes::new(9_000_000 * (1 + 2 * plan.flows[flow].traffic as u64)),
         sent_packets: 1,
         retransmitted_packets: 0,
-        just_below_share: None,
+        report: rampmeter_workload::Report::default(),
     };
     let outcome = Outcome { flows: (0..4).map(outcome).collect(), ..Outcome::default() };
     let summary = summary(&plan, outcome);

@@ -1,59 +1,78 @@
-//! A flow's application, both ends: the sender writes its bytes and ends its stream, the receiver takes what arrives at
-//! once and ends its own stream when all has come.
+//! A flow: its application, and where each end of it is.
 
 use rampmeter_manager::FlowId;
-use rampmeter_scenario::SourceOutcome;
 use rampmeter_transport::{ConnectionId, Statistics};
 use rampmeter_units::{Bytes, Duration};
+use rampmeter_workload::{AnyApplication, End, Report};
 
 use crate::paths::PathId;
 
+/// One end of a flow.
+#[derive(Debug)]
+pub(crate) struct FlowEnd {
+    /// Its host, among the simulation's.
+    pub(crate) host: u32,
+    /// The connection's name there.
+    pub(crate) connection: Option<ConnectionId>,
+    /// Bytes that its application has read.
+    pub(crate) read: Bytes,
+}
+
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// The host that sends, among the simulation's.
-    pub(crate) sender: u32,
-    /// The host that receives.
-    pub(crate) receiver: u32,
+    pub(crate) application: AnyApplication,
+    /// The sender's and the receiver's.
+    pub(crate) ends: [FlowEnd; 2],
     /// The path from one to the other.
     pub(crate) path: PathId,
-    /// The connection's name at the sender.
-    pub(crate) opened: Option<ConnectionId>,
-    /// The connection's name at the receiver.
-    pub(crate) accepted: Option<ConnectionId>,
-    /// The flow's name at the sender's manager, if it sends datagrams.
+    /// The flow's name at the sender's manager, while it sends datagrams.
     pub(crate) datagrams: Option<FlowId>,
-    /// Bytes the receiver's application has taken.
-    pub(crate) delivered: Bytes,
-    /// Of these, what it had at the end of the warm-up, later what it took while flows were measured.
+    /// Datagrams that it has sent, once that is over.
+    pub(crate) sent_datagrams: u64,
+    /// Of the bytes that the receiver has read, what it had at the end of the warm-up, later what it read while flows were
+    /// measured.
     pub(crate) delivered_measured: Bytes,
-    /// Stream bytes that it is to transfer; `None` for a long-lived flow.
-    pub(crate) bytes: Option<Bytes>,
     /// How long the whole took.
     pub(crate) fct: Option<Duration>,
     /// It is one of those that a run waits for, and has not ended.
     pub(crate) pending: bool,
     /// What the sender's connection has counted, once it is over.
     pub(crate) statistics: Statistics,
-    /// What its source of datagrams has come to.
-    pub(crate) source: SourceOutcome,
+    /// How it went, once that is known.
+    pub(crate) report: Option<Report>,
 }
 
 impl Flow {
-    pub(crate) fn new(sender: u32, receiver: u32, path: PathId, bytes: Option<Bytes>) -> Self {
+    pub(crate) fn new(application: AnyApplication, hosts: [u32; 2], path: PathId) -> Self {
         Self {
-            sender,
-            receiver,
+            application,
+            ends: hosts.map(|host| FlowEnd { host, connection: None, read: Bytes::ZERO }),
             path,
-            opened: None,
             datagrams: None,
-            accepted: None,
-            delivered: Bytes::ZERO,
+            sent_datagrams: 0,
             delivered_measured: Bytes::ZERO,
-            bytes,
             fct: None,
             pending: false,
             statistics: Statistics::default(),
-            source: SourceOutcome::default(),
+            report: None,
         }
+    }
+
+    pub(crate) fn sender(&self) -> &FlowEnd {
+        &self.ends[End::Sender as usize]
+    }
+
+    pub(crate) fn receiver(&self) -> &FlowEnd {
+        &self.ends[End::Receiver as usize]
+    }
+
+    /// Its end at `host`.
+    pub(crate) fn end_at(&self, host: u32) -> End {
+        if self.sender().host == host { End::Sender } else { End::Receiver }
+    }
+
+    /// Bytes that the receiver's application has got.
+    pub(crate) fn delivered(&self) -> Bytes {
+        self.receiver().read
     }
 }

@@ -1,11 +1,13 @@
 //! A host as one scheme sees it: an endpoint with that scheme's settings, and which flow each of its connections is.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use rampmeter_control::AnyController;
-use rampmeter_scenario::{Sources, Stalling};
+use rampmeter_manager::FlowId;
+use rampmeter_scenario::Stalling;
 use rampmeter_transport::{Config, ConnectionId, Endpoint};
 use rampmeter_units::Time;
+use rampmeter_workload::Alarms;
 
 use crate::packet::Travelling;
 use crate::paths::PathId;
@@ -14,8 +16,10 @@ pub(crate) struct Host {
     pub(crate) endpoint: Endpoint<AnyController, PathId>,
     /// For the connections it opens.
     pub(crate) config: Config,
-    /// What sends datagrams from here.
-    pub(crate) sources: Sources,
+    /// The deadlines of the applications here, by flow.
+    pub(crate) alarms: Alarms,
+    /// The flows from here that send datagrams or choose by their shares, by their names at the manager.
+    pub(crate) by_name: BTreeMap<FlowId, u32>,
     /// A flow of datagrams to or from here: whose packets its Congestion Manager's own count as.
     pub(crate) datagram_flow: u32,
     /// The flow of each connection, by the connection's index.
@@ -36,7 +40,8 @@ impl Host {
         Self {
             endpoint,
             config,
-            sources: Sources::default(),
+            alarms: Alarms::default(),
+            by_name: BTreeMap::new(),
             datagram_flow: u32::MAX,
             flow_of: Vec::new(),
             stalling,
@@ -57,6 +62,11 @@ impl Host {
         self.datagram_flow != u32::MAX
     }
 
+    /// Whether its manager may have something for applications here.
+    pub(crate) fn has_watchers(&self) -> bool {
+        self.has_datagrams() || !self.by_name.is_empty()
+    }
+
     /// When it next has something to do: what should have been done before is done now.
     pub(crate) fn due(&self) -> Time {
         self.deadline().max(self.lived_to)
@@ -64,7 +74,7 @@ impl Host {
 
     /// When it should next do something.
     pub(crate) fn deadline(&self) -> Time {
-        self.endpoint.deadline().min(self.sources.deadline())
+        self.endpoint.deadline().min(self.alarms.next())
     }
 
     pub(crate) fn flow(&self, connection: ConnectionId) -> u32 {

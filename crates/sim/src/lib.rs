@@ -16,8 +16,8 @@
 //! A crate that depends on this one and on `rampmeter-control` simulates a controller of its own so:
 //!
 //! ```
-//! use rampmeter_control::rules::{Rules, Seen, Windowed};
-//! use rampmeter_control::{newreno, units::Time};
+//! use rampmeter_control::rules::{Amount, Congestion, Rules, Seen, Windowed};
+//! use rampmeter_control::newreno;
 //! use rampmeter_sim::{Registries, Scenario, Simulated, World};
 //!
 //! #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@
 //!     type Config = newreno::Config;
 //!     fn new(_: &newreno::Config) -> Self { Self }
 //!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
-//!     fn increase(&mut self, seen: &Seen<'_>) -> f64 { seen.acked / seen.window }
-//!     fn decrease(&mut self, _now: Time, window: f64) -> f64 { 0.75 * window }
+//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.acked / seen.window) }
+//!     fn decrease(&mut self, congestion: &Congestion) -> Amount { Amount::Packets(0.75 * congestion.window) }
 //! }
 //!
 //! let registries = Registries::default().controller::<Windowed<Gentle>>("gentle", "TCP that gives up a quarter at a loss");
@@ -42,7 +42,7 @@
 //!     traffic = [{ name = "download", scheme = "mine", from = "server", to = "client", arrivals = { count = 1 } }]
 //! "#)?;
 //! let plan = scenario.plan(&scenario.points()[0], &registries)?;
-//! let outcome = Simulated.run(&plan, &registries.controllers)?;
+//! let outcome = Simulated.run(&plan)?;
 //! assert!(outcome.links[0].utilization > 0.95, "{}", outcome.links[0].utilization);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

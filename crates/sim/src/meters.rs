@@ -2,8 +2,8 @@
 
 use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series};
 use rampmeter_units::Time;
+use rampmeter_workload::Application;
 
-use crate::host::Host;
 use crate::simulation::Simulation;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Simulation<'_> {
             }
         }
         for flow in &mut self.flows {
-            flow.delivered_measured = flow.delivered;
+            flow.delivered_measured = flow.delivered();
         }
     }
 
@@ -56,7 +56,8 @@ impl Simulation<'_> {
             self.meters.outcomes.push(outcome);
         }
         for flow in &mut self.flows {
-            flow.delivered_measured = flow.delivered - flow.delivered_measured;
+            flow.delivered_measured = flow.delivered() - flow.delivered_measured;
+            flow.report.get_or_insert_with(|| flow.application.report(now));
         }
     }
 
@@ -72,23 +73,20 @@ impl Simulation<'_> {
             if !self.plan.traffic[self.plan.flows[index].traffic].measured {
                 continue;
             }
-            let endpoint = &self.hosts[flow.sender as usize].endpoint;
-            let name = flow.datagrams.or_else(|| endpoint.flow(flow.opened?));
+            let sender = flow.sender();
+            let endpoint = &self.hosts[sender.host as usize].endpoint;
+            let name = flow.datagrams.or_else(|| endpoint.flow(sender.connection?));
             let Some(controller) = name.and_then(|name| endpoint.manager().controller(name)) else { continue };
-            self.meters.series.flows.push(FlowSample::of(at, index, controller, flow.delivered));
+            self.meters.series.flows.push(FlowSample::of(at, index, controller, flow.delivered()));
         }
     }
 
-    pub(crate) fn outcome(mut self) -> Outcome {
-        for flow in &mut self.flows {
-            let Host { sources, endpoint, .. } = &mut self.hosts[flow.sender as usize];
-            if let Some(datagrams) = flow.datagrams {
-                flow.source = sources.outcome(Time::ZERO + self.plan.duration, datagrams, endpoint);
-            }
-        }
+    pub(crate) fn outcome(self) -> Outcome {
         let flows = self.flows.iter().zip(&self.plan.flows).enumerate().map(|(index, (flow, plan))| {
-            let endpoint = &self.hosts[flow.sender as usize].endpoint;
-            let living = flow.opened.and_then(|connection| endpoint.connection(connection));
+            let sender = flow.sender();
+            let endpoint = &self.hosts[sender.host as usize].endpoint;
+            let datagrams = flow.datagrams.map_or(flow.sent_datagrams, |name| endpoint.datagrams_sent(name));
+            let living = sender.connection.and_then(|connection| endpoint.connection(connection));
             let statistics = living.map_or(flow.statistics, rampmeter_transport::Connection::statistics);
             FlowOutcome {
                 flow: index,
@@ -96,11 +94,11 @@ impl Simulation<'_> {
                 scheme: plan.scheme,
                 start: plan.start,
                 fct: flow.fct,
-                delivered: flow.delivered,
+                delivered: flow.delivered(),
                 delivered_measured: flow.delivered_measured,
-                sent_packets: statistics.data_packets + flow.source.sent,
+                sent_packets: statistics.data_packets + datagrams,
                 retransmitted_packets: statistics.retransmitted,
-                just_below_share: flow.source.just_below_share,
+                report: flow.report.unwrap_or_default(),
             }
         });
         Outcome {

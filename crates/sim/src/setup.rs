@@ -30,7 +30,7 @@ impl<'a> Simulation<'a> {
             let way = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, is_plain));
             let there_and_back = || Ok([way(flow.from, flow.to, receiver)?, way(flow.to, flow.from, sender)?]);
             let path = paths.between(sender, receiver, there_and_back)?;
-            flows.push(Flow::new(sender, receiver, path, flow.bytes));
+            flows.push(Flow::new(plan.application(flow), [sender, receiver], path));
         }
         let links = plan.make_links();
         let aggregates: Vec<_> = (0..plan.aggregates.len()).map(|n| Aggregate::new(plan, n, &mut paths)).collect();

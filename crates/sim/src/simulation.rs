@@ -10,11 +10,13 @@
 //! a third of the events. What others can see of the host leaves over its own links, later than that. Whoever looks at hosts
 //! by the timetable must find them at that time: no packet is delivered ahead of the timetable's next entry.
 
+use rampmeter_manager::Thresholds;
 use rampmeter_router::{AnyRouter, Link, Parcel};
-use rampmeter_scenario::{Degraded, Outcome, Plan, Reached};
-use rampmeter_transport::{ConnectionId, Event};
+use rampmeter_scenario::{Degraded, Outcome, Plan, Reached, path_of};
+use rampmeter_transport::Event as Happened;
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
+use rampmeter_workload::{Application, Carrier, End, Event, Path, Reply};
 
 use crate::agenda::{Actor, Agenda};
 use crate::flow::Flow;
@@ -124,7 +126,7 @@ impl Simulation<'_> {
         let this = &mut self.hosts[host as usize];
         if this.deadline() <= now {
             this.endpoint.on_deadline(now);
-            this.sources.serve(now, &mut this.endpoint);
+            self.serve(now, host);
             self.attend(now, host, None);
         }
         let this = &self.hosts[host as usize];
@@ -153,49 +155,113 @@ impl Simulation<'_> {
     fn start(&mut self, now: Time, index: u32) {
         let flow = &mut self.flows[index as usize];
         let planned = &self.plan.flows[index as usize];
-        let host = &mut self.hosts[flow.sender as usize];
-        if let Some(datagrams) = &self.plan.traffic[planned.traffic].datagrams {
-            let (share, path, sender, receiver) = (self.plan.share(planned), flow.path, flow.sender, flow.receiver);
-            let Host { sources, endpoint, config, .. } = host;
-            let place = index as usize;
-            flow.datagrams = Some(sources.start(now, place, datagrams, share, path, config, endpoint));
-            host.datagram_flow = index;
-            self.hosts[receiver as usize].datagram_flow = index;
-            return self.attend(now, sender, None);
-        }
-        let opened = host.endpoint.open(now, flow.path, &host.config);
-        flow.opened = opened;
-        let Some(connection) = opened else { return };
-        host.set_flow(connection, index);
-        host.endpoint.share(connection, self.plan.share(planned));
-        // What is chosen among representations is written when the connection is open.
-        if self.plan.traffic[planned.traffic].representations.is_none() {
-            host.endpoint.write(now, connection, planned.to_write());
-            if planned.bytes.is_some() {
-                host.endpoint.finish(now, connection);
+        let (workload, share) = (&self.plan.traffic[planned.traffic].workload, self.plan.share(planned));
+        let [sender, receiver] = flow.ends.each_ref().map(|end| end.host);
+        let host = &mut self.hosts[sender as usize];
+        let name = match workload.carrier() {
+            Carrier::Stream => {
+                let Some(connection) = host.endpoint.open(now, flow.path, &host.config) else { return };
+                flow.ends[End::Sender as usize].connection = Some(connection);
+                host.set_flow(connection, index);
+                host.endpoint.share(connection, share);
+                host.endpoint.flow(connection)
             }
+            Carrier::Datagrams(size) => {
+                let name = host.endpoint.open_datagrams(now, flow.path, size.as_u64() as u16, &host.config);
+                host.endpoint.share_datagrams(name, share);
+                flow.datagrams = Some(name);
+                host.datagram_flow = index;
+                host.by_name.insert(name, index);
+                self.hosts[receiver as usize].datagram_flow = index;
+                Some(name)
+            }
+        };
+        let host = &mut self.hosts[sender as usize];
+        let mut path = Path::default();
+        if let Some(name) = name.filter(|_| workload.uses_share()) {
+            host.by_name.insert(name, index);
+            host.endpoint.watch(now, name, Thresholds::default());
+            path = path_of(now, name, &host.endpoint);
         }
         if planned.bytes.is_some() {
             flow.pending = true;
             self.pending += 1;
         }
-        let sender = flow.sender;
+        let reply = flow.application.on_start(now, path);
+        self.carry_out(now, index, End::Sender, reply);
+        self.serve(now, sender);
         self.attend(now, sender, None);
     }
 
     fn stop(&mut self, now: Time, index: u32) {
         let flow = &mut self.flows[index as usize];
-        if let Some(datagrams) = flow.datagrams.take() {
-            let Host { sources, endpoint, .. } = &mut self.hosts[flow.sender as usize];
-            flow.source = sources.stop(now, datagrams, endpoint);
-            let sender = flow.sender;
-            return self.attend(now, sender, None);
+        flow.report.get_or_insert_with(|| flow.application.report(now));
+        flow.application.on_stop(now);
+        for (end, of) in End::ALL.into_iter().zip(&flow.ends) {
+            self.hosts[of.host as usize].alarms.set(index, flow.application.deadline(end));
         }
-        let Some(connection) = flow.opened else { return };
         self.pending -= usize::from(std::mem::take(&mut flow.pending));
-        let sender = flow.sender;
-        self.hosts[sender as usize].endpoint.finish_early(now, connection);
+        let sender = flow.sender().host;
+        let host = &mut self.hosts[sender as usize];
+        if let Some(name) = flow.datagrams.take() {
+            flow.sent_datagrams = host.endpoint.close_datagrams(now, name);
+            host.by_name.remove(&name);
+            self.serve(now, sender);
+        } else if let Some(connection) = flow.sender().connection {
+            host.endpoint.finish_early(now, connection);
+        } else {
+            return;
+        }
         self.attend(now, sender, None);
+    }
+
+    /// Something happened to a flow.
+    fn tell(&mut self, now: Time, index: u32, end: End, event: &Event) {
+        let reply = self.flows[index as usize].application.on_event(now, end, event);
+        self.carry_out(now, index, end, reply);
+    }
+
+    /// Does what a flow's application asks for at one end.
+    fn carry_out(&mut self, now: Time, index: u32, end: End, reply: Reply) {
+        let flow = &mut self.flows[index as usize];
+        let this = &flow.ends[end as usize];
+        let host = &mut self.hosts[this.host as usize];
+        if let Some(connection) = this.connection {
+            if reply.write > 0 {
+                host.endpoint.write(now, connection, reply.write);
+            }
+            if reply.finish {
+                host.endpoint.finish(now, connection);
+            }
+        }
+        if let Some(name) = flow.datagrams {
+            if reply.queue_datagrams > 0 {
+                host.endpoint.queue_datagrams(now, name, reply.queue_datagrams);
+            }
+            if reply.send_datagram {
+                host.endpoint.send_datagram_now(now, name);
+            }
+        }
+        if reply.complete && flow.fct.is_none() {
+            flow.fct = Some(now.since(self.plan.flows[index as usize].start));
+            self.pending -= usize::from(std::mem::take(&mut flow.pending));
+        }
+        host.alarms.set(index, flow.application.deadline(end));
+    }
+
+    /// Lets the applications on a host know of changes of their shares, and of deadlines that have come.
+    fn serve(&mut self, now: Time, host: u32) {
+        while let Some(change) = self.hosts[host as usize].endpoint.poll_change() {
+            let Some(&index) = self.hosts[host as usize].by_name.get(&change.flow) else { continue };
+            let path = Path { share: change.share, smoothed_rtt: change.smoothed_rtt };
+            self.tell(now, index, End::Sender, &Event::ShareChanged(path));
+        }
+        while let Some(index) = self.hosts[host as usize].alarms.due(now) {
+            let flow = &mut self.flows[index as usize];
+            let end = flow.end_at(host);
+            let reply = flow.application.on_deadline(now, end);
+            self.carry_out(now, index, end, reply);
+        }
     }
 
     /// The packet has reached the hop it names.
@@ -259,37 +325,31 @@ impl Simulation<'_> {
             Content::Bare => true,
         };
         if delivered {
-            self.flows[flow as usize].delivered += Bytes::new(payload as u64);
+            self.flows[flow as usize].ends[End::Receiver as usize].read += Bytes::new(payload as u64);
         }
-        let to_receiver = is_forward(packet.path) && packet.has_stream() && !delivered;
+        let has_stream = packet.has_stream() && !delivered;
+        let end = if is_forward(packet.path) { End::Receiver } else { End::Sender };
         self.data_packets += u64::from(payload > 0);
         self.pool.take_back(packet);
         self.drain_events(now, host, flow);
-        if to_receiver {
-            self.take_arrived(now, flow);
+        if has_stream {
+            self.read(now, flow, end);
         }
         self.attend(now, host, Some(flow));
     }
 
-    /// The receiver's application takes what has arrived.
-    fn take_arrived(&mut self, now: Time, index: u32) {
-        let flow = &mut self.flows[index as usize];
-        let Some(id) = flow.accepted else { return };
-        let endpoint = &mut self.hosts[flow.receiver as usize].endpoint;
+    /// The application at `end` reads what has arrived there.
+    fn read(&mut self, now: Time, index: u32, end: End) {
+        let this = &mut self.flows[index as usize].ends[end as usize];
+        let Some(id) = this.connection else { return };
+        let endpoint = &mut self.hosts[this.host as usize].endpoint;
         let Some(connection) = endpoint.connection(id) else { return };
-        let (arrived, complete) = (Bytes::new(connection.arrived()), connection.is_received());
-        if arrived > flow.delivered {
-            endpoint.consume(now, id, (arrived - flow.delivered).as_u64());
-            flow.delivered = arrived;
+        let (total, ended) = (Bytes::new(connection.arrived()), connection.is_received());
+        if total > this.read {
+            endpoint.consume(now, id, (total - this.read).as_u64());
+            this.read = total;
         }
-        if complete && flow.fct.is_none() {
-            let plan = &self.plan.flows[index as usize];
-            if flow.bytes == Some(arrived) {
-                flow.fct = Some(now.since(plan.start));
-            }
-            self.pending -= usize::from(std::mem::take(&mut flow.pending));
-            endpoint.finish(now, id);
-        }
+        self.tell(now, index, end, &Event::Read { total, ended });
     }
 
     /// Takes from a host what it has to say and to send. `answering` is the flow of the packet it has just got.
@@ -301,8 +361,8 @@ impl Simulation<'_> {
             this.held_back = true;
             return self.agenda.wake(self.links.len() as Actor + host, end);
         }
-        if this.has_datagrams() {
-            this.sources.serve(now, &mut this.endpoint);
+        if this.has_watchers() {
+            self.serve(now, host);
             self.send_messages(now, host);
         }
         while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
@@ -328,38 +388,37 @@ impl Simulation<'_> {
     fn send_messages(&mut self, now: Time, host: u32) {
         while let Some(message) = self.hosts[host as usize].endpoint.poll_message() {
             let this = &self.hosts[host as usize];
-            let known = message.flow.and_then(|flow| this.sources.flow(flow));
-            let flow = known.map_or(this.datagram_flow, |flow| flow as u32);
+            let known = message.flow.and_then(|name| this.by_name.get(&name));
+            let flow = known.copied().unwrap_or(this.datagram_flow);
             let hop = self.paths.start(message.to);
             let packet = self.pool.message(message, flow, hop);
             self.hand_on(now, packet);
         }
     }
 
-    /// The sender of an object in several qualities chooses one.
-    fn choose(&mut self, now: Time, host: u32, connection: ConnectionId) {
-        let this = &mut self.hosts[host as usize];
-        let index = this.flow(connection) as usize;
-        let Some(representations) = &self.plan.traffic[self.plan.flows[index].traffic].representations else { return };
-        let size = representations.choose(now, &this.endpoint, connection);
-        self.flows[index].bytes = Some(size);
-        this.endpoint.write(now, connection, size.as_u64());
-        this.endpoint.finish(now, connection);
-    }
-
     fn drain_events(&mut self, now: Time, host: u32, answering: u32) {
         while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
             match event {
-                Event::Opened(connection, _) => self.choose(now, host, connection),
-                Event::Accepted(connection, _) => self.flows[answering as usize].accepted = Some(connection),
-                Event::Hindered(connection, why) => {
+                Happened::Opened(connection, _) => {
+                    let this = &self.hosts[host as usize];
+                    let index = this.flow(connection);
+                    let workload = &self.plan.traffic[self.plan.flows[index as usize].traffic].workload;
+                    let name = this.endpoint.flow(connection).filter(|_| workload.uses_share());
+                    let path = name.map_or_else(Path::default, |name| path_of(now, name, &this.endpoint));
+                    self.tell(now, index, End::Sender, &Event::Opened(path));
+                }
+                Happened::Accepted(connection, _) => {
+                    self.flows[answering as usize].ends[End::Receiver as usize].connection = Some(connection);
+                    self.tell(now, answering, End::Receiver, &Event::Opened(Path::default()));
+                }
+                Happened::Hindered(connection, why) => {
                     let flow = self.hosts[host as usize].flow(connection) as usize;
                     self.meters.degraded.push(Degraded { flow, reason: why.into() });
                 }
-                Event::Closed(connection, _, statistics) => {
+                Happened::Closed(connection, _, statistics) => {
                     let index = self.hosts[host as usize].flow(connection);
                     let flow = &mut self.flows[index as usize];
-                    if flow.sender == host && flow.opened == Some(connection) {
+                    if flow.sender().host == host && flow.sender().connection == Some(connection) {
                         flow.statistics = statistics;
                         self.pending -= usize::from(std::mem::take(&mut flow.pending));
                     }

@@ -117,6 +117,7 @@ mod tests {
         Degraded, FlowOutcome, FlowSample, HostJitter, LinkId, LinkOutcome, LinkSample, QueueId, Series,
     };
     use rampmeter_units::{Bytes, Duration, Rate, Time};
+    use rampmeter_workload::Report;
 
     use super::*;
 
@@ -131,7 +132,7 @@ mod tests {
             delivered_measured: Bytes::new(5),
             sent_packets: 9,
             retransmitted_packets: 2,
-            just_below_share: Some(1.0 / 3.0),
+            report: Report { just_below_share: Some(1.0 / 3.0), stalls: Some(3), ..Report::default() },
         };
         let queue = QueueSummary { mean_packets: 0.1 + 0.2, sd_bytes: 1.0 / 3.0, max_packets: 4, ..Default::default() };
         let counts = Counts { offered: 10, offered_data: 9, dropped: 1, lost: 2, ..Counts::default() };

@@ -7,15 +7,15 @@ use thiserror::Error;
 
 use crate::Known;
 
-/// The settings of one controller or router, as a scenario file has them.
-pub trait Settings: DeserializeOwned + Default + Debug + Clone + Send + Sync + 'static {
+/// The settings of one controller, router or workload, as a scenario file has them.
+pub trait Settings: DeserializeOwned + Debug + Clone + Send + Sync + 'static {
     /// Refuses values that make no sense; the error names the setting and says what would be right.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// Why a controller or router could not be made.
+/// Why a controller, a router or a workload could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RegistryError {
     /// The registry has no such name.

@@ -25,8 +25,9 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use rampmeter_cm::{Client, Event, Id, PathState};
 use rampmeter_net::Clock;
-use rampmeter_scenario::LayeredAudio;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_workload::audio::{Config, LayeredAudio};
+use rampmeter_workload::{Application, End, Event as Happened, Path, Workload};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use serde::Serialize;
@@ -122,6 +123,7 @@ struct Stream<'a> {
 
 /// Sends a stream; `client` is connected to the congestion manager, and `tell` hears of every change.
 pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -> Result<Report, AppError> {
+    let config = Config { datagrams: options.datagram, encodings: options.encodings.clone() };
     check(options)?;
     let any: SocketAddr =
         if options.to.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
@@ -135,13 +137,15 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
     let path = client.query(flow)?;
     let clock = Clock::start();
     let began = clock.now();
+    let mut audio = LayeredAudio::new(&config, None);
+    let _ = audio.on_start(began, path_of(&path));
     let mut stream = Stream {
         client,
         flow,
         socket,
         clock,
         began,
-        audio: LayeredAudio::new(began, &options.encodings, options.datagram, path.rate),
+        audio,
         ledger: (!options.through_cm).then(|| Ledger::new(OsRng.try_next_u32().unwrap_or_default())),
         packet: vec![0; options.datagram.as_u64() as usize],
         heard: false,
@@ -162,6 +166,11 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
         return Err(AppError::Unheard { to: options.to, refused });
     }
     Ok(report)
+}
+
+/// What the application learns of the path.
+fn path_of(path: &PathState) -> Path {
+    Path { share: path.rate, smoothed_rtt: path.srtt }
 }
 
 fn check(options: &Options) -> Result<(), AppError> {
@@ -190,7 +199,7 @@ impl Stream<'_> {
             self.hear()?;
             self.obey()?;
             let silence = self.ledger.as_ref().map_or(Time::MAX, Ledger::deadline);
-            let next = self.audio.next().min(silence).min(end);
+            let next = self.audio.deadline(End::Sender).min(silence).min(end);
             let span = next.since(self.clock.now()).min(NAP);
             let mut files = [events, self.socket.as_fd()].map(|file| PollFd::new(file, PollFlags::POLLIN));
             let span = TimeSpec::from_duration(std::time::Duration::from_nanos(span.as_nanos()));
@@ -205,7 +214,7 @@ impl Stream<'_> {
     /// Sends what is due.
     fn send(&mut self) -> Result<(), AppError> {
         let now = self.clock.now();
-        while self.audio.is_due(now) {
+        while self.audio.on_deadline(now, End::Sender).send_datagram {
             let number = self.ledger.as_ref().map_or(self.datagrams as u32, Ledger::number);
             datagram::write(&mut self.packet, number, self.audio.encoding().as_bps());
             self.datagrams += 1;
@@ -256,7 +265,8 @@ impl Stream<'_> {
                 Event::Update(path) => {
                     let before = self.audio.encoding();
                     self.path = path;
-                    self.audio.on_change(self.clock.now(), path.rate);
+                    let event = Happened::ShareChanged(path_of(&path));
+                    let _ = self.audio.on_event(self.clock.now(), End::Sender, &event);
                     if self.audio.encoding() != before {
                         self.note();
                     }
@@ -283,7 +293,7 @@ impl Stream<'_> {
     fn report(&mut self) -> Report {
         let now = self.clock.now();
         let seconds = now.since(self.began).as_secs_f64();
-        let just_below_share = self.audio.just_below_share(now).unwrap_or_default();
+        let just_below_share = self.audio.report(now).just_below_share.unwrap_or_default();
         let part = |(encoding, spent): (Rate, Duration)| Spent {
             encoding_bps: encoding.as_bps(),
             part: spent.as_secs_f64() / seconds.max(1e-9),

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use rampmeter_cm::{Error, PathState};
 use rampmeter_net::files::{Directory, Refusal};
-use rampmeter_scenario::choose_representation;
 use rampmeter_units::{Bytes, Duration};
+use rampmeter_workload::representations::choose;
 
 use super::representation::{LEVELS, name};
 use super::request::Request;
@@ -107,7 +107,7 @@ fn find(
         return Ok(open(object.to_owned()));
     }
     let path = query()?;
-    let place = choose_representation(&sizes, path.rate, path.srtt, within).unwrap_or(0);
+    let place = choose(&sizes, path.rate, path.srtt, within).unwrap_or(0);
     Ok(Ok(Found { path: Some(path), ..found.swap_remove(place) }))
 }
 

@@ -1,4 +1,4 @@
-//! The representations of an object, of which a client gets the one that [`choose`](rampmeter_scenario::choose_representation)
+//! The representations of an object, of which a client gets the one that [`choose`](rampmeter_workload::representations::choose)
 //! takes, as in the simulator (section 3.2.1 of the paper).
 //!
 //! ```text

@@ -85,7 +85,7 @@ type Of = Column<FlowGroup>;
 
 /// Columns of a group of flows.
 pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
-    vec![
+    let mut columns = vec![
         Of::whole(
             "completed",
             "transfers",
@@ -161,6 +161,14 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
              without `[meters] series`, or under controllers without a rate",
             |run, group| variation(&group.sending_rates(run)),
         ),
+    ];
+    columns.extend(of_applications());
+    columns
+}
+
+/// What applications report: of datagrams, audio and video.
+fn of_applications() -> Vec<Column<FlowGroup>> {
+    vec![
         Of::number(
             "lost_mean_packets",
             "packets",
@@ -172,7 +180,34 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
             "",
             "layered audio: the part of its time in the encoding just below its mean share of the macroflow, mean over \
              flows",
-            |run, group| group.mean(run, |flow| flow.just_below_share),
+            |run, group| group.mean(run, |flow| flow.report.just_below_share),
+        ),
+        Of::number(
+            "startup_mean_s",
+            "s",
+            "video: time from a flow's start until playback begins, mean over players where it did",
+            |run, group| group.mean(run, |flow| flow.report.startup_s),
+        ),
+        Of::number(
+            "stalls_mean",
+            "",
+            "video: number of stalls after playback began, mean over players",
+            |run, group| group.mean(run, |flow| flow.report.stalls.map(|stalls| stalls as f64)),
+        ),
+        Of::number("stalled_mean_s", "s", "video: time in stalls, mean over players", |run, group| {
+            group.mean(run, |flow| flow.report.stalled_s)
+        }),
+        Of::number(
+            "bitrate_mean_bps",
+            "b/s",
+            "video: mean bitrate of the segments that arrived, mean over players",
+            |run, group| group.mean(run, |flow| flow.report.bitrate_mean_bps),
+        ),
+        Of::number(
+            "switches_mean",
+            "",
+            "video: number of changes of bitrate between segments, mean over players",
+            |run, group| group.mean(run, |flow| flow.report.switches.map(|switches| switches as f64)),
         ),
     ]
 }

@@ -1,12 +1,12 @@
 //! `[[traffic]]`: which hosts send to which, how much and when.
 
 use rampmeter_manager::ServiceCurve;
-use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_units::{Bytes, Duration, RegistryError, Time};
+use rampmeter_workload::{AnyWorkload, registry};
 
 use super::{File, SchemeSpec, no_duplicates};
-use crate::document::{Item, Lines, Section, Source};
+use crate::document::{Item, Lines, Section, Settings, Source};
 use crate::error::{Problem, ScenarioError};
-use crate::{DatagramPlan, Representations};
 
 /// Most flows of one run; what would start more is taken for a slip.
 pub(crate) const MOST_FLOWS: u64 = 1_000_000;
@@ -22,8 +22,6 @@ pub(crate) struct TrafficSpec {
     pub(crate) pairs: Pairs,
     /// `None` for long-lived flows.
     pub(crate) size: Option<Size>,
-    /// Where `size` is one of several.
-    pub(crate) representations: Option<Representations>,
     pub(crate) arrivals: Arrivals,
     /// How long a long-lived flow lives; `None` for as long as the run.
     pub(crate) lasts: Option<Duration>,
@@ -31,8 +29,8 @@ pub(crate) struct TrafficSpec {
     pub(crate) weight: f64,
     /// What each of its flows is guaranteed, and the line that says so.
     pub(crate) curve: Option<(ServiceCurve, usize)>,
-    /// Datagrams instead of a stream.
-    pub(crate) datagrams: Option<DatagramPlan>,
+    /// What its flows' applications send and when.
+    pub(crate) workload: AnyWorkload,
     pub(crate) measured: bool,
 }
 
@@ -83,7 +81,7 @@ pub(crate) enum Gaps {
 
 impl TrafficSpec {
     pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self, ScenarioError> {
-        section.keys(&[
+        let known = [
             "name",
             "scheme",
             "from",
@@ -97,7 +95,8 @@ impl TrafficSpec {
             "datagrams",
             "encodings",
             "measure",
-        ])?;
+        ];
+        section.keys(&[&known, registry::TABLES].concat())?;
         let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
         let section = &section.called(format!("traffic `{name}`"));
         let scheme = section.need("scheme", "scheme = \"tcp\"")?.text()?.to_owned();
@@ -106,10 +105,10 @@ impl TrafficSpec {
         let pairs = [("same", Pairs::Same), ("any", Pairs::Any)];
         let advice = "use \"same\" (i-th with i-th) or \"any\"";
         let pairs = section.get("pairs").map_or(Ok(Pairs::Same), |item| item.one_of(&pairs, advice))?;
-        let representations = section.get("size").map(|item| representations(&item)).transpose()?.flatten();
-        let size = match &representations {
-            Some(all) => all.sizes.last().copied().map(Size::Bytes),
-            None => section.get("size").map(|item| size(&item)).transpose()?,
+        let workload = workload(section)?;
+        let size = match &workload {
+            AnyWorkload::Representations(object) => object.representations.last().copied().map(Size::Bytes),
+            _ => section.get("size").map(|item| size(&item)).transpose()?,
         };
         let arrivals = section.need("arrivals", "arrivals = { count = 1 }")?;
         let lasts = match section.get("lasts") {
@@ -128,53 +127,45 @@ impl TrafficSpec {
             pairs,
             arrivals: read_arrivals(&arrivals, size.is_some(), duration)?,
             size,
-            representations,
             lasts,
             weight: section
                 .get("weight")
                 .map_or(Ok(1.0), |item| item.number(1e-3, 1e3, "a weight from 0.001 to 1000"))?,
             curve: section.get("curve").map(|item| Ok((curve(&item)?, item.line()))).transpose()?,
-            datagrams: datagrams(section)?,
+            workload,
             measured: section.get("measure").map_or(Ok(true), |item| item.boolean())?,
         })
     }
 }
 
-/// The least and the most bytes of a datagram that CM, UDP and IP headers are added to.
-const DATAGRAM: std::ops::RangeInclusive<u64> = 8..=9000;
-
-/// Encodings further from each other than anybody's.
-const MOST_ENCODINGS: usize = 32;
-
-fn datagrams(section: &Section<'_>) -> Result<Option<DatagramPlan>, ScenarioError> {
+/// The workload that the section's keys choose; bulk data if there is none.
+fn workload(section: &Section<'_>) -> Result<AnyWorkload, ScenarioError> {
+    let mut chosen = ["size", "datagrams"].iter().chain(registry::TABLES).filter_map(|key| section.get(key));
+    let item = chosen.next();
+    if let (Some(first), Some(second)) = (&item, chosen.next()) {
+        let what = format!("`{}` and `{}` in one kind of traffic", first.key, second.key);
+        return Err(second.error(Problem::impossible(what, "each chooses a workload: remove one of them")));
+    }
     let encodings = section.get("encodings");
-    let Some(item) = section.get("datagrams") else {
-        return encodings.map_or(Ok(None), |item| {
+    let (name, settings) = match (item, &encodings) {
+        (Some(item), _) if item.key == "datagrams" => {
+            let name = if encodings.is_some() { "audio" } else { "datagrams" };
+            (name, Settings::of(section, |key| key == "datagrams" || key == "encodings")?)
+        }
+        (_, Some(encodings)) => {
             let advice = "say how large they are: datagrams = \"1000 B\"";
-            Err(item.error(Problem::impossible("`encodings` without `datagrams`", advice)))
-        });
+            return Err(encodings.error(Problem::impossible("`encodings` without `datagrams`", advice)));
+        }
+        (Some(item), None) if item.key == "size" => {
+            let settings = if item.is_table() { Settings::read(&item)? } else { Settings::default() };
+            let several = settings.table.contains_key("representations");
+            if several { ("representations", settings) } else { ("transfer", Settings::default()) }
+        }
+        (Some(item), None) => (item.key, Settings::read(&item)?),
+        (None, None) => ("bulk", Settings::default()),
     };
-    let size: Bytes = item.positive()?;
-    if !DATAGRAM.contains(&size.as_u64()) {
-        let what = format!("`datagrams` of {size}");
-        let advice = format!("use {} to {} bytes", DATAGRAM.start(), DATAGRAM.end());
-        return Err(item.error(Problem::impossible(what, advice)));
-    }
-    if let Some(with) = section.get("size") {
-        let advice = "datagrams are sent until the flow or the run ends: remove `size`, say `lasts`";
-        return Err(with.error(Problem::impossible("`size` of a flow of datagrams", advice)));
-    }
-    let encodings = encodings.map_or(Ok(Vec::new()), |item| read_encodings(&item))?;
-    Ok(Some(DatagramPlan { size, encodings }))
-}
-
-fn read_encodings(item: &Item<'_>) -> Result<Vec<Rate>, ScenarioError> {
-    let encodings = item.list()?.iter().map(Item::positive).collect::<Result<Vec<Rate>, _>>()?;
-    if encodings.is_empty() || encodings.len() > MOST_ENCODINGS || !encodings.is_sorted_by(|a, b| a < b) {
-        let advice = "give 1 to 32 rates from the lowest to the highest: [\"10 kb/s\", \"20 kb/s\"]";
-        return Err(item.error(Problem::impossible("`encodings` that are none, too many or out of order", advice)));
-    }
-    Ok(encodings)
+    let refuse = |error: RegistryError| section.error_at(settings.line_of(&error.to_string()), error);
+    AnyWorkload::read(name, &settings.table).map_err(refuse)
 }
 
 fn curve(item: &Item<'_>) -> Result<ServiceCurve, ScenarioError> {
@@ -195,24 +186,6 @@ fn curve(item: &Item<'_>) -> Result<ServiceCurve, ScenarioError> {
             Err(alone.error(Problem::impossible(what, advice)))
         }
     }
-}
-
-/// `size = { representations = ["20 kB", "60 kB"], within = "1 s" }`; none if it is another size.
-fn representations(item: &Item<'_>) -> Result<Option<Representations>, ScenarioError> {
-    if !item.is_table() {
-        return Ok(None);
-    }
-    let section = item.section("`size`")?;
-    let Some(sizes) = section.get("representations") else { return Ok(None) };
-    section.keys(&["representations", "within"])?;
-    let within = section.need("within", "within = \"1 s\"")?.positive()?;
-    let list = sizes.list()?.iter().map(Item::positive).collect::<Result<Vec<Bytes>, _>>()?;
-    if list.is_empty() || list.len() > MOST_ENCODINGS || !list.is_sorted_by(|a, b| a < b) {
-        let advice = "give 1 to 32 sizes from the smallest to the largest: [\"20 kB\", \"60 kB\"]";
-        let what = "`representations` that are none, too many or out of order";
-        return Err(sizes.error(Problem::impossible(what, advice)));
-    }
-    Ok(Some(Representations { sizes: list, within }))
 }
 
 fn size(item: &Item<'_>) -> Result<Size, ScenarioError> {
@@ -321,19 +294,10 @@ impl File {
                 return wrong("scheme", Problem::unknown("scheme", &traffic.scheme, known()));
             }
             let is_kernels = self.schemes.iter().any(|s| s.name == traffic.scheme && !s.is_ours());
-            if traffic.representations.is_some() && is_kernels {
-                let what = format!("traffic `{}` chooses representations by a scheme of the kernel", traffic.name);
-                return wrong(
-                    "size",
-                    Problem::impossible(what, "the kernel says nothing of shares: give it another scheme"),
-                );
-            }
-            if traffic.datagrams.is_some() && is_kernels {
-                let what = format!("traffic `{}` sends datagrams by a scheme of the kernel", traffic.name);
-                return wrong(
-                    "datagrams",
-                    Problem::impossible(what, "the kernel manages no datagrams: give it another scheme"),
-                );
+            if let Some(what) = traffic.workload.needs_manager().filter(|_| is_kernels) {
+                let what = format!("traffic `{}` {what} by a scheme of the kernel", traffic.name);
+                let advice = "the kernel has no Congestion Manager: give it another scheme";
+                return wrong("scheme", Problem::impossible(what, advice));
             }
             let mut counts = [0; 2];
             for (count, (key, name)) in counts.iter_mut().zip([("from", &traffic.from), ("to", &traffic.to)]) {

@@ -86,7 +86,7 @@ impl World for Made {
             delivered_measured: Bytes::new(50_000),
             sent_packets: 40,
             retransmitted_packets: 1,
-            just_below_share: None,
+            report: rampmeter_workload::Report::default(),
         });
         let link = plan.links.iter().position(|link| link.measured).unwrap();
         let sample = LinkSample {

@@ -1,0 +1,67 @@
+//! The deadlines of many applications, the earliest first. They move both ways, and nobody is woken at a time that has been
+//! given up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rampmeter_units::Time;
+
+/// Deadlines by key.
+#[derive(Debug, Default)]
+pub struct Alarms {
+    by_time: BTreeSet<(Time, u32)>,
+    by_key: BTreeMap<u32, Time>,
+}
+
+impl Alarms {
+    /// The deadline of `key` is now `at`; [`Time::MAX`] for never.
+    #[inline]
+    pub fn set(&mut self, key: u32, at: Time) {
+        if at < Time::MAX || !self.by_key.is_empty() {
+            self.change(key, at);
+        }
+    }
+
+    fn change(&mut self, key: u32, at: Time) {
+        let before = if at < Time::MAX { self.by_key.insert(key, at) } else { self.by_key.remove(&key) };
+        if before == Some(at) {
+            return;
+        }
+        if let Some(before) = before {
+            self.by_time.remove(&(before, key));
+        }
+        if at < Time::MAX {
+            self.by_time.insert((at, key));
+        }
+    }
+
+    /// The earliest deadline; [`Time::MAX`] if there is none.
+    pub fn next(&self) -> Time {
+        self.by_time.first().map_or(Time::MAX, |(at, _)| *at)
+    }
+
+    /// A key whose deadline has come at `now`.
+    pub fn due(&self, now: Time) -> Option<u32> {
+        self.by_time.first().filter(|(at, _)| *at <= now).map(|(_, key)| *key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_moves_both_ways() {
+        let at = Time::from_nanos;
+        let mut alarms = Alarms::default();
+        alarms.set(7, Time::MAX);
+        alarms.set(7, at(20));
+        alarms.set(3, at(30));
+        alarms.set(7, at(40));
+        assert_eq!((alarms.next(), alarms.due(at(29)), alarms.due(at(30))), (at(30), None, Some(3)));
+        alarms.set(7, at(10));
+        assert_eq!((alarms.next(), alarms.due(at(50))), (at(10), Some(7)));
+        alarms.set(7, Time::MAX);
+        alarms.set(3, Time::MAX);
+        assert_eq!(alarms.next(), Time::MAX);
+    }
+}

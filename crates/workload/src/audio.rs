@@ -1,0 +1,211 @@
+//! The layered audio server of the Congestion Manager paper (sections 3.2.2 and 5.2): a synchronous sender.
+//!
+//! ```text
+//! encodings   10, 20, 40, 80, 160, 320 kb/s      the best one that its share of the path carries
+//! datagrams   1 kB each, size / encoding apart    at times of its own: everything else is shaped around them
+//! ```
+
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+use serde::Deserialize;
+
+use crate::datagrams::check_size;
+use crate::registry::MAX_LEVELS;
+use crate::{Application, Carrier, End, Event, Path, Reply, Report, Settings, Workload};
+
+/// A layered audio stream.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Bytes of each datagram.
+    pub datagrams: Bytes,
+    /// From the lowest to the highest.
+    pub encodings: Vec<Rate>,
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        check_size(self.datagrams)?;
+        let all = &self.encodings;
+        if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Rate::ZERO {
+            return Err("`encodings` that are none, too many or out of order; \
+                        give 1 to 32 rates from the lowest to the highest: [\"10 kb/s\", \"20 kb/s\"]"
+                .into());
+        }
+        Ok(())
+    }
+}
+
+/// An audio stream under way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayeredAudio {
+    config: Config,
+    current: usize,
+    /// When the next datagram leaves.
+    next: Time,
+    /// The current share, and since when.
+    share: Rate,
+    since: Time,
+    began: Time,
+    /// Time spent in each encoding.
+    spent: Vec<Duration>,
+    /// The share's integral: bits.
+    offered: f64,
+}
+
+impl Workload for LayeredAudio {
+    type Config = Config;
+    const NEEDS_MANAGER: Option<&'static str> = Some("sends datagrams");
+    const USES_SHARE: bool = true;
+
+    fn carrier(config: &Config) -> Carrier {
+        Carrier::Datagrams(config.datagrams)
+    }
+
+    fn new(config: &Config, _: Option<Bytes>) -> Self {
+        Self {
+            config: config.clone(),
+            current: 0,
+            next: Time::MAX,
+            share: Rate::ZERO,
+            since: Time::MAX,
+            began: Time::MAX,
+            spent: vec![Duration::ZERO; config.encodings.len()],
+            offered: 0.0,
+        }
+    }
+}
+
+impl Application for LayeredAudio {
+    fn on_start(&mut self, now: Time, path: Path) -> Reply {
+        (self.next, self.since, self.began) = (now, now, now);
+        self.share = path.share;
+        self.choose();
+        Reply::NONE
+    }
+
+    fn on_event(&mut self, now: Time, _: End, event: &Event) -> Reply {
+        if let Event::ShareChanged(path) = event {
+            self.on_change(now, path.share);
+        }
+        Reply::NONE
+    }
+
+    fn deadline(&self, end: End) -> Time {
+        if end == End::Sender { self.next } else { Time::MAX }
+    }
+
+    fn on_deadline(&mut self, now: Time, _: End) -> Reply {
+        let due = self.next <= now;
+        if due {
+            self.next += self.encoding().time_to_send(self.config.datagrams);
+        }
+        Reply { send_datagram: due, ..Reply::NONE }
+    }
+
+    fn on_stop(&mut self, _: Time) {
+        self.next = Time::MAX;
+    }
+
+    fn report(&mut self, now: Time) -> Report {
+        Report { just_below_share: self.just_below_share(now), ..Report::default() }
+    }
+}
+
+impl LayeredAudio {
+    fn choose(&mut self) {
+        self.current = just_below(&self.config.encodings, self.share);
+    }
+
+    fn on_change(&mut self, now: Time, share: Rate) {
+        self.pass(now);
+        let before = self.encoding();
+        self.share = share;
+        self.choose();
+        let after = self.encoding();
+        if before != after && self.next > now {
+            // What of the gap is left is as much longer or shorter as its packets are now apart.
+            let left = self.next.since(now).scale(before.as_bps_f64() / after.as_bps_f64());
+            self.next = now + left;
+        }
+    }
+
+    fn pass(&mut self, now: Time) {
+        let span = now.since(self.since);
+        self.spent[self.current] += span;
+        self.offered += self.share.as_bps_f64() * span.as_secs_f64();
+        self.since = now;
+    }
+
+    /// The current encoding.
+    pub fn encoding(&self) -> Rate {
+        self.config.encodings.get(self.current).copied().unwrap_or(Rate::ZERO)
+    }
+
+    /// How long it has spent in each encoding up to `now`, from the lowest.
+    pub fn spent(&mut self, now: Time) -> impl Iterator<Item = (Rate, Duration)> {
+        self.pass(now);
+        self.config.encodings.iter().copied().zip(self.spent.iter().copied())
+    }
+
+    /// Which part of its time up to `now` it spent in the encoding just below its mean share; none before any has passed.
+    fn just_below_share(&mut self, now: Time) -> Option<f64> {
+        self.pass(now);
+        let all = now.since(self.began).as_secs_f64();
+        let best = just_below(&self.config.encodings, Rate::from_bps_f64(self.offered / all));
+        (all > 0.0).then(|| self.spent[best].as_secs_f64() / all)
+    }
+}
+
+/// The place of the highest encoding that `share` carries, or of the lowest.
+fn just_below(encodings: &[Rate], share: Rate) -> usize {
+    encodings.partition_point(|encoding| *encoding <= share).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kbps(n: u64) -> Rate {
+        Rate::from_bps(n * 1000)
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Duration::from_millis(ms)
+    }
+
+    fn share(kbps: u64) -> Path {
+        Path { share: Rate::from_bps(kbps * 1000), ..Path::default() }
+    }
+
+    fn started(encodings: &[u64], first: u64) -> LayeredAudio {
+        let encodings = encodings.iter().copied().map(kbps).collect();
+        let mut audio = LayeredAudio::new(&Config { datagrams: Bytes::new(1000), encodings }, None);
+        assert_eq!(audio.on_start(at(0), share(first)), Reply::NONE);
+        audio
+    }
+
+    #[test]
+    fn it_takes_the_best_encoding_that_its_share_carries() {
+        let mut audio = started(&[10, 20, 40, 80, 160, 320], 85);
+        for (given, encoding) in [(85, 80), (79, 40), (5, 10), (400, 320), (160, 160)] {
+            let _ = audio.on_event(at(0), End::Sender, &Event::ShareChanged(share(given)));
+            assert_eq!(audio.encoding(), kbps(encoding));
+        }
+    }
+
+    #[test]
+    fn its_datagrams_leave_at_the_rate_of_its_encoding() {
+        let mut audio = started(&[40, 80], 80);
+        let mut left = Vec::new();
+        for ms in 0..1000 {
+            if ms == 450 {
+                let _ = audio.on_event(at(450), End::Sender, &Event::ShareChanged(share(40)));
+            }
+            left.extend(audio.on_deadline(at(ms), End::Sender).send_datagram.then_some(ms));
+        }
+        assert_eq!(left, [0, 100, 200, 300, 400, 550, 750, 950]);
+        let each = Duration::from_millis(450);
+        assert_eq!(audio.spent(at(900)).collect::<Vec<_>>(), [(kbps(40), each), (kbps(80), each)]);
+        assert_eq!(audio.report(at(900)).just_below_share, Some(0.5), "its mean share carries 40 kb/s");
+    }
+}

@@ -1,0 +1,38 @@
+//! Bulk data: a long-lived flow that always has more to send, until it is stopped.
+
+use rampmeter_units::{Bytes, Time};
+use serde::Deserialize;
+
+use crate::{Application, End, Event, Path, Reply, Settings, Workload};
+
+/// More than any run can send.
+const ENDLESS: u64 = 1 << 62;
+
+/// It has no settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Settings for Config {}
+
+/// A flow of bulk data.
+#[derive(Debug)]
+pub struct Bulk;
+
+impl Workload for Bulk {
+    type Config = Config;
+
+    fn new(_: &Config, _: Option<Bytes>) -> Self {
+        Self
+    }
+}
+
+impl Application for Bulk {
+    fn on_start(&mut self, _: Time, _: Path) -> Reply {
+        Reply::write(ENDLESS)
+    }
+
+    fn on_event(&mut self, _: Time, end: End, event: &Event) -> Reply {
+        Reply::finish_if(end == End::Receiver && matches!(event, Event::Read { ended: true, .. }))
+    }
+}

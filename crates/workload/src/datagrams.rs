@@ -1,0 +1,63 @@
+//! Datagrams as fast as the congestion controller permits, until the flow is stopped. Nothing is repeated.
+
+use std::ops::RangeInclusive;
+
+use rampmeter_units::{Bytes, Time};
+use serde::Deserialize;
+
+use crate::{Application, Carrier, End, Event, Path, Reply, Settings, Workload};
+
+/// More than any run can send.
+const ENDLESS: u64 = 1 << 62;
+
+/// Bytes of a datagram, to which headers of the Congestion Manager, UDP and IP are added.
+const SIZES: RangeInclusive<u64> = 8..=9000;
+
+/// A flow of datagrams.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Bytes of each datagram.
+    pub datagrams: Bytes,
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        check_size(self.datagrams)
+    }
+}
+
+/// Refuses datagrams that are too small or too large.
+pub(crate) fn check_size(size: Bytes) -> Result<(), String> {
+    if SIZES.contains(&size.as_u64()) {
+        return Ok(());
+    }
+    Err(format!("`datagrams` of {size}; use {} to {} bytes", SIZES.start(), SIZES.end()))
+}
+
+/// A flow of datagrams.
+#[derive(Debug)]
+pub struct Datagrams;
+
+impl Workload for Datagrams {
+    type Config = Config;
+    const NEEDS_MANAGER: Option<&'static str> = Some("sends datagrams");
+
+    fn carrier(config: &Config) -> Carrier {
+        Carrier::Datagrams(config.datagrams)
+    }
+
+    fn new(_: &Config, _: Option<Bytes>) -> Self {
+        Self
+    }
+}
+
+impl Application for Datagrams {
+    fn on_start(&mut self, _: Time, _: Path) -> Reply {
+        Reply { queue_datagrams: ENDLESS, ..Reply::NONE }
+    }
+
+    fn on_event(&mut self, _: Time, _: End, _: &Event) -> Reply {
+        Reply::NONE
+    }
+}

@@ -1,0 +1,160 @@
+//! The workloads by name, and one type that holds any application without dynamic dispatch.
+
+use rampmeter_units::{Bytes, RegistryError, Time, settings};
+
+use crate::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
+
+/// The most encodings, representations or rungs of a ladder.
+pub(crate) const MAX_LEVELS: usize = 32;
+
+/// The kind of thing that is made here, for messages.
+const KIND: &str = "workload";
+
+/// Writes the enums, the lists of names and the dispatch from one list: a line a workload.
+macro_rules! workloads {
+    (
+        keys { $($key_variant:ident($key_place:ty): $key_module:ident, $key_name:literal, $key_about:literal;)* }
+        tables { $($table_variant:ident($table_place:ty): $table_module:ident, $table_name:literal, $table_about:literal;)* }
+    ) => {
+        /// The workloads that scenario files choose by a table of their name.
+        pub const TABLES: &[&str] = &[$($table_name),*];
+
+        workloads! { @all
+            $($key_variant($key_place): $key_module, $key_name, $key_about;)*
+            $($table_variant($table_place): $table_module, $table_name, $table_about;)*
+        }
+    };
+    (@all $($variant:ident($place:ty): $module:ident, $name:literal, $about:literal;)*) => {
+        /// Any application. Where it is large it is in a box: most flows are small, and there may be a million.
+        #[derive(Debug)]
+        pub enum AnyApplication {
+            $(#[doc = $about] $variant($place),)*
+        }
+
+        /// The settings of any workload, read and checked; makes an application for each flow.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum AnyWorkload {
+            $(#[doc = $about] $variant(crate::$module::Config),)*
+        }
+
+        /// Every workload's name with its one line.
+        pub const NAMES: &[(&str, &str)] = &[$(($name, $about)),*];
+
+        impl AnyWorkload {
+            /// Reads and checks the settings of the workload called `name`.
+            pub fn read(name: &str, table: &toml::Table) -> Result<Self, RegistryError> {
+                let workload = match name {
+                    $($name => settings::checked(table).map(Self::$variant),)*
+                    _ => return Err(RegistryError::unknown(KIND, name, NAMES.iter().map(|(name, _)| *name))),
+                };
+                workload.map_err(|reason| RegistryError::settings(KIND, name, reason))
+            }
+
+            /// An application for a flow that transfers `size`, if that is known.
+            pub fn make(&self, size: Option<Bytes>) -> AnyApplication {
+                match self {
+                    $(Self::$variant(config) => {
+                        let application: crate::$module::$variant = Workload::new(config, size);
+                        AnyApplication::$variant(application.into())
+                    })*
+                }
+            }
+
+            /// How its flows carry their data.
+            pub fn carrier(&self) -> Carrier {
+                match self {
+                    $(Self::$variant(config) => <crate::$module::$variant as Workload>::carrier(config),)*
+                }
+            }
+
+            /// Whether it chooses by its share of the path ([`Workload::USES_SHARE`]).
+            pub fn uses_share(&self) -> bool {
+                match self {
+                    $(Self::$variant(_) => <crate::$module::$variant as Workload>::USES_SHARE,)*
+                }
+            }
+
+            /// What it needs of the sender's Congestion Manager ([`Workload::NEEDS_MANAGER`]).
+            pub fn needs_manager(&self) -> Option<&'static str> {
+                match self {
+                    $(Self::$variant(_) => <crate::$module::$variant as Workload>::NEEDS_MANAGER,)*
+                }
+            }
+        }
+
+        macro_rules! each {
+            ($any:expr, $application:ident => $call:expr) => {
+                match $any {
+                    $(AnyApplication::$variant($application) => $call,)*
+                }
+            };
+        }
+    };
+}
+
+workloads! {
+    // Scenario files choose these by `size`, `datagrams` and `encodings`.
+    keys {
+        Bulk(crate::bulk::Bulk): bulk, "bulk", "Always has more to send";
+        Transfer(crate::transfer::Transfer): transfer, "transfer", "Sends the response to one request";
+        Representations(Box<crate::representations::Representations>): representations, "representations", "Sends the best representation that arrives in time (SIGCOMM 1999, section 3.2.1)";
+        Datagrams(crate::datagrams::Datagrams): datagrams, "datagrams", "Sends datagrams as fast as it may";
+        LayeredAudio(Box<crate::audio::LayeredAudio>): audio, "audio", "Sends the best encoding that its share carries (SIGCOMM 1999, section 3.2.2)";
+    }
+    // And these by a table of their name: video = { ladder = [...] }.
+    tables {
+        Video(Box<crate::video::Video>): video, "video", "Plays segments of a bitrate ladder, chosen by its buffer: BBA-0 (SIGCOMM 2014)";
+    }
+}
+
+impl Application for AnyApplication {
+    fn on_start(&mut self, now: Time, path: Path) -> Reply {
+        each!(self, a => a.on_start(now, path))
+    }
+
+    #[inline]
+    fn on_event(&mut self, now: Time, end: End, event: &Event) -> Reply {
+        each!(self, a => a.on_event(now, end, event))
+    }
+
+    #[inline]
+    fn deadline(&self, end: End) -> Time {
+        each!(self, a => a.deadline(end))
+    }
+
+    fn on_deadline(&mut self, now: Time, end: End) -> Reply {
+        each!(self, a => a.on_deadline(now, end))
+    }
+
+    fn on_stop(&mut self, now: Time) {
+        each!(self, a => a.on_stop(now));
+    }
+
+    fn report(&mut self, now: Time) -> Report {
+        each!(self, a => a.report(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_settings_say_what_would_be_right() {
+        let table = |text: &str| text.parse::<toml::Table>().unwrap();
+        for (name, text, words) in [
+            ("transfr", "", "`transfer`"),
+            ("datagrams", "datagrams = '9 MB'", "use 8 to 9000 bytes"),
+            ("audio", "datagrams = '1 kB'\nencodings = ['20 kb/s', '10 kb/s']", "from the lowest to the highest"),
+            ("representations", "representations = []\nwithin = '1 s'", "from the smallest to the largest"),
+        ] {
+            let error = AnyWorkload::read(name, &table(text)).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn applications_of_most_flows_are_small() {
+        assert!(size_of::<AnyApplication>() <= 16);
+    }
+}

@@ -1,0 +1,107 @@
+//! An object in several representations: the web server of the Congestion Manager paper (section 3.2.1) asks what its share
+//! of the path is (`cm_query`) and sends the best one that arrives soon enough: "pick the representation that maximizes
+//! receiver quality without incurring high latency".
+//!
+//! ```text
+//! the largest with   size / share + srtt <= within,   else the smallest
+//! ```
+
+use rampmeter_units::{Bytes, Duration, Rate, Time};
+use serde::Deserialize;
+
+use crate::registry::MAX_LEVELS;
+use crate::{Application, End, Event, Path, Reply, Settings, Workload, transfer};
+
+/// The representations of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Their sizes, from the smallest to the largest.
+    pub representations: Vec<Bytes>,
+    /// How soon the object should arrive.
+    pub within: Duration,
+}
+
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        let all = &self.representations;
+        if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Bytes::ZERO {
+            return Err("`representations` that are none, too many or out of order; \
+                        give 1 to 32 sizes from the smallest to the largest: [\"20 kB\", \"60 kB\"]"
+                .into());
+        }
+        if self.within == Duration::ZERO { Err("`within` must be more than zero".into()) } else { Ok(()) }
+    }
+}
+
+/// A transfer of one of them, chosen when the connection is open.
+#[derive(Debug)]
+pub struct Representations {
+    config: Config,
+    chosen: Bytes,
+}
+
+impl Workload for Representations {
+    type Config = Config;
+    const NEEDS_MANAGER: Option<&'static str> = Some("chooses representations");
+    const USES_SHARE: bool = true;
+
+    fn new(config: &Config, _: Option<Bytes>) -> Self {
+        Self { config: config.clone(), chosen: Bytes::MAX }
+    }
+}
+
+impl Application for Representations {
+    fn on_start(&mut self, _: Time, _: Path) -> Reply {
+        Reply::NONE
+    }
+
+    fn on_event(&mut self, _: Time, end: End, event: &Event) -> Reply {
+        if let (End::Sender, Event::Opened(path)) = (end, event) {
+            let Config { representations: sizes, within } = &self.config;
+            let place = choose(sizes, path.share, path.smoothed_rtt, *within);
+            self.chosen = place.map_or(Bytes::ZERO, |place| sizes[place]);
+            return transfer::send(self.chosen);
+        }
+        transfer::take(end, event, self.chosen)
+    }
+}
+
+/// The place, among representations of these sizes, of the largest one that a flow with this share of a path with this round
+/// trip delivers `within` a time, or of the smallest; none of none.
+pub fn choose(sizes: &[Bytes], share: Rate, srtt: Duration, within: Duration) -> Option<usize> {
+    let carried = share.bytes_in(within.saturating_sub(srtt));
+    let places = || sizes.iter().enumerate().map(|(place, size)| (*size, place));
+    let in_time = places().filter(|(size, _)| *size <= carried);
+    in_time.max().or_else(|| places().min()).map(|(_, place)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_that_arrives_in_time_is_taken() {
+        // 100 kb/s over 2 s less 120 ms are 23.5 kB.
+        let sizes = [800_000, 20_000, 100_000].map(Bytes::new);
+        let (srtt, within) = (Duration::from_millis(120), Duration::from_secs(2));
+        let chosen = |kbps: u64| choose(&sizes, Rate::from_bps(kbps * 1000), srtt, within).map(|place| sizes[place]);
+        let expected = [(10, 20_000), (100, 20_000), (425, 20_000), (426, 100_000), (3400, 100_000), (3410, 800_000)];
+        for (kbps, size) in expected {
+            assert_eq!(chosen(kbps), Some(Bytes::new(size)), "{kbps} kb/s");
+        }
+        assert_eq!(choose(&sizes, Rate::MAX, within, srtt), Some(1), "no rate makes up for the round trip");
+        assert_eq!(choose(&[], Rate::MAX, srtt, within), None);
+    }
+
+    #[test]
+    fn the_choice_is_made_when_the_connection_opens() {
+        let config =
+            Config { representations: [20_000, 60_000].map(Bytes::new).into(), within: Duration::from_secs(1) };
+        let mut object = Representations::new(&config, None);
+        assert_eq!(object.on_start(Time::ZERO, Path::default()), Reply::NONE);
+        let path = Path { share: Rate::from_bps(1_000_000), smoothed_rtt: Duration::from_millis(100) };
+        let reply = object.on_event(Time::ZERO, End::Sender, &Event::Opened(path));
+        assert_eq!(reply, Reply { finish: true, ..Reply::write(60_000) });
+    }
+}

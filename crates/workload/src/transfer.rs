@@ -1,0 +1,70 @@
+//! A transfer: the response to one request, of a size that is known when the flow starts. The flow's handshake stands for
+//! the request. The sender writes all of it and ends its stream; the receiver ends its own when it has all.
+
+use rampmeter_units::{Bytes, Time};
+use serde::Deserialize;
+
+use crate::{Application, End, Event, Path, Reply, Settings, Workload};
+
+/// It has no settings: its size is each flow's own.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Settings for Config {}
+
+/// A transfer.
+#[derive(Debug)]
+pub struct Transfer {
+    size: Bytes,
+}
+
+impl Workload for Transfer {
+    type Config = Config;
+
+    fn new(_: &Config, size: Option<Bytes>) -> Self {
+        Self { size: size.unwrap_or_default() }
+    }
+}
+
+impl Application for Transfer {
+    fn on_start(&mut self, _: Time, _: Path) -> Reply {
+        send(self.size)
+    }
+
+    fn on_event(&mut self, _: Time, end: End, event: &Event) -> Reply {
+        take(end, event, self.size)
+    }
+}
+
+/// The sender writes `size` and ends its stream.
+pub(crate) fn send(size: Bytes) -> Reply {
+    Reply { write: size.as_u64(), finish: true, ..Reply::NONE }
+}
+
+/// What the receiver of `size` does.
+pub(crate) fn take(end: End, event: &Event, size: Bytes) -> Reply {
+    match *event {
+        Event::Read { total, ended } if end == End::Receiver => {
+            Reply { complete: total == size, ..Reply::finish_if(ended) }
+        }
+        _ => Reply::NONE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_is_complete_with_its_last_byte() {
+        let mut transfer = Transfer::new(&Config::default(), Some(Bytes::new(3000)));
+        assert_eq!(transfer.on_start(Time::ZERO, Path::default()), Reply { finish: true, ..Reply::write(3000) });
+        let read = |total, ended| Event::Read { total: Bytes::new(total), ended };
+        for (total, ended, complete) in [(1000, false, false), (3000, false, true), (3000, true, true)] {
+            let reply = transfer.on_event(Time::ZERO, End::Receiver, &read(total, ended));
+            assert_eq!(reply, Reply { complete, finish: ended, ..Reply::NONE });
+        }
+        assert_eq!(transfer.on_event(Time::ZERO, End::Sender, &read(0, true)), Reply::NONE);
+    }
+}
