@@ -20,11 +20,11 @@ use rampmeter_wire::{
 };
 
 const STRANGERS: u8 = 4;
-const MOST_FLOWS: usize = 6;
+const MAX_FLOWS: usize = 6;
 const PACKET: Bytes = Bytes::new(1500);
 
 /// What one step may say at most: enough for all that waits, few enough to find a loop.
-const MOST_SAID: usize = 10_000;
+const MAX_SAID: usize = 10_000;
 
 #[derive(Debug, Arbitrary)]
 struct Story {
@@ -160,7 +160,7 @@ impl Host {
                 }
                 self.now = self.now.max(until);
             }
-            Step::Open { to } if self.flows.len() < MOST_FLOWS => {
+            Step::Open { to } if self.flows.len() < MAX_FLOWS => {
                 let to = to % STRANGERS;
                 let make = || Cm::new(&Config::default(), Stream::from_seed(1));
                 let id = self.manager.open(now, Destination(to.into()), make);
@@ -239,7 +239,7 @@ impl Host {
     /// What is to be said, until there is no more.
     fn attend(&mut self) {
         for said in 0.. {
-            assert!(said < MOST_SAID, "it speaks without end");
+            assert!(said < MAX_SAID, "it speaks without end");
             let Some((to, message)) = self.agent.poll_transmit() else { break };
             let stranger = &mut self.strangers[usize::from(to)];
             stranger.received += (cm_encoded_len(&message) + UDP_BYTES) as u64;
@@ -255,7 +255,7 @@ impl Host {
             );
         }
         for flow in &self.flows {
-            assert!(self.manager.outstanding(flow.id).as_u64() <= flow.sent);
+            assert!(self.manager.in_flight(flow.id).as_u64() <= flow.sent);
         }
     }
 }

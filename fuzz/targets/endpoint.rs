@@ -21,12 +21,12 @@ use rampmeter_wire::{Kind, List, Packet, Receipt, RouterFeedback, Sack, UDP_BYTE
 
 const CONTROLLERS: [&str; 4] = ["pcp", "newreno", "reno", "fair-share"];
 const STRANGERS: u8 = 4;
-const MOST_CONNECTIONS: usize = 6;
-const MOST_HALF_OPEN: usize = 3;
+const MAX_CONNECTIONS: usize = 6;
+const MAX_HALF_OPEN: usize = 3;
 const WINDOW: u64 = 4_000;
 
 /// Packets that one step may move: enough for any window here, few enough to find a loop.
-const MOST_PACKETS: usize = 5_000;
+const MAX_PACKETS: usize = 5_000;
 
 #[derive(Debug, Arbitrary)]
 struct Story {
@@ -156,8 +156,8 @@ impl Host {
         };
         let limits = EndpointConfig {
             accept: Some(config.clone()),
-            most_connections: MOST_CONNECTIONS,
-            most_half_open: MOST_HALF_OPEN,
+            max_connections: MAX_CONNECTIONS,
+            max_half_open: MAX_HALF_OPEN,
             ..EndpointConfig::default()
         };
         let mut made = 0;
@@ -265,7 +265,7 @@ impl Host {
     /// Events and packets, until there are no more.
     fn attend(&mut self) {
         for round in 0.. {
-            assert!(round < MOST_PACKETS, "sends without end");
+            assert!(round < MAX_PACKETS, "sends without end");
             self.events();
             let Some(transmit) = self.endpoint.poll_transmit(self.now) else { break };
             let mut bytes = Vec::new();
@@ -292,13 +292,13 @@ impl Host {
             );
         }
         self.events();
-        assert!(self.endpoint.connections() <= MOST_CONNECTIONS);
+        assert!(self.endpoint.connections() <= MAX_CONNECTIONS);
     }
 
     fn events(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                Event::Opened(..) | Event::Hindered(..) => {}
+                Event::Opened(..) | Event::Degraded(..) => {}
                 Event::Accepted(id, _) => {
                     if let Some(peer) = self.endpoint.peer(id) {
                         self.strangers[peer as usize].known = true;

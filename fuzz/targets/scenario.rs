@@ -5,13 +5,13 @@ use libfuzzer_sys::fuzz_target;
 use rampmeter_scenario::{Registries, Scenario, ScenarioError, values};
 
 /// Points of a sweep to plan at most: a plan of a million flows is right, and takes its time.
-const MOST_POINTS: usize = 4;
+const MAX_POINTS: usize = 4;
 
 fuzz_target!(|text: &str| {
     let Some(mut scenario) = one_line(Scenario::parse("fuzz.toml", text)) else { return };
     let registries = Registries::default();
     let points = scenario.points();
-    for point in points.iter().take(MOST_POINTS) {
+    for point in points.iter().take(MAX_POINTS) {
         if let Some(plan) = one_line(scenario.plan(point, &registries)) {
             assert!(plan.flows.is_sorted_by_key(|flow| flow.start));
             assert!(plan.flows.iter().all(|flow| flow.from != flow.to && flow.bytes.is_none_or(|b| b.as_u64() > 0)));

@@ -71,7 +71,7 @@ impl Books {
     /// So many new bytes were sent. Says how many are to be told (`cm_notify`): those owed come with them.
     pub(crate) fn sent(&mut self, bytes: u64) -> u64 {
         // As much as can be told at once; the rest comes with the next.
-        let owed = self.owed.min(rampmeter_cm::limits::MOST_PACKET_BYTES.saturating_sub(bytes));
+        let owed = self.owed.min(rampmeter_cm::limits::MAX_PACKET_BYTES.saturating_sub(bytes));
         self.owed -= owed;
         let told = bytes + owed;
         self.written += bytes;

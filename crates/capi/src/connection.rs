@@ -175,7 +175,7 @@ impl Connection {
                 Err(_) if called > 0 => return Ok(called),
                 Err(error) => return Err(error),
             }
-            if called == MOST_CALLS {
+            if called == MAX_CALLS {
                 return Ok(called);
             }
         }
@@ -229,7 +229,7 @@ impl Connection {
 }
 
 /// Callbacks that one call of `cm_dispatch` makes at most: a program with other things to do gets to do them.
-const MOST_CALLS: c_int = 256;
+const MAX_CALLS: c_int = 256;
 
 /// Ends the dispatching, however that comes about.
 struct Leave<'a>(&'a Connection);

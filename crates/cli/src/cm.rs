@@ -235,7 +235,7 @@ fn macroflow_row(macroflow: &MacroflowStatus) -> Vec<String> {
         macroflow.destination.to_string(),
         rounded(macroflow.rate_bps),
         macroflow.window_bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string()),
-        Bytes::new(macroflow.outstanding_bytes).to_string(),
+        Bytes::new(macroflow.in_flight_bytes).to_string(),
         format!("{:.3} ms", macroflow.srtt_s * 1e3),
         macroflow.flows.to_string(),
         list(&macroflow.processes),

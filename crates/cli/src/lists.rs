@@ -21,7 +21,7 @@ pub(crate) fn check_controller(registry: &Registry, name: &str) -> Result<(), Fa
         return Ok(());
     }
     let known = Known::near(name, registry.list().map(|(name, _)| name).filter(|name| is_bare(name)));
-    let problem = match registry.gives_way(name) {
+    let problem = match registry.reacts_to_congestion(name) {
         Some(_) => {
             format!("controller `{name}` can't be used here: it needs settings, as a scenario gives them; {known}")
         }

@@ -43,7 +43,7 @@ const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 /// Whether a share makes sense.
 pub(crate) fn is_sound(share: &Share) -> bool {
     let is_weight = |weight: f64| WEIGHTS.contains(&weight);
-    let is_curve = |c: ServiceCurve| c.m1 <= FASTEST && c.m2 <= FASTEST && c.d <= MOST_RTT;
+    let is_curve = |c: ServiceCurve| c.m1 <= FASTEST && c.m2 <= FASTEST && c.d <= MAX_RTT;
     is_weight(share.weight)
         && share.class.is_none_or(|(_, weight)| is_weight(weight))
         && share.curve.is_none_or(is_curve)
@@ -163,7 +163,7 @@ impl Command {
             4 => Self::Notify { sent: bytes(a)? },
             5 => {
                 let rtt = (d > 0).then(|| Duration::from_nanos(d));
-                if c > 3 || rtt.is_some_and(|rtt| rtt > MOST_RTT) {
+                if c > 3 || rtt.is_some_and(|rtt| rtt > MAX_RTT) {
                     return None;
                 }
                 Self::Update(Feedback { received: bytes(a)?, lost: bytes(b)?, mode: mode(c), rtt })
@@ -235,7 +235,7 @@ impl Notice {
 }
 
 /// A longer round trip is a mistake.
-pub(crate) const MOST_RTT: Duration = Duration::from_secs(600);
+pub(crate) const MAX_RTT: Duration = Duration::from_secs(600);
 
 fn record(kind: u32, flow: u32, rest: [u64; 7]) -> Record {
     let mut record = [0; 8];
@@ -326,7 +326,7 @@ mod tests {
         let share = Share { weight: 2.5, class: Some((7, 0.5)), curve: None };
         let curve = Some(ServiceCurve::linear(FASTEST));
         let feedback =
-            Feedback { received: Bytes::new(3), lost: Bytes::new(4), mode: Some(LossMode::Ecn), rtt: Some(MOST_RTT) };
+            Feedback { received: Bytes::new(3), lost: Bytes::new(4), mode: Some(LossMode::Ecn), rtt: Some(MAX_RTT) };
         for command in [
             Command::Open { to: "192.0.2.1:80".parse().unwrap(), share },
             Command::Open { to: "[2001:db8::1]:0".parse().unwrap(), share: Share::default() },

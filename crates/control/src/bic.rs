@@ -35,9 +35,9 @@ pub struct Config {
     /// Below this it is Standard TCP; packets (`low_window`).
     pub low_window: f64,
     /// The most that a round trip adds; packets (`S_max`).
-    pub most_step: f64,
+    pub max_step: f64,
     /// The least that a round trip adds; packets (`S_min`).
-    pub least_step: f64,
+    pub min_step: f64,
     /// The part of what is left to the maximum that a round trip of the search goes. Linux goes 0.25.
     pub search: f64,
     /// The part of the window that a loss takes (`beta`). Linux takes 0.2.
@@ -51,8 +51,8 @@ impl Default for Config {
         Self {
             initial_window: 10,
             low_window: 14.0,
-            most_step: 32.0,
-            least_step: 0.01,
+            max_step: 32.0,
+            min_step: 0.01,
             search: 0.5,
             beta: 0.125,
             fast_convergence: true,
@@ -65,10 +65,10 @@ impl Settings for Config {
         check_first_window(self.initial_window)?;
         check_share("beta", self.beta)?;
         check_share("search", self.search)?;
-        check_positive("least_step", self.least_step, "packets a round trip")?;
-        check_positive("most_step", self.most_step, "packets a round trip")?;
-        if self.least_step > self.most_step {
-            return Err(format!("least_step is {} and most_step {}: no less", self.least_step, self.most_step));
+        check_positive("min_step", self.min_step, "packets a round trip")?;
+        check_positive("max_step", self.max_step, "packets a round trip")?;
+        if self.min_step > self.max_step {
+            return Err(format!("min_step is {} and max_step {}: no less", self.min_step, self.max_step));
         }
         if self.low_window < 0.0 || !self.low_window.is_finite() {
             return Err(format!("low_window is {}: 0 packets or more", self.low_window));
@@ -100,12 +100,12 @@ pub struct BicRules {
 impl BicRules {
     /// What a round trip adds to `window`, as the phase is.
     fn step(&self, window: f64) -> f64 {
-        let Config { least_step, most_step, search, .. } = self.config;
+        let Config { min_step, max_step, search, .. } = self.config;
         match self.phase {
             // min is the window itself, so that target - w is half of what is left.
-            Phase::Search { max } => (search * (max - window)).clamp(least_step, most_step),
+            Phase::Search { max } => (search * (max - window)).clamp(min_step, max_step),
             Phase::Probe { step, .. } => step,
-            Phase::Additive => most_step,
+            Phase::Additive => max_step,
         }
     }
 
@@ -115,7 +115,7 @@ impl BicRules {
             Phase::Search { max } if window >= max => self.phase = Phase::Probe { step: 1.0, until: window + 1.0 },
             Phase::Probe { step, until } if window >= until => {
                 let step = 2.0 * step;
-                let probes = step < self.config.most_step;
+                let probes = step < self.config.max_step;
                 self.phase = if probes { Phase::Probe { step, until: window + step } } else { Phase::Additive };
             }
             _ => {}

@@ -1,14 +1,14 @@
 //! What the settings of controllers are refused for; each error names the setting and says what would be right.
 
 /// A first window of more packets is a slip: no path has room for it.
-const MOST_FIRST_WINDOW: u64 = 1_000_000;
+const MAX_FIRST_WINDOW: u64 = 1_000_000;
 
 /// Refuses a first window of nothing, and one that no path has room for.
 pub(crate) fn check_first_window(packets: u64) -> Result<(), String> {
     match packets {
         0 => Err("initial_window is 0 packets: nothing could ever leave; 1 or more".into()),
-        1..=MOST_FIRST_WINDOW => Ok(()),
-        _ => Err(format!("initial_window is {packets} packets: 1 to {MOST_FIRST_WINDOW}; usual is 10")),
+        1..=MAX_FIRST_WINDOW => Ok(()),
+        _ => Err(format!("initial_window is {packets} packets: 1 to {MAX_FIRST_WINDOW}; usual is 10")),
     }
 }
 

@@ -109,20 +109,20 @@ impl Controller for Cm {
         self.pacer.give_back(bytes, self.shaped());
     }
 
-    fn on_forgotten(&mut self, now: Time) {
+    fn on_discarded(&mut self, now: Time) {
         self.pacer.bound(now + self.shaped().time_to_send(self.tcp.departure().bytes) * WAITED_FOR);
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         (self.smoothed_rtt, self.min_rtt) = (ack.smoothed_rtt, ack.min_rtt);
         // One flow's bytes in flight, and its repairs, say nothing of the others.
-        self.tcp.on_marks(now, &Ack { flight: Bytes::MAX, recovering: false, ..*ack });
+        self.tcp.on_marks(now, &Ack { flight_size: Bytes::MAX, recovering: false, ..*ack });
         self.tcp.grow(now, ack);
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        let flight = if loss.kind == LossKind::Persistent { loss.flight } else { Bytes::MAX };
-        self.tcp.on_loss(now, &Loss { flight, recovering: false, ..*loss });
+        let flight_size = if loss.kind == LossKind::Persistent { loss.flight_size } else { Bytes::MAX };
+        self.tcp.on_loss(now, &Loss { flight_size, recovering: false, ..*loss });
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn packets_leave_a_round_trip_over_the_window_apart() {
         let mut cm = started(None);
-        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, outstanding: PACKET });
+        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, in_flight: PACKET });
         assert_eq!(cm.departure().at, Time::ZERO + RTT / 4);
         cm.on_ack(Time::ZERO, &ack(1));
         assert_eq!((cm.window(), cm.rate()), (PACKET * 5, Some(Rate::of(PACKET * 5, RTT))));
@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn what_was_sent_unasked_delays_others_by_a_window_at_most() {
         let mut cm = started(None);
-        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET * 1_000_000, outstanding: PACKET * 1_000_000 });
+        cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET * 1_000_000, in_flight: PACKET * 1_000_000 });
         assert_eq!(cm.departure().at, Time::ZERO + RTT);
-        cm.on_forgotten(Time::ZERO);
+        cm.on_discarded(Time::ZERO);
         assert_eq!(cm.departure().at, Time::ZERO + RTT / 2, "two packets of four");
     }
 

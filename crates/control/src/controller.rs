@@ -18,15 +18,15 @@ pub struct Path {
     pub history: Option<History>,
     /// How long nothing of this host was on the path, if this macroflow has all its flows to the destination; none if
     /// that is not known.
-    pub rested: Option<Duration>,
-    /// What routers wrote into the handshake; `None` unless [`Controller::asks_routers`].
+    pub idle_for: Option<Duration>,
+    /// What routers wrote into the handshake; `None` unless [`Controller::requests_feedback`].
     pub feedback: RouterFeedback,
 }
 
 impl Path {
     /// A path whose handshake took `rtt`, without router feedback.
     pub fn new(packet: Bytes, rtt: Duration, history: Option<History>) -> Self {
-        Self { packet, rtt, history, rested: None, feedback: RouterFeedback::None }
+        Self { packet, rtt, history, idle_for: None, feedback: RouterFeedback::None }
     }
 }
 
@@ -38,7 +38,7 @@ pub struct Sent {
     /// Its size, headers included.
     pub bytes: Bytes,
     /// Bytes outstanding, this packet included.
-    pub outstanding: Bytes,
+    pub in_flight: Bytes,
 }
 
 /// What is known of one packet that arrived and was answered.
@@ -68,9 +68,9 @@ impl Arrival {
 #[derive(Debug, Clone, Copy)]
 pub struct Ack<'a> {
     /// Bytes it newly reports as delivered, cumulatively or selectively.
-    pub acked: Bytes,
+    pub delivered: Bytes,
     /// Bytes still outstanding after it.
-    pub outstanding: Bytes,
+    pub in_flight: Bytes,
     /// The round-trip time it measures: that of the last of `arrivals`, if it names any.
     pub rtt: Option<Duration>,
     /// Smoothed round-trip time (RFC 6298).
@@ -85,7 +85,7 @@ pub struct Ack<'a> {
     /// What routers wrote into those packets.
     pub feedback: RouterFeedback,
     /// Bytes sent and not cumulatively acknowledged before it (RFC 5681, `FlightSize`).
-    pub flight: Bytes,
+    pub flight_size: Bytes,
     /// Highest number sent so far.
     pub last_sent: u64,
     /// The connection is still repairing losses it reported earlier.
@@ -137,7 +137,7 @@ pub struct Loss {
     /// Bytes lost.
     pub bytes: Bytes,
     /// Bytes sent and not yet cumulatively acknowledged when the loss was found (RFC 5681, `FlightSize`).
-    pub flight: Bytes,
+    pub flight_size: Bytes,
     /// Highest number among the lost packets.
     pub number: u64,
     /// Highest number sent so far.
@@ -175,7 +175,7 @@ pub trait Controller: Debug {
 
     /// Packets that had been told as sent are nobody's here any more: their flow has ended, goes on in another
     /// macroflow, or never said what became of them.
-    fn on_forgotten(&mut self, _now: Time) {}
+    fn on_discarded(&mut self, _now: Time) {}
 
     /// An acknowledgement arrived.
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
@@ -223,12 +223,12 @@ pub trait Controller: Debug {
 
     /// What on the path keeps the scheme from working as it should, in words for its user, with what it does about it;
     /// `None` while nothing does. Asked after every acknowledgement.
-    fn hindrance(&self) -> Option<&'static str> {
+    fn degraded_reason(&self) -> Option<&'static str> {
         None
     }
 
     /// Whether the handshake should ask routers for feedback; their answer comes with [`Path::feedback`].
-    fn asks_routers(&self) -> bool {
+    fn requests_feedback(&self) -> bool {
         false
     }
 
@@ -243,7 +243,7 @@ pub trait Algorithm: Controller + Sized + Send + 'static {
 
     /// Whether it sends less when others need the path, by what it sees itself. Only such controllers are lent to
     /// strangers, who could otherwise have a server flood a path.
-    const GIVES_WAY: bool = true;
+    const REACTS_TO_CONGESTION: bool = true;
 
     /// What it works with beyond what programs tell a host's Congestion Manager (bytes, losses, a round trip), and how it
     /// does without; in words for its user.

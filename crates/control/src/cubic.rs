@@ -130,7 +130,7 @@ impl Rules for CubicRules {
     }
 
     fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        let step = seen.acked.min(1.0);
+        let step = seen.delivered.min(1.0);
         self.hystart.as_mut().map_or(Some(step), |hystart| hystart.slow_start(seen, step)).map(Amount::Packets)
     }
 
@@ -139,7 +139,7 @@ impl Rules for CubicRules {
         if self.curve.is_none() {
             self.reno = window; // section 4.3: W_est begins with cwnd_epoch
         }
-        self.reno += self.alpha() * seen.acked / window; // eq. (4)
+        self.reno += self.alpha() * seen.delivered / window; // eq. (4)
         let curve = self.curve.get_or_insert_with(|| Curve::new(seen.now, self.config.c, window, self.most));
         let passed = curve.passed(seen.now);
         if curve.at(passed) < self.reno {

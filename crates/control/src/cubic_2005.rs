@@ -38,14 +38,14 @@ pub struct Config {
     /// How steep the curve is; packets a second cubed (`C`).
     pub c: f64,
     /// The most that the window grows by, in packets a second (`S_max`).
-    pub most_growth: f64,
+    pub max_growth: f64,
     /// Give up more of the window to newcomers while it shrinks.
     pub fast_convergence: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, beta: 0.2, c: 0.4, most_growth: 160.0, fast_convergence: true }
+        Self { initial_window: 10, beta: 0.2, c: 0.4, max_growth: 160.0, fast_convergence: true }
     }
 }
 
@@ -54,7 +54,7 @@ impl Settings for Config {
         check_first_window(self.initial_window)?;
         check_share("beta", self.beta)?;
         check_positive("c", self.c, "packets a second cubed")?;
-        check_positive("most_growth", self.most_growth, "packets a second")
+        check_positive("max_growth", self.max_growth, "packets a second")
     }
 }
 
@@ -80,7 +80,7 @@ impl Rules for Cubic2005Rules {
     }
 
     fn increase(&mut self, seen: &Seen<'_>) -> Amount {
-        let Config { beta, c, most_growth, .. } = self.config;
+        let Config { beta, c, max_growth, .. } = self.config;
         let (window, rtt) = (seen.window, seen.ack.smoothed_rtt.as_secs_f64());
         let (curve, began_with) =
             self.epoch.get_or_insert_with(|| (Curve::new(seen.now, c, window, self.most), window));
@@ -89,7 +89,7 @@ impl Rules for Cubic2005Rules {
         if window < tcp {
             return (tcp - window).into();
         }
-        ((curve.at(passed + rtt) - window).clamp(0.0, most_growth * rtt) / window).into()
+        ((curve.at(passed + rtt) - window).clamp(0.0, max_growth * rtt) / window).into()
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {

@@ -82,7 +82,7 @@ pub struct FairShare {
     /// Least round-trip time.
     rtt: Duration,
     /// Least one-way delay, clock offset included.
-    least_delay: i64,
+    min_delay: i64,
     share: Option<Rate>,
     rate: Rate,
     /// When the queue that `rate` makes up for is gone.
@@ -123,7 +123,7 @@ impl Algorithm for FairShare {
     type Config = Config;
 
     /// It does as it is told, by routers if there are such, and by whoever claims to bring their words.
-    const GIVES_WAY: bool = false;
+    const REACTS_TO_CONGESTION: bool = false;
 
     const NEEDS: Option<&'static str> = Some("needs routers that answer, and sends next to nothing without");
 
@@ -132,7 +132,7 @@ impl Algorithm for FairShare {
             config: config.clone(),
             packet: Bytes::ZERO,
             rtt: Duration::ZERO,
-            least_delay: i64::MAX,
+            min_delay: i64::MAX,
             share: None,
             rate: Rate::ZERO,
             drained_at: Time::MAX,
@@ -166,13 +166,13 @@ impl Controller for FairShare {
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rtt = ack.min_rtt;
         for arrival in ack.arrivals {
-            self.least_delay = self.least_delay.min(arrival.one_way_delay());
+            self.min_delay = self.min_delay.min(arrival.one_way_delay());
         }
         let Some(question) = self.question else { return };
         if let Some(asked) = ack.arrivals.iter().find(|arrival| arrival.number == question.number) {
             self.question = None;
             if let Some((share, queue)) = told(ack.feedback) {
-                let waited = Duration::from_nanos(asked.one_way_delay().abs_diff(self.least_delay));
+                let waited = Duration::from_nanos(asked.one_way_delay().abs_diff(self.min_delay));
                 self.answer(now, &question, waited, share, queue);
             }
         } else if now.since(question.asked_at) > ack.smoothed_rtt * 2 {
@@ -219,7 +219,7 @@ impl Controller for FairShare {
         Some(self.rate)
     }
 
-    fn asks_routers(&self) -> bool {
+    fn requests_feedback(&self) -> bool {
         true
     }
 }
@@ -253,7 +253,7 @@ mod tests {
     /// A sender whose handshake ended at time 0 with this feedback.
     fn sender(feedback: RouterFeedback) -> FairShare {
         let mut sender = FairShare::new(&Config::default(), Stream::from_seed(1));
-        sender.on_path(Time::ZERO, &Path { packet: PACKET, rtt: RTT, history: None, rested: None, feedback });
+        sender.on_path(Time::ZERO, &Path { packet: PACKET, rtt: RTT, history: None, idle_for: None, feedback });
         sender
     }
 
@@ -264,7 +264,7 @@ mod tests {
             if sender.departure().feedback != RouterFeedback::None {
                 asked.push(number);
             }
-            sender.on_sent(sender.departure().at, &Sent { number, bytes: PACKET, outstanding: PACKET });
+            sender.on_sent(sender.departure().at, &Sent { number, bytes: PACKET, in_flight: PACKET });
             number += 1;
         }
         asked
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn the_first_data_packets_leave_at_the_share_that_the_handshake_was_told() {
         let mut sender = sender(answer(8, 0));
-        assert!(sender.asks_routers());
+        assert!(sender.requests_feedback());
         assert_eq!(send(&mut sender, 0, ms(20)), [0]);
         assert_eq!(sender.departure().at, ms(20)); // a packet a millisecond
     }
@@ -318,7 +318,7 @@ mod tests {
     /// Sends at 8 Mb/s from time 0 on and is told of the queue that the question meets: what 8 Mb/s send while it waits.
     fn sender_told_of_a_queue(packets: u64) -> FairShare {
         let mut sender = sender(answer(8, 0));
-        sender.least_delay = (RTT / 2).as_nanos() as i64;
+        sender.min_delay = (RTT / 2).as_nanos() as i64;
         let waited = Duration::from_millis(packets);
         send(&mut sender, 0, Time::ZERO + RTT + waited);
         acknowledge(&mut sender, (0, ms(0)), waited, Time::ZERO + RTT + waited, answer(8, packets));
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(sender.departure().feedback, QUESTION);
         assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
 
-        sender.on_sent(ms(25), &Sent { number: 5, bytes: PACKET, outstanding: PACKET });
+        sender.on_sent(ms(25), &Sent { number: 5, bytes: PACKET, in_flight: PACKET });
         sender.on_ack(ms(60), &ack(1));
         assert_eq!(sender.departure().feedback, RouterFeedback::None);
         sender.on_ack(ms(66), &ack(1));

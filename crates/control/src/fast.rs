@@ -135,7 +135,7 @@ impl Rules for FastRules {
 
     fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
         let queued = self.rtt - self.base_rtt > self.config.no_queue.as_secs_f64();
-        (!queued).then_some(seen.acked.min(1.0).into())
+        (!queued).then_some(seen.delivered.min(1.0).into())
     }
 
     fn increase(&mut self, seen: &Seen<'_>) -> Amount {

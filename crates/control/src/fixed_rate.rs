@@ -40,7 +40,7 @@ pub struct FixedRate {
 impl Algorithm for FixedRate {
     type Config = Config;
 
-    const GIVES_WAY: bool = false;
+    const REACTS_TO_CONGESTION: bool = false;
 
     const NEEDS: Option<&'static str> = Some("sends at a constant rate, whatever programs report");
 
@@ -95,7 +95,7 @@ mod tests {
         for number in 0..5 {
             let now = sender.departure().at;
             assert_eq!(now, Time::ZERO + Duration::from_millis(number));
-            sender.on_sent(now, &Sent { number, bytes: packet, outstanding: packet });
+            sender.on_sent(now, &Sent { number, bytes: packet, in_flight: packet });
         }
     }
 }

@@ -127,7 +127,7 @@ impl Rules for HighSpeedRules {
     }
 
     fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        let step = seen.acked.min(1.0);
+        let step = seen.delivered.min(1.0);
         let step = match self.config.max_ssthresh.map(|most| most as f64) {
             Some(most) if seen.window > most => step / (seen.window / (0.5 * most)).floor(), // RFC 3742 section 2: 1/K
             _ => step,

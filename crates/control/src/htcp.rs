@@ -37,9 +37,9 @@ pub struct Config {
     /// For so long after a loss it is Standard TCP (`D_L`).
     pub standard_for: Duration,
     /// The least that a loss leaves of the window, and what it leaves where the throughput changed.
-    pub least_beta: f64,
+    pub min_beta: f64,
     /// The most that a loss leaves of the window.
-    pub most_beta: f64,
+    pub max_beta: f64,
     /// From which change on, as a part of it, the throughput counts as changed.
     pub change: f64,
     /// Grow in proportion to the round-trip time.
@@ -51,8 +51,8 @@ impl Default for Config {
         Self {
             initial_window: 10,
             standard_for: Duration::from_secs(1),
-            least_beta: 0.5,
-            most_beta: 0.8,
+            min_beta: 0.5,
+            max_beta: 0.8,
             change: 0.2,
             rtt_scaling: false,
         }
@@ -62,11 +62,11 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        check_share("least_beta", self.least_beta)?;
-        check_share("most_beta", self.most_beta)?;
+        check_share("min_beta", self.min_beta)?;
+        check_share("max_beta", self.max_beta)?;
         check_positive("change", self.change, "of the throughput")?;
-        if self.least_beta > self.most_beta {
-            return Err(format!("least_beta is {} and most_beta {}: no less", self.least_beta, self.most_beta));
+        if self.min_beta > self.max_beta {
+            return Err(format!("min_beta is {} and max_beta {}: no less", self.min_beta, self.max_beta));
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Rules for HTcpRules {
         Self {
             config: config.clone(),
             lost_at: Time::ZERO,
-            beta: config.least_beta,
+            beta: config.min_beta,
             min_rtt: Duration::ZERO,
             max_rtt: Duration::ZERO,
             rounds: Rounds::default(),
@@ -132,7 +132,7 @@ impl Rules for HTcpRules {
     fn observe(&mut self, seen: &Seen<'_>) {
         self.min_rtt = seen.ack.min_rtt;
         self.max_rtt = self.max_rtt.max(seen.ack.rtt.unwrap_or_default());
-        self.delivered += seen.ack.acked;
+        self.delivered += seen.ack.delivered;
         if let Some(took) = self.rounds.ended(seen) {
             self.throughput = Some(Rate::of(self.delivered, took));
             self.delivered = Bytes::ZERO;
@@ -144,11 +144,11 @@ impl Rules for HTcpRules {
     }
 
     fn decrease(&mut self, congestion: &Congestion) -> Amount {
-        let Config { least_beta, most_beta, .. } = self.config;
+        let Config { min_beta, max_beta, .. } = self.config;
         self.beta = if self.throughput_changed() || self.max_rtt == Duration::ZERO {
-            least_beta
+            min_beta
         } else {
-            (self.min_rtt.as_secs_f64() / self.max_rtt.as_secs_f64()).clamp(least_beta, most_beta)
+            (self.min_rtt.as_secs_f64() / self.max_rtt.as_secs_f64()).clamp(min_beta, max_beta)
         };
         (self.lost_at, self.max_rtt, self.throughput_before) = (congestion.now, Duration::ZERO, self.throughput);
         (congestion.window * self.beta).into()

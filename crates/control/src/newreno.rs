@@ -10,7 +10,7 @@
 //! the timer runs out:                  S likewise, W = P                 section 3.1
 //! ```
 //!
-//! *Deviation*: `flight` is bounded by `W`. With selective acknowledgements new data goes on leaving while the first hole
+//! *Deviation*: `flight_size` is bounded by `W`. With selective acknowledgements new data goes on leaving while the first hole
 //! is repaired; if the repair is lost too, what is not cumulatively acknowledged grows to many windows, and half of it
 //! would be more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.
 //!
@@ -76,7 +76,7 @@ impl Rules for NewRenoRules {
 
     fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
         let limit = if self.config.byte_counting { self.config.byte_counting_limit } else { 1 };
-        Some(seen.ack.acked.min(seen.packet * limit).into()) // RFC 5681 eq. (2)
+        Some(seen.ack.delivered.min(seen.packet * limit).into()) // RFC 5681 eq. (2)
     }
 
     fn increase(&mut self, seen: &Seen<'_>) -> Amount {
@@ -84,7 +84,7 @@ impl Rules for NewRenoRules {
             let step = seen.packet.as_u64() * seen.packet.as_u64() / seen.window_bytes.as_u64();
             return Bytes::new(step.max(1)).into(); // RFC 5681 eq. (3)
         }
-        self.counted += seen.ack.acked;
+        self.counted += seen.ack.delivered;
         if self.counted < seen.window_bytes {
             return Bytes::ZERO.into();
         }
@@ -94,7 +94,7 @@ impl Rules for NewRenoRules {
 
     fn decrease(&mut self, congestion: &Congestion) -> Amount {
         self.counted = Bytes::ZERO;
-        (congestion.flight.min(congestion.window_bytes) / 2).into() // RFC 5681 eq. (4)
+        (congestion.flight_size.min(congestion.window_bytes) / 2).into() // RFC 5681 eq. (4)
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use crate::testing::{PACKET, ack, loss};
     use crate::{Ack, Algorithm, Controller, Loss, LossKind, Path};
 
-    const LOSS: Loss = Loss { flight: Bytes::MAX, ..loss(LossKind::Transient, 3, 20) };
+    const LOSS: Loss = Loss { flight_size: Bytes::MAX, ..loss(LossKind::Transient, 3, 20) };
 
     fn started(config: &Config) -> NewReno {
         let mut newreno = NewReno::new(config, Stream::from_seed(1));
@@ -114,7 +114,7 @@ mod tests {
         newreno
     }
 
-    fn acked(newreno: &mut NewReno, ack: &Ack<'_>) -> Bytes {
+    fn delivered(newreno: &mut NewReno, ack: &Ack<'_>) -> Bytes {
         newreno.on_ack(Time::ZERO, ack);
         newreno.window()
     }
@@ -127,16 +127,16 @@ mod tests {
     #[test]
     fn slow_start_adds_one_packet_an_acknowledgement() {
         let mut newreno = started(&Config::default());
-        assert_eq!(acked(&mut newreno, &ack(2)), PACKET * 11);
+        assert_eq!(delivered(&mut newreno, &ack(2)), PACKET * 11);
         let part = Bytes::new(300);
-        assert_eq!(acked(&mut newreno, &Ack { acked: part, ..ack(1) }), PACKET * 11 + part);
+        assert_eq!(delivered(&mut newreno, &Ack { delivered: part, ..ack(1) }), PACKET * 11 + part);
     }
 
     #[test]
     fn byte_counting_adds_what_was_acknowledged_up_to_its_limit() {
         let mut newreno = started(&Config { byte_counting: true, ..Config::default() });
-        assert_eq!(acked(&mut newreno, &ack(2)), PACKET * 12);
-        assert_eq!(acked(&mut newreno, &ack(5)), PACKET * 14);
+        assert_eq!(delivered(&mut newreno, &ack(2)), PACKET * 12);
+        assert_eq!(delivered(&mut newreno, &ack(5)), PACKET * 14);
     }
 
     #[test]
@@ -153,22 +153,26 @@ mod tests {
     #[test]
     fn half_of_what_is_in_flight_is_left_and_a_packet_after_a_timeout() {
         let config = Config { initial_window: 32, ..Config::default() };
-        assert_eq!(lost(&mut started(&config), &Loss { flight: PACKET, ..LOSS }), PACKET * 2);
-        assert_eq!(lost(&mut started(&config), &Loss { flight: PACKET * 100, ..LOSS }), PACKET * 16, "of the window");
-        let timeout = Loss { kind: LossKind::Persistent, flight: PACKET * 16, ..LOSS };
+        assert_eq!(lost(&mut started(&config), &Loss { flight_size: PACKET, ..LOSS }), PACKET * 2);
+        assert_eq!(
+            lost(&mut started(&config), &Loss { flight_size: PACKET * 100, ..LOSS }),
+            PACKET * 16,
+            "of the window"
+        );
+        let timeout = Loss { kind: LossKind::Persistent, flight_size: PACKET * 16, ..LOSS };
         let mut newreno = started(&config);
         assert_eq!(lost(&mut newreno, &timeout), PACKET);
-        assert_eq!(lost(&mut newreno, &Loss { flight: PACKET * 2, repeated: true, ..timeout }), PACKET);
+        assert_eq!(lost(&mut newreno, &Loss { flight_size: PACKET * 2, repeated: true, ..timeout }), PACKET);
         (0..7).for_each(|_| newreno.on_ack(Time::ZERO, &ack(1)));
         assert_eq!(newreno.window(), PACKET * 8, "the threshold of the first timeout");
-        assert!(acked(&mut newreno, &ack(1)) < PACKET * 9);
+        assert!(delivered(&mut newreno, &ack(1)) < PACKET * 9);
     }
 
     #[test]
     fn nothing_grows_in_recovery_or_when_the_application_is_the_limit() {
         let mut newreno = started(&Config::default());
-        assert_eq!(acked(&mut newreno, &Ack { recovering: true, ..ack(1) }), PACKET * 10);
-        assert_eq!(acked(&mut newreno, &Ack { app_limited: true, ..ack(1) }), PACKET * 10);
+        assert_eq!(delivered(&mut newreno, &Ack { recovering: true, ..ack(1) }), PACKET * 10);
+        assert_eq!(delivered(&mut newreno, &Ack { app_limited: true, ..ack(1) }), PACKET * 10);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct Registry {
 #[derive(Clone)]
 struct Entry {
     about: String,
-    gives_way: bool,
+    reacts_to_congestion: bool,
     needs: Option<&'static str>,
     builder: Builder,
 }
@@ -45,7 +45,8 @@ impl Registry {
             let config: A::Config = settings::checked(table)?;
             Ok(Arc::new(move |random| wrap(A::new(&config, random))))
         });
-        let entry = Entry { about: about.to_owned(), gives_way: A::GIVES_WAY, needs: A::NEEDS, builder };
+        let entry =
+            Entry { about: about.to_owned(), reacts_to_congestion: A::REACTS_TO_CONGESTION, needs: A::NEEDS, builder };
         self.entries.insert(name.to_owned(), entry);
         self
     }
@@ -58,9 +59,9 @@ impl Registry {
         (entry.builder)(settings).map_err(|reason| RegistryError::settings(KIND, name, reason))
     }
 
-    /// Whether the controller called `name` gives way to others ([`Algorithm::GIVES_WAY`]); `None` if there is none.
-    pub fn gives_way(&self, name: &str) -> Option<bool> {
-        self.entries.get(name).map(|entry| entry.gives_way)
+    /// Whether the controller called `name` gives way to others ([`Algorithm::REACTS_TO_CONGESTION`]); `None` if there is none.
+    pub fn reacts_to_congestion(&self, name: &str) -> Option<bool> {
+        self.entries.get(name).map(|entry| entry.reacts_to_congestion)
     }
 
     /// What the controller called `name` works with and programs don't tell ([`Algorithm::NEEDS`]).
@@ -148,8 +149,8 @@ impl Controller for AnyController {
         each!(self, c => c.on_unsent(now, bytes));
     }
 
-    fn on_forgotten(&mut self, now: Time) {
-        each!(self, c => c.on_forgotten(now));
+    fn on_discarded(&mut self, now: Time) {
+        each!(self, c => c.on_discarded(now));
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
@@ -200,12 +201,12 @@ impl Controller for AnyController {
         each!(self, c => c.ecn())
     }
 
-    fn hindrance(&self) -> Option<&'static str> {
-        each!(self, c => c.hindrance())
+    fn degraded_reason(&self) -> Option<&'static str> {
+        each!(self, c => c.degraded_reason())
     }
 
-    fn asks_routers(&self) -> bool {
-        each!(self, c => c.asks_routers())
+    fn requests_feedback(&self) -> bool {
+        each!(self, c => c.requests_feedback())
     }
 
     fn remember(&self, now: Time, history: &mut Option<History>) {

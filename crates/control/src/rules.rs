@@ -39,7 +39,7 @@ pub struct Seen<'a> {
     /// The window in packets.
     pub window: f64,
     /// What it newly reports as delivered, in packets.
-    pub acked: f64,
+    pub delivered: f64,
     /// The window in whole bytes.
     pub window_bytes: Bytes,
     /// The largest packet.
@@ -56,7 +56,7 @@ pub struct Congestion {
     /// The window in whole bytes.
     pub window_bytes: Bytes,
     /// Bytes sent and not cumulatively acknowledged (RFC 5681, `FlightSize`).
-    pub flight: Bytes,
+    pub flight_size: Bytes,
 }
 
 /// What a window scheme does its own way.
@@ -78,7 +78,7 @@ pub trait Rules: Debug + Clone + Send + 'static {
 
     /// Slow start: how much the acknowledgement adds, or `None` if slow start ends here.
     fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        Some(Amount::Packets(seen.acked.min(1.0))) // RFC 5681 eq. (2)
+        Some(Amount::Packets(seen.delivered.min(1.0))) // RFC 5681 eq. (2)
     }
 
     /// Congestion avoidance: how much the acknowledgement adds.
@@ -149,7 +149,7 @@ impl<R: Rules> Windowed<R> {
     /// Answers the marks that `ack` tells of, if they call for it.
     pub(crate) fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
         if self.episode.begins_with_marks(ack) {
-            let left = self.decrease(now, ack.flight);
+            let left = self.decrease(now, ack.flight_size);
             self.window.lower_to(left);
             self.before = None; // a mark is never a mistake
         }
@@ -158,8 +158,8 @@ impl<R: Rules> Windowed<R> {
     /// What `ack` adds to the window, whatever it tells of marks.
     pub(crate) fn grow(&mut self, now: Time, ack: &Ack<'_>) {
         let (packet, window_bytes) = (self.window.packet(), self.window.bytes());
-        let acked = ack.acked.as_f64() / packet.as_f64();
-        let seen = Seen { now, ack, window: self.window.packets(), acked, window_bytes, packet };
+        let delivered = ack.delivered.as_f64() / packet.as_f64();
+        let seen = Seen { now, ack, window: self.window.packets(), delivered, window_bytes, packet };
         self.rules.observe(&seen);
         if ack.app_limited {
             self.rules.pause(now.since(self.last_ack));
@@ -181,9 +181,9 @@ impl<R: Rules> Windowed<R> {
         });
     }
 
-    fn decrease(&mut self, now: Time, flight: Bytes) -> Amount {
+    fn decrease(&mut self, now: Time, flight_size: Bytes) -> Amount {
         let (window, window_bytes) = (self.window.packets(), self.window.bytes());
-        self.rules.decrease(&Congestion { now, window, window_bytes, flight })
+        self.rules.decrease(&Congestion { now, window, window_bytes, flight_size })
     }
 }
 
@@ -215,12 +215,12 @@ impl<R: Rules> Controller for Windowed<R> {
         match loss.kind {
             LossKind::Persistent if loss.repeated => self.window.collapse(),
             LossKind::Persistent => {
-                let threshold = self.decrease(now, loss.flight);
+                let threshold = self.decrease(now, loss.flight_size);
                 self.window.collapse_to(threshold);
                 self.rules.on_timeout();
             }
             LossKind::Transient => {
-                let left = self.decrease(now, loss.flight);
+                let left = self.decrease(now, loss.flight_size);
                 self.window.lower_to(left);
             }
         }
@@ -347,8 +347,8 @@ pub(crate) mod tests {
 
         pub(crate) fn lose(&mut self, kind: LossKind) {
             self.number += 2;
-            let flight = self.tcp.window();
-            self.tcp.on_loss(self.now, &Loss { flight, ..loss(kind, self.number, self.number) });
+            let flight_size = self.tcp.window();
+            self.tcp.on_loss(self.now, &Loss { flight_size, ..loss(kind, self.number, self.number) });
         }
 
         pub(crate) fn mark(&mut self) {
@@ -365,7 +365,7 @@ pub(crate) mod tests {
             let ack = Ack { rtt: Some(rtt), ..ack(1) };
             let now = Time::ZERO + Duration::from_millis(millis);
             let (window_bytes, packet) = (PACKET * 10, PACKET);
-            rounds.ended(&Seen { now, ack: &ack, window: 10.0, acked: 1.0, window_bytes, packet })
+            rounds.ended(&Seen { now, ack: &ack, window: 10.0, delivered: 1.0, window_bytes, packet })
         };
         assert!(ended(100, rtt).is_some());
         assert_eq!(ended(119, rtt), None);

@@ -14,15 +14,15 @@ pub const RTT: Duration = Duration::from_millis(20);
 /// `packets` packets are acknowledged, of which nothing else is known.
 pub const fn ack(packets: u64) -> Ack<'static> {
     Ack {
-        acked: Bytes::new(1000 * packets),
-        outstanding: Bytes::new(10_000),
+        delivered: Bytes::new(1000 * packets),
+        in_flight: Bytes::new(10_000),
         rtt: None,
         smoothed_rtt: RTT,
         min_rtt: RTT,
         arrivals: &[],
         counted: None,
         feedback: RouterFeedback::None,
-        flight: Bytes::new(100_000),
+        flight_size: Bytes::new(100_000),
         last_sent: 0,
         recovering: false,
         app_limited: false,
@@ -31,8 +31,8 @@ pub const fn ack(packets: u64) -> Ack<'static> {
 
 /// These packets arrived, after a round trip of `rtt`.
 pub fn arrived(arrivals: &[Arrival], rtt: Duration) -> Ack<'_> {
-    let acked = arrivals.iter().map(|arrival| arrival.bytes).sum();
-    Ack { acked, outstanding: Bytes::ZERO, rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: rtt, arrivals, ..ack(0) }
+    let delivered = arrivals.iter().map(|arrival| arrival.bytes).sum();
+    Ack { delivered, in_flight: Bytes::ZERO, rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: rtt, arrivals, ..ack(0) }
 }
 
 /// One packet was marked: number `number` or one before it, when `last_sent` was the last one sent.
@@ -42,8 +42,8 @@ pub const fn mark(number: u64, last_sent: u64) -> Ack<'static> {
 
 /// Packet `number` is lost when `last_sent` was the last one sent.
 pub const fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
-    let flight = Bytes::new(100_000);
-    Loss { kind, bytes: PACKET, flight, number, last_sent, recovering: false, repeated: false }
+    let flight_size = Bytes::new(100_000);
+    Loss { kind, bytes: PACKET, flight_size, number, last_sent, recovering: false, repeated: false }
 }
 
 /// When a packet left, its number and its size.
@@ -75,7 +75,7 @@ impl<S: Algorithm> World<S> {
             let Departure { at, bytes, .. } = self.sender.departure();
             self.now = self.now.max(at);
             departed.push((self.now, self.next, bytes));
-            self.sender.on_sent(self.now, &Sent { number: self.next, bytes, outstanding: bytes });
+            self.sender.on_sent(self.now, &Sent { number: self.next, bytes, in_flight: bytes });
             self.next += 1;
         }
         departed

@@ -56,7 +56,7 @@ impl Window {
     /// Whether `ack` lets the window grow: not while losses are repaired, nor while it is not the window that bounds the
     /// flow.
     pub(crate) fn counts(ack: &Ack<'_>) -> bool {
-        !ack.recovering && !ack.app_limited && ack.acked > Bytes::ZERO
+        !ack.recovering && !ack.app_limited && ack.delivered > Bytes::ZERO
     }
 
     pub(crate) fn in_slow_start(&self) -> bool {

@@ -122,7 +122,7 @@ impl Algorithm for Xcp {
     type Config = Config;
 
     /// It does as it is told, by routers if there are such, and by whoever claims to bring their words.
-    const GIVES_WAY: bool = false;
+    const REACTS_TO_CONGESTION: bool = false;
 
     const NEEDS: Option<&'static str> = Some("needs routers that answer, and does as NewReno without");
 
@@ -169,7 +169,7 @@ impl Controller for Xcp {
                 let unused = ack.app_limited || ack.recovering;
                 let before = self.tcp.window();
                 self.change(if unused { change.min(0) } else { change });
-                if self.tcp.window().saturating_sub(before) > ack.acked / 2 {
+                if self.tcp.window().saturating_sub(before) > ack.delivered / 2 {
                     self.spread_the_rise(now);
                 }
                 if !self.app_limited {
@@ -207,7 +207,7 @@ impl Controller for Xcp {
         (self.pacing == Pacing::Always).then(|| self.spread())
     }
 
-    fn hindrance(&self) -> Option<&'static str> {
+    fn degraded_reason(&self) -> Option<&'static str> {
         (self.unanswered >= SILENT).then_some("no XCP router answers; grows as TCP does until one does")
     }
 }
@@ -319,7 +319,7 @@ mod tests {
     fn a_rise_is_spread_over_the_round_trip_that_follows() {
         let mut sender = sender(10);
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
-        let sent = Sent { number: 0, bytes: PACKET, outstanding: PACKET };
+        let sent = Sent { number: 0, bytes: PACKET, in_flight: PACKET };
         let after_two = |sender: &mut Xcp, now| {
             sender.on_sent(now, &sent);
             sender.on_sent(now, &sent);
@@ -343,14 +343,14 @@ mod tests {
         let mut sender = sender(10);
         for _ in 0..7 {
             sender.on_ack(Time::ZERO, &ack(1));
-            assert_eq!(sender.hindrance(), None);
+            assert_eq!(sender.degraded_reason(), None);
         }
         sender.on_ack(Time::ZERO, &told(WITHOUT_END));
-        assert!(sender.hindrance().is_some());
+        assert!(sender.degraded_reason().is_some());
         sender.on_ack(Time::ZERO, &Ack { app_limited: true, ..told(0) });
-        assert!(sender.hindrance().is_some(), "nothing was asked for");
+        assert!(sender.degraded_reason().is_some(), "nothing was asked for");
         sender.on_ack(Time::ZERO, &told(1));
-        assert_eq!(sender.hindrance(), None);
+        assert_eq!(sender.degraded_reason(), None);
     }
 
     #[test]

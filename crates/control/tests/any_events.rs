@@ -110,17 +110,17 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 lateness: Duration::from_nanos(rate),
                 ..History::new(Rate::from_bps(rate), Duration::ZERO)
             });
-            let rested = history.map(|past| past.lateness);
+            let idle_for = history.map(|past| past.lateness);
             let path = Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history);
-            controller.on_path(now, &Path { rested, ..path });
+            controller.on_path(now, &Path { idle_for, ..path });
         }
         Event::Flows { flows } => controller.on_flows(flows),
         Event::Sent { bytes, skip } => {
             *number = number.wrapping_add(skip);
-            controller.on_sent(now, &Sent { number: *number, bytes: Bytes::new(bytes), outstanding: Bytes::MAX });
+            controller.on_sent(now, &Sent { number: *number, bytes: Bytes::new(bytes), in_flight: Bytes::MAX });
         }
         Event::Unsent { bytes } => controller.on_unsent(now, Bytes::new(bytes)),
-        Event::Forgotten => controller.on_forgotten(now),
+        Event::Forgotten => controller.on_discarded(now),
         Event::Ack { back, count, rtt, delay, growth, codes, named, recovering, app_limited } => {
             let rtt = Duration::from_nanos(rtt);
             let arrival = |i: u64| {
@@ -138,15 +138,15 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
             };
             let arrivals: Vec<Arrival> = (0..count).map(arrival).collect();
             let ack = Ack {
-                acked: Bytes::new(1000),
-                outstanding: Bytes::ZERO,
+                delivered: Bytes::new(1000),
+                in_flight: Bytes::ZERO,
                 rtt: named.then_some(rtt),
                 smoothed_rtt: rtt,
                 min_rtt: rtt.scale(0.9),
                 arrivals: if named { &arrivals } else { &[] },
                 counted: (!named).then_some(Counted { marks: codes % 4, number: number.wrapping_sub(back) }),
                 feedback: answer,
-                flight: Bytes::new(1000 * count),
+                flight_size: Bytes::new(1000 * count),
                 last_sent: *number,
                 recovering,
                 app_limited,
@@ -155,7 +155,7 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
         }
         Event::Loss { back, kind, recovering, repeated } => {
             let (number, last_sent, bytes) = (number.wrapping_sub(back), *number, Bytes::new(1000));
-            controller.on_loss(now, &Loss { kind, bytes, flight: bytes, number, last_sent, recovering, repeated });
+            controller.on_loss(now, &Loss { kind, bytes, flight_size: bytes, number, last_sent, recovering, repeated });
         }
         Event::Spurious => controller.on_spurious_loss(now),
         Event::Idle { idle } => controller.on_idle(now, Duration::from_nanos(idle), Duration::from_millis(200)),

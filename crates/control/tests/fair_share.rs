@@ -59,7 +59,7 @@ struct Flow {
     begins: Time,
     packets: u64,
     sent: u64,
-    acked: u64,
+    delivered: u64,
     is_open: bool,
     sender: FairShare,
     finished: Option<Time>,
@@ -90,7 +90,7 @@ impl Network {
             begins: ms(begins),
             packets,
             sent: 0,
-            acked: 0,
+            delivered: 0,
             is_open: false,
             sender: FairShare::new(&Config::default(), Stream::from_seed(1)),
             finished: None,
@@ -129,11 +129,11 @@ impl Network {
         let Some(number) = packet.number else {
             flow.is_open = true;
             flow.sender
-                .on_path(now, &Path { packet: PACKET, rtt, history: None, rested: None, feedback: packet.feedback });
+                .on_path(now, &Path { packet: PACKET, rtt, history: None, idle_for: None, feedback: packet.feedback });
             return;
         };
-        flow.acked += 1;
-        flow.finished = (flow.acked == flow.packets).then_some(now);
+        flow.delivered += 1;
+        flow.finished = (flow.delivered == flow.packets).then_some(now);
         let sent_at = packet.sent_at;
         let arrivals = [Arrival { number, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct }];
         let ack = Ack { min_rtt: RTT, feedback: packet.feedback, ..arrived(&arrivals, rtt) };
@@ -146,7 +146,7 @@ impl Network {
         if flow.begins <= now {
             flow.begins = Time::MAX;
             let feedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
-            assert!(flow.sender.asks_routers());
+            assert!(flow.sender.requests_feedback());
             assert!(self.link.offer(now, Packet { flow: index, number: None, sent_at: now, feedback }).is_none());
         }
         if flow.sender.deadline() <= now {
@@ -159,8 +159,8 @@ impl Network {
                 sent_at: now,
                 feedback: flow.sender.departure().feedback,
             };
-            let outstanding = PACKET * (flow.sent + 1 - flow.acked);
-            flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, outstanding });
+            let in_flight = PACKET * (flow.sent + 1 - flow.delivered);
+            flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, in_flight });
             flow.sent += 1;
             assert!(self.link.offer(now, packet).is_none(), "nothing is lost");
         }
@@ -250,9 +250,9 @@ fn ten_flows_that_begin_one_after_another_come_to_a_tenth_each() {
     let mut network = Network::new(&transfers);
     network.run_until(ms(300 + 300));
     assert!(network.queue() <= 20, "{}", network.queue());
-    let before: Vec<_> = network.flows.iter().map(|flow| flow.acked).collect();
+    let before: Vec<_> = network.flows.iter().map(|flow| flow.delivered).collect();
     network.run_until(ms(300 + 300 + 250));
-    let acked = network.flows.iter().zip(before).map(|(flow, before)| flow.acked - before);
-    assert!(acked.clone().all(|packets| (99..=101).contains(&packets)), "{:?}", acked.collect::<Vec<_>>());
+    let delivered = network.flows.iter().zip(before).map(|(flow, before)| flow.delivered - before);
+    assert!(delivered.clone().all(|packets| (99..=101).contains(&packets)), "{:?}", delivered.collect::<Vec<_>>());
     assert!(network.queue() <= 20, "{}", network.queue());
 }

@@ -59,7 +59,7 @@ struct Flow {
     /// Its path is so much longer than the link, in both directions together.
     longer: Duration,
     sent: u64,
-    acked: u64,
+    delivered: u64,
     smoothed_rtt: Option<Duration>,
     sender: Vcp,
 }
@@ -68,24 +68,25 @@ impl Flow {
     fn new(begins: u64, longer: u64, config: &Config) -> Self {
         let sender = Vcp::new(config, Stream::from_seed(1));
         let longer = Duration::from_millis(longer);
-        Self { begins: second(begins), longer, sent: 0, acked: 0, smoothed_rtt: None, sender }
+        Self { begins: second(begins), longer, sent: 0, delivered: 0, smoothed_rtt: None, sender }
     }
 
     /// When its next packet leaves, if that waits for nothing but its time.
     fn paced(&self) -> Option<Time> {
-        let has_room = PACKET * (self.sent + 1 - self.acked) <= self.sender.window();
+        let has_room = PACKET * (self.sent + 1 - self.delivered) <= self.sender.window();
         (self.sent > 0 && has_room).then(|| self.sender.departure().at)
     }
 
     fn acknowledge(&mut self, now: Time, packet: Packet) {
-        self.acked += 1;
+        self.delivered += 1;
         let rtt = now.since(packet.sent_at);
         let smoothed_rtt = self.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8);
         self.smoothed_rtt = Some(smoothed_rtt);
         let (number, sent_at, ecn) = (packet.number, packet.sent_at, packet.ecn);
         let arrivals = [Arrival { number, bytes: PACKET, sent_at, received_at: now, ecn }];
-        let (flight, last_sent, min_rtt) = (PACKET * (self.sent - self.acked), self.sent - 1, RTT + self.longer);
-        let ack = Ack { smoothed_rtt, min_rtt, flight, last_sent, ..arrived(&arrivals, rtt) };
+        let (flight_size, last_sent, min_rtt) =
+            (PACKET * (self.sent - self.delivered), self.sent - 1, RTT + self.longer);
+        let ack = Ack { smoothed_rtt, min_rtt, flight_size, last_sent, ..arrived(&arrivals, rtt) };
         self.sender.on_ack(now, &ack);
     }
 }
@@ -144,11 +145,11 @@ impl Network {
         if flow.sent == 0 {
             flow.sender.on_path(now, &Path::new(PACKET, RTT + flow.longer, None));
         }
-        while PACKET * (flow.sent + 1 - flow.acked) <= flow.sender.window() && flow.sender.departure().at <= now {
+        while PACKET * (flow.sent + 1 - flow.delivered) <= flow.sender.window() && flow.sender.departure().at <= now {
             let packet = Packet { flow: index, number: flow.sent, sent_at: now, ecn: flow.sender.ecn().unwrap() };
             flow.sent += 1;
-            let outstanding = PACKET * (flow.sent - flow.acked);
-            flow.sender.on_sent(now, &Sent { number: packet.number, bytes: PACKET, outstanding });
+            let in_flight = PACKET * (flow.sent - flow.delivered);
+            flow.sender.on_sent(now, &Sent { number: packet.number, bytes: PACKET, in_flight });
             assert!(self.link.offer(now, packet).is_none(), "a packet was dropped at {now}");
         }
     }
@@ -156,9 +157,9 @@ impl Network {
     /// What share of the link was used, and how many packets each flow got through, from here to `end`.
     fn measure_until(&mut self, end: Time) -> (f64, Vec<f64>) {
         self.link.start_measuring(self.now, true);
-        let before: Vec<_> = self.flows.iter().map(|flow| flow.acked).collect();
+        let before: Vec<_> = self.flows.iter().map(|flow| flow.delivered).collect();
         self.run_until(end);
-        let got = self.flows.iter().zip(before).map(|(flow, before)| (flow.acked - before) as f64);
+        let got = self.flows.iter().zip(before).map(|(flow, before)| (flow.delivered - before) as f64);
         (self.link.utilization(end), got.collect())
     }
 
@@ -268,7 +269,7 @@ fn sixty_flows_that_begin_at_once_leave_no_queue() {
 // (rtt / 200 ms)^2, which is more from q = 30 on. What stops it is the limit of 10 packets: W = 80 at most.
 #[test]
 fn with_the_papers_round_trip_the_queue_they_make_stays() {
-    let (queue, _) = crowd(&Config { round_trip: RoundTrip::Smoothed, least_window: 1.0, ..Config::default() });
+    let (queue, _) = crowd(&Config { round_trip: RoundTrip::Smoothed, min_window: 1.0, ..Config::default() });
     assert!(queue.mean_packets > 1000.0, "{queue:?}");
 }
 
@@ -301,13 +302,13 @@ fn twenty_flows_that_begin_one_by_one_take_the_router_for_what_it_is() {
 #[test]
 fn thirty_flows_share_a_path_of_five_packets() {
     let rate = Rate::from_bps(500_000);
-    let queues = [0.05, 1.0].map(|least_window| {
-        let config = Config { least_window, initial_window: 1, ..Config::default() };
+    let queues = [0.05, 1.0].map(|min_window| {
+        let config = Config { min_window, initial_window: 1, ..Config::default() };
         let flows = (0..30).map(|_| Flow::new(0, 0, &config)).collect();
         let mut network = Network::new(rate, "packets = 100", flows);
         network.run_until(second(60));
         let (utilization, _) = network.measure_until(second(180));
-        assert!(utilization > 0.85, "{least_window}: {utilization}");
+        assert!(utilization > 0.85, "{min_window}: {utilization}");
         network.mean_queue()
     });
     assert!(queues[0] < 8.0 && queues[1] > 20.0, "{queues:?}");

@@ -32,7 +32,7 @@ fn started((name, settings): (&str, &str), first: u64) -> AnyController {
 }
 
 fn ack(bytes: u64, rtt: Duration, min_rtt: Duration) -> Ack<'static> {
-    Ack { acked: Bytes::new(bytes), rtt: Some(rtt), smoothed_rtt: rtt, min_rtt, ..testing::ack(1) }
+    Ack { delivered: Bytes::new(bytes), rtt: Some(rtt), smoothed_rtt: rtt, min_rtt, ..testing::ack(1) }
 }
 
 #[test]
@@ -117,7 +117,7 @@ proptest! {
             match event {
                 Event::Acks { count, bytes, queue_ms, recovering, app_limited } => {
                     for _ in 0..count {
-                        controller.on_sent(now, &Sent { number, bytes: PACKET, outstanding: PACKET });
+                        controller.on_sent(now, &Sent { number, bytes: PACKET, in_flight: PACKET });
                         number += 1;
                         now += Duration::from_micros(300);
                         let ack = ack(bytes, min_rtt + Duration::from_millis(queue_ms), min_rtt);
@@ -131,13 +131,13 @@ proptest! {
                 Event::Loss { kind, back, recovering, repeated } => {
                     let before = controller.window();
                     let loss = loss(kind, number.saturating_sub(back), number);
-                    controller.on_loss(now, &Loss { flight: before, recovering, repeated, ..loss });
+                    controller.on_loss(now, &Loss { flight_size: before, recovering, repeated, ..loss });
                     prop_assert!(controller.window() <= before.max(PACKET * 2));
                 }
                 Event::Mark { back, recovering } => {
                     let before = controller.window();
                     let mark = mark(number.saturating_sub(back), number);
-                    controller.on_ack(now, &Ack { flight: before, recovering, ..mark });
+                    controller.on_ack(now, &Ack { flight_size: before, recovering, ..mark });
                     prop_assert!(controller.window() <= before.max(PACKET * 2));
                 }
                 Event::Spurious => controller.on_spurious_loss(now),

@@ -57,13 +57,13 @@ struct Flow {
     rtt: Duration,
     smoothed_rtt: Duration,
     sent: u64,
-    acked: u64,
+    delivered: u64,
     sender: Xcp,
 }
 
 impl Flow {
     fn has_room(&self) -> bool {
-        PACKET * (self.sent + 1 - self.acked) <= self.sender.window()
+        PACKET * (self.sent + 1 - self.delivered) <= self.sender.window()
     }
 
     /// When its next packet leaves, if that waits for nothing but its time.
@@ -97,7 +97,7 @@ impl Network {
             let rtt = Duration::from_millis(rtt);
             let mut sender = Xcp::new(&Config { pacing, ..Config::default() }, Stream::from_seed(1));
             sender.on_path(ms(begins), &Path::new(PACKET, rtt, None));
-            Flow { begins: ms(begins), rtt, smoothed_rtt: rtt, sent: 0, acked: 0, sender }
+            Flow { begins: ms(begins), rtt, smoothed_rtt: rtt, sent: 0, delivered: 0, sender }
         };
         Self {
             link: Link::new(config, router, Stream::from_seed(1)),
@@ -140,7 +140,7 @@ impl Network {
         let now = self.now;
         let flow = &mut self.flows[packet.flow];
         let rtt = now.since(packet.sent_at);
-        flow.acked += 1;
+        flow.delivered += 1;
         flow.smoothed_rtt = flow.smoothed_rtt.scale(7.0 / 8.0) + rtt / 8; // RFC 6298
         let received_at = now - flow.rtt + ONE_WAY;
         let sent_at = packet.sent_at;
@@ -156,8 +156,8 @@ impl Network {
         while flow.begins <= now && flow.has_room() && flow.sender.departure().at <= now {
             let feedback = flow.sender.departure().feedback;
             let packet = Packet { flow: index, number: flow.sent, sent_at: now, feedback };
-            let outstanding = PACKET * (flow.sent + 1 - flow.acked);
-            flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, outstanding });
+            let in_flight = PACKET * (flow.sent + 1 - flow.delivered);
+            flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, in_flight });
             flow.sent += 1;
             assert!(self.link.offer(now, packet).is_none(), "nothing is lost");
             self.longest = self.longest.max(self.link.router().backlog().packets);
@@ -166,10 +166,10 @@ impl Network {
 
     /// What each flow gets of the link from now on until `end`, as a share.
     fn shares_until(&mut self, end: Time) -> Vec<f64> {
-        let before: Vec<_> = self.flows.iter().map(|flow| flow.acked).collect();
+        let before: Vec<_> = self.flows.iter().map(|flow| flow.delivered).collect();
         let all = RATE.bytes_in(end.since(self.now)).as_f64();
         self.run_until(end);
-        let got = self.flows.iter().zip(before).map(|(flow, before)| PACKET * (flow.acked - before));
+        let got = self.flows.iter().zip(before).map(|(flow, before)| PACKET * (flow.delivered - before));
         got.map(|bytes| bytes.as_f64() / all).collect()
     }
 

@@ -21,7 +21,7 @@ use crate::{Feedback, HEADER_BYTES, Watch};
 const REORDERING: u64 = 3;
 
 /// The least timeout, and what stands for it before anything has been measured (RFC 6298 (2.1)).
-const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+const MIN_TIMEOUT: Duration = Duration::from_millis(200);
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A packet on its way into the island.
@@ -139,7 +139,7 @@ impl<P: Parcel + Send> Ingress<P> {
         }
         let is_news = self.newest.is_none_or(|known| newest > known);
         let highest = self.newest.map_or(newest, |known| known.max(newest));
-        let flight = self.manager.outstanding(self.flow);
+        let flight_size = self.manager.in_flight(self.flow);
         let (mut acked, mut lost, mut lost_number, mut rtt) = (Bytes::ZERO, Bytes::ZERO, None, None);
         self.arrivals.clear();
         self.newest = Some(highest);
@@ -182,7 +182,7 @@ impl<P: Parcel + Send> Ingress<P> {
                 arrivals: &self.arrivals,
                 rtt,
                 loss: lost_number.map(loss),
-                flight,
+                flight_size,
                 recovering: false,
                 feedback: RouterFeedback::None,
             },
@@ -209,8 +209,8 @@ impl<P: Parcel + Send> Ingress<P> {
 
     /// Nothing has been heard for too long: all that is under way is lost.
     fn give_up(&mut self, now: Time) {
-        let (flight, number) =
-            (self.manager.outstanding(self.flow), self.under_way.back().map_or(0, |packet| packet.number));
+        let (flight_size, number) =
+            (self.manager.in_flight(self.flow), self.under_way.back().map_or(0, |packet| packet.number));
         let repeated = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = Time::MAX; // the next packet sets it again
@@ -220,12 +220,12 @@ impl<P: Parcel + Send> Ingress<P> {
             self.flow,
             &Update {
                 acked: Bytes::ZERO,
-                lost: flight,
+                lost: flight_size,
                 delivered: Bytes::ZERO,
                 arrivals: &[],
                 rtt: None,
                 loss: Some(UpdateLoss { kind: LossKind::Persistent, number, recovering: false, repeated }),
-                flight,
+                flight_size,
                 recovering: false,
                 feedback: RouterFeedback::None,
             },
@@ -234,7 +234,7 @@ impl<P: Parcel + Send> Ingress<P> {
 
     fn timeout(&self) -> Duration {
         let measured = self.manager.round_trip(self.flow).filter(|_| self.measured);
-        let timeout = measured.map_or(FIRST_TIMEOUT, |(_, timeout)| timeout.max(LEAST_TIMEOUT));
+        let timeout = measured.map_or(FIRST_TIMEOUT, |(_, timeout)| timeout.max(MIN_TIMEOUT));
         (timeout * (1 << self.timeouts.min(16))).min(Duration::from_secs(60)) // RFC 6298 (5.5)
     }
 

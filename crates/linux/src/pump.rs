@@ -27,7 +27,7 @@ const SPIN: Duration = Duration::from_micros(15);
 const GLANCE: Duration = Duration::from_micros(5);
 
 /// The most sleep it can save up to stay awake for later.
-const MOST_REST: Duration = Duration::from_millis(10);
+const MAX_REST: Duration = Duration::from_millis(10);
 
 /// Packets it takes from one device before it looks at the clock again.
 const BATCH: usize = 32;
@@ -102,7 +102,7 @@ impl Waiter {
             if in_time && span > Duration::ZERO {
                 self.punctuality.on_wakeup(slept.saturating_sub(span));
             }
-            self.rest = (self.rest + slept).min(MOST_REST);
+            self.rest = (self.rest + slept).min(MAX_REST);
         } else {
             let until = next.min(began + GLANCE);
             while self.clock.now() < until {

@@ -17,7 +17,7 @@ pub(crate) enum Side {
 }
 
 /// Hosts a side has room for.
-const MOST_OF_A_SIDE: usize = 65_000;
+const MAX_OF_A_SIDE: usize = 65_000;
 
 impl Side {
     pub(crate) const BOTH: [Self; 2] = [Self::A, Self::B];
@@ -79,7 +79,7 @@ impl Sides {
         let mut place = |side: Side, from: NodeId, to: NodeId| -> Result<_, (NodeId, NodeId)> {
             let count = &mut counts[side as usize];
             *count += 1;
-            let host = u32::try_from(*count).ok().filter(|_| *count < MOST_OF_A_SIDE).ok_or((from, to))?;
+            let host = u32::try_from(*count).ok().filter(|_| *count < MAX_OF_A_SIDE).ok_or((from, to))?;
             Ok((side, Ipv4Addr::from_bits(side.network().to_bits() + host)))
         };
         for &(first, to) in flows {

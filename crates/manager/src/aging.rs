@@ -25,13 +25,13 @@ pub enum HalfLife {
 }
 
 /// The longest time between packets.
-const MOST_GAP: Duration = Duration::from_secs(1);
+const MAX_GAP: Duration = Duration::from_secs(1);
 
 /// Time passes much faster than paths change: nothing is halved more often than this.
-const LEAST_HALF_LIFE: Duration = Duration::from_millis(1);
+const MIN_HALF_LIFE: Duration = Duration::from_millis(1);
 
 /// After that many not a bit a second is left of any rate.
-const MOST_HALVINGS: u32 = 62;
+const MAX_HALVINGS: u32 = 62;
 
 /// Sending without feedback.
 #[derive(Debug, Clone, Copy)]
@@ -45,16 +45,16 @@ pub(crate) struct Aging {
 
 impl Aging {
     pub(crate) fn new(now: Time, rate: Rate, half_life: Duration) -> Self {
-        Self { since: now, rate, half_life: half_life.max(LEAST_HALF_LIFE), told: false }
+        Self { since: now, rate, half_life: half_life.max(MIN_HALF_LIFE), told: false }
     }
 
     fn halvings(&self, now: Time) -> u32 {
-        1 + (now.since(self.since).as_nanos() / self.half_life.as_nanos()).min(MOST_HALVINGS.into()) as u32
+        1 + (now.since(self.since).as_nanos() / self.half_life.as_nanos()).min(MAX_HALVINGS.into()) as u32
     }
 
     /// The rate at `now`, for packets of that size.
     pub(crate) fn rate(&self, now: Time, packet: Bytes) -> Rate {
-        Rate::from_bps(self.rate.as_bps() >> self.halvings(now)).max(Rate::of(packet, MOST_GAP))
+        Rate::from_bps(self.rate.as_bps() >> self.halvings(now)).max(Rate::of(packet, MAX_GAP))
     }
 
     /// The time from one packet's departure to the next one's.
@@ -65,7 +65,7 @@ impl Aging {
     /// When it is halved next; [`Time::MAX`] once there is nothing left to halve.
     pub(crate) fn next_halving(&self, now: Time) -> Time {
         let halvings = self.halvings(now);
-        if halvings > MOST_HALVINGS { Time::MAX } else { self.since + self.half_life * u64::from(halvings) }
+        if halvings > MAX_HALVINGS { Time::MAX } else { self.since + self.half_life * u64::from(halvings) }
     }
 }
 

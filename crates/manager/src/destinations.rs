@@ -13,7 +13,7 @@ use crate::rtt::RoundTrip;
 pub struct Destination(pub u128);
 
 /// Destinations remembered at most; the one unused for longest is forgotten first.
-pub const MOST_DESTINATIONS: usize = 10_000;
+pub const MAX_DESTINATIONS: usize = 10_000;
 
 /// What is known of one.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Destinations {
 
     /// A flow to `destination` begins. Makes room if need be; a destination that has a macroflow is not forgotten.
     pub(crate) fn enter(&mut self, now: Time, destination: Destination) -> &mut Known {
-        if self.0.len() >= MOST_DESTINATIONS && !self.0.contains_key(&destination) {
+        if self.0.len() >= MAX_DESTINATIONS && !self.0.contains_key(&destination) {
             let idle = self.0.iter().filter(|(_, known)| known.macroflow.is_none());
             if let Some(oldest) = idle.min_by_key(|(_, known)| known.last_used).map(|(destination, _)| *destination) {
                 self.0.remove(&oldest);
@@ -63,7 +63,7 @@ impl Destinations {
     pub(crate) fn recall(&mut self, destination: Destination, history: History) {
         let count = self.0.len();
         if let Entry::Vacant(place) = self.0.entry(destination) {
-            if count < MOST_DESTINATIONS {
+            if count < MAX_DESTINATIONS {
                 place.insert(Known { history: Some(history), ..Known::default() });
             }
         }

@@ -24,7 +24,7 @@ pub struct Update<'a> {
     /// How packets were found lost.
     pub loss: Option<UpdateLoss>,
     /// Bytes sent and not cumulatively acknowledged before this feedback.
-    pub flight: Bytes,
+    pub flight_size: Bytes,
     /// The flow is repairing losses.
     pub recovering: bool,
     /// What routers wrote into the flow's packets.
@@ -87,7 +87,7 @@ impl<C: Controller> Manager<C> {
     /// The flow learnt how its packets fared, one by one.
     pub fn update(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
-            f.outstanding = f.outstanding.saturating_sub(update.acked + update.lost);
+            f.in_flight = f.in_flight.saturating_sub(update.acked + update.lost);
             f.fared.received += update.acked;
             f.fared.lost += update.lost;
         }
@@ -101,10 +101,10 @@ impl<C: Controller> Manager<C> {
     pub fn report(&mut self, now: Time, flow: FlowId, report: &Report) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
         // Nobody can have received more than was sent.
-        let received = report.received.min(f.outstanding);
-        let lost = report.lost.min(f.outstanding - received);
+        let received = report.received.min(f.in_flight);
+        let lost = report.lost.min(f.in_flight - received);
         let report = &Report { received, lost, ..*report };
-        f.outstanding -= received + lost;
+        f.in_flight -= received + lost;
         f.fared.received += received;
         f.fared.lost += lost;
         f.last_used = now;
@@ -125,8 +125,8 @@ impl<C: Controller> Manager<C> {
     }
 
     /// What the flow has sent that is not known to have arrived, or to be lost.
-    pub fn outstanding(&self, flow: FlowId) -> Bytes {
-        self.of_flow(flow).map_or(Bytes::ZERO, |(flow, _)| flow.outstanding)
+    pub fn in_flight(&self, flow: FlowId) -> Bytes {
+        self.of_flow(flow).map_or(Bytes::ZERO, |(flow, _)| flow.in_flight)
     }
 
     /// `bytes` that the flow has notified of are not on their way: they did not leave after all, or nobody knows what
@@ -142,7 +142,7 @@ impl<C: Controller> Manager<C> {
     /// `bytes` that were taken back are on their way after all, or were until just now.
     pub fn give_again(&mut self, flow: FlowId, bytes: Bytes) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
-        f.outstanding += bytes;
+        f.in_flight += bytes;
         if let Some((macroflow, _)) = self.macroflow(flow) {
             macroflow.recall(bytes);
         }
@@ -162,8 +162,8 @@ impl<C: Controller> Manager<C> {
     /// Takes `bytes` off what the flow has outstanding, if it has so many. Says how many that were.
     fn subtract(&mut self, now: Time, flow: FlowId, bytes: Bytes) -> Bytes {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return Bytes::ZERO };
-        let bytes = bytes.min(f.outstanding);
-        f.outstanding -= bytes;
+        let bytes = bytes.min(f.in_flight);
+        f.in_flight -= bytes;
         f.last_used = now;
         bytes
     }

@@ -77,7 +77,7 @@ pub struct Grant {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) macroflow: u32,
-    pub(crate) outstanding: Bytes,
+    pub(crate) in_flight: Bytes,
     pub(crate) asking: bool,
     pub(crate) urgent: bool,
     /// Where it is not like everybody else's.
@@ -95,7 +95,7 @@ impl Flow {
     }
 
     pub(crate) fn is_active(&self) -> bool {
-        self.asking || self.outstanding > Bytes::ZERO
+        self.asking || self.in_flight > Bytes::ZERO
     }
 }
 

@@ -25,7 +25,7 @@ mod treatment;
 
 pub use agent::{Agent, AgentConfig, Delivery, PeerStatus, Presence};
 pub use aging::HalfLife;
-pub use destinations::{Destination, MOST_DESTINATIONS};
+pub use destinations::{Destination, MAX_DESTINATIONS};
 pub use feedback::{LossMode, Report, Update, UpdateLoss};
 pub use flow::{Change, FlowId, Grant, Grouping, Share, Sharing, Thresholds};
 pub use macroflow::Status;

@@ -25,7 +25,7 @@ const ASSUMED_RTT: Duration = Duration::from_secs(1);
 const UNKNOWN: RoundTrip = RoundTrip { smoothed: ASSUMED_RTT, min: Duration::MAX };
 
 /// Nothing shorter is taken for a timeout where packets' times are not known.
-const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+const MIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// What a flow may learn of its macroflow (CM section 3.1, `cm_query`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Status {
     /// Its window; [`Bytes::MAX`] for a rate-based controller.
     pub window: Bytes,
     /// Bytes outstanding.
-    pub outstanding: Bytes,
+    pub in_flight: Bytes,
     /// Smoothed round-trip time.
     pub smoothed_rtt: Duration,
     /// Least round-trip time.
@@ -83,7 +83,7 @@ pub(crate) struct Macroflow<C> {
     granted: Option<u32>,
     /// Flows that ask to repair a loss at once, whatever the window says (RFC 6675 section 5, step 4.3).
     urgent: VecDeque<u32>,
-    outstanding: Bytes,
+    in_flight: Bytes,
     next_number: u64,
     last_sent: Time,
     /// Since when packets have left without a silence longer than a timeout, and when the last one left before that.
@@ -128,7 +128,7 @@ impl<C: Controller> Macroflow<C> {
             scheduler: Scheduler::new(sharing.scheduling),
             granted: None,
             urgent: VecDeque::new(),
-            outstanding: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
             next_number: 0,
             last_sent: Time::ZERO,
             busy_since: Time::ZERO,
@@ -223,7 +223,7 @@ impl<C: Controller> Macroflow<C> {
 
     pub(crate) fn request(&mut self, now: Time, flow: u32, urgent: bool) {
         let first = self.scheduler.is_empty() && self.urgent.is_empty();
-        if first && self.outstanding == Bytes::ZERO && now > self.last_sent && self.next_number > 0 {
+        if first && self.in_flight == Bytes::ZERO && now > self.last_sent && self.next_number > 0 {
             let timeout = self.rtt.timeout(Duration::from_secs(1), Duration::ZERO);
             let idle = now.since(self.last_sent);
             if idle > timeout {
@@ -247,7 +247,7 @@ impl<C: Controller> Macroflow<C> {
         } else if self.urgent.is_empty() {
             let window = self.controller.window();
             // An empty pipe always takes one packet: a window below one packet must not stop everything.
-            let fits = self.outstanding + self.packet <= window || self.outstanding == Bytes::ZERO;
+            let fits = self.in_flight + self.packet <= window || self.in_flight == Bytes::ZERO;
             if asks && !fits {
                 self.app_limited = false;
                 return Attempt::WindowFull;
@@ -285,12 +285,12 @@ impl<C: Controller> Macroflow<C> {
         if bytes == Bytes::ZERO {
             return;
         }
-        self.outstanding += bytes;
+        self.in_flight += bytes;
         self.last_sent = now;
         if let Some(trail) = &mut self.trail {
             trail.sent(now, self.next_number, self.rtt.smoothed());
         }
-        let sent = Sent { number: self.next_number, bytes, outstanding: self.outstanding };
+        let sent = Sent { number: self.next_number, bytes, in_flight: self.in_flight };
         self.next_number += 1;
         self.controller.on_sent(now, &sent);
     }
@@ -321,7 +321,7 @@ impl<C: Controller> Macroflow<C> {
 
     /// A flow that comes from another macroflow has `bytes` outstanding.
     pub(crate) fn take_over(&mut self, bytes: Bytes) {
-        self.outstanding += bytes;
+        self.in_flight += bytes;
     }
 
     /// A flow joins.
@@ -340,18 +340,18 @@ impl<C: Controller> Macroflow<C> {
     }
 
     /// A flow leaves, with bytes of its own still outstanding.
-    pub(crate) fn close(&mut self, now: Time, flow: u32, outstanding: Bytes) {
+    pub(crate) fn close(&mut self, now: Time, flow: u32, in_flight: Bytes) {
         self.members.retain(|&member| member != flow);
         self.controller.on_flows(self.members.len());
         self.scheduler.leave(flow);
         self.granted = self.granted.filter(|granted| *granted != flow);
         self.urgent.retain(|&f| f != flow);
-        self.forget(now, outstanding);
+        self.forget(now, in_flight);
     }
 
     /// How long it outlives its last flow: what is still on its way then arrives, or doesn't.
     pub(crate) fn lifetime(&self) -> Duration {
-        self.rtt.timeout(ASSUMED_RTT, LEAST_TIMEOUT)
+        self.rtt.timeout(ASSUMED_RTT, MIN_TIMEOUT)
     }
 
     fn allowed(&self) -> Rate {
@@ -379,7 +379,7 @@ impl<C: Controller> Macroflow<C> {
             rate,
             share: rate.scale(share),
             window: self.controller.window(),
-            outstanding: self.outstanding,
+            in_flight: self.in_flight,
             smoothed_rtt: self.smoothed_rtt(),
             min_rtt: self.assumed.map_or(self.rtt.min(), |assumed| assumed.min),
             flows: self.members.len(),

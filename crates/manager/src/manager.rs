@@ -62,7 +62,7 @@ impl<C: Controller> Manager<C> {
         known.macroflow = Some(macroflow);
         let flow = Flow {
             macroflow,
-            outstanding: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
             asking: false,
             urgent: false,
             special: None,
@@ -103,9 +103,9 @@ impl<C: Controller> Manager<C> {
         let destination = macroflow.destination;
         let known = self.destinations.get(destination);
         let history = known.and_then(|known| known.history);
-        let rested = known.and_then(|known| known.left).map(|left| now.since(left));
+        let idle_for = known.and_then(|known| known.left).map(|left| now.since(left));
         if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.start(now, &Path { packet, rtt, history, rested, feedback });
+            macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback });
             self.wake(index);
         }
     }
@@ -217,7 +217,7 @@ impl<C: Controller> Manager<C> {
     /// all (`cm_notify`).
     pub fn notify(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
-            f.outstanding += bytes;
+            f.in_flight += bytes;
             f.last_used = now;
         }
         if let Some((macroflow, index)) = self.macroflow(flow) {
@@ -261,7 +261,7 @@ impl<C: Controller> Manager<C> {
         self.free_flows.push(flow.0);
         self.changes.retain(|change| change.flow != flow);
         let Some(macroflow) = &mut self.macroflows[f.macroflow as usize] else { return };
-        macroflow.close(now, flow.0, f.outstanding);
+        macroflow.close(now, flow.0, f.in_flight);
         macroflow.watchers -= u32::from(f.watch.is_some());
         if !macroflow.members.is_empty() {
             self.wake(f.macroflow);

@@ -26,7 +26,7 @@ use crate::treatment::{Fared, Sample, cut};
 const ROUND_TRIPS: u64 = 16;
 
 /// Packets of a flow that say something of it.
-const LEAST_PACKETS: f64 = 30.0;
+const MIN_PACKETS: f64 = 30.0;
 
 /// Packets after which a count begins anew.
 const ENOUGH_PACKETS: f64 = 500.0;
@@ -73,7 +73,7 @@ impl<C: Controller> Manager<C> {
     /// Sees whether the flows of a macroflow are treated alike.
     fn judge(&mut self, index: u32) {
         let mut samples = self.samples(index);
-        samples.retain(|(_, sample)| sample.all >= LEAST_PACKETS);
+        samples.retain(|(_, sample)| sample.all >= MIN_PACKETS);
         samples.sort_by(|(_, a), (_, b)| a.loss().total_cmp(&b.loss()));
         let only: Vec<Sample> = samples.iter().map(|(_, sample)| *sample).collect();
         let worse = cut(&only).map(|place| &samples[place..]);
@@ -99,7 +99,7 @@ impl<C: Controller> Manager<C> {
         }
         let sum = |index| self.samples(index).iter().fold(Sample::default(), |sum, (_, sample)| sum.and(*sample));
         let (best, worse): (Sample, Sample) = (sum(origin), sum(index));
-        if best.all.min(worse.all) < LEAST_PACKETS {
+        if best.all.min(worse.all) < MIN_PACKETS {
             return false;
         }
         self.count_anew(origin);
@@ -192,17 +192,17 @@ impl<C: Controller> Manager<C> {
         let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return };
         let from = std::mem::replace(&mut f.macroflow, to);
         f.fared = Fared::default();
-        let (outstanding, share, watches) = (f.outstanding, f.share(), f.watch.is_some());
+        let (in_flight, share, watches) = (f.in_flight, f.share(), f.watch.is_some());
         let asked = [(f.asking, false), (f.urgent, true)];
         if let Some(macroflow) = &mut self.macroflows[from as usize] {
-            macroflow.close(now, flow.0, outstanding);
+            macroflow.close(now, flow.0, in_flight);
             macroflow.watchers -= u32::from(watches);
         }
         if let Some(macroflow) = &mut self.macroflows[to as usize] {
             macroflow.join(flow.0);
             macroflow.share(flow.0, share);
             macroflow.watchers += u32::from(watches);
-            macroflow.take_over(outstanding);
+            macroflow.take_over(in_flight);
             for (_, urgent) in asked.into_iter().filter(|(asked, _)| *asked) {
                 macroflow.request(now, flow.0, urgent);
             }

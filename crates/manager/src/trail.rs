@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Duration, Time};
 
 /// Marks kept: four round trips of them.
-const MOST_MARKS: usize = 32;
+const MAX_MARKS: usize = 32;
 
 /// Marks a round trip.
 const MARKS_A_ROUND_TRIP: u32 = 8;
@@ -20,7 +20,7 @@ impl Trail {
         if self.0.back().is_some_and(|(last, _)| now.since(*last) < rtt / u64::from(MARKS_A_ROUND_TRIP)) {
             return;
         }
-        if self.0.len() == MOST_MARKS {
+        if self.0.len() == MAX_MARKS {
             self.0.pop_front();
         }
         self.0.push_back((now, number));
@@ -41,7 +41,7 @@ mod tests {
         let (rtt, at) = (Duration::from_millis(80), |ms| Time::ZERO + Duration::from_millis(ms));
         let mut trail = Trail::default();
         (0..1000).for_each(|i| trail.sent(at(i), i, rtt));
-        assert_eq!(trail.0.len(), MOST_MARKS);
+        assert_eq!(trail.0.len(), MAX_MARKS);
         assert_eq!(trail.at(at(995)), Some(990));
         assert_eq!(trail.at(at(990)), Some(990));
         assert_eq!(trail.at(at(10)), None);

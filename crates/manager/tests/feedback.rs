@@ -217,9 +217,9 @@ fn what_did_not_leave_is_taken_back() {
     let flow = open(&mut manager);
     send(&mut manager, at(0), flow, 4);
     manager.take_back(at(0), flow, PACKET);
-    assert_eq!(manager.query(at(0), flow).unwrap().outstanding, PACKET * 3);
+    assert_eq!(manager.query(at(0), flow).unwrap().in_flight, PACKET * 3);
     manager.take_back(at(0), flow, PACKET * 99);
-    assert_eq!(manager.query(at(0), flow).unwrap().outstanding, Bytes::ZERO);
+    assert_eq!(manager.query(at(0), flow).unwrap().in_flight, Bytes::ZERO);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn a_mark_of_a_router_reaches_the_controller_with_the_packet_that_bore_it() {
             arrivals,
             rtt: Some(RTT),
             loss: None,
-            flight: PACKET * 4,
+            flight_size: PACKET * 4,
             recovering: true,
             feedback: RouterFeedback::None,
         };

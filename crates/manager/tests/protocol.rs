@@ -130,8 +130,8 @@ impl Network {
         self.manager.query(self.now, self.flows[0]).unwrap().window.as_u64() / PACKET.as_u64()
     }
 
-    fn outstanding(&self) -> Bytes {
-        self.manager.query(self.now, self.flows[0]).unwrap().outstanding
+    fn in_flight(&self) -> Bytes {
+        self.manager.query(self.now, self.flows[0]).unwrap().in_flight
     }
 
     fn left_between(&self, from: u64, to: u64) -> usize {
@@ -188,7 +188,7 @@ fn a_receiver_that_crashed_has_the_sender_begin_anew() {
     network.run(ms(2000), true);
     assert!(network.delivered.len() > before + 50);
     network.run(ms(3000), false);
-    assert_eq!(network.outstanding(), Bytes::ZERO, "what was on its way is not waited for");
+    assert_eq!(network.in_flight(), Bytes::ZERO, "what was on its way is not waited for");
 }
 
 #[test]
@@ -269,8 +269,8 @@ fn a_closed_flow_leaves_nothing_to_be_taken_from_whoever_has_its_place_next() {
     assert_eq!(next, closed);
     network.manager.notify(network.now, next, Bytes::new(500));
     network.run(ms(5000), false);
-    assert_eq!(network.manager.outstanding(next), Bytes::new(500));
-    assert_eq!(network.manager.outstanding(other), Bytes::ZERO);
+    assert_eq!(network.manager.in_flight(next), Bytes::new(500));
+    assert_eq!(network.manager.in_flight(other), Bytes::ZERO);
 }
 
 #[test]
@@ -359,7 +359,7 @@ proptest! {
         network.run(ms(5000), true);
         network.weather = Weather::default();
         network.run(ms(60_000), false);
-        prop_assert_eq!(network.outstanding(), Bytes::ZERO);
+        prop_assert_eq!(network.in_flight(), Bytes::ZERO);
     }
 
     #[test]

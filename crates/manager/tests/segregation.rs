@@ -66,7 +66,7 @@ fn flows_that_lose_much_more_get_a_macroflow_of_their_own_and_come_back() {
     let mut host = Host::new(3);
     host.run(Duration::from_secs(10), &[0.001, 0.1, 0.001]);
     assert_eq!(host.company(), [2, 1, 2]);
-    assert_eq!(host.manager.query(host.now, host.flows[1]).unwrap().outstanding, Bytes::ZERO);
+    assert_eq!(host.manager.query(host.now, host.flows[1]).unwrap().in_flight, Bytes::ZERO);
     host.run(Duration::from_secs(30), &[0.001, 0.1, 0.001]);
     assert_eq!(host.company(), [2, 1, 2], "as long as they do");
     host.run(Duration::from_secs(30), &[0.01, 0.01, 0.01]);

@@ -49,7 +49,7 @@ fn update(acked: u64) -> Update<'static> {
         arrivals: &[],
         rtt: Some(RTT),
         loss: None,
-        flight: PACKET * 10,
+        flight_size: PACKET * 10,
         recovering: false,
         feedback: RouterFeedback::None,
     }
@@ -68,7 +68,7 @@ fn what_was_granted_and_not_used_is_room_for_others() {
     assert_eq!(send_all(&mut manager, Time::ZERO, &flows).len(), 2);
     // More than it has outstanding nobody can give back.
     manager.unsent(Time::ZERO, flows[0], PACKET * 99);
-    assert!(manager.query(Time::ZERO, flows[1]).unwrap().outstanding >= PACKET * 5);
+    assert!(manager.query(Time::ZERO, flows[1]).unwrap().in_flight >= PACKET * 5);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_full_window_stops_everything_but_an_urgent_repair() {
     let lost = Update { lost: PACKET, loss: Some(loss), recovering: true, ..update(3) };
     manager.update(Time::ZERO + RTT, flow, &lost);
     assert_eq!(manager.query(Time::ZERO, flow).unwrap().window, PACKET * 5);
-    assert_eq!(manager.query(Time::ZERO, flow).unwrap().outstanding, PACKET * 6);
+    assert_eq!(manager.query(Time::ZERO, flow).unwrap().in_flight, PACKET * 6);
     assert_eq!(manager.grant(Time::ZERO + RTT), None);
     manager.request(Time::ZERO + RTT, flow, true);
     assert!(manager.grant(Time::ZERO + RTT).is_some());
@@ -202,7 +202,7 @@ proptest! {
                         let before = manager.query(Time::ZERO, grant.flow).unwrap();
                         prop_assert!(grant.bytes <= PACKET);
                         manager.notify(now, grant.flow, if flag { Bytes::ZERO } else { grant.bytes });
-                        prop_assert!(manager.query(Time::ZERO, grant.flow).unwrap().outstanding <= before.outstanding + PACKET);
+                        prop_assert!(manager.query(Time::ZERO, grant.flow).unwrap().in_flight <= before.in_flight + PACKET);
                     }
                 }
                 (4, Some(flow)) => {
@@ -298,23 +298,23 @@ fn visit(manager: &mut Manager<Starter>, seconds: &[u64]) -> Option<Duration> {
     let (first, last) = (at_second(seconds[0]), at_second(seconds[seconds.len() - 1]));
     let flow = manager.open(first, HERE, || Starter(None, 7));
     manager.on_path(first, flow, PACKET, RTT, RouterFeedback::None);
-    let rested = manager.controller(flow).unwrap().0.clone().unwrap().rested;
+    let idle_for = manager.controller(flow).unwrap().0.clone().unwrap().idle_for;
     seconds[1..].iter().for_each(|&second| send_one(manager, at_second(second), flow));
     manager.close(last, flow);
     manager.on_deadline(last + Duration::from_secs(1));
-    rested
+    idle_for
 }
 
 #[test]
 fn how_long_a_destination_rested_is_told_where_its_flows_share_a_macroflow() {
-    let rested = |sharing| {
+    let idle_for = |sharing| {
         let mut manager = Manager::new(sharing);
         [visit(&mut manager, &[0, 1]), visit(&mut manager, &[9])]
     };
-    assert_eq!(rested(by(Grouping::PerDestination)), [None, Some(Duration::from_secs(8))]);
-    assert_eq!(rested(by(Grouping::PerFlow)), [None, None]);
+    assert_eq!(idle_for(by(Grouping::PerDestination)), [None, Some(Duration::from_secs(8))]);
+    assert_eq!(idle_for(by(Grouping::PerFlow)), [None, None]);
     let segregation = Sharing { segregation: true, ..by(Grouping::PerDestination) };
-    assert_eq!(rested(segregation), [None, None], "another part of its flows may be there still");
+    assert_eq!(idle_for(segregation), [None, None], "another part of its flows may be there still");
 }
 
 #[test]

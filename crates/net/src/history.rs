@@ -20,7 +20,7 @@ use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::sys::stat::{Mode, SFlag, mknod};
 use rampmeter_control::History;
-use rampmeter_manager::{Destination, MOST_DESTINATIONS};
+use rampmeter_manager::{Destination, MAX_DESTINATIONS};
 use rampmeter_units::{Duration, Rate};
 use rusqlite::{Connection, OpenFlags, Row, TransactionBehavior, params};
 use thiserror::Error;
@@ -210,7 +210,7 @@ fn delete_old(database: &Connection) -> rusqlite::Result<()> {
     database.execute("DELETE FROM history WHERE learnt < ?1", [seconds().saturating_sub(MAX_AGE) as i64])?;
     let excess = "DELETE FROM history WHERE destination IN (SELECT destination FROM history
                 ORDER BY learnt DESC LIMIT -1 OFFSET ?1)";
-    database.execute(excess, [MOST_DESTINATIONS as i64]).map(drop)
+    database.execute(excess, [MAX_DESTINATIONS as i64]).map(drop)
 }
 
 /// Reads a row; `None` if its values are invalid.
@@ -331,9 +331,9 @@ mod tests {
         let path = folder.path().join("histories");
         drop(HistoryFile::open(&path).unwrap());
         let (mut database, _) = load(&path).unwrap();
-        let many = (0..MOST_DESTINATIONS as u128 + 50).map(|n| (Destination(n), history(1)));
+        let many = (0..MAX_DESTINATIONS as u128 + 50).map(|n| (Destination(n), history(1)));
         write_all(&mut database, many).unwrap();
-        assert_eq!(read(&path).len(), MOST_DESTINATIONS);
+        assert_eq!(read(&path).len(), MAX_DESTINATIONS);
         database.execute("UPDATE history SET learnt = 1", []).unwrap();
         assert_eq!(read(&path), [], "older than a month");
     }

@@ -66,7 +66,7 @@ pub enum Event {
     Writable(ConnectionId),
     /// A datagram of a peer's datagram flow has arrived: the peer, the delivery and the payload's size.
     Datagram(SocketAddr, Delivery, usize),
-    /// A connection's controller is degraded, with the reason ([`Controller::hindrance`]). Reported once.
+    /// A connection's controller is degraded, with the reason ([`Controller::degraded_reason`]). Reported once.
     Degraded(ConnectionId, &'static str),
     /// The connection has ended. Received bytes can be read until the loop's next run.
     Closed(ConnectionId, EndReason, Statistics),
@@ -409,7 +409,7 @@ impl<C: Controller> Host<C> {
                     self.add_stream(now, id, peer);
                     self.events.push_back(Event::Accepted(id, rtt));
                 }
-                rampmeter_transport::Event::Hindered(id, reason) => self.events.push_back(Event::Degraded(id, reason)),
+                rampmeter_transport::Event::Degraded(id, reason) => self.events.push_back(Event::Degraded(id, reason)),
                 rampmeter_transport::Event::Closed(id, reason, statistics) => {
                     // A connection that was never accepted has no stream and no event.
                     let Some(stream) = self.streams.get(&id.number()) else { continue };

@@ -208,7 +208,7 @@ fn a_connection_survives_a_receiver_that_reads_slowly() {
     // A peer that does not respond would be given up after four timeouts of 20, 40, 80 and 160 ms.
     let config = Config {
         min_rto: Duration::from_millis(20),
-        most_timeouts: 3,
+        max_timeouts: 3,
         receive_window: Bytes::new(10_000),
         ..Config::default()
     };

@@ -19,7 +19,7 @@ pub(crate) const SEED: &str = "seed";
 const RECORD_NAME: &str = "name";
 
 /// Most points of one sweep.
-const MOST_POINTS: usize = 1_000_000;
+const MAX_POINTS: usize = 1_000_000;
 
 /// A dimension of a sweep.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,8 +138,8 @@ fn is_plain(value: &Value) -> bool {
 
 pub(crate) fn check_size(axes: &[Axis]) -> Result<(), Problem> {
     let points = axes.iter().try_fold(1usize, |points, axis| points.checked_mul(axis.values.len()));
-    if points.is_none_or(|points| points > MOST_POINTS) {
-        let what = format!("the axes span more than {MOST_POINTS} points");
+    if points.is_none_or(|points| points > MAX_POINTS) {
+        let what = format!("the axes span more than {MAX_POINTS} points");
         return Err(Problem::impossible(what, "give them fewer values"));
     }
     Ok(())

@@ -15,7 +15,7 @@ use rampmeter_workload::Path;
 use crate::{Change, Node, Plan};
 
 /// Connections an endpoint can name: hosts of a plan refuse none.
-const MOST_CONNECTIONS: usize = 1 << 20;
+const MAX_CONNECTIONS: usize = 1 << 20;
 
 impl Plan {
     /// Its links, as they are before the first packet.
@@ -83,8 +83,8 @@ impl Scheme {
     pub fn endpoint<A: Address>(&self, seed: u64, number: u32, node: &Node) -> Endpoint<AnyController, A> {
         let config = EndpointConfig {
             accept: Some(self.config.clone()),
-            most_connections: MOST_CONNECTIONS,
-            most_half_open: MOST_CONNECTIONS,
+            max_connections: MAX_CONNECTIONS,
+            max_half_open: MAX_CONNECTIONS,
             sharing: self.sharing,
             agent: self.agent,
             clock: node.clock,

@@ -58,7 +58,7 @@ pub(crate) fn runs() -> Vec<Column<()>> {
             "rtt_min_s",
             "s",
             "emulated only: the smallest round trip of its flows, by the delays of the links",
-            |run, ()| run.outcome.host_jitter.and_then(|_| run.plan.least_round_trip()).map(Duration::as_secs_f64),
+            |run, ()| run.outcome.host_jitter.and_then(|_| run.plan.min_round_trip()).map(Duration::as_secs_f64),
         ),
     ]
 }

@@ -14,7 +14,7 @@ use crate::error::{Problem, ScenarioError};
 pub(crate) use island::IslandSpec;
 pub(crate) use network::{HostsSpec, LinkSpec, RouterSpec};
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
-pub(crate) use traffic::{Arrivals, Gaps, MOST_FLOWS, Pace, Pairs, Size, TrafficSpec};
+pub(crate) use traffic::{Arrivals, Gaps, MAX_FLOWS, Pace, Pairs, Size, TrafficSpec};
 
 const KEYS: [&str; 13] = [
     "title", "source", "duration", "warmup", "drain", "packet", "axes", "link", "hosts", "island", "scheme", "traffic",
@@ -88,7 +88,7 @@ fn packet(file: &Section<'_>) -> Result<Bytes, ScenarioError> {
 }
 
 /// Samples that a run may take of a link or a flow: some hundred bytes each.
-const MOST_SAMPLES: u64 = 1_000_000;
+const MAX_SAMPLES: u64 = 1_000_000;
 
 fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioError> {
     let Some(item) = file.get("meters") else { return Ok(Meters::default()) };
@@ -96,9 +96,9 @@ fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioErro
     section.keys(&["series"])?;
     let Some(item) = section.get("series") else { return Ok(Meters::default()) };
     let every: Duration = item.positive()?;
-    if duration.as_nanos() / every.as_nanos() > MOST_SAMPLES {
+    if duration.as_nanos() / every.as_nanos() > MAX_SAMPLES {
         let what =
-            format!("`series` of {every} in a run of {duration} is more than {MOST_SAMPLES} samples of each flow");
+            format!("`series` of {every} in a run of {duration} is more than {MAX_SAMPLES} samples of each flow");
         return Err(item.error(Problem::impossible(what, "take them less often, for example every \"10 ms\"")));
     }
     Ok(Meters { series_every: Some(every) })

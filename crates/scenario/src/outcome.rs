@@ -25,7 +25,7 @@ pub struct Outcome {
     pub host_jitter: Option<HostJitter>,
 }
 
-/// A flow whose controller could not work as its scheme does ([`Controller::hindrance`]), for some time at least.
+/// A flow whose controller could not work as its scheme does ([`Controller::degraded_reason`]), for some time at least.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// Its place in [`crate::Plan::flows`].

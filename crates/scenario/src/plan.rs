@@ -101,7 +101,7 @@ impl Plan {
     }
 
     /// The least round trip between the ends of a flow, by the delays of the links alone; `None` without flows.
-    pub fn least_round_trip(&self) -> Option<Duration> {
+    pub fn min_round_trip(&self) -> Option<Duration> {
         let way = |from, to| {
             let links = self.path(from, to).ok()?;
             Some(links.iter().map(|link| self.links[link.0].config.delay).fold(Duration::ZERO, Duration::add))

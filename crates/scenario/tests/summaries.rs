@@ -82,7 +82,7 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
 #[test]
 fn host_jitter_is_judged_by_the_smallest_round_trip() {
     let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
-    assert_eq!(plan.least_round_trip(), Some(Duration::from_millis(24)));
+    assert_eq!(plan.min_round_trip(), Some(Duration::from_millis(24)));
     for (micros, is_late) in [(1_900, false), (2_100, true)] {
         let p99 = Duration::from_micros(micros);
         let host_jitter = Some(HostJitter { p50: Duration::ZERO, p99, max: p99 });

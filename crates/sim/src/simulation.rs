@@ -411,7 +411,7 @@ impl Simulation<'_> {
                     self.flows[answering as usize].ends[End::Receiver as usize].connection = Some(connection);
                     self.tell(now, answering, End::Receiver, &Event::Opened(Path::default()));
                 }
-                Happened::Hindered(connection, why) => {
+                Happened::Degraded(connection, why) => {
                     let flow = self.hosts[host as usize].flow(connection) as usize;
                     self.meters.degraded.push(Degraded { flow, reason: why.into() });
                 }

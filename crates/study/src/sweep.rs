@@ -184,13 +184,13 @@ impl Sweep<'_> {
 }
 
 /// What less of a point says nothing of how long it will take.
-const LEAST_PART: f64 = 0.01;
+const MIN_PART: f64 = 0.01;
 
 /// Points that were kept took no time and say nothing about the others.
 fn time_left(elapsed: Duration, progress: Progress) -> Option<Duration> {
     let ran = (progress.done - progress.kept) as f64 + progress.under_way.part;
     let left = (progress.total - progress.done) as f64 - progress.under_way.part;
-    (ran >= LEAST_PART).then(|| elapsed.mul_f64(left.max(0.0) / ran))
+    (ran >= MIN_PART).then(|| elapsed.mul_f64(left.max(0.0) / ran))
 }
 
 /// Where one thread's points run, one after the other.

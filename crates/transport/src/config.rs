@@ -36,14 +36,14 @@ pub struct Config {
     /// First timeout of the handshake, doubled each time (RFC 6298 (2.1)).
     pub syn_timeout: Duration,
     /// Timeouts in a row after which the path is given up as dead.
-    pub most_timeouts: u32,
+    pub max_timeouts: u32,
     /// Bytes this end is ready to hold for its application.
     pub receive_window: Bytes,
     /// The ECN code that data packets leave with.
     #[serde(with = "ecn_name")]
     pub ecn: Ecn,
     /// An open connection whose peer has been silent for this long, with nothing on its way that it would have to
-    /// answer, asks for a sign of life, and is given up after `most_timeouts` questions in vain: a peer whose last word
+    /// answer, asks for a sign of life, and is given up after `max_timeouts` questions in vain: a peer whose last word
     /// was lost is not waited for without end. `None` waits, and is what a scenario has unless it says otherwise.
     pub keep_alive: Option<Duration>,
     /// First sequence number of the stream this end sends, for tests that want one just below the wrap. `None` draws
@@ -60,7 +60,7 @@ impl Default for Config {
             detect_lost_retransmissions: true,
             min_rto: Duration::from_millis(200),
             syn_timeout: Duration::from_secs(1),
-            most_timeouts: 10,
+            max_timeouts: 10,
             receive_window: Bytes::new(16_000_000),
             ecn: Ecn::NotEct,
             keep_alive: Some(Duration::from_secs(60)),
@@ -102,8 +102,8 @@ impl Config {
         if self.receive_window < self.packet || self.receive_window > Bytes::new(1 << 30) {
             return Err(format!("receive_window is {}: one packet to 1 GB", self.receive_window));
         }
-        if self.most_timeouts == 0 {
-            return Err("most_timeouts is 0: 1 or more".into());
+        if self.max_timeouts == 0 {
+            return Err("max_timeouts is 0: 1 or more".into());
         }
         Ok(())
     }
@@ -117,11 +117,11 @@ pub struct EndpointConfig {
     /// How to treat connections that others open; `None` refuses them.
     pub accept: Option<Config>,
     /// Connections at most, both ways.
-    pub most_connections: usize,
+    pub max_connections: usize,
     /// Accepted connections at most whose opener has not yet shown that it gets our packets. One more, from whomever,
     /// takes the place of the oldest: a flood of forged openers keeps out only those who need longer to show it than
     /// the flood to go around.
-    pub most_half_open: usize,
+    pub max_half_open: usize,
     /// How its flows of datagrams get feedback.
     pub agent: AgentConfig,
     /// The clock that says when packets arrived.
@@ -133,8 +133,8 @@ impl Default for EndpointConfig {
         Self {
             sharing: Sharing::default(),
             accept: None,
-            most_connections: 4096,
-            most_half_open: 256,
+            max_connections: 4096,
+            max_half_open: 256,
             agent: AgentConfig::default(),
             clock: Clock::default(),
         }

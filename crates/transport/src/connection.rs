@@ -21,7 +21,7 @@ use crate::receiver::{Fresh, Receiver};
 use crate::sender::{Learnt, Sender};
 
 /// Attempts at a handshake at most.
-const MOST_ATTEMPTS: usize = 16;
+const MAX_ATTEMPTS: usize = 16;
 
 /// Where a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub struct Connection {
     /// When each attempt at the handshake left. A `Syn` says which attempt it is (in `acknowledgement`) and its answer
     /// adds that to the sequence number that it acknowledges, so that a handshake with losses measures the round trip
     /// too.
-    handshake_sent: List<Time, MOST_ATTEMPTS>,
+    handshake_sent: List<Time, MAX_ATTEMPTS>,
     /// Accepter: the attempt that the latest `Syn` was.
     attempt: u32,
     /// When to send the `Syn` again, to show the peer again that its `SynAck` arrived, or to stop lingering.
@@ -229,7 +229,7 @@ impl Connection {
             return;
         }
         self.questions += 1;
-        if self.questions > self.config.most_timeouts {
+        if self.questions > self.config.max_timeouts {
             self.state = State::Closed(CloseReason::TimedOut);
             return;
         }
@@ -346,7 +346,7 @@ impl Connection {
         }
         self.statistics.timeouts += 1;
         let (learnt, lost) = self.sender.on_timer(now);
-        if self.sender.timeouts() > self.config.most_timeouts {
+        if self.sender.timeouts() > self.config.max_timeouts {
             self.state = State::Closed(CloseReason::TimedOut);
             return None;
         }
@@ -361,7 +361,7 @@ impl Connection {
             return;
         }
         self.handshake_timeouts += 1;
-        if self.handshake_timeouts > self.config.most_timeouts.min(MOST_ATTEMPTS as u32 - 1) {
+        if self.handshake_timeouts > self.config.max_timeouts.min(MAX_ATTEMPTS as u32 - 1) {
             self.state = State::Closed(CloseReason::TimedOut);
             return;
         }

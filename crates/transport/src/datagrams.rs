@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::endpoint::Endpoint;
 
 /// Smaller ones than a transport's header nobody counts.
-const LEAST_BYTES: u16 = 8;
+const MIN_BYTES: u16 = 8;
 
 /// IP's number for the protocol of datagrams (RFC 768).
 const UDP: u8 = 17;
@@ -107,7 +107,7 @@ impl<A: Address> Datagrams<A> {
 impl<C: Controller, A: Address> Endpoint<C, A> {
     /// Opens a flow of datagrams of `size` bytes each, eight at least, to `peer`. It may send at once.
     pub fn open_datagrams(&mut self, now: Time, peer: A, size: u16, config: &Config) -> FlowId {
-        let size = size.max(LEAST_BYTES);
+        let size = size.max(MIN_BYTES);
         let flow = self.manager.open(now, peer.destination(), &mut self.make);
         // What the path takes, not what this flow makes of it: others may share the macroflow.
         let whole = Bytes::new((usize::from(size) + CM_HEADER_BYTES + UDP_BYTES) as u64);

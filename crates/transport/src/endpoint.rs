@@ -34,7 +34,7 @@ struct Slot<A> {
     /// Stands in the control queue.
     queued: bool,
     /// What was last told to hinder its controller.
-    hindrance: Option<&'static str>,
+    degraded_reason: Option<&'static str>,
 }
 
 /// One host.
@@ -97,7 +97,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     pub fn open(&mut self, now: Time, peer: A, config: &Config) -> Option<ConnectionId> {
         let id = self.free_id()?;
         let flow = self.manager.open(now, peer.destination(), &mut self.make);
-        let asks = self.manager.controller(flow).is_some_and(Controller::asks_routers);
+        let asks = self.manager.controller(flow).is_some_and(Controller::requests_feedback);
         let feedback = if asks { question() } else { RouterFeedback::None };
         let connection = Connection::open(self.begin(config), flow, id.number(), feedback);
         self.insert(now, id, peer, flow, connection);
@@ -119,7 +119,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     fn is_full(&self) -> bool {
-        self.connections() >= self.config.most_connections.min(ConnectionId::MOST)
+        self.connections() >= self.config.max_connections.min(ConnectionId::MOST)
     }
 
     fn free_id(&mut self) -> Option<ConnectionId> {
@@ -143,7 +143,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             self.by_flow.resize(flow.index() + 1, 0);
         }
         self.by_flow[flow.index()] = index as u32;
-        self.slots[index] = Some(Slot { id, peer, connection, queued: false, hindrance: None });
+        self.slots[index] = Some(Slot { id, peer, connection, queued: false, degraded_reason: None });
         self.touch(now, index);
     }
 
@@ -189,7 +189,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return;
         }
         let Some(config) = self.config.accept.clone() else { return };
-        let full = self.accepted.half_open() >= self.config.most_half_open || self.is_full();
+        let full = self.accepted.half_open() >= self.config.max_half_open || self.is_full();
         if full && !self.forget_oldest_half_open(now) {
             return;
         }
@@ -218,15 +218,15 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             arrivals: &learnt.change.arrivals,
             rtt: learnt.rtt,
             loss: learnt.loss,
-            flight: learnt.flight,
+            flight_size: learnt.flight_size,
             recovering: learnt.recovering,
             feedback,
         };
         self.manager.update(now, flow, &update);
-        let hindrance = self.manager.controller(flow).and_then(Controller::hindrance);
-        if let (Some(why), Some(slot)) = (hindrance, &mut self.slots[index]) {
-            if slot.hindrance.replace(why) != hindrance {
-                self.events.push_back(Event::Hindered(slot.id, why));
+        let degraded_reason = self.manager.controller(flow).and_then(Controller::degraded_reason);
+        if let (Some(why), Some(slot)) = (degraded_reason, &mut self.slots[index]) {
+            if slot.degraded_reason.replace(why) != degraded_reason {
+                self.events.push_back(Event::Degraded(slot.id, why));
             }
         }
         self.manager.segregate(now, &mut self.make);

@@ -13,9 +13,9 @@ pub enum Event {
     Opened(ConnectionId, Duration),
     /// The same, for a connection that a peer opened.
     Accepted(ConnectionId, Duration),
-    /// Its controller can't work as its scheme does, and why ([`hindrance`](rampmeter_control::Controller::hindrance)).
+    /// Its controller can't work as its scheme does, and why ([`degraded_reason`](rampmeter_control::Controller::hindrance)).
     /// Told once for each reason that is another one than the last.
-    Hindered(ConnectionId, &'static str),
+    Degraded(ConnectionId, &'static str),
     /// It is over; its name means nothing any more.
     Closed(ConnectionId, CloseReason, Statistics),
 }

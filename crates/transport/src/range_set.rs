@@ -7,7 +7,7 @@ pub(crate) struct RangeSet {
 }
 
 /// More holes than this are not kept: a peer that sends every second byte must not cost us a list of half its window.
-pub(crate) const MOST_RANGES: usize = 4096;
+pub(crate) const MAX_RANGES: usize = 4096;
 
 impl RangeSet {
     /// Adds `start..end` and calls `fresh` for each part that was not in the set, in order. False, and nothing added, if
@@ -19,7 +19,7 @@ impl RangeSet {
         // The ranges that touch start..end.
         let first = self.ranges.partition_point(|&(_, e)| e < start);
         let last = first + self.ranges[first..].partition_point(|&(s, _)| s <= end);
-        if first == last && self.ranges.len() >= MOST_RANGES {
+        if first == last && self.ranges.len() >= MAX_RANGES {
             return false;
         }
         let mut at = start;
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn fragments_are_bounded() {
         let mut set = RangeSet::default();
-        for n in 0..MOST_RANGES as u64 {
+        for n in 0..MAX_RANGES as u64 {
             assert!(set.insert(2 * n, 2 * n + 1, |_, _| {}));
         }
         assert!(!set.insert(1 << 40, (1 << 40) + 1, |_, _| {}));

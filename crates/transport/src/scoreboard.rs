@@ -93,7 +93,7 @@ impl Scoreboard {
     }
 
     /// Bytes sent and not cumulatively acknowledged (RFC 5681, `FlightSize`).
-    pub(crate) fn flight(&self, una: u64, next: u64) -> Bytes {
+    pub(crate) fn flight_size(&self, una: u64, next: u64) -> Bytes {
         let packets = self.segments.len() as u64;
         // Headers of the packets these bytes went in.
         let headers = self.segments.front().map_or(0, |s| u64::from(s.bytes).saturating_sub(u64::from(s.len)));

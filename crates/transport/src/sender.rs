@@ -14,7 +14,7 @@ pub(crate) struct Learnt {
     pub(crate) change: Change,
     pub(crate) rtt: Option<Duration>,
     pub(crate) loss: Option<UpdateLoss>,
-    pub(crate) flight: Bytes,
+    pub(crate) flight_size: Bytes,
     pub(crate) recovering: bool,
     /// A loss wants repair at once, whatever the window says.
     pub(crate) urgent: bool,
@@ -189,7 +189,7 @@ impl Sender {
             self.window_end = self.window_end.max(if ack == self.una { window_end } else { 0 });
             return Some(Learnt { recovering: self.recover.is_some(), ..Learnt::default() });
         }
-        let mut learnt = Learnt { flight: self.board.flight(self.una, self.next), ..Learnt::default() };
+        let mut learnt = Learnt { flight_size: self.board.flight_size(self.una, self.next), ..Learnt::default() };
         let duplicate = ack == self.una
             && packet.payload == 0
             && !packet.fin
@@ -291,7 +291,7 @@ impl Sender {
 
     /// The timer has run out. True with what was lost; false if only the peer's window needs a question.
     pub(crate) fn on_timer(&mut self, now: Time) -> (Learnt, bool) {
-        let mut learnt = Learnt { flight: self.board.flight(self.una, self.next), ..Learnt::default() };
+        let mut learnt = Learnt { flight_size: self.board.flight_size(self.una, self.next), ..Learnt::default() };
         let repeated = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = now + self.timeout();

@@ -64,7 +64,7 @@ fn codes_under_delay(
     seed: u64,
 ) -> [Codes; 2] {
     let min_rto = Duration::from_secs(1); // more than an acknowledgement waits
-    let config = Config { delayed_ack, min_rto, most_timeouts: 40, ..Config::default() };
+    let config = Config { delayed_ack, min_rto, max_timeouts: 40, ..Config::default() };
     let mut pair = Pair::new("stable", &config, seed);
     pair.faults = faults;
     let told = Arc::new(Mutex::new(Codes::new()));
@@ -121,7 +121,7 @@ proptest! {
         let (settings, low) =
             if ect0_low { ("codes = 'ect0-low'", Ecn::Ect0) } else { ("codes = 'ect1-low'", Ecn::Ect1) };
         // What the flow would use by itself does not matter.
-        let config = Config { most_timeouts: 40, ecn: Ecn::from_bits(own), ..Config::default() };
+        let config = Config { max_timeouts: 40, ecn: Ecn::from_bits(own), ..Config::default() };
         let mut pair = Pair::with("vcp", settings, &config, seed);
         pair.faults = Faults { loss, reordering, hold: Duration::from_millis(30), ..Faults::default() };
         let mut turn = 0;

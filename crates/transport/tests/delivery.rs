@@ -12,7 +12,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 fn config() -> Config {
     // Losses of 30% each way need patience: half of all round trips fail.
-    Config { most_timeouts: 40, ..Config::default() }
+    Config { max_timeouts: 40, ..Config::default() }
 }
 
 fn any_recovery() -> impl Strategy<Value = Recovery> {
@@ -124,7 +124,7 @@ fn the_handshake_measures_the_round_trip_also_after_losses() {
 
 #[test]
 fn a_dead_path_is_reported_and_not_waited_for_without_end() {
-    let mut pair = Pair::new("newreno", &Config { most_timeouts: 5, ..Config::default() }, 7);
+    let mut pair = Pair::new("newreno", &Config { max_timeouts: 5, ..Config::default() }, 7);
     pair.send(0, &pattern(100_000, 1));
     pair.run(Duration::from_millis(50));
     pair.dead = true;
@@ -134,7 +134,7 @@ fn a_dead_path_is_reported_and_not_waited_for_without_end() {
 
 #[test]
 fn nobody_there_is_reported() {
-    let mut pair = Pair::new("newreno", &Config { most_timeouts: 3, ..Config::default() }, 7);
+    let mut pair = Pair::new("newreno", &Config { max_timeouts: 3, ..Config::default() }, 7);
     pair.dead = true;
     pair.run(HOUR);
     assert_eq!(pair.ends[0].closed.map(|(reason, _)| reason), Some(CloseReason::TimedOut));
@@ -152,9 +152,9 @@ fn a_new_controller_takes_over_in_the_middle() {
             let (now, id) = (pair.now, pair.ends[0].connection.unwrap());
             let sender = &mut pair.ends[0].endpoint;
             let flow = sender.flow(id).unwrap();
-            let outstanding = sender.manager().query(Time::ZERO, flow).unwrap().outstanding;
+            let in_flight = sender.manager().query(Time::ZERO, flow).unwrap().in_flight;
             sender.replace_controller(now, id, controller(second, 8));
-            assert_eq!(sender.manager().query(Time::ZERO, flow).unwrap().outstanding, outstanding);
+            assert_eq!(sender.manager().query(Time::ZERO, flow).unwrap().in_flight, in_flight);
             assert!(pair.run(HOUR), "{first} to {second}: {:?}", pair.ends[0].endpoint);
             assert!(pair.ends[1].read == data, "{first} to {second}");
         }

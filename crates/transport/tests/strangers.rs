@@ -13,11 +13,11 @@ const CLIENT: u32 = 1;
 const SERVER: u32 = 2;
 const STRANGER: u32 = 3;
 
-const MOST_HALF_OPEN: usize = 8;
+const MAX_HALF_OPEN: usize = 8;
 
 fn host(accept: Option<Config>, seed: u64) -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
-    let config = EndpointConfig { accept, most_half_open: MOST_HALF_OPEN, ..EndpointConfig::default() };
+    let config = EndpointConfig { accept, max_half_open: MAX_HALF_OPEN, ..EndpointConfig::default() };
     Endpoint::new(config, move || factory(Stream::from_seed(1)), Stream::from_seed(seed))
 }
 
@@ -186,7 +186,7 @@ fn a_flood_of_forged_openers_keeps_nobody_out_and_grows_nothing() {
     for number in 0..10_000 {
         two.server.receive(two.now, STRANGER + number, &syn(number), Ecn::NotEct, two.now);
         sent(&mut two.server, two.now);
-        assert!(two.server.connections() <= MOST_HALF_OPEN);
+        assert!(two.server.connections() <= MAX_HALF_OPEN);
     }
     two.exchange();
     assert!(events(&mut two.server).iter().any(|event| matches!(event, Event::Accepted(..))));
@@ -194,7 +194,7 @@ fn a_flood_of_forged_openers_keeps_nobody_out_and_grows_nothing() {
 
 #[test]
 fn a_flood_during_a_handshake_keeps_nobody_out_who_answers_before_it_goes_around() {
-    for forged_meanwhile in [MOST_HALF_OPEN - 1, MOST_HALF_OPEN] {
+    for forged_meanwhile in [MAX_HALF_OPEN - 1, MAX_HALF_OPEN] {
         let mut two = Two::new(1);
         let mut flood = 0..;
         let mut forge = |server: &mut Host, packets: usize| {
@@ -208,7 +208,7 @@ fn a_flood_during_a_handshake_keeps_nobody_out_who_answers_before_it_goes_around
         forge(&mut two.server, forged_meanwhile);
         two.exchange();
         let accepted = events(&mut two.server).iter().any(|event| matches!(event, Event::Accepted(..)));
-        assert_eq!(accepted, forged_meanwhile < MOST_HALF_OPEN, "{forged_meanwhile} forged meanwhile");
+        assert_eq!(accepted, forged_meanwhile < MAX_HALF_OPEN, "{forged_meanwhile} forged meanwhile");
     }
 }
 
@@ -225,7 +225,7 @@ fn a_peer_that_vanished_is_given_up_after_the_last_question() {
     let config = Config::default();
     // Each question waits twice as long as the one before: 0.2 s (the round trip is none), 0.4 s, ... 60 s at most.
     let wait = |n: u32| (config.min_rto * (1 << n)).min(Duration::from_secs(60));
-    let questions = (0..config.most_timeouts).map(wait).fold(Duration::ZERO, |sum, wait| sum + wait);
+    let questions = (0..config.max_timeouts).map(wait).fold(Duration::ZERO, |sum, wait| sum + wait);
     let given_up = config.keep_alive.unwrap() + questions;
     two.live(given_up - Duration::from_millis(1), false);
     assert_eq!(closed(&mut two.server), []);

@@ -16,6 +16,18 @@ const RENAMED: &[(&str, &str)] = &[
     ("most_max_p", "max_p_max"),
     ("shortest_interval", "min_interval"),
     ("silence", "max_missed"),
+    // controllers
+    ("bleached_after", "cleared_codes_after"),
+    ("least_beta", "min_beta"),
+    ("least_step", "min_step"),
+    ("least_window", "min_window"),
+    ("most_beta", "max_beta"),
+    ("most_decrease", "max_decrease"),
+    ("most_growth", "max_growth"),
+    ("most_step", "max_step"),
+    ("unheard_after", "missing_router_after"),
+    // transport
+    ("most_timeouts", "max_timeouts"),
 ];
 
 /// The new name of `old`, if it is among the `known` names.

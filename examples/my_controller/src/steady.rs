@@ -80,7 +80,7 @@ impl Controller for Steady {
             self.cut(latest.number, 0.75);
         } else if !ack.recovering && !ack.app_limited {
             let share = if self.starting { 1.0 } else { self.packet.as_f64() / self.window };
-            self.window += share * ack.acked.as_f64();
+            self.window += share * ack.delivered.as_f64();
         }
     }
 

@@ -13,7 +13,7 @@ use super::datagram::Acknowledgement;
 const REORDERING: u64 = 3;
 
 /// Nothing has come back for so long, at the least, when all is given up.
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Datagrams under way, by their place among all.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Ledger {
     /// When silence becomes a loss of all; [`Time::MAX`] while nothing is under way.
     pub(super) fn deadline(&self) -> Time {
         let heard = self.heard.filter(|_| !self.under_way.is_empty());
-        heard.map_or(Time::MAX, |heard| heard + LEAST_PATIENCE.max(self.srtt * 4))
+        heard.map_or(Time::MAX, |heard| heard + MIN_PATIENCE.max(self.srtt * 4))
     }
 
     /// All is lost, if nothing has come back for long.

@@ -14,7 +14,7 @@ use crate::AppError;
 const NAP: Duration = Duration::from_millis(100);
 
 /// Streams at a time; more are not acknowledged. One that is silent for [`FORGOTTEN`] makes room.
-const MOST_STREAMS: usize = 1024;
+const MAX_STREAMS: usize = 1024;
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
 /// A stream that comes in.
@@ -90,10 +90,10 @@ impl Receiver {
             let before = latest.before.checked_shr(back).unwrap_or(0);
             return Some(Acknowledgement { number, before });
         }
-        if self.streams.len() >= MOST_STREAMS {
+        if self.streams.len() >= MAX_STREAMS {
             self.streams.retain(|_, stream| now.duration_since(stream.heard) < FORGOTTEN);
         }
-        if self.streams.len() >= MOST_STREAMS {
+        if self.streams.len() >= MAX_STREAMS {
             return None;
         }
         let latest = Acknowledgement { number, before: 0 };

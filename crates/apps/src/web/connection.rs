@@ -19,7 +19,7 @@ use rampmeter_net::TcpInfo;
 
 use super::answer::Answer;
 use super::line::Line;
-use super::request::MOST_HEAD;
+use super::request::MAX_HEAD;
 use crate::tcp_feedback::{Books, Reading};
 
 /// Requests that wait at the congestion manager at a time: enough that it needs not wait for us.
@@ -122,7 +122,7 @@ impl Connection {
     /// Takes what the client has sent.
     pub(crate) fn hear(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
-        while self.input.len() < MOST_HEAD {
+        while self.input.len() < MAX_HEAD {
             match self.socket.read(&mut buffer) {
                 Ok(0) => {
                     self.is_half_closed = true;

@@ -59,7 +59,7 @@ pub struct Options {
     /// An object is to arrive within this, where there is a choice.
     pub within: rampmeter_units::Duration,
     /// Connections at a time.
-    pub most_connections: usize,
+    pub max_connections: usize,
     /// Raised from outside to end it.
     pub stop: Arc<AtomicBool>,
 }
@@ -191,7 +191,7 @@ impl<'a> Server<'a> {
                     return Ok(());
                 }
             };
-            if self.connections.len() >= self.options.most_connections {
+            if self.connections.len() >= self.options.max_connections {
                 continue;
             }
             let connection = match Connection::new(socket, peer, &self.client) {

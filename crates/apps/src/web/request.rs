@@ -4,10 +4,10 @@
 use super::status::Status;
 
 /// The most that a request's head may have.
-pub(crate) const MOST_HEAD: usize = 8 * 1024;
+pub(crate) const MAX_HEAD: usize = 8 * 1024;
 
 /// The most headers.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
 /// A request that this server understands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,11 +37,11 @@ pub(crate) enum Parsed {
 
 /// Reads the first request in `bytes`.
 pub(crate) fn parse(bytes: &[u8]) -> Parsed {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
     let length = match head.parse(bytes) {
-        Ok(httparse::Status::Complete(length)) if length <= MOST_HEAD => length,
-        Ok(httparse::Status::Partial) if bytes.len() < MOST_HEAD => return Parsed::Part,
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Parsed::Part,
         Ok(_) | Err(httparse::Error::TooManyHeaders) => return Parsed::Refused(Status::TooLarge, String::new()),
         Err(_) => return Parsed::Refused(Status::BadRequest, String::new()),
     };
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(status("GET /%zz HTTP/1.0\r\n\r\n"), Some(Status::BadRequest));
         assert_eq!(status("GET /%ff HTTP/1.0\r\n\r\n"), Some(Status::BadRequest));
         assert_eq!(status("\x16\x03\x01\x02\0"), Some(Status::BadRequest));
-        assert_eq!(status(&format!("GET /{} HTTP/1.0\r\n", "x".repeat(MOST_HEAD))), Some(Status::TooLarge));
+        assert_eq!(status(&format!("GET /{} HTTP/1.0\r\n", "x".repeat(MAX_HEAD))), Some(Status::TooLarge));
         assert_eq!(status(&format!("GET / HTTP/1.0\r\n{}\r\n", "a: b\r\n".repeat(99))), Some(Status::TooLarge));
         assert_eq!(parse(b"GET / HT"), Parsed::Part);
     }

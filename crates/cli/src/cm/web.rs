@@ -56,7 +56,7 @@ pub(super) fn serve(args: &WebArgs) -> Result<ExitCode, Failure> {
         directory: args.directory.clone(),
         listen: args.listen,
         within: args.within,
-        most_connections: args.connections,
+        max_connections: args.connections,
         stop: stop_flag(),
     };
     let tell = |line: &Line| {

@@ -90,7 +90,7 @@ fn report(plan: &Plan, outcome: &Outcome, status: Status) {
         eprintln!("rampmeter: {scheme}, {first}, one of {flows} flows: {reason}");
     }
     let late = outcome.host_jitter.map(|late| late.p99.as_secs_f64()).unwrap_or_default();
-    let rtt = plan.least_round_trip().map_or(f64::MAX, Duration::as_secs_f64);
+    let rtt = plan.min_round_trip().map_or(f64::MAX, Duration::as_secs_f64);
     if late > (rtt / 10.0).min(0.002) {
         eprintln!("rampmeter: 1% of packets were late by more than {:.1} ms: the machine is busy", late * 1e3);
     }

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::table::table;
 
 /// Runs of a sweep that a line names at most.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// What `rampmeter run` takes.
 #[derive(Debug, ClapArgs)]
@@ -174,7 +174,7 @@ fn which(points: &[&Point], summaries: &[&Summary]) -> String {
             point.iter().filter(|(axis, value)| summaries.iter().any(|run| run.point.get(axis) != Some(value)));
         values.map(|(axis, value)| format!("{axis} = {value}")).collect::<Vec<_>>().join(", ")
     };
-    let named = points.len().min(if points.len() > MOST_NAMED { 1 } else { MOST_NAMED });
+    let named = points.len().min(if points.len() > MAX_NAMED { 1 } else { MAX_NAMED });
     let mut names: Vec<String> = points[..named].iter().map(name).collect();
     if named < points.len() {
         names.push(format!("{} more", points.len() - named));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rampmeter_manager::Share;
 
 use crate::error::Error;
-use crate::limits::{GENERATIONS, MOST_DATAGRAMS, MOST_FLOWS, MOST_QUEUED, generation, id, place};
+use crate::limits::{GENERATIONS, MAX_DATAGRAMS, MAX_FLOWS, MAX_QUEUED, generation, id, place};
 use crate::message::PathState;
 
 /// How far a flow is.
@@ -62,7 +62,7 @@ impl Flow {
             Err(Error::Destination)
         } else if length > self.mtu.into() {
             Err(Error::TooLarge)
-        } else if self.queued + length > MOST_QUEUED || self.datagrams >= MOST_DATAGRAMS {
+        } else if self.queued + length > MAX_QUEUED || self.datagrams >= MAX_DATAGRAMS {
             Err(Error::Full)
         } else {
             Ok(())
@@ -93,7 +93,7 @@ impl Flows {
     /// Takes a place.
     pub(super) fn add(&mut self, flow: Flow) -> Result<u32, Error> {
         // A place is taken again only when there is no other: its old id stays wrong for as long as can be.
-        let place = if self.slots.len() < MOST_FLOWS && self.free.len() < 64 {
+        let place = if self.slots.len() < MAX_FLOWS && self.free.len() < 64 {
             self.slots.push(Slot { generation: self.first_generation, flow: None });
             self.slots.len() - 1
         } else {
@@ -178,7 +178,7 @@ mod tests {
     fn ids_that_never_were_are_unknown() {
         let mut flows = Flows::new(5);
         let id = flows.add(flow()).unwrap();
-        for wrong in [0, 1, id + 1, id + MOST_FLOWS as u32, id - MOST_FLOWS as u32, i32::MAX as u32] {
+        for wrong in [0, 1, id + 1, id + MAX_FLOWS as u32, id - MAX_FLOWS as u32, i32::MAX as u32] {
             assert_eq!(flows.get(wrong).unwrap_err(), Error::Unknown, "{wrong}");
         }
         assert!(flows.get(id).is_ok());
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn there_is_an_end_to_flows() {
         let mut flows = Flows::new(0);
-        let ids: Vec<_> = (0..MOST_FLOWS).map(|_| flows.add(flow()).unwrap()).collect();
+        let ids: Vec<_> = (0..MAX_FLOWS).map(|_| flows.add(flow()).unwrap()).collect();
         assert!(ids.iter().all(|id| *id > 0));
         assert_eq!(flows.add(flow()).unwrap_err(), Error::TooManyFlows);
         flows.remove(ids[7]).unwrap();

@@ -10,9 +10,9 @@ use super::state::Answer;
 use super::wait::Guard;
 use super::{Client, Id, Options};
 use crate::error::Error;
-use crate::limits::{MOST_PACKET_BYTES, MOST_REQUESTS};
+use crate::limits::{MAX_PACKET_BYTES, MAX_REQUESTS};
 use crate::meeting::SILENCE;
-use crate::message::{Command, Feedback, MOST_RTT, PathState, are_sound, is_sound};
+use crate::message::{Command, Feedback, MAX_RTT, PathState, are_sound, is_sound};
 use crate::time::now;
 
 impl Client {
@@ -64,7 +64,7 @@ impl Client {
     pub fn request(&self, flow: Id) -> Result<(), Error> {
         let mut state = self.room_for(flow)?;
         let f = state.flows.open(flow.0)?;
-        if f.wanted >= MOST_REQUESTS {
+        if f.wanted >= MAX_REQUESTS {
             return Err(Error::Full);
         }
         f.wanted += 1;
@@ -74,7 +74,7 @@ impl Client {
     /// The flow has sent a packet of `sent` bytes, or none if that is zero (`cm_notify`). Answers the oldest grant that
     /// has no answer; without one it says what a flow has sent by its own clock.
     pub fn notify(&self, flow: Id, sent: u64) -> Result<(), Error> {
-        if sent > MOST_PACKET_BYTES {
+        if sent > MAX_PACKET_BYTES {
             return Err(Error::TooLarge);
         }
         let mut state = self.room_for(flow)?;
@@ -86,7 +86,7 @@ impl Client {
         let most = Bytes::new(1 << 40);
         let is_sound = feedback.received <= most
             && feedback.lost <= most
-            && feedback.rtt.is_none_or(|rtt| rtt > Duration::ZERO && rtt <= MOST_RTT);
+            && feedback.rtt.is_none_or(|rtt| rtt > Duration::ZERO && rtt <= MAX_RTT);
         if !is_sound {
             return Err(Error::Invalid);
         }

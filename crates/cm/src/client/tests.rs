@@ -152,7 +152,7 @@ fn what_finds_no_room_leaves_nothing_behind() {
     }
     assert_eq!(daemon.take(), None);
     // As if nothing had happened: all requests are there to be made, the flow to be closed, its place to be taken.
-    (0..crate::limits::MOST_REQUESTS).for_each(|_| client.request(other).unwrap());
+    (0..crate::limits::MAX_REQUESTS).for_each(|_| client.request(other).unwrap());
     assert_eq!(client.request(other), Err(Error::Full));
     while daemon.take().is_some() {}
     client.close(other).unwrap();

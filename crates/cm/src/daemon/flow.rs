@@ -42,7 +42,7 @@ pub(super) struct Flow {
     pub(super) fed: Fed,
     /// Sent and not known to have arrived or to be lost, but for what the agent keeps the books of. What a flow says of more
     /// than this is not believed.
-    pub(super) outstanding: Bytes,
+    pub(super) in_flight: Bytes,
     /// Since when nothing has been said of what is outstanding.
     pub(super) unreported: Option<Time>,
     /// Was given back after long silence, and may be told of yet.
@@ -72,6 +72,6 @@ impl Flow {
 
     /// Outstanding beyond grants that have no answer.
     pub(super) fn on_its_way(&self) -> Bytes {
-        self.held.iter().fold(self.outstanding, |left, held| left.saturating_sub(held.bytes))
+        self.held.iter().fold(self.in_flight, |left, held| left.saturating_sub(held.bytes))
     }
 }

@@ -150,7 +150,7 @@ impl Host {
             held: VecDeque::new(),
             ignored: 0,
             fed: Fed::Undecided,
-            outstanding: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
             unreported: None,
             late: Bytes::ZERO,
             by_agent: (0, 0),
@@ -241,7 +241,7 @@ impl Host {
     fn request(&mut self, now: Time, index: usize) {
         let Some(flow) = &mut self.flows[index] else { return };
         // More than clients of ours ask for at once are not counted.
-        flow.wanted = (flow.wanted + 1).min(limits::MOST_REQUESTS);
+        flow.wanted = (flow.wanted + 1).min(limits::MAX_REQUESTS);
         self.manager.request(now, flow.manager_id, false);
     }
 
@@ -258,7 +258,7 @@ impl Host {
             self.tell(client, id, Notice::Left { bytes: length as u32 });
         } else if flow.wanted > 0 {
             flow.wanted -= 1;
-            flow.outstanding += bytes;
+            flow.in_flight += bytes;
             let until = now + patience.max(self.limits.patience);
             flow.held.push_back(Held { bytes, until });
             self.manager.notify(now, manager_id, bytes);
@@ -275,10 +275,10 @@ impl Host {
     /// The flow's process has sent so much: on the oldest grant, or on its own account.
     fn notify(&mut self, now: Time, index: usize, sent: Bytes) {
         let Some(flow) = &mut self.flows[index] else { return };
-        let sent = sent.min(Bytes::new(limits::MOST_PACKET_BYTES)); // clients of ours refuse more
+        let sent = sent.min(Bytes::new(limits::MAX_PACKET_BYTES)); // clients of ours refuse more
         let counted = flow.held.pop_front().map_or(Bytes::ZERO, |held| held.bytes);
         flow.ignored = 0;
-        flow.outstanding = (flow.outstanding + sent).saturating_sub(counted);
+        flow.in_flight = (flow.in_flight + sent).saturating_sub(counted);
         let manager_id = flow.manager_id;
         if sent > counted {
             self.manager.notify(now, manager_id, sent.saturating_sub(counted));
@@ -292,9 +292,9 @@ impl Host {
         self.feed_by_itself(now, index);
         let Some(flow) = &mut self.flows[index] else { return };
         // Nobody has received, or lost, more than was sent.
-        let received = feedback.received.min(flow.outstanding);
-        let lost = feedback.lost.min(flow.outstanding.saturating_sub(received));
-        flow.outstanding = flow.outstanding.saturating_sub(received + lost);
+        let received = feedback.received.min(flow.in_flight);
+        let lost = feedback.lost.min(flow.in_flight.saturating_sub(received));
+        flow.in_flight = flow.in_flight.saturating_sub(received + lost);
         let late = feedback.received.saturating_sub(received).min(flow.late);
         flow.late = flow.late.saturating_sub(late);
         if late > Bytes::ZERO {
@@ -311,7 +311,7 @@ impl Host {
     fn send(&mut self, now: Time, index: usize, data: Vec<u8>) {
         let Some(flow) = &mut self.flows[index] else { return };
         let length = data.len() as u64;
-        if flow.queued + length > limits::MOST_QUEUED || flow.queue.len() >= limits::MOST_DATAGRAMS {
+        if flow.queued + length > limits::MAX_QUEUED || flow.queue.len() >= limits::MAX_DATAGRAMS {
             // Clients of ours count for themselves and don't come here.
             let (client, id) = (flow.client, flow.id);
             self.tell(client, id, Notice::Left { bytes: length as u32 });
@@ -339,7 +339,7 @@ impl Host {
         while let Some(held) = flow.held.front().copied().filter(|held| held.until <= now) {
             flow.held.pop_front();
             flow.ignored += 1;
-            flow.outstanding = flow.outstanding.saturating_sub(held.bytes);
+            flow.in_flight = flow.in_flight.saturating_sub(held.bytes);
             self.manager.unsent(now, flow.manager_id, held.bytes);
         }
         if flow.ignored >= self.limits.ignored {

@@ -20,17 +20,17 @@ fn what_nobody_reports_is_given_back_and_the_rate_ages() {
     }
     let before = share(&host, at(20));
     host.advance(at(1019));
-    assert_eq!((outstanding(&host), share(&host, at(1019))), (MTU * 10, before), "not within a second");
+    assert_eq!((in_flight(&host), share(&host, at(1019))), (MTU * 10, before), "not within a second");
     host.advance(at(1020));
-    assert_eq!(outstanding(&host), Bytes::ZERO);
+    assert_eq!(in_flight(&host), Bytes::ZERO);
     assert!(share(&host, at(1020)) <= before.scale(0.5));
     assert!(share(&host, at(1100)) < before.scale(0.1));
     // What is told of late still counts.
     say(&mut host, at(1500), A, arrived(10));
-    assert_eq!(outstanding(&host), Bytes::ZERO);
+    assert_eq!(in_flight(&host), Bytes::ZERO);
     assert!(share(&host, at(1500)) > before.scale(0.1));
     say(&mut host, at(1500), A, arrived(1000));
-    assert_eq!(outstanding(&host), Bytes::ZERO, "nobody is believed twice");
+    assert_eq!(in_flight(&host), Bytes::ZERO, "nobody is believed twice");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn news_of_a_sibling_keep_the_rate_of_a_flow_that_reports_nothing() {
             say(&mut host, at(now), B, arrived(1));
         }
         host.advance(at(now));
-        assert!(outstanding(&host) < Bytes::new(110_000), "at {now}");
+        assert!(in_flight(&host) < Bytes::new(110_000), "at {now}");
     }
     assert!(share(&host, at(4000)) > Rate::from_bps(5_000_000), "{}", share(&host, at(4000)));
 }
@@ -60,7 +60,7 @@ fn what_was_given_back_twice_is_believed_twice() {
     assert_eq!(late(&host), MTU * 10);
     say(&mut host, at(10_000), A, Command::Notify { sent: MTU * 5 });
     host.advance(at(20_000));
-    assert_eq!((late(&host), outstanding(&host)), (MTU * 15, Bytes::ZERO));
+    assert_eq!((late(&host), in_flight(&host)), (MTU * 15, Bytes::ZERO));
     say(&mut host, at(20_000), A, arrived(12));
     assert_eq!(late(&host), MTU * 3);
 }

@@ -15,8 +15,8 @@ mod paths;
 
 const MTU: Bytes = Bytes::new(1472);
 const RTT: Duration = Duration::from_millis(20);
-const A: u32 = limits::MOST_FLOWS as u32 + 1;
-const B: u32 = limits::MOST_FLOWS as u32 + 2;
+const A: u32 = limits::MAX_FLOWS as u32 + 1;
+const B: u32 = limits::MAX_FLOWS as u32 + 2;
 
 fn at(millis: u64) -> Time {
     Time::from_nanos(1 + millis * 1_000_000)
@@ -82,8 +82,8 @@ fn arrived(packets: u64) -> Command {
     Command::Update(Feedback { received: MTU * packets, rtt: Some(RTT), ..Feedback::default() })
 }
 
-fn outstanding(host: &Host) -> Bytes {
-    host.manager().query(at(0), host.flows().next().unwrap().manager_id).unwrap().outstanding
+fn in_flight(host: &Host) -> Bytes {
+    host.manager().query(at(0), host.flows().next().unwrap().manager_id).unwrap().in_flight
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn each_request_is_granted_once_within_the_window() {
     open(&mut host, at(0), A, "192.0.2.1:0");
     ask(&mut host, at(0), A, 30);
     assert_eq!(grants(&mut host, at(0)).len(), 10, "the initial window");
-    assert_eq!(outstanding(&host), MTU * 10);
+    assert_eq!(in_flight(&host), MTU * 10);
     for _ in 0..10 {
         say(&mut host, at(20), A, Command::Notify { sent: MTU });
     }
@@ -125,10 +125,10 @@ fn what_is_not_used_of_a_grant_is_taken_back_at_once() {
     ask(&mut host, at(0), A, 12);
     assert_eq!(grants(&mut host, at(0)).len(), 10);
     say(&mut host, at(1), A, Command::Notify { sent: Bytes::ZERO });
-    assert_eq!(outstanding(&host), MTU * 9);
+    assert_eq!(in_flight(&host), MTU * 9);
     assert_eq!(grants(&mut host, at(1)).len(), 1);
     say(&mut host, at(2), A, Command::Notify { sent: Bytes::new(100) });
-    assert_eq!(outstanding(&host), MTU * 9 + Bytes::new(100));
+    assert_eq!(in_flight(&host), MTU * 9 + Bytes::new(100));
 }
 
 #[test]
@@ -180,12 +180,12 @@ fn a_few_unanswered_grants_are_forgiven() {
     assert_eq!(grants(&mut host, at(0)).len(), 7);
     let later = at(2000); // two round trips of an unmeasured path
     host.advance(later);
-    assert_eq!(outstanding(&host), Bytes::ZERO);
+    assert_eq!(in_flight(&host), Bytes::ZERO);
     ask(&mut host, later, A, 1);
     assert_eq!(grants(&mut host, later), [A]);
     // Answered too late it counts as sent without leave.
     (0..2).for_each(|_| say(&mut host, later, A, Command::Notify { sent: MTU }));
-    assert_eq!(outstanding(&host), MTU * 2);
+    assert_eq!(in_flight(&host), MTU * 2);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn data_left_here_is_sent_a_packet_a_grant() {
         .collect();
     assert!(sent.len() >= 10 && sent.len() < 15, "the initial window, in bytes: {sent:?}");
     assert!(sent.is_sorted());
-    assert_eq!(outstanding(&host), Bytes::new(1000) * sent.len() as u64);
+    assert_eq!(in_flight(&host), Bytes::new(1000) * sent.len() as u64);
 }
 
 #[test]
@@ -359,11 +359,11 @@ proptest! {
         }
         let mut by_destination = std::collections::BTreeMap::new();
         for flow in host.flows() {
-            let counted = host.manager().query(now, flow.manager_id).unwrap().outstanding;
+            let counted = host.manager().query(now, flow.manager_id).unwrap().in_flight;
             let sum = by_destination.entry(flow.destination).or_insert((Bytes::ZERO, counted));
-            let own = host.manager().outstanding(flow.manager_id);
+            let own = host.manager().in_flight(flow.manager_id);
             sum.0 += own;
-            prop_assert!(flow.outstanding <= own && (flow.fed == Fed::ByAgent || flow.outstanding == own));
+            prop_assert!(flow.in_flight <= own && (flow.fed == Fed::ByAgent || flow.in_flight == own));
         }
         for (flows, macroflow) in by_destination.into_values() {
             prop_assert_eq!(flows, macroflow);

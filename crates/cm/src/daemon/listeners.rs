@@ -14,13 +14,13 @@ use rampmeter_wire::{Count, MAX_COUNTS};
 use crate::error::Error;
 
 /// Ports that one program may take.
-const MOST_PORTS: usize = 1024;
+const MAX_PORTS: usize = 1024;
 
 /// Hosts that programs give hints for at most, all together.
-const MOST_HINTED: usize = 4096;
+const MAX_HINTED: usize = 4096;
 
 /// Senders at one address of which flows are known at most: they differ in their ports.
-const MOST_SENDERS: usize = 16;
+const MAX_SENDERS: usize = 16;
 
 /// Hints for one host.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Listeners {
             self.unhint(|of, whose| of == port && whose == client);
             return if had_it { Ok(()) } else { Err(Error::Invalid) };
         }
-        if self.ports.values().filter(|clients| clients.contains(&client)).count() >= MOST_PORTS {
+        if self.ports.values().filter(|clients| clients.contains(&client)).count() >= MAX_PORTS {
             return Err(Error::Full);
         }
         self.ports.entry(port).or_default().insert(client);
@@ -94,7 +94,7 @@ impl Listeners {
         if weight == 0 || !(is_its_own || self.always.contains(&port)) {
             return Err(Error::Invalid);
         }
-        if self.hinted.len() >= MOST_HINTED && !self.hinted.contains_key(&peer) {
+        if self.hinted.len() >= MAX_HINTED && !self.hinted.contains_key(&peer) {
             return Err(Error::Full);
         }
         let hinted = self.hinted.entry(peer).or_default();
@@ -109,7 +109,7 @@ impl Listeners {
     pub(super) fn note(&mut self, sender: SocketAddr, flow: u32, port: u16) -> Option<Vec<Count>> {
         let hinted = self.hinted.get_mut(&sender.ip())?;
         let senders = hinted.flows.len();
-        if senders >= MOST_SENDERS && !hinted.flows.contains_key(&sender) {
+        if senders >= MAX_SENDERS && !hinted.flows.contains_key(&sender) {
             hinted.flows.pop_first();
         }
         let flows = hinted.flows.entry(sender).or_default();
@@ -197,8 +197,8 @@ mod tests {
             assert!(hints.len() <= MAX_COUNTS);
         }
         let hinted = &listeners.hinted[&sender(0).ip()];
-        assert!(hinted.flows.len() <= MOST_SENDERS && hinted.flows.values().all(|flows| flows.len() <= MAX_COUNTS));
-        for port in 1..=MOST_PORTS as u16 {
+        assert!(hinted.flows.len() <= MAX_SENDERS && hinted.flows.values().all(|flows| flows.len() <= MAX_COUNTS));
+        for port in 1..=MAX_PORTS as u16 {
             listeners.listen(2, port, true).unwrap();
         }
         assert_eq!(listeners.listen(2, 60_000, true), Err(Error::Full));

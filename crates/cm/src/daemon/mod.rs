@@ -42,7 +42,7 @@ pub use self::protocol::{Carriage, DEFAULT_PORT, Protocol};
 use self::session::Session;
 pub use self::status::{MacroflowStatus, PeerStatus, Status, status};
 use crate::error::Error;
-use crate::limits::MOST_CLIENTS;
+use crate::limits::MAX_CLIENTS;
 use crate::meeting::{Peer, Wish, answer, hear};
 use crate::place;
 use crate::spin::{Spin, look_away};
@@ -89,7 +89,7 @@ const CARRIER: u64 = u64::MAX - 16;
 const HESITATION: Duration = Duration::from_secs(5);
 
 /// How many may be reading what goes on at a time.
-const MOST_READERS: usize = 16;
+const MAX_READERS: usize = 16;
 
 #[derive(Debug)]
 struct Newcomer {
@@ -280,7 +280,7 @@ impl Daemon {
             let Ok(peer) = Peer::of(&socket) else { continue };
             let refusal = if !(self.public || peer.is_trusted()) {
                 Some(Error::Denied)
-            } else if self.sessions.len() + self.newcomers.len() >= MOST_CLIENTS {
+            } else if self.sessions.len() + self.newcomers.len() >= MAX_CLIENTS {
                 Some(Error::Full)
             } else {
                 None
@@ -316,7 +316,7 @@ impl Daemon {
     fn admit(&mut self, number: u32, peer: Peer, mut socket: UnixStream) -> io::Result<()> {
         match hear(&mut socket) {
             Err(error) => answer(&socket, Err(error)),
-            Ok(Wish::Status) if Arc::strong_count(&self.readers) > MOST_READERS => answer(&socket, Err(Error::Full)),
+            Ok(Wish::Status) if Arc::strong_count(&self.readers) > MAX_READERS => answer(&socket, Err(Error::Full)),
             Ok(Wish::Status) => {
                 answer(&socket, Ok(None))?;
                 let pids = self.sessions.iter().map(|session| (session.number, session.peer.pid)).collect();

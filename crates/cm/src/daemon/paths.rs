@@ -10,7 +10,7 @@ use rampmeter_units::{Bytes, Duration, Time};
 use crate::message::{Feedback, PathState};
 
 /// Nothing goes to another process and back sooner, even within a host: what is said of less is a mistake.
-const LEAST_RTT: Duration = Duration::from_micros(10);
+const MIN_RTT: Duration = Duration::from_micros(10);
 
 /// A flow begins. Nobody has shaken hands: what its path is like is remembered, or assumed until the first measurement.
 pub(super) fn begin(manager: &mut Manager<AnyController>, now: Time, flow: FlowId, mtu: Bytes) {
@@ -21,7 +21,7 @@ pub(super) fn begin(manager: &mut Manager<AnyController>, now: Time, flow: FlowI
 /// nothing that arrived.
 pub(super) fn report(manager: &mut Manager<AnyController>, now: Time, flow: FlowId, feedback: &Feedback, silent: bool) {
     let &Feedback { received, lost, mode, rtt } = feedback;
-    let rtt = rtt.map(|rtt| rtt.max(LEAST_RTT));
+    let rtt = rtt.map(|rtt| rtt.max(MIN_RTT));
     let repeated = silent && mode == Some(LossMode::Persistent);
     manager.report(now, flow, &Report { received, lost, mode, repeated, rtt, sent_by: None });
 }

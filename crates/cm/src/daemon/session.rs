@@ -26,7 +26,7 @@ use crate::ring::{Broken, Consumer, Producer};
 const TURN: usize = 64;
 
 /// Notices that wait for a client that does not read; more, and it is given up.
-const MOST_UNREAD: usize = 64 * 1024;
+const MAX_UNREAD: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Session {
@@ -102,7 +102,7 @@ impl Session {
             }
             match command {
                 Command::Open { to, share } => {
-                    debug_assert!(place(id) < crate::limits::MOST_FLOWS);
+                    debug_assert!(place(id) < crate::limits::MAX_FLOWS);
                     host.open(now, self.number, id, to, share, output::mtu(to.ip()))?;
                 }
                 Command::Send { length } => {
@@ -130,7 +130,7 @@ impl Session {
             return Ok(());
         }
         self.unread.push_back((id, notice));
-        if self.unread.len() > MOST_UNREAD { Err(Misuse) } else { self.catch_up() }
+        if self.unread.len() > MAX_UNREAD { Err(Misuse) } else { self.catch_up() }
     }
 
     /// Moves what waited into the ring.
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn who_never_reads_is_given_up() {
         let (_, mut session, _memory) = hosted();
-        let told = (0..=MOST_UNREAD + crate::layout::SLOTS + 1).map(|_| session.tell(1, Notice::Grant { bytes: 1 }));
+        let told = (0..=MAX_UNREAD + crate::layout::SLOTS + 1).map(|_| session.tell(1, Notice::Grant { bytes: 1 }));
         assert!(told.last().unwrap().is_err());
     }
 

@@ -62,7 +62,7 @@ pub struct MacroflowStatus {
     /// How much they may have outstanding together; nothing where a rate alone decides.
     pub window_bytes: Option<u64>,
     /// How much they have outstanding together.
-    pub outstanding_bytes: u64,
+    pub in_flight_bytes: u64,
     /// Smoothed round-trip time.
     pub srtt_s: f64,
     /// Flows.
@@ -85,7 +85,7 @@ pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap
             destination: ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4),
             rate_bps: status.rate.as_bps(),
             window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),
-            outstanding_bytes: status.outstanding.as_u64(),
+            in_flight_bytes: status.in_flight.as_u64(),
             srtt_s: status.smoothed_rtt.as_secs_f64(),
             flows: flows.len(),
             processes: processes.into_iter().collect(),

@@ -255,7 +255,7 @@ impl Competitive {
 
     /// Of a flow that may not fill its window if `is_drained`: the window does not grow then.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, is_drained: bool) {
-        self.delivered += ack.acked;
+        self.delivered += ack.delivered;
         if let Some(tcp) = &mut self.tcp {
             tcp.grow(now, &Ack { app_limited: ack.app_limited || is_drained, ..*ack }); // marks are nothing to it
         }

@@ -87,7 +87,7 @@ impl Pcp {
     /// The share of its rate that a flow of `base` should give up; negative where there is room.
     pub(super) fn pressure(&self, base: Rate) -> f64 {
         // A full packet's, which on a slow link takes much longer than the handshake's.
-        let min_rtt = self.queue.least_rtt(self.packet).unwrap_or(self.min_rtt).max(MIN_ROUND_TRIP);
+        let min_rtt = self.queue.min_rtt(self.packet).unwrap_or(self.min_rtt).max(MIN_ROUND_TRIP);
         Compensation::pressure(&self.config, &self.view, self.target(base), self.ceiling(base), min_rtt)
     }
 

@@ -34,7 +34,7 @@ const ROUTE_CHANGES: u64 = 8;
 const PAIRS: usize = 16;
 
 /// Pairs that weigh less are bad: most of what they say is how long others or hosts held the first one up.
-const LEAST_WEIGHT: f64 = 0.05;
+const MIN_WEIGHT: f64 = 0.05;
 
 /// What earlier transfers saw weighs as much as so many pairs that say more, or less: others' packets between the two
 /// make the path seem slower.
@@ -112,7 +112,7 @@ impl Memory {
     }
 
     /// A full packet's least round trip.
-    pub(super) fn on_least_rtt(&mut self, rtt: Duration) {
+    pub(super) fn on_min_rtt(&mut self, rtt: Duration) {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
     }
 
@@ -191,7 +191,7 @@ impl Pairs {
 
     /// What they make of the capacity that earlier transfers found. Where none did and no pair is good, bad ones will do.
     fn capacity_given(&self, past: Rate) -> Rate {
-        let (rate, weight) = self.rate(LEAST_WEIGHT);
+        let (rate, weight) = self.rate(MIN_WEIGHT);
         let gain = match past {
             Rate::ZERO if weight == 0.0 => return self.rate(0.0).0,
             _ if weight == 0.0 => return past,
@@ -204,7 +204,7 @@ impl Pairs {
 
     /// The same, to be remembered: of good pairs alone.
     fn remembered_given(&self, past: Rate) -> Rate {
-        if self.rate(LEAST_WEIGHT).1 == 0.0 { past } else { self.capacity_given(past) }
+        if self.rate(MIN_WEIGHT).1 == 0.0 { past } else { self.capacity_given(past) }
     }
 
     /// The upper quartile of pairs that weigh `least` or more, by weight, because more often than not it is others' packets
@@ -249,7 +249,7 @@ mod tests {
         let mut memory = Memory::default();
         let path = Path::new(Bytes::new(1250), RTT, *history);
         let first = memory.start(&Config::default(), &path);
-        memory.on_least_rtt(RTT);
+        memory.on_min_rtt(RTT);
         memory.on_verdict(predicted, Rate::ZERO);
         memory.on_verdict(true, mbps(best));
         memory.remember(history, false);
@@ -313,7 +313,7 @@ mod tests {
         let mut pairs = |rate, weight| {
             let mut memory = Memory::default();
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-            memory.on_least_rtt(RTT);
+            memory.on_min_rtt(RTT);
             memory.on_verdict(true, mbps(1.0));
             memory.on_pair(PairRate { rate: mbps(rate), weight });
             memory.remember(&mut history, false);
@@ -332,7 +332,7 @@ mod tests {
         let mut pairs = Pairs::default();
         let mut add = |rate, weight| {
             pairs.add(PairRate { rate: mbps(rate), weight });
-            pairs.rate(LEAST_WEIGHT)
+            pairs.rate(MIN_WEIGHT)
         };
         assert_eq!(add(39.0, 1.0), (mbps(39.0), 1.0));
         for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0] {
@@ -347,7 +347,7 @@ mod tests {
         let ends = |history: &mut Option<History>, competed: Option<f64>, in_slow_start| {
             let mut memory = Memory::default();
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
-            memory.on_least_rtt(RTT);
+            memory.on_min_rtt(RTT);
             memory.on_verdict(true, mbps(10.0));
             memory.on_competitive(competed.map(mbps));
             memory.remember(history, in_slow_start);
@@ -367,7 +367,7 @@ mod tests {
         let mut least = |ms| {
             let mut memory = Memory::default();
             memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-            memory.on_least_rtt(Duration::from_millis(ms));
+            memory.on_min_rtt(Duration::from_millis(ms));
             memory.on_verdict(true, mbps(1.0));
             memory.remember(&mut history, false);
             history.unwrap().min_rtt
@@ -382,7 +382,7 @@ mod tests {
         let mut history = None;
         let mut memory = Memory::default();
         memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-        memory.on_least_rtt(RTT);
+        memory.on_min_rtt(RTT);
         memory.on_verdict(false, Rate::ZERO);
         memory.remember(&mut history, false);
         assert_eq!(history, None);

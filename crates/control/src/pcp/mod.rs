@@ -97,7 +97,7 @@ use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
 /// Packets without an answer from which the retransmission timer says that nothing comes back. Fewer are lost one by one.
-const MOST_UNANSWERED: u64 = 3;
+const MAX_UNANSWERED: u64 = 3;
 
 /// No path takes longer, and no probe is waited for longer: whatever is measured, something happens within minutes.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -385,7 +385,7 @@ impl Controller for Pcp {
             let max = self.memory.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
             self.base = self.base.max(slow_start.on_ack(now, ack, self.rtt, max));
         }
-        self.damage.on_arrival(ack.acked);
+        self.damage.on_arrival(ack.delivered);
         self.answer_damage(now);
         let (arrived_at, stall) = (ack.arrived_at(now), self.stall);
         // In transit while the host stood still, there or back.
@@ -407,8 +407,8 @@ impl Controller for Pcp {
             }
             kept |= !is_disturbed(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
         }
-        if let Some(least) = self.queue.least_rtt(self.packet) {
-            self.memory.on_least_rtt(least);
+        if let Some(least) = self.queue.min_rtt(self.packet) {
+            self.memory.on_min_rtt(least);
         }
         if kept {
             self.compensate(now);
@@ -420,7 +420,7 @@ impl Controller for Pcp {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        let persistent = loss.kind == LossKind::Persistent && self.unanswered >= MOST_UNANSWERED;
+        let persistent = loss.kind == LossKind::Persistent && self.unanswered >= MAX_UNANSWERED;
         self.queue.on_loss(now);
         self.competitive.on_loss(now, loss, self.view.level > self.target(self.base));
         if let Some(slow_start) = self.slow_start.take() {

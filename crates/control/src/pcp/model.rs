@@ -26,7 +26,7 @@ pub(super) struct Flow {
     started: Time,
     /// Bytes not sent yet, or to be sent again.
     left: u64,
-    outstanding: BTreeMap<u64, (Time, Bytes)>,
+    in_flight: BTreeMap<u64, (Time, Bytes)>,
     next: u64,
     smoothed: Duration,
     min_rtt: Duration,
@@ -101,7 +101,7 @@ impl Model {
             rtt,
             started: at,
             left: bytes,
-            outstanding: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             next: 0,
             smoothed: handshake,
             min_rtt: handshake,
@@ -181,8 +181,8 @@ impl Model {
                 flow.pcp.on_deadline(now);
             }
             let silence = flow.heard + Duration::from_secs(1).max(flow.smoothed * 3) * (1 << flow.timeouts.min(6));
-            if !flow.outstanding.is_empty() && now >= silence {
-                let silent = std::mem::take(&mut flow.outstanding);
+            if !flow.in_flight.is_empty() && now >= silence {
+                let silent = std::mem::take(&mut flow.in_flight);
                 let bytes = silent.values().map(|(_, bytes)| *bytes).sum();
                 flow.lose(now, LossKind::Persistent, bytes, flow.next - 1);
                 flow.heard = now;
@@ -194,11 +194,11 @@ impl Model {
                 let number = flow.next;
                 flow.next += 1;
                 flow.left -= bytes.as_u64();
-                if flow.outstanding.is_empty() {
+                if flow.in_flight.is_empty() {
                     flow.heard = now;
                 }
-                flow.outstanding.insert(number, (now, bytes));
-                flow.pcp.on_sent(now, &Sent { number, bytes, outstanding: bytes });
+                flow.in_flight.insert(number, (now, bytes));
+                flow.pcp.on_sent(now, &Sent { number, bytes, in_flight: bytes });
                 let access = flow.rtt / 4;
                 self.at(now + access, Event::Enqueue(id, number));
                 continue;
@@ -207,7 +207,7 @@ impl Model {
                 flow.pcp.on_app_limited(now);
             }
             let leave = if flow.left > 0 { flow.pcp.departure().at } else { Time::MAX };
-            let silence = if flow.outstanding.is_empty() { Time::MAX } else { silence };
+            let silence = if flow.in_flight.is_empty() { Time::MAX } else { silence };
             flow.wake = leave.min(flow.pcp.deadline()).min(silence);
             let wake = flow.wake;
             if wake < Time::MAX {
@@ -218,7 +218,7 @@ impl Model {
     }
 
     fn enqueue(&mut self, id: usize, number: u64) {
-        let Some(&(_, bytes)) = self.flows[id].outstanding.get(&number) else { return };
+        let Some(&(_, bytes)) = self.flows[id].in_flight.get(&number) else { return };
         let waiting = self.link.bytes_in(self.busy_until.since(self.now));
         self.packets += 1;
         self.queue += waiting.as_f64() / PACKET.as_f64();
@@ -235,7 +235,7 @@ impl Model {
     fn ack(&mut self, id: usize, number: u64, received_at: Time) -> bool {
         let now = self.now;
         let flow = &mut self.flows[id];
-        let Some((sent_at, bytes)) = flow.outstanding.remove(&number) else { return false };
+        let Some((sent_at, bytes)) = flow.in_flight.remove(&number) else { return false };
         let rtt = now.since(sent_at);
         flow.heard = now;
         flow.timeouts = 0;
@@ -246,14 +246,14 @@ impl Model {
         let (smoothed_rtt, min_rtt, app_limited) = (flow.smoothed, flow.min_rtt, flow.left == 0);
         let ack = Ack { smoothed_rtt, min_rtt, app_limited, ..testing::arrived(&arrivals, rtt) };
         flow.pcp.on_ack(now, &ack);
-        while let Some((&lost, &(_, bytes))) = flow.outstanding.first_key_value() {
+        while let Some((&lost, &(_, bytes))) = flow.in_flight.first_key_value() {
             if lost + 3 > number {
                 break;
             }
-            flow.outstanding.remove(&lost);
+            flow.in_flight.remove(&lost);
             flow.lose(now, LossKind::Transient, bytes, lost);
         }
-        if flow.left == 0 && flow.outstanding.is_empty() {
+        if flow.left == 0 && flow.in_flight.is_empty() {
             flow.response = Some(now.since(flow.started));
             return true;
         }

@@ -28,7 +28,7 @@ use crate::line::Line;
 const AS_INTENDED: f64 = 0.9;
 
 /// Packets of a train at most.
-pub(super) const MOST_PACKETS: usize = 64;
+pub(super) const MAX_PACKETS: usize = 64;
 
 /// What came of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,9 +231,9 @@ impl Probe {
 
     /// Median delay of the packets of the train that arrived: one that a host was late for says nothing of a queue.
     pub(super) fn median_delay(&self) -> i64 {
-        let mut delays = [0; MOST_PACKETS];
+        let mut delays = [0; MAX_PACKETS];
         delays.iter_mut().zip(self.delays()).for_each(|(place, delay)| *place = delay);
-        let delays = &mut delays[..self.received.min(MOST_PACKETS)];
+        let delays = &mut delays[..self.received.min(MAX_PACKETS)];
         delays.sort_unstable();
         delays.get(delays.len() / 2).copied().unwrap_or(0)
     }

@@ -34,13 +34,13 @@ use crate::line::Line;
 const SAMPLES: usize = 128;
 
 /// Delays below which their spread is chance.
-const LEAST_FOR_NOISE: usize = 8;
+const MIN_FOR_NOISE: usize = 8;
 
 /// So many times as long the minimum delay is kept in competitive mode.
 const COMPETITIVE_EXPIRY: u64 = 12;
 
 /// Delays below which a line through them says nothing.
-const LEAST_FOR_SLOPE: usize = 4;
+const MIN_FOR_SLOPE: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 struct Sample {
@@ -77,7 +77,7 @@ pub(super) struct Queue {
     standing: Least,
     /// A full packet, and its least round trip in earlier transfers.
     past: Option<(Bytes, Duration)>,
-    least_rtt: Least,
+    min_rtt: Least,
     /// Waits, negative, so that the longest is the least.
     longest: Least,
     lost_at: Option<Time>,
@@ -95,7 +95,7 @@ impl Queue {
             spread: Least::default(),
             standing: Least::default(),
             past,
-            least_rtt: Least::default(),
+            min_rtt: Least::default(),
             longest: Least::default(),
             lost_at: None,
             began: None,
@@ -107,7 +107,7 @@ impl Queue {
         if arrival.bytes > self.largest + self.largest / 4 {
             self.largest = arrival.bytes;
             self.samples.clear();
-            (self.least, self.spread, self.least_rtt) = (Least::default(), Least::default(), Least::default());
+            (self.least, self.spread, self.min_rtt) = (Least::default(), Least::default(), Least::default());
         } else if arrival.bytes < self.largest - self.largest / 4 {
             return false;
         }
@@ -128,8 +128,8 @@ impl Queue {
     }
 
     /// The least round trip of packets of about `size`.
-    pub(super) fn least_rtt(&self, size: Bytes) -> Option<Duration> {
-        let least = self.least_rtt.get().filter(|_| self.largest + self.largest / 4 > size)?;
+    pub(super) fn min_rtt(&self, size: Bytes) -> Option<Duration> {
+        let least = self.min_rtt.get().filter(|_| self.largest + self.largest / 4 > size)?;
         Some(Duration::from_nanos(least.max(0) as u64))
     }
 
@@ -138,7 +138,7 @@ impl Queue {
         let Some((_, past)) = self.past.filter(|(packet, _)| self.largest + self.largest / 4 > *packet) else {
             return 0;
         };
-        self.least_rtt.get().map_or(0, |least| least.saturating_sub(past.as_nanos() as i64).max(0))
+        self.min_rtt.get().map_or(0, |least| least.saturating_sub(past.as_nanos() as i64).max(0))
     }
 
     /// The last round trip, of `rtt`; `min_rtt` is the path's. In competitive mode the queue never empties, so that what is
@@ -159,12 +159,12 @@ impl Queue {
         let level = self.quantile(LEVEL)?;
         let highest = self.quantile(1.0 - OUTLIERS)?;
         let shortest = self.samples.iter().map(|s| s.rtt).min()?.as_nanos() as i64;
-        self.least_rtt.update(now, shortest, expiry);
+        self.min_rtt.update(now, shortest, expiry);
         let least = self.least.update(now, lowest, expiry).wrapping_sub(self.stood());
         let grown = self.samples.iter().map(|s| s.rtt).max()?.saturating_sub(min_rtt);
         let level = above(level, least).min(grown);
         let slope = if level > Duration::ZERO { self.slope(least) } else { 0.0 };
-        if self.samples.len() >= LEAST_FOR_NOISE {
+        if self.samples.len() >= MIN_FOR_NOISE {
             self.spread.update(now, highest.saturating_sub(lowest), config.min_delay_expiry);
         }
         let noise = Duration::from_nanos(self.spread.get().unwrap_or(0).max(0) as u64);
@@ -197,7 +197,7 @@ impl Queue {
     }
 
     fn slope(&self, least: i64) -> f64 {
-        if self.samples.len() < LEAST_FOR_SLOPE {
+        if self.samples.len() < MIN_FOR_SLOPE {
             return 0.0;
         }
         let origin = self.samples[0].left.as_nanos();
@@ -389,7 +389,7 @@ mod tests {
             let now = sees(&mut queue, ms(f64::from(i)), delay, bytes);
             assert_eq!(queue.view(&Config::default(), now, RTT, RTT, false).unwrap().level, Duration::ZERO);
         }
-        assert_eq!(queue.least_rtt(PACKET), Some(Duration::from_millis(28)));
-        assert_eq!(queue.least_rtt(PACKET + PACKET), None);
+        assert_eq!(queue.min_rtt(PACKET), Some(Duration::from_millis(28)));
+        assert_eq!(queue.min_rtt(PACKET + PACKET), None);
     }
 }

@@ -91,7 +91,7 @@ impl Pcp {
         let waited = self.memory.past_rtt().map_or(Duration::ZERO, |past| path.rtt.saturating_sub(past));
         self.competitive = competitive::Competitive::new(now, self.packet);
         let idle = self.past_rtt().is_some_and(|longest| path.rtt <= longest);
-        let rested_briefly = path.rested.is_some_and(|rested| rested <= RESUME_WITHIN);
+        let rested_briefly = path.idle_for.is_some_and(|idle_for| idle_for <= RESUME_WITHIN);
         let past = self.memory.past();
         if let Some(had) = past.filter(|past| rested_briefly && past.competed > Rate::ZERO && self.config.compete) {
             self.competitive.resume(now, had.competed.bytes_in(path.rtt), self.rtt);
@@ -157,10 +157,10 @@ mod tests {
         History { capacity: CAPACITY, ..History::new(PAST, RTT) }
     }
 
-    /// A flow that begins after `rested` and a handshake that took `millis` milliseconds.
-    fn begun(past: Option<History>, rested: Option<Duration>, millis: u64) -> Pcp {
+    /// A flow that begins after `idle_for` and a handshake that took `millis` milliseconds.
+    fn begun(past: Option<History>, idle_for: Option<Duration>, millis: u64) -> Pcp {
         let mut pcp = Pcp::new(&Config::default(), Stream::from_seed(1));
-        let path = Path { rested, ..Path::new(PACKET, Duration::from_millis(millis), past) };
+        let path = Path { idle_for, ..Path::new(PACKET, Duration::from_millis(millis), past) };
         pcp.on_path(Time::ZERO, &path);
         pcp
     }

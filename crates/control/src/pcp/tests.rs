@@ -8,7 +8,7 @@ use crate::testing::{self, Departed, PACKET, RTT, arrived};
 
 /// The first of ten `packet`s was lost.
 pub(super) fn loss(packet: Bytes) -> Loss {
-    Loss { bytes: packet, flight: packet * 10, ..testing::loss(LossKind::Transient, 0, 9) }
+    Loss { bytes: packet, flight_size: packet * 10, ..testing::loss(LossKind::Transient, 0, 9) }
 }
 
 /// A sender in a world where nothing is ever late.
@@ -162,7 +162,7 @@ fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
     let base = world.sender.base;
     world.next += 20;
     for number in world.next - lost..world.next {
-        let loss = Loss { number, last_sent: world.next - 1, flight: PACKET, recovering: true, ..loss(PACKET) };
+        let loss = Loss { number, last_sent: world.next - 1, flight_size: PACKET, recovering: true, ..loss(PACKET) };
         world.sender.on_loss(world.now, &loss);
     }
     world.now += RTT * 2;
@@ -185,10 +185,10 @@ fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
 
 #[test]
 fn losses_that_the_timer_finds_halve_the_rate_once() {
-    let after = |flight| {
+    let after = |flight_size| {
         let mut world = World::established();
         let base = world.sender.base;
-        world.send(flight);
+        world.send(flight_size);
         let lost = Loss { kind: LossKind::Persistent, bytes: PACKET * 20, number: 100, last_sent: 100, ..loss(PACKET) };
         world.sender.on_loss(world.now, &lost);
         world.now += RTT * 2;

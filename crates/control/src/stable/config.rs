@@ -17,9 +17,9 @@ pub struct Config {
     /// 1000 on 100 Mb/s, see 1% to 50% of packets marked.
     pub sharing: f64,
     /// The largest part of the window that a mark takes (`b_max`).
-    pub most_decrease: f64,
+    pub max_decrease: f64,
     /// The least window, in packets (`w_min`).
-    pub least_window: f64,
+    pub min_window: f64,
     /// The first window, in packets: that of RFC 2581, the TCP of the report's day.
     pub initial_window: f64,
     /// How many marks end soft start (`N`); 0 leaves soft start out.
@@ -27,9 +27,9 @@ pub struct Config {
     /// What a mark takes in soft start, in packets.
     pub soft_start_decrease: f64,
     /// The least time between two departures, in mean intervals `T / w`.
-    pub shortest_interval: f64,
+    pub min_interval: f64,
     /// The longest, likewise.
-    pub longest_interval: f64,
+    pub max_interval: f64,
     /// Whether an acknowledgement draws the timer anew, the report's rule. False (chosen): see the deviations in
     /// [`crate::stable`].
     pub redraw: bool,
@@ -43,13 +43,13 @@ impl Default for Config {
         Self {
             gain: 0.02,
             sharing: 10.0,
-            most_decrease: 0.125,
-            least_window: 0.25,
+            max_decrease: 0.125,
+            min_window: 0.25,
             initial_window: 2.0,
             soft_start_marks: 8,
             soft_start_decrease: 1.0,
-            shortest_interval: 0.25,
-            longest_interval: 3.0,
+            min_interval: 0.25,
+            max_interval: 3.0,
             redraw: false,
             allowance: 2.0,
         }
@@ -59,25 +59,25 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_share("gain", self.gain)?;
-        check_share("most_decrease", self.most_decrease)?;
+        check_share("max_decrease", self.max_decrease)?;
         check_positive("sharing", self.sharing, "packets a second")?;
         if self.sharing > 1e9 {
             return Err(format!("sharing = {} packets a second: at most 1e9; 10 is usual", self.sharing));
         }
-        if !(1e-3..=1.0).contains(&self.least_window) {
-            return Err(format!("least_window is {}: 0.001 to 1 packet", self.least_window));
+        if !(1e-3..=1.0).contains(&self.min_window) {
+            return Err(format!("min_window is {}: 0.001 to 1 packet", self.min_window));
         }
-        if !(self.least_window..=1e6).contains(&self.initial_window) {
-            return Err(format!("initial_window is {}: least_window to 1000000 packets", self.initial_window));
+        if !(self.min_window..=1e6).contains(&self.initial_window) {
+            return Err(format!("initial_window is {}: min_window to 1000000 packets", self.initial_window));
         }
         if !(0.0..=1e6).contains(&self.soft_start_decrease) {
             return Err(format!("soft_start_decrease is {}: 0 to 1000000 packets", self.soft_start_decrease));
         }
-        if !(0.0..=0.9).contains(&self.shortest_interval) {
-            return Err(format!("shortest_interval is {}: 0 to 0.9 mean intervals", self.shortest_interval));
+        if !(0.0..=0.9).contains(&self.min_interval) {
+            return Err(format!("min_interval is {}: 0 to 0.9 mean intervals", self.min_interval));
         }
-        if !(1.1..=1000.0).contains(&self.longest_interval) {
-            return Err(format!("longest_interval is {}: 1.1 to 1000 mean intervals", self.longest_interval));
+        if !(1.1..=1000.0).contains(&self.max_interval) {
+            return Err(format!("max_interval is {}: 1.1 to 1000 mean intervals", self.max_interval));
         }
         if !(0.0..=100.0).contains(&self.allowance) {
             return Err(format!("allowance is {}: 0 to 100 square roots of the window", self.allowance));

@@ -120,7 +120,7 @@ impl Stable {
     /// What an unmarked packet adds, and what part a marked one takes: `a` and `b`.
     fn gains(&self) -> (f64, f64) {
         let scale = self.config.sharing * self.rtt.as_secs_f64(); // S T
-        let b = (self.config.gain / scale).min(self.config.most_decrease);
+        let b = (self.config.gain / scale).min(self.config.max_decrease);
         (b * scale, b)
     }
 
@@ -141,7 +141,7 @@ impl Stable {
         } else {
             self.gains().1 * self.window.packets
         };
-        self.window.packets = (self.window.packets - less).max(self.config.least_window);
+        self.window.packets = (self.window.packets - less).max(self.config.min_window);
     }
 
     /// A loss is answered.
@@ -178,7 +178,7 @@ impl Algorithm for Stable {
             packet: Bytes::ZERO,
             rtt: SHORTEST_RTT,
             window: Window { packets: config.initial_window, grace: config.soft_start_marks, threshold: 0.0 },
-            timer: Timer::new(config.shortest_interval, config.longest_interval, random),
+            timer: Timer::new(config.min_interval, config.max_interval, random),
             episode: Episode::default(),
             before: None,
             marks_ahead: 0.0,
@@ -204,7 +204,7 @@ impl Controller for Stable {
         let may_grow = !ack.recovering && !ack.app_limited;
         if let Some(counted) = ack.counted {
             (0..counted.marks).for_each(|_| self.shrink());
-            let packets = ack.acked.as_f64() / self.packet.as_f64().max(1.0);
+            let packets = ack.delivered.as_f64() / self.packet.as_f64().max(1.0);
             self.marks_ahead += counted.marks as f64 - packets;
             if may_grow {
                 self.grow((-self.marks_ahead).max(0.0));
@@ -229,7 +229,7 @@ impl Controller for Stable {
         if !loss.repeated {
             self.count_unmarked(now);
         }
-        let half = (before.packets / 2.0).max(self.config.least_window);
+        let half = (before.packets / 2.0).max(self.config.min_window);
         self.window = if loss.kind == LossKind::Transient {
             Window { packets: half, grace: 0, threshold: 0.0 } // RFC 5681 eq. (4)
         } else {
@@ -277,7 +277,7 @@ impl Controller for Stable {
         Some(Ecn::Ect0)
     }
 
-    fn hindrance(&self) -> Option<&'static str> {
+    fn degraded_reason(&self) -> Option<&'static str> {
         let without_marks = self.unmarked.is_some_and(|unmarked| unmarked.losses >= UNMARKED_LOSSES);
         without_marks.then_some(
             "packets are lost and none has been marked so far: no router marks, or one is too full for it, or the path \

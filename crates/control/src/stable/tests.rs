@@ -43,7 +43,7 @@ fn each_packet_of_an_acknowledgement_counts_by_its_own_code_and_in_order() {
 
 #[test]
 fn the_sharing_constant_is_exact_at_every_round_trip_also_where_the_decrease_is_capped() {
-    let config = Config { gain: 0.05, sharing: 10.0, most_decrease: 0.125, ..Config::default() };
+    let config = Config { gain: 0.05, sharing: 10.0, max_decrease: 0.125, ..Config::default() };
     for (millis, a, b) in [(1, 0.00125, 0.125), (10, 0.0125, 0.125), (40, 0.05, 0.125), (200, 0.05, 0.025)] {
         let rtt = MS * millis;
         let mut stable = steady(&config, MS * 77, 10.0);
@@ -118,20 +118,20 @@ fn lose(stable: &mut Stable, second: u64, losses: u64) {
 fn losses_before_any_mark_are_told_until_one_comes() {
     let mut stable = steady(&Config::default(), MS * 100, 10.0);
     lose(&mut stable, 1, 2);
-    assert_eq!(stable.hindrance(), None);
+    assert_eq!(stable.degraded_reason(), None);
     lose(&mut stable, 3, 1);
-    assert!(stable.hindrance().is_some());
+    assert!(stable.degraded_reason().is_some());
     stable.on_spurious_loss(Time::ZERO);
-    assert_eq!(stable.hindrance(), None, "the last of them had not happened");
+    assert_eq!(stable.degraded_reason(), None, "the last of them had not happened");
     let at = Time::ZERO + Duration::from_secs(4);
     stable.on_loss(at, &Loss { repeated: true, ..loss(LossKind::Persistent, 40, 40) });
-    assert_eq!(stable.hindrance(), None, "a host that is gone is none of the path's faults");
+    assert_eq!(stable.degraded_reason(), None, "a host that is gone is none of the path's faults");
     lose(&mut stable, 5, 1);
-    assert!(stable.hindrance().is_some());
+    assert!(stable.degraded_reason().is_some());
     hear(&mut stable, Time::ZERO, MS * 100, &[Ecn::Ce]);
-    assert_eq!(stable.hindrance(), None);
+    assert_eq!(stable.degraded_reason(), None);
     lose(&mut stable, 6, 6);
-    assert_eq!(stable.hindrance(), None);
+    assert_eq!(stable.degraded_reason(), None);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn losses_while_a_crowd_begins_do_not_tell_of_a_path_without_marks() {
     for n in 1..=9 {
         stable.on_loss(Time::ZERO + MS * 100 * n, &loss(LossKind::Transient, n * 10, n * 10));
     }
-    assert_eq!(stable.hindrance(), None, "no more than eight packets would have been marked since the first");
+    assert_eq!(stable.degraded_reason(), None, "no more than eight packets would have been marked since the first");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_timeout_leaves_one_packet_and_slow_start_up_to_half_or_the_first_mark() {
 #[test]
 fn a_counted_mark_is_one_marked_packet() {
     let mut stable = steady(&Config::default(), MS * 100, 10.0);
-    let two = Ack { acked: PACKET * 2, counted: Some(Counted { marks: 0, number: 0 }), ..arrived(&[], MS * 100) };
+    let two = Ack { delivered: PACKET * 2, counted: Some(Counted { marks: 0, number: 0 }), ..arrived(&[], MS * 100) };
     stable.on_ack(Time::ZERO, &two);
     assert!((stable.packets() - 10.04).abs() < 1e-12);
     stable.on_ack(Time::ZERO, &Ack { smoothed_rtt: MS * 100, ..mark(3, 20) });
@@ -197,7 +197,7 @@ fn packets_whose_receipts_were_lost_count_neither_way() {
     for (codes, window) in [(vec![Ecn::Ect0], 10.02), (vec![Ecn::Ce], 9.8), (vec![], 10.0)] {
         let mut stable = steady(&Config::default(), MS * 100, 10.0);
         let codes = arrivals(&codes);
-        stable.on_ack(Time::ZERO, &Ack { acked: PACKET * 2, ..arrived(&codes, MS * 100) });
+        stable.on_ack(Time::ZERO, &Ack { delivered: PACKET * 2, ..arrived(&codes, MS * 100) });
         assert!((stable.packets() - window).abs() < 1e-12, "{}", stable.packets());
     }
 }
@@ -221,22 +221,22 @@ struct Seen {
 
 /// Acknowledgements answer `batch` packets, and let the sender know as the last of them would have.
 fn over_a_marking_path(config: &Config, rtt: Duration, p: f64, seconds: u64, batch: usize) -> Seen {
-    let mut stable = steady(config, rtt, (config.sharing * (1.0 - p) / p * rtt.as_secs_f64()).max(config.least_window));
+    let mut stable = steady(config, rtt, (config.sharing * (1.0 - p) / p * rtt.as_secs_f64()).max(config.min_window));
     let mut random = Stream::from_seed(17);
-    let mut flight: VecDeque<Time> = VecDeque::new();
+    let mut flight_size: VecDeque<Time> = VecDeque::new();
     let (mut now, mut number, mut waiting) = (Time::ZERO, 0, Vec::new());
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0_f64);
     while now < Time::ZERO + Duration::from_secs(seconds) {
-        let outstanding = PACKET * (flight.len() + waiting.len()) as u64;
-        let fits = outstanding == Bytes::ZERO || outstanding + PACKET <= stable.window();
+        let in_flight = PACKET * (flight_size.len() + waiting.len()) as u64;
+        let fits = in_flight == Bytes::ZERO || in_flight + PACKET <= stable.window();
         let leaves = if fits { stable.departure().at.max(now) } else { Time::MAX };
-        let arrives = flight.front().map_or(Time::MAX, |&sent| sent + rtt);
+        let arrives = flight_size.front().map_or(Time::MAX, |&sent| sent + rtt);
         now = leaves.min(arrives);
         if arrives <= leaves {
-            flight.pop_front();
+            flight_size.pop_front();
             let ecn = if random.chance(p) { Ecn::Ce } else { Ecn::Ect0 };
             waiting.push(Arrival { bytes: PACKET, ecn, ..Arrival::default() });
-            if waiting.len() >= batch || flight.is_empty() {
+            if waiting.len() >= batch || flight_size.is_empty() {
                 for _ in 0..waiting.len() {
                     (sum, squares) = (sum + stable.packets(), squares + stable.packets().powi(2));
                     count += 1.0;
@@ -245,9 +245,9 @@ fn over_a_marking_path(config: &Config, rtt: Duration, p: f64, seconds: u64, bat
                 waiting.clear();
             }
         } else {
-            flight.push_back(now);
+            flight_size.push_back(now);
             number += 1;
-            stable.on_sent(now, &Sent { number, bytes: PACKET, outstanding: outstanding + PACKET });
+            stable.on_sent(now, &Sent { number, bytes: PACKET, in_flight: in_flight + PACKET });
         }
     }
     let window = sum / count;
@@ -344,10 +344,10 @@ proptest! {
     fn whatever_happens_the_window_is_finite_and_no_less_than_the_least_and_a_packet_may_leave_soon(
         events in prop::collection::vec(event(), 1..300),
         gain in 1e-6..0.999f64,
-        least_window in 0.001..1.0f64,
+        min_window in 0.001..1.0f64,
         allowance in 0.0..10.0f64,
     ) {
-        let config = Config { gain, least_window, allowance, ..Config::default() };
+        let config = Config { gain, min_window, allowance, ..Config::default() };
         let mut stable = stable(&config, MS * 20);
         let (mut now, mut number, mut rtt) = (Time::ZERO, 0, MS * 20);
         for event in events {
@@ -359,7 +359,7 @@ proptest! {
                 }
                 Event::Counted { bytes, marks } => {
                     let counted = marks.map(|marks| Counted { marks, number });
-                    stable.on_ack(now, &Ack { acked: Bytes::new(bytes), counted, ..arrived(&[], rtt) });
+                    stable.on_ack(now, &Ack { delivered: Bytes::new(bytes), counted, ..arrived(&[], rtt) });
                 }
                 Event::Loss { kind, back, repeated } => {
                     let before = stable.packets();
@@ -370,18 +370,18 @@ proptest! {
                 Event::Sent => {
                     number += 1;
                     now = now.max(stable.departure().at);
-                    stable.on_sent(now, &Sent { number, bytes: PACKET, outstanding: PACKET });
+                    stable.on_sent(now, &Sent { number, bytes: PACKET, in_flight: PACKET });
                 }
                 Event::Spurious => stable.on_spurious_loss(now),
                 Event::Idle => stable.on_idle(now, MS * 300, MS * 200),
                 Event::Pass { nanos } => now += Duration::from_nanos(nanos),
             }
             let w = stable.packets();
-            prop_assert!(w.is_finite() && w >= config.least_window, "{}", w);
+            prop_assert!(w.is_finite() && w >= config.min_window, "{}", w);
             prop_assert!(stable.window() >= PACKET && stable.window() < Bytes::MAX);
             let (a, b) = stable.gains();
-            prop_assert!(a > 0.0 && b > 0.0 && b <= config.most_decrease, "{} {}", a, b);
-            let longest = config.longest_interval * stable.rtt.as_secs_f64() / config.least_window;
+            prop_assert!(a > 0.0 && b > 0.0 && b <= config.max_decrease, "{} {}", a, b);
+            let longest = config.max_interval * stable.rtt.as_secs_f64() / config.min_window;
             prop_assert!(stable.departure().at.since(now).as_secs_f64() <= longest * 1.01 + 1e-6);
         }
     }
@@ -396,12 +396,12 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     for (text, name) in [
         ("gain = 1.0", "gain"),
         ("sharing = 0.0", "sharing"),
-        ("most_decrease = 1.5", "most_decrease"),
-        ("least_window = 0.0", "least_window"),
+        ("max_decrease = 1.5", "max_decrease"),
+        ("min_window = 0.0", "min_window"),
         ("initial_window = 0.1", "initial_window"),
         ("soft_start_decrease = -1.0", "soft_start_decrease"),
-        ("shortest_interval = 1.0", "shortest_interval"),
-        ("longest_interval = 1.0", "longest_interval"),
+        ("min_interval = 1.0", "min_interval"),
+        ("max_interval = 1.0", "max_interval"),
         ("allowance = nan", "allowance"),
     ] {
         let error = refused(text);

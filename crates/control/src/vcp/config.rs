@@ -25,7 +25,7 @@ pub struct Config {
     /// Which round trip MI and AI are scaled by.
     pub round_trip: RoundTrip,
     /// The least window that overload leaves, in packets: 1 is the paper's. Half a packet is one every second round trip.
-    pub least_window: f64,
+    pub min_window: f64,
     /// What flows of different round trips share equally.
     pub fairness: Fairness,
     /// When packets are spread over the round trip.
@@ -40,10 +40,10 @@ pub struct Config {
     pub initial_window: u64,
     /// How many packets in a row must arrive without a code for the path to count as clearing codes, and with one for it
     /// to count as mended. 0: never.
-    pub bleached_after: u64,
+    pub cleared_codes_after: u64,
     /// After how many losses and overloads without ever a word of high load the path counts as one without a VCP router.
     /// 0: never.
-    pub unheard_after: u64,
+    pub missing_router_after: u64,
 }
 
 /// What flows of different round trips share equally (section III-D).
@@ -94,15 +94,15 @@ impl Default for Config {
             mi_limit: 2.5,
             ai_limit: 10.0,
             round_trip: RoundTrip::Least,
-            least_window: 0.05,
+            min_window: 0.05,
             fairness: Fairness::Rate,
             pacing: Pacing::LongPaths,
             weight: 1.0,
             tcp_friendly: false,
             codes: LoadCodes::Ect1Low,
             initial_window: 10,
-            bleached_after: 8,
-            unheard_after: 3,
+            cleared_codes_after: 8,
+            missing_router_after: 3,
         }
     }
 }
@@ -137,8 +137,8 @@ impl Settings for Config {
         if self.tcp_friendly && self.ai != Self::default().ai {
             return Err("ai does nothing with tcp_friendly, which takes 3 (1 - md) / (1 + md) for it: keep one".into());
         }
-        if !(self.least_window > 0.0 && self.least_window <= 1.0) {
-            return Err(format!("least_window = {}: above 0, at most 1 packet; usual is 0.05", self.least_window));
+        if !(self.min_window > 0.0 && self.min_window <= 1.0) {
+            return Err(format!("min_window = {}: above 0, at most 1 packet; usual is 0.05", self.min_window));
         }
         check_first_window(self.initial_window)?;
         Ok(())

@@ -20,7 +20,7 @@
 //! queue stands, as the paper's never does. Where one does, it makes S.2 grow with its square, and the round of S.2 that
 //! follows each cut gives back more than the cut took: the queue stays. 60 flows that begin at once with 10 packets each, on
 //! 10 Mb/s and 80 ms with room for all, leave a queue of 1700 packets for good with the smoothed one, 1.2 with the least.
-//! `round_trip = "smoothed"` is the paper's, with the paper's `least_window`.
+//! `round_trip = "smoothed"` is the paper's, with the paper's `min_window`.
 //!
 //! *Deviation*: where the round trip is longer than `t_rho`, packets are spread over it. A window that leaves in clumps, as
 //! acknowledgements make room, is heard as overload in one interval and as low load in the next. 30 flows on 150 Mb/s and
@@ -31,7 +31,7 @@
 //! this. In the round that follows a cut S.2 adds at most half of what S.3 took, and below one packet half of what S.3 takes
 //! from one, times W^(3/4): by the letter a round of it would give back more than the cut took, at 80 ms to windows of up to
 //! 1.3; a power below 1 is what makes unequal windows equal. Where a queue stands, a round has more packets than a window
-//! below one, and none follows a cut. `least_window = 1` is the paper's.
+//! below one, and none follows a cut. `min_window = 1` is the paper's.
 //!
 //! *Choices*: only whole packets leave, so a window of 6.3 lets seven be under way in three of ten cycles, drawn with
 //! each cut. If six were, flows, whose windows are equal in the end, would step together: 30 of them on 150 Mb/s and 10
@@ -130,7 +130,7 @@ impl Vcp {
             }
             Growth::Multiplicative => packets * self.scaled_mi(rounds),
             Growth::Additive => packets * self.scaled_ai(rounds) / self.window,
-            Growth::AfterCut => packets * self.scaled_ai(rounds).min(self.most_after_cut()) / self.window,
+            Growth::AfterCut => packets * self.scaled_ai(rounds).min(self.max_after_cut()) / self.window,
             Growth::Reno => packets / self.window.max(1.0), // RFC 5681 eq. (3)
             Growth::None => 0.0,
         };
@@ -154,8 +154,8 @@ impl Vcp {
     }
 
     /// Half of what a cut takes, and no less than below one packet at all; no bound where windows are the paper's.
-    fn most_after_cut(&self) -> f64 {
-        if self.config.least_window < 1.0 {
+    fn max_after_cut(&self) -> f64 {
+        if self.config.min_window < 1.0 {
             (1.0 - self.config.md) / 2.0 * self.window.max(self.window.powf(0.75))
         } else {
             f64::INFINITY
@@ -176,7 +176,7 @@ impl Vcp {
         if now < self.additive_until {
             return;
         }
-        self.window = (self.config.md * self.window).max(self.config.least_window); // eq. (4)
+        self.window = (self.config.md * self.window).max(self.config.min_window); // eq. (4)
         self.threshold = self.window;
         self.rounding = self.random.uniform();
         self.frozen_until = now + self.config.load_interval;
@@ -188,7 +188,7 @@ impl Vcp {
     fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
         if self.path.trouble().is_some() {
             if self.episode.begins_with_marks(ack) {
-                self.halve(now, ack.flight, self.least_without_codes());
+                self.halve(now, ack.flight_size, self.min_without_codes());
             }
         } else if ack.last_marked().is_some() && !ack.recovering {
             self.cut(now);
@@ -196,8 +196,8 @@ impl Vcp {
     }
 
     /// TCP's answer to a loss or, where there is no VCP router, a mark; `least` packets are left.
-    fn halve(&mut self, now: Time, flight: Bytes, least: f64) {
-        self.window = self.half_of(flight, least);
+    fn halve(&mut self, now: Time, flight_size: Bytes, least: f64) {
+        self.window = self.half_of(flight_size, least);
         self.threshold = self.window;
         self.path.on_congestion(now, self.queue_stands());
     }
@@ -205,8 +205,8 @@ impl Vcp {
     /// What a mark leaves where no VCP router has told of itself, in packets. One with more flows than packets fit
     /// can't tell: it is overloaded until windows are below a packet, and its queue shows. Where none shows, marks say
     /// nothing of that.
-    fn least_without_codes(&self) -> f64 {
-        if self.queue_stands() { self.config.least_window } else { 1.0 }
+    fn min_without_codes(&self) -> f64 {
+        if self.queue_stands() { self.config.min_window } else { 1.0 }
     }
 
     fn queue_stands(&self) -> bool {
@@ -215,7 +215,7 @@ impl Vcp {
 
     fn collapse(&mut self, now: Time, loss: &Loss) {
         if !loss.repeated {
-            self.threshold = self.half_of(loss.flight, 2.0);
+            self.threshold = self.half_of(loss.flight_size, 2.0);
             self.path.on_congestion(now, self.queue_stands());
         }
         self.window = self.window.min(1.0);
@@ -223,8 +223,8 @@ impl Vcp {
     }
 
     /// RFC 5681 eq. (4), in packets. No more than the window is in flight, and a loss never adds to it.
-    fn half_of(&self, flight: Bytes, least: f64) -> f64 {
-        (self.packets(flight).min(self.window) / 2.0).max(least.min(self.window))
+    fn half_of(&self, flight_size: Bytes, least: f64) -> f64 {
+        (self.packets(flight_size).min(self.window) / 2.0).max(least.min(self.window))
     }
 
     fn packets(&self, bytes: Bytes) -> f64 {
@@ -275,14 +275,14 @@ impl Controller for Vcp {
             RoundTrip::Least => ack.min_rtt,
             RoundTrip::Smoothed => ack.smoothed_rtt,
         };
-        if ack.acked == Bytes::ZERO {
+        if ack.delivered == Bytes::ZERO {
             return;
         }
         let may_grow = !ack.recovering && !ack.app_limited;
         // An acknowledgement whose forerunners were lost names no packets; one that never does knows nothing of codes.
         self.names_packets |= !ack.arrivals.is_empty();
         let count = ack.arrivals.len().max(1);
-        let packets = self.packets(ack.acked) / count as f64;
+        let packets = self.packets(ack.delivered) / count as f64;
         for n in 0..count {
             let region = ack.arrivals.get(n).and_then(|arrival| self.config.codes.decode(arrival.ecn));
             if n < ack.arrivals.len() || !self.names_packets {
@@ -297,7 +297,7 @@ impl Controller for Vcp {
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         match loss.kind {
             LossKind::Persistent => self.collapse(now, loss),
-            LossKind::Transient if self.episode.begins(loss) => self.halve(now, loss.flight, 2.0),
+            LossKind::Transient if self.episode.begins(loss) => self.halve(now, loss.flight_size, 2.0),
             LossKind::Transient => {}
         }
     }
@@ -330,7 +330,7 @@ impl Controller for Vcp {
         Some(self.config.codes.encode(LoadRegion::Low))
     }
 
-    fn hindrance(&self) -> Option<&'static str> {
+    fn degraded_reason(&self) -> Option<&'static str> {
         self.trouble().map(Trouble::in_words)
     }
 }

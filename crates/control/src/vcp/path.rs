@@ -53,8 +53,8 @@ impl Trouble {
 
 #[derive(Debug, Clone)]
 pub(super) struct PathCheck {
-    bleached_after: u64,
-    unheard_after: u64,
+    cleared_codes_after: u64,
+    missing_router_after: u64,
     load_interval: Duration,
     bleached: bool,
     /// Packets in a row that contradict `bleached`.
@@ -76,8 +76,8 @@ pub(super) struct PathCheck {
 impl PathCheck {
     pub(super) fn new(config: &Config) -> Self {
         Self {
-            bleached_after: config.bleached_after,
-            unheard_after: config.unheard_after,
+            cleared_codes_after: config.cleared_codes_after,
+            missing_router_after: config.missing_router_after,
             load_interval: config.load_interval,
             bleached: false,
             contradicting: 0,
@@ -106,7 +106,7 @@ impl PathCheck {
             return;
         }
         self.contradicting += 1;
-        if self.contradicting == self.bleached_after {
+        if self.contradicting == self.cleared_codes_after {
             self.bleached = !self.bleached;
             self.contradicting = 0;
         }
@@ -133,9 +133,9 @@ impl PathCheck {
     pub(super) fn trouble(&self) -> Option<Trouble> {
         if self.bleached {
             Some(Trouble::Bleached)
-        } else if self.unheard_after == 0 || self.heard_high && self.heard_other {
+        } else if self.missing_router_after == 0 || self.heard_high && self.heard_other {
             None
-        } else if self.unheard >= self.unheard_after {
+        } else if self.unheard >= self.missing_router_after {
             Some(Trouble::Unheard)
         } else if self.overloads >= CUTS_TO_AN_EIGHTH {
             Some(Trouble::Overloaded)
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn zero_means_never() {
-        let mut path = PathCheck::new(&Config { bleached_after: 0, unheard_after: 0, ..Config::default() });
+        let mut path = PathCheck::new(&Config { cleared_codes_after: 0, missing_router_after: 0, ..Config::default() });
         for interval in 0..1000 {
             path.on_code(None);
             congest(&mut path, interval);

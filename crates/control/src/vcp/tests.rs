@@ -39,14 +39,14 @@ fn hear(vcp: &mut Vcp, ecn: Ecn) {
 }
 
 fn loss(kind: LossKind) -> Loss {
-    Loss { flight: PACKET * 1000, ..testing::loss(kind, 10, 20) }
+    Loss { flight_size: PACKET * 1000, ..testing::loss(kind, 10, 20) }
 }
 
 /// Feedback that counts tells of a mark.
 fn mark(vcp: &mut Vcp, now: Time, number: u64, last_sent: u64) {
     let rtt = Duration::from_millis(80);
-    let flight = PACKET * 1000;
-    vcp.on_ack(now, &Ack { smoothed_rtt: rtt, min_rtt: rtt, flight, ..testing::mark(number, last_sent) });
+    let flight_size = PACKET * 1000;
+    vcp.on_ack(now, &Ack { smoothed_rtt: rtt, min_rtt: rtt, flight_size, ..testing::mark(number, last_sent) });
 }
 
 fn assert_close(ours: f64, expected: f64) {
@@ -161,7 +161,7 @@ fn many_losses_of_one_window_halve_it_once() {
     assert_eq!(vcp.window(), PACKET * 32);
     acknowledge(&mut vcp, ms(0), 200, &[LOW]); // no slow start: this is MI
     assert_close(vcp.window, 32.0625);
-    vcp.on_loss(ms(1), &Loss { number: 21, flight: PACKET * 20, last_sent: 40, ..loss(LossKind::Transient) });
+    vcp.on_loss(ms(1), &Loss { number: 21, flight_size: PACKET * 20, last_sent: 40, ..loss(LossKind::Transient) });
     assert_eq!(vcp.window(), PACKET * 10);
 }
 
@@ -289,13 +289,13 @@ enum Event {
     },
     Lost {
         kind: LossKind,
-        flight: u64,
+        flight_size: u64,
         number: u64,
         recovering: bool,
         repeated: bool,
     },
     Marked {
-        flight: u64,
+        flight_size: u64,
         number: u64,
         recovering: bool,
     },
@@ -309,13 +309,16 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         .prop_map(|(codes, rtt, recovering, app_limited)| Event::Acknowledged { codes, rtt, recovering, app_limited });
     let kind = prop_oneof![Just(LossKind::Persistent), Just(LossKind::Transient)];
     let lost = (kind, 0..1_000_000u64, 0..1000u64, any::<bool>(), any::<bool>()).prop_map(
-        |(kind, flight, number, recovering, repeated)| Event::Lost { kind, flight, number, recovering, repeated },
+        |(kind, flight_size, number, recovering, repeated)| Event::Lost {
+            kind,
+            flight_size,
+            number,
+            recovering,
+            repeated,
+        },
     );
-    let marked = (0..1_000_000u64, 0..1000u64, any::<bool>()).prop_map(|(flight, number, recovering)| Event::Marked {
-        flight,
-        number,
-        recovering,
-    });
+    let marked = (0..1_000_000u64, 0..1000u64, any::<bool>())
+        .prop_map(|(flight_size, number, recovering)| Event::Marked { flight_size, number, recovering });
     let event = prop_oneof![4 => acknowledged, 2 => lost, 1 => marked, 1 => (0..5000u64).prop_map(|millis| Event::Idle { millis })];
     prop::collection::vec((0..500u64, event), 1..300)
 }
@@ -325,7 +328,7 @@ fn hundred_packets(vcp: &mut Vcp, rtt: Duration) -> Duration {
     vcp.on_path(ms(0), &Path::new(PACKET, rtt, None));
     for number in 0..100 {
         let at = vcp.departure().at.max(ms(0));
-        vcp.on_sent(at, &Sent { number, bytes: PACKET, outstanding: PACKET });
+        vcp.on_sent(at, &Sent { number, bytes: PACKET, in_flight: PACKET });
     }
     vcp.departure().at.since(ms(0))
 }
@@ -405,15 +408,15 @@ proptest! {
                     prop_assert!(vcp.window >= before);
                     prop_assert!(vcp.window <= before + codes.len() as f64 * 10.0);
                 }
-                Event::Lost { kind, flight, number, recovering, repeated } => {
-                    let flight = Bytes::new(flight);
-                    vcp.on_loss(now, &Loss { flight, number, recovering, repeated, ..loss(kind) });
+                Event::Lost { kind, flight_size, number, recovering, repeated } => {
+                    let flight_size = Bytes::new(flight_size);
+                    vcp.on_loss(now, &Loss { flight_size, number, recovering, repeated, ..loss(kind) });
                     prop_assert!(vcp.window <= before);
                 }
-                Event::Marked { flight, number, recovering } => {
+                Event::Marked { flight_size, number, recovering } => {
                     let is_vcp = vcp.trouble().is_none();
-                    let flight = Bytes::new(flight);
-                    vcp.on_ack(now, &Ack { flight, recovering, ..testing::mark(number, 20) });
+                    let flight_size = Bytes::new(flight_size);
+                    vcp.on_ack(now, &Ack { flight_size, recovering, ..testing::mark(number, 20) });
                     prop_assert!(vcp.window <= before);
                     if is_vcp && vcp.window < before {
                         prop_assert_eq!(vcp.window, (before * 0.875).max(0.05));

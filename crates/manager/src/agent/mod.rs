@@ -41,16 +41,16 @@ use crate::manager::Manager;
 use crate::{LossMode, Report, Timers};
 
 /// Senders that a host answers at most; one more takes the place of one not heard of for long.
-const MOST_RESPONDERS: usize = 10_000;
+const MAX_RESPONDERS: usize = 10_000;
 
 /// How many are looked at to find that one.
 const FEW: usize = 16;
 
 /// Hosts that are remembered as receivers at most, beyond those that flows are open to.
-const MOST_PEERS: usize = 10_000;
+const MAX_PEERS: usize = 10_000;
 
 /// Messages that wait to be sent at most.
-const MOST_WAITING: usize = 4096;
+const MAX_WAITING: usize = 4096;
 
 /// What an agent can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub struct Agent<A> {
     /// Flows that their receivers don't take with a header.
     refused: Vec<FlowId>,
     timers: Timers,
-    least_patience: Duration,
+    min_patience: Duration,
 }
 
 impl<A: Copy + Ord + Debug> Agent<A> {
@@ -120,14 +120,14 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             waiting: VecDeque::new(),
             refused: Vec::new(),
             timers: Timers::default(),
-            least_patience: Duration::ZERO,
+            min_patience: Duration::ZERO,
         }
     }
 
     /// An agent on a host that may stall: no shorter silence than `patience` means anything, and probes are no closer than
     /// a fiftieth of it.
     pub fn patient(config: AgentConfig, patience: Duration) -> Self {
-        Self { least_patience: patience, ..Self::new(config) }
+        Self { min_patience: patience, ..Self::new(config) }
     }
 
     /// `flow`, which `manager` has opened, sends packets of up to `packet` bytes to `peer` and has no feedback of its own.
@@ -163,9 +163,9 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             return *index;
         }
         let mut prober = Prober::new(random.next_u64());
-        prober.least_patience = self.least_patience;
+        prober.min_patience = self.min_patience;
         let fresh = Peer { address, prober, members: Vec::new() };
-        let full = self.peers.len() >= MOST_PEERS;
+        let full = self.peers.len() >= MAX_PEERS;
         let idle = if full { self.peers.iter().position(|peer| peer.members.is_empty()) } else { None };
         let index = idle.unwrap_or(self.peers.len());
         if let Some(place) = self.peers.get_mut(index) {
@@ -238,7 +238,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     fn on_packet(&mut self, now: Time, from: A, header: &CmHeader, payload: usize, ecn: Ecn) -> Option<Delivery> {
         let waiting = &mut self.waiting;
         let mut out = |message| {
-            if waiting.len() < MOST_WAITING {
+            if waiting.len() < MAX_WAITING {
                 waiting.push_back((from, message));
             }
         };
@@ -256,7 +256,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     }
 
     fn on_syn(&mut self, now: Time, from: A, first: u32) {
-        if self.responders.len() >= MOST_RESPONDERS && !self.responders.contains_key(&from) {
+        if self.responders.len() >= MAX_RESPONDERS && !self.responders.contains_key(&from) {
             // Of a few only: who forges many of these must not have us look through all of them each time.
             let few = self.responders.range(from..).chain(&self.responders).take(FEW);
             let oldest = few.min_by_key(|(_, responder)| responder.heard).map(|(from, _)| *from);
@@ -269,7 +269,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     }
 
     fn say(&mut self, to: A, message: CmMessage) {
-        if self.waiting.len() < MOST_WAITING {
+        if self.waiting.len() < MAX_WAITING {
             self.waiting.push_back((to, message));
         }
     }

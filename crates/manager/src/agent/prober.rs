@@ -18,7 +18,7 @@ use super::probes::{Name, Probes};
 use super::reordering::Reordering;
 
 /// Attempts at a handshake.
-const MOST_ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Time for the first attempt; it doubles.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ const ABSENCE: Duration = Duration::from_secs(60);
 const LONG_SILENCE: Duration = Duration::from_secs(30);
 
 /// The least time between two probes, where a path takes none.
-const LEAST_GAP: Duration = Duration::from_micros(10);
+const MIN_GAP: Duration = Duration::from_micros(10);
 
 /// Numbers behind the last one sent that a `Reset` may name.
 const RECENT: u32 = 1024;
@@ -89,7 +89,7 @@ pub(crate) struct Prober {
     /// Probes sent, and responses to them.
     pub(crate) tally: (u64, u64),
     /// Silence means nothing before.
-    pub(crate) least_patience: Duration,
+    pub(crate) min_patience: Duration,
 }
 
 impl Prober {
@@ -111,7 +111,7 @@ impl Prober {
             bare_since: Time::ZERO,
             rtt: None,
             tally: (0, 0),
-            least_patience: Duration::ZERO,
+            min_patience: Duration::ZERO,
         }
     }
 
@@ -119,8 +119,8 @@ impl Prober {
     pub(crate) fn begin_anew(&mut self) -> Probes {
         // Any bijection does: its high half is all that is shown of the secret, and only to the receiver.
         let fresh = Self::new(self.secret.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31));
-        let (rtt, tally, least_patience) = (self.rtt, self.tally, self.least_patience);
-        let old = std::mem::replace(self, Self { rtt, tally, least_patience, ..fresh });
+        let (rtt, tally, min_patience) = (self.rtt, self.tally, self.min_patience);
+        let old = std::mem::replace(self, Self { rtt, tally, min_patience, ..fresh });
         old.probes
     }
 
@@ -202,10 +202,10 @@ impl Prober {
 
     fn next_probe(&self, smoothed: Duration, timeout: Duration) -> Time {
         if self.probes.has_news() {
-            self.probed_at + (smoothed / 2).max(self.least_patience / 50).max(LEAST_GAP) // section 4.2.1
+            self.probed_at + (smoothed / 2).max(self.min_patience / 50).max(MIN_GAP) // section 4.2.1
         } else if self.probes.is_waiting() {
             // Nothing more is sent, and yet something is unanswered: asked again, ever more seldom.
-            self.probed_at + timeout.max(self.least_patience / 2).max(LEAST_GAP) * (1 << self.unanswered.min(6))
+            self.probed_at + timeout.max(self.min_patience / 2).max(MIN_GAP) * (1 << self.unanswered.min(6))
         } else {
             Time::MAX
         }
@@ -218,7 +218,7 @@ impl Prober {
         // Not right after a word of the receiver, which may answer another probe: nobody would call that silence, and it is
         // told but once. Word that ended a silence is late word: if a later probe is overdue it tells of the past.
         let heard = if self.resumed { Time::ZERO } else { self.heard_at + smoothed / 2 };
-        since.map_or(Time::MAX, |since| (since + patience.max(self.least_patience)).max(heard))
+        since.map_or(Time::MAX, |since| (since + patience.max(self.min_patience)).max(heard))
     }
 
     /// What is due at `now`.
@@ -232,7 +232,7 @@ impl Prober {
                 return Some(Due::Send(CmHeader::control(CmKind::Syn, self.first)));
             }
             State::Waiting { attempts, sent_at } if sent_at + FIRST_WAIT * (1 << (attempts - 1)) <= now => {
-                if attempts < MOST_ATTEMPTS {
+                if attempts < MAX_ATTEMPTS {
                     self.state = State::Waiting { attempts: attempts + 1, sent_at: now };
                     return Some(Due::Send(CmHeader::control(CmKind::Syn, self.first)));
                 }

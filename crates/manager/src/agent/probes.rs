@@ -30,7 +30,7 @@ const PATIENCE: u8 = 3;
 const MAKE_UP: u8 = 2;
 
 /// Probes that may be unanswered. More are only sent in place of the oldest.
-const MOST_EPOCHS: usize = 64;
+const MAX_EPOCHS: usize = 64;
 
 /// A flow's name: here, and on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,7 +144,7 @@ impl Probes {
 
     /// Sends a probe: its number, and what is given up for it.
     pub(crate) fn probe(&mut self, now: Time) -> (u32, Vec<Fate>) {
-        let oldest = if self.epochs.len() == MOST_EPOCHS { self.epochs.pop_front() } else { None };
+        let oldest = if self.epochs.len() == MAX_EPOCHS { self.epochs.pop_front() } else { None };
         let forgotten = oldest.map(|epoch| self.forget(epoch)).unwrap_or_default();
         let (number, spare) = (self.next, self.spare.pop().unwrap_or_default());
         let sent = std::mem::replace(&mut self.current, spare);
@@ -155,7 +155,7 @@ impl Probes {
 
     /// Whether `number` is that of a probe among the last few.
     pub(crate) fn is_recent(&self, number: u32) -> bool {
-        self.next.wrapping_sub(number).wrapping_sub(1) < MOST_EPOCHS as u32
+        self.next.wrapping_sub(number).wrapping_sub(1) < MAX_EPOCHS as u32
     }
 
     /// Takes a response in; none if it answers nothing that was asked. `sequenced`: the receiver numbers packets and says
@@ -434,8 +434,8 @@ mod tests {
             send(&mut probes, 1, 1);
             unknown += probes.probe(at(0)).1.len();
         }
-        assert_eq!(unknown, 100 - MOST_EPOCHS);
+        assert_eq!(unknown, 100 - MAX_EPOCHS);
         send(&mut probes, 1, 1);
-        assert_eq!(probes.end().len(), MOST_EPOCHS + 1, "one more was sent since the last probe");
+        assert_eq!(probes.end().len(), MAX_EPOCHS + 1, "one more was sent since the last probe");
     }
 }

@@ -24,7 +24,7 @@ use rampmeter_wire::{
 const LATER: u32 = 3;
 
 /// Flows counted for one sender at most; others' bytes go uncounted.
-const MOST_FLOWS: usize = 4096;
+const MAX_FLOWS: usize = 4096;
 
 /// How far ahead of what came last a number may be.
 const FAR: u32 = 1 << 16;
@@ -36,7 +36,7 @@ const HINTED: u8 = 3;
 const RESPONSE_BYTES: usize = 16;
 
 /// Payload that is at least in a data packet: a transport header. No answer is longer than such a packet.
-const LEAST_PAYLOAD: usize = 8;
+const MIN_PAYLOAD: usize = 8;
 
 /// What to do with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Responder {
         marked: bool,
         out: &mut impl FnMut(CmMessage),
     ) -> Verdict {
-        if payload < LEAST_PAYLOAD {
+        if payload < MIN_PAYLOAD {
             return Verdict::Ignore;
         }
         if self.sequenced && !self.accepts(now, header.sequence, self.highest) {
@@ -133,7 +133,7 @@ impl Responder {
         if missed || marked {
             self.speak_up(marked, missed, out);
         }
-        if self.counts.len() < MOST_FLOWS || self.counts.contains_key(&header.flow) {
+        if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
             let count = self.counts.entry(header.flow).or_default();
             *count = count.saturating_add(payload as u32);
         }

@@ -11,7 +11,7 @@
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 /// Arrivals are counted over a round trip, or over this long: what is read in one go came over a longer time.
-const LEAST_SPAN: Duration = Duration::from_millis(10);
+const MIN_SPAN: Duration = Duration::from_millis(10);
 
 /// After a silence of so many spans counting begins anew: how fast what ended it came, nobody knows.
 const SILENCE: u64 = 3;
@@ -43,7 +43,7 @@ impl Delivered {
 
     /// `bytes` have arrived, told at `now`.
     pub(super) fn add(&mut self, now: Time, bytes: Bytes, rtt: Duration) {
-        self.span = rtt.max(LEAST_SPAN);
+        self.span = rtt.max(MIN_SPAN);
         let silence = now.since(std::mem::replace(&mut self.last, now));
         let Some(since) = self.since.filter(|_| silence <= self.span * SILENCE) else {
             (self.since, self.bytes) = (Some(now), Bytes::ZERO);

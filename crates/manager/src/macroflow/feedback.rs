@@ -13,7 +13,7 @@ impl<C: Controller> Macroflow<C> {
         if let Some(rtt) = update.rtt {
             self.rtt.sample(rtt);
         }
-        self.outstanding = self.outstanding.saturating_sub(update.acked + update.lost);
+        self.in_flight = self.in_flight.saturating_sub(update.acked + update.lost);
         if update.delivered > Bytes::ZERO {
             self.hear(now);
             if self.delivered.is_told() {
@@ -27,7 +27,7 @@ impl<C: Controller> Macroflow<C> {
             let loss = Loss {
                 kind: loss.kind,
                 bytes: update.lost,
-                flight: update.flight,
+                flight_size: update.flight_size,
                 number: loss.number,
                 last_sent: self.last_sent(),
                 recovering: loss.recovering,
@@ -39,15 +39,15 @@ impl<C: Controller> Macroflow<C> {
             }
         }
         let ack = Ack {
-            acked: update.delivered,
-            outstanding: self.outstanding,
+            delivered: update.delivered,
+            in_flight: self.in_flight,
             rtt: update.rtt,
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt: self.rtt.min(),
             arrivals: update.arrivals,
             counted: None,
             feedback: update.feedback,
-            flight: update.flight,
+            flight_size: update.flight_size,
             last_sent: self.last_sent(),
             recovering: update.recovering,
             app_limited: self.app_limited,
@@ -62,8 +62,8 @@ impl<C: Controller> Macroflow<C> {
         if let Some(rtt) = report.rtt {
             self.rtt.sample(rtt);
         }
-        let used = self.outstanding;
-        self.outstanding = self.outstanding.saturating_sub(report.received + report.lost);
+        let used = self.in_flight;
+        self.in_flight = self.in_flight.saturating_sub(report.received + report.lost);
         if report.received > Bytes::ZERO {
             let due = self.smoothed_rtt() + self.smoothed_rtt() / 2;
             let late = report.sent_by.is_some_and(|sent_by| now.since(sent_by) >= due);
@@ -74,15 +74,15 @@ impl<C: Controller> Macroflow<C> {
         let last_sent = self.last_sent();
         let counted = Counted { marks: 0, number: last_sent };
         let ack = Ack {
-            acked: Bytes::ZERO,
-            outstanding: self.outstanding,
+            delivered: Bytes::ZERO,
+            in_flight: self.in_flight,
             rtt: None,
             smoothed_rtt,
             min_rtt: self.rtt.min().min(smoothed_rtt),
             arrivals: &[],
             counted: Some(counted),
             feedback: RouterFeedback::None,
-            flight: used,
+            flight_size: used,
             last_sent,
             recovering: false,
             app_limited: self.app_limited,
@@ -93,8 +93,8 @@ impl<C: Controller> Macroflow<C> {
             // Without a trail all that has left may be meant.
             let number = self.trail.as_ref().map_or(Some(last_sent), |trail| trail.at(sent_by)).unwrap_or_default();
             if let Some(kind) = mode.loss() {
-                let (bytes, flight, repeated) = (report.lost, used, report.repeated);
-                let loss = Loss { kind, bytes, flight, number, last_sent, recovering: false, repeated };
+                let (bytes, flight_size, repeated) = (report.lost, used, report.repeated);
+                let loss = Loss { kind, bytes, flight_size, number, last_sent, recovering: false, repeated };
                 self.controller.on_loss(now, &loss);
             } else {
                 self.controller.on_ack(now, &Ack { counted: Some(Counted { marks: 1, number }), ..ack });
@@ -112,31 +112,31 @@ impl<C: Controller> Macroflow<C> {
         // One at least, if of nothing: the round trip is told.
         let mut more = received > Bytes::ZERO;
         while more {
-            let acked = if self.fragment < full { Bytes::ZERO } else { full };
-            self.fragment -= acked;
+            let delivered = if self.fragment < full { Bytes::ZERO } else { full };
+            self.fragment -= delivered;
             more = self.fragment >= full;
             let recovering = report.lost > Bytes::ZERO;
-            self.controller.on_ack(now, &Ack { acked, rtt: rtt.take(), recovering, app_limited, ..ack });
+            self.controller.on_ack(now, &Ack { delivered, rtt: rtt.take(), recovering, app_limited, ..ack });
         }
         report.mode == Some(LossMode::Persistent) && report.received == Bytes::ZERO && self.give_up(now)
     }
 
     /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.
     pub(crate) fn forget(&mut self, now: Time, bytes: Bytes) {
-        self.outstanding = self.outstanding.saturating_sub(bytes);
+        self.in_flight = self.in_flight.saturating_sub(bytes);
         if bytes > Bytes::ZERO {
-            self.controller.on_forgotten(now);
+            self.controller.on_discarded(now);
         }
     }
 
     /// What was forgotten is remembered.
     pub(crate) fn recall(&mut self, bytes: Bytes) {
-        self.outstanding += bytes;
+        self.in_flight += bytes;
     }
 
     /// `flow` was charged for `bytes` that it did not send: neither room nor time of the macroflow's.
     pub(crate) fn credit(&mut self, now: Time, flow: u32, bytes: Bytes) {
-        self.outstanding = self.outstanding.saturating_sub(bytes);
+        self.in_flight = self.in_flight.saturating_sub(bytes);
         self.controller.on_unsent(now, bytes);
         self.scheduler.sent(flow, bytes, Bytes::ZERO);
     }

@@ -4,7 +4,7 @@
 use rampmeter_control::{Controller, Loss, LossKind};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use super::{ASSUMED_RTT, LEAST_TIMEOUT, Macroflow};
+use super::{ASSUMED_RTT, MIN_TIMEOUT, Macroflow};
 use crate::aging::{Aging, HalfLife};
 
 impl<C: Controller> Macroflow<C> {
@@ -43,10 +43,17 @@ impl<C: Controller> Macroflow<C> {
             return;
         };
         aging.told = true;
-        let (flight, number) = (self.outstanding, self.last_sent());
+        let (flight_size, number) = (self.in_flight, self.last_sent());
         let kind = LossKind::Persistent;
-        let loss =
-            Loss { kind, bytes: Bytes::ZERO, flight, number, last_sent: number, recovering: false, repeated: false };
+        let loss = Loss {
+            kind,
+            bytes: Bytes::ZERO,
+            flight_size,
+            number,
+            last_sent: number,
+            recovering: false,
+            repeated: false,
+        };
         self.controller.on_loss(now, &loss);
     }
 
@@ -55,7 +62,7 @@ impl<C: Controller> Macroflow<C> {
     /// now on.
     pub(super) fn give_up(&mut self, now: Time) -> bool {
         let since = *self.given_up.get_or_insert(now);
-        let timeout = self.rtt.timeout(ASSUMED_RTT, LEAST_TIMEOUT);
+        let timeout = self.rtt.timeout(ASSUMED_RTT, MIN_TIMEOUT);
         if self.aging.is_some() || !self.started || now.since(since) < timeout {
             return false;
         }

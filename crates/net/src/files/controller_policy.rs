@@ -33,7 +33,7 @@ impl ControllerPolicy {
         if name == self.own {
             return Ok(None);
         }
-        if !self.registry.gives_way(name).ok_or(Refusal::NoSuchController)? {
+        if !self.registry.reacts_to_congestion(name).ok_or(Refusal::NoSuchController)? {
             return Err(Refusal::ControllerNotAllowed);
         }
         let make = self.registry.factory(name, &toml::Table::new()).map_err(|_| Refusal::ControllerNotAllowed)?;

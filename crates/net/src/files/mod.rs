@@ -56,7 +56,7 @@ pub fn stop_on_interrupt() -> std::io::Result<Arc<AtomicBool>> {
 
 /// The default transport settings of file transfer: a peer that does not respond is given up after about ten seconds.
 pub fn default_transport() -> Config {
-    Config { most_timeouts: 5, ..Config::default() }
+    Config { max_timeouts: 5, ..Config::default() }
 }
 
 /// Unpredictable random numbers, from the operating system.

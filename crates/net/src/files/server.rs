@@ -27,7 +27,7 @@ use crate::socket::Socket;
 pub type TransferHandler = Box<dyn FnMut(&TransferReport) + Send>;
 
 /// Receives a client's address, the name of its degraded controller and the reason
-/// ([`hindrance`](rampmeter_control::Controller::hindrance)).
+/// ([`degraded_reason`](rampmeter_control::Controller::hindrance)).
 pub type DegradedHandler = Box<dyn FnMut(SocketAddr, &str, &str) + Send>;
 
 /// The options of a server.
@@ -160,8 +160,8 @@ impl Server {
         let config = EndpointConfig {
             accept: Some(Config { receive_window, ..options.transport.clone() }),
             // More connections than clients, so that the others receive the reason of their refusal.
-            most_connections: options.max_clients * 2 + 16,
-            most_half_open: options.max_clients + 16,
+            max_connections: options.max_clients * 2 + 16,
+            max_half_open: options.max_clients + 16,
             ..EndpointConfig::default()
         };
         let mut seeds = Stream::from_seed(fresh_seed());

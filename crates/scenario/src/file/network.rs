@@ -10,13 +10,13 @@ use crate::error::{Problem, ScenarioError};
 use crate::{Change, Stalls};
 
 /// Most hosts of one group.
-const MOST_HOSTS: u64 = 100_000;
+const MAX_HOSTS: u64 = 100_000;
 
 /// A longer way than light has to Jupiter is taken for a slip.
-const MOST_DELAY: Duration = Duration::from_secs(3600);
+const MAX_DELAY: Duration = Duration::from_secs(3600);
 
 /// Hosts that stall more often would do nothing else.
-const LEAST_STALL: Duration = Duration::from_micros(1);
+const MIN_STALL: Duration = Duration::from_micros(1);
 
 /// A link between two routers.
 #[derive(Debug, Clone)]
@@ -222,7 +222,7 @@ impl HostsSpec {
         Ok(Self {
             lines: section.lines(),
             name,
-            count: section.get("count").map_or(Ok(1), |item| item.count(1..=MOST_HOSTS))?,
+            count: section.get("count").map_or(Ok(1), |item| item.count(1..=MAX_HOSTS))?,
             at: section.need("at", "at = \"left\"")?.name()?.to_owned(),
             rate: section.need("rate", "rate = \"1 Gb/s\"")?.positive()?,
             delay: delays(&section.need("delay", "delay = \"1 ms\"")?)?,
@@ -254,9 +254,9 @@ fn stalls(item: &Item<'_>) -> Result<Stalls, ScenarioError> {
     let span = |key, example| {
         let item = section.need(key, example)?;
         let span: Duration = item.positive()?;
-        if span < LEAST_STALL {
+        if span < MIN_STALL {
             let what = format!("`{key}` is {span}");
-            return Err(item.error(Problem::impossible(what, format!("use {LEAST_STALL} or more"))));
+            return Err(item.error(Problem::impossible(what, format!("use {MIN_STALL} or more"))));
         }
         Ok(span)
     };
@@ -265,9 +265,9 @@ fn stalls(item: &Item<'_>) -> Result<Stalls, ScenarioError> {
 
 fn delay(item: &Item<'_>) -> Result<Duration, ScenarioError> {
     let delay = item.quantity()?;
-    if delay > MOST_DELAY {
+    if delay > MAX_DELAY {
         let what = format!("`{}` is {delay}", item.key);
-        return Err(item.error(Problem::impossible(what, format!("use at most {MOST_DELAY}"))));
+        return Err(item.error(Problem::impossible(what, format!("use at most {MAX_DELAY}"))));
     }
     Ok(delay)
 }

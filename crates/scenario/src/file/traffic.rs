@@ -9,7 +9,7 @@ use crate::document::{Item, Lines, Section, Settings, Source};
 use crate::error::{Problem, ScenarioError};
 
 /// Most flows of one run; what would start more is taken for a slip.
-pub(crate) const MOST_FLOWS: u64 = 1_000_000;
+pub(crate) const MAX_FLOWS: u64 = 1_000_000;
 
 /// A kind of traffic.
 #[derive(Debug, Clone)]
@@ -246,7 +246,7 @@ fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arr
             return Err(item.error(Problem::impossible(what, "make it shorter")));
         }
         return Ok(Arrivals::Group {
-            count: kind.count(0..=MOST_FLOWS)?,
+            count: kind.count(0..=MAX_FLOWS)?,
             from,
             spread,
             every: section.get("every").map(|item| item.positive()).transpose()?,

@@ -8,7 +8,7 @@ use rampmeter_units::{Bytes, Duration, Stream, Streams, Time};
 use super::Network;
 use crate::document::Source;
 use crate::error::{Problem, ScenarioError};
-use crate::file::{Arrivals, File, Gaps, MOST_FLOWS, Pace, Pairs, SchemeSpec, Size, TrafficSpec};
+use crate::file::{Arrivals, File, Gaps, MAX_FLOWS, Pace, Pairs, SchemeSpec, Size, TrafficSpec};
 use crate::{FlowPlan, NodeId, payload};
 
 /// The flows of all traffic in the order of their starts; of equals, in the order of the file.
@@ -25,7 +25,7 @@ pub(super) fn flows(
         let mut sizes = stream("sizes");
         let mut pairs = Pairing::new(traffic, network, stream("pairs"));
         let starts = starts(file, traffic, network, stream("arrivals")).ok_or_else(|| {
-            let what = format!("traffic `{}` would start more than {MOST_FLOWS} flows", traffic.name);
+            let what = format!("traffic `{}` would start more than {MAX_FLOWS} flows", traffic.name);
             source.error(traffic.lines.head(), Problem::impossible(what, "make its arrivals rarer or the run shorter"))
         })?;
         let scheme = schemes.iter().position(|scheme| scheme.name == traffic.scheme).unwrap_or_default();
@@ -65,7 +65,7 @@ fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Str
             while at < *until {
                 starts.push(at);
                 at += Duration::from_secs_f64(gap());
-                if starts.len() as u64 > MOST_FLOWS {
+                if starts.len() as u64 > MAX_FLOWS {
                     return None;
                 }
             }
@@ -73,7 +73,7 @@ fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Str
         Arrivals::Group { count, from, spread, every } => {
             let mut first = *from;
             while first < end {
-                if starts.len() as u64 + count > MOST_FLOWS {
+                if starts.len() as u64 + count > MAX_FLOWS {
                     return None;
                 }
                 starts.extend((0..*count).map(|_| first + spread.scale(random.uniform())));

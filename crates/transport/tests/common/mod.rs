@@ -179,7 +179,7 @@ impl Pair {
                         e.connection = Some(id);
                         self.try_write(from);
                     }
-                    Event::Hindered(..) => {}
+                    Event::Degraded(..) => {}
                     Event::Closed(_, reason, statistics) => e.closed = Some((reason, statistics)),
                 }
             }

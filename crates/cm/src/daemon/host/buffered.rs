@@ -41,11 +41,11 @@ impl Host {
         }
         let id = flow.manager_id;
         self.agent.close(id);
-        let whole = self.manager.outstanding(id).saturating_sub(flow.outstanding);
+        let whole = self.manager.in_flight(id).saturating_sub(flow.in_flight);
         let (payload, packets) = flow.by_agent;
         let own = u128::from(whole.as_u64()) * u128::from(payload) / u128::from(packets.max(1));
         let own = Bytes::new(own as u64).min(whole);
-        flow.outstanding += own;
+        flow.in_flight += own;
         self.manager.take_back(now, id, whole.saturating_sub(own));
         self.await_news(now, index);
     }
@@ -55,7 +55,7 @@ impl Host {
         let Some(flow) = &mut self.flows[index] else { return };
         let (id, to, length) = (flow.manager_id, flow.to, data.len());
         if flow.fed != Fed::ByAgent {
-            flow.outstanding += Bytes::new(length as u64);
+            flow.in_flight += Bytes::new(length as u64);
             self.manager.notify(now, id, Bytes::new(length as u64));
             self.await_news(now, index);
             self.actions.push_back(Action::Transmit { to, data });

@@ -8,20 +8,20 @@ use rampmeter_units::{Bytes, Duration, Time};
 use super::Host;
 
 /// No feedback is missed sooner.
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Retransmission timeouts that it may take.
 const TIMEOUTS: u64 = 2;
 
 /// What a flow may tell of late, at most.
-const MOST_LATE: Bytes = Bytes::new(16_000_000);
+const MAX_LATE: Bytes = Bytes::new(16_000_000);
 
 impl Host {
     /// How long a flow may take to say what became of its packets.
     pub(super) fn patience(&self, index: usize) -> Duration {
         let flow = self.flows.get(index).and_then(Option::as_ref);
         let timeout = flow.and_then(|flow| self.manager.round_trip(flow.manager_id)).map(|(_, timeout)| timeout);
-        timeout.map_or(LEAST_PATIENCE, |timeout| (timeout * TIMEOUTS).max(LEAST_PATIENCE))
+        timeout.map_or(MIN_PATIENCE, |timeout| (timeout * TIMEOUTS).max(MIN_PATIENCE))
     }
 
     /// The flow has sent something, or has said what became of some of it.
@@ -42,8 +42,8 @@ impl Host {
         let Some(Some(flow)) = self.flows.get_mut(index) else { return };
         let Some(since) = flow.unreported.filter(|since| *since + patience <= now) else { return };
         let gone = flow.on_its_way();
-        flow.outstanding = flow.outstanding.saturating_sub(gone);
-        flow.late = (flow.late + gone).min(MOST_LATE);
+        flow.in_flight = flow.in_flight.saturating_sub(gone);
+        flow.late = (flow.late + gone).min(MAX_LATE);
         flow.unreported = None;
         let flow = flow.manager_id;
         self.manager.fall_silent(now, flow, since);
