@@ -3,7 +3,7 @@
 //! ```text
 //! W(t) = C (t - K)^3 + W_max,  K = cbrt(beta W_max / C)            eq. (1): C = 0.4, beta = 0.2
 //! an acknowledgement:  w += (W(t + RTT) - w) / w                   w reaches the curve a round trip later
-//!                      at w_max S_max packets a second              linear growth far from W_max
+//!                      at most S_max packets a second             linear growth far from W_max
 //! W_tcp(t) = (1 - beta) W_max + 3 beta / (2 - beta) t / RTT        the window of TCP
 //!    w < W_tcp:  w = W_tcp                                         TCP mode
 //! a loss:  W_max = w, or w (2 - beta) / 2 if it is less than the last W_max (fast convergence);  w = (1 - beta) w

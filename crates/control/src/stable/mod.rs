@@ -256,7 +256,7 @@ impl Controller for Stable {
         }
     }
 
-    /// RFC 5681 section 4.1: after an idle time longer than the timer, at max_packets the first window.
+    /// RFC 5681 section 4.1: after an idle time longer than the timer, at most the first window.
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if idle > timeout {
             self.window.packets = self.window.packets.min(self.config.initial_window);

@@ -224,7 +224,7 @@ impl Vcp {
         self.episode.starts(loss);
     }
 
-    /// RFC 5681 eq. (4), in packets. FlightSize counts as at most the window, and a loss never increases the window.
+    /// RFC 5681 eq. (4), in packets. `FlightSize` counts as at most the window, and a loss never increases the window.
     fn halved(&self, flight_size: Bytes, min: f64) -> f64 {
         (self.packets(flight_size).min(self.window) / 2.0).max(min.min(self.window))
     }
