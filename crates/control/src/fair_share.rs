@@ -127,8 +127,7 @@ impl Algorithm for FairShare {
     /// It follows router feedback, which an untrusted peer can forge.
     const REACTS_TO_CONGESTION: bool = false;
 
-    const NEEDS: Option<&'static str> =
-        Some("needs fair-share routers; without them it sends a few packets a round trip");
+    const NEEDS: Option<&'static str> = Some("needs fair-share routers; without them it sends almost nothing");
 
     fn new(config: &Config, _random: Stream) -> Self {
         Self {
@@ -184,10 +183,10 @@ impl Controller for FairShare {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        let question_lost = self.request.is_some_and(|request| request.number <= loss.number);
+        let is_request_lost = self.request.is_some_and(|request| request.number <= loss.number);
         match loss.kind {
             LossKind::Persistent if loss.repeated => self.discard_share(now),
-            LossKind::Persistent | LossKind::Transient if question_lost => self.request = None,
+            LossKind::Persistent | LossKind::Transient if is_request_lost => self.request = None,
             _ => {}
         }
     }

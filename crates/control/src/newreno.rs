@@ -10,9 +10,9 @@
 //! the timer expires:                   the same S, W = P                 section 3.1
 //! ```
 //!
-//! *Deviation*: `FlightSize` is limited to `W`. With selective acknowledgements new data is sent while the first hole is
-//! being retransmitted. If that retransmission is lost too, `FlightSize` grows to many windows, and half of it would be
-//! more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.
+//! *Deviation*: `FlightSize` is limited to `W`. With selective acknowledgements new data is sent while the first hole
+//! is being retransmitted. If that retransmission is lost too, `FlightSize` grows to many windows, and half of it would
+//! be more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.
 //!
 //! `episode.rs` decides which losses belong to one window of data. The transport decides how losses are detected and
 //! retransmitted: `recovery = "newreno"` or `"sack"`.

@@ -1,6 +1,6 @@
 //! Stable TCP: Kelly, *On engineering a stable and scalable TCP variant*, CUED/F-INFENG/TR.435, 2002.
 //!
-//! A timer at the rate `x = w / T` sends packets, not the arrival of acknowledgements. Each acknowledged packet changes
+//! A timer with the rate `x = w / T` clocks packets out, instead of acknowledgements. Each acknowledged packet changes
 //! the window by its own ECN code, also when one acknowledgement reports several packets. The parameters depend on the
 //! round-trip time `T`:
 //!
@@ -12,14 +12,14 @@
 //! a timeout   w  = 1, or w / 2 if w <= 1; then +1 an acknowledgement up to half of the previous w, or the first mark
 //! ```
 //!
-//! `w` is in fractional packets; `S`, in packets a second, is one constant for all flows. In equilibrium `a (1 - p) = b
-//! w p`, and a flow with a share `p` of its packets marked sends at `x = S (1 - p) / p` at any round-trip time
-//! (derived). Because `T` is in the timer and in `a`, an error in `T` changes the speed of convergence, but not the
-//! equilibrium.
+//! `w` is in fractional packets; `S`, in packets a second, is one constant for all flows. In equilibrium
+//! `a (1 - p) = b w p`, and a flow with a share `p` of its packets marked sends at `x = S (1 - p) / p` at any
+//! round-trip time (derived). Because `T` is in the timer and in `a`, an error in `T` changes the speed of convergence,
+//! but not the equilibrium.
 //!
 //! The equilibrium is the mean over acknowledgements. Acknowledgements are more frequent while `w` is large, so the
-//! mean over time is less by the square of the coefficient of variation, `c2 = b / ((2 - b) (1 - p))`: `x = S (1 - p) /
-//! p (1 - c2)`, 7% less at `b = 0.125`, 1% less at 0.02 (derived, and tested).
+//! mean over time is less by the square of the coefficient of variation, `c2 = b / ((2 - b) (1 - p))`:
+//! `x = S (1 - p) / p (1 - c2)`, 7% less at `b = 0.125`, 1% less at 0.02 (derived, and tested).
 //!
 //! A queue increases `T`, which slows the sender before `w` changes. Soon after, `a` and `b` are those of the longer
 //! path.

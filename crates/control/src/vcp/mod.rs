@@ -35,7 +35,7 @@
 //! follows a cut. `min_window = 1` is the paper's.
 //!
 //! *Choices*: only whole packets are sent, so with a window of 6.3 seven are in flight in three of ten cycles, chosen
-//! at random with each cut. If it were always six, flows, whose windows converge, would reduce them at the same times:
+//! at random with each cut. If it were always six, flows, whose windows converge, would change them at the same times:
 //! 30 flows on 150 Mb/s and 10 ms would use 87% of the link instead of 93%. The rules are "per ACK"; here they count
 //! packets acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window does
 //! not grow during loss recovery or while application-limited. The authors' simulation code deviates from their paper
