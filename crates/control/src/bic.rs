@@ -1,21 +1,21 @@
-//! BIC (Xu, Harfoush, Rhee, INFOCOM 2004): a binary search for the window between one that went well and one that lost.
+//! BIC (Xu, Harfoush, Rhee, INFOCOM 2004): a binary search between a window without losses and one at which a loss
+//! occurred.
 //!
 //! ```text
 //! a loss:                fast convergence if w < the window of the loss before:  max = (w + (1 - beta) w) / 2
 //!                        else max = w;   w = min = (1 - beta) w
 //! every round trip:      target = (max + min) / 2, and min = w as w grows
-//!   below max            w += target - w, within [S_min, S_max]     far away additive increase, near it binary search
+//!   below max            w += target - w, within [S_min, S_max]     additive increase, and binary search near max
 //!   beyond max           w += 1, 2, 4, ... up to S_max              max probing, slow start for a new maximum;
 //!                        w += S_max from then on                    additive increase
 //! w < low_window:        Standard TCP
 //! ```
 //!
-//! The window moves by 1/w of that an acknowledgement.
+//! An acknowledgement moves the window by 1/w of that.
 //!
-//! Where the paper's text and its pseudocode leave a choice: the window that fast convergence compares with is the one at
-//! the last loss also after max probing, where the pseudocode has set its maximum to a large default and would take any
-//! loss for a falling trend. After a timeout the search goes on between what it left as threshold and the window that
-//! was lost.
+//! Two points are open in the paper. Fast convergence compares with the window at the last loss, also after max
+//! probing. The pseudocode sets its maximum to a large default there, so it would treat any loss as a falling trend.
+//! After a timeout the search continues between the slow-start threshold and the window at the timeout.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,23 +26,23 @@ use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 /// BIC.
 pub type Bic = Windowed<BicRules>;
 
-/// Tunables of BIC.
+/// Settings of BIC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
-    /// Below this it is Standard TCP; packets (`low_window`).
+    /// The window below which BIC is Standard TCP, in packets (`low_window`).
     pub low_window: f64,
-    /// The most that a round trip adds; packets (`S_max`).
+    /// The maximum increase a round trip, in packets (`S_max`).
     pub max_step: f64,
-    /// The least that a round trip adds; packets (`S_min`).
+    /// The minimum increase a round trip, in packets (`S_min`).
     pub min_step: f64,
-    /// The part of what is left to the maximum that a round trip of the search goes. Linux goes 0.25.
+    /// The share of the distance to the maximum that the search covers in a round trip. Linux has 0.25.
     pub search: f64,
-    /// The part of the window that a loss takes (`beta`). Linux takes 0.2.
+    /// The share of the window by which a loss reduces it (`beta`). Linux has 0.2.
     pub beta: f64,
-    /// Give up more of the window to newcomers while it shrinks.
+    /// Lower the maximum further while the window shrinks, which frees capacity for new flows.
     pub fast_convergence: bool,
 }
 
@@ -68,55 +68,58 @@ impl Settings for Config {
         check_positive("min_step", self.min_step, "packets a round trip")?;
         check_positive("max_step", self.max_step, "packets a round trip")?;
         if self.min_step > self.max_step {
-            return Err(format!("min_step is {} and max_step {}: no less", self.min_step, self.max_step));
+            return Err(format!(
+                "min_step is {} and max_step is {}: write a max_step of at least min_step",
+                self.min_step, self.max_step
+            ));
         }
         if self.low_window < 0.0 || !self.low_window.is_finite() {
-            return Err(format!("low_window is {}: 0 packets or more", self.low_window));
+            return Err(format!("low_window is {}: write 0 packets or more", self.low_window));
         }
         Ok(())
     }
 }
 
-/// What the window does between two losses.
+/// The phase of growth between two losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
-    /// Looks for the window between one that went well and `max`, one that did not.
+    /// Binary search between the current window and `max`, the window at the last loss.
     Search { max: f64 },
-    /// Beyond the last maximum: so many packets a round trip, twice as many from the window `until` on.
+    /// Max probing beyond the last maximum: `step` packets a round trip, and twice as many from the window `until` on.
     Probe { step: f64, until: f64 },
-    /// No maximum known.
+    /// Additive increase: no maximum is known.
     Additive,
 }
 
-/// How BIC's window moves.
+/// The window rules of BIC.
 #[derive(Debug, Clone)]
 pub struct BicRules {
     config: Config,
     phase: Phase,
     /// The window at the last loss.
-    lost: f64,
+    last_max: f64,
 }
 
 impl BicRules {
-    /// What a round trip adds to `window`, as the phase is.
+    /// The increase of `window` in a round trip of this phase.
     fn step(&self, window: f64) -> f64 {
         let Config { min_step, max_step, search, .. } = self.config;
         match self.phase {
-            // min is the window itself, so that target - w is half of what is left.
+            // min is the window itself, so target - w is half of the distance to max.
             Phase::Search { max } => (search * (max - window)).clamp(min_step, max_step),
             Phase::Probe { step, .. } => step,
             Phase::Additive => max_step,
         }
     }
 
-    /// What comes next, now that the window is this large.
+    /// Enters the next phase if `window` has reached the end of this one.
     fn advance(&mut self, window: f64) {
         match self.phase {
             Phase::Search { max } if window >= max => self.phase = Phase::Probe { step: 1.0, until: window + 1.0 },
             Phase::Probe { step, until } if window >= until => {
                 let step = 2.0 * step;
-                let probes = step < self.config.max_step;
-                self.phase = if probes { Phase::Probe { step, until: window + step } } else { Phase::Additive };
+                let is_probing = step < self.config.max_step;
+                self.phase = if is_probing { Phase::Probe { step, until: window + step } } else { Phase::Additive };
             }
             _ => {}
         }
@@ -127,7 +130,7 @@ impl Rules for BicRules {
     type Config = Config;
 
     fn new(config: &Config) -> Self {
-        Self { config: config.clone(), phase: Phase::Additive, lost: 0.0 }
+        Self { config: config.clone(), phase: Phase::Additive, last_max: 0.0 }
     }
 
     fn first_window(config: &Config) -> u64 {
@@ -143,8 +146,8 @@ impl Rules for BicRules {
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
-        let shrinks = self.config.fast_convergence && window < self.lost;
-        self.lost = window;
+        let shrinks = self.config.fast_convergence && window < self.last_max;
+        self.last_max = window;
         if window < self.config.low_window {
             self.phase = Phase::Search { max: window };
             return (window / 2.0).into();
@@ -165,28 +168,28 @@ mod tests {
 
     /// A flow that has lost a packet at a window of `window`.
     fn after_loss(window: f64) -> Flow<BicRules> {
-        let mut flow = Flow::avoiding(&Config::default(), window, Duration::from_millis(80));
+        let mut flow = Flow::in_congestion_avoidance(&Config::default(), window, Duration::from_millis(80));
         flow.lose(LossKind::Transient);
         flow
     }
 
     #[test]
-    fn far_from_the_last_maximum_it_grows_by_32_packets_a_round_trip_and_near_it_by_half_of_what_is_left() {
-        // 1000 packets: 875 after the loss. (1000 - 875) / 2 = 62.5 is more than S_max; from 1000 - 64 = 936 on a round
-        // trip takes half of the way, as acknowledgements go 1 - exp(-1/2) = 39% of it.
+    fn growth_is_additive_far_from_the_maximum_then_binary_search() {
+        // 1000 packets: 875 after the loss. (1000 - 875) / 2 = 62.5 is more than S_max. From 1000 - 64 = 936 on a round
+        // trip covers half of the distance, which applied by acknowledgements is 1 - exp(-1/2) = 39% of it.
         let mut flow = after_loss(1000.0);
         assert_eq!(flow.window(), 875.0);
-        assert!((flow.round() - 32.0).abs() < 1.0, "a little less, as the window grows on the way");
+        assert!((flow.round() - 32.0).abs() < 1.0, "a little less, because the window grows during the round trip");
         flow.set(936.0);
         let gained = flow.round();
         assert!((gained / 64.0 - 0.39).abs() < 0.01, "{gained}");
         flow.set(999.99);
-        assert!((flow.ack() - 0.01 / 999.99).abs() < 1e-9, "S_min at least");
+        assert!((flow.ack() - 0.01 / 999.99).abs() < 1e-9, "at least S_min");
     }
 
     #[test]
-    fn beyond_the_last_maximum_it_probes_ever_faster() {
-        // 1, 2, 4, 8, 16 packets, each over the window's growth by as much: a round trip each; then 32 a round trip.
+    fn max_probing_doubles_its_step_up_to_s_max() {
+        // Steps of 1, 2, 4, 8 and 16 packets a round trip, each until the window has grown by one step; then 32.
         let mut flow = after_loss(1000.0);
         flow.set(1000.0);
         for gained in [1.0, 2.0, 4.0, 8.0, 16.0] {
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_below_the_last_one_gives_up_more() {
+    fn fast_convergence_lowers_the_maximum() {
         let mut flow = after_loss(1000.0);
         assert_eq!(flow.rules().phase, Phase::Search { max: 1000.0 });
         flow.set(960.0);

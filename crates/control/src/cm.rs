@@ -1,21 +1,22 @@
-//! The Congestion Manager's own congestion control (`congestion-manager.md`, section 4.1): TCP's window, shaped by a rate.
+//! The Congestion Manager's congestion control (`congestion-manager.md`, section 4.1): TCP's window, paced at a rate.
 //!
 //! ```text
-//! window    slow start, additive increase and halving as TCP NewReno's            (`newreno`)
-//! rate      window / srtt: packets leave so far apart, never in bursts
+//! window    slow start, additive increase and halving of TCP NewReno             (`newreno`)
+//! rate      window / srtt: packets are spaced at this rate, never sent in bursts
 //! ```
 //!
-//! A loss or a mark halves the window once for all that was sent before, whichever flow of the macroflow tells. A flow that
-//! finds that nothing comes back (`PERSISTENT`) brings it down to one packet. All flows together grow as one TCP does.
+//! A loss or a mark halves the window once for all packets sent before, whichever flow of the macroflow reports it. A
+//! flow that gets no feedback at all (`PERSISTENT`) reduces it to one packet. All flows together grow as one TCP does.
 //!
-//! Where the paper is silent: *state kept for later flows* is the rate that a macroflow had last. The next one begins with
-//! the window that this is over its round trip, in congestion avoidance: spaced, it is no burst. Its first round trip may
-//! have met a queue or a host that slept, so one longer than the least that is remembered counts as that.
+//! Two points are open in the paper. *State kept for later flows* is the last rate of a macroflow. The next macroflow
+//! starts with that rate times its round-trip time as the window, in congestion avoidance; because packets are spaced,
+//! it is not a burst. A queue or a sleeping host may have delayed the first round trip, so the minimum round trip of
+//! the history limits it.
 //!
-//! *Packets nobody asked for*, those of flows that send by their own clock, delay others by a window's time at most, and by
-//! two packets' once their flow is gone.
+//! *Packets without a request*, from flows that send by their own clock, delay other flows by at most one window, and
+//! by at most two packets once their flow has ended.
 //!
-//! While feedback is absent the macroflow ages the rate, whichever controller it has (section 4.4).
+//! While feedback is missing, the macroflow reduces the rate by aging, with any controller (section 4.4).
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -25,15 +26,15 @@ use crate::newreno::{self, NewReno};
 use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, LossKind, Path, Sent, Settings};
 
-/// Tunables of the Congestion Manager's controller.
+/// Settings of the Congestion Manager's controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// First window, in packets, where nothing is remembered; the paper says "slow start".
+    /// First window without a history, in packets; the paper says "slow start".
     pub initial_window: u64,
-    /// Space packets at the rate `window / srtt` (section 4.1); false leaves the window alone to decide, as in TCP.
+    /// Space packets at the rate `window / srtt` (section 4.1); with false only the window limits sending, as in TCP.
     pub shape: bool,
-    /// Begin with the rate that the last macroflow to the destination had.
+    /// Start with the last rate of the previous macroflow to the destination.
     pub share_state: bool,
 }
 
@@ -50,8 +51,8 @@ impl Settings for Config {
     }
 }
 
-/// How many packets' time is left of the wait for what was sent, once that is nobody's any more.
-const WAITED_FOR: u64 = 2;
+/// After packets are discarded, the next packet waits for at most this many packet times.
+const MAX_DELAY_AFTER_DISCARD: u64 = 2;
 
 /// The Congestion Manager's controller.
 #[derive(Debug, Clone)]
@@ -79,8 +80,8 @@ impl Algorithm for Cm {
 }
 
 impl Cm {
-    /// What the window comes to over a round trip.
-    fn shaped(&self) -> Rate {
+    /// The window over a round trip.
+    fn paced_rate(&self) -> Rate {
         Rate::of(self.tcp.window(), self.smoothed_rtt)
     }
 }
@@ -90,7 +91,8 @@ impl Controller for Cm {
         (self.smoothed_rtt, self.min_rtt) = (path.rtt, path.rtt);
         self.tcp.on_path(now, path);
         if let Some(past) = path.history.filter(|_| self.config.share_state) {
-            // A first round trip may have met a queue, or a host that slept: the path holds no more for it.
+            // A queue or a sleeping host may have delayed the first round trip, which does not increase the path's
+            // capacity.
             self.tcp.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
         }
         self.pacer.reset(now);
@@ -98,24 +100,24 @@ impl Controller for Cm {
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         if self.config.shape {
-            let rate = self.shaped();
+            let rate = self.paced_rate();
             self.pacer.sent(now, sent.bytes, rate);
-            // Of what flows send unasked others wait for a window at most.
+            // Packets that a flow sends without a request delay others by at most a window.
             self.pacer.bound(now + rate.time_to_send(self.tcp.window()));
         }
     }
 
     fn on_unsent(&mut self, _now: Time, bytes: Bytes) {
-        self.pacer.give_back(bytes, self.shaped());
+        self.pacer.give_back(bytes, self.paced_rate());
     }
 
     fn on_discarded(&mut self, now: Time) {
-        self.pacer.bound(now + self.shaped().time_to_send(self.tcp.departure().bytes) * WAITED_FOR);
+        self.pacer.bound(now + self.paced_rate().time_to_send(self.tcp.departure().bytes) * MAX_DELAY_AFTER_DISCARD);
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         (self.smoothed_rtt, self.min_rtt) = (ack.smoothed_rtt, ack.min_rtt);
-        // One flow's bytes in flight, and its repairs, say nothing of the others.
+        // The FlightSize and the recovery state of one flow do not describe the others.
         self.tcp.on_marks(now, &Ack { flight_size: Bytes::MAX, recovering: false, ..*ack });
         self.tcp.grow(now, ack);
     }
@@ -143,11 +145,11 @@ impl Controller for Cm {
     }
 
     fn rate(&self) -> Option<Rate> {
-        self.config.shape.then(|| self.shaped())
+        self.config.shape.then(|| self.paced_rate())
     }
 
     fn remember(&self, _now: Time, history: &mut Option<History>) {
-        let base_rate = self.shaped();
+        let base_rate = self.paced_rate();
         if base_rate == Rate::ZERO {
             return;
         }
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_leave_a_round_trip_over_the_window_apart() {
+    fn packets_are_spaced_by_a_round_trip_over_the_window() {
         let mut cm = started(None);
         cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET, in_flight: PACKET });
         assert_eq!(cm.departure().at, Time::ZERO + RTT / 4);
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_unasked_delays_others_by_a_window_at_most() {
+    fn packets_without_a_request_delay_others_by_up_to_a_window() {
         let mut cm = started(None);
         cm.on_sent(Time::ZERO, &Sent { number: 0, bytes: PACKET * 1_000_000, in_flight: PACKET * 1_000_000 });
         assert_eq!(cm.departure().at, Time::ZERO + RTT);
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn all_losses_of_what_was_sent_before_halve_the_window_once() {
+    fn all_losses_of_packets_sent_before_halve_the_window_once() {
         let mut cm = started(None);
         (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
         cm.on_loss(Time::ZERO, &loss(3, 20));
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_did_not_happen_is_undone() {
+    fn a_spurious_loss_is_undone() {
         let mut cm = started(None);
         (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
         cm.on_loss(Time::ZERO, &loss(3, 20));
@@ -211,11 +213,11 @@ mod tests {
         assert_eq!(cm.window(), PACKET * 16, "once");
         cm.on_ack(Time::ZERO, &mark(100, 120));
         cm.on_spurious_loss(Time::ZERO);
-        assert_eq!(cm.window(), PACKET * 8, "a mark is never a mistake");
+        assert_eq!(cm.window(), PACKET * 8, "a mark is never spurious");
     }
 
     #[test]
-    fn the_next_macroflow_begins_with_the_rate_of_the_last() {
+    fn the_next_macroflow_starts_with_the_rate_of_the_last() {
         let mut history = None;
         let mut cm = started(None);
         (0..12).for_each(|_| cm.on_ack(Time::ZERO, &ack(1)));
@@ -223,9 +225,9 @@ mod tests {
         let mut next = started(history);
         assert_eq!(next.window(), PACKET * 16);
         next.on_ack(Time::ZERO, &ack(1));
-        assert!(next.window() < PACKET * 17, "it knows where it is: no slow start");
+        assert!(next.window() < PACKET * 17, "it starts in congestion avoidance");
         let mut slow = Cm::new(&Config::default(), Stream::from_seed(1));
         slow.on_path(Time::ZERO, &Path::new(PACKET, RTT * 10, history));
-        assert_eq!(slow.window(), PACKET * 16, "a first round trip that was long makes it no larger");
+        assert_eq!(slow.window(), PACKET * 16, "a long first round trip does not increase the window");
     }
 }

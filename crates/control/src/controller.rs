@@ -1,4 +1,4 @@
-//! The seam: what a controller sees and what it says.
+//! The interface of a controller: the events that it receives and the permissions that it returns.
 
 use std::fmt::Debug;
 
@@ -7,19 +7,19 @@ use rampmeter_wire::RouterFeedback;
 
 use crate::History;
 
-/// What is known of a path when the first packet may leave on it.
+/// The state of a path at the end of the handshake, before the first packet is sent.
 #[derive(Debug, Clone)]
 pub struct Path {
     /// The largest packet, headers included.
     pub packet: Bytes,
     /// Round-trip time of the handshake.
     pub rtt: Duration,
-    /// What earlier macroflows to the same destination learnt.
+    /// Measurements of earlier macroflows to the same destination.
     pub history: Option<History>,
-    /// How long nothing of this host was on the path, if this macroflow has all its flows to the destination; none if
-    /// that is not known.
+    /// How long no packet of this host was on the path. `None` if that is unknown, for example because other macroflows
+    /// have flows to the same destination.
     pub idle_for: Option<Duration>,
-    /// What routers wrote into the handshake; `None` unless [`Controller::requests_feedback`].
+    /// The router feedback in the handshake; `None` unless [`Controller::requests_feedback`].
     pub feedback: RouterFeedback,
 }
 
@@ -30,25 +30,25 @@ impl Path {
     }
 }
 
-/// A packet that left.
+/// A packet that was sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Sent {
-    /// Its number, rising by one with every packet of the macroflow.
+    /// Its number, which increases by one with every packet of the macroflow.
     pub number: u64,
     /// Its size, headers included.
     pub bytes: Bytes,
-    /// Bytes outstanding, this packet included.
+    /// Bytes in flight, this packet included.
     pub in_flight: Bytes,
 }
 
-/// What is known of one packet that arrived and was answered.
+/// The receiver's report on one packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrival {
     /// The packet's number.
     pub number: u64,
     /// Its size, headers included.
     pub bytes: Bytes,
-    /// When it left, on the sender's clock.
+    /// When it was sent, on the sender's clock.
     pub sent_at: Time,
     /// When it arrived, on the receiver's clock.
     pub received_at: Time,
@@ -57,8 +57,8 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// One-way delay in nanoseconds plus the unknown offset between the two clocks: only differences of it mean
-    /// anything.
+    /// One-way delay in nanoseconds plus the unknown offset between the two clocks. Only differences between two values
+    /// are meaningful.
     pub fn one_way_delay(&self) -> i64 {
         self.received_at.as_nanos().wrapping_sub(self.sent_at.as_nanos()) as i64
     }
@@ -67,45 +67,45 @@ impl Arrival {
 /// An acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub struct Ack<'a> {
-    /// Bytes it newly reports as delivered, cumulatively or selectively.
+    /// Bytes that it newly reports as delivered, cumulatively or selectively.
     pub delivered: Bytes,
-    /// Bytes still outstanding after it.
+    /// Bytes in flight after it.
     pub in_flight: Bytes,
-    /// The round-trip time it measures: that of the last of `arrivals`, if it names any.
+    /// The round-trip time that it measures: that of the last packet in `arrivals`, if there is one.
     pub rtt: Option<Duration>,
     /// Smoothed round-trip time (RFC 6298).
     pub smoothed_rtt: Duration,
-    /// Least round-trip time seen on the path.
+    /// Minimum round-trip time measured on the path.
     pub min_rtt: Duration,
-    /// The packets it answers one by one, in the order of their arrival.
+    /// The packets that it reports one by one, in the order of their arrival.
     pub arrivals: &'a [Arrival],
-    /// What is known of marks where feedback counts packets; `None` where `arrivals` has the code of each packet. What
-    /// `arrivals` then lacks was in acknowledgements that got lost.
+    /// The number of marks, where feedback counts packets. `None` where `arrivals` has the code of each packet; packets
+    /// missing from `arrivals` were then reported in acknowledgements that were lost.
     pub counted: Option<Counted>,
-    /// What routers wrote into those packets.
+    /// The router feedback in those packets.
     pub feedback: RouterFeedback,
-    /// Bytes sent and not cumulatively acknowledged before it (RFC 5681, `FlightSize`).
+    /// Bytes that were sent and not cumulatively acknowledged before it (RFC 5681, `FlightSize`).
     pub flight_size: Bytes,
     /// Highest number sent so far.
     pub last_sent: u64,
-    /// The connection is still repairing losses it reported earlier.
+    /// The connection is still retransmitting losses that it reported earlier.
     pub recovering: bool,
-    /// The application, not the controller, bounded what was outstanding.
+    /// The application, not the controller, limited the bytes in flight.
     pub app_limited: bool,
 }
 
-/// Feedback that counts packets instead of naming them.
+/// Feedback that counts marked packets instead of listing them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// How many packets arrived with a mark (`Ecn::Ce`).
+    /// The number of packets that arrived with a mark (`Ecn::Ce`).
     pub marks: u64,
-    /// Highest number that they may have.
+    /// The highest number that one of them may have.
     pub number: u64,
 }
 
 impl Ack<'_> {
-    /// The number of the last packet that arrived with a mark (`Ecn::Ce`), if one did. To answer marks once a window of
-    /// data (RFC 3168 section 6.1.2) is the controller's business, as is to read a code otherwise.
+    /// The number of the last packet that arrived with a mark (`Ecn::Ce`), if one did. The controller itself limits its
+    /// reaction to one a window of data (RFC 3168 section 6.1.2), and may interpret codes differently.
     pub fn last_marked(&self) -> Option<u64> {
         match self.counted {
             None => self.arrivals.iter().rev().find(|arrival| arrival.ecn == Ecn::Ce).map(|arrival| arrival.number),
@@ -113,68 +113,70 @@ impl Ack<'_> {
         }
     }
 
-    /// When it reached this host, which may read it later: the system's receive timestamp where there is one; else `now`.
+    /// When it reached this host, which may process it later: the operating system's receive timestamp if there is one,
+    /// else `now`.
     pub fn arrived_at(&self, now: Time) -> Time {
         let stamped = self.arrivals.last().zip(self.rtt).map(|(last, rtt)| last.sent_at + rtt);
         stamped.map_or(now, |stamped| stamped.min(now))
     }
 }
 
-/// How a loss showed.
+/// How a loss was detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LossKind {
-    /// The retransmission timer ran out: nothing comes back.
+    /// The retransmission timer expired: no feedback arrives.
     Persistent,
-    /// Later packets arrived, this one did not.
+    /// Later packets arrived, but this one did not.
     Transient,
 }
 
-/// Packets found lost.
+/// Packets that were detected as lost.
 #[derive(Debug, Clone, Copy)]
 pub struct Loss {
-    /// How it showed.
+    /// How the loss was detected.
     pub kind: LossKind,
     /// Bytes lost.
     pub bytes: Bytes,
-    /// Bytes sent and not yet cumulatively acknowledged when the loss was found (RFC 5681, `FlightSize`).
+    /// Bytes sent and not cumulatively acknowledged when the loss was detected (RFC 5681, `FlightSize`).
     pub flight_size: Bytes,
     /// Highest number among the lost packets.
     pub number: u64,
     /// Highest number sent so far.
     pub last_sent: u64,
-    /// The connection was already repairing an earlier loss.
+    /// The connection was already retransmitting after an earlier loss.
     pub recovering: bool,
-    /// `Persistent` only: the timer has run out before without anything having arrived since.
+    /// `Persistent` only: the timer has expired before, and no feedback has arrived since.
     pub repeated: bool,
 }
 
-/// Leave for one packet.
+/// Permission to send one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
-    /// The earliest time it may leave; [`Time::ZERO`] means at any time, [`Time::MAX`] not until something happens.
+    /// The earliest time at which it may be sent. [`Time::ZERO`] means at any time, [`Time::MAX`] means not before
+    /// another event.
     pub at: Time,
-    /// The largest it may be, headers included.
+    /// Its maximum size, headers included.
     pub bytes: Bytes,
-    /// What to write into it for routers to answer; `None` asks nothing.
+    /// The request to routers that it carries; `None` requests nothing.
     pub feedback: RouterFeedback,
 }
 
-/// A congestion controller. All times are the sender's clock.
+/// A congestion controller. All times are read from the sender's clock.
 pub trait Controller: Debug {
-    /// The handshake is done: packets may leave from now on.
+    /// The handshake is complete: packets may be sent from now on.
     fn on_path(&mut self, now: Time, path: &Path);
 
-    /// So many flows share the macroflow from now on.
+    /// The number of flows in the macroflow is `flows` from now on.
     fn on_flows(&mut self, _flows: usize) {}
 
-    /// A packet left.
+    /// A packet was sent.
     fn on_sent(&mut self, now: Time, sent: &Sent);
 
-    /// Of a packet that was told as sent in full, `bytes` never left.
+    /// `bytes` of a packet that was reported as sent in full were not sent.
     fn on_unsent(&mut self, _now: Time, _bytes: Bytes) {}
 
-    /// Packets that had been told as sent are nobody's here any more: their flow has ended, goes on in another
-    /// macroflow, or never said what became of them.
+    /// Packets that were reported as sent will get no feedback in this macroflow: their flow has ended, has moved to
+    /// another macroflow, or never reported on them.
     fn on_discarded(&mut self, _now: Time) {}
 
     /// An acknowledgement arrived.
@@ -183,72 +185,72 @@ pub trait Controller: Debug {
     /// Packets were lost.
     fn on_loss(&mut self, now: Time, loss: &Loss);
 
-    /// Nothing was outstanding for `idle` and now there is something to send again; `timeout` is the retransmission
-    /// timer, the usual measure of a long silence.
+    /// No bytes were in flight for `idle`, and now there is data to send again. `timeout` is the retransmission
+    /// timeout, the usual threshold for a long idle time.
     fn on_idle(&mut self, _now: Time, _idle: Duration, _timeout: Duration) {}
 
-    /// A packet could have left, but no flow had anything to send.
+    /// A packet could have been sent, but no flow had data to send.
     fn on_app_limited(&mut self, _now: Time) {}
 
-    /// The last loss that was told had not happened: packets had overtaken each other (CM section 4.2.2).
+    /// The last reported loss was spurious: packets were reordered (CM section 4.2.2).
     fn on_spurious_loss(&mut self, _now: Time) {}
 
-    /// This host stood still from `since` until now although it had something to do: its thread, or all of a virtual
-    /// machine, got no processor. `Sent` and receive timestamps are as true as ever where it was the thread. Where it was the
-    /// machine, what arrived in this time was stamped late, and what else runs on the machine was late, too.
+    /// This host stalled from `since` until now although it had work to do: its thread, or a whole virtual machine, got
+    /// no processor. If only the thread stalled, send and receive timestamps remain valid. If the machine stalled,
+    /// packets that arrived in this time were stamped late, and everything else on the machine was late, too.
     fn on_stall(&mut self, _now: Time, _since: Time) {}
 
-    /// The time given by [`Controller::deadline`] has come.
+    /// The time that [`Controller::deadline`] returned has come.
     fn on_deadline(&mut self, _now: Time) {}
 
-    /// When [`Controller::on_deadline`] wants to be called; [`Time::MAX`] for never.
+    /// When [`Controller::on_deadline`] is to be called; [`Time::MAX`] for never.
     fn deadline(&self) -> Time {
         Time::MAX
     }
 
-    /// How much may be outstanding; [`Bytes::MAX`] leaves it open.
+    /// The maximum number of bytes in flight; [`Bytes::MAX`] for no limit.
     fn window(&self) -> Bytes;
 
-    /// The next packet's leave.
+    /// The permission to send the next packet.
     fn departure(&self) -> Departure;
 
-    /// The rate packets leave at; `None` where the window alone decides.
+    /// The sending rate; `None` where only the window limits sending.
     fn rate(&self) -> Option<Rate>;
 
-    /// The ECN code that its packets leave with, where the scheme gives codes a meaning of its own; `None` leaves it to
-    /// the flow's settings.
+    /// The ECN code of its packets, where the scheme defines its own meaning of codes. `None`: the flow's settings
+    /// decide.
     fn ecn(&self) -> Option<Ecn> {
         None
     }
 
-    /// What on the path keeps the scheme from working as it should, in words for its user, with what it does about it;
-    /// `None` while nothing does. Asked after every acknowledgement.
+    /// Why the scheme cannot work as designed on this path and what it does instead, as a message for the user. `None`
+    /// while it works as designed. Called after every acknowledgement.
     fn degraded_reason(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether the handshake should ask routers for feedback; their answer comes with [`Path::feedback`].
+    /// Whether the handshake requests feedback from routers; [`Path::feedback`] has their answer.
     fn requests_feedback(&self) -> bool {
         false
     }
 
-    /// Writes what the next macroflow to the same destination should know.
+    /// Stores the measurements that the next macroflow to the same destination starts with.
     fn remember(&self, _now: Time, _history: &mut Option<History>) {}
 }
 
-/// A controller that can be made from its settings.
+/// A controller that can be created from its settings.
 pub trait Algorithm: Controller + Sized + Send + 'static {
-    /// Its tunables; their `Default` is the paper's table.
+    /// Its settings; their `Default` has the values of the paper.
     type Config: Settings + Default;
 
-    /// Whether it sends less when others need the path, by what it sees itself. Only such controllers are lent to
-    /// strangers, who could otherwise have a server flood a path.
+    /// Whether it reduces its rate during congestion, based on its own observations. A server uses only such
+    /// controllers for unknown peers, because with another one a peer could make the server flood a path.
     const REACTS_TO_CONGESTION: bool = true;
 
-    /// What it works with beyond what programs tell a host's Congestion Manager (bytes, losses, a round trip), and how it
-    /// does without; in words for its user.
+    /// The information that it needs beyond what programs report to a host's Congestion Manager (bytes, losses, a
+    /// round-trip time), and how it behaves without that information, as a message for the user.
     const NEEDS: Option<&'static str> = None;
 
-    /// A controller before its first path, with a random stream of its own.
+    /// A controller before [`Controller::on_path`], with its own random stream.
     fn new(config: &Self::Config, random: Stream) -> Self;
 }

@@ -1,21 +1,20 @@
-//! CUBIC (RFC 9438): the window follows a cubic curve of the time since the last loss, flat where that loss was.
+//! CUBIC (RFC 9438): the window is a cubic function of the time since the last loss, flat at the window of that loss.
 //!
 //! ```text
-//! W_cubic(t) = C (t - K)^3 + W_max                  eq. (1)    t: since congestion avoidance went on, in seconds
-//! K = cbrt((W_max - cwnd_epoch) / C)                eq. (2)    when the curve is back at W_max
+//! W_cubic(t) = C (t - K)^3 + W_max                  eq. (1)    t: since congestion avoidance started, in seconds
+//! K = cbrt((W_max - cwnd_epoch) / C)                eq. (2)    time at which the curve is back at W_max
 //! target = W_cubic(t + RTT) within [cwnd, 1.5 cwnd] section 4.2
-//! an acknowledgement:  W_est += alpha acked / cwnd  eq. (4)    what Reno would have; alpha as in section 4.3
+//! an acknowledgement:  W_est += alpha acked / cwnd  eq. (4)    the window of Reno; alpha as in section 4.3
 //!    W_cubic(t) < W_est:  cwnd = W_est                         section 4.3, the Reno-friendly region
 //!    else                 cwnd += (target - cwnd) / cwnd       sections 4.4 and 4.5
 //! a loss:  W_max = cwnd, or cwnd (1 + beta) / 2 if it is less than the last W_max (section 4.7, fast convergence)
 //!          cwnd = beta cwnd                                    section 4.6
-//! the timer runs out:  likewise, and the curve begins anew with K = 0 where slow start ends   section 4.8
+//! the timer expires:   likewise, and a new curve starts with K = 0 at the end of slow start   section 4.8
 //! ```
 //!
-//! With `hystart` slow start ends by itself where delays begin to grow (`hystart.rs`, RFC 9406).
+//! With `hystart` slow start ends without a loss when delays start to grow (`hystart.rs`, RFC 9406).
 //!
-//! Time in which the application bounds the flow does not count (section 5.8). What a loss did to the window is undone if
-//! it had not happened (section 4.9).
+//! Application-limited time does not count (section 5.8). The reaction to a spurious loss is undone (section 4.9).
 
 use rampmeter_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
@@ -28,19 +27,19 @@ use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 /// CUBIC.
 pub type Cubic = Windowed<CubicRules>;
 
-/// Tunables of CUBIC.
+/// Settings of CUBIC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
-    /// What a loss leaves of the window (section 4.6, `beta_cubic`).
+    /// The share of the window that remains after a loss (section 4.6, `beta_cubic`).
     pub beta: f64,
-    /// How steep the curve is; packets a second cubed (section 5.1, `C`).
+    /// The steepness of the curve, in packets a second cubed (section 5.1, `C`).
     pub c: f64,
-    /// Give up more of the window to newcomers while it shrinks (section 4.7).
+    /// Reduce `W_max` further while the window shrinks, which frees capacity for new flows (section 4.7).
     pub fast_convergence: bool,
-    /// End the first slow start where delays begin to grow (RFC 9406, `HyStart++`).
+    /// End the first slow start when delays start to grow (RFC 9406, `HyStart++`).
     pub hystart: bool,
 }
 
@@ -61,59 +60,59 @@ impl Settings for Config {
 /// The curve from one loss to the next, eq. (1). Windows are in packets.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve {
-    /// How steep it is; packets a second cubed.
+    /// The steepness `C`, in packets a second cubed.
     c: f64,
-    /// Where it is flat.
+    /// The window at which it is flat.
     origin: f64,
-    /// When, in seconds after its beginning.
+    /// The time at which it is flat, in seconds after its start.
     k: f64,
-    began: Time,
+    start: Time,
 }
 
 impl Curve {
-    /// From `window` now to its flat part at `origin`; from a flat part on, if the window is there already.
+    /// A curve from `window` now to its flat part at `origin`. If the window is there already, the curve starts flat.
     pub(crate) fn new(now: Time, c: f64, window: f64, origin: f64) -> Self {
         let below = (origin - window).max(0.0);
-        Self { c, origin: window + below, k: libm::cbrt(below / c), began: now } // eq. (2)
+        Self { c, origin: window + below, k: libm::cbrt(below / c), start: now } // eq. (2)
     }
 
-    /// Time since its beginning, in seconds.
-    pub(crate) fn passed(&self, now: Time) -> f64 {
-        now.since(self.began).as_secs_f64()
+    /// The time since its start, in seconds.
+    pub(crate) fn elapsed(&self, now: Time) -> f64 {
+        now.since(self.start).as_secs_f64()
     }
 
-    /// The curve so many seconds after its beginning.
+    /// The window at `seconds` after its start.
     pub(crate) fn at(&self, seconds: f64) -> f64 {
-        let from_origin = seconds - self.k;
-        self.c * from_origin * from_origin * from_origin + self.origin // eq. (1)
+        let from_k = seconds - self.k;
+        self.c * from_k * from_k * from_k + self.origin // eq. (1)
     }
 
     pub(crate) fn pause(&mut self, span: Duration) {
-        self.began += span;
+        self.start += span;
     }
 }
 
-/// How CUBIC's window moves.
+/// The window rules of CUBIC.
 #[derive(Debug, Clone)]
 pub struct CubicRules {
     config: Config,
-    /// The window at the last loss, or less with fast convergence; `W_max`.
-    most: f64,
-    /// The window at the last loss; `cwnd_prior`.
-    prior: f64,
-    /// Since when congestion avoidance goes on; `None` until then.
+    /// `W_max`: the window at the last loss, or less with fast convergence.
+    w_max: f64,
+    /// `cwnd_prior`: the window at the last loss.
+    cwnd_prior: f64,
+    /// The curve of this congestion avoidance; `None` before its first acknowledgement.
     curve: Option<Curve>,
-    /// What Reno would have by now; `W_est`.
-    reno: f64,
-    /// In the first slow start, if it is to end by itself.
+    /// `W_est`: the window that Reno would have.
+    w_est: f64,
+    /// The state of the first slow start, with `hystart`.
     hystart: Option<HyStart>,
 }
 
 impl CubicRules {
-    /// Section 4.3: how fast Reno with CUBIC's `beta` grows to have Reno's share; from the last loss's window on as Reno.
+    /// Section 4.3: the growth with which Reno with CUBIC's `beta` gets Reno's share, and 1 from `cwnd_prior` on.
     fn alpha(&self) -> f64 {
         let beta = self.config.beta;
-        if self.reno >= self.prior { 1.0 } else { 3.0 * (1.0 - beta) / (1.0 + beta) }
+        if self.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - beta) / (1.0 + beta) }
     }
 }
 
@@ -122,7 +121,7 @@ impl Rules for CubicRules {
 
     fn new(config: &Config) -> Self {
         let hystart = config.hystart.then(HyStart::default);
-        Self { config: config.clone(), most: 0.0, prior: 0.0, curve: None, reno: 0.0, hystart }
+        Self { config: config.clone(), w_max: 0.0, cwnd_prior: 0.0, curve: None, w_est: 0.0, hystart }
     }
 
     fn first_window(config: &Config) -> u64 {
@@ -137,29 +136,29 @@ impl Rules for CubicRules {
     fn increase(&mut self, seen: &Seen<'_>) -> Amount {
         let window = seen.window;
         if self.curve.is_none() {
-            self.reno = window; // section 4.3: W_est begins with cwnd_epoch
+            self.w_est = window; // section 4.3: W_est starts at cwnd_epoch
         }
-        self.reno += self.alpha() * seen.delivered / window; // eq. (4)
-        let curve = self.curve.get_or_insert_with(|| Curve::new(seen.now, self.config.c, window, self.most));
-        let passed = curve.passed(seen.now);
-        if curve.at(passed) < self.reno {
-            return (self.reno - window).max(0.0).into();
+        self.w_est += self.alpha() * seen.delivered / window; // eq. (4)
+        let curve = self.curve.get_or_insert_with(|| Curve::new(seen.now, self.config.c, window, self.w_max));
+        let elapsed = curve.elapsed(seen.now);
+        if curve.at(elapsed) < self.w_est {
+            return (self.w_est - window).max(0.0).into();
         }
-        let target = curve.at(passed + seen.ack.smoothed_rtt.as_secs_f64()).clamp(window, 1.5 * window);
+        let target = curve.at(elapsed + seen.ack.smoothed_rtt.as_secs_f64()).clamp(window, 1.5 * window);
         ((target - window) / window).into()
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
         let beta = self.config.beta;
-        let shrinks = self.config.fast_convergence && window < self.most;
-        self.most = if shrinks { window * (1.0 + beta) / 2.0 } else { window }; // section 4.7
-        self.prior = window;
+        let shrinks = self.config.fast_convergence && window < self.w_max;
+        self.w_max = if shrinks { window * (1.0 + beta) / 2.0 } else { window }; // section 4.7
+        self.cwnd_prior = window;
         (self.curve, self.hystart) = (None, None);
         (window * beta).into()
     }
 
     fn on_timeout(&mut self) {
-        self.most = 0.0; // section 4.8: K = 0, and W_max is where congestion avoidance goes on
+        self.w_max = 0.0; // section 4.8: K = 0, and W_max is the window at the start of congestion avoidance
     }
 
     fn pause(&mut self, span: Duration) {
@@ -177,9 +176,9 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(100);
 
-    /// A flow that has lost a packet at a window of `window` and is through with its repair.
+    /// A flow in congestion avoidance after a loss at a window of `window`.
     fn after_loss(window: f64, rtt: Duration) -> Flow<CubicRules> {
-        let mut flow = Flow::avoiding(&Config::default(), window, rtt);
+        let mut flow = Flow::in_congestion_avoidance(&Config::default(), window, rtt);
         flow.lose(LossKind::Transient);
         flow
     }
@@ -192,32 +191,36 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_back_after_k_and_flat_there() {
-        // W_max = 1000: 700 after the loss; K = cbrt(300 / 0.4) = 9.09 s. A second to either side the curve is 0.4
-        // packets away, and half way there, at t = K / 2, it has 7/8 of the 300 packets.
+    fn the_window_is_back_and_flat_after_k() {
+        // W_max = 1000: 700 after the loss; K = cbrt(300 / 0.4) = 9.09 s. A second before and after K the curve is 0.4
+        // packets away from W_max, and at t = K / 2 it has regained 7/8 of the 300 packets.
         let mut flow = after_loss(1000.0, RTT);
         assert_eq!(flow.window(), 700.0);
         seconds(&mut flow, 4.54);
         assert!((flow.window() - 962.5).abs() < 5.0, "{}", flow.window());
         seconds(&mut flow, 4.54);
         assert!((flow.window() - 1000.0).abs() < 1.0, "{}", flow.window());
-        // Beyond it grows ever faster: 0.4 4^3 = 25.6 packets in the next four seconds.
+        // Beyond K it grows faster and faster: 0.4 4^3 = 25.6 packets in the next four seconds.
         seconds(&mut flow, 4.0);
         let beyond = flow.now.as_secs_f64() - 9.0856;
         assert!((flow.window() - (1000.0 + 0.4 * beyond.powi(3))).abs() < 1.0, "{}", flow.window());
     }
 
     #[test]
-    fn k_is_the_cube_root_of_what_was_lost_over_c() {
+    fn k_is_the_cube_root_of_the_reduction_over_c() {
         let curve = Curve::new(Time::ZERO, 0.4, 700.0, 1000.0);
         assert!((curve.k - 9.0856).abs() < 1e-3, "{}", curve.k);
         assert!((curve.at(0.0) - 700.0).abs() < 1e-9);
         assert_eq!(curve.at(curve.k), 1000.0);
-        assert_eq!(Curve::new(Time::ZERO, 0.4, 1200.0, 1000.0).at(0.0), 1200.0, "no way down");
+        assert_eq!(
+            Curve::new(Time::ZERO, 0.4, 1200.0, 1000.0).at(0.0),
+            1200.0,
+            "the curve never starts below the window"
+        );
     }
 
     #[test]
-    fn small_windows_and_round_trips_grow_as_reno_would() {
+    fn small_windows_and_round_trips_grow_as_reno() {
         // Section 4.3: alpha = 3 (1 - 0.7) / (1 + 0.7) = 0.529 packets a round trip up to the last loss's window, one
         // from there on. At 20 packets and 10 ms the curve is slower.
         let mut flow = after_loss(20.0, Duration::from_millis(10));
@@ -231,18 +234,18 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_below_the_last_one_gives_up_more() {
+    fn fast_convergence_reduces_w_max_below_the_last_one() {
         let mut flow = after_loss(1000.0, RTT);
-        assert_eq!(flow.rules().most, 1000.0);
+        assert_eq!(flow.rules().w_max, 1000.0);
         flow.set(800.0);
         flow.mark();
-        assert_eq!(flow.rules().most, 800.0 * 0.85);
+        assert_eq!(flow.rules().w_max, 800.0 * 0.85);
         assert_eq!(flow.window(), 560.0);
     }
 
     #[test]
     fn a_round_trip_never_adds_more_than_half_of_the_window() {
-        // 10 s beyond K the curve is 400 packets above; the clamp holds a window of 10 to half a packet each.
+        // 10 s beyond K the curve is 400 packets above; the clamp limits a window of 10 to half a packet each.
         let mut flow = after_loss(10.0, RTT);
         flow.ack();
         flow.now += Duration::from_secs(12);
@@ -251,16 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn time_without_data_does_not_count() {
+    fn idle_time_does_not_count() {
         let mut flow = after_loss(1000.0, RTT);
         flow.round();
-        let before = flow.rules().curve.clone().unwrap().passed(flow.now);
+        let before = flow.rules().curve.clone().unwrap().elapsed(flow.now);
         flow.pause(Duration::from_secs(60));
-        assert!((flow.rules().curve.clone().unwrap().passed(flow.now) - before).abs() < 1e-9);
+        assert!((flow.rules().curve.clone().unwrap().elapsed(flow.now) - before).abs() < 1e-9);
     }
 
     #[test]
-    fn after_a_timeout_the_curve_begins_where_slow_start_ends() {
+    fn after_a_timeout_the_curve_starts_where_slow_start_ends() {
         let mut flow = after_loss(100.0, RTT);
         flow.lose(LossKind::Persistent);
         while flow.rules().curve.is_none() {

@@ -1,33 +1,35 @@
-//! Sends at the fair share that routers tell: the end of PCP section 4.2's explicit fair queueing, "intended as a bound
-//! on what is possible". It needs a `fair-share` router at the bottleneck.
+//! Sends at the fair share that routers compute: the end host of the explicit fair queueing of PCP section 4.2,
+//! "intended as a bound on what is possible". It needs a `fair-share` router at the bottleneck.
 //!
 //! "The endpoint transmits a control packet every RTT, and the router tags this packet with the flow's fair bandwidth
 //! allocation and the current queue for the flow. The endpoint simply sends at its fair share rate while compensating
 //! for queue buildups resulting from dynamic changes in the number of flows" (section 4.2).
 //!
-//! The handshake asks, so the first data packet can leave at the fair share. After that one data packet asks, and the
-//! first to leave after its answer asks next. The answer says `share` and `queue`. With `B` the bytes sent from
-//! question to answer and `T` the time between them less what the question waited in the queue,
+//! The handshake carries a request, so the first data packet can be sent at the fair share. After that one data packet
+//! carries a request, and the first packet after its answer carries the next one. The answer has `share` and `queue`.
+//! With `B` the bytes sent between request and answer, and `T` the time between them minus the queueing delay of the
+//! request,
 //!
 //! ```text
 //! withheld = share T - (B - queue), at least 0                              (1)
-//! left     = queue - withheld, at least 0                                   (2)
-//! rate     = share - left / RTT     until left is gone, then share          (3)
+//! excess   = queue - withheld, at least 0                                   (2)
+//! rate     = share - excess / RTT     until excess is drained, then share   (3)
 //! ```
 //!
-//! which takes one RTT, or longer if that would leave less than one packet an RTT, the least it sends.
+//! which takes one RTT, or longer if the rate would be less than one packet an RTT, its minimum.
 //!
-//! Why (1): an answer is as old as the way back, and a slower rate is felt at the router after the way there. A sender
-//! that slows down and asks at once is told of the same queue again, and would take it off twice. So what it has already
-//! held back since the question counts as taken off. (`B` without `queue`, because what waited behind the question is
-//! part of both.) It does *not* foresee a queue because it sent more than its share since: as long as a newcomer only
-//! shakes hands the link serves more than the share; if a queue does build up the next answer tells.
+//! The reason for (1): an answer is old by the delay of the return path, and a rate change reaches the router after the
+//! delay of the forward path. A sender that slows down and sends a request at once would receive the same queue again
+//! and compensate for it twice. So bytes withheld since the request count as compensated. (`queue` is subtracted from
+//! `B`, because the bytes queued behind the request are in both.) The sender does *not* predict a queue from having
+//! sent more than its share: while a new flow is in its handshake, the link serves more than the share. If a queue
+//! builds up, the next answer has it.
 //!
-//! The question's wait is its one-way delay less the least seen. One packet is no build-up.
+//! The queueing delay of the request is its one-way delay minus the minimum. One packet does not count as a queue.
 //!
-//! Loss changes nothing ("fair queueing can tolerate losses", section 4.2.5). When the timer runs out twice, or after a
-//! silence longer than the timer, the share is out of date: a packet an RTT leaves until a router has answered again. The
-//! same if no router answers at all; this controller has no opinion of its own on how fast to send.
+//! Losses change nothing ("fair queueing can tolerate losses", section 4.2.5). When the timer expires twice, or after
+//! an idle time longer than the timer, the share is out of date. Then the flow sends one packet an RTT until a router
+//! answers again. The same holds if no router answers at all; this controller has no other way to choose a rate.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -36,17 +38,17 @@ use serde::{Deserialize, Serialize};
 use crate::pacer::MIN_RATE;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
 
-/// What a packet that asks carries.
-const QUESTION: RouterFeedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
+/// The feedback field of a packet that carries a request.
+const REQUEST: RouterFeedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
 
-/// Tunables of the fair-share sender.
+/// Settings of the fair-share sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Start at the share that the handshake was told; otherwise one data packet asks and the rest wait an RTT for its
-    /// answer, which knows of all flows that began together.
+    /// Start at the share of the handshake's answer. Otherwise one data packet carries a request and the others wait an
+    /// RTT for its answer, which includes all flows that started together.
     pub start_at_handshake_share: bool,
-    /// Packets an RTT while no router has answered.
+    /// The number of packets an RTT while no router has answered.
     pub unanswered_packets: u64,
 }
 
@@ -59,62 +61,62 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if self.unanswered_packets == 0 {
-            return Err("unanswered_packets is 0: nothing could ever ask; 1 or more".into());
+            return Err("unanswered_packets is 0, so no packet could carry a request: write 1 or more".into());
         }
         Ok(())
     }
 }
 
-/// A question on its way.
+/// A request in transit.
 #[derive(Debug, Clone, Copy)]
-struct Question {
+struct FeedbackRequest {
     number: u64,
-    asked_at: Time,
-    /// Bytes sent since, the asking packet included: `B`.
+    requested_at: Time,
+    /// `B`: bytes sent since, including the packet with the request.
     sent: Bytes,
 }
 
-/// Sends at its fair share.
+/// A sender at its fair share.
 #[derive(Debug, Clone)]
 pub struct FairShare {
     config: Config,
     packet: Bytes,
-    /// Least round-trip time.
+    /// Minimum round-trip time.
     rtt: Duration,
-    /// Least one-way delay, clock offset included.
+    /// Minimum one-way delay, clock offset included.
     min_delay: i64,
     share: Option<Rate>,
     rate: Rate,
-    /// When the queue that `rate` makes up for is gone.
+    /// The time at which the queue that `rate` compensates for is drained.
     drained_at: Time,
-    question: Option<Question>,
+    request: Option<FeedbackRequest>,
     last: Option<(Time, Bytes)>,
     pacer: Pacer,
 }
 
 impl FairShare {
-    fn answer(&mut self, now: Time, question: &Question, waited: Duration, share: Rate, queue: Bytes) {
-        let due = share.bytes_in(now.since(question.asked_at).saturating_sub(waited));
-        let withheld = due.saturating_sub(question.sent.saturating_sub(queue)); // (1)
-        let left = queue.saturating_sub(withheld).saturating_sub(self.packet); // (2)
-        let least = Rate::of(self.packet, self.rtt).min(share); // something must ask
-        let rate = share.saturating_sub(Rate::of(left, self.rtt)).max(least); // (3)
+    fn on_answer(&mut self, now: Time, request: &FeedbackRequest, waited: Duration, share: Rate, queue: Bytes) {
+        let due = share.bytes_in(now.since(request.requested_at).saturating_sub(waited));
+        let withheld = due.saturating_sub(request.sent.saturating_sub(queue)); // (1)
+        let excess = queue.saturating_sub(withheld).saturating_sub(self.packet); // (2)
+        let min_rate = Rate::of(self.packet, self.rtt).min(share); // a packet must carry the next request
+        let rate = share.saturating_sub(Rate::of(excess, self.rtt)).max(min_rate); // (3)
         self.share = Some(share);
-        self.drained_at = if left == Bytes::ZERO { Time::MAX } else { now + (share - rate).time_to_send(left) };
+        self.drained_at = if excess == Bytes::ZERO { Time::MAX } else { now + (share - rate).time_to_send(excess) };
         self.set_rate(now, rate);
     }
 
-    fn forget(&mut self, now: Time) {
+    fn discard_share(&mut self, now: Time) {
         self.share = None;
-        self.question = None;
+        self.request = None;
         self.drained_at = Time::MAX;
         self.set_rate(now, Rate::of(self.packet * self.config.unanswered_packets, self.rtt));
     }
 
-    /// Changes the rate, from the packet that left last on.
+    /// Changes the rate, effective from the last packet sent.
     fn set_rate(&mut self, now: Time, rate: Rate) {
         self.rate = rate.max(MIN_RATE);
-        let next = self.last.map_or(now, |(left_at, bytes)| left_at + self.rate.time_to_send(bytes));
+        let next = self.last.map_or(now, |(sent_at, bytes)| sent_at + self.rate.time_to_send(bytes));
         self.pacer.reset(next.max(now));
     }
 }
@@ -122,10 +124,10 @@ impl FairShare {
 impl Algorithm for FairShare {
     type Config = Config;
 
-    /// It does as it is told, by routers if there are such, and by whoever claims to bring their words.
+    /// It follows router feedback, which an untrusted peer can forge.
     const REACTS_TO_CONGESTION: bool = false;
 
-    const NEEDS: Option<&'static str> = Some("needs routers that answer, and sends next to nothing without");
+    const NEEDS: Option<&'static str> = Some("needs fair-share routers; without them it sends almost nothing");
 
     fn new(config: &Config, _random: Stream) -> Self {
         Self {
@@ -136,7 +138,7 @@ impl Algorithm for FairShare {
             share: None,
             rate: Rate::ZERO,
             drained_at: Time::MAX,
-            question: None,
+            request: None,
             last: None,
             pacer: Pacer::default(),
         }
@@ -147,17 +149,17 @@ impl Controller for FairShare {
     fn on_path(&mut self, now: Time, path: &Path) {
         self.packet = path.packet;
         self.rtt = path.rtt;
-        self.forget(now);
-        if let (true, Some((share, _))) = (self.config.start_at_handshake_share, told(path.feedback)) {
+        self.discard_share(now);
+        if let (true, Some((share, _))) = (self.config.start_at_handshake_share, share_and_queue(path.feedback)) {
             self.share = Some(share);
             self.set_rate(now, share);
         }
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) {
-        match &mut self.question {
-            Some(question) => question.sent += sent.bytes,
-            None => self.question = Some(Question { number: sent.number, asked_at: now, sent: sent.bytes }),
+        match &mut self.request {
+            Some(request) => request.sent += sent.bytes,
+            None => self.request = Some(FeedbackRequest { number: sent.number, requested_at: now, sent: sent.bytes }),
         }
         self.last = Some((now, sent.bytes));
         self.pacer.sent(now, sent.bytes, self.rate);
@@ -168,30 +170,30 @@ impl Controller for FairShare {
         for arrival in ack.arrivals {
             self.min_delay = self.min_delay.min(arrival.one_way_delay());
         }
-        let Some(question) = self.question else { return };
-        if let Some(asked) = ack.arrivals.iter().find(|arrival| arrival.number == question.number) {
-            self.question = None;
-            if let Some((share, queue)) = told(ack.feedback) {
-                let waited = Duration::from_nanos(asked.one_way_delay().abs_diff(self.min_delay));
-                self.answer(now, &question, waited, share, queue);
+        let Some(request) = self.request else { return };
+        if let Some(arrival) = ack.arrivals.iter().find(|arrival| arrival.number == request.number) {
+            self.request = None;
+            if let Some((share, queue)) = share_and_queue(ack.feedback) {
+                let waited = Duration::from_nanos(arrival.one_way_delay().abs_diff(self.min_delay));
+                self.on_answer(now, &request, waited, share, queue);
             }
-        } else if now.since(question.asked_at) > ack.smoothed_rtt * 2 {
-            self.question = None; // the answer was lost
+        } else if now.since(request.requested_at) > ack.smoothed_rtt * 2 {
+            self.request = None; // the answer was lost
         }
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        let question_lost = self.question.is_some_and(|question| question.number <= loss.number);
+        let is_request_lost = self.request.is_some_and(|request| request.number <= loss.number);
         match loss.kind {
-            LossKind::Persistent if loss.repeated => self.forget(now),
-            LossKind::Persistent | LossKind::Transient if question_lost => self.question = None,
+            LossKind::Persistent if loss.repeated => self.discard_share(now),
+            LossKind::Persistent | LossKind::Transient if is_request_lost => self.request = None,
             _ => {}
         }
     }
 
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if idle > timeout {
-            self.forget(now);
+            self.discard_share(now);
         }
     }
 
@@ -211,7 +213,7 @@ impl Controller for FairShare {
     }
 
     fn departure(&self) -> Departure {
-        let feedback = if self.question.is_none() { QUESTION } else { RouterFeedback::None };
+        let feedback = if self.request.is_none() { REQUEST } else { RouterFeedback::None };
         Departure { at: self.pacer.next(), bytes: self.packet, feedback }
     }
 
@@ -224,8 +226,8 @@ impl Controller for FairShare {
     }
 }
 
-/// Share and queue, if a router has spoken.
-fn told(feedback: RouterFeedback) -> Option<(Rate, Bytes)> {
+/// The share and the queue, if a router has answered.
+fn share_and_queue(feedback: RouterFeedback) -> Option<(Rate, Bytes)> {
     match feedback {
         RouterFeedback::FairShare { share, queue } if share < Rate::MAX => Some((share, queue)),
         _ => None,
@@ -257,20 +259,20 @@ mod tests {
         sender
     }
 
-    /// Sends what may leave before `end`, numbered from `number`; says which packets asked.
+    /// Sends all permitted packets before `end`, numbered from `number`. Returns the packets that carried a request.
     fn send(sender: &mut FairShare, mut number: u64, end: Time) -> Vec<u64> {
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         while sender.departure().at < end {
             if sender.departure().feedback != RouterFeedback::None {
-                asked.push(number);
+                requests.push(number);
             }
             sender.on_sent(sender.departure().at, &Sent { number, bytes: PACKET, in_flight: PACKET });
             number += 1;
         }
-        asked
+        requests
     }
 
-    /// Packet `number`, sent at `sent_at`, was `waited` in the queue and is answered at `now`.
+    /// Acknowledges packet `number` at `now`, which was sent at `sent_at` and waited in the queue for `waited`.
     fn acknowledge(
         sender: &mut FairShare,
         (number, sent_at): (u64, Time),
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_data_packets_leave_at_the_share_that_the_handshake_was_told() {
+    fn the_first_data_packets_are_sent_at_the_handshakes_share() {
         let mut sender = sender(answer(8, 0));
         assert!(sender.requests_feedback());
         assert_eq!(send(&mut sender, 0, ms(20)), [0]);
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn unanswered_it_sends_one_packet_an_rtt_and_takes_up_its_share_with_the_answer() {
+    fn one_packet_an_rtt_is_sent_until_the_first_answer() {
         let mut sender = sender(RouterFeedback::None);
         assert_eq!(send(&mut sender, 0, ms(20)), [0]);
         assert_eq!(sender.departure().at, ms(20));
@@ -302,21 +304,21 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_such_a_router_is_left_at_one_packet_an_rtt() {
-        let sender = sender(QUESTION);
+    fn without_a_router_the_rate_is_one_packet_an_rtt() {
+        let sender = sender(REQUEST);
         assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
     }
 
     #[test]
-    fn at_a_steady_share_nothing_is_taken_off() {
+    fn at_a_steady_share_the_rate_is_the_share() {
         let mut sender = sender(answer(8, 0));
         send(&mut sender, 0, ms(20));
         acknowledge(&mut sender, (0, ms(0)), Duration::ZERO, ms(20), answer(8, 0));
         assert_eq!((sender.rate(), sender.deadline()), (Some(Rate::from_bps(8 * MEGABIT)), Time::MAX));
     }
 
-    /// Sends at 8 Mb/s from time 0 on and is told of the queue that the question meets: what 8 Mb/s send while it waits.
-    fn sender_told_of_a_queue(packets: u64) -> FairShare {
+    /// A sender at 8 Mb/s from time 0 on. The answer has the queue of its request: the bytes sent while it waits.
+    fn sender_with_a_queue(packets: u64) -> FairShare {
         let mut sender = sender(answer(8, 0));
         sender.min_delay = (RTT / 2).as_nanos() as i64;
         let waited = Duration::from_millis(packets);
@@ -325,33 +327,33 @@ mod tests {
         sender
     }
 
-    // All of 5 packets but one are taken off in an RTT: 4000 bytes in 20 ms, 1.6 Mb/s.
+    // 4 of 5 packets are drained in an RTT: 4000 bytes in 20 ms, 1.6 Mb/s.
     #[test]
-    fn the_queue_it_is_told_of_is_drained_in_one_rtt() {
-        let mut sender = sender_told_of_a_queue(5);
+    fn a_reported_queue_is_drained_in_one_rtt() {
+        let mut sender = sender_with_a_queue(5);
         assert_eq!(sender.rate(), Some(Rate::from_bps(6_400_000)));
         assert_eq!(sender.deadline(), ms(45));
         sender.on_deadline(ms(45));
         assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
     }
 
-    // The next question leaves as the sender slows down and meets the queue as it was. While it waits 5 ms, 4 packets
-    // come behind it at 6.4 Mb/s; 3 more are held back by its answer. What is left of 4 is a packet, give or take one.
+    // The next request is sent when the sender slows down, and finds the queue unchanged. While it waits 5 ms, 4
+    // packets arrive behind it at 6.4 Mb/s; 3 more are withheld before its answer. So about one packet of 4 remains.
     #[test]
-    fn a_queue_told_twice_is_taken_off_once() {
-        let mut sender = sender_told_of_a_queue(5);
-        let asked_at = sender.departure().at;
+    fn a_queue_reported_twice_is_drained_once() {
+        let mut sender = sender_with_a_queue(5);
+        let requested_at = sender.departure().at;
         send(&mut sender, 25, ms(45));
         sender.on_deadline(ms(45));
         let waited = Duration::from_millis(5);
-        let now = asked_at + RTT + waited;
+        let now = requested_at + RTT + waited;
         send(&mut sender, 41, now);
-        acknowledge(&mut sender, (25, asked_at), waited, now, answer(8, 4));
+        acknowledge(&mut sender, (25, requested_at), waited, now, answer(8, 4));
         assert!(sender.rate() >= Some(Rate::from_bps(8 * MEGABIT) - Rate::of(PACKET, RTT)));
     }
 
     #[test]
-    fn a_smaller_share_without_a_queue_is_just_the_smaller_share() {
+    fn without_a_queue_the_rate_is_the_smaller_share() {
         let mut sender = sender(answer(8, 0));
         send(&mut sender, 0, ms(20));
         acknowledge(&mut sender, (0, ms(0)), Duration::ZERO, ms(20), answer(6, 0));
@@ -359,33 +361,33 @@ mod tests {
     }
 
     #[test]
-    fn however_long_the_queue_a_packet_an_rtt_still_asks() {
+    fn at_any_queue_a_packet_an_rtt_carries_a_request() {
         let mut sender = sender(answer(80, 0));
         send(&mut sender, 0, ms(20));
         acknowledge(&mut sender, (0, ms(0)), Duration::ZERO, ms(20), answer(8, 100));
         assert_eq!(sender.rate(), Some(Rate::of(PACKET, RTT)));
-        assert_eq!(sender.departure().feedback, QUESTION);
-        // 99 packets take 99 ms at its share, and 5 more for those it sends meanwhile.
+        assert_eq!(sender.departure().feedback, REQUEST);
+        // 99 packets take 99 ms at its share, and up to 5 ms more for the packets that it sends meanwhile.
         assert!(sender.deadline() > ms(20 + 99) && sender.deadline() < ms(20 + 105));
     }
 
     #[test]
-    fn a_lost_question_and_a_lost_answer_are_asked_again() {
+    fn a_lost_request_and_a_lost_answer_cause_another_request() {
         let mut sender = sender(answer(8, 0));
         send(&mut sender, 0, ms(5));
         sender.on_loss(ms(25), &loss(LossKind::Transient, 0, 4));
-        assert_eq!(sender.departure().feedback, QUESTION);
+        assert_eq!(sender.departure().feedback, REQUEST);
         assert_eq!(sender.rate(), Some(Rate::from_bps(8 * MEGABIT)));
 
         sender.on_sent(ms(25), &Sent { number: 5, bytes: PACKET, in_flight: PACKET });
         sender.on_ack(ms(60), &ack(1));
         assert_eq!(sender.departure().feedback, RouterFeedback::None);
         sender.on_ack(ms(66), &ack(1));
-        assert_eq!(sender.departure().feedback, QUESTION);
+        assert_eq!(sender.departure().feedback, REQUEST);
     }
 
     #[test]
-    fn a_long_silence_puts_the_share_out_of_date() {
+    fn a_long_idle_time_makes_the_share_out_of_date() {
         let mut sender = sender(answer(8, 0));
         let timeout = Duration::from_millis(200);
         sender.on_idle(ms(100), Duration::from_millis(100), timeout);

@@ -1,4 +1,4 @@
-//! FAST TCP (Jin, Wei, Low, INFOCOM 2004): the window that keeps `alpha` packets of the flow's own in the queue.
+//! FAST TCP (Jin, Wei, Low, INFOCOM 2004): the window keeps `alpha` packets of the flow in the queue.
 //!
 //! ```text
 //! every other round trip:  w = min(2 w, (1 - gamma) w + gamma (baseRTT / RTT w + alpha))        section IV, eq. (4)
@@ -7,17 +7,18 @@
 //! a loss:                  w = w / 2
 //! ```
 //!
-//! Where it rests, w = baseRTT / RTT w + alpha: a flow of x packets a second has x (RTT - baseRTT) = alpha of them queued,
-//! whatever the window. The window moves during one round trip, a part with every acknowledgement, and stays for the
-//! next, so that the round-trip time it is reckoned from is that of the window it is applied to.
+//! In equilibrium w = baseRTT / RTT w + alpha: a flow of x packets a second has x (RTT - baseRTT) = alpha packets
+//! queued at any window. The window changes during one round trip, by a part with every acknowledgement, and is
+//! constant in the next. So each update uses a round-trip time that was measured with the current window.
 //!
-//! `alpha` is the flow's part of the queue; a buffer must hold those of all. Without one it follows the flow's rate by the
-//! table of the authors' implementation: 8 packets below 1,500 packets a second (about 10 Mb/s), 20 below 15,000, 200
-//! from there on; on the way down from 12,500 and 1,250. Their papers' figure for paths of 1 Gb/s is 200.
+//! `alpha` is the flow's share of the queue; a buffer must hold the shares of all flows. If it is not set, it depends
+//! on the flow's rate as in the table of the authors' implementation: 8 packets below 1,500 packets a second (about 10
+//! Mb/s), 20 below 15,000, and 200 above. For falling rates the limits are 12,500 and 1,250. The papers use 200 for
+//! paths of 1 Gb/s.
 //!
-//! *Deviations*: losses are answered as by other TCPs, once a window and with a slow-start threshold. Bursts are not
-//! limited and packets not spaced, as in the authors' simulations. A queue that others keep for good is taken for the
-//! path: `baseRTT` is the least round trip seen.
+//! *Deviations*: the reaction to losses is that of other TCPs, once a window and with a slow-start threshold. Bursts
+//! are not limited and packets not spaced, as in the authors' simulations. A standing queue of other flows counts as
+//! part of the path: `baseRTT` is the minimum round trip measured.
 
 use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
@@ -29,17 +30,17 @@ use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed};
 /// FAST TCP.
 pub type Fast = Windowed<FastRules>;
 
-/// Tunables of FAST TCP.
+/// Settings of FAST TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
-    /// Packets that the flow keeps queued; `None` goes by the flow's rate.
+    /// The number of packets that the flow keeps queued; `None`: the table determines it from the flow's rate.
     pub alpha: Option<f64>,
-    /// How much of the way to where the window should be an update goes; 0 to 1.
+    /// The share of the distance to the target window that an update covers, 0 to 1.
     pub gamma: f64,
-    /// Queueing delay up to which the window grows as in slow start (authors' implementation).
+    /// The queueing delay up to which the window grows as in slow start (authors' implementation).
     pub no_queue: Duration,
 }
 
@@ -56,13 +57,13 @@ impl Settings for Config {
             check_positive("alpha", alpha, "packets in the queue")?;
         }
         if !(self.gamma > 0.0 && self.gamma <= 1.0) {
-            return Err(format!("gamma is {}: more than 0, 1 at most", self.gamma));
+            return Err(format!("gamma is {}: write more than 0 and at most 1", self.gamma));
         }
         Ok(())
     }
 }
 
-/// A row of the table: `alpha`, and the rates in packets a second that lead to the row below and to that above.
+/// A row of the table: `alpha`, and the rates, in packets a second, below and above which another row applies.
 struct Row {
     alpha: f64,
     below: f64,
@@ -76,33 +77,33 @@ const TABLE: [Row; 3] = [
     Row { alpha: 200.0, below: 12_500.0, above: f64::INFINITY },
 ];
 
-/// How FAST's window moves.
+/// The window rules of FAST.
 #[derive(Debug, Clone)]
 pub struct FastRules {
     config: Config,
     /// Average round-trip time in seconds; zero until the first sample.
     rtt: f64,
-    /// Least round-trip time, in seconds.
+    /// Minimum round-trip time, in seconds.
     base_rtt: f64,
     rounds: Rounds,
-    /// The window moves in this round trip, not in the next.
-    moves: bool,
-    /// What an acknowledgement of this round trip adds.
+    /// Whether the window changes in this round trip, and not in the next.
+    is_updating: bool,
+    /// The increase by an acknowledgement of this round trip.
     step: f64,
-    /// The row of the table that the rate is in.
+    /// The row of the table for the current rate.
     row: usize,
 }
 
 impl FastRules {
-    /// Where `window` should be, eq. (4).
+    /// The target of `window`, eq. (4).
     fn target(&self, window: f64) -> f64 {
         let Config { gamma, alpha, .. } = self.config;
         let alpha = alpha.unwrap_or(TABLE[self.row].alpha);
-        let wanted = (1.0 - gamma) * window + gamma * (self.base_rtt / self.rtt * window + alpha);
-        wanted.min(2.0 * window)
+        let target = (1.0 - gamma) * window + gamma * (self.base_rtt / self.rtt * window + alpha);
+        target.min(2.0 * window)
     }
 
-    /// Goes to the next row of the table if `rate`, in packets a second, has left this one.
+    /// Moves to the next row of the table if `rate`, in packets a second, is outside of this one.
     fn look_up(&mut self, rate: f64) {
         let Row { below, above, .. } = TABLE[self.row];
         if rate < below {
@@ -118,7 +119,7 @@ impl Rules for FastRules {
 
     fn new(config: &Config) -> Self {
         let rounds = Rounds::default();
-        Self { config: config.clone(), rtt: 0.0, base_rtt: 0.0, rounds, moves: false, step: 0.0, row: 0 }
+        Self { config: config.clone(), rtt: 0.0, base_rtt: 0.0, rounds, is_updating: false, step: 0.0, row: 0 }
     }
 
     fn first_window(config: &Config) -> u64 {
@@ -134,21 +135,21 @@ impl Rules for FastRules {
     }
 
     fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        let queued = self.rtt - self.base_rtt > self.config.no_queue.as_secs_f64();
-        (!queued).then_some(seen.delivered.min(1.0).into())
+        let has_queue = self.rtt - self.base_rtt > self.config.no_queue.as_secs_f64();
+        (!has_queue).then_some(seen.delivered.min(1.0).into())
     }
 
     fn increase(&mut self, seen: &Seen<'_>) -> Amount {
         if self.rtt > 0.0 && self.rounds.ended(seen).is_some() {
-            self.moves = !self.moves;
+            self.is_updating = !self.is_updating;
             self.look_up(seen.window / self.rtt);
-            self.step = if self.moves { self.target(seen.window) / seen.window - 1.0 } else { 0.0 };
+            self.step = if self.is_updating { self.target(seen.window) / seen.window - 1.0 } else { 0.0 };
         }
         self.step.into()
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {
-        (self.moves, self.step) = (true, 0.0); // a round trip of rest
+        (self.is_updating, self.step) = (true, 0.0); // the next round trip has no update
         (window / 2.0).into()
     }
 }
@@ -164,7 +165,7 @@ mod tests {
         Config { alpha: Some(alpha), ..Config::default() }
     }
 
-    /// Round trips over a link of `rate` packets a second with an endless queue.
+    /// Simulates round trips over a link of `rate` packets a second with an unlimited queue.
     fn run(flow: &mut Flow<FastRules>, rate: f64, rounds: usize) {
         for _ in 0..rounds {
             flow.rtt = BASE.max(Duration::from_secs_f64(flow.window() / rate));
@@ -173,21 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_to_rest_with_alpha_packets_in_the_queue() {
-        // w = rate baseRTT + alpha, whatever it began with.
-        for (rate, alpha, begins) in [(1000.0, 20.0, 40.0), (10_000.0, 200.0, 300.0), (2_000.0, 50.0, 900.0)] {
-            let mut flow = Flow::avoiding(&config(alpha), begins, BASE);
+    fn in_equilibrium_alpha_packets_are_in_the_queue() {
+        // w = rate baseRTT + alpha, for any first window.
+        for (rate, alpha, first) in [(1000.0, 20.0, 40.0), (10_000.0, 200.0, 300.0), (2_000.0, 50.0, 900.0)] {
+            let mut flow = Flow::in_congestion_avoidance(&config(alpha), first, BASE);
             run(&mut flow, rate, 100);
-            let rest = rate * 0.1 + alpha;
-            assert!((flow.window() - rest).abs() < 1.0, "{} of {rest}", flow.window());
+            let expected = rate * 0.1 + alpha;
+            assert!((flow.window() - expected).abs() < 1.0, "{} of {expected}", flow.window());
         }
     }
 
     #[test]
-    fn an_update_goes_half_of_the_way_and_then_rests_a_round_trip() {
-        // At 100 packets and no queue w = 100/2 + (100 + 40)/2 = 120; the next round trip stays there.
-        let mut flow = Flow::<FastRules>::avoiding(&config(40.0), 100.0, BASE);
-        flow.round(); // its last acknowledgement begins the first one that counts
+    fn an_update_covers_half_of_the_distance_every_second_rtt() {
+        // At 100 packets and no queue w = 100/2 + (100 + 40)/2 = 120; it is constant in the next round trip.
+        let mut flow = Flow::<FastRules>::in_congestion_avoidance(&config(40.0), 100.0, BASE);
+        flow.round(); // its last acknowledgement starts the first round trip that counts
         flow.set(100.0);
         let gains: Vec<_> = (0..4).map(|_| flow.round().round()).collect();
         assert_eq!(gains, [20.0, 0.0, 20.0, 0.0]);
@@ -195,7 +196,7 @@ mod tests {
 
     #[test]
     fn no_update_more_than_doubles_the_window() {
-        let mut flow = Flow::<FastRules>::avoiding(&config(200.0), 20.0, BASE);
+        let mut flow = Flow::<FastRules>::in_congestion_avoidance(&config(200.0), 20.0, BASE);
         flow.round();
         let before = flow.window();
         let gained = flow.round();
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn without_alpha_it_follows_the_rate_by_the_table() {
+    fn without_a_setting_alpha_follows_the_rate_by_the_table() {
         let mut rules = FastRules::new(&Config::default());
         let mut alpha = |rate: f64| {
             rules.look_up(rate);
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_loss_halves_the_window() {
-        let mut flow = Flow::<FastRules>::avoiding(&config(20.0), 100.0, BASE);
+        let mut flow = Flow::<FastRules>::in_congestion_avoidance(&config(20.0), 100.0, BASE);
         flow.mark();
         assert_eq!(flow.window(), 50.0);
     }

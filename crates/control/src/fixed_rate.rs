@@ -1,4 +1,4 @@
-//! A constant rate, whatever happens: cross traffic, audio and video as they are without adaptation.
+//! A constant rate, independent of the path: cross traffic, audio and video without adaptation.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
 
-/// Tunables of the fixed-rate sender.
+/// Settings of the fixed-rate sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -23,7 +23,10 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         if self.rate == Rate::ZERO {
-            return Err("rate is missing, or 0 b/s: nothing could ever leave; give it, for example \"1 Mb/s\"".into());
+            return Err(
+                "rate is missing or 0 b/s, so no packet could ever be sent: write, for example, rate = \"1 Mb/s\""
+                    .into(),
+            );
         }
         Ok(())
     }
@@ -42,7 +45,7 @@ impl Algorithm for FixedRate {
 
     const REACTS_TO_CONGESTION: bool = false;
 
-    const NEEDS: Option<&'static str> = Some("sends at a constant rate, whatever programs report");
+    const NEEDS: Option<&'static str> = Some("sends at a constant rate and ignores the reports of programs");
 
     fn new(config: &Config, _random: Stream) -> Self {
         Self { rate: config.rate, packet: Bytes::ZERO, pacer: Pacer::default() }
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_leave_evenly() {
+    fn packets_are_sent_evenly() {
         let config = Config { rate: "8 Mb/s".parse().unwrap() };
         let mut sender = FixedRate::new(&config, Stream::from_seed(1));
         let packet = Bytes::new(1000);

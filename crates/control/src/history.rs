@@ -1,33 +1,33 @@
-//! What a destination is remembered for.
+//! The history of a destination: measurements that later macroflows start with.
 
 use rampmeter_units::{Duration, Rate};
 
-/// What earlier macroflows learnt of the path to one destination (PCP section 3.4).
+/// Measurements of earlier macroflows on the path to one destination (PCP section 3.4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct History {
-    /// Base rate that earlier transfers reached: a running mean.
+    /// The base rate that earlier transfers reached, as a running mean.
     pub base_rate: Rate,
-    /// What the path carries when nobody else is there: a running mean; zero if unknown.
+    /// The capacity of the path, as a running mean; zero if unknown.
     pub capacity: Rate,
-    /// Mean deviation of that rate.
+    /// The mean deviation of the base rate.
     pub deviation: Rate,
-    /// Share of a third of `base_rate` to try first, in (0, 1]: halved after an inaccurate prediction, doubled after an
-    /// accurate one.
+    /// The first rate to try, as a share of a third of `base_rate`, in (0, 1]. It is halved after an inaccurate
+    /// prediction and doubled after an accurate one.
     pub trust: f64,
-    /// 1 if the last transfer ended beside flows that do not give way to PCP, else 0. One that ended before it knew leaves
-    /// it as it was, and 1 if nothing was known.
+    /// 1 if the last transfer ended beside competing traffic, else 0. A transfer that ended before it could decide
+    /// leaves the value unchanged, and sets it to 1 if there was none.
     pub rivals: f64,
-    /// Rate of the last transfer when it ended, if it competed with them then: no more than half of what the path carries,
-    /// because somebody else is there. Zero if it did not. Of use for seconds, so that no file keeps it.
+    /// The rate at which the last transfer ended, if it was in competitive mode then, else zero. It is at most half of
+    /// the capacity, because the competing traffic uses the rest. It is valid for seconds only, so no file stores it.
     pub competed: Rate,
-    /// How late packets come although no queue holds them up, most of them: hosts' doing.
+    /// The host jitter: how late most packets are at most without a queue, because of the hosts.
     pub lateness: Duration,
-    /// Least round-trip time of a full packet.
+    /// The minimum round-trip time of a full packet.
     pub min_rtt: Duration,
 }
 
 impl History {
-    /// A path that takes `min_rtt` and on which `base_rate` was reached; nothing else is known of it.
+    /// The history of a path on which `min_rtt` and `base_rate` were measured and nothing else.
     pub fn new(base_rate: Rate, min_rtt: Duration) -> Self {
         Self {
             base_rate,

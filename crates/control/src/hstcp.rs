@@ -1,4 +1,4 @@
-//! HSTCP, TCP for high speeds (RFC 3649): additive increase that grows with the window, and a decrease that shrinks with it.
+//! HSTCP, HighSpeed TCP (RFC 3649): with a larger window, the additive increase is larger and the decrease smaller.
 //!
 //! The response function is a straight line on a log-log scale between Standard TCP at `Low_Window` and a drop rate of
 //! `High_P` at `High_Window` (section 5). With `w` the window in packets:
@@ -13,8 +13,9 @@
 //!                       a(w) = w^2 p(w) 2 b(w) / (2 - b(w))
 //! ```
 //!
-//! Slow start is Standard TCP's, or with `max_ssthresh` the limited one of RFC 3742, which adds at most half of
-//! `max_ssthresh` packets a round trip. What the timer leaves as threshold, the RFC does not say: what a loss would.
+//! Slow start is that of Standard TCP, or with `max_ssthresh` Limited Slow-Start (RFC 3742), which adds at most half of
+//! `max_ssthresh` packets a round trip. The RFC does not define the threshold after a timeout; here it is the window
+//! after a loss.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,23 +26,23 @@ use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 /// HSTCP.
 pub type HighSpeed = Windowed<HighSpeedRules>;
 
-/// Tunables of HSTCP.
+/// Settings of HSTCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
-    /// Up to here it is Standard TCP; packets (section 5, `Low_Window`).
+    /// The window up to which HSTCP is Standard TCP, in packets (section 5, `Low_Window`).
     pub low_window: f64,
-    /// The drop rate there (`Low_P`).
+    /// The drop rate at `low_window` (`Low_P`).
     pub low_p: f64,
-    /// The window of the other end of the line; packets (`High_Window`).
+    /// The window at the upper end of the line, in packets (`High_Window`).
     pub high_window: f64,
-    /// The drop rate there (`High_P`).
+    /// The drop rate at `high_window` (`High_P`).
     pub high_p: f64,
-    /// The part of the window that a loss takes there (`High_Decrease`).
+    /// The share of the window by which a loss reduces it at `high_window` (`High_Decrease`).
     pub high_decrease: f64,
-    /// Limited slow start above this window, in packets; RFC 3742 section 2 recommends 100. `None`: no limit.
+    /// The window above which slow start is limited, in packets; RFC 3742 section 2 recommends 100. `None`: no limit.
     pub max_ssthresh: Option<u64>,
 }
 
@@ -67,16 +68,18 @@ impl Settings for Config {
         check_share("low_p", self.low_p)?;
         if !(self.low_window >= 2.0 && self.high_window > self.low_window && self.high_window.is_finite()) {
             let (low, high) = (self.low_window, self.high_window);
-            return Err(format!("low_window is {low} and high_window {high}: 2 packets or more, and more than that"));
+            return Err(format!(
+                "low_window is {low} and high_window is {high}: write at least 2 packets and a larger high_window"
+            ));
         }
-        if self.max_ssthresh.is_some_and(|most| most < 2) {
-            return Err("max_ssthresh is below 2 packets: RFC 3742 recommends 100".into());
+        if self.max_ssthresh.is_some_and(|max| max < 2) {
+            return Err("max_ssthresh is below 2 packets: write 2 or more; RFC 3742 recommends 100".into());
         }
         Ok(())
     }
 }
 
-/// How HSTCP's window moves.
+/// The window rules of HSTCP.
 #[derive(Debug, Clone)]
 pub struct HighSpeedRules {
     config: Config,
@@ -87,17 +90,17 @@ pub struct HighSpeedRules {
 }
 
 impl HighSpeedRules {
-    /// How far `window` is on the way from `Low_Window` to `High_Window`, on a logarithmic scale.
-    fn along(&self, window: f64) -> f64 {
+    /// The position of `window` between `Low_Window` (0) and `High_Window` (1), on a logarithmic scale.
+    fn position(&self, window: f64) -> f64 {
         (libm::log(window) - self.low.0) / (self.high.0 - self.low.0)
     }
 
-    /// `b(w)`, section 5, which has it up to `High_Window`; beyond, where the line would end at nothing, it stays.
+    /// `b(w)`, section 5, which defines it up to `High_Window`. Beyond, where the line would fall to 0, it is constant.
     fn decrease_share(&self, window: f64) -> f64 {
         if window <= self.config.low_window {
             return 0.5;
         }
-        ((self.config.high_decrease - 0.5) * self.along(window) + 0.5).max(self.config.high_decrease)
+        ((self.config.high_decrease - 0.5) * self.position(window) + 0.5).max(self.config.high_decrease)
     }
 
     /// `a(w)`, section 5.
@@ -106,7 +109,7 @@ impl HighSpeedRules {
             return 1.0;
         }
         let b = self.decrease_share(window);
-        let p = libm::exp(self.low.1 + self.along(window) * (self.high.1 - self.low.1));
+        let p = libm::exp(self.low.1 + self.position(window) * (self.high.1 - self.low.1));
         window * window * p * 2.0 * b / (2.0 - b)
     }
 }
@@ -128,8 +131,8 @@ impl Rules for HighSpeedRules {
 
     fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
         let step = seen.delivered.min(1.0);
-        let step = match self.config.max_ssthresh.map(|most| most as f64) {
-            Some(most) if seen.window > most => step / (seen.window / (0.5 * most)).floor(), // RFC 3742 section 2: 1/K
+        let step = match self.config.max_ssthresh.map(|max| max as f64) {
+            Some(max) if seen.window > max => step / (seen.window / (0.5 * max)).floor(), // RFC 3742 section 2: 1/K
             _ => step,
         };
         Some(step.into())
@@ -156,9 +159,9 @@ mod tests {
 
     #[test]
     fn increase_and_decrease_are_those_of_appendix_b() {
-        // RFC 3649 appendix B: the window from which a(w) is so many packets, and b(w) to two places. Its table was
-        // reckoned with p(w) = 0.078 / w^1.2, the line to two digits, so that the formula comes within 3% of it, but
-        // for its last row, which lies beyond High_Window: 3.2%.
+        // RFC 3649 appendix B: windows, a(w) in packets, and b(w) with two decimals. Its table was computed with
+        // p(w) = 0.078 / w^1.2, the line with two digits. So the formula is within 3% of it, except for the last row,
+        // which is beyond High_Window: 3.2%.
         let rules = HighSpeedRules::new(&Config::default());
         for (window, a, b) in [
             (38.0, 1.0, 0.50),
@@ -184,13 +187,13 @@ mod tests {
         // At High_Window: a = w^2 p 2 b / (2 - b) = 83000^2 1e-7 0.2 / 1.9 = 72.5.
         let rules = HighSpeedRules::new(&Config::default());
         assert!((rules.increase_per_round(83_000.0) - 83_000.0_f64.powi(2) * 1e-7 * 0.2 / 1.9).abs() < 1e-6);
-        // Just above Low_Window: 38^2 1e-3 / 1.5 = 0.96, Standard TCP's but for the rounding of Low_P.
+        // Just above Low_Window: 38^2 1e-3 / 1.5 = 0.96, that of Standard TCP except for the rounding of Low_P.
         assert!((rules.increase_per_round(38.000_001) - 0.9627).abs() < 1e-4);
     }
 
     #[test]
-    fn a_window_of_221_packets_gains_three_a_round_trip_and_loses_41_percent() {
-        let mut flow = Flow::<HighSpeedRules>::avoiding(&Config::default(), 221.0, RTT);
+    fn a_window_of_221_packets_gains_3_and_a_loss_takes_41_percent() {
+        let mut flow = Flow::<HighSpeedRules>::in_congestion_avoidance(&Config::default(), 221.0, RTT);
         let gained = flow.round();
         assert!((gained - 3.0).abs() < 0.1, "{gained}");
         flow.set(221.0);
@@ -200,7 +203,7 @@ mod tests {
 
     #[test]
     fn below_38_packets_it_is_standard_tcp() {
-        let mut flow = Flow::<HighSpeedRules>::avoiding(&Config::default(), 20.0, RTT);
+        let mut flow = Flow::<HighSpeedRules>::in_congestion_avoidance(&Config::default(), 20.0, RTT);
         assert!((flow.ack() - 1.0 / 20.0).abs() < 1e-9);
         flow.set(20.0);
         flow.lose(LossKind::Transient);
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_line_are_refused() {
+    fn settings_that_define_no_line_are_refused() {
         let wrong = [
             Config { low_window: 90_000.0, ..Config::default() },
             Config { high_decrease: 0.0, ..Config::default() },

@@ -1,5 +1,5 @@
-//! H-TCP (Leith, Shorten, PFLDnet 2004; draft-leith-tcp-htcp): additive increase that grows with the time since the last
-//! loss, and a decrease just large enough to empty the queue.
+//! H-TCP (Leith, Shorten, PFLDnet 2004; draft-leith-tcp-htcp): additive increase that grows with the time since the
+//! last loss, and a decrease just large enough to empty the queue.
 //!
 //! ```text
 //! D: time since the last loss, in seconds; D_L = 1 s
@@ -11,12 +11,12 @@
 //!          w = beta w
 //! ```
 //!
-//! `B` is the throughput just before the loss, here that of the last whole round trip, and `RTT_max` the longest round
-//! trip since the loss before. The factor 2 (1 - beta) keeps flows with different `beta` fair to each other. With
-//! `rtt_scaling` A(D) is multiplied by `RTT_min` / 100 ms, within [0.1, 2] and to no less than 1, so that flows with
-//! different round trips grow alike in time.
+//! `B` is the throughput just before the loss, here that of the last whole round trip. `RTT_max` is the longest round
+//! trip since the previous loss. The factor 2 (1 - beta) makes flows with different `beta` fair to each other. With
+//! `rtt_scaling`, A(D) is multiplied by `RTT_min` / 100 ms, limited to [0.1, 2], and is at least 1. Flows with
+//! different round trips then grow equally over time.
 //!
-//! D does not count silences, nor time in which the application bounds the flow; the draft does not say.
+//! D does not include idle or application-limited time; the draft leaves this open.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
@@ -28,21 +28,21 @@ use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed};
 /// H-TCP.
 pub type HTcp = Windowed<HTcpRules>;
 
-/// Tunables of H-TCP.
+/// Settings of H-TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
-    /// For so long after a loss it is Standard TCP (`D_L`).
+    /// The time after a loss in which H-TCP is Standard TCP (`D_L`).
     pub standard_for: Duration,
-    /// The least that a loss leaves of the window, and what it leaves where the throughput changed.
+    /// The minimum share of the window after a loss, and the share where the throughput changed.
     pub min_beta: f64,
-    /// The most that a loss leaves of the window.
+    /// The maximum share of the window after a loss.
     pub max_beta: f64,
-    /// From which change on, as a part of it, the throughput counts as changed.
+    /// The relative change from which on the throughput counts as changed.
     pub change: f64,
-    /// Grow in proportion to the round-trip time.
+    /// Scale growth with the round-trip time.
     pub rtt_scaling: bool,
 }
 
@@ -66,28 +66,32 @@ impl Settings for Config {
         check_share("max_beta", self.max_beta)?;
         check_positive("change", self.change, "of the throughput")?;
         if self.min_beta > self.max_beta {
-            return Err(format!("min_beta is {} and max_beta {}: no less", self.min_beta, self.max_beta));
+            return Err(format!(
+                "min_beta is {} and max_beta is {}: write a max_beta of at least min_beta",
+                self.min_beta, self.max_beta
+            ));
         }
         Ok(())
     }
 }
 
-/// How H-TCP's window moves.
+/// The window rules of H-TCP.
 #[derive(Debug, Clone)]
 pub struct HTcpRules {
     config: Config,
-    /// When the last loss was.
+    /// The time of the last loss.
     lost_at: Time,
-    /// What it left of the window.
+    /// The share of the window that remained after it.
     beta: f64,
     min_rtt: Duration,
-    /// Longest round trip since the last loss.
+    /// The longest round trip since the last loss.
     max_rtt: Duration,
     rounds: Rounds,
-    /// Delivered in this round trip.
+    /// Bytes delivered in this round trip.
     delivered: Bytes,
-    /// Throughput in the last whole round trip, and in that before the last loss.
+    /// Throughput in the last whole round trip.
     throughput: Option<Rate>,
+    /// Throughput in the last round trip before the last loss.
     throughput_before: Option<Rate>,
 }
 
@@ -133,8 +137,8 @@ impl Rules for HTcpRules {
         self.min_rtt = seen.ack.min_rtt;
         self.max_rtt = self.max_rtt.max(seen.ack.rtt.unwrap_or_default());
         self.delivered += seen.ack.delivered;
-        if let Some(took) = self.rounds.ended(seen) {
-            self.throughput = Some(Rate::of(self.delivered, took));
+        if let Some(duration) = self.rounds.ended(seen) {
+            self.throughput = Some(Rate::of(self.delivered, duration));
             self.delivered = Bytes::ZERO;
         }
     }
@@ -167,10 +171,10 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(100);
 
-    /// A flow in its third epoch, whose throughput was the same at the two losses before and whose queue took it from
-    /// a round trip of 100 ms to one of `full`.
+    /// A flow after two losses, whose throughput was the same at both. Its queue increased the round trip from 100 ms
+    /// to `full`.
     fn settled(full: Duration, config: &Config) -> Flow<HTcpRules> {
-        let mut flow = Flow::avoiding(config, 100.0, RTT);
+        let mut flow = Flow::in_congestion_avoidance(config, 100.0, RTT);
         flow.min_rtt = RTT;
         for _ in 0..2 {
             flow.set(100.0);
@@ -186,8 +190,9 @@ mod tests {
 
     #[test]
     fn a_second_after_a_loss_growth_speeds_up() {
-        // A(1) = 1, A(3) = 1 + 20 + 1 = 22, A(11) = 1 + 100 + 25 = 126; beta is 0.5 after a first loss: 2 (1 - beta) = 1.
-        let mut flow = Flow::<HTcpRules>::avoiding(&Config::default(), 1000.0, RTT);
+        // A(1) = 1, A(3) = 1 + 20 + 1 = 22, A(11) = 1 + 100 + 25 = 126. After a first loss beta is 0.5, so
+        // 2 (1 - beta) = 1.
+        let mut flow = Flow::<HTcpRules>::in_congestion_avoidance(&Config::default(), 1000.0, RTT);
         flow.lose(LossKind::Transient);
         for (seconds, alpha) in [(0.5, 1.0), (1.0, 1.0), (3.0, 22.0), (11.0, 126.0)] {
             let after = Time::ZERO + Duration::from_secs_f64(seconds);
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_loss_leaves_is_the_share_of_the_empty_path_in_the_round_trip() {
+    fn a_loss_reduces_the_window_to_the_share_of_the_empty_path() {
         for (full, beta) in [(110, 0.8), (160, 0.625), (250, 0.5)] {
             let flow = settled(Duration::from_millis(full), &Config::default());
             assert!((flow.window() - 100.0 * beta).abs() < 0.1, "{full} ms: {}", flow.window());
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_less_grows_slower() {
+    fn a_smaller_decrease_makes_growth_slower() {
         let flow = settled(Duration::from_millis(160), &Config::default());
         assert!((flow.rules().increase_per_round(flow.now) - 2.0 * 0.375).abs() < 1e-9);
     }
@@ -227,7 +232,7 @@ mod tests {
     fn with_scaling_growth_is_proportional_to_the_round_trip() {
         let config = Config { rtt_scaling: true, ..Config::default() };
         for (rtt, factor) in [(50, 0.5), (100, 1.0), (400, 2.0)] {
-            let mut flow = Flow::<HTcpRules>::avoiding(&config, 1000.0, Duration::from_millis(rtt));
+            let mut flow = Flow::<HTcpRules>::in_congestion_avoidance(&config, 1000.0, Duration::from_millis(rtt));
             flow.lose(LossKind::Transient);
             flow.ack();
             let after = flow.now + Duration::from_secs(3);

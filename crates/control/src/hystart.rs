@@ -1,16 +1,16 @@
-//! `HyStart++` (RFC 9406): slow start that ends where delays begin to grow, before the queue is full.
+//! `HyStart++` (RFC 9406): slow start ends when delays start to grow, before the queue is full.
 //!
 //! ```text
-//! every round trip:  the least round-trip time of its samples, and that of the round trip before
-//! slow start:        after 8 samples, least >= last + clamp(last / 8, 4 ms, 16 ms):  conservative slow start
-//! conservative:      a quarter as fast; least below what it was when it began:       back to slow start
-//!                    after 5 round trips, that in which it began included:           congestion avoidance
+//! every round trip:  min: minimum round-trip time of its samples; last: that of the previous round trip
+//! slow start:        after 8 samples, min >= last + clamp(last / 8, 4 ms, 16 ms):  conservative slow start
+//! conservative:      a quarter of the growth; min below its first value:           back to slow start
+//!                    after 5 round trips, including the one of its start:          congestion avoidance
 //! ```
 //!
-//! It is for the first slow start only, as section 4.3 advises: later ones end at the threshold that a loss has set.
+//! It applies to the first slow start only, as section 4.3 recommends. Later ones end at the threshold after a loss.
 //!
-//! *Deviation*: an acknowledgement counts for one packet at most (`L` = 1), as in the slow start of all schemes here; the
-//! RFC allows 8.
+//! *Deviation*: an acknowledgement counts as at most one packet (`L` = 1), as in the slow start of all schemes here;
+//! the RFC allows 8.
 
 use rampmeter_units::Duration;
 
@@ -27,9 +27,9 @@ const CSS_ROUNDS: u32 = 5;
 /// Conservative slow start.
 #[derive(Debug, Clone, Copy)]
 struct Conservative {
-    /// The least round-trip time when it began; `cssBaselineMinRtt`.
+    /// `cssBaselineMinRtt`: the minimum round-trip time at its start.
     baseline: Duration,
-    /// Round trips in it so far.
+    /// The number of round trips in it so far.
     rounds: u32,
 }
 
@@ -37,19 +37,19 @@ struct Conservative {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HyStart {
     rounds: Rounds,
-    /// Least of the round trip before; `lastRoundMinRTT`.
-    last: Option<Duration>,
-    /// Least of this round trip so far; `currentRoundMinRTT`.
-    least: Option<Duration>,
+    /// `lastRoundMinRTT`: the minimum of the previous round trip.
+    last_min_rtt: Option<Duration>,
+    /// `currentRoundMinRTT`: the minimum of this round trip so far.
+    min_rtt: Option<Duration>,
     samples: u32,
     conservative: Option<Conservative>,
 }
 
 impl HyStart {
-    /// How much of `step` packets an acknowledgement adds, or `None` if slow start ends with it.
+    /// The increase by an acknowledgement, out of `step` packets, or `None` if slow start ends with it.
     pub(crate) fn slow_start(&mut self, seen: &Seen<'_>, step: f64) -> Option<f64> {
         if self.rounds.ended(seen).is_some() {
-            (self.last, self.least, self.samples) = (self.least, None, 0);
+            (self.last_min_rtt, self.min_rtt, self.samples) = (self.min_rtt, None, 0);
             if let Some(conservative) = &mut self.conservative {
                 conservative.rounds += 1;
                 if conservative.rounds >= CSS_ROUNDS {
@@ -58,26 +58,26 @@ impl HyStart {
             }
         }
         if let Some(rtt) = seen.ack.rtt {
-            self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |min_rtt| min_rtt.min(rtt)));
             self.samples += 1;
         }
-        self.judge();
+        self.update_phase();
         Some(if self.conservative.is_some() { step / CSS_GROWTH_DIVISOR } else { step })
     }
 
-    fn judge(&mut self) {
-        let (Some(least), Some(last)) = (self.least, self.last) else { return };
+    fn update_phase(&mut self) {
+        let (Some(min_rtt), Some(last_min_rtt)) = (self.min_rtt, self.last_min_rtt) else { return };
         if self.samples < N_RTT_SAMPLE {
             return;
         }
         match self.conservative {
             None => {
-                let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
-                if least >= last + threshold {
-                    self.conservative = Some(Conservative { baseline: least, rounds: 0 });
+                let threshold = (last_min_rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                if min_rtt >= last_min_rtt + threshold {
+                    self.conservative = Some(Conservative { baseline: min_rtt, rounds: 0 });
                 }
             }
-            Some(conservative) if least < conservative.baseline => self.conservative = None,
+            Some(conservative) if min_rtt < conservative.baseline => self.conservative = None,
             Some(_) => {}
         }
     }
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn growth(flow: &mut Flow<CubicRules>) -> f64 {
-        flow.round(); // the samples of this one
+        flow.round(); // this round trip provides the samples
         let before = flow.window();
         flow.round() / before
     }
@@ -106,12 +106,12 @@ mod tests {
     #[test]
     fn slow_start_doubles_while_delays_are_flat() {
         let mut flow = flow();
-        flow.rtt = Duration::from_millis(89); // 80 / 8 = 10 ms would be too much
+        flow.rtt = Duration::from_millis(89); // an increase of 80 / 8 = 10 ms would end it
         assert!((growth(&mut flow) - 1.0).abs() < 0.05);
     }
 
     #[test]
-    fn delays_that_grow_by_an_eighth_make_it_four_times_slower() {
+    fn delays_that_grow_by_an_eighth_reduce_growth_to_a_quarter() {
         let mut flow = flow();
         flow.rtt = Duration::from_millis(91);
         let grown = growth(&mut flow);
@@ -119,19 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn five_round_trips_later_slow_start_is_over() {
+    fn slow_start_ends_five_round_trips_after_delays_grow() {
         let mut flow = flow();
         flow.rtt = Duration::from_millis(91);
         let rounds = (1..20).find(|_| {
             flow.round();
             !flow.in_slow_start()
         });
-        // One for samples of the longer delay, and five, of which the first and the last may be a part.
+        // One round trip for samples of the longer delay, and five more, of which the first and last may be partial.
         assert!(matches!(rounds, Some(5..=7)), "{rounds:?}");
     }
 
     #[test]
-    fn a_delay_that_was_chance_resumes_slow_start() {
+    fn a_temporary_delay_resumes_slow_start() {
         let mut flow = flow();
         flow.rtt = Duration::from_millis(91);
         flow.round();

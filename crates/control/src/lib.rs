@@ -1,14 +1,15 @@
 //! Congestion controllers behind one trait, [`Controller`].
 //!
-//! A controller is told what happened (packets sent, acknowledged and lost; silence) and says how much may be
-//! outstanding, when the next packet may leave and how big it may be. It owns no clock, no socket and no packet: the
-//! same object runs in the simulator, in the emulated network and on the open wire.
+//! A controller receives events (packets sent, acknowledged and lost; idle times). It returns the maximum number of
+//! bytes in flight, the time at which the next packet may be sent and the maximum size of that packet. It owns no
+//! clock, no socket and no packet: the same object runs in the simulator, in the emulated network and on the open wire.
 //!
-//! Window controllers bound [`Controller::window`] and let packets leave at any time; rate controllers leave the window
-//! open and space the packets. All sizes are whole IP packets, headers included, because that is what a link carries.
+//! Window controllers limit [`Controller::window`] and permit packets at any time. Rate controllers do not limit the
+//! window and space the packets. All sizes are those of whole IP packets, headers included, because links carry whole
+//! packets.
 //!
-//! Most window controllers are TCP with two rules of their own, [`rules::Rules`]. This one gives up a quarter of its window
-//! at a loss instead of half:
+//! Most window controllers are TCP with two rules of their own, [`rules::Rules`]. The following one reduces its window
+//! by a quarter after a loss, instead of half:
 //!
 //! ```
 //! use rampmeter_control::rules::{Amount, Congestion, Rules, Seen, Windowed};
@@ -22,11 +23,11 @@
 //!     type Config = newreno::Config;
 //!     fn new(_: &newreno::Config) -> Self { Self }
 //!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
-//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.acked / seen.window) }
+//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.delivered / seen.window) }
 //!     fn decrease(&mut self, congestion: &Congestion) -> Amount { Amount::Packets(0.75 * congestion.window) }
 //! }
 //!
-//! let registry = Registry::default().add::<Windowed<Gentle>>("gentle", "TCP that gives up a quarter at a loss");
+//! let registry = Registry::default().add::<Windowed<Gentle>>("gentle", "TCP that reduces its window by a quarter");
 //! let factory = registry.factory("gentle", &"initial_window = 4".parse()?)?;
 //! let mut gentle = factory(Stream::from_seed(1));
 //! gentle.on_path(Time::ZERO, &Path::new(Bytes::new(1500), Duration::from_millis(20), None));
@@ -34,10 +35,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The front page of `rampmeter-sim` simulates it. A controller that is not such a window implements [`Controller`] itself,
-//! as `examples/my_controller` does.
+//! The front page of `rampmeter-sim` simulates it. A controller of another kind implements [`Controller`] directly, as
+//! `examples/my_controller` does.
 //!
-//! To add one here: a file with a type that implements [`Algorithm`], a line in [`registry`], a row in `docs/controllers.md`.
+//! To add a controller here, add a file with a type that implements [`Algorithm`], a line in [`registry`] and a row in
+//! `docs/controllers.md`.
 
 mod check;
 mod controller;

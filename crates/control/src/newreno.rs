@@ -1,21 +1,21 @@
-//! TCP NewReno (RFC 6582) and its SACK-based sibling (RFC 6675): one halving a window of data, however many were lost.
+//! TCP NewReno (RFC 6582) and SACK-based recovery (RFC 6675): one halving a window of data, for any number of losses.
 //!
 //! With `W` the window, `S` the slow-start threshold and `P` the largest packet, in whole bytes (RFC 5681):
 //!
 //! ```text
-//! an acknowledgement arrives, W < S:   W += min(acked, L P)              section 3.1, eq. (2); L = 1, or RFC 3465's
+//! an acknowledgement arrives, W < S:   W += min(delivered, L P)          section 3.1, eq. (2); L = 1, or RFC 3465's
 //!                           W >= S:    W += P P / W  per acknowledgement section 3.1, eq. (3)
 //!                                      or W += P per W bytes acknowledged (RFC 3465)
-//! a loss is found:                     S = max(flight / 2, 2 P), W = S   section 3.2, eq. (4)
-//! the timer runs out:                  S likewise, W = P                 section 3.1
+//! a loss is detected:                  S = W = max(FlightSize / 2, 2 P)  section 3.2, eq. (4)
+//! the timer expires:                   the same S, W = P                 section 3.1
 //! ```
 //!
-//! *Deviation*: `flight_size` is bounded by `W`. With selective acknowledgements new data goes on leaving while the first hole
-//! is repaired; if the repair is lost too, what is not cumulatively acknowledged grows to many windows, and half of it
-//! would be more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.
+//! *Deviation*: `FlightSize` is limited to `W`. With selective acknowledgements new data is sent while the first hole
+//! is being retransmitted. If that retransmission is lost too, `FlightSize` grows to many windows, and half of it would
+//! be more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.
 //!
-//! What belongs to one window of data is for `episode.rs` to say. Which of the two siblings runs is the transport's
-//! choice of how to find and repair losses: `recovery = "newreno"` or `"sack"`.
+//! `episode.rs` decides which losses belong to one window of data. The transport decides how losses are detected and
+//! retransmitted: `recovery = "newreno"` or `"sack"`.
 
 use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -27,15 +27,16 @@ use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 /// TCP NewReno.
 pub type NewReno = Windowed<NewRenoRules>;
 
-/// Tunables of Reno and NewReno.
+/// Settings of Reno and NewReno.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets: RFC 6928's 10; the PCP paper's TCP starts with 1.
     pub initial_window: u64,
-    /// Grow by the bytes an acknowledgement reports (RFC 3465, as Linux does) instead of by the acknowledgement.
+    /// Increase the window by the bytes acknowledged (RFC 3465, as Linux does) instead of by the acknowledgement.
     pub byte_counting: bool,
-    /// Slow start with byte counting: most packets an acknowledgement adds (RFC 3465 section 2.3, `L`).
+    /// Slow start with byte counting: the maximum number of packets that an acknowledgement adds (RFC 3465 section 2.3,
+    /// `L`).
     pub byte_counting_limit: u64,
 }
 
@@ -49,25 +50,25 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
         if self.byte_counting_limit == 0 {
-            return Err("byte_counting_limit is 0: the window could never grow; 1 or more".into());
+            return Err("byte_counting_limit is 0, so the window could never grow: write 1 or more".into());
         }
         Ok(())
     }
 }
 
-/// How the window of TCP NewReno moves.
+/// The window rules of TCP NewReno.
 #[derive(Debug, Clone)]
 pub struct NewRenoRules {
     config: Config,
-    /// Congestion avoidance with byte counting: bytes acknowledged since the window last grew.
-    counted: Bytes,
+    /// Congestion avoidance with byte counting: bytes delivered since the last increase of the window.
+    delivered: Bytes,
 }
 
 impl Rules for NewRenoRules {
     type Config = Config;
 
     fn new(config: &Config) -> Self {
-        Self { config: config.clone(), counted: Bytes::ZERO }
+        Self { config: config.clone(), delivered: Bytes::ZERO }
     }
 
     fn first_window(config: &Config) -> u64 {
@@ -84,16 +85,16 @@ impl Rules for NewRenoRules {
             let step = seen.packet.as_u64() * seen.packet.as_u64() / seen.window_bytes.as_u64();
             return Bytes::new(step.max(1)).into(); // RFC 5681 eq. (3)
         }
-        self.counted += seen.ack.delivered;
-        if self.counted < seen.window_bytes {
+        self.delivered += seen.ack.delivered;
+        if self.delivered < seen.window_bytes {
             return Bytes::ZERO.into();
         }
-        self.counted -= seen.window_bytes;
+        self.delivered -= seen.window_bytes;
         seen.packet.into()
     }
 
     fn decrease(&mut self, congestion: &Congestion) -> Amount {
-        self.counted = Bytes::ZERO;
+        self.delivered = Bytes::ZERO;
         (congestion.flight_size.min(congestion.window_bytes) / 2).into() // RFC 5681 eq. (4)
     }
 }
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_counting_adds_what_was_acknowledged_up_to_its_limit() {
+    fn byte_counting_adds_the_bytes_acknowledged_up_to_its_limit() {
         let mut newreno = started(&Config { byte_counting: true, ..Config::default() });
         assert_eq!(delivered(&mut newreno, &ack(2)), PACKET * 12);
         assert_eq!(delivered(&mut newreno, &ack(5)), PACKET * 14);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_is_in_flight_is_left_and_a_packet_after_a_timeout() {
+    fn a_loss_halves_the_flight_size_and_a_timeout_leaves_a_packet() {
         let config = Config { initial_window: 32, ..Config::default() };
         assert_eq!(lost(&mut started(&config), &Loss { flight_size: PACKET, ..LOSS }), PACKET * 2);
         assert_eq!(
@@ -169,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_in_recovery_or_when_the_application_is_the_limit() {
+    fn no_growth_in_recovery_or_while_application_limited() {
         let mut newreno = started(&Config::default());
         assert_eq!(delivered(&mut newreno, &Ack { recovering: true, ..ack(1) }), PACKET * 10);
         assert_eq!(delivered(&mut newreno, &Ack { app_limited: true, ..ack(1) }), PACKET * 10);
     }
 
     #[test]
-    fn many_losses_of_one_window_halve_it_once() {
+    fn many_losses_in_one_window_halve_it_once() {
         let mut newreno = started(&Config { initial_window: 16, ..Config::default() });
         assert_eq!(lost(&mut newreno, &LOSS), PACKET * 8);
         assert_eq!(lost(&mut newreno, &Loss { number: 20, last_sent: 24, ..LOSS }), PACKET * 8);

@@ -1,25 +1,26 @@
-//! Even spacing of packets at a rate. (The random intervals of Stable TCP are in `stable/timer.rs`.)
+//! Spaces packets evenly at a rate. (The random intervals of Stable TCP are in `stable/timer.rs`.)
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-/// A window over a round trip of hours is rounded to a rate of zero, at which nothing would ever leave again.
+/// The minimum rate. A window over a round trip of hours would be rounded to a rate of zero, which ends all sending.
 pub(crate) const MIN_RATE: Rate = Rate::from_bps(1);
 
-/// Says when the next packet may leave so that packets leave evenly at a rate.
+/// Determines when the next packet may be sent, so that packets are sent evenly at a rate.
 ///
-/// A world's timers are late now and then. A packet that left late does not delay those behind it, as long as it is
-/// less than one packet time late; what is later than that is lost, so that a stall is never followed by a burst.
+/// A world's timers are sometimes late. A packet that was sent less than one packet time late does not delay later
+/// packets. Delay beyond one packet time is not made up for, so a burst never follows a stall.
 ///
-/// Where the rate may rise a thousandfold while a packet waits, the wait follows it: [`Pacer::next_at`], [`Pacer::sent_at`].
+/// Where the rate may rise a thousandfold while a packet waits, [`Pacer::next_at`] and [`Pacer::sent_at`] apply the new
+/// rate to the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pacer {
-    /// When the last packet was due to leave, or the latest time that it may count as having left.
-    left: Time,
+    /// The scheduled time of the last packet, or a packet time before it was sent if that is later.
+    last: Time,
     /// Its size.
     bytes: Bytes,
-    /// The wait from then to the next packet.
+    /// The time from then to the next packet.
     gap: Duration,
-    /// The longest wait between two packets, at any rate.
+    /// The maximum time between two packets, at any rate.
     max_gap: Duration,
 }
 
@@ -30,58 +31,58 @@ impl Default for Pacer {
 }
 
 impl Pacer {
-    /// A pacer that never waits for longer than `max_gap` between two packets.
+    /// A pacer with at most `max_gap` between two packets.
     pub fn with_max_gap(max_gap: Duration) -> Self {
-        Self { left: Time::ZERO, bytes: Bytes::ZERO, gap: Duration::ZERO, max_gap }
+        Self { last: Time::ZERO, bytes: Bytes::ZERO, gap: Duration::ZERO, max_gap }
     }
 
-    /// When the next packet may leave.
+    /// The time at which the next packet may be sent.
     pub fn next(&self) -> Time {
-        self.left + self.gap
+        self.last + self.gap
     }
 
-    /// When the next packet may leave, if the rate is `rate` since the last one left.
+    /// The time at which the next packet may be sent, if the rate is `rate` since the last one.
     pub fn next_at(&self, rate: Rate) -> Time {
-        self.left + time_to_send(rate, self.bytes).min(self.max_gap)
+        self.last + time_to_send(rate, self.bytes).min(self.max_gap)
     }
 
-    /// A packet of `bytes` left at `now` while the rate was `rate`.
+    /// A packet of `bytes` was sent at `now`, while the rate was `rate`.
     pub fn sent(&mut self, now: Time, bytes: Bytes, rate: Rate) {
-        self.left_after(self.next(), now, bytes, rate);
+        self.schedule_after(self.next(), now, bytes, rate);
     }
 
-    /// The same where packets leave at [`Pacer::next_at`]. One that left before, as the second of a pair does, does not
-    /// delay those behind it.
+    /// The same where packets are sent at [`Pacer::next_at`]. A packet that was sent before that time, such as the
+    /// second of a packet pair, does not delay later ones.
     pub fn sent_at(&mut self, now: Time, bytes: Bytes, rate: Rate) {
-        self.left_after(self.next_at(rate), now, bytes, rate);
-        self.left = self.left.min(now);
+        self.schedule_after(self.next_at(rate), now, bytes, rate);
+        self.last = self.last.min(now);
     }
 
-    fn left_after(&mut self, due: Time, now: Time, bytes: Bytes, rate: Rate) {
+    fn schedule_after(&mut self, due: Time, now: Time, bytes: Bytes, rate: Rate) {
         let time = time_to_send(rate, bytes);
-        (self.left, self.bytes, self.gap) = (due.max(now - time), bytes, time.min(self.max_gap));
+        (self.last, self.bytes, self.gap) = (due.max(now - time), bytes, time.min(self.max_gap));
     }
 
-    /// Of what left, `bytes` did not leave after all: their time is the next packet's.
+    /// `bytes` that were reported as sent were not sent: the next packet may use their time.
     pub fn give_back(&mut self, bytes: Bytes, rate: Rate) {
         self.reset(self.next() - time_to_send(rate, bytes));
     }
 
-    /// Nobody waits for longer than until `latest`, whatever has left.
+    /// The next packet may be sent at `latest` or earlier, independently of the packets before.
     pub fn bound(&mut self, latest: Time) {
         if self.next() > latest {
             self.reset(latest);
         }
     }
 
-    /// Lets the next packet leave at `at`, whatever was planned.
+    /// Sets the time of the next packet to `at`.
     pub fn reset(&mut self, at: Time) {
-        *self = Self { left: at, ..Self::with_max_gap(self.max_gap) };
+        *self = Self { last: at, ..Self::with_max_gap(self.max_gap) };
     }
 
-    /// Ends a planned pause: the next packet, due at `now`, does not count as late.
+    /// Ends a planned pause: a packet sent at `now` does not count as late.
     pub fn resume(&mut self, now: Time, rate: Rate) {
-        self.left = self.left.max(now - time_to_send(rate, self.bytes));
+        self.last = self.last.max(now - time_to_send(rate, self.bytes));
     }
 }
 
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_little_lateness_is_made_up_for() {
+    fn a_small_delay_is_made_up_for() {
         let mut pacer = Pacer::default();
         pacer.reset(ms(10.0));
         pacer.sent(ms(10.3), Bytes::new(1000), RATE);
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_leave_takes_no_time() {
+    fn bytes_that_were_not_sent_take_no_time() {
         let mut pacer = Pacer::default();
         pacer.reset(ms(10.0));
         pacer.sent(ms(10.0), Bytes::new(1000), RATE);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_made_up_for_at_a_moving_rate_and_a_stall_is_not() {
+    fn at_a_changing_rate_a_small_delay_is_made_up_for_a_stall_not() {
         let mut pacer = Pacer::default();
         pacer.reset(ms(5.0));
         pacer.sent_at(ms(5.3), Bytes::new(1000), RATE);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_planned_pause_no_second_packet_leaves_at_once() {
+    fn after_a_planned_pause_no_second_packet_is_sent_at_once() {
         let mut pacer = Pacer::default();
         pacer.reset(ms(5.0));
         pacer.sent_at(ms(5.0), Bytes::new(1000), RATE);

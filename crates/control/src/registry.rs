@@ -1,7 +1,7 @@
 //! The controllers by name, and one type that holds any of them.
 //!
-//! [`AnyController`] is an enum, so that the packet path calls a built-in controller without dynamic dispatch. A
-//! controller from another crate rides in its `External` variant; [`Registry::add`] gives it a name.
+//! [`AnyController`] is an enum, so the packet path calls a built-in controller without dynamic dispatch. Its
+//! `External` variant holds a controller of another crate; [`Registry::add`] gives it a name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,15 +11,15 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, RegistryError, Stream, Time, s
 
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Path, Sent};
 
-/// What is made here, in messages.
+/// The kind of object, in messages.
 const KIND: &str = "controller";
 
-/// Makes a fresh controller with the random stream it is given.
+/// Creates a controller with the given random stream.
 pub type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
 
 type Builder = Arc<dyn Fn(&toml::Table) -> Result<Factory, String> + Send + Sync>;
 
-/// The controllers that can be named in a scenario file or on the command line.
+/// The controllers that a scenario file or the command line can name.
 #[derive(Clone)]
 pub struct Registry {
     entries: BTreeMap<String, Entry>,
@@ -34,7 +34,7 @@ struct Entry {
 }
 
 impl Registry {
-    /// Adds a controller of another crate under `name`; `about` is one line for listings.
+    /// Adds a controller of another crate under `name`. `about` is its description of one line.
     #[must_use]
     pub fn add<A: Algorithm>(self, name: &str, about: &str) -> Self {
         self.insert::<A>(name, about, |controller| AnyController::External(Box::new(controller)))
@@ -51,7 +51,7 @@ impl Registry {
         self
     }
 
-    /// A factory for the controller called `name` with `settings`.
+    /// A factory for the controller `name` with `settings`.
     pub fn factory(&self, name: &str, settings: &toml::Table) -> Result<Factory, RegistryError> {
         let Some(entry) = self.entries.get(name) else {
             return Err(RegistryError::unknown(KIND, name, self.entries.keys().map(String::as_str)));
@@ -59,17 +59,18 @@ impl Registry {
         (entry.builder)(settings).map_err(|reason| RegistryError::settings(KIND, name, reason))
     }
 
-    /// Whether the controller called `name` gives way to others ([`Algorithm::REACTS_TO_CONGESTION`]); `None` if there is none.
+    /// Whether the controller `name` reduces its rate during congestion ([`Algorithm::REACTS_TO_CONGESTION`]). `None`
+    /// if there is none.
     pub fn reacts_to_congestion(&self, name: &str) -> Option<bool> {
         self.entries.get(name).map(|entry| entry.reacts_to_congestion)
     }
 
-    /// What the controller called `name` works with and programs don't tell ([`Algorithm::NEEDS`]).
+    /// The information that the controller `name` needs and programs do not report ([`Algorithm::NEEDS`]).
     pub fn needs(&self, name: &str) -> Option<&'static str> {
         self.entries.get(name).and_then(|entry| entry.needs)
     }
 
-    /// Every name with its one line, in alphabetical order.
+    /// Every name with its description, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|(name, entry)| (name.as_str(), entry.about.as_str()))
     }
@@ -81,12 +82,12 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Writes the enum, the registry's first content and the dispatch from one list: a line a controller.
+/// Generates the enum, the default registry and the dispatch from one list, with one line for each controller.
 macro_rules! controllers {
     ($($variant:ident: $type:ty, $name:literal, $about:literal;)*) => {
         /// Any controller.
         #[derive(Debug)]
-        #[allow(clippy::large_enum_variant)] // one a macroflow, not one a packet: size is no cost, a pointer would be
+        #[allow(clippy::large_enum_variant)] // one a macroflow, not one a packet: its size costs nothing
         pub enum AnyController {
             $(#[doc = $about] $variant($type),)*
             /// A controller of another crate.
@@ -118,18 +119,18 @@ controllers! {
     Bic: crate::bic::Bic, "bic", "BIC: a binary search for the window (INFOCOM 2004)";
     Cubic: crate::cubic::Cubic, "cubic", "CUBIC: a cubic curve of the time since the last loss (RFC 9438)";
     Cubic2005: crate::cubic_2005::Cubic2005, "cubic-2005", "CUBIC as it was proposed (PFLDnet 2005)";
-    Fast: crate::fast::Fast, "fast", "FAST TCP: keeps so many packets of its own in the queue (INFOCOM 2004)";
-    HighSpeed: crate::hstcp::HighSpeed, "hstcp", "HSTCP: the larger the window, the more it grows and the less a loss takes (RFC 3649)";
-    HTcp: crate::htcp::HTcp, "htcp", "H-TCP: grows faster the longer the last loss is ago (PFLDnet 2004)";
-    Scalable: crate::scalable::Scalable, "scalable", "Scalable TCP: the window grows and shrinks by shares of itself (CCR 2003)";
-    Stable: crate::stable::Stable, "stable", "Stable TCP: a paced window moved by every mark, equal rates at any round trip (TR.435, 2002)";
-    Pcp: crate::pcp::Pcp, "pcp", "PCP: probes for a rate with short trains, then takes it whole (NSDI 2006)";
-    PcpPaper: crate::pcp_paper::PcpPaper, "pcp-paper", "PCP exactly as its paper has it: to read and to compare (NSDI 2006)";
-    Vcp: crate::vcp::Vcp, "vcp", "VCP: grows, creeps or cuts as two ECN bits say how loaded the path is (2008)";
-    Cm: crate::cm::Cm, "cm", "The Congestion Manager's own: TCP's window, shaped by a rate (SIGCOMM 1999)";
-    FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, whatever happens";
-    FairShare: crate::fair_share::FairShare, "fair-share", "The fair share that routers tell (PCP section 4.2)";
-    Xcp: crate::xcp::Xcp, "xcp", "XCP: changes its window by what routers tell (SIGCOMM 2002)";
+    Fast: crate::fast::Fast, "fast", "FAST TCP: keeps a fixed number of its packets in the queue (INFOCOM 2004)";
+    HighSpeed: crate::hstcp::HighSpeed, "hstcp", "HSTCP: larger windows grow faster and lose a smaller share at a loss (RFC 3649)";
+    HTcp: crate::htcp::HTcp, "htcp", "H-TCP: growth increases with the time since the last loss (PFLDnet 2004)";
+    Scalable: crate::scalable::Scalable, "scalable", "Scalable TCP: the window grows and shrinks in proportion to itself (CCR 2003)";
+    Stable: crate::stable::Stable, "stable", "Stable TCP: a paced window that every mark reduces, equal rates at any round trip (TR.435, 2002)";
+    Pcp: crate::pcp::Pcp, "pcp", "PCP: tests a rate with short trains, then uses all of it at once (NSDI 2006)";
+    PcpPaper: crate::pcp_paper::PcpPaper, "pcp-paper", "PCP exactly as in its paper, for comparison (NSDI 2006)";
+    Vcp: crate::vcp::Vcp, "vcp", "VCP: MI, AI or MD by the load of the path, which two ECN bits encode (2008)";
+    Cm: crate::cm::Cm, "cm", "The Congestion Manager's controller: TCP's window, paced at a rate (SIGCOMM 1999)";
+    FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, independent of the path";
+    FairShare: crate::fair_share::FairShare, "fair-share", "The fair share that routers compute (PCP section 4.2)";
+    Xcp: crate::xcp::Xcp, "xcp", "XCP: changes its window as routers request (SIGCOMM 2002)";
 }
 
 impl Controller for AnyController {
@@ -219,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_name_brings_the_nearest_or_all() {
+    fn an_unknown_name_suggests_the_nearest_or_all() {
         for (name, known) in [("renno", "did you mean `reno`?"), ("compound", "there are bic, cm, cubic, ")] {
             let error = Registry::default().factory(name, &toml::Table::new()).err().unwrap().to_string();
             assert!(error.contains(name) && error.contains(known), "{error}");
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_cannot_give_is_known_of_those_that_need_it() {
+    fn controllers_state_the_information_that_hosts_lack() {
         let registry = Registry::default();
         let needy: Vec<&str> =
             registry.list().map(|(name, _)| name).filter(|name| registry.needs(name).is_some()).collect();

@@ -1,8 +1,8 @@
 //! TCP Reno (RFC 5681): every fast retransmit halves the window.
 //!
-//! Reno has no memory of the loss it answered last: when the connection leaves recovery with a second packet of the
-//! same window still missing, that packet's own fast retransmit halves the window again. This is what NewReno mends; all
-//! else is the same.
+//! Reno does not record its last reaction to a loss. If the connection leaves recovery while a second packet of the
+//! same window is still missing, the fast retransmit of that packet halves the window again. NewReno avoids this;
+//! everything else is the same.
 
 pub use crate::newreno::Config;
 use crate::newreno::NewRenoRules;
@@ -11,7 +11,7 @@ use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 /// TCP Reno.
 pub type Reno = Windowed<RenoRules>;
 
-/// How the window of TCP Reno moves: as NewReno's, and for each loss again.
+/// The window rules of TCP Reno: those of NewReno, applied to every loss.
 #[derive(Debug, Clone)]
 pub struct RenoRules(NewRenoRules);
 

@@ -1,24 +1,24 @@
-//! A TCP with congestion avoidance of its own: what most high-speed TCPs are.
+//! TCP with a different congestion avoidance, which describes most high-speed TCPs.
 //!
-//! Such a scheme is a pair of [`Rules`]: how many packets an acknowledgement adds to the window, and what a loss leaves of
-//! it. The rest is the same in all of them and stands here once, in [`Windowed`]: slow start, the answer once a window of
-//! data to losses and marks alike (a mark is a loss without the repair, RFC 3168 section 6.1.2), the timer, silences, a
-//! loss that had not happened.
+//! Such a scheme is a pair of [`Rules`]: how many packets an acknowledgement adds to the window, and the window after a
+//! loss. [`Windowed`] has the parts that all of them share: slow start, one reaction a window of data to losses and
+//! marks (a mark is a loss without a retransmission, RFC 3168 section 6.1.2), the timer, idle times and spurious
+//! losses.
 //!
 //! ```text
-//! an acknowledgement arrives, W < S:   W += slow_start()                 one packet (RFC 5681 eq. (2)), or as the rules say
+//! an acknowledgement arrives, W < S:   W += slow_start()                one packet (RFC 5681 eq. (2)), or by the rules
 //!                            W >= S:   W += min(increase(W), 1)
-//! a loss or a mark, once a window:     S = max(decrease(W), 2), W = S
-//! the timer runs out:                  S likewise, W = 1
-//! a silence longer than the timer:     W = min(W, the first window)      RFC 5681 section 4.1
+//! a loss or a mark, once a window:     S = W = max(decrease(W), 2)
+//! the timer expires:                   S = max(decrease(W), 2), W = 1
+//! idle for longer than the timer:      W = min(W, the first window)      RFC 5681 section 4.1
 //! ```
 //!
-//! `W` and `S` are in packets, and parts of packets count; TCP's own rules count whole bytes (`newreno.rs`).
-//! Acknowledgements count one each, as in the schemes' papers.
+//! `W` and `S` are in fractional packets; the rules of TCP itself count whole bytes (`newreno.rs`). Each
+//! acknowledgement counts once, as in the papers of the schemes.
 //!
-//! *Deviations*: no acknowledgement adds more than a packet, which is slow start's pace and what Linux holds all of these
-//! schemes to. What a loss leaves is reckoned from the window, as their papers do, not from what is in flight (RFC 5681
-//! eq. (4)): the window does not grow while something else bounds the flow.
+//! *Deviations*: no acknowledgement adds more than a packet, which is the rate of slow start; Linux has the same bound
+//! for all of these schemes. The window after a loss is computed from the window, as in the papers, not from the bytes
+//! in flight (RFC 5681 eq. (4)): the window does not grow while something else limits the flow.
 
 use std::fmt::Debug;
 
@@ -29,7 +29,7 @@ pub use crate::window::Amount;
 use crate::window::Window;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, Settings};
 
-/// An acknowledgement, and the window that it finds.
+/// An acknowledgement, and the window at its arrival.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
     /// When it arrived, on the sender's clock.
@@ -38,7 +38,7 @@ pub struct Seen<'a> {
     pub ack: &'a Ack<'a>,
     /// The window in packets.
     pub window: f64,
-    /// What it newly reports as delivered, in packets.
+    /// The newly delivered bytes, in packets.
     pub delivered: f64,
     /// The window in whole bytes.
     pub window_bytes: Bytes,
@@ -46,10 +46,10 @@ pub struct Seen<'a> {
     pub packet: Bytes,
 }
 
-/// A loss, a mark or a timeout that the window answers, and the window that it finds.
+/// A loss, a mark or a timeout that reduces the window, and the window at that time.
 #[derive(Debug, Clone, Copy)]
 pub struct Congestion {
-    /// When it was found, on the sender's clock.
+    /// When it was detected, on the sender's clock.
     pub now: Time,
     /// The window in packets.
     pub window: f64,
@@ -59,21 +59,22 @@ pub struct Congestion {
     pub flight_size: Bytes,
 }
 
-/// What a window scheme does its own way.
+/// The rules in which window schemes differ.
 pub trait Rules: Debug + Clone + Send + 'static {
-    /// Its tunables.
+    /// Its settings.
     type Config: Settings + Default;
 
-    /// Whether losses of one window of data are answered once (RFC 6582). Marks always are (RFC 3168 section 6.1.2).
+    /// Whether all losses of one window of data cause one reaction (RFC 6582). Marks always do (RFC 3168 section
+    /// 6.1.2).
     const ONCE_A_WINDOW: bool = true;
 
-    /// The rules at the beginning of a path.
+    /// The rules at the start of a path.
     fn new(config: &Self::Config) -> Self;
 
     /// The first window, in packets.
     fn first_window(config: &Self::Config) -> u64;
 
-    /// Every acknowledgement is shown here first, also those that do not make the window grow.
+    /// Called first for every acknowledgement, also for those that do not increase the window.
     fn observe(&mut self, _seen: &Seen<'_>) {}
 
     /// Slow start: how much the acknowledgement adds, or `None` if slow start ends here.
@@ -84,13 +85,13 @@ pub trait Rules: Debug + Clone + Send + 'static {
     /// Congestion avoidance: how much the acknowledgement adds.
     fn increase(&mut self, seen: &Seen<'_>) -> Amount;
 
-    /// What a loss or a mark leaves of the window.
+    /// The window after a loss or a mark.
     fn decrease(&mut self, congestion: &Congestion) -> Amount;
 
-    /// The timer ran out, and [`Rules::decrease`] has been asked for the slow-start threshold.
+    /// The timer expired, and [`Rules::decrease`] has returned the slow-start threshold.
     fn on_timeout(&mut self) {}
 
-    /// For `span` the flow was silent or had little to send: schemes that go by the clock leave that out.
+    /// The flow was idle or application-limited for `span`. Schemes that depend on elapsed time exclude that time.
     fn pause(&mut self, _span: Duration) {}
 }
 
@@ -102,12 +103,12 @@ pub struct Windowed<R: Rules> {
     rules: R,
     episode: Episode,
     last_ack: Time,
-    /// The window and the rules before the last answer to a loss.
+    /// The window and the rules before the last reaction to a loss.
     before: Option<(Window, R)>,
 }
 
 impl<R: Rules> Windowed<R> {
-    fn fresh(config: &R::Config, packet: Bytes) -> Self {
+    fn initial(config: &R::Config, packet: Bytes) -> Self {
         Self {
             config: config.clone(),
             window: Window::new(packet, R::first_window(config)),
@@ -124,38 +125,38 @@ impl<R: Rules> Windowed<R> {
         self.window.in_slow_start()
     }
 
-    /// Goes on in congestion avoidance.
+    /// Ends slow start and enters congestion avoidance.
     pub(crate) fn leave_slow_start(&mut self) {
         self.window.leave_slow_start();
     }
 
-    /// Goes on in congestion avoidance with `bytes`, if that is more than the window.
+    /// Enters congestion avoidance with a window of `bytes`, if that is more than the current one.
     pub(crate) fn resume(&mut self, bytes: Bytes) {
         self.window.resume(bytes);
     }
 
-    /// Makes `bytes` the window, whatever the rules say.
-    pub(crate) fn replace(&mut self, bytes: Bytes) {
-        self.window.replace(bytes);
+    /// Sets the window to `bytes`, independently of the rules.
+    pub(crate) fn set_window(&mut self, bytes: Bytes) {
+        self.window.set(bytes);
     }
 
-    fn calls_for_an_answer(&mut self, loss: &Loss) -> bool {
+    fn needs_reaction(&mut self, loss: &Loss) -> bool {
         if R::ONCE_A_WINDOW {
-            return self.episode.begins(loss);
+            return self.episode.starts(loss);
         }
         loss.kind == LossKind::Persistent || !loss.recovering
     }
 
-    /// Answers the marks that `ack` tells of, if they call for it.
+    /// Reduces the window if the marks that `ack` reports start an episode.
     pub(crate) fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
-        if self.episode.begins_with_marks(ack) {
+        if self.episode.starts_with_marks(ack) {
             let left = self.decrease(now, ack.flight_size);
             self.window.lower_to(left);
-            self.before = None; // a mark is never a mistake
+            self.before = None; // a mark is never spurious
         }
     }
 
-    /// What `ack` adds to the window, whatever it tells of marks.
+    /// Increases the window by `ack`, whether it reports marks or not.
     pub(crate) fn grow(&mut self, now: Time, ack: &Ack<'_>) {
         let (packet, window_bytes) = (self.window.packet(), self.window.bytes());
         let delivered = ack.delivered.as_f64() / packet.as_f64();
@@ -191,13 +192,13 @@ impl<R: Rules> Algorithm for Windowed<R> {
     type Config = R::Config;
 
     fn new(config: &R::Config, _random: Stream) -> Self {
-        Self::fresh(config, Bytes::ZERO)
+        Self::initial(config, Bytes::ZERO)
     }
 }
 
 impl<R: Rules> Controller for Windowed<R> {
     fn on_path(&mut self, now: Time, path: &Path) {
-        *self = Self { last_ack: now, ..Self::fresh(&self.config, path.packet) };
+        *self = Self { last_ack: now, ..Self::initial(&self.config, path.packet) };
     }
 
     fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
@@ -208,15 +209,15 @@ impl<R: Rules> Controller for Windowed<R> {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        if !self.calls_for_an_answer(loss) {
+        if !self.needs_reaction(loss) {
             return;
         }
         let before = (self.window.clone(), self.rules.clone());
         match loss.kind {
-            LossKind::Persistent if loss.repeated => self.window.collapse(),
+            LossKind::Persistent if loss.repeated => self.window.on_repeated_timeout(),
             LossKind::Persistent => {
                 let threshold = self.decrease(now, loss.flight_size);
-                self.window.collapse_to(threshold);
+                self.window.on_timeout(threshold);
                 self.rules.on_timeout();
             }
             LossKind::Transient => {
@@ -233,7 +234,7 @@ impl<R: Rules> Controller for Windowed<R> {
         }
     }
 
-    /// The next acknowledgement may tell of the same silence, as one that the application limited: it counts once.
+    /// The next acknowledgement may include the same idle time, as application-limited time. It is excluded once.
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         self.window.restart(idle, timeout);
         self.rules.pause(now.since(self.last_ack).min(idle));
@@ -253,22 +254,22 @@ impl<R: Rules> Controller for Windowed<R> {
     }
 }
 
-/// Round trips, one after the other: one is over when a packet that left after it began is answered.
+/// Successive round trips. A round trip ends when a packet that was sent after its start is acknowledged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rounds {
     began: Time,
 }
 
 impl Rounds {
-    /// How long the round trip took that ends here and gives way to the next, if it does. The first acknowledgement
-    /// ever ends one.
+    /// The duration of the round trip that ends with this acknowledgement, if one does; the next one starts at once.
+    /// The first acknowledgement always ends one.
     pub fn ended(&mut self, seen: &Seen<'_>) -> Option<Duration> {
         let passed = seen.now.since(self.began);
-        let over = passed >= seen.ack.rtt.unwrap_or(seen.ack.smoothed_rtt);
-        if over {
+        let is_over = passed >= seen.ack.rtt.unwrap_or(seen.ack.smoothed_rtt);
+        if is_over {
             self.began = seen.now;
         }
-        over.then_some(passed)
+        is_over.then_some(passed)
     }
 }
 
@@ -279,7 +280,7 @@ pub(crate) mod tests {
     pub(crate) use crate::testing::{PACKET, ack};
     use crate::testing::{loss, mark};
 
-    /// A flow whose acknowledgements come when the test says so.
+    /// A flow whose acknowledgements arrive at times that the test determines.
     #[derive(Debug)]
     pub(crate) struct Flow<R: Rules> {
         pub(crate) tcp: Windowed<R>,
@@ -290,20 +291,21 @@ pub(crate) mod tests {
     }
 
     impl<R: Rules> Flow<R> {
-        /// A flow that begins with `window` packets in congestion avoidance, if it is so told.
+        /// A flow in slow start with its first window.
         pub(crate) fn new(config: &R::Config, rtt: Duration) -> Self {
             let mut tcp = Windowed::new(config, Stream::from_seed(1));
             tcp.on_path(Time::ZERO, &Path::new(PACKET, rtt, None));
             Self { tcp, now: Time::ZERO, rtt, min_rtt: rtt, number: 0 }
         }
 
-        pub(crate) fn avoiding(config: &R::Config, window: f64, rtt: Duration) -> Self {
+        /// A flow in congestion avoidance with a window of `window` packets.
+        pub(crate) fn in_congestion_avoidance(config: &R::Config, window: f64, rtt: Duration) -> Self {
             let mut flow = Self::new(config, rtt);
             flow.set(window);
             flow
         }
 
-        /// Makes `window` packets the window, and leaves slow start.
+        /// Sets the window to `window` packets and ends slow start.
         pub(crate) fn set(&mut self, window: f64) {
             self.tcp.window.lower_to(Amount::Packets(window));
         }
@@ -320,13 +322,13 @@ pub(crate) mod tests {
             &self.tcp.rules
         }
 
-        /// As when the application had nothing to send for so long.
+        /// The application has no data for `span`.
         pub(crate) fn pause(&mut self, span: Duration) {
             self.now += span;
             self.tcp.on_idle(self.now, span, span);
         }
 
-        /// An acknowledgement; how much it added.
+        /// Delivers an acknowledgement. Returns the increase of the window.
         pub(crate) fn ack(&mut self) -> f64 {
             let before = self.window();
             let (rtt, smoothed_rtt, min_rtt) = (Some(self.rtt), self.rtt, self.min_rtt);
@@ -334,7 +336,8 @@ pub(crate) mod tests {
             self.window() - before
         }
 
-        /// A round trip: as many acknowledgements as the window has packets, evenly spaced; how much they added.
+        /// Simulates a round trip: as many acknowledgements as the window has packets, evenly spaced. Returns the
+        /// increase of the window.
         pub(crate) fn round(&mut self) -> f64 {
             let before = self.window();
             let acks = before as u64;
@@ -358,7 +361,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_round_trip_is_over_when_what_left_in_it_is_answered() {
+    fn a_round_trip_ends_when_a_packet_sent_in_it_is_acknowledged() {
         let mut rounds = Rounds::default();
         let rtt = Duration::from_millis(20);
         let mut ended = |millis: u64, rtt: Duration| {
@@ -370,17 +373,17 @@ pub(crate) mod tests {
         assert!(ended(100, rtt).is_some());
         assert_eq!(ended(119, rtt), None);
         assert_eq!(ended(120, rtt), Some(rtt));
-        assert_eq!(ended(145, rtt * 2), None, "it left at 105 ms, before the round trip began");
+        assert_eq!(ended(145, rtt * 2), None, "it was sent at 105 ms, before the round trip started");
         assert_eq!(ended(160, rtt * 2), Some(rtt * 2));
     }
 
-    /// Rules that show through: a tenth of a packet an acknowledgement, and three quarters after a loss.
+    /// Simple rules: an acknowledgement adds a tenth of a packet, and a loss reduces the window to three quarters.
     #[derive(Debug, Clone)]
-    struct Plain {
+    struct SimpleRules {
         paused: Duration,
     }
 
-    impl Rules for Plain {
+    impl Rules for SimpleRules {
         type Config = newreno::Config;
 
         fn new(_config: &newreno::Config) -> Self {
@@ -404,13 +407,13 @@ pub(crate) mod tests {
         }
     }
 
-    fn plain() -> Flow<Plain> {
+    fn simple_flow() -> Flow<SimpleRules> {
         Flow::new(&newreno::Config { initial_window: 16, ..newreno::Config::default() }, Duration::from_millis(20))
     }
 
     #[test]
-    fn slow_start_until_the_first_loss_and_the_rules_from_then_on() {
-        let mut flow = plain();
+    fn the_rules_apply_from_the_first_loss_on() {
+        let mut flow = simple_flow();
         assert_eq!(flow.ack(), 1.0);
         flow.set(16.0);
         flow.mark();
@@ -425,19 +428,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_loss_that_did_not_happen_is_undone_once() {
-        let mut flow = plain();
+    fn a_spurious_loss_is_undone_once() {
+        let mut flow = simple_flow();
         flow.lose(LossKind::Transient);
         flow.tcp.on_spurious_loss(flow.now);
         assert_eq!(flow.window(), 16.0);
         flow.mark();
         flow.tcp.on_spurious_loss(flow.now);
-        assert_eq!(flow.window(), 12.0, "a mark is no mistake");
+        assert_eq!(flow.window(), 12.0, "a mark is never spurious");
     }
 
     #[test]
-    fn silence_and_want_of_data_are_told_and_do_not_grow_the_window() {
-        let mut flow = plain();
+    fn idle_and_application_limited_times_do_not_grow_the_window() {
+        let mut flow = simple_flow();
         let second = Duration::from_secs(1);
         flow.tcp.on_ack(Time::ZERO + second, &Ack { app_limited: true, ..ack(1) });
         assert_eq!((flow.window(), flow.rules().paused), (16.0, second));
@@ -445,6 +448,6 @@ pub(crate) mod tests {
         flow.tcp.on_idle(Time::ZERO + second * 3, second * 2, second);
         assert_eq!((flow.window(), flow.rules().paused), (16.0, second * 3));
         flow.tcp.on_ack(Time::ZERO + second * 4, &Ack { app_limited: true, ..ack(1) });
-        assert_eq!(flow.rules().paused, second * 4, "the silence before it has been told");
+        assert_eq!(flow.rules().paused, second * 4, "the idle time before it is not counted again");
     }
 }

@@ -1,13 +1,13 @@
-//! Scalable TCP (Kelly, ACM CCR 33(2), 2003): the window grows and shrinks by shares of itself.
+//! Scalable TCP (Kelly, ACM CCR 33(2), 2003): the window grows and shrinks in proportion to itself.
 //!
 //! ```text
-//! an acknowledgement:   w += a            a = 0.01: 1% a round trip, whatever the window     section 3
+//! an acknowledgement:   w += a            a = 0.01: 1% a round trip at any window            section 3
 //! a loss:               w -= b w          b = 0.125
-//! w <= lwnd:            Standard TCP, 1 / w an acknowledgement and half at a loss            section 3.1, the legacy window
+//! w <= lwnd:            Standard TCP: += 1 / w, and w / 2 at a loss                  section 3.1, the legacy window
 //! ```
 //!
-//! From one loss to the next it takes log(1 - b) / log(1 + a) = 13.4 round trips at any rate. What the timer leaves as
-//! threshold, the paper does not say: what a loss would.
+//! From one loss to the next it takes -log(1 - b) / log(1 + a) = 13.4 round trips at any rate. The paper does not
+//! define the threshold after a timeout; here it is the window after a loss.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +18,17 @@ use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
 /// Scalable TCP.
 pub type Scalable = Windowed<ScalableRules>;
 
-/// Tunables of Scalable TCP.
+/// Settings of Scalable TCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
-    /// What an acknowledgement adds, in packets (`a`).
+    /// The increase by an acknowledgement, in packets (`a`).
     pub increase: f64,
-    /// The part of the window that a loss takes (`b`).
+    /// The share of the window by which a loss reduces it (`b`).
     pub decrease: f64,
-    /// Up to here it is Standard TCP; packets (`lwnd`).
+    /// The window up to which it is Standard TCP, in packets (`lwnd`).
     pub legacy_window: f64,
 }
 
@@ -44,13 +44,13 @@ impl Settings for Config {
         check_positive("increase", self.increase, "packets an acknowledgement")?;
         check_share("decrease", self.decrease)?;
         if self.legacy_window < 0.0 || !self.legacy_window.is_finite() {
-            return Err(format!("legacy_window is {}: 0 packets or more", self.legacy_window));
+            return Err(format!("legacy_window is {}: write 0 packets or more", self.legacy_window));
         }
         Ok(())
     }
 }
 
-/// How Scalable TCP's window moves.
+/// The window rules of Scalable TCP.
 #[derive(Debug, Clone)]
 pub struct ScalableRules {
     config: Config,
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_round_trip_adds_a_hundredth_and_a_loss_takes_an_eighth() {
         for window in [100.0, 10_000.0] {
-            let mut flow = Flow::<ScalableRules>::avoiding(&Config::default(), window, RTT);
+            let mut flow = Flow::<ScalableRules>::in_congestion_avoidance(&Config::default(), window, RTT);
             let gained = flow.round();
             assert!((gained - window / 100.0).abs() < 1e-6, "{gained}");
             flow.set(window);
@@ -104,7 +104,7 @@ mod tests {
     fn recovery_from_a_loss_takes_thirteen_round_trips_at_any_rate() {
         // -log(1 - b) / log(1 + a) = 0.1335 / 0.00995 = 13.4: the window is back in the 14th.
         for window in [200.0, 20_000.0] {
-            let mut flow = Flow::<ScalableRules>::avoiding(&Config::default(), 0.875 * window, RTT);
+            let mut flow = Flow::<ScalableRules>::in_congestion_avoidance(&Config::default(), 0.875 * window, RTT);
             let rounds = (1..100).find(|_| {
                 flow.round();
                 flow.window() >= window
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn up_to_the_legacy_window_it_is_standard_tcp() {
-        let mut flow = Flow::<ScalableRules>::avoiding(&Config::default(), 16.0, RTT);
+        let mut flow = Flow::<ScalableRules>::in_congestion_avoidance(&Config::default(), 16.0, RTT);
         assert!((flow.ack() - 1.0 / 16.0).abs() < 1e-9);
         flow.set(16.0);
         flow.mark();

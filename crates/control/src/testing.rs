@@ -1,17 +1,17 @@
-//! Acknowledgements, losses and marks for tests, which override what they are about: `Ack { rtt, ..ack(1) }`.
+//! Acknowledgements, losses and marks for tests. A test overrides the fields that it examines: `Ack { rtt, ..ack(1) }`.
 
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::{Ack, Algorithm, Arrival, Counted, Departure, History, Loss, LossKind, Path, Sent};
 
-/// The size of the packets here.
+/// The packet size.
 pub const PACKET: Bytes = Bytes::new(1000);
 
-/// The round trip of acknowledgements here.
+/// The round-trip time of acknowledgements.
 pub const RTT: Duration = Duration::from_millis(20);
 
-/// `packets` packets are acknowledged, of which nothing else is known.
+/// An acknowledgement of `packets` packets without further information.
 pub const fn ack(packets: u64) -> Ack<'static> {
     Ack {
         delivered: Bytes::new(1000 * packets),
@@ -29,46 +29,47 @@ pub const fn ack(packets: u64) -> Ack<'static> {
     }
 }
 
-/// These packets arrived, after a round trip of `rtt`.
+/// An acknowledgement of `arrivals` with a round-trip time of `rtt`.
 pub fn arrived(arrivals: &[Arrival], rtt: Duration) -> Ack<'_> {
     let delivered = arrivals.iter().map(|arrival| arrival.bytes).sum();
     Ack { delivered, in_flight: Bytes::ZERO, rtt: Some(rtt), smoothed_rtt: rtt, min_rtt: rtt, arrivals, ..ack(0) }
 }
 
-/// One packet was marked: number `number` or one before it, when `last_sent` was the last one sent.
+/// An acknowledgement that counts one mark, on packet `number` or an earlier one, when `last_sent` was the last one
+/// sent.
 pub const fn mark(number: u64, last_sent: u64) -> Ack<'static> {
     Ack { counted: Some(Counted { marks: 1, number }), last_sent, ..ack(0) }
 }
 
-/// Packet `number` is lost when `last_sent` was the last one sent.
+/// The loss of packet `number`, when `last_sent` was the last one sent.
 pub const fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
     let flight_size = Bytes::new(100_000);
     Loss { kind, bytes: PACKET, flight_size, number, last_sent, recovering: false, repeated: false }
 }
 
-/// When a packet left, its number and its size.
+/// The time at which a packet was sent, its number and its size.
 pub type Departed = (Time, u64, Bytes);
 
-/// A sender whose packets leave as soon as they may, on a path of round trip [`RTT`].
+/// A sender that sends each packet as soon as permitted, on a path with a round-trip time of [`RTT`].
 #[derive(Debug)]
 pub struct World<S> {
     /// The controller.
     pub sender: S,
-    /// What happens next happens now.
+    /// The time of the next event.
     pub now: Time,
     /// The number of the next packet.
     pub next: u64,
 }
 
 impl<S: Algorithm> World<S> {
-    /// A sender with these settings that knows `history`.
+    /// A sender with the settings `config` that starts with `history`.
     pub fn with(config: &S::Config, history: Option<History>) -> Self {
         let mut sender = S::new(config, Stream::from_seed(1));
         sender.on_path(Time::ZERO, &Path::new(PACKET, RTT, history));
         Self { sender, now: Time::ZERO, next: 0 }
     }
 
-    /// Sends at most `max` packets, or until no more may leave.
+    /// Sends packets until `max` are sent or no more are permitted.
     pub fn send(&mut self, max: usize) -> Vec<Departed> {
         let mut departed = Vec::new();
         while departed.len() < max && self.sender.departure().at < Time::MAX {
@@ -81,19 +82,19 @@ impl<S: Algorithm> World<S> {
         departed
     }
 
-    /// Acknowledges packets, the first a round trip after the last has left, the others as they were spaced. Each takes
-    /// `growth` longer than the one before.
+    /// Acknowledges packets: the first one a round trip after the last one was sent, the others with their original
+    /// spacing. The delay of each is `growth` longer than that of the previous one.
     pub fn acknowledge(&mut self, packets: &[Departed], growth: Duration) {
-        let begin = self.now + RTT;
+        let start = self.now + RTT;
         for (i, &(sent_at, number, bytes)) in (0..).zip(packets) {
-            self.now = begin + sent_at.since(packets[0].0);
+            self.now = start + sent_at.since(packets[0].0);
             let received_at = sent_at + RTT / 2 + growth * i;
             let arrivals = &[Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
             self.sender.on_ack(self.now, &arrived(arrivals, RTT));
         }
     }
 
-    /// Packet `number` is lost.
+    /// Reports the loss of packet `number`.
     pub fn lose(&mut self, kind: LossKind, number: u64) {
         self.sender.on_loss(self.now, &loss(kind, number, self.next - 1));
     }

@@ -1,12 +1,13 @@
-//! The congestion window that all TCPs here share, with its slow-start threshold (RFC 5681).
+//! The congestion window of all TCP schemes here, with its slow-start threshold (RFC 5681).
 //!
-//! Both count bytes of whole IP packets (the RFC counts payload; both sides of every equation scale alike). How far the
-//! window moves is for [`crate::rules`] to say, in packets and parts of packets or in whole bytes. The bounds are here:
+//! Both count bytes of whole IP packets (the RFC counts payload; both sides of every equation scale alike).
+//! [`crate::rules`] decides how far the window moves, in fractional packets or in whole bytes. This file has the
+//! bounds:
 //!
 //! ```text
-//! what a loss leaves        2 packets at least           RFC 5681 eq. (4)
-//! the timer runs out        1 packet                     section 3.1
-//! an idle time > timer      the first window at most     section 4.1
+//! after a loss               at least 2 packets           RFC 5681 eq. (4)
+//! the timer expires          1 packet                     section 3.1
+//! an idle time > timer       at most the first window     section 4.1
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Time};
@@ -14,10 +15,10 @@ use rampmeter_wire::RouterFeedback;
 
 use crate::{Ack, Departure};
 
-/// How far a window moves, or how large it becomes.
+/// A change of a window, or its new size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
-    /// Packets and parts of packets, as the papers of high-speed schemes count.
+    /// Fractional packets, as the papers on high-speed schemes count.
     Packets(f64),
     /// Whole bytes, as RFC 5681 counts.
     Bytes(Bytes),
@@ -37,7 +38,7 @@ impl From<Bytes> for Amount {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
-    /// Bytes; `fraction` is the part of a byte beyond it.
+    /// The window in whole bytes; `fraction` is the rest, less than a byte.
     whole: Bytes,
     fraction: f64,
     threshold: Bytes,
@@ -53,8 +54,7 @@ impl Window {
         Self { whole: first, fraction: 0.0, threshold: Bytes::MAX, packet, first }
     }
 
-    /// Whether `ack` lets the window grow: not while losses are repaired, nor while it is not the window that bounds the
-    /// flow.
+    /// Whether `ack` may increase the window: not during loss recovery, and only while the window limits the flow.
     pub(crate) fn counts(ack: &Ack<'_>) -> bool {
         !ack.recovering && !ack.app_limited && ack.delivered > Bytes::ZERO
     }
@@ -67,15 +67,15 @@ impl Window {
         self.threshold = self.whole;
     }
 
-    /// Goes on with `bytes`, if that is more than the window, as if congestion avoidance had found them.
+    /// Sets the window and the threshold to `bytes`, if that is more than the window.
     pub(crate) fn resume(&mut self, bytes: Bytes) {
         if bytes > self.whole {
             (self.whole, self.threshold) = (bytes, bytes);
         }
     }
 
-    /// Makes `bytes` the window and leaves the threshold as it is.
-    pub(crate) fn replace(&mut self, bytes: Bytes) {
+    /// Sets the window to `bytes` and keeps the threshold.
+    pub(crate) fn set(&mut self, bytes: Bytes) {
         self.whole = bytes;
     }
 
@@ -94,36 +94,36 @@ impl Window {
         self.packet
     }
 
-    /// Adds `amount`, which may be a small part of a packet or negative; one packet remains at least.
+    /// Adds `amount`, which may be a small part of a packet or negative. The window remains at least one packet.
     pub(crate) fn step(&mut self, amount: Amount) {
         match amount {
-            Amount::Packets(packets) => self.put(self.packets() + packets, 1.0),
+            Amount::Packets(packets) => self.set_packets(self.packets() + packets, 1.0),
             Amount::Bytes(bytes) => self.whole += bytes,
         }
     }
 
-    /// Makes `amount` the window and the threshold, or two packets if that is less: RFC 5681 eq. (4)'s bound.
+    /// Sets the window and the threshold to `amount`, at least two packets (RFC 5681 eq. (4)).
     pub(crate) fn lower_to(&mut self, amount: Amount) {
         match amount {
-            Amount::Packets(packets) => self.put(packets, 2.0),
+            Amount::Packets(packets) => self.set_packets(packets, 2.0),
             Amount::Bytes(bytes) => (self.whole, self.fraction) = (bytes.max(self.packet * 2), 0.0),
         }
         self.threshold = self.whole;
     }
 
-    /// The timer ran out: one packet, and slow start up to `threshold`, or two packets if that is less.
-    pub(crate) fn collapse_to(&mut self, threshold: Amount) {
+    /// The timer expired: one packet, and slow start up to `threshold`, which is at least two packets.
+    pub(crate) fn on_timeout(&mut self, threshold: Amount) {
         self.lower_to(threshold);
-        self.collapse();
+        self.on_repeated_timeout();
     }
 
-    /// The timer ran out again: one packet, and slow start up to the same threshold.
-    pub(crate) fn collapse(&mut self) {
+    /// The timer expired again: one packet, and slow start up to the same threshold.
+    pub(crate) fn on_repeated_timeout(&mut self) {
         (self.whole, self.fraction) = (self.packet, 0.0);
     }
 
-    /// Makes `packets` the window, or `min` if that is less.
-    fn put(&mut self, packets: f64, min: f64) {
+    /// Sets the window to `packets`, but at least `min`.
+    fn set_packets(&mut self, packets: f64, min: f64) {
         let bytes = packets.max(min) * self.packet.as_f64();
         self.whole = Bytes::new(bytes as u64);
         self.fraction = bytes - self.whole.as_f64();
@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_leaves_two_packets_at_least_and_a_timeout_one() {
-        for little in [Amount::Packets(0.5), Amount::Bytes(Bytes::new(500))] {
+    fn the_window_is_two_packets_after_a_loss_one_after_a_timeout() {
+        for amount in [Amount::Packets(0.5), Amount::Bytes(Bytes::new(500))] {
             let mut w = Window::new(PACKET, 10);
-            w.lower_to(little);
+            w.lower_to(amount);
             assert_eq!(w.bytes(), PACKET * 2);
-            w.collapse_to(little);
+            w.on_timeout(amount);
             assert_eq!(w.bytes(), PACKET);
         }
     }
@@ -172,8 +172,8 @@ mod tests {
     fn after_a_timeout_slow_start_ends_at_the_threshold() {
         for threshold in [Amount::Packets(7.5), Amount::Bytes(Bytes::new(7500))] {
             let mut w = Window::new(PACKET, 10);
-            w.collapse_to(threshold);
-            w.collapse(); // the threshold stays
+            w.on_timeout(threshold);
+            w.on_repeated_timeout(); // the threshold stays
             for _ in 0..7 {
                 assert!(w.in_slow_start());
                 w.step(Amount::Bytes(PACKET));

@@ -1,4 +1,4 @@
-//! Any events in any order, for every controller: no panic, and always a next event.
+//! Any events in any order, for every controller: it does not panic, and it always has a next event.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -7,7 +7,7 @@ use rampmeter_control::{Ack, Arrival, Controller, Counted, History, Loss, LossKi
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
-/// Settings that change what a controller does with events, or that it can't do without.
+/// Settings that change the reaction to events, or that a controller requires.
 const VARIANTS: [(&str, &str); 8] = [
     ("fixed-rate", "rate = '1 Mb/s'"),
     ("pcp", "round_trip = true"),
@@ -19,7 +19,7 @@ const VARIANTS: [(&str, &str); 8] = [
     ("stable", "initial_window = 1.0"),
 ];
 
-/// The fastest that PCP may send; a probe asks for twice as much.
+/// The maximum base rate of PCP; a probe tests up to twice that.
 const MAX_RATE: Rate = Rate::from_bps(100_000_000_000);
 
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ enum Event {
     Unsent {
         bytes: u64,
     },
-    Forgotten,
+    Discarded,
     Ack {
         back: u64,
         count: u64,
@@ -47,7 +47,7 @@ enum Event {
         delay: i64,
         growth: i64,
         codes: u64,
-        named: bool,
+        has_receipts: bool,
         recovering: bool,
         app_limited: bool,
     },
@@ -68,7 +68,7 @@ enum Event {
     Deadline,
 }
 
-/// Mostly sensible, sometimes anything up to eleven days.
+/// Mostly realistic times, sometimes any up to eleven days.
 fn nanos() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..100_000_000_u64, 1 => Just(0), 1 => 0..1_000_000_000_000_000_u64]
 }
@@ -85,10 +85,10 @@ fn event() -> impl Strategy<Value = Event> {
         20 => (size(), prop_oneof![9 => Just(1), 1 => any::<u64>()])
             .prop_map(|(bytes, skip)| Event::Sent { bytes, skip }),
         1 => size().prop_map(|bytes| Event::Unsent { bytes }),
-        1 => Just(Event::Forgotten),
+        1 => Just(Event::Discarded),
         20 => ((0..20_u64, 1..8_u64, nanos(), delay(), delay()), (any::<u64>(), any::<bool>(), any::<bool>(), any::<bool>()))
-            .prop_map(|((back, count, rtt, delay, growth), (codes, named, recovering, app_limited))| {
-                Event::Ack { back, count, rtt, delay, growth, codes, named, recovering, app_limited }
+            .prop_map(|((back, count, rtt, delay, growth), (codes, has_receipts, recovering, app_limited))| {
+                Event::Ack { back, count, rtt, delay, growth, codes, has_receipts, recovering, app_limited }
             }),
         2 => (0..20_u64, kind, any::<bool>(), any::<bool>())
             .prop_map(|(back, kind, recovering, repeated)| Event::Loss { back, kind, recovering, repeated }),
@@ -105,7 +105,7 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
         Event::Path { packet, rtt, past } => {
             let history = past.map(|(rate, trust)| History {
                 trust,
-                rivals: trust, // any number will do, here and below
+                rivals: trust, // any number, also below
                 competed: Rate::from_bps(rate),
                 lateness: Duration::from_nanos(rate),
                 ..History::new(Rate::from_bps(rate), Duration::ZERO)
@@ -120,8 +120,8 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
             controller.on_sent(now, &Sent { number: *number, bytes: Bytes::new(bytes), in_flight: Bytes::MAX });
         }
         Event::Unsent { bytes } => controller.on_unsent(now, Bytes::new(bytes)),
-        Event::Forgotten => controller.on_discarded(now),
-        Event::Ack { back, count, rtt, delay, growth, codes, named, recovering, app_limited } => {
+        Event::Discarded => controller.on_discarded(now),
+        Event::Ack { back, count, rtt, delay, growth, codes, has_receipts, recovering, app_limited } => {
             let rtt = Duration::from_nanos(rtt);
             let arrival = |i: u64| {
                 let sent_at = now - rtt + Duration::from_micros(i);
@@ -131,7 +131,7 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 let ecn = Ecn::from_bits((codes >> (2 * i)) as u8 & 0b11);
                 Arrival { number, bytes: Bytes::new(1000), sent_at, received_at, ecn }
             };
-            let answer = match codes % 3 {
+            let feedback = match codes % 3 {
                 0 => RouterFeedback::None,
                 1 => RouterFeedback::FairShare { share: Rate::from_bps(codes), queue: Bytes::new(codes % 99_999) },
                 _ => RouterFeedback::Xcp { window: Bytes::new(codes % 99_999), rtt, change: growth },
@@ -140,12 +140,12 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
             let ack = Ack {
                 delivered: Bytes::new(1000),
                 in_flight: Bytes::ZERO,
-                rtt: named.then_some(rtt),
+                rtt: has_receipts.then_some(rtt),
                 smoothed_rtt: rtt,
                 min_rtt: rtt.scale(0.9),
-                arrivals: if named { &arrivals } else { &[] },
-                counted: (!named).then_some(Counted { marks: codes % 4, number: number.wrapping_sub(back) }),
-                feedback: answer,
+                arrivals: if has_receipts { &arrivals } else { &[] },
+                counted: (!has_receipts).then_some(Counted { marks: codes % 4, number: number.wrapping_sub(back) }),
+                feedback,
                 flight_size: Bytes::new(1000 * count),
                 last_sent: *number,
                 recovering,
@@ -165,9 +165,9 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
     }
 }
 
-/// Whether a controller of `factory` keeps its promises. PCP's rates are always within bounds. Others' rates follow from
-/// a window, and are unlimited where the round trip is zero.
-fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), String> {
+/// Checks the invariants of a controller of `factory`. The rates of PCP are always within bounds. The rates of others
+/// follow from a window, and are unlimited where the round trip is zero.
+fn check_invariants(factory: &Factory, is_pcp: bool) -> Result<(), String> {
     let past = proptest::option::of(Just(History {
         rivals: 1.0,
         ..History::new(Rate::from_bps(10_000_000), Duration::from_millis(2))
@@ -188,7 +188,7 @@ fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), String> {
                 prop_assert!(rate >= Rate::from_bps(1) && rate <= MAX_RATE + MAX_RATE, "{rate}");
             }
             let departure = controller.departure();
-            prop_assert!(departure.at < Time::MAX || controller.deadline() < Time::MAX, "nothing would ever leave");
+            prop_assert!(departure.at < Time::MAX || controller.deadline() < Time::MAX, "no packet would ever be sent");
             prop_assert!(departure.bytes > Bytes::ZERO && controller.window() > Bytes::ZERO);
             if let Some(History { trust, base_rate, .. }) = history {
                 prop_assert!((0.0..=1.0).contains(&trust) && (!is_pcp || base_rate <= MAX_RATE), "{history:?}");
@@ -196,7 +196,7 @@ fn keeps_promises(factory: &Factory, is_pcp: bool) -> Result<(), String> {
         }
         Ok(())
     });
-    outcome.map_err(|broken| broken.to_string())
+    outcome.map_err(|violation| violation.to_string())
 }
 
 #[test]
@@ -205,8 +205,8 @@ fn any_events_in_any_order_leave_a_next_event() {
     let defaults = registry.list().map(|(name, _)| (name, "")).filter(|(name, _)| *name != "fixed-rate");
     for (name, settings) in defaults.chain(VARIANTS) {
         let factory = registry.factory(name, &settings.parse().unwrap()).unwrap();
-        if let Err(broken) = keeps_promises(&factory, name.starts_with("pcp")) {
-            panic!("{name} with {settings:?}: {broken}");
+        if let Err(violation) = check_invariants(&factory, name.starts_with("pcp")) {
+            panic!("{name} with {settings:?}: {violation}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The fair-share controller against the fair-share router on one link: a closed loop in virtual time, with room for
-//! every packet and an acknowledgement for each.
+//! The fair-share controller with the fair-share router on one link: a closed loop in virtual time, with an unlimited
+//! buffer and an acknowledgement for each packet.
 //!
 //! ```text
-//!  sender 1 ─┐                                   ┌─ answers at once
+//!  sender 1 ─┐                                   ┌─ acknowledgements
 //!  sender 2 ─┼─► router ──► 40 Mb/s, 12.5 ms ────┤
 //!  sender 3 ─┘     ▲                             │
 //!                  └────────── 12.5 ms ──────────┘
@@ -54,9 +54,9 @@ impl Parcel for Packet {
     }
 }
 
-/// A transfer of some packets.
+/// A transfer of `packets` packets.
 struct Flow {
-    begins: Time,
+    start: Time,
     packets: u64,
     sent: u64,
     delivered: u64,
@@ -66,17 +66,17 @@ struct Flow {
 }
 
 impl Flow {
-    /// When it next does something by itself.
+    /// The time of its next event, other than acknowledgements.
     fn next_event(&self) -> Time {
-        let leave = if self.is_open && self.sent < self.packets { self.sender.departure().at } else { Time::MAX };
-        self.begins.min(leave).min(self.sender.deadline())
+        let departure = if self.is_open && self.sent < self.packets { self.sender.departure().at } else { Time::MAX };
+        self.start.min(departure).min(self.sender.deadline())
     }
 }
 
 struct Network {
     link: Link<Packet, AnyRouter<Packet>>,
     flows: Vec<Flow>,
-    /// What comes back, with when it arrives and when it reached the receiver.
+    /// Packets whose acknowledgements are in transit, with the times at the sender and at the receiver.
     returning: VecDeque<(Time, Time, Packet)>,
     now: Time,
 }
@@ -86,8 +86,8 @@ impl Network {
         let router = Registry::default().config("fair-share", &toml::Table::new()).unwrap();
         let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
         let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
-        let flow = |&(begins, packets): &(u64, u64)| Flow {
-            begins: ms(begins),
+        let flow = |&(start, packets): &(u64, u64)| Flow {
+            start: ms(start),
             packets,
             sent: 0,
             delivered: 0,
@@ -117,7 +117,7 @@ impl Network {
                 self.acknowledge(packet, received_at);
             }
             for flow in 0..self.flows.len() {
-                self.act(flow);
+                self.run_due(flow);
             }
         }
     }
@@ -140,11 +140,11 @@ impl Network {
         flow.sender.on_ack(now, &ack);
     }
 
-    fn act(&mut self, index: usize) {
+    fn run_due(&mut self, index: usize) {
         let now = self.now;
         let flow = &mut self.flows[index];
-        if flow.begins <= now {
-            flow.begins = Time::MAX;
+        if flow.start <= now {
+            flow.start = Time::MAX;
             let feedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
             assert!(flow.sender.requests_feedback());
             assert!(self.link.offer(now, Packet { flow: index, number: None, sent_at: now, feedback }).is_none());
@@ -183,37 +183,38 @@ fn parts_of_the_link(flows: u64) -> Rate {
     Rate::from_bps(RATE.as_bps() / flows)
 }
 
-// Handshake 25 ms, 200 packets of 0.25 ms, 25 ms until the last acknowledgement; the handshake's own 54 bytes 11 us.
+// Handshake 25 ms, 200 packets of 0.25 ms, 25 ms until the last acknowledgement, and 11 us for the handshake's 54
+// bytes.
 #[test]
-fn a_lone_transfer_takes_the_handshake_its_transmission_and_one_rtt() {
+fn a_lone_transfer_takes_two_rtts_and_its_transmission_time() {
     let mut network = Network::new(&[(0, 200)]);
     network.run_until(ms(200));
-    let took = network.flows[0].finished.unwrap().since(Time::ZERO);
-    let least = RTT + RATE.time_to_send(PACKET) * 200 + RTT;
-    assert!(took >= least && took <= least + Duration::from_micros(11), "{took}");
+    let duration = network.flows[0].finished.unwrap().since(Time::ZERO);
+    let min = RTT + RATE.time_to_send(PACKET) * 200 + RTT;
+    assert!(duration >= min && duration <= min + Duration::from_micros(11), "{duration}");
 }
 
-// A third flow shakes hands at time 0 and sends a third of the link from 25 ms on. The others have sent a third too from
-// 50 ms on at the latest: until then a third of the link too much is sent, 33 packets. The questions that met the
-// beginning of that queue were answered too early, the next ones leave by 75 ms and are answered by 100 ms, their answers
-// are felt by 125 ms, and an RTT later, at 150 ms, the queue is gone but for two packets a flow. Meanwhile the link is
-// never idle, whenever in the round of questions the third flow comes.
+// A third flow has its handshake at time 0 and sends a third of the link rate from 25 ms on. The others send a third
+// from 50 ms on at the latest. Until then the excess is a third of the link rate, 33 packets. The requests that arrive
+// at the start of that queue are answered too early. The next ones are sent by 75 ms and answered by 100 ms, the
+// answers take effect by 125 ms, and an RTT later, at 150 ms, at most two packets a flow remain in the queue. Meanwhile
+// the link is never idle, at any start of the third flow relative to the requests.
 #[test]
-fn a_third_flow_makes_halves_thirds_without_an_idle_moment_and_the_queue_it_makes_goes_again() {
-    let mut longest_of_all = 0;
-    for begins in (300..325).step_by(3) {
-        let mut network = Network::new(&[(0, 10_000), (1, 10_000), (begins, 10_000)]);
-        network.run_until(ms(begins));
+fn a_third_flow_gets_a_third_without_idle_time_or_lasting_queue() {
+    let mut overall_max_queue = 0;
+    for start in (300..325).step_by(3) {
+        let mut network = Network::new(&[(0, 10_000), (1, 10_000), (start, 10_000)]);
+        network.run_until(ms(start));
         assert_eq!(network.rates()[..2], [parts_of_the_link(2); 2]);
         let transmitted = network.link.counts().transmitted;
 
-        let mut longest = 0;
-        while network.now < ms(begins + 150) {
+        let mut max_queue = 0;
+        while network.now < ms(start + 150) {
             network.run_until(network.now + Duration::from_micros(100));
-            longest = longest.max(network.queue());
+            max_queue = max_queue.max(network.queue());
         }
-        assert!(longest <= 33, "{longest}");
-        longest_of_all = longest_of_all.max(longest);
+        assert!(max_queue <= 33, "{max_queue}");
+        overall_max_queue = overall_max_queue.max(max_queue);
         assert!(network.queue() <= 6, "{}", network.queue());
         let full = RATE.bytes_in(Duration::from_millis(150)).as_u64() / PACKET.as_u64();
         assert!(network.link.counts().transmitted - transmitted >= full);
@@ -221,11 +222,11 @@ fn a_third_flow_makes_halves_thirds_without_an_idle_moment_and_the_queue_it_make
         network.run_until(ms(600));
         assert_eq!(network.rates(), [parts_of_the_link(3); 3]);
     }
-    assert!(longest_of_all >= 25, "{longest_of_all}");
+    assert!(overall_max_queue >= 25, "{overall_max_queue}");
 }
 
-// Two flows send half each. One sends its last packet; four of its packet times (2 ms) later the router knows, within an
-// RTT the other asks, and an RTT later its rate shows at the router.
+// Two flows send half each. One sends its last packet. Four of its packet times (2 ms) later the router removes it,
+// within an RTT the other flow sends a request, and an RTT later its new rate is effective at the router.
 #[test]
 fn a_flow_takes_over_within_two_rtts_when_the_other_ends() {
     let mut network = Network::new(&[(0, 10_000), (1, 200)]);
@@ -237,15 +238,15 @@ fn a_flow_takes_over_within_two_rtts_when_the_other_ends() {
         }
         assert!(network.now < ms(400));
     }
-    let took = network.now.since(ended);
-    assert!(took <= RTT * 2 + Duration::from_millis(4), "{took}");
+    let duration = network.now.since(ended);
+    assert!(duration <= RTT * 2 + Duration::from_millis(4), "{duration}");
 }
 
-// Each begins 30 ms after the one before, faster than queues are made up for. They need RTTs of their own, which the
-// queue lengthens; 300 ms after the last all share equally (1000 packets in 250 ms, 100 a flow) and the queue is gone but
-// for two packets a flow.
+// Each starts 30 ms after the previous one, faster than queues are compensated for. Compensation takes RTTs, which the
+// queue increases. 300 ms after the last start all shares are equal (1000 packets in 250 ms, 100 a flow), and at most
+// two packets a flow remain in the queue.
 #[test]
-fn ten_flows_that_begin_one_after_another_come_to_a_tenth_each() {
+fn ten_flows_that_start_one_by_one_converge_to_equal_shares() {
     let transfers: Vec<_> = (0..10).map(|n| (30 * n, 10_000)).collect();
     let mut network = Network::new(&transfers);
     network.run_until(ms(300 + 300));

@@ -1,8 +1,8 @@
-//! VCP's end hosts against VCP's router on one link: a closed loop in virtual time, with an acknowledgement for each
-//! packet. Whatever is dropped fails the test.
+//! VCP's end hosts with VCP's router on one link: a closed loop in virtual time, with an acknowledgement for each
+//! packet. A dropped packet fails the test.
 //!
 //! ```text
-//!  sender 1 ─┐                                ┌─ answers at once
+//!  sender 1 ─┐                                ┌─ acknowledgements
 //!            ├─► router ──► 10 Mb/s, 40 ms ───┤
 //!  sender 2 ─┘     ▲                          │
 //!                  └────────── 40 ms ─────────┘
@@ -53,11 +53,11 @@ impl Parcel for Packet {
     fn set_feedback(&mut self, _feedback: RouterFeedback) {}
 }
 
-/// A flow without end.
+/// An unlimited flow.
 struct Flow {
-    begins: Time,
-    /// Its path is so much longer than the link, in both directions together.
-    longer: Duration,
+    start: Time,
+    /// The delay of its path in addition to the link, both directions together.
+    extra_delay: Duration,
     sent: u64,
     delivered: u64,
     smoothed_rtt: Option<Duration>,
@@ -65,16 +65,16 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(begins: u64, longer: u64, config: &Config) -> Self {
+    fn new(start: u64, extra_delay: u64, config: &Config) -> Self {
         let sender = Vcp::new(config, Stream::from_seed(1));
-        let longer = Duration::from_millis(longer);
-        Self { begins: second(begins), longer, sent: 0, delivered: 0, smoothed_rtt: None, sender }
+        let extra_delay = Duration::from_millis(extra_delay);
+        Self { start: second(start), extra_delay, sent: 0, delivered: 0, smoothed_rtt: None, sender }
     }
 
-    /// When its next packet leaves, if that waits for nothing but its time.
+    /// The time of its next packet, if only pacing delays it.
     fn paced(&self) -> Option<Time> {
-        let has_room = PACKET * (self.sent + 1 - self.delivered) <= self.sender.window();
-        (self.sent > 0 && has_room).then(|| self.sender.departure().at)
+        let window_permits = PACKET * (self.sent + 1 - self.delivered) <= self.sender.window();
+        (self.sent > 0 && window_permits).then(|| self.sender.departure().at)
     }
 
     fn acknowledge(&mut self, now: Time, packet: Packet) {
@@ -85,7 +85,7 @@ impl Flow {
         let (number, sent_at, ecn) = (packet.number, packet.sent_at, packet.ecn);
         let arrivals = [Arrival { number, bytes: PACKET, sent_at, received_at: now, ecn }];
         let (flight_size, last_sent, min_rtt) =
-            (PACKET * (self.sent - self.delivered), self.sent - 1, RTT + self.longer);
+            (PACKET * (self.sent - self.delivered), self.sent - 1, RTT + self.extra_delay);
         let ack = Ack { smoothed_rtt, min_rtt, flight_size, last_sent, ..arrived(&arrivals, rtt) };
         self.sender.on_ack(now, &ack);
     }
@@ -94,7 +94,7 @@ impl Flow {
 struct Network {
     link: Link<Packet, AnyRouter<Packet>>,
     flows: Vec<Flow>,
-    /// Acknowledgements on their way to each flow, with when they arrive.
+    /// Acknowledgements in transit to each flow, with their arrival times.
     returning: Vec<VecDeque<(Time, Packet)>>,
     now: Time,
 }
@@ -111,10 +111,10 @@ impl Network {
 
     fn run_until(&mut self, end: Time) {
         loop {
-            let back = self.returning.iter().filter_map(|ring| Some(ring.front()?.0));
-            let begin = self.flows.iter().filter(|flow| flow.sent == 0).map(|flow| flow.begins);
+            let back = self.returning.iter().filter_map(|queue| Some(queue.front()?.0));
+            let starts = self.flows.iter().filter(|flow| flow.sent == 0).map(|flow| flow.start);
             let paced = self.flows.iter().filter_map(Flow::paced);
-            let next = back.chain(begin).chain(paced).fold(self.link.next_event(), Time::min);
+            let next = back.chain(starts).chain(paced).fold(self.link.next_event(), Time::min);
             if next >= end {
                 self.now = end;
                 self.link.advance(end);
@@ -123,7 +123,7 @@ impl Network {
             self.now = self.now.max(next);
             self.link.advance(self.now);
             while let Some(packet) = self.link.arrive(self.now) {
-                let back = self.now + RTT / 2 + self.flows[packet.flow].longer;
+                let back = self.now + RTT / 2 + self.flows[packet.flow].extra_delay;
                 self.returning[packet.flow].push_back((back, packet));
             }
             for flow in 0..self.flows.len() {
@@ -139,11 +139,11 @@ impl Network {
     fn send(&mut self, index: usize) {
         let now = self.now;
         let flow = &mut self.flows[index];
-        if flow.begins > now {
+        if flow.start > now {
             return;
         }
         if flow.sent == 0 {
-            flow.sender.on_path(now, &Path::new(PACKET, RTT + flow.longer, None));
+            flow.sender.on_path(now, &Path::new(PACKET, RTT + flow.extra_delay, None));
         }
         while PACKET * (flow.sent + 1 - flow.delivered) <= flow.sender.window() && flow.sender.departure().at <= now {
             let packet = Packet { flow: index, number: flow.sent, sent_at: now, ecn: flow.sender.ecn().unwrap() };
@@ -154,13 +154,13 @@ impl Network {
         }
     }
 
-    /// What share of the link was used, and how many packets each flow got through, from here to `end`.
+    /// The utilization of the link and the number of packets delivered to each flow, from now until `end`.
     fn measure_until(&mut self, end: Time) -> (f64, Vec<f64>) {
         self.link.start_measuring(self.now, true);
         let before: Vec<_> = self.flows.iter().map(|flow| flow.delivered).collect();
         self.run_until(end);
-        let got = self.flows.iter().zip(before).map(|(flow, before)| (flow.delivered - before) as f64);
-        (self.link.utilization(end), got.collect())
+        let delivered = self.flows.iter().zip(before).map(|(flow, before)| (flow.delivered - before) as f64);
+        (self.link.utilization(end), delivered.collect())
     }
 
     fn mean_queue(&self) -> f64 {
@@ -172,11 +172,11 @@ fn second(n: u64) -> Time {
     Time::ZERO + Duration::from_secs(n)
 }
 
-fn flow(begins: u64) -> Flow {
-    Flow::new(begins, 0, &Config::default())
+fn flow(start: u64) -> Flow {
+    Flow::new(start, 0, &Config::default())
 }
 
-// From 10 packets to 80% of a link of 100 takes ln 8 / ln 1.0625 = 34 load intervals, 7 s, and two more for news.
+// From 10 packets to 80% of a link of 100 takes ln 8 / ln 1.0625 = 34 load intervals, 7 s, and two more for feedback.
 #[test]
 fn a_lone_flow_fills_the_link_exponentially() {
     let mut network = Network::new(RATE, BUFFER, vec![flow(0)]);
@@ -189,25 +189,26 @@ fn a_lone_flow_fills_the_link_exponentially() {
     assert!(used > 0.8, "{used}");
 }
 
-// The second begins when the first has the link. In an epoch both lose an eighth and win back 12.5 packets together, 0.32
-// a round trip: 3.3 s with the freeze, in which their difference shrinks by an eighth. At 150 s it has done so 39 times,
-// from 85 packets to half of one. Utilization saws between 0.875 and 1 times 98%, so more than 90% on average (the paper:
-// "high utilization (> 90%) and no packet drops", an average queue of mostly less than 2% of the buffer).
+// The second flow starts when the first has the whole link. In a cycle both lose an eighth and regain 12.5 packets
+// together, 0.32 a round trip: 3.3 s with the freeze, in which their difference shrinks by an eighth. By 150 s it has
+// done so 39 times, from 85 packets to half of one. Utilization varies between 0.875 and 1 times 98%, so more than 90%
+// on average (the paper: "high utilization (> 90%) and no packet drops", an average queue of mostly less than 2% of the
+// buffer).
 #[test]
-fn two_flows_come_to_equal_shares_of_a_link_that_is_used_and_without_a_queue() {
+fn two_flows_converge_to_equal_shares_without_a_queue() {
     let mut network = Network::new(RATE, BUFFER, vec![flow(0), flow(20)]);
     network.run_until(second(150));
-    let (used, got) = network.measure_until(second(200));
+    let (used, delivered) = network.measure_until(second(200));
     assert!(used > 0.9, "{used}");
-    assert!((got[0] / got[1] - 1.0).abs() < 0.05, "{got:?}");
+    assert!((delivered[0] / delivered[1] - 1.0).abs() < 0.05, "{delivered:?}");
     assert!(network.mean_queue() < 5.0, "{}", network.mean_queue());
-    assert_eq!(network.flows.iter().filter_map(|flow| flow.sender.trouble()).count(), 0);
+    assert_eq!(network.flows.iter().filter_map(|flow| flow.sender.fault()).count(), 0);
 }
 
-// Fig. 1. At half the rate the packets under way make a queue of 100 at most, and five cuts of an eighth halve the window:
-// some 0.4 s each. At twice the rate 12 load intervals of low load double it: 2.4 s.
+// Fig. 1. At half the rate the packets in flight form a queue of at most 100, and five cuts of an eighth halve the
+// window, about 0.4 s each. At twice the rate 12 load intervals of low load double it: 2.4 s.
 #[test]
-fn two_flows_follow_a_link_that_loses_half_its_rate_and_gets_it_back() {
+fn two_flows_follow_a_link_that_halves_and_doubles_its_rate() {
     let mut network = Network::new(TWICE, "packets = 200", vec![flow(0), flow(1)]);
     network.run_until(second(60));
     network.link.set_rate(second(60), RATE);
@@ -221,84 +222,84 @@ fn two_flows_follow_a_link_that_loses_half_its_rate_and_gets_it_back() {
     assert!(used > 0.9, "{used}");
 }
 
-// Flows win in proportion to alpha (section III-D), so to their weights.
+// Rates are proportional to alpha (section III-D), so to the weights.
 #[test]
 fn a_flow_of_weight_three_gets_three_times_as_much() {
     let heavy = Flow::new(0, 0, &Config { weight: 3.0, ..Config::default() });
     let mut network = Network::new(RATE, BUFFER, vec![flow(0), heavy]);
     network.run_until(second(150));
-    let (_, got) = network.measure_until(second(250));
-    assert!((2.7..3.3).contains(&(got[1] / got[0])), "{got:?}");
+    let (_, delivered) = network.measure_until(second(250));
+    assert!((2.7..3.3).contains(&(delivered[1] / delivered[0])), "{delivered:?}");
 }
 
 // 80 and 160 ms: equal rates by equation (8), equal windows and so rates of two to one by equation (7).
 #[test]
-fn round_trips_make_no_difference_to_rates_or_to_windows_as_asked() {
+fn rates_or_windows_are_equal_at_different_round_trips() {
     for (fairness, expected) in [(Fairness::Rate, 1.0), (Fairness::Window, 2.0)] {
         let config = Config { fairness, ..Config::default() };
         let flows = vec![Flow::new(0, 0, &config), Flow::new(0, 80, &config)];
         let mut network = Network::new(RATE, "packets = 200", flows);
         network.run_until(second(200));
-        let (used, got) = network.measure_until(second(300));
+        let (used, delivered) = network.measure_until(second(300));
         assert!(used > 0.9, "{used}");
-        let ratio = got[0] / got[1] / expected;
-        assert!((0.8..1.25).contains(&ratio), "{fairness:?} {got:?}");
+        let ratio = delivered[0] / delivered[1] / expected;
+        assert!((0.8..1.25).contains(&ratio), "{fairness:?} {delivered:?}");
     }
 }
 
-// With the target at 98% two flows use 92%; less is reached a step of 1% at a time, every 10 s (equation 14).
+// With a target of 98% two flows use 92%. The target falls in steps of 1%, every 10 s (equation 14).
 #[test]
-fn a_target_that_adjusts_itself_finds_the_utilization_that_is_asked_for() {
+fn an_adaptive_target_reaches_the_requested_utilization() {
     let mut network = Network::new(RATE, "packets = 100\ngoal = 0.85", vec![flow(0), flow(0)]);
     network.run_until(second(250));
     let (used, _) = network.measure_until(second(400));
     assert!((0.83..0.87).contains(&used), "{used}");
 }
 
-// 600 packets at once for a link of 100. The paper (section IV-A): with no more than 3 packets a flow 90% of the time less
-// than 20% of a buffer of 100, and less than 5% on average. And whoever took the router for a classic one, because all that
-// it said at first was overload, knows better by now.
+// 600 packets at once on a link that holds 100. The paper (section IV-A): with at most 3 packets a flow, the queue is
+// less than 20% of a buffer of 100 for 90% of the time, and less than 5% on average. A flow that detected no VCP
+// router, because the router reported only overload at first, has detected it by then.
 #[test]
-fn sixty_flows_that_begin_at_once_leave_no_queue() {
-    let (queue, in_trouble) = crowd(&Config::default());
+fn sixty_flows_that_start_at_once_leave_no_queue() {
+    let (queue, faults) = sixty_flows(&Config::default());
     assert!(queue.p90_packets < 20 && queue.mean_packets < 5.0, "{queue:?}");
-    assert_eq!(in_trouble, 0);
+    assert_eq!(faults, 0);
 }
 
-// A queue of q packets makes round trips of 80 + 0.8 q ms. A cut takes an eighth of W = (100 + q) / 60, and S.2 then gives
-// (rtt / 200 ms)^2, which is more from q = 30 on. What stops it is the limit of 10 packets: W = 80 at most.
+// With a queue of q packets round trips are 80 + 0.8 q ms. A cut removes an eighth of W = (100 + q) / 60, and S.2 then
+// adds (rtt / 200 ms)^2, which is more from q = 30 on. Only the limit of 10 packets stops the growth: W = 80 at most.
 #[test]
-fn with_the_papers_round_trip_the_queue_they_make_stays() {
-    let (queue, _) = crowd(&Config { round_trip: RoundTrip::Smoothed, min_window: 1.0, ..Config::default() });
+fn with_the_papers_round_trip_their_queue_remains() {
+    let (queue, _) = sixty_flows(&Config { round_trip: RoundTrip::Smoothed, min_window: 1.0, ..Config::default() });
     assert!(queue.mean_packets > 1000.0, "{queue:?}");
 }
 
 fn staggered(millis: u64) -> Flow {
-    Flow { begins: Time::ZERO + Duration::from_millis(millis), ..flow(0) }
+    Flow { start: Time::ZERO + Duration::from_millis(millis), ..flow(0) }
 }
 
-/// The queue that 60 flows leave from 20 to 40 s after they began, and how many of them do not do as VCP does.
-fn crowd(config: &Config) -> (QueueSummary, usize) {
+/// The queue of 60 flows from 20 to 40 s after their start, and the number of flows with a path fault.
+fn sixty_flows(config: &Config) -> (QueueSummary, usize) {
     let mut network = Network::new(RATE, "", (0..60).map(|_| Flow::new(0, 0, config)).collect());
     network.run_until(second(20));
     network.measure_until(second(40));
-    let in_trouble = network.flows.iter().filter(|flow| flow.sender.trouble().is_some()).count();
-    (network.link.queue().unwrap().summary(network.now), in_trouble)
+    let faults = network.flows.iter().filter(|flow| flow.sender.fault().is_some()).count();
+    (network.link.queue().unwrap().summary(network.now), faults)
 }
 
-// The tenth flow and those after it begin where others have overloaded the router, and hear of nothing else at first.
+// The tenth flow and later ones start while other flows overload the router, and receive only overload at first.
 #[test]
-fn twenty_flows_that_begin_one_by_one_take_the_router_for_what_it_is() {
+fn twenty_flows_that_start_one_by_one_find_no_path_fault() {
     let mut network = Network::new(RATE, BUFFER, (0..20).map(|n| staggered(n * 250)).collect());
-    let mut told = 0;
+    let mut faults = 0;
     for tenth in 0..200 {
         network.run_until(Time::ZERO + Duration::from_millis(100 * tenth));
-        told += network.flows.iter().filter(|flow| flow.sender.trouble().is_some()).count();
+        faults += network.flows.iter().filter(|flow| flow.sender.fault().is_some()).count();
     }
-    assert_eq!(told, 0);
+    assert_eq!(faults, 0);
 }
 
-// Five packets fit on the path, so each of thirty flows may have a sixth of one. With one each there are 25 in the queue.
+// Five packets fit on the path, a sixth of one for each of thirty flows. With one packet each, 25 are in the queue.
 #[test]
 fn thirty_flows_share_a_path_of_five_packets() {
     let rate = Rate::from_bps(500_000);
@@ -314,7 +315,7 @@ fn thirty_flows_share_a_path_of_five_packets() {
     assert!(queues[0] < 8.0 && queues[1] > 20.0, "{queues:?}");
 }
 
-// A round trip of 1.08 s is five load intervals. Two packets at first, so that all a window is in one clump.
+// A round trip of 1.08 s is five load intervals. With a first window of two packets, the whole window is in one burst.
 #[test]
 fn windows_are_spread_over_long_round_trips() {
     let used = [Pacing::LongPaths, Pacing::Never].map(|pacing| {

@@ -1,4 +1,4 @@
-//! What holds for every window scheme, whatever happens in whatever order.
+//! Properties of every window scheme, for any events in any order.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use rampmeter_control::testing::{self, PACKET, loss, mark};
 use rampmeter_control::{Ack, AnyController, Controller, Loss, LossKind, Path, Registry, Sent};
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 
-/// The schemes that answer once a window of data, with settings that bring their options into play.
+/// The schemes that react once a window of data, with settings for their options.
 const SCHEMES: [(&str, &str); 13] = [
     ("newreno", ""),
     ("hstcp", ""),
@@ -36,23 +36,23 @@ fn ack(bytes: u64, rtt: Duration, min_rtt: Duration) -> Ack<'static> {
 }
 
 #[test]
-fn losses_and_marks_of_one_window_are_answered_once() {
+fn losses_and_marks_of_one_window_cause_one_reaction() {
     for scheme in SCHEMES {
         let mut controller = started(scheme, 100);
         controller.on_ack(Time::ZERO, &mark(3, 100));
-        let answered = controller.window();
-        assert!(answered < PACKET * 100 && answered >= PACKET * 100 / 2, "{scheme:?}: {answered}");
+        let reduced = controller.window();
+        assert!(reduced < PACKET * 100 && reduced >= PACKET * 100 / 2, "{scheme:?}: {reduced}");
         controller.on_ack(Time::ZERO, &mark(4, 120));
         controller.on_loss(Time::ZERO, &loss(LossKind::Transient, 50, 120));
         controller.on_ack(Time::ZERO, &mark(100, 120));
-        assert_eq!(controller.window(), answered, "{scheme:?}");
+        assert_eq!(controller.window(), reduced, "{scheme:?}");
         controller.on_loss(Time::ZERO, &loss(LossKind::Transient, 101, 150));
-        assert!(controller.window() < answered, "{scheme:?}");
+        assert!(controller.window() < reduced, "{scheme:?}");
     }
 }
 
 #[test]
-fn a_mark_is_answered_as_a_loss_is() {
+fn a_mark_has_the_same_effect_as_a_loss() {
     for scheme in SCHEMES {
         let (mut marked, mut lost) = (started(scheme, 100), started(scheme, 100));
         marked.on_ack(Time::ZERO, &mark(3, 100));
@@ -62,7 +62,7 @@ fn a_mark_is_answered_as_a_loss_is() {
 }
 
 #[test]
-fn the_timer_leaves_one_packet_and_a_long_silence_the_first_window() {
+fn timeouts_and_long_idle_times_reset_the_window() {
     for scheme in SCHEMES {
         let mut controller = started(scheme, 10);
         for _ in 0..100 {
@@ -108,7 +108,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// One packet at least, and no more than slow start would have made of it, but for parts of bytes.
+    /// At least one packet, and at most the window of slow start, up to fractions of bytes.
     #[test]
     fn the_window_stays_in_bounds(scheme in 0..SCHEMES.len(), first in 1..200u64, events in vec(event(), 1..80)) {
         let mut controller = started(SCHEMES[scheme], first);

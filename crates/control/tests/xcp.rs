@@ -1,10 +1,10 @@
-//! XCP's sender against XCP's router on one link: a closed loop in virtual time, an acknowledgement for every packet, and
-//! room for one bandwidth-delay product of the longest path.
+//! XCP's sender with XCP's router on one link: a closed loop in virtual time, with an acknowledgement for every packet
+//! and a buffer of one bandwidth-delay product of the longest path.
 //!
 //! ```text
-//!  sender 1 ─┐                                  ┌─ answers at once, so that its round trip is 40 ms
+//!  sender 1 ─┐                                  ┌─ acknowledgements, round trip 40 ms
 //!            ├─► router ──► 40 Mb/s, 10 ms ─────┤
-//!  sender 2 ─┘                                  └─ ... 120 ms
+//!  sender 2 ─┘                                  └─ acknowledgements, round trip 120 ms
 //! ```
 
 use std::collections::BTreeMap;
@@ -51,9 +51,9 @@ impl Parcel for Packet {
     }
 }
 
-/// A transfer without end.
+/// An unlimited transfer.
 struct Flow {
-    begins: Time,
+    start: Time,
     rtt: Duration,
     smoothed_rtt: Duration,
     sent: u64,
@@ -62,29 +62,29 @@ struct Flow {
 }
 
 impl Flow {
-    fn has_room(&self) -> bool {
+    fn window_permits(&self) -> bool {
         PACKET * (self.sent + 1 - self.delivered) <= self.sender.window()
     }
 
-    /// When its next packet leaves, if that waits for nothing but its time.
+    /// The time of its next packet, if only pacing delays it.
     fn paced(&self) -> Option<Time> {
-        (self.sent > 0 && self.has_room()).then(|| self.sender.departure().at)
+        (self.sent > 0 && self.window_permits()).then(|| self.sender.departure().at)
     }
 }
 
 struct Network {
     link: Link<Packet, AnyRouter<Packet>>,
     flows: Vec<Flow>,
-    /// What comes back, by when it arrives and what came first.
+    /// Packets whose acknowledgements are in transit, by arrival time and order.
     returning: BTreeMap<(Time, u64), Packet>,
     received: u64,
-    /// The longest queue so far, in packets.
-    longest: u64,
+    /// The maximum queue so far, in packets.
+    max_queue: u64,
     now: Time,
 }
 
 impl Network {
-    /// Flows by when they begin and their round trip, in milliseconds.
+    /// Creates flows from their start and their round trip, both in milliseconds.
     fn new(flows: &[(u64, u64)]) -> Self {
         Self::paced(flows, Pacing::default())
     }
@@ -93,18 +93,18 @@ impl Network {
         let router = Registry::default().config("xcp", &format!("packets = {BUFFER}").parse().unwrap()).unwrap();
         let router = router.make(Environment { rate: RATE, delay: ONE_WAY }, Stream::from_seed(1));
         let config = LinkConfig { rate: RATE, delay: ONE_WAY, loss: Loss::default() };
-        let flow = |&(begins, rtt): &(u64, u64)| {
+        let flow = |&(start, rtt): &(u64, u64)| {
             let rtt = Duration::from_millis(rtt);
             let mut sender = Xcp::new(&Config { pacing, ..Config::default() }, Stream::from_seed(1));
-            sender.on_path(ms(begins), &Path::new(PACKET, rtt, None));
-            Flow { begins: ms(begins), rtt, smoothed_rtt: rtt, sent: 0, delivered: 0, sender }
+            sender.on_path(ms(start), &Path::new(PACKET, rtt, None));
+            Flow { start: ms(start), rtt, smoothed_rtt: rtt, sent: 0, delivered: 0, sender }
         };
         Self {
             link: Link::new(config, router, Stream::from_seed(1)),
             flows: flows.iter().map(flow).collect(),
             returning: BTreeMap::new(),
             received: 0,
-            longest: 0,
+            max_queue: 0,
             now: Time::ZERO,
         }
     }
@@ -112,9 +112,9 @@ impl Network {
     fn run_until(&mut self, end: Time) {
         loop {
             let back = self.returning.first_key_value().map_or(Time::MAX, |((at, _), _)| *at);
-            let begins = self.flows.iter().filter(|flow| flow.sent == 0).map(|flow| flow.begins);
+            let starts = self.flows.iter().filter(|flow| flow.sent == 0).map(|flow| flow.start);
             let paced = self.flows.iter().filter_map(Flow::paced);
-            let next = begins.chain(paced).fold(back.min(self.link.next_event()), Time::min);
+            let next = starts.chain(paced).fold(back.min(self.link.next_event()), Time::min);
             if next >= end {
                 self.now = end;
                 return;
@@ -123,8 +123,8 @@ impl Network {
             self.link.advance(self.now);
             while let Some(packet) = self.link.arrive(self.now) {
                 self.received += 1;
-                let way_back = self.flows[packet.flow].rtt.saturating_sub(ONE_WAY);
-                self.returning.insert((self.now + way_back, self.received), packet);
+                let return_delay = self.flows[packet.flow].rtt.saturating_sub(ONE_WAY);
+                self.returning.insert((self.now + return_delay, self.received), packet);
             }
             while let Some(entry) = self.returning.first_entry().filter(|entry| entry.key().0 <= self.now) {
                 let packet = entry.remove();
@@ -153,24 +153,24 @@ impl Network {
     fn fill(&mut self, index: usize) {
         let now = self.now;
         let flow = &mut self.flows[index];
-        while flow.begins <= now && flow.has_room() && flow.sender.departure().at <= now {
+        while flow.start <= now && flow.window_permits() && flow.sender.departure().at <= now {
             let feedback = flow.sender.departure().feedback;
             let packet = Packet { flow: index, number: flow.sent, sent_at: now, feedback };
             let in_flight = PACKET * (flow.sent + 1 - flow.delivered);
             flow.sender.on_sent(now, &Sent { number: flow.sent, bytes: PACKET, in_flight });
             flow.sent += 1;
             assert!(self.link.offer(now, packet).is_none(), "nothing is lost");
-            self.longest = self.longest.max(self.link.router().backlog().packets);
+            self.max_queue = self.max_queue.max(self.link.router().backlog().packets);
         }
     }
 
-    /// What each flow gets of the link from now on until `end`, as a share.
+    /// The share of the link that each flow gets from now until `end`.
     fn shares_until(&mut self, end: Time) -> Vec<f64> {
         let before: Vec<_> = self.flows.iter().map(|flow| flow.delivered).collect();
         let all = RATE.bytes_in(end.since(self.now)).as_f64();
         self.run_until(end);
-        let got = self.flows.iter().zip(before).map(|(flow, before)| PACKET * (flow.delivered - before));
-        got.map(|bytes| bytes.as_f64() / all).collect()
+        let delivered = self.flows.iter().zip(before).map(|(flow, before)| PACKET * (flow.delivered - before));
+        delivered.map(|bytes| bytes.as_f64() / all).collect()
     }
 
     fn queue(&self) -> u64 {
@@ -182,16 +182,16 @@ fn ms(n: u64) -> Time {
     Time::ZERO + Duration::from_millis(n)
 }
 
-/// Jain's index of fairness: 1 if all have the same.
+/// Jain's fairness index: 1 if all shares are equal.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }
 
-// 60% of what is spare is left after each interval of 40 ms: 5% after six, 240 ms. An interval passes before the first
-// answer, and each is felt a round trip later, which at most doubles the time.
+// 60% of the spare capacity remains after each interval of 40 ms: 5% after six, 240 ms. The first answer comes after an
+// interval, and each takes effect a round trip later, which at most doubles the time.
 #[test]
-fn a_lone_flow_fills_the_link_within_fifteen_round_trips_and_leaves_no_queue() {
+fn a_lone_flow_fills_the_link_in_15_round_trips_without_a_queue() {
     let mut network = Network::new(&[(0, 40)]);
     network.run_until(ms(600));
     let shares = network.shares_until(ms(2600));
@@ -199,15 +199,15 @@ fn a_lone_flow_fills_the_link_within_fifteen_round_trips_and_leaves_no_queue() {
     assert!(network.queue() < 16, "{}", network.queue()); // a tenth of its window
 }
 
-// Senders here have no access links: what leaves at once arrives at once.
+// Senders here have no access links: a burst arrives at the router unchanged.
 #[test]
-fn a_lone_flow_takes_what_is_free_in_shorter_bursts_if_it_is_paced() {
-    let longest = |pacing| {
+fn pacing_shortens_the_bursts_of_a_lone_flow() {
+    let max_queue = |pacing| {
         let mut network = Network::paced(&[(0, 40)], pacing);
         network.run_until(ms(2000));
-        network.longest
+        network.max_queue
     };
-    let queues = [Pacing::Never, Pacing::Rises, Pacing::Always].map(longest);
+    let queues = [Pacing::Never, Pacing::Rises, Pacing::Always].map(max_queue);
     let bound = (queues[0] * 2 / 3).min(40);
     assert!(queues[1] <= bound && queues[2] <= bound, "{queues:?}");
 }
@@ -221,10 +221,10 @@ fn flows_of_40_and_120_ms_share_the_link_equally() {
     assert!(shares.iter().sum::<f64>() > 0.95, "{shares:?}");
 }
 
-// A tenth of the traffic is shared out anew in every interval, 80 ms in the mean of both flows: what a newcomer lacks of
-// its half shrinks by a tenth each time, to 35% after ten and 4% after thirty.
+// A tenth of the traffic is redistributed in every interval, 80 ms in the mean of both flows. The distance of a new
+// flow from its half shrinks by a tenth each time, to 35% after ten intervals and 4% after thirty.
 #[test]
-fn a_newcomer_has_half_of_its_share_after_ten_intervals_and_nine_tenths_after_thirty() {
+fn a_new_flow_has_nine_tenths_of_its_share_after_30_intervals() {
     for (first, second) in [(40, 120), (120, 40)] {
         let mut network = Network::new(&[(0, first), (6000, second)]);
         network.run_until(ms(6000));
@@ -239,9 +239,9 @@ fn a_newcomer_has_half_of_its_share_after_ten_intervals_and_nine_tenths_after_th
     }
 }
 
-// Nine begin one after another, each before the others are equal. Thirty intervals later they are.
+// Nine flows start one after another, each before the others are equal. Thirty intervals later all are equal.
 #[test]
-fn nine_flows_of_different_round_trips_come_to_a_ninth_each() {
+fn nine_flows_of_different_round_trips_converge_to_equal_shares() {
     let flows: Vec<_> = (0..9).map(|n| (n * 300, 40 + 10 * n)).collect();
     let mut network = Network::new(&flows);
     network.run_until(ms(2400 + 30 * 80));

@@ -1,40 +1,40 @@
-//! The numbers. The report's text has survived without its own, so all defaults are chosen here, none is the report's.
+//! The settings. The surviving text of the report has no values, so all defaults are chosen here; none is the report's.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_positive, check_share};
 
-/// Tunables of a Stable TCP sender.
+/// Settings of a Stable TCP sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What an unmarked packet adds to the window, in packets (`a0`), where the cap on the decrease leaves it so. To be
-    /// chosen by the stability bound of the routers' marking: `a < p / (y p')`, section 2.
+    /// The increase of the window by an unmarked packet, in packets (`a0`), unless the cap on the decrease reduces it.
+    /// It must satisfy the stability bound of the routers' marking: `a < p / (y p')`, section 2.
     pub gain: f64,
-    /// The sharing constant `S = a / (b T)`, in packets a second, the same for all flows of a network: a flow that sees
-    /// a part `p` of its packets marked sends at `S (1 - p) / p`. Chosen so that 10 to 100 flows on 10 Mb/s, or 10 to
-    /// 1000 on 100 Mb/s, see 1% to 50% of packets marked.
+    /// The sharing constant `S = a / (b T)`, in packets a second, the same for all flows of a network: a flow with a
+    /// share `p` of its packets marked sends at `S (1 - p) / p`. Chosen so that 1% to 50% of packets are marked with 10
+    /// to 100 flows on 10 Mb/s, or 10 to 1000 on 100 Mb/s.
     pub sharing: f64,
-    /// The largest part of the window that a mark takes (`b_max`).
+    /// The maximum share of the window by which a mark reduces it (`b_max`).
     pub max_decrease: f64,
-    /// The least window, in packets (`w_min`).
+    /// The minimum window, in packets (`w_min`).
     pub min_window: f64,
-    /// The first window, in packets: that of RFC 2581, the TCP of the report's day.
+    /// The first window, in packets: that of RFC 2581, the TCP of the report's time.
     pub initial_window: f64,
-    /// How many marks end soft start (`N`); 0 leaves soft start out.
+    /// The number of marks that end soft start (`N`); 0: no soft start.
     pub soft_start_marks: u32,
-    /// What a mark takes in soft start, in packets.
+    /// The decrease of the window by a mark in soft start, in packets.
     pub soft_start_decrease: f64,
-    /// The least time between two departures, in mean intervals `T / w`.
+    /// The minimum time between two packets, in mean intervals `T / w`.
     pub min_interval: f64,
-    /// The longest, likewise.
+    /// The maximum time between two packets, in mean intervals.
     pub max_interval: f64,
-    /// Whether an acknowledgement draws the timer anew, the report's rule. False (chosen): see the deviations in
+    /// Whether each acknowledgement re-samples the timer, the report's rule. False (chosen): see the deviations in
     /// [`crate::stable`].
     pub redraw: bool,
-    /// How much more than the window may be outstanding, in square roots of the window: `ceil(w + allowance sqrt(w))`. 0 is
-    /// the report's rule: see the deviations in [`crate::stable`].
+    /// The bytes in flight permitted beyond the window, in square roots of the window: `ceil(w + allowance sqrt(w))`. 0
+    /// is the report's rule: see the deviations in [`crate::stable`].
     pub allowance: f64,
 }
 
@@ -62,25 +62,25 @@ impl Settings for Config {
         check_share("max_decrease", self.max_decrease)?;
         check_positive("sharing", self.sharing, "packets a second")?;
         if self.sharing > 1e9 {
-            return Err(format!("sharing = {} packets a second: at most 1e9; 10 is usual", self.sharing));
+            return Err(format!("sharing is {} packets a second: write at most 1e9; 10 is usual", self.sharing));
         }
         if !(1e-3..=1.0).contains(&self.min_window) {
-            return Err(format!("min_window is {}: 0.001 to 1 packet", self.min_window));
+            return Err(format!("min_window is {}: write 0.001 to 1 packet", self.min_window));
         }
         if !(self.min_window..=1e6).contains(&self.initial_window) {
-            return Err(format!("initial_window is {}: min_window to 1000000 packets", self.initial_window));
+            return Err(format!("initial_window is {}: write min_window to 1000000 packets", self.initial_window));
         }
         if !(0.0..=1e6).contains(&self.soft_start_decrease) {
-            return Err(format!("soft_start_decrease is {}: 0 to 1000000 packets", self.soft_start_decrease));
+            return Err(format!("soft_start_decrease is {}: write 0 to 1000000 packets", self.soft_start_decrease));
         }
         if !(0.0..=0.9).contains(&self.min_interval) {
-            return Err(format!("min_interval is {}: 0 to 0.9 mean intervals", self.min_interval));
+            return Err(format!("min_interval is {}: write 0 to 0.9 mean intervals", self.min_interval));
         }
         if !(1.1..=1000.0).contains(&self.max_interval) {
-            return Err(format!("max_interval is {}: 1.1 to 1000 mean intervals", self.max_interval));
+            return Err(format!("max_interval is {}: write 1.1 to 1000 mean intervals", self.max_interval));
         }
         if !(0.0..=100.0).contains(&self.allowance) {
-            return Err(format!("allowance is {}: 0 to 100 square roots of the window", self.allowance));
+            return Err(format!("allowance is {}: write 0 to 100 square roots of the window", self.allowance));
         }
         Ok(())
     }

@@ -1,45 +1,46 @@
-//! VCP's end host (Xia, Subramanian, Stoica, Kalyanaraman, "One More Bit Is Enough", IEEE/ACM Transactions on Networking
-//! 2008, section III-E). Its packets leave with the code of low load; routers raise it to what their links have, and each
-//! acknowledgement says which of three rules the window follows:
+//! VCP's end host (Xia, Subramanian, Stoica, Kalyanaraman, "One More Bit Is Enough", IEEE/ACM Transactions on
+//! Networking 2008, section III-E). Its packets are sent with the code of low load. Routers raise the code to the load
+//! of their links, and the code in each acknowledgement selects one of three rules for the window:
 //!
 //! ```text
 //! S.1  low    MI   W += (1 + xi)^min(rtt / t_rho, sigma_mi) - 1       per packet acknowledged   eq. (2), (6)
 //! S.2  high   AI   W += alpha min((rtt / t_rho)^2, sigma_ai) / W      likewise                  eq. (3), (8)
 //! S.3  over   MD   W = max(1, beta W), at once;                                                 eq. (4)
-//!                  then W stays for t_rho and follows S.2 for srtt, whatever is told meanwhile
+//!                  then W is constant for t_rho and follows S.2 for srtt, with any codes
 //! ```
 //!
-//! `W` is in packets. In a load interval `t_rho` it grows by 6.25% or by a packet (at `rtt = t_rho`) whatever the round
-//! trip, and rates become equal. On loss it is TCP: the window is halved, once for all packets that had left before
-//! (RFC 5681 equation 4, RFC 6582); after a timeout it is 1, and doubles each round trip up to half of what it was
-//! (RFC 5681 section 3.1) while load is low. There is no slow start at the beginning: MI is what fills the link.
+//! `W` is in packets. In a load interval `t_rho` it grows by 6.25% or by a packet (at `rtt = t_rho`) at any round trip,
+//! and rates become equal. The reaction to losses is TCP's: the window is halved, once for all packets sent before (RFC
+//! 5681 equation 4, RFC 6582). After a timeout it is 1, and doubles each round trip up to half of the previous window
+//! (RFC 5681 section 3.1) while the load is low. A flow does not begin with slow start: MI fills the link.
 //!
-//! Where the path has no codes, the sender is TCP altogether, slow start included; how it finds out is in `path`.
+//! If no codes arrive, the sender behaves as TCP, including slow start; `path` detects this.
 //!
-//! *Deviation*: growth is scaled by the least round trip where the paper has the smoothed one. They are the same where no
-//! queue stands, as the paper's never does. Where one does, it makes S.2 grow with its square, and the round of S.2 that
-//! follows each cut gives back more than the cut took: the queue stays. 60 flows that begin at once with 10 packets each, on
-//! 10 Mb/s and 80 ms with room for all, leave a queue of 1700 packets for good with the smoothed one, 1.2 with the least.
-//! `round_trip = "smoothed"` is the paper's, with the paper's `min_window`.
+//! *Deviation*: the minimum round trip scales growth, where the paper has the smoothed one. Both are the same without a
+//! standing queue, which the paper's networks never have. A standing queue increases S.2 with its square, and the round
+//! of S.2 after each cut then adds more than the cut removed, so the queue remains. 60 flows that start at once with 10
+//! packets each, on 10 Mb/s and 80 ms with an unlimited buffer, keep a queue of 1700 packets with the smoothed round
+//! trip, and of 1.2 with the minimum. `round_trip = "smoothed"` is the paper's, with the paper's `min_window`.
 //!
-//! *Deviation*: where the round trip is longer than `t_rho`, packets are spread over it. A window that leaves in clumps, as
-//! acknowledgements make room, is heard as overload in one interval and as low load in the next. 30 flows on 150 Mb/s and
-//! 1.5 s fill 72% of the link as the paper has it, 93% when spread; `pacing = "never"` is the paper's.
+//! *Deviation*: where the round trip is longer than `t_rho`, packets are spread over it. If a window is sent in bursts
+//! on acknowledgements, routers measure overload in one interval and low load in the next. 30 flows on 150 Mb/s and 1.5
+//! s use 72% of the link with the paper's rule and 93% when spread; `pacing = "never"` is the paper's.
 //!
-//! *Deviation*: a window may be less than a packet, which is then sent every so many round trips, where the paper's is 1 or
-//! more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, leave a queue of 11 packets by the paper's rule, of 2.3 by
-//! this. In the round that follows a cut S.2 adds at most half of what S.3 took, and below one packet half of what S.3 takes
-//! from one, times W^(3/4): by the letter a round of it would give back more than the cut took, at 80 ms to windows of up to
-//! 1.3; a power below 1 is what makes unequal windows equal. Where a queue stands, a round has more packets than a window
-//! below one, and none follows a cut. `min_window = 1` is the paper's.
+//! *Deviation*: a window may be less than a packet, and one packet is then sent every several round trips; the paper's
+//! is 1 or more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, keep a queue of 11 packets with the paper's rule, and
+//! of 2.3 with this one. In the round after a cut, S.2 adds at most half of the amount that S.3 removed; below one
+//! packet, it adds half of the amount that S.3 removes from a window of one, times W^(3/4). With the paper's rule such
+//! a round would add more than the cut removed, at 80 ms for windows of up to 1.3. A power below 1 makes unequal
+//! windows converge. With a standing queue, a round has more packets than a window below one, so no round of S.2
+//! follows a cut. `min_window = 1` is the paper's.
 //!
-//! *Choices*: only whole packets leave, so a window of 6.3 lets seven be under way in three of ten cycles, drawn with
-//! each cut. If six were, flows, whose windows are equal in the end, would step together: 30 of them on 150 Mb/s and 10
-//! ms fill 87% of the link then, 93% so. The rules are "per ACK"; here they count packets acknowledged, so that a
-//! receiver that acknowledges every second packet does not halve the speed. While losses are being repaired, and while
-//! the application is the limit, the window does not grow. The authors' simulation code departs from their paper (it
-//! reads codes while the window is frozen, measures AI against 100 ms and has no slow start after a timeout); this
-//! follows the paper.
+//! *Choices*: only whole packets are sent, so with a window of 6.3 seven are in flight in three of ten cycles, chosen
+//! at random with each cut. If it were always six, flows, whose windows converge, would change them at the same times:
+//! 30 flows on 150 Mb/s and 10 ms would use 87% of the link instead of 93%. The rules are "per ACK"; here they count
+//! packets acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window does
+//! not grow during loss recovery or while application-limited. The authors' simulation code deviates from their paper
+//! (it reads codes while the window is frozen, scales AI by 100 ms and has no slow start after a timeout); this
+//! implementation follows the paper.
 
 mod config;
 mod path;
@@ -49,7 +50,7 @@ use rampmeter_wire::RouterFeedback;
 
 pub use self::config::{Config, Fairness, Pacing, RoundTrip};
 use self::path::PathCheck;
-pub use self::path::Trouble;
+pub use self::path::PathFault;
 use crate::episode::Episode;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent};
 
@@ -59,58 +60,58 @@ pub struct Vcp {
     config: Config,
     /// The largest packet.
     packet: Bytes,
-    /// `W`, in packets.
+    /// `W`: the window, in packets.
     window: f64,
-    /// Part of a packet, added to the window before it is cut down to whole ones. Drawn by chance with every cut: flows
-    /// have equal windows in the end, and all would step from six packets to seven at once.
+    /// The fraction of a packet that is added to the window before it is rounded down. Sampled at every cut: the
+    /// windows of flows converge, and otherwise all would grow from six packets to seven at once.
     rounding: f64,
     random: Stream,
     /// TCP's slow-start threshold, in packets: infinite before any congestion.
     threshold: f64,
     srtt: Duration,
-    /// The round trip that growth is scaled by.
+    /// The round trip that scales growth.
     rtt: Duration,
-    /// The window stays as it is until then (S.3).
+    /// The window is constant until this time (S.3).
     frozen_until: Time,
-    /// From there until then it follows S.2 (S.3).
+    /// Then it follows S.2 until this time (S.3).
     additive_until: Time,
     episode: Episode,
     path: PathCheck,
-    /// Acknowledgements say which packets arrived.
-    names_packets: bool,
+    /// Whether acknowledgements list the packets that arrived.
+    lists_packets: bool,
     pacer: Pacer,
 }
 
-/// What an acknowledged packet does to the window.
+/// The effect of an acknowledged packet on the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Growth {
     Multiplicative,
     Additive,
-    /// [`Growth::Additive`], where overload was told last.
+    /// [`Growth::Additive`] in the round trip after a cut.
     AfterCut,
-    /// TCP's, where there are no codes.
+    /// TCP's, on a path without codes.
     Reno,
     None,
 }
 
 impl Vcp {
-    /// Why the sender does as TCP does now; `None` while it does as VCP does.
-    pub fn trouble(&self) -> Option<Trouble> {
-        self.path.trouble()
+    /// Why the sender behaves as TCP now; `None` while it behaves as VCP.
+    pub fn fault(&self) -> Option<PathFault> {
+        self.path.fault()
     }
 
-    /// The rule for a packet that arrived with `region`'s code, or none.
+    /// The rule for a packet that arrived with the code of `region`, or without a code.
     fn growth(&self, now: Time, region: Option<LoadRegion>) -> Growth {
-        if self.path.trouble().is_some() {
+        if self.path.fault().is_some() {
             return if region == Some(LoadRegion::Over) { Growth::None } else { Growth::Reno };
         }
         if now < self.frozen_until {
             return Growth::None; // S.3
         }
         if now < self.additive_until {
-            // Below a packet one is always under way, and in a queue that is a round of more packets than the window: S.2
-            // would give back more than the cut took, and the queue stay.
-            return if self.window < 1.0 && self.queue_stands() { Growth::None } else { Growth::AfterCut }; // S.3
+            // With a window below one, one packet is always in flight. With a queue that is more packets a round than
+            // the window: S.2 would add more than the cut removed, and the queue would remain.
+            return if self.window < 1.0 && self.has_standing_queue() { Growth::None } else { Growth::AfterCut }; // S.3
         }
         match region {
             Some(LoadRegion::Low) => Growth::Multiplicative, // S.1
@@ -119,12 +120,12 @@ impl Vcp {
         }
     }
 
-    /// So many `packets` were acknowledged.
+    /// Applies `growth` to `packets` acknowledged packets.
     fn grow(&mut self, growth: Growth, packets: f64) {
         let rounds = self.rtt.as_secs_f64() / self.config.load_interval.as_secs_f64(); // rtt / t_rho
         self.window += match growth {
             Growth::Reno if self.window < self.threshold => packets.min(self.threshold - self.window), // RFC 5681 eq. (2)
-            // Back to half of what it was after a timeout; the beginning is MI's.
+            // After a timeout, up to half of the previous window. At the start of a flow MI applies.
             Growth::Multiplicative if self.window < self.threshold && self.threshold.is_finite() => {
                 packets.min(self.threshold - self.window)
             }
@@ -141,8 +142,8 @@ impl Vcp {
         (rounds.min(self.config.mi_limit) * self.config.mi.ln_1p()).exp_m1()
     }
 
-    /// `alpha min((rtt / t_rho)^2, sigma_ai)`, eq. (8) with its limit; less below one packet, where it would give back
-    /// more than a cut takes.
+    /// `alpha min((rtt / t_rho)^2, sigma_ai)`, eq. (8) with its limit. It is less below one packet, where a round would
+    /// otherwise add more than a cut removes.
     fn scaled_ai(&self, rounds: f64) -> f64 {
         let scale = match self.config.fairness {
             Fairness::Rate => rounds * rounds, // eq. (8)
@@ -153,7 +154,8 @@ impl Vcp {
         if self.window < 1.0 { added.min((1.0 - self.config.md) / 2.0) * self.window.powf(0.75) } else { added }
     }
 
-    /// Half of what a cut takes, and no less than below one packet at all; no bound where windows are the paper's.
+    /// The limit of S.2 after a cut: half of the amount of a cut, and at least the limit below one packet. There is
+    /// none with the paper's windows.
     fn max_after_cut(&self) -> f64 {
         if self.config.min_window < 1.0 {
             (1.0 - self.config.md) / 2.0 * self.window.max(self.window.powf(0.75))
@@ -171,7 +173,7 @@ impl Vcp {
         }
     }
 
-    /// S.3
+    /// Rule S.3.
     fn cut(&mut self, now: Time) {
         if now < self.additive_until {
             return;
@@ -181,50 +183,50 @@ impl Vcp {
         self.rounding = self.random.uniform();
         self.frozen_until = now + self.config.load_interval;
         self.additive_until = self.frozen_until + self.srtt;
-        self.path.on_congestion(now, self.queue_stands());
+        self.path.on_congestion(now, self.has_standing_queue());
     }
 
-    /// A mark tells of overload, or of a router that knows nothing of VCP.
+    /// A mark is the code of overload, or of a router that does not support VCP.
     fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
-        if self.path.trouble().is_some() {
-            if self.episode.begins_with_marks(ack) {
-                self.halve(now, ack.flight_size, self.min_without_codes());
+        if self.path.fault().is_some() {
+            if self.episode.starts_with_marks(ack) {
+                self.halve(now, ack.flight_size, self.min_window_without_codes());
             }
         } else if ack.last_marked().is_some() && !ack.recovering {
             self.cut(now);
         }
     }
 
-    /// TCP's answer to a loss or, where there is no VCP router, a mark; `least` packets are left.
-    fn halve(&mut self, now: Time, flight_size: Bytes, least: f64) {
-        self.window = self.half_of(flight_size, least);
+    /// TCP's reaction to a loss or, without a VCP router, to a mark. At least `min` packets remain.
+    fn halve(&mut self, now: Time, flight_size: Bytes, min: f64) {
+        self.window = self.halved(flight_size, min);
         self.threshold = self.window;
-        self.path.on_congestion(now, self.queue_stands());
+        self.path.on_congestion(now, self.has_standing_queue());
     }
 
-    /// What a mark leaves where no VCP router has told of itself, in packets. One with more flows than packets fit
-    /// can't tell: it is overloaded until windows are below a packet, and its queue shows. Where none shows, marks say
-    /// nothing of that.
-    fn min_without_codes(&self) -> f64 {
-        if self.queue_stands() { self.config.min_window } else { 1.0 }
+    /// The minimum window after a mark without a known VCP router, in packets. A VCP router with more flows than
+    /// packets fit on its path cannot be detected: it reports overload until windows are below a packet, and has a
+    /// standing queue. Without a standing queue the minimum is a packet.
+    fn min_window_without_codes(&self) -> f64 {
+        if self.has_standing_queue() { self.config.min_window } else { 1.0 }
     }
 
-    fn queue_stands(&self) -> bool {
+    fn has_standing_queue(&self) -> bool {
         self.srtt > self.rtt * 5 / 4
     }
 
-    fn collapse(&mut self, now: Time, loss: &Loss) {
+    fn on_timeout(&mut self, now: Time, loss: &Loss) {
         if !loss.repeated {
-            self.threshold = self.half_of(loss.flight_size, 2.0);
-            self.path.on_congestion(now, self.queue_stands());
+            self.threshold = self.halved(loss.flight_size, 2.0);
+            self.path.on_congestion(now, self.has_standing_queue());
         }
         self.window = self.window.min(1.0);
-        self.episode.begins(loss);
+        self.episode.starts(loss);
     }
 
-    /// RFC 5681 eq. (4), in packets. No more than the window is in flight, and a loss never adds to it.
-    fn half_of(&self, flight_size: Bytes, least: f64) -> f64 {
-        (self.packets(flight_size).min(self.window) / 2.0).max(least.min(self.window))
+    /// RFC 5681 eq. (4), in packets. `FlightSize` counts as at most the window, and a loss never increases the window.
+    fn halved(&self, flight_size: Bytes, min: f64) -> f64 {
+        (self.packets(flight_size).min(self.window) / 2.0).max(min.min(self.window))
     }
 
     fn packets(&self, bytes: Bytes) -> f64 {
@@ -235,7 +237,7 @@ impl Vcp {
 impl Algorithm for Vcp {
     type Config = Config;
 
-    const NEEDS: Option<&'static str> = Some("needs the marks of each packet, and routers that make them");
+    const NEEDS: Option<&'static str> = Some("needs the ECN code of each packet, and VCP routers");
 
     fn new(config: &Config, mut random: Stream) -> Self {
         Self {
@@ -251,7 +253,7 @@ impl Algorithm for Vcp {
             additive_until: Time::ZERO,
             episode: Episode::default(),
             path: PathCheck::new(config),
-            names_packets: false,
+            lists_packets: false,
             pacer: Pacer::default(),
         }
     }
@@ -279,13 +281,14 @@ impl Controller for Vcp {
             return;
         }
         let may_grow = !ack.recovering && !ack.app_limited;
-        // An acknowledgement whose forerunners were lost names no packets; one that never does knows nothing of codes.
-        self.names_packets |= !ack.arrivals.is_empty();
+        // After lost acknowledgements, one may list no packets. A receiver that never lists packets does not report
+        // codes.
+        self.lists_packets |= !ack.arrivals.is_empty();
         let count = ack.arrivals.len().max(1);
         let packets = self.packets(ack.delivered) / count as f64;
         for n in 0..count {
             let region = ack.arrivals.get(n).and_then(|arrival| self.config.codes.decode(arrival.ecn));
-            if n < ack.arrivals.len() || !self.names_packets {
+            if n < ack.arrivals.len() || !self.lists_packets {
                 self.path.on_code(region);
             }
             if may_grow {
@@ -296,24 +299,24 @@ impl Controller for Vcp {
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         match loss.kind {
-            LossKind::Persistent => self.collapse(now, loss),
-            LossKind::Transient if self.episode.begins(loss) => self.halve(now, loss.flight_size, 2.0),
+            LossKind::Persistent => self.on_timeout(now, loss),
+            LossKind::Transient if self.episode.starts(loss) => self.halve(now, loss.flight_size, 2.0),
             LossKind::Transient => {}
         }
     }
 
-    /// RFC 5681 section 4.1: after a silence longer than the timer, at most the first window.
+    /// RFC 5681 section 4.1: after an idle time longer than the timer, at most the first window.
     fn on_idle(&mut self, _now: Time, idle: Duration, timeout: Duration) {
         if idle > timeout {
             self.window = self.window.min(self.config.initial_window as f64);
-            self.threshold = f64::INFINITY; // MI fills the link again, as at the beginning
+            self.threshold = f64::INFINITY; // MI fills the link again, as at the start
         }
     }
 
     fn window(&self) -> Bytes {
-        // Where a cut takes less than half a packet, rounding would hide it.
-        let part = if self.window * (1.0 - self.config.md) < 0.5 { 0.0 } else { self.rounding };
-        self.packet * ((self.window + part) as u64).max(1)
+        // Rounding would hide a cut of less than half a packet.
+        let fraction = if self.window * (1.0 - self.config.md) < 0.5 { 0.0 } else { self.rounding };
+        self.packet * ((self.window + fraction) as u64).max(1)
     }
 
     fn departure(&self) -> Departure {
@@ -321,7 +324,7 @@ impl Controller for Vcp {
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
     }
 
-    /// A window in a round trip, if packets are spread.
+    /// The window over a round trip, if packets are spread.
     fn rate(&self) -> Option<Rate> {
         self.is_paced().then(|| Rate::of(Bytes::new((self.window * self.packet.as_f64()) as u64), self.rtt))
     }
@@ -331,7 +334,7 @@ impl Controller for Vcp {
     }
 
     fn degraded_reason(&self) -> Option<&'static str> {
-        self.trouble().map(Trouble::in_words)
+        self.fault().map(PathFault::description)
     }
 }
 

@@ -1,51 +1,54 @@
-//! Whether the path carries VCP's codes, and whether anyone on it writes them. The paper's networks do both; real ones may
-//! not. A sender that took silence for low load would grow by a part of its window whatever happens to others.
+//! Checks whether the path preserves VCP's codes, and whether a router on it writes them. The paper's networks do both;
+//! real ones may not. A sender that treats missing codes as low load would grow by a share of its window without regard
+//! to other flows.
 //!
-//! - A path **bleaches** that clears the two bits: packets that left with a code arrive with `00`, which no router writes
-//!   (RFC 3168 section 5 forbids it, some do it). So many in a row are taken for it, and so many with a code in a row for
-//!   its end.
-//! - Nobody **has spoken** while no packet ever arrived with high load, or none with anything else. A VCP router says high
-//!   before it is overloaded; one that marks as RFC 3168 has it never does, and a path that sets all codes to one says high
-//!   always or never. Losses and overloads that come first, each after another word than overload, tell that nobody on the
-//!   path speaks of its load: a VCP router would, within a load interval. So those within one count once, and those with
-//!   nothing but overload between them do not count: who begins where others have overloaded a VCP router hears nothing else
-//!   at first.
-//! - Nothing but **overload** is told, on and on, and no queue stands. So many cuts of an eighth end any overload but that
-//!   of more flows than packets fit, which shows in a queue, or of a path that sets all codes to it.
+//! - **Cleared codes**: the path clears the two bits. Packets that were sent with a code arrive with `00`, which VCP
+//!   routers never write (RFC 3168 section 5 forbids it, but some paths do it). A number of such packets in a row
+//!   indicates this fault, and the same number with a code its end.
+//! - **No VCP router**: no packet ever arrived with high load, or none with another code. A VCP router reports high
+//!   load before overload; an RFC 3168 router never does, and a path that sets all codes to one value reports high load
+//!   always or never. Losses and overloads before the first high load, each after another code than overload, indicate
+//!   that no router reports its load: a VCP router would do so within a load interval. So losses and overloads within
+//!   one interval count once. Those with only overload between them do not count: a flow that starts while other flows
+//!   overload a VCP router receives no other code at first.
+//! - **Only overload**: all codes report overload, and there is no standing queue. After a number of cuts of an eighth
+//!   only two causes of overload remain: more flows than packets fit on the path, which causes a standing queue, or a
+//!   path that sets all codes to overload.
 //!
-//! In all these cases the sender is TCP until it finds otherwise. Marks are believed all the same: a classic router's
-//! `11` is overload by VCP's reading too. So a path that sets all codes to `11` leaves a packet a round trip, as it does of
-//! any sender that heeds ECN: it looks as a router does that has more flows than packets fit.
+//! In these cases the sender behaves as TCP until the check finds otherwise. It still reacts to marks: the `11` of a
+//! classic router means overload in VCP, too. So on a path that sets all codes to `11` one packet a round trip remains,
+//! as for any ECN-capable sender: such a path cannot be distinguished from a router with more flows than packets fit.
 
 use rampmeter_units::{Duration, LoadRegion, Time};
 
 use super::Config;
 
-/// So many cuts to 7/8 leave an eighth of any load, if all make them.
+/// The number of cuts to 7/8 that reduce any load to an eighth, if all flows make them.
 const CUTS_TO_AN_EIGHTH: u64 = 16;
 
-/// Why a sender can't do as VCP does.
+/// Why a sender cannot behave as VCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Trouble {
+pub enum PathFault {
     /// The path clears codes.
-    Bleached,
-    /// Congestion comes from where no VCP router is.
-    Unheard,
-    /// Overload is all that is told, whatever is cut, and there is no queue.
-    Overloaded,
+    ClearsCodes,
+    /// Congestion occurs where there is no VCP router.
+    NoVcpRouter,
+    /// All codes report overload after any number of cuts, and there is no standing queue.
+    OnlyOverload,
 }
 
-impl Trouble {
-    /// What is wrong, and what the sender does about it.
-    pub fn in_words(self) -> &'static str {
+impl PathFault {
+    /// A message with the fault and the behaviour of the sender.
+    pub fn description(self) -> &'static str {
         match self {
-            Self::Bleached => "the path clears ECN codes; sends as TCP does until they come back",
-            Self::Unheard => {
-                "congestion of which no VCP router tells, or only in other codes than ours; sends as TCP does until one does"
+            Self::ClearsCodes => "the path clears ECN codes; sends as TCP does until they come back",
+            Self::NoVcpRouter => {
+                "congestion that no VCP router reports, or only with other codes than `codes`; sends as TCP does until \
+                 one does"
             }
-            Self::Overloaded => {
-                "nothing but overload is told, and no queue stands: the path sets all codes to that, or more flows send \
-                 than packets fit on it; sends as TCP does until something else is told"
+            Self::OnlyOverload => {
+                "all codes report overload and there is no standing queue: the path sets all codes to overload, or has \
+                 more flows than packets fit on it; sends as TCP does until another code arrives"
             }
         }
     }
@@ -56,20 +59,20 @@ pub(super) struct PathCheck {
     cleared_codes_after: u64,
     missing_router_after: u64,
     load_interval: Duration,
-    bleached: bool,
-    /// Packets in a row that contradict `bleached`.
-    contradicting: u64,
-    /// High load was told at least once.
-    heard_high: bool,
-    /// Low load was, or overload.
-    heard_other: bool,
-    /// The lightest load that was told since the last loss or overload.
-    lightest: Option<LoadRegion>,
-    /// Losses and overloads before high load was told, or another one, that came while something else than overload was.
-    unheard: u64,
-    /// When the last of them was.
-    last_unheard: Option<Time>,
-    /// Losses and overloads in a row, without a queue, between which nothing else was told.
+    cleared: bool,
+    /// The number of packets in a row that contradict `cleared`.
+    contradicting_codes: u64,
+    /// High load was reported at least once.
+    seen_high: bool,
+    /// Low load or overload was reported at least once.
+    seen_other: bool,
+    /// The lowest load reported since the last loss or overload.
+    lowest: Option<LoadRegion>,
+    /// The number of losses and overloads without a report of a VCP router, each after another code than overload.
+    unreported: u64,
+    /// The time of the last one that counted.
+    last_unreported: Option<Time>,
+    /// The number of losses and overloads in a row without a standing queue and without another code between them.
     overloads: u64,
 }
 
@@ -79,66 +82,67 @@ impl PathCheck {
             cleared_codes_after: config.cleared_codes_after,
             missing_router_after: config.missing_router_after,
             load_interval: config.load_interval,
-            bleached: false,
-            contradicting: 0,
-            heard_high: false,
-            heard_other: false,
-            lightest: None,
-            unheard: 0,
-            last_unheard: None,
+            cleared: false,
+            contradicting_codes: 0,
+            seen_high: false,
+            seen_other: false,
+            lowest: None,
+            unreported: 0,
+            last_unreported: None,
             overloads: 0,
         }
     }
 
-    /// A packet arrived with the code of `region`, or none.
+    /// A packet arrived with the code of `region`, or without a code.
     pub(super) fn on_code(&mut self, region: Option<LoadRegion>) {
         match region {
-            Some(LoadRegion::High) => self.heard_high = true,
-            Some(LoadRegion::Low | LoadRegion::Over) => self.heard_other = true,
+            Some(LoadRegion::High) => self.seen_high = true,
+            Some(LoadRegion::Low | LoadRegion::Over) => self.seen_other = true,
             None => {}
         }
         if matches!(region, Some(LoadRegion::Low | LoadRegion::High)) {
             self.overloads = 0;
         }
-        self.lightest = [region, self.lightest].into_iter().flatten().min();
-        if region.is_none() == self.bleached {
-            self.contradicting = 0;
+        self.lowest = [region, self.lowest].into_iter().flatten().min();
+        if region.is_none() == self.cleared {
+            self.contradicting_codes = 0;
             return;
         }
-        self.contradicting += 1;
-        if self.contradicting == self.cleared_codes_after {
-            self.bleached = !self.bleached;
-            self.contradicting = 0;
+        self.contradicting_codes += 1;
+        if self.contradicting_codes == self.cleared_codes_after {
+            self.cleared = !self.cleared;
+            self.contradicting_codes = 0;
         }
     }
 
-    /// A loss or an overload was answered; whether a queue stands. While codes are cleared nobody could have told of it.
-    pub(super) fn on_congestion(&mut self, now: Time, queue: bool) {
-        if self.bleached {
+    /// The sender reacted to a loss or an overload. It does not count while codes are cleared, because no report could
+    /// arrive.
+    pub(super) fn on_congestion(&mut self, now: Time, has_standing_queue: bool) {
+        if self.cleared {
             return;
         }
-        if self.last_unheard.is_some_and(|last| now.since(last) < self.load_interval) {
+        if self.last_unreported.is_some_and(|last| now.since(last) < self.load_interval) {
             return;
         }
-        match self.lightest.take() {
-            Some(LoadRegion::Over) => self.overloads += u64::from(!queue),
+        match self.lowest.take() {
+            Some(LoadRegion::Over) => self.overloads += u64::from(!has_standing_queue),
             Some(_) => {
-                self.unheard += 1;
-                self.last_unheard = Some(now);
+                self.unreported += 1;
+                self.last_unreported = Some(now);
             }
             None => {}
         }
     }
 
-    pub(super) fn trouble(&self) -> Option<Trouble> {
-        if self.bleached {
-            Some(Trouble::Bleached)
-        } else if self.missing_router_after == 0 || self.heard_high && self.heard_other {
+    pub(super) fn fault(&self) -> Option<PathFault> {
+        if self.cleared {
+            Some(PathFault::ClearsCodes)
+        } else if self.missing_router_after == 0 || self.seen_high && self.seen_other {
             None
-        } else if self.unheard >= self.missing_router_after {
-            Some(Trouble::Unheard)
+        } else if self.unreported >= self.missing_router_after {
+            Some(PathFault::NoVcpRouter)
         } else if self.overloads >= CUTS_TO_AN_EIGHTH {
-            Some(Trouble::Overloaded)
+            Some(PathFault::OnlyOverload)
         } else {
             None
         }
@@ -153,13 +157,13 @@ mod tests {
         PathCheck::new(&Config::default())
     }
 
-    /// A loss or an overload in that load interval, without a queue.
+    /// A loss or an overload in load interval `interval`, without a standing queue.
     fn congest(path: &mut PathCheck, interval: u64) {
         path.on_congestion(Time::ZERO + Config::default().load_interval * interval, false);
     }
 
     #[test]
-    fn eight_packets_in_a_row_without_a_code_are_bleached_and_eight_with_one_mended() {
+    fn eight_packets_in_a_row_set_or_clear_the_cleared_codes_fault() {
         let mut path = check();
         for _ in 0..100 {
             for _ in 0..7 {
@@ -167,37 +171,37 @@ mod tests {
             }
             path.on_code(Some(LoadRegion::Low));
         }
-        assert_eq!(path.trouble(), None);
+        assert_eq!(path.fault(), None);
         for _ in 0..8 {
             path.on_code(None);
         }
-        assert_eq!(path.trouble(), Some(Trouble::Bleached));
+        assert_eq!(path.fault(), Some(PathFault::ClearsCodes));
         for _ in 0..7 {
             path.on_code(Some(LoadRegion::Low));
         }
-        assert_eq!(path.trouble(), Some(Trouble::Bleached));
+        assert_eq!(path.fault(), Some(PathFault::ClearsCodes));
         path.on_code(Some(LoadRegion::Low));
-        assert_eq!(path.trouble(), None);
+        assert_eq!(path.fault(), None);
     }
 
     #[test]
-    fn congestion_before_any_high_load_is_not_a_vcp_routers() {
+    fn congestion_before_any_high_load_indicates_no_vcp_router() {
         let mut path = check();
-        for (interval, trouble) in [(1, None), (2, None), (3, Some(Trouble::Unheard))] {
+        for (interval, fault) in [(1, None), (2, None), (3, Some(PathFault::NoVcpRouter))] {
             path.on_code(Some(LoadRegion::Low));
             congest(&mut path, interval);
-            assert_eq!(path.trouble(), trouble);
+            assert_eq!(path.fault(), fault);
         }
         path.on_code(Some(LoadRegion::Over));
-        assert_eq!(path.trouble(), Some(Trouble::Unheard));
+        assert_eq!(path.fault(), Some(PathFault::NoVcpRouter));
         path.on_code(Some(LoadRegion::High));
         for interval in 4..14 {
             congest(&mut path, interval);
         }
-        assert_eq!(path.trouble(), None);
+        assert_eq!(path.fault(), None);
     }
 
-    // A router measures for a load interval before it can tell of what happens.
+    // A router measures for a load interval before it can report a load.
     #[test]
     fn losses_within_a_load_interval_count_once() {
         let mut path = check();
@@ -205,53 +209,53 @@ mod tests {
             path.on_code(Some(LoadRegion::Low));
             congest(&mut path, 1);
         }
-        assert_eq!(path.trouble(), None);
+        assert_eq!(path.fault(), None);
     }
 
     #[test]
-    fn who_begins_while_others_overload_a_router_hears_nothing_but_that_and_waits() {
+    fn a_flow_that_starts_during_overload_finds_no_fault() {
         let mut path = check();
         path.on_code(Some(LoadRegion::Low));
         congest(&mut path, 1);
         for interval in 2..17 {
             path.on_code(Some(LoadRegion::Over));
             congest(&mut path, interval);
-            assert_eq!(path.trouble(), None);
+            assert_eq!(path.fault(), None);
         }
     }
 
-    // By then sixteen cuts would have left an eighth of any load.
+    // By then sixteen cuts would have reduced any load to an eighth.
     #[test]
-    fn nothing_but_overload_for_sixteen_cuts_without_a_queue_is_answered_as_tcp_does_until_something_else_is_told() {
+    fn only_overload_for_sixteen_cuts_without_a_queue_is_a_fault() {
         let mut path = check();
         for interval in 0..100 {
             path.on_code(Some(LoadRegion::Over));
             path.on_congestion(Time::ZERO + Config::default().load_interval * interval, true);
         }
         for interval in 0..16 {
-            assert_eq!(path.trouble(), None);
+            assert_eq!(path.fault(), None);
             path.on_code(Some(LoadRegion::Over));
             congest(&mut path, interval);
         }
-        assert_eq!(path.trouble(), Some(Trouble::Overloaded));
+        assert_eq!(path.fault(), Some(PathFault::OnlyOverload));
         path.on_code(Some(LoadRegion::Low));
-        assert_eq!(path.trouble(), None);
+        assert_eq!(path.fault(), None);
     }
 
     #[test]
-    fn who_says_high_load_and_nothing_else_says_nothing() {
+    fn a_path_with_only_high_load_has_no_vcp_router() {
         let mut path = check();
-        for (interval, trouble) in [(1, None), (2, None), (3, Some(Trouble::Unheard))] {
+        for (interval, fault) in [(1, None), (2, None), (3, Some(PathFault::NoVcpRouter))] {
             path.on_code(Some(LoadRegion::High));
             congest(&mut path, interval);
-            assert_eq!(path.trouble(), trouble);
+            assert_eq!(path.fault(), fault);
         }
         path.on_code(Some(LoadRegion::Low));
-        assert_eq!(path.trouble(), None);
+        assert_eq!(path.fault(), None);
     }
 
     #[test]
-    fn losses_while_codes_are_cleared_say_nothing_of_routers() {
+    fn losses_while_codes_are_cleared_do_not_count() {
         let mut path = check();
         for _ in 0..8 {
             path.on_code(None);
@@ -262,7 +266,7 @@ mod tests {
         for _ in 0..8 {
             path.on_code(Some(LoadRegion::Low));
         }
-        assert_eq!(path.trouble(), None);
+        assert_eq!(path.fault(), None);
     }
 
     #[test]
@@ -278,6 +282,6 @@ mod tests {
                 congest(&mut path, interval);
             }
         }
-        assert_eq!(path.trouble(), None);
+        assert_eq!(path.fault(), None);
     }
 }

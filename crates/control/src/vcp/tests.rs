@@ -1,4 +1,4 @@
-//! The rules, one at a time; flows over a link are in `tests/vcp.rs`.
+//! The rules, one at a time; `tests/vcp.rs` has flows over a link.
 
 use proptest::prelude::*;
 use rampmeter_units::LoadCodes;
@@ -24,15 +24,15 @@ fn with_window(window: u64) -> Vcp {
     vcp(&Config { initial_window: window, ..Config::default() })
 }
 
-/// `packets` packets are acknowledged that arrived with the given codes.
+/// Acknowledges packets that arrived with the given codes.
 fn acknowledge(vcp: &mut Vcp, now: Time, rtt: u64, codes: &[Ecn]) {
     let arrivals: Vec<_> = codes.iter().map(|&ecn| Arrival { ecn, bytes: PACKET, ..Arrival::default() }).collect();
     let rtt = Duration::from_millis(rtt);
     vcp.on_ack(now, &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, ..ack(codes.len() as u64) });
 }
 
-/// A packet arrives with a code while losses are repaired: it is heard, and nothing grows.
-fn hear(vcp: &mut Vcp, ecn: Ecn) {
+/// Acknowledges a packet with a code during loss recovery: the path check counts it, and the window does not grow.
+fn acknowledge_in_recovery(vcp: &mut Vcp, ecn: Ecn) {
     let arrivals = [Arrival { ecn, bytes: PACKET, ..Arrival::default() }];
     let rtt = Duration::from_millis(80);
     vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, smoothed_rtt: rtt, min_rtt: rtt, recovering: true, ..ack(1) });
@@ -42,20 +42,20 @@ fn loss(kind: LossKind) -> Loss {
     Loss { flight_size: PACKET * 1000, ..testing::loss(kind, 10, 20) }
 }
 
-/// Feedback that counts tells of a mark.
+/// Feedback with counts reports a mark.
 fn mark(vcp: &mut Vcp, now: Time, number: u64, last_sent: u64) {
     let rtt = Duration::from_millis(80);
     let flight_size = PACKET * 1000;
     vcp.on_ack(now, &Ack { smoothed_rtt: rtt, min_rtt: rtt, flight_size, ..testing::mark(number, last_sent) });
 }
 
-fn assert_close(ours: f64, expected: f64) {
-    assert!((ours - expected).abs() < 1e-9, "{ours} instead of {expected}");
+fn assert_close(actual: f64, expected: f64) {
+    assert!((actual - expected).abs() < 1e-9, "{actual} instead of {expected}");
 }
 
 // Eq. (6): a round trip of low load multiplies the window by 1.0625^(rtt / 200 ms), up to 2.5 of them.
 #[test]
-fn low_load_multiplies_the_window_by_the_same_in_200_ms_whatever_the_round_trip() {
+fn low_load_multiplies_the_window_equally_at_any_round_trip() {
     for (rtt, intervals) in [(200, 1.0), (100, 0.5), (20, 0.1), (500, 2.5), (2000, 2.5)] {
         let mut vcp = with_window(100);
         for _ in 0..100 {
@@ -83,7 +83,7 @@ fn high_load_adds_by_the_square_of_the_round_trip() {
 }
 
 #[test]
-fn weights_and_tcps_alpha_scale_additive_growth_alone() {
+fn weights_and_tcps_alpha_scale_only_additive_growth() {
     for (weight, tcp_friendly, alpha) in [(3.0, false, 3.0), (1.0, true, 0.2), (2.0, true, 0.4)] {
         let config = Config { weight, tcp_friendly, initial_window: 50, ..Config::default() };
         let mut vcp = vcp(&config);
@@ -96,7 +96,7 @@ fn weights_and_tcps_alpha_scale_additive_growth_alone() {
 }
 
 #[test]
-fn queues_do_not_make_it_grow_faster_but_by_the_papers_letter() {
+fn queues_increase_growth_only_with_the_papers_round_trip() {
     for (round_trip, grown) in [(RoundTrip::Least, 0.25), (RoundTrip::Smoothed, 4.0)] {
         let mut vcp = vcp(&Config { round_trip, initial_window: 50, ..Config::default() });
         let (min_rtt, smoothed_rtt) = (Duration::from_millis(100), Duration::from_millis(400));
@@ -106,9 +106,9 @@ fn queues_do_not_make_it_grow_faster_but_by_the_papers_letter() {
     }
 }
 
-// S.3 at 0 ms with a round trip of 100 ms: frozen until 200 ms, additive until 300 ms, whatever is told.
+// S.3 at 0 ms with a round trip of 100 ms: frozen until 200 ms, additive until 300 ms, with any codes.
 #[test]
-fn overload_cuts_once_then_freezes_for_200_ms_then_adds_for_a_round_trip() {
+fn overload_cuts_once_then_freezes_then_adds_for_a_round_trip() {
     let mut vcp = with_window(80);
     acknowledge(&mut vcp, ms(0), 100, &[LOW]);
     let before = vcp.window;
@@ -133,7 +133,7 @@ fn overload_cuts_once_then_freezes_for_200_ms_then_adds_for_a_round_trip() {
 }
 
 #[test]
-fn one_packet_is_the_least_that_overload_leaves() {
+fn one_packet_remains_after_overload() {
     let mut vcp = with_window(1);
     acknowledge(&mut vcp, ms(0), 200, &[Ecn::Ce]);
     assert_eq!(vcp.window(), PACKET);
@@ -154,19 +154,19 @@ fn an_acknowledgement_of_two_packets_is_two_acknowledgements() {
 }
 
 #[test]
-fn many_losses_of_one_window_halve_it_once() {
+fn many_losses_in_one_window_halve_it_once() {
     let mut vcp = with_window(64);
     vcp.on_loss(ms(0), &loss(LossKind::Transient));
     vcp.on_loss(ms(0), &Loss { number: 20, last_sent: 30, ..loss(LossKind::Transient) });
     assert_eq!(vcp.window(), PACKET * 32);
-    acknowledge(&mut vcp, ms(0), 200, &[LOW]); // no slow start: this is MI
+    acknowledge(&mut vcp, ms(0), 200, &[LOW]); // MI instead of slow start
     assert_close(vcp.window, 32.0625);
     vcp.on_loss(ms(1), &Loss { number: 21, flight_size: PACKET * 20, last_sent: 40, ..loss(LossKind::Transient) });
     assert_eq!(vcp.window(), PACKET * 10);
 }
 
 #[test]
-fn after_a_timeout_it_starts_slowly_up_to_half_and_goes_on_with_mi() {
+fn after_a_timeout_slow_start_up_to_half_precedes_mi() {
     let mut vcp = with_window(8);
     vcp.on_loss(ms(0), &loss(LossKind::Persistent));
     assert_eq!(vcp.window(), PACKET);
@@ -187,7 +187,7 @@ fn high_load_ends_slow_start() {
 }
 
 #[test]
-fn nothing_grows_in_recovery_or_when_the_application_is_the_limit() {
+fn no_growth_in_recovery_or_while_application_limited() {
     let mut vcp = with_window(10);
     let arrivals = [Arrival { ecn: LOW, ..Arrival::default() }];
     vcp.on_ack(ms(0), &Ack { arrivals: &arrivals, recovering: true, ..ack(1) });
@@ -196,7 +196,7 @@ fn nothing_grows_in_recovery_or_when_the_application_is_the_limit() {
 }
 
 #[test]
-fn a_long_silence_begins_again_with_the_first_window() {
+fn after_a_long_idle_time_the_first_window_applies() {
     let mut vcp = with_window(10);
     vcp.window = 80.0;
     vcp.on_idle(ms(0), Duration::from_millis(900), Duration::from_secs(1));
@@ -206,15 +206,15 @@ fn a_long_silence_begins_again_with_the_first_window() {
 }
 
 #[test]
-fn a_bleached_path_is_left_to_tcp() {
+fn on_a_path_that_clears_codes_the_sender_behaves_as_tcp() {
     let mut vcp = with_window(100);
     for n in 0..8 {
-        assert_ne!(vcp.trouble(), Some(Trouble::Bleached));
+        assert_ne!(vcp.fault(), Some(PathFault::ClearsCodes));
         acknowledge(&mut vcp, ms(n), 200, &[Ecn::NotEct]);
     }
-    assert_eq!(vcp.trouble(), Some(Trouble::Bleached));
+    assert_eq!(vcp.fault(), Some(PathFault::ClearsCodes));
     assert_close(vcp.window, 101.0); // the eighth already counts: slow start
-    assert_eq!(vcp.ecn(), Some(LOW)); // to find out when it ends
+    assert_eq!(vcp.ecn(), Some(LOW)); // to detect its end
     vcp.on_loss(ms(9), &loss(LossKind::Transient));
     assert_close(vcp.window, 50.5);
     acknowledge(&mut vcp, ms(9), 200, &[Ecn::NotEct]);
@@ -222,25 +222,25 @@ fn a_bleached_path_is_left_to_tcp() {
     for n in 10..18 {
         acknowledge(&mut vcp, ms(n), 200, &[LOW]);
     }
-    assert_eq!(vcp.trouble(), None);
+    assert_eq!(vcp.fault(), None);
 }
 
 #[test]
-fn who_reports_no_packets_one_by_one_is_served_by_tcp() {
+fn without_receipts_the_sender_behaves_as_tcp() {
     let mut vcp = with_window(100);
     for _ in 0..8 {
         vcp.on_ack(ms(0), &ack(1));
     }
-    assert_eq!(vcp.trouble(), Some(Trouble::Bleached));
+    assert_eq!(vcp.fault(), Some(PathFault::ClearsCodes));
     mark(&mut vcp, ms(1), 10, 20);
     assert_close(vcp.window, 50.5);
 }
 
 #[test]
-fn marks_of_classic_routers_are_answered_as_tcp_does_once_it_is_clear_whose_they_are() {
+fn marks_of_classic_routers_cause_tcps_reaction_once_detected() {
     let mut vcp = with_window(128);
     for (n, number, left) in [(1, 10, 112.0), (2, 20, 98.0), (3, 30, 85.75), (4, 40, 42.875)] {
-        hear(&mut vcp, LOW);
+        acknowledge_in_recovery(&mut vcp, LOW);
         mark(&mut vcp, ms(n * 1000), number, number + 5);
         assert_close(vcp.window, left);
     }
@@ -249,11 +249,11 @@ fn marks_of_classic_routers_are_answered_as_tcp_does_once_it_is_clear_whose_they
     acknowledge(&mut vcp, ms(5000), 80, &[LOW]);
     assert_close(vcp.window, 42.875 + 1.0 / 42.875);
     acknowledge(&mut vcp, ms(6000), 80, &[HIGH]);
-    assert_eq!(vcp.trouble(), None);
+    assert_eq!(vcp.fault(), None);
 }
 
 #[test]
-fn codes_are_the_networks() {
+fn codes_follow_the_setting() {
     let swapped = Config { codes: LoadCodes::Ect0Low, initial_window: 50, ..Config::default() };
     let mut vcp = vcp(&swapped);
     assert_eq!(vcp.ecn(), Some(Ecn::Ect0));
@@ -262,7 +262,7 @@ fn codes_are_the_networks() {
 }
 
 #[test]
-fn settings_that_make_no_sense_say_what_would() {
+fn invalid_settings_name_valid_values() {
     for (config, word) in [
         (Config { md: 1.0, ..Config::default() }, "0.875"),
         (Config { md: f64::NAN, ..Config::default() }, "0.875"),
@@ -277,10 +277,10 @@ fn settings_that_make_no_sense_say_what_would() {
     assert_eq!(Config::default().check(), Ok(()));
 }
 
-/// Anything that may happen to a sender.
+/// The events that a sender may receive.
 #[derive(Debug, Clone)]
 enum Event {
-    /// All codes but `Ce`, which comes as `Marked`.
+    /// All codes except `Ce`, which is in `Marked`.
     Acknowledged {
         codes: Vec<u8>,
         rtt: u64,
@@ -323,7 +323,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     prop::collection::vec((0..500u64, event), 1..300)
 }
 
-/// Sends a hundred packets as soon as each may leave, and gives the time that takes.
+/// Sends a hundred packets as soon as each is permitted, and returns the time that takes.
 fn hundred_packets(vcp: &mut Vcp, rtt: Duration) -> Duration {
     vcp.on_path(ms(0), &Path::new(PACKET, rtt, None));
     for number in 0..100 {
@@ -334,7 +334,7 @@ fn hundred_packets(vcp: &mut Vcp, rtt: Duration) -> Duration {
 }
 
 #[test]
-fn packets_are_spread_over_round_trips_that_are_longer_than_the_load_interval() {
+fn packets_are_spread_over_long_round_trips() {
     let second = Duration::from_secs(1);
     assert_eq!(hundred_packets(&mut with_window(50), second), second * 2);
     assert_eq!(hundred_packets(&mut with_window(50), Duration::from_millis(200)), Duration::ZERO);
@@ -343,7 +343,7 @@ fn packets_are_spread_over_round_trips_that_are_longer_than_the_load_interval() 
 }
 
 #[test]
-fn half_a_packet_is_one_every_second_round_trip() {
+fn a_window_of_half_a_packet_sends_one_every_second_round_trip() {
     let mut vcp = with_window(1);
     vcp.window = 0.5;
     let rtt = Duration::from_millis(10);
@@ -351,9 +351,9 @@ fn half_a_packet_is_one_every_second_round_trip() {
     assert_eq!(vcp.window(), PACKET);
 }
 
-// By the letter a round of S.2 after a cut would give back more than the cut took.
+// With the paper's rule a round of S.2 after a cut would add more than the cut removed.
 #[test]
-fn a_cut_and_its_round_of_growth_leave_less_of_a_small_window() {
+fn a_cut_and_its_round_of_growth_reduce_a_small_window() {
     for window in [0.1, 0.3, 0.99, 1.1, 1.25, 2.0] {
         let mut vcp = with_window(1);
         vcp.window = window;
@@ -365,9 +365,9 @@ fn a_cut_and_its_round_of_growth_leave_less_of_a_small_window() {
     }
 }
 
-// One packet is always under way, so a queue makes a round of more than a window of them.
+// One packet is always in flight, so with a queue a round has more packets than the window.
 #[test]
-fn below_a_packet_no_round_of_growth_follows_a_cut_while_a_queue_stands() {
+fn below_a_packet_a_cut_with_a_standing_queue_is_not_undone() {
     for (rtt, grows) in [(80, true), (480, false)] {
         let mut vcp = with_window(1);
         vcp.window = 0.5;
@@ -379,18 +379,18 @@ fn below_a_packet_no_round_of_growth_follows_a_cut_while_a_queue_stands() {
 }
 
 #[test]
-fn acknowledgements_that_name_no_packets_are_no_packets_without_a_code() {
+fn acknowledgements_without_receipts_do_not_count_as_cleared() {
     let mut vcp = with_window(10);
     acknowledge(&mut vcp, ms(0), 200, &[LOW]);
     for n in 0..100 {
         vcp.on_ack(ms(n), &Ack { arrivals: &[], ..ack(1) });
     }
-    assert_eq!(vcp.trouble(), None);
+    assert_eq!(vcp.fault(), None);
 }
 
 proptest! {
     #[test]
-    fn the_window_is_never_below_its_least_and_overload_cuts_it_no_more_than_once_in_200_ms(events in events()) {
+    fn the_window_has_a_minimum_and_is_cut_once_in_200_ms(events in events()) {
         let mut vcp = with_window(10);
         let (mut now, mut last_cut) = (ms(0), None);
         for (gap, event) in events {
@@ -414,7 +414,7 @@ proptest! {
                     prop_assert!(vcp.window <= before);
                 }
                 Event::Marked { flight_size, number, recovering } => {
-                    let is_vcp = vcp.trouble().is_none();
+                    let is_vcp = vcp.fault().is_none();
                     let flight_size = Bytes::new(flight_size);
                     vcp.on_ack(now, &Ack { flight_size, recovering, ..testing::mark(number, 20) });
                     prop_assert!(vcp.window <= before);
