@@ -35,20 +35,20 @@ fn transfers(config: &Config, load: f64, seconds: f64, seed: u64) -> (f64, f64, 
     let mut model = Model::figure_4(config, seed);
     let mut random = model.random("arrivals");
     let mut histories: Vec<Option<History>> = vec![None; 100];
-    let (mut pairs, mut responses, mut at) = (Vec::new(), Vec::new(), 0.0);
+    let (mut pairs, mut fcts, mut at) = (Vec::new(), Vec::new(), 0.0);
     while at < seconds {
         at += random.exponential(1.0 / (load * 20.0));
         while let Some(id) = model.run(secs(at)) {
             let pair: usize = pairs[id];
             model.remember(id, &mut histories[pair]);
-            responses.push((at, model.flows[id].response.unwrap().as_secs_f64()));
+            fcts.push((at, model.flows[id].fct.unwrap().as_secs_f64()));
         }
         let pair = random.below(100) as usize;
         pairs.push(pair);
         let rtt = Duration::from_secs_f64((15.0 + 20.0 * pair as f64 / 99.0) / 1e3);
         model.add(secs(at), rtt, 250_000, histories[pair]);
     }
-    let warm: Vec<f64> = responses.iter().filter(|(at, _)| *at > seconds / 3.0).map(|(_, r)| r * 1e3).collect();
+    let warm: Vec<f64> = fcts.iter().filter(|(at, _)| *at > seconds / 3.0).map(|(_, r)| r * 1e3).collect();
     (warm.iter().sum::<f64>() / warm.len() as f64, model.mean_queue(), model.loss())
 }
 
@@ -76,9 +76,9 @@ fn a_warm_transfer_on_an_idle_link_costs_two_round_trips_over_fair_queueing() {
     let mut model = Model::figure_4(&Config::default(), 1);
     let id = model.add(Time::ZERO, RTT, 250_000, Some(warm()));
     model.run(secs(5.0));
-    let response = model.flows[id].response.unwrap();
-    println!("250 kB in {response}");
-    assert!(response < Duration::from_millis(160), "{response}");
+    let fct = model.flows[id].fct.unwrap();
+    println!("250 kB in {fct}");
+    assert!(fct < Duration::from_millis(160), "{fct}");
     assert_eq!(model.drops, 0);
 }
 

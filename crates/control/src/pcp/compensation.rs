@@ -25,20 +25,20 @@ use std::collections::VecDeque;
 use rampmeter_units::{Duration, Time};
 
 use super::Config;
-use super::config::{FORWARD_SHARE, MAX_CUT, OVERRUN};
+use super::config::{FORWARD_SHARE, MAX_CUT, OVERLOAD_SLOPE};
 use super::queue::View;
 
 /// Cuts remembered one by one; more in one round trip are added to the last.
-const LEDGER: usize = 128;
+const MAX_CUTS: usize = 128;
 
 #[derive(Debug, Clone)]
 pub(super) struct Compensation {
-    cuts: Ledger,
+    cuts: RecentCuts,
 }
 
 impl Compensation {
     pub(super) fn new() -> Self {
-        Self { cuts: Ledger::new() }
+        Self { cuts: RecentCuts::new() }
     }
 
     /// The share of its rate that a flow should give up in this round trip, if it aims at a queue of `target`. Negative
@@ -57,7 +57,7 @@ impl Compensation {
         let above = view.level.as_secs_f64() - ceiling.as_secs_f64();
         let share = |queue: f64| queue / (min_rtt.as_secs_f64() * FORWARD_SHARE + queue.max(0.0));
         let delay = if above > 0.0 { share(excess).max(share(above)) } else { share(excess) };
-        let gap = if view.slope > OVERRUN {
+        let gap = if view.slope > OVERLOAD_SLOPE {
             view.slope / (1.0 + view.slope)
         } else {
             config.gap_gain * view.slope / (1.0 + view.slope.max(0.0))
@@ -67,37 +67,37 @@ impl Compensation {
     }
 
     /// This share was cut for another reason.
-    pub(super) fn made(&mut self, now: Time, share: f64) {
+    pub(super) fn on_cut(&mut self, now: Time, share: f64) {
         let required = self.cuts.sum + share;
         self.cuts.raise(now, required);
     }
 
     /// The share to cut from the base rate now, beyond what was cut in the last round trip.
     pub(super) fn cut(&mut self, now: Time, rtt: Duration, pressure: f64) -> f64 {
-        self.cuts.forget(now, rtt);
+        self.cuts.expire(now, rtt);
         self.cuts.raise(now, pressure.min(MAX_CUT))
     }
 }
 
 /// What was cut in the last round trip.
 #[derive(Debug, Clone)]
-struct Ledger {
-    made: VecDeque<(Time, f64)>,
+struct RecentCuts {
+    entries: VecDeque<(Time, f64)>,
     sum: f64,
 }
 
-impl Ledger {
+impl RecentCuts {
     fn new() -> Self {
-        Self { made: VecDeque::with_capacity(LEDGER), sum: 0.0 }
+        Self { entries: VecDeque::with_capacity(MAX_CUTS), sum: 0.0 }
     }
 
-    fn forget(&mut self, now: Time, memory: Duration) {
-        let before = self.made.len();
-        while self.made.front().is_some_and(|(at, _)| now.since(*at) > memory) {
-            self.made.pop_front();
+    fn expire(&mut self, now: Time, max_age: Duration) {
+        let before = self.entries.len();
+        while self.entries.front().is_some_and(|(at, _)| now.since(*at) > max_age) {
+            self.entries.pop_front();
         }
-        if self.made.len() < before {
-            self.sum = self.made.iter().map(|(_, share)| share).sum();
+        if self.entries.len() < before {
+            self.sum = self.entries.iter().map(|(_, share)| share).sum();
         }
     }
 
@@ -107,10 +107,10 @@ impl Ledger {
         if share <= 0.0 {
             return 0.0;
         }
-        if self.made.len() == LEDGER {
-            self.made[LEDGER - 1].1 += share;
+        if self.entries.len() == MAX_CUTS {
+            self.entries[MAX_CUTS - 1].1 += share;
         } else {
-            self.made.push_back((now, share));
+            self.entries.push_back((now, share));
         }
         self.sum += share;
         share
@@ -133,35 +133,35 @@ mod tests {
         Config { target: 0.0, delay_gain: 1.0, gap_gain: 1.0, ..Config::default() }
     }
 
-    fn near(value: f64, expected: f64) {
+    fn assert_near(value: f64, expected: f64) {
         assert!((value - expected).abs() < 1e-9, "{value} for {expected}");
     }
 
     #[test]
     fn the_cut_is_the_queue_s_share_of_the_largest_delay() {
-        near(Compensation::pressure(&whole(), &view(2.5, 0.0), Duration::ZERO, RTT, RTT), 2.5 / 12.5);
+        assert_near(Compensation::pressure(&whole(), &view(2.5, 0.0), Duration::ZERO, RTT, RTT), 2.5 / 12.5);
     }
 
     #[test]
     fn gaps_that_grow_cut_by_the_over_commitment() {
         // The link takes 1.25 ms for what leaves every millisecond: (1.25 - 1) / 1.25.
-        near(Compensation::pressure(&whole(), &view(0.0, 0.25), Duration::ZERO, RTT, RTT), 0.2);
+        assert_near(Compensation::pressure(&whole(), &view(0.0, 0.25), Duration::ZERO, RTT, RTT), 0.2);
     }
 
     #[test]
     fn a_queue_at_the_target_cuts_nothing_and_a_shorter_one_is_room() {
         let config = Config { delay_gain: 0.2, ..whole() };
         let target = Duration::from_millis(2);
-        near(Compensation::pressure(&config, &view(2.0, 0.0), target, target * 3, RTT), 0.0);
-        near(Compensation::pressure(&config, &view(1.0, 0.0), target, target * 3, RTT), -0.02);
-        near(Compensation::pressure(&config, &view(2.0, -0.1), target, target * 3, RTT), -0.1);
+        assert_near(Compensation::pressure(&config, &view(2.0, 0.0), target, target * 3, RTT), 0.0);
+        assert_near(Compensation::pressure(&config, &view(1.0, 0.0), target, target * 3, RTT), -0.02);
+        assert_near(Compensation::pressure(&config, &view(2.0, -0.1), target, target * 3, RTT), -0.1);
     }
 
     #[test]
     fn small_slopes_are_answered_in_part_and_large_ones_in_full() {
         let config = Config { gap_gain: 0.5, ..whole() };
-        near(Compensation::pressure(&config, &view(0.0, 0.1), Duration::ZERO, RTT, RTT), 0.05 / 1.1);
-        near(Compensation::pressure(&config, &view(0.0, 1.0), Duration::ZERO, RTT, RTT), 0.5);
+        assert_near(Compensation::pressure(&config, &view(0.0, 0.1), Duration::ZERO, RTT, RTT), 0.05 / 1.1);
+        assert_near(Compensation::pressure(&config, &view(0.0, 1.0), Duration::ZERO, RTT, RTT), 0.5);
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
         let cuts: Vec<f64> = (0..45).map(|n| compensation.cut(ms(n), RTT, 0.25)).collect();
         assert_eq!(cuts.iter().filter(|cut| **cut > 0.0).count(), 3);
-        near(cuts.iter().sum(), 0.75);
+        assert_near(cuts.iter().sum(), 0.75);
     }
 
     #[test]
@@ -180,6 +180,6 @@ mod tests {
             let now = Time::ZERO + Duration::from_millis(n);
             compensation.cut(now, RTT, 0.9 + n as f64)
         });
-        near(cuts.sum(), 0.5);
+        assert_near(cuts.sum(), 0.5);
     }
 }

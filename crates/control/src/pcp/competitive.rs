@@ -66,32 +66,32 @@ use crate::cubic::{self, Cubic};
 use crate::{Ack, Algorithm, Controller, Loss, Path};
 
 /// A queue is odd from so many times the ceiling of a crowd on.
-pub(super) const ODD: f64 = 1.3;
+pub(super) const ODD_QUEUE_FACTOR: f64 = 1.3;
 
 /// Points with which a flow enters: six round trips with an odd queue, or twelve with one above its target. 18 and 20
 /// leave 30 MB on deep buffers unfinished.
-const ENTRY: u32 = 12;
+const ENTRY_SCORE: u32 = 12;
 
 /// What a round trip with an odd queue counts.
-const ODD_POINTS: u32 = 2;
+const ODD_QUEUE_POINTS: u32 = 2;
 
 /// A flow starves at this part of the rate that it had when the queue was short.
-const STARVED: f64 = 0.5;
+const HALVED_RATE: f64 = 0.5;
 
 /// A wait that is at least this part of an earlier one did not fall.
-const STEADY: f64 = 0.97;
+const NOT_FALLING: f64 = 0.97;
 
 /// A flow leaves where the shortest wait is no more than this part of an odd one, or of that before its drain.
-const LEAVE: f64 = 0.35;
+const EXIT_SHARE: f64 = 0.35;
 
 /// For so many round trips after a loss a queue that fell does not count: TCP may have lowered its window.
-const AFTER_LOSS: u64 = 3;
+const ROUNDS_AFTER_LOSS: u64 = 3;
 
 /// A flow that carries this part of the capacity has nobody to compete with.
-const ALL: f64 = 0.8;
+const WHOLE_LINK: f64 = 0.8;
 
 /// What a flow that leaves keeps of its rate.
-const KEPT: f64 = 0.7;
+const RATE_KEPT_ON_EXIT: f64 = 0.7;
 
 /// A round takes so long at least.
 const MIN_ROUND: Duration = Duration::from_millis(20);
@@ -104,13 +104,13 @@ pub(super) const FIRST_WINDOW: u64 = 10;
 
 /// What a round trip shows of the queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sight {
+pub(super) struct QueueObservation {
     /// Its shortest wait.
     pub(super) min_wait: Duration,
     /// The queue that the flow aims at.
     pub(super) target: Duration,
     /// Waits beyond this are odd.
-    pub(super) odd: Duration,
+    pub(super) odd_wait: Duration,
     /// The flow's base rate.
     pub(super) base: Rate,
     /// The path's capacity, as far as is known.
@@ -128,13 +128,13 @@ pub(super) struct Sight {
 pub(super) enum Change {
     Nothing,
     Entered,
-    Left,
+    Exited,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Competitive {
     packet: Bytes,
-    tcp: Option<Cubic>,
+    cubic: Option<Cubic>,
     score: u32,
     /// When a packet was last lost to a queue.
     lost_at: Option<Time>,
@@ -157,15 +157,15 @@ impl Competitive {
     }
 
     /// Goes on at once with a window of `had`, which an earlier transfer found by its losses: without slow start.
-    pub(super) fn resume(&mut self, now: Time, had: Bytes, rtt: Duration) {
-        let mut tcp = tcp(now, self.packet, had, rtt);
-        tcp.leave_slow_start();
-        self.take_over(now, tcp, rtt);
+    pub(super) fn resume(&mut self, now: Time, window: Bytes, rtt: Duration) {
+        let mut cubic = new_cubic(now, self.packet, window, rtt);
+        cubic.leave_slow_start();
+        self.take_over(now, cubic, rtt);
     }
 
     /// Goes on with `tcp`, wherever it is.
-    pub(super) fn take_over(&mut self, now: Time, tcp: Cubic, rtt: Duration) {
-        self.tcp = Some(tcp);
+    pub(super) fn take_over(&mut self, now: Time, cubic: Cubic, rtt: Duration) {
+        self.cubic = Some(cubic);
         self.begin_round(now, rtt, Duration::ZERO);
     }
 
@@ -173,31 +173,31 @@ impl Competitive {
     pub(super) fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration, rtt: Duration) {
         self.score = 0;
         self.begin_round(now, rtt, Duration::ZERO);
-        if let Some(tcp) = &mut self.tcp {
-            tcp.on_idle(now, idle, timeout);
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_idle(now, idle, timeout);
         }
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.tcp.is_some()
+        self.cubic.is_some()
     }
 
     /// The last round trip.
-    pub(super) fn observe(&mut self, now: Time, sight: &Sight) -> Change {
+    pub(super) fn observe(&mut self, now: Time, observation: &QueueObservation) -> Change {
         let is_over = now >= self.round_until;
-        if sight.min_wait <= sight.target {
-            self.rate_at_target = Some(sight.base);
+        if observation.min_wait <= observation.target {
+            self.rate_at_target = Some(observation.base);
         }
         let change = if self.is_on() {
-            self.leave(now, sight, is_over)
+            self.exit(now, observation, is_over)
         } else {
-            let starves = self.rate_at_target.is_none_or(|rate| sight.base <= rate.scale(STARVED));
-            self.score += if sight.drain_failed && starves { ENTRY } else { 0 };
-            self.count(sight, is_over);
-            self.enter(now, sight)
+            let rate_halved = self.rate_at_target.is_none_or(|rate| observation.base <= rate.scale(HALVED_RATE));
+            self.score += if observation.drain_failed && rate_halved { ENTRY_SCORE } else { 0 };
+            self.update_score(observation, is_over);
+            self.enter(now, observation)
         };
         if is_over || change != Change::Nothing {
-            self.begin_round(now, sight.rtt, sight.min_wait);
+            self.begin_round(now, observation.rtt, observation.min_wait);
         }
         change
     }
@@ -208,44 +208,49 @@ impl Competitive {
     }
 
     /// Whether the last round trip says that others do not give way.
-    fn count(&mut self, sight: &Sight, is_over: bool) {
-        if sight.min_wait <= sight.target || (is_over && sight.min_wait < self.last_wait.scale(STEADY)) {
+    fn update_score(&mut self, observation: &QueueObservation, is_over: bool) {
+        if observation.min_wait <= observation.target
+            || (is_over && observation.min_wait < self.last_wait.scale(NOT_FALLING))
+        {
             self.score = 0;
         } else if is_over {
-            self.score += if sight.min_wait > sight.odd { ODD_POINTS } else { 1 };
+            self.score += if observation.min_wait > observation.odd_wait { ODD_QUEUE_POINTS } else { 1 };
         }
         if self.score == 0 {
-            self.cooperative_rate = sight.base;
+            self.cooperative_rate = observation.base;
         }
     }
 
-    fn enter(&mut self, now: Time, sight: &Sight) -> Change {
-        if self.score < ENTRY {
+    fn enter(&mut self, now: Time, observation: &QueueObservation) -> Change {
+        if self.score < ENTRY_SCORE {
             return Change::Nothing;
         }
-        let had = self.cooperative_rate.max(sight.base).bytes_in(sight.rtt);
-        self.tcp = Some(tcp(now, self.packet, had, sight.rtt));
+        let window = self.cooperative_rate.max(observation.base).bytes_in(observation.rtt);
+        self.cubic = Some(new_cubic(now, self.packet, window, observation.rtt));
         Change::Entered
     }
 
-    fn leave(&mut self, now: Time, sight: &Sight, is_over: bool) -> Change {
+    fn exit(&mut self, now: Time, observation: &QueueObservation, is_over: bool) -> Change {
         let delivered = Rate::of(self.delivered, now.since(self.round_began));
-        let has_all = is_over && sight.capacity.is_some_and(|capacity| delivered >= capacity.scale(ALL));
-        let lost_lately = self.lost_at.is_some_and(|at| now.since(at) < sight.rtt * AFTER_LOSS);
-        let others_give_way = match sight.wait_before_drain {
-            Some(before) if before > sight.target => sight.min_wait <= before.min(sight.odd).scale(LEAVE),
-            _ => sight.min_wait <= sight.target && !lost_lately,
+        let has_whole_link =
+            is_over && observation.capacity.is_some_and(|capacity| delivered >= capacity.scale(WHOLE_LINK));
+        let lost_recently = self.lost_at.is_some_and(|at| now.since(at) < observation.rtt * ROUNDS_AFTER_LOSS);
+        let others_reduce_rate = match observation.wait_before_drain {
+            Some(before) if before > observation.target => {
+                observation.min_wait <= before.min(observation.odd_wait).scale(EXIT_SHARE)
+            }
+            _ => observation.min_wait <= observation.target && !lost_recently,
         };
-        if !has_all && !others_give_way {
+        if !has_whole_link && !others_reduce_rate {
             return Change::Nothing;
         }
-        (self.tcp, self.score, self.rate_at_target) = (None, 0, Some(sight.base.scale(KEPT)));
-        Change::Left
+        (self.cubic, self.score, self.rate_at_target) = (None, 0, Some(observation.base.scale(RATE_KEPT_ON_EXIT)));
+        Change::Exited
     }
 
     /// How much may be in flight, in competitive mode.
     pub(super) fn window(&self) -> Option<Bytes> {
-        self.tcp.as_ref().map(Controller::window)
+        self.cubic.as_ref().map(Controller::window)
     }
 
     /// The rate at which packets of that window are spaced.
@@ -256,75 +261,75 @@ impl Competitive {
     /// Of a flow that may not fill its window if `is_drained`: the window does not grow then.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, is_drained: bool) {
         self.delivered += ack.delivered;
-        if let Some(tcp) = &mut self.tcp {
-            tcp.grow(now, &Ack { app_limited: ack.app_limited || is_drained, ..*ack }); // marks are nothing to it
+        if let Some(cubic) = &mut self.cubic {
+            cubic.grow(now, &Ack { app_limited: ack.app_limited || is_drained, ..*ack }); // marks are nothing to it
         }
     }
 
     /// A packet was lost: to a queue if `is_queue`, else by chance.
     pub(super) fn on_loss(&mut self, now: Time, loss: &Loss, is_queue: bool) {
         self.lost_at = if is_queue { Some(now) } else { self.lost_at };
-        if let Some(tcp) = &mut self.tcp {
-            tcp.on_loss(now, loss);
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_loss(now, loss);
         }
     }
 }
 
 impl Pcp {
     /// Section 3.5: whether there are others that do not give way, and the rate beside them.
-    pub(super) fn compete(&mut self, now: Time) {
-        let odd = self.crowd_ceiling().scale(ODD);
-        let (min_wait, target, capacity) = (self.view.min_wait, self.target(self.base), self.memory.capacity());
-        let sight = Sight {
+    pub(super) fn update_competitive_mode(&mut self, now: Time) {
+        let odd_wait = self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR);
+        let (min_wait, target, capacity) = (self.view.min_wait, self.target(self.base), self.path_history.capacity());
+        let observation = QueueObservation {
             min_wait,
             target,
-            odd,
+            odd_wait,
             base: self.base,
             capacity,
             rtt: self.rtt,
-            wait_before_drain: self.drain.wait_before(now),
-            drain_failed: self.drain.take_failure(now),
+            wait_before_drain: self.drain.wait_before_drain(now),
+            drain_failed: self.drain.take_failed_drain(now),
         };
-        match self.competitive.observe(now, &sight) {
-            Change::Left => {
-                self.base = self.base.scale(KEPT).max(self.min_rate());
-                self.compensation.made(now, 1.0 - KEPT);
+        match self.competitive.observe(now, &observation) {
+            Change::Exited => {
+                self.base = self.base.scale(RATE_KEPT_ON_EXIT).max(self.min_rate());
+                self.compensation.on_cut(now, 1.0 - RATE_KEPT_ON_EXIT);
                 self.drain.restart(now, min_wait);
                 self.phase = Phase::Waiting(self.drain.until().unwrap_or(now).max(now + self.rtt));
             }
             Change::Entered => self.phase = Phase::Waiting(now + self.rtt),
             Change::Nothing => {}
         }
-        self.base = self.competitive_rate().unwrap_or(self.base);
-        self.memory.on_competitive(self.competitive.window().map(|window| Rate::of(window, self.rtt)));
+        self.base = self.competitive_base().unwrap_or(self.base);
+        self.path_history.on_competitive(self.competitive.window().map(|window| Rate::of(window, self.rtt)));
     }
 
     /// Slow start goes over into competitive mode. A train that is under way is given up.
-    pub(super) fn compete_with(&mut self, now: Time, tcp: Cubic) {
-        self.competitive.take_over(now, tcp, self.rtt);
+    pub(super) fn enter_competitive_mode(&mut self, now: Time, cubic: Cubic) {
+        self.competitive.take_over(now, cubic, self.rtt);
         self.phase = Phase::Waiting(now + self.rtt);
     }
 
     /// The part of the capacity that the window takes.
     pub(super) fn capacity_share(&self) -> f64 {
         let rate = Rate::of(self.competitive.window().unwrap_or(Bytes::ZERO), self.rtt).as_bps_f64();
-        self.memory.capacity().map_or(1.0, |capacity| (rate / capacity.as_bps_f64()).clamp(0.01, 1.0))
+        self.path_history.capacity().map_or(1.0, |capacity| (rate / capacity.as_bps_f64()).clamp(0.01, 1.0))
     }
 
     /// The base rate of a flow in competitive mode.
-    pub(super) fn competitive_rate(&self) -> Option<Rate> {
+    pub(super) fn competitive_base(&self) -> Option<Rate> {
         let rate = self.competitive.rate(self.rtt)?;
         Some(rate.clamp(self.min_rate(), self.config.fastest))
     }
 }
 
 /// A CUBIC in slow start, with `had` in flight or ten packets.
-pub(super) fn tcp(now: Time, packet: Bytes, had: Bytes, rtt: Duration) -> Cubic {
-    let initial_window = (had.as_u64() / packet.as_u64().max(1)).max(FIRST_WINDOW);
+pub(super) fn new_cubic(now: Time, packet: Bytes, window: Bytes, rtt: Duration) -> Cubic {
+    let initial_window = (window.as_u64() / packet.as_u64().max(1)).max(FIRST_WINDOW);
     let config = cubic::Config { initial_window, hystart: true, ..cubic::Config::default() };
-    let mut tcp = Cubic::new(&config, Stream::from_seed(0)); // it draws nothing
-    tcp.on_path(now, &Path::new(packet, rtt, None));
-    tcp
+    let mut cubic = Cubic::new(&config, Stream::from_seed(0)); // it draws nothing
+    cubic.on_path(now, &Path::new(packet, rtt, None));
+    cubic
 }
 
 #[cfg(test)]
@@ -337,21 +342,24 @@ mod tests {
     const BASE: Rate = Rate::from_bps(8_000_000);
 
     /// A round trip at `at` milliseconds whose shortest wait is `wait` milliseconds, where 2 are the target and 10 odd.
-    fn see(competitive: &mut Competitive, at: u64, wait: f64) -> Change {
-        see_drain(competitive, at, wait, None)
+    fn observe(competitive: &mut Competitive, at: u64, wait: f64) -> Change {
+        observe_drain(competitive, at, wait, None)
     }
 
     /// The same in a drain before which the shortest wait was `before` milliseconds.
-    fn see_drain(competitive: &mut Competitive, at: u64, wait: f64, before: Option<u64>) -> Change {
-        competitive.observe(ms(at), &Sight { wait_before_drain: before.map(Duration::from_millis), ..sight(wait) })
+    fn observe_drain(competitive: &mut Competitive, at: u64, wait: f64, before: Option<u64>) -> Change {
+        competitive.observe(
+            ms(at),
+            &QueueObservation { wait_before_drain: before.map(Duration::from_millis), ..observation(wait) },
+        )
     }
 
-    fn sight(wait: f64) -> Sight {
+    fn observation(wait: f64) -> QueueObservation {
         let min_wait = Duration::from_secs_f64(wait / 1e3);
-        let (target, odd) = (Duration::from_millis(2), Duration::from_millis(10));
+        let (target, odd_wait) = (Duration::from_millis(2), Duration::from_millis(10));
         let capacity = Some(BASE.scale(10.0));
         let (wait_before_drain, drain_failed) = (None, false);
-        Sight { min_wait, target, odd, base: BASE, capacity, rtt: RTT, wait_before_drain, drain_failed }
+        QueueObservation { min_wait, target, odd_wait, base: BASE, capacity, rtt: RTT, wait_before_drain, drain_failed }
     }
 
     fn ms(n: u64) -> Time {
@@ -360,9 +368,9 @@ mod tests {
 
     fn entered_after(waits: &[f64]) -> Option<usize> {
         let mut competitive = Competitive::new(Time::ZERO, PACKET);
-        see(&mut competitive, 0, 1.0);
+        observe(&mut competitive, 0, 1.0);
         waits.iter().enumerate().find_map(|(round, wait)| {
-            let change = see(&mut competitive, 20 * (round as u64 + 1), *wait);
+            let change = observe(&mut competitive, 20 * (round as u64 + 1), *wait);
             (change == Change::Entered).then_some(round + 1)
         })
     }
@@ -370,8 +378,8 @@ mod tests {
     /// A flow that entered at 120 ms.
     fn entered() -> Competitive {
         let mut competitive = Competitive::new(Time::ZERO, PACKET);
-        see(&mut competitive, 0, 1.0);
-        (1..7).for_each(|round| assert_eq!(see(&mut competitive, 20 * round, 11.0) == Change::Entered, round == 6));
+        observe(&mut competitive, 0, 1.0);
+        (1..7).for_each(|round| assert_eq!(observe(&mut competitive, 20 * round, 11.0) == Change::Entered, round == 6));
         competitive
     }
 
@@ -388,9 +396,12 @@ mod tests {
     fn a_drain_that_fails_starts_it_where_the_flow_starves() {
         let fails = |before: &[f64], wait, base: f64| {
             let mut competitive = Competitive::new(Time::ZERO, PACKET);
-            before.iter().zip(0..).for_each(|(wait, at)| assert_eq!(see(&mut competitive, at, *wait), Change::Nothing));
-            let sight = Sight { drain_failed: true, base: BASE.scale(base), ..sight(wait) };
-            competitive.observe(ms(100), &sight) == Change::Entered
+            before
+                .iter()
+                .zip(0..)
+                .for_each(|(wait, at)| assert_eq!(observe(&mut competitive, at, *wait), Change::Nothing));
+            let observation = QueueObservation { drain_failed: true, base: BASE.scale(base), ..observation(wait) };
+            competitive.observe(ms(100), &observation) == Change::Entered
         };
         assert!(fails(&[], 8.0, 1.0), "it never saw a short queue");
         assert!(!fails(&[], 2.0, 1.0), "the queue is as short as it should be");
@@ -404,16 +415,16 @@ mod tests {
 
     #[test]
     fn a_drain_that_leaves_a_third_of_the_queue_ends_competition() {
-        let leaves = |wait, before| see_drain(&mut entered(), 140, wait, Some(before)) == Change::Left;
-        assert!(!leaves(3.6, 20) && leaves(3.5, 20), "of what is odd");
-        assert!(!leaves(1.5, 4) && leaves(1.4, 4), "of what there was");
-        assert_eq!(see_drain(&mut entered(), 130, 3.5, Some(20)), Change::Left, "within a round");
+        let exits = |wait, before| observe_drain(&mut entered(), 140, wait, Some(before)) == Change::Exited;
+        assert!(!exits(3.6, 20) && exits(3.5, 20), "of what is odd");
+        assert!(!exits(1.5, 4) && exits(1.4, 4), "of what there was");
+        assert_eq!(observe_drain(&mut entered(), 130, 3.5, Some(20)), Change::Exited, "within a round");
     }
 
     #[test]
     fn without_a_drain_only_an_empty_queue_ends_competition() {
-        assert_eq!(see(&mut entered(), 140, 2.1), Change::Nothing);
-        assert_eq!(see(&mut entered(), 140, 2.0), Change::Left);
+        assert_eq!(observe(&mut entered(), 140, 2.1), Change::Nothing);
+        assert_eq!(observe(&mut entered(), 140, 2.0), Change::Exited);
     }
 
     #[test]
@@ -423,11 +434,15 @@ mod tests {
             competitive.on_loss(ms(140), &crate::pcp::tests::loss(PACKET), to_a_queue);
             competitive
         };
-        assert_eq!(see(&mut lost(true), 199, 0.0), Change::Nothing, "others lost packets, too");
-        assert_eq!(see(&mut lost(true), 200, 0.0), Change::Left, "three round trips are over");
-        assert_eq!(see_drain(&mut lost(true), 150, 0.0, Some(20)), Change::Left, "a drain says more");
-        assert_eq!(see_drain(&mut lost(true), 150, 0.0, Some(2)), Change::Nothing, "unless the queue was empty before");
-        assert_eq!(see(&mut lost(false), 150, 0.0), Change::Left, "lost by chance");
+        assert_eq!(observe(&mut lost(true), 199, 0.0), Change::Nothing, "others lost packets, too");
+        assert_eq!(observe(&mut lost(true), 200, 0.0), Change::Exited, "three round trips are over");
+        assert_eq!(observe_drain(&mut lost(true), 150, 0.0, Some(20)), Change::Exited, "a drain says more");
+        assert_eq!(
+            observe_drain(&mut lost(true), 150, 0.0, Some(2)),
+            Change::Nothing,
+            "unless the queue was empty before"
+        );
+        assert_eq!(observe(&mut lost(false), 150, 0.0), Change::Exited, "lost by chance");
     }
 
     #[test]
@@ -435,10 +450,10 @@ mod tests {
         let carried = |packets| {
             let mut competitive = entered();
             competitive.on_ack(ms(130), &crate::testing::ack(packets), false);
-            see(&mut competitive, 140, 15.0)
+            observe(&mut competitive, 140, 15.0)
         };
         assert_eq!(carried(159), Change::Nothing);
-        assert_eq!(carried(160), Change::Left, "0.8 of 200 packets a round trip");
+        assert_eq!(carried(160), Change::Exited, "0.8 of 200 packets a round trip");
     }
 
     #[test]
@@ -464,12 +479,12 @@ mod tests {
     #[test]
     fn delays_that_grow_end_its_slow_start_before_a_loss() {
         let ends = |longer: u64| {
-            let mut tcp = tcp(Time::ZERO, PACKET, PACKET * 20, RTT);
+            let mut cubic = new_cubic(Time::ZERO, PACKET, PACKET * 20, RTT);
             for at in 1..1000 {
                 let rtt = Some(RTT + Duration::from_millis(if at > 100 { longer } else { 0 }));
-                tcp.on_ack(ms(at), &Ack { rtt, ..crate::testing::ack(1) });
+                cubic.on_ack(ms(at), &Ack { rtt, ..crate::testing::ack(1) });
             }
-            !tcp.in_slow_start()
+            !cubic.in_slow_start()
         };
         assert!(ends(5) && !ends(3), "RFC 9406: from 4 ms on");
     }

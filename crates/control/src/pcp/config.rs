@@ -75,7 +75,7 @@ pub(super) const MAX_JITTER: Duration = Duration::from_millis(5);
 
 /// Trains take so many times as long as hosts are late, if that takes no more packets than `MAX_TRAIN`: 3 MB to a host
 /// that stalls a third of the time took 1.6 s with it and 2.0 s without.
-pub(super) const OUTLAST: f64 = 3.0;
+pub(super) const TRAIN_PER_JITTER: f64 = 3.0;
 
 /// Most packets of a train that is made longer for that.
 pub(super) const MAX_TRAIN: usize = 24;
@@ -91,13 +91,13 @@ pub(super) const MISSING_RECEIPTS: usize = 1;
 pub(super) const OUTLIER: f64 = 4.0;
 
 /// Round trips after its last packet until a train counts as lost; doubled every time nothing at all came back.
-pub(super) const PATIENCE: f64 = 2.0;
+pub(super) const RECEIPT_TIMEOUT: f64 = 2.0;
 
 /// The same, at least: a handshake's round trip says little of a full packet's on a slow link (section 3.3).
-pub(super) const MIN_PATIENCE: Duration = Duration::from_millis(200);
+pub(super) const MIN_RECEIPT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Growth of delay, in seconds a second, that says the link is overrun: from there on gaps are answered in full.
-pub(super) const OVERRUN: f64 = 0.3;
+pub(super) const OVERLOAD_SLOPE: f64 = 0.3;
 
 /// Largest cut in one round trip (section 3.2: TCP's).
 pub(super) const MAX_CUT: f64 = 0.5;
@@ -113,7 +113,7 @@ pub(super) const STANDING_ROUNDS: u64 = 8;
 
 /// The longest target, as a share of the queue that was there when packets were lost: a buffer of three packets loses
 /// 31% on Figure 8's 1 Mb/s without it and 18 with it.
-pub(super) const OF_BUFFER: f64 = 0.25;
+pub(super) const MAX_TARGET_OF_BUFFER: f64 = 0.25;
 
 /// Share of its rate that a flow keeps while it drains a queue that never emptied, and for how many round trips.
 pub(super) const DRAIN_SHARE: f64 = 0.1;
@@ -131,7 +131,7 @@ pub(super) const MIN_PROBE: f64 = 0.3;
 
 /// The most that one probe is granted, as a share of the path's capacity: two flows that find a path idle in the same
 /// round trip then overrun it by a third and not by a whole. Without a bound Figure 4 loses 0.02 to 0.1% at every load.
-pub(super) const JUMP: f64 = 1.0 / 3.0;
+pub(super) const MAX_JUMP: f64 = 1.0 / 3.0;
 
 /// Time a packet waited from which it counts as having met others, in packet times.
 pub(super) const BUSY_WAIT: f64 = 0.6;

@@ -46,35 +46,35 @@ const MIN_DRAIN: Duration = Duration::from_millis(50);
 const MIN_ROUNDS: u64 = 10;
 
 /// A drain in competitive mode takes away this part of the queue at most, if only this flow drains it.
-const OWN_PART: f64 = 0.6;
+const OWN_SHARE: f64 = 0.6;
 
 /// A queue that falls to this part of what it was is being drained by others: join them.
-const DIP: f64 = 0.4;
+const QUEUE_FALL: f64 = 0.4;
 
 /// A drain that leaves more than this part of the queue has failed.
-const LEFT: f64 = 0.6;
+const MAX_QUEUE_LEFT: f64 = 0.6;
 
 /// A queue of fewer times what is as good as none falls by chance.
-const STANDS: f64 = 8.0;
+const MIN_QUEUE: f64 = 8.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drain {
     /// When the last drain began.
     begun_at: Time,
     /// Until when round trips show the effect of the last drain in competitive mode, and the shortest wait before it.
-    common: Option<(Time, Duration)>,
+    clock_drain: Option<(Time, Duration)>,
     /// Until when round trips show the effect of the last drain out of competitive mode, the shortest wait before it, and
     /// the shortest since.
-    trial: Option<(Time, Duration, Duration)>,
+    cooperative_drain: Option<(Time, Duration, Duration)>,
     /// When the queue was last seen empty, or drained.
     empty_at: Time,
     /// The highest of the shortest waits since then.
-    highest: Duration,
+    max_wait: Duration,
     until: Option<Time>,
     /// Until when to send less for a queue above the ceiling, and by which share.
-    above: Option<(Time, f64)>,
+    above_ceiling: Option<(Time, f64)>,
     /// The effect of that has been seen.
-    seen_at: Time,
+    next_limit_at: Time,
 }
 
 impl Drain {
@@ -85,35 +85,35 @@ impl Drain {
 
     /// The shortest wait of the last round trip was `min_wait`, and `near` is as good as none. Until when to drain, if
     /// that begins now.
-    pub(super) fn begins(
+    pub(super) fn begin_if_due(
         &mut self,
         config: &Config,
         now: Time,
         rtt: Duration,
         min_wait: Duration,
-        near: Duration,
+        max_empty_wait: Duration,
     ) -> Option<Time> {
         let after = config.drain_after?.max(rtt * MIN_ROUNDS);
-        if let Some((_, _, shortest)) = &mut self.trial {
+        if let Some((_, _, shortest)) = &mut self.cooperative_drain {
             *shortest = min_wait.min(*shortest);
         }
-        self.highest = self.highest.max(min_wait);
-        if min_wait <= near {
+        self.max_wait = self.max_wait.max(min_wait);
+        if min_wait <= max_empty_wait {
             self.restart(now, min_wait);
         }
         let since = now.since(self.empty_at);
-        let fell = self.highest >= near.scale(STANDS) && min_wait <= self.highest.scale(DIP);
-        let others_do = since > after / 2 && fell;
-        if since <= after && !others_do {
+        let fell = self.max_wait >= max_empty_wait.scale(MIN_QUEUE) && min_wait <= self.max_wait.scale(QUEUE_FALL);
+        let others_drain = since > after / 2 && fell;
+        if since <= after && !others_drain {
             return None;
         }
         let length = rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN);
-        self.trial = Some((now + length + rtt, min_wait, min_wait));
+        self.cooperative_drain = Some((now + length + rtt, min_wait, min_wait));
         self.start(now, length, min_wait)
     }
 
     /// The same for a flow in competitive mode that has `share` of the capacity.
-    pub(super) fn begins_by_clock(
+    pub(super) fn begin_by_clock(
         &mut self,
         config: &Config,
         now: Time,
@@ -132,8 +132,8 @@ impl Drain {
         }
         let emptying = min_wait.scale(1.0 / (1.0 - DRAIN_SHARE * SPACING));
         let all = emptying + rtt.saturating_sub(min_wait) / 2;
-        let alone = emptying.scale(OWN_PART / share);
-        self.common = Some((now + rtt * 2, min_wait));
+        let alone = emptying.scale(OWN_SHARE / share);
+        self.clock_drain = Some((now + rtt * 2, min_wait));
         self.start(now, all.min(alone), min_wait)
     }
 
@@ -145,28 +145,35 @@ impl Drain {
     }
 
     /// The shortest wait of the last round trip was `min_wait`, for a flow with this target and ceiling.
-    pub(super) fn limit(&mut self, now: Time, rtt: Duration, min_wait: Duration, target: Duration, ceiling: Duration) {
-        if min_wait > ceiling && now >= self.seen_at {
+    pub(super) fn limit_to_ceiling(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        min_wait: Duration,
+        target: Duration,
+        ceiling: Duration,
+    ) {
+        if min_wait > ceiling && now >= self.next_limit_at {
             let less = min_wait.saturating_sub(target).as_secs_f64() / rtt.as_secs_f64();
-            self.above = Some((now + rtt, less.min(MAX_CUT)));
-            self.seen_at = now + rtt * 2;
+            self.above_ceiling = Some((now + rtt, less.min(MAX_CUT)));
+            self.next_limit_at = now + rtt * 2;
         }
     }
 
     /// The queue is no longer what it was: count from here.
     pub(super) fn restart(&mut self, now: Time, min_wait: Duration) {
-        (self.empty_at, self.highest) = (now, min_wait);
+        (self.empty_at, self.max_wait) = (now, min_wait);
     }
 
     /// The shortest wait before the last drain in competitive mode, if a round trip that ends now shows its effect.
-    pub(super) fn wait_before(&self, now: Time) -> Option<Duration> {
-        self.common.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
+    pub(super) fn wait_before_drain(&self, now: Time) -> Option<Duration> {
+        self.clock_drain.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
     }
 
     /// Whether a drain out of competitive mode has just ended that left most of the queue; told once.
-    pub(super) fn take_failure(&mut self, now: Time) -> bool {
-        let ended = self.trial.take_if(|(until, _, _)| now >= *until);
-        ended.is_some_and(|(_, before, shortest)| shortest > before.scale(LEFT))
+    pub(super) fn take_failed_drain(&mut self, now: Time) -> bool {
+        let ended = self.cooperative_drain.take_if(|(until, _, _)| now >= *until);
+        ended.is_some_and(|(_, before, shortest)| shortest > before.scale(MAX_QUEUE_LEFT))
     }
 
     /// Until when the queue is drained, if it is.
@@ -181,13 +188,13 @@ impl Drain {
 
     /// What to send of the base rate.
     pub(super) fn share(&self) -> f64 {
-        if self.is_on() { DRAIN_SHARE } else { 1.0 - self.above.map_or(0.0, |(_, less)| less) }
+        if self.is_on() { DRAIN_SHARE } else { 1.0 - self.above_ceiling.map_or(0.0, |(_, less)| less) }
     }
 
     /// Time goes on.
     pub(super) fn poll(&mut self, now: Time) {
         self.until = self.until.filter(|until| now < *until);
-        self.above = self.above.filter(|(until, _)| now < *until);
+        self.above_ceiling = self.above_ceiling.filter(|(until, _)| now < *until);
     }
 }
 
@@ -204,43 +211,47 @@ mod tests {
     #[test]
     fn a_queue_that_stands_is_drained_and_an_empty_one_is_not() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let (wait, near) = (Duration::from_millis(3), Duration::from_millis(1));
+        let (wait, max_empty_wait) = (Duration::from_millis(3), Duration::from_millis(1));
         let mut drain = Drain::new(Time::ZERO);
-        assert_eq!(drain.begins(&config, ms(1900), RTT, Duration::ZERO, near), None);
-        assert_eq!(drain.begins(&config, ms(3900), RTT, wait, near), None);
-        assert_eq!(drain.begins(&config, ms(3901), RTT, wait, near), Some(ms(4051)));
+        assert_eq!(drain.begin_if_due(&config, ms(1900), RTT, Duration::ZERO, max_empty_wait), None);
+        assert_eq!(drain.begin_if_due(&config, ms(3900), RTT, wait, max_empty_wait), None);
+        assert_eq!(drain.begin_if_due(&config, ms(3901), RTT, wait, max_empty_wait), Some(ms(4051)));
         drain.poll(ms(4050));
         assert!(drain.is_on());
         drain.poll(ms(4051));
         assert!(!drain.is_on());
-        assert_eq!(drain.begins(&config, ms(5901), RTT, wait, near), None);
+        assert_eq!(drain.begin_if_due(&config, ms(5901), RTT, wait, max_empty_wait), None);
     }
 
     #[test]
     fn a_flow_that_sees_others_drain_the_queue_joins_them() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let near = Duration::from_millis(1);
+        let max_empty_wait = Duration::from_millis(1);
         let mut drain = Drain::new(Time::ZERO);
-        let mut begins = |at, wait| drain.begins(&config, ms(at), RTT, Duration::from_millis(wait), near);
-        assert_eq!(begins(500, 20), None);
-        assert_eq!(begins(900, 8), None, "too soon");
-        assert_eq!(begins(1100, 9), None);
-        assert_eq!(begins(1200, 8), Some(ms(1350)));
+        let mut begin_if_due =
+            |at, wait| drain.begin_if_due(&config, ms(at), RTT, Duration::from_millis(wait), max_empty_wait);
+        assert_eq!(begin_if_due(500, 20), None);
+        assert_eq!(begin_if_due(900, 8), None, "too soon");
+        assert_eq!(begin_if_due(1100, 9), None);
+        assert_eq!(begin_if_due(1200, 8), Some(ms(1350)));
     }
 
     #[test]
     fn a_drain_that_leaves_most_of_the_queue_has_failed() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let near = Duration::from_millis(1);
+        let max_empty_wait = Duration::from_millis(1);
         let fails = |least| {
             let mut drain = Drain::new(Time::ZERO);
-            let mut begins = |at, wait| {
-                drain.begins(&config, ms(at), RTT, Duration::from_millis(wait), near);
-                drain.take_failure(ms(at))
+            let mut begin_if_due = |at, wait| {
+                drain.begin_if_due(&config, ms(at), RTT, Duration::from_millis(wait), max_empty_wait);
+                drain.take_failed_drain(ms(at))
             };
-            assert!(!begins(2001, 50) && !begins(2150, least) && !begins(2250, 50), "its effect is not over");
-            let failed = begins(2251, 50);
-            assert!(!begins(2252, 50), "told once");
+            assert!(
+                !begin_if_due(2001, 50) && !begin_if_due(2150, least) && !begin_if_due(2250, 50),
+                "its effect is not over"
+            );
+            let failed = begin_if_due(2251, 50);
+            assert!(!begin_if_due(2252, 50), "told once");
             failed
         };
         assert!(fails(31) && !fails(30));
@@ -251,8 +262,8 @@ mod tests {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
         let begun = |mut drain: Drain, rtt: u64| {
             let rtt = Duration::from_millis(rtt);
-            let mut begins = |at: u64| drain.begins_by_clock(&config, ms(at), rtt, Duration::from_millis(20), 0.1);
-            (900..9000).step_by(10).filter(|at| begins(*at).is_some()).collect::<Vec<_>>()
+            let mut begin_if_due = |at: u64| drain.begin_by_clock(&config, ms(at), rtt, Duration::from_millis(20), 0.1);
+            (900..9000).step_by(10).filter(|at| begin_if_due(*at).is_some()).collect::<Vec<_>>()
         };
         assert_eq!(begun(Drain::new(ms(0)), 100), [2000, 4000, 6000, 8000]);
         assert_eq!(begun(Drain::new(ms(777)), 20), [2000, 4000, 6000, 8000], "whenever they began");
@@ -264,9 +275,9 @@ mod tests {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
         let lasts = |share| {
             let mut drain = Drain::new(Time::ZERO);
-            let until = drain.begins_by_clock(&config, ms(2000), RTT, Duration::from_millis(60), share).unwrap();
-            assert_eq!(drain.wait_before(ms(2200)), Some(Duration::from_millis(60)));
-            assert_eq!(drain.wait_before(ms(2201)), None, "later round trips do not show it");
+            let until = drain.begin_by_clock(&config, ms(2000), RTT, Duration::from_millis(60), share).unwrap();
+            assert_eq!(drain.wait_before_drain(ms(2200)), Some(Duration::from_millis(60)));
+            assert_eq!(drain.wait_before_drain(ms(2201)), None, "later round trips do not show it");
             until.since(ms(2000)).as_nanos() / 1_000_000
         };
         assert_eq!(lasts(0.1), 88, "all of them: 60 ms at 0.88 of the capacity, and half of the path's 40 ms");
@@ -279,7 +290,7 @@ mod tests {
         let mut drain = Drain::new(Time::ZERO);
         let mut share = |at, wait| {
             drain.poll(ms(at));
-            drain.limit(ms(at), RTT, millis(wait), millis(10), millis(30));
+            drain.limit_to_ceiling(ms(at), RTT, millis(wait), millis(10), millis(30));
             drain.share()
         };
         assert_eq!([share(0, 30), share(10, 40)], [1.0, 0.7], "30 of 100 ms are too much");

@@ -27,11 +27,11 @@
 
 use rampmeter_units::{Duration, Rate};
 
-use super::queue::Count;
+use super::queue::WaitCount;
 
 /// What is left of a link of `capacity` for a flow that has `base`, as the factor by which all on it may grow.
-pub(super) fn factor(met: Count, base: Rate, capacity: Rate) -> f64 {
-    1.0 / (met.busy() + base.as_bps_f64() / capacity.as_bps_f64())
+pub(super) fn factor(waits: WaitCount, base: Rate, capacity: Rate) -> f64 {
+    1.0 / (waits.utilization_by_others() + base.as_bps_f64() / capacity.as_bps_f64())
 }
 
 /// The queue that a flow of `rate` aims at, given what a packet takes at `capacity`.
@@ -48,11 +48,11 @@ mod tests {
 
     #[test]
     fn a_lone_flow_may_have_all_and_others_together_what_is_left() {
-        let alone = Count { waited: 0, all: 998 };
+        let alone = WaitCount { waited: 0, all: 998 };
         assert!((factor(alone, LINK.scale(0.25), LINK) - 1.0 / 0.251).abs() < 1e-9);
-        let half = Count { waited: 24, all: 98 }; // others use a quarter, the flow another
+        let half = WaitCount { waited: 24, all: 98 }; // others use a quarter, the flow another
         assert!((factor(half, LINK.scale(0.25), LINK) - 2.0).abs() < 1e-9);
-        let full = Count { waited: 74, all: 98 };
+        let full = WaitCount { waited: 74, all: 98 };
         assert!((factor(full, LINK.scale(0.25), LINK) - 1.0).abs() < 1e-9);
     }
 

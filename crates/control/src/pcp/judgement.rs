@@ -11,38 +11,40 @@
 
 use rampmeter_units::{Duration, Rate};
 
-use super::config::{BUSY_WAIT, JUMP, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, OF_BUFFER, OUTLAST, RESOLUTION};
-use super::queue::Count;
-use super::{Compensation, Pcp, Verdict, growth};
+use super::config::{
+    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, RESOLUTION, TRAIN_PER_JITTER,
+};
+use super::queue::WaitCount;
+use super::{Compensation, Pcp, ProbeResult, growth};
 
 /// Flows in the largest crowd whose queue is taken for PCP's own.
-const CROWD: f64 = 50.0;
+const MAX_PCP_FLOWS: f64 = 50.0;
 
 impl Pcp {
     /// What the train says, as far as the queue it met and the packets of others allow.
-    pub(super) fn verdict(&mut self) -> Verdict {
-        let (flat, wait) = (self.flat(), self.train_wait());
-        let (mut grows, mut allowed) = (flat, true);
-        if self.config.target > 0.0 && self.probe.was_heard() {
-            let most = self.ceiling(self.probe.rate()) + flat;
-            allowed = wait <= most;
+    pub(super) fn probe_result(&mut self) -> ProbeResult {
+        let (flat_tolerance, wait) = (self.flat_tolerance(), self.train_wait());
+        let (mut grows, mut allowed) = (flat_tolerance, true);
+        if self.config.target > 0.0 && self.probe.has_receipts() {
+            let max_wait = self.ceiling(self.probe.rate()) + flat_tolerance;
+            allowed = wait <= max_wait;
             // What the queue may still grow by in a round trip, the train may show its part of.
             let part = self.probe.span().as_secs_f64() / self.rtt.as_secs_f64();
-            grows += most.saturating_sub(wait).scale(part);
+            grows += max_wait.saturating_sub(wait).scale(part);
         }
         match self.probe.judge(grows, MISSING_RECEIPTS, &mut self.random) {
-            Verdict::Accepted(_) if !allowed && self.probe.is_disturbed() => Verdict::Unproved,
-            Verdict::Accepted(_) if !allowed => Verdict::Rejected,
-            Verdict::Accepted(more) => Verdict::Accepted(more.min(self.limit())),
-            verdict => verdict,
+            ProbeResult::Accepted(_) if !allowed && self.probe.host_stalled() => ProbeResult::Inconclusive,
+            ProbeResult::Accepted(_) if !allowed => ProbeResult::Rejected,
+            ProbeResult::Accepted(more) => ProbeResult::Accepted(more.min(self.max_grant())),
+            probe_result => probe_result,
         }
     }
 
     /// The longest that an empty path may take for a full packet, to judge by earlier transfers: a few packets seldom meet
     /// the least round trip of hundreds.
     pub(super) fn past_rtt(&self) -> Option<Duration> {
-        let least = self.memory.past_rtt()?;
-        Some(least + self.packet_time(Rate::ZERO).max(least / 128))
+        let min_rtt = self.path_history.past_rtt()?;
+        Some(min_rtt + self.packet_time(Rate::ZERO).max(min_rtt / 128))
     }
 
     /// How long the train's packets waited, in the mean.
@@ -51,36 +53,37 @@ impl Pcp {
     }
 
     /// The most that a train may be granted, whatever it asked for.
-    fn limit(&self) -> Rate {
-        let Some(capacity) = self.memory.capacity() else { return Rate::MAX };
-        let met = self.met(self.probe.met(|delay| self.queue.wait(delay) > self.met_wait()));
-        let growth = growth::factor(met, self.base, capacity) - 1.0;
-        let most = self.base.scale(growth.max(-self.pressure(self.base)).max(MIN_STEP));
-        most.min(capacity.scale(JUMP)).max(self.min_probe())
+    fn max_grant(&self) -> Rate {
+        let Some(capacity) = self.path_history.capacity() else { return Rate::MAX };
+        let count_waits =
+            self.count_waits(self.probe.count_waits(|delay| self.queue.wait(delay) > self.min_busy_wait()));
+        let growth = growth::factor(count_waits, self.base, capacity) - 1.0;
+        let max_wait = self.base.scale(growth.max(-self.pressure(self.base)).max(MIN_STEP));
+        max_wait.min(capacity.scale(MAX_JUMP)).max(self.min_probe())
     }
 
     /// The growth of delay over a train that passes as none.
-    fn flat(&self) -> Duration {
+    fn flat_tolerance(&self) -> Duration {
         let assumed = self.packet_time(self.probe.rate()).scale(self.config.noise);
         // A train that lateness outlasts would pass whatever its queue does.
-        let late = self.lateness.usual().min(self.probe.span().scale(1.0 / OUTLAST));
-        assumed.max(self.view.noise).max(late).max(RESOLUTION)
+        let jitter = self.host_jitter.estimate().min(self.probe.span().scale(1.0 / TRAIN_PER_JITTER));
+        assumed.max(self.view.noise).max(jitter).max(RESOLUTION)
     }
 
     /// How long the bottleneck takes for a packet, as far as is known: no longer than at `rate`.
     pub(super) fn packet_time(&self, rate: Rate) -> Duration {
-        match self.memory.best() {
-            Some(best) => best.max(rate).time_to_send(self.packet),
+        match self.path_history.best_rate() {
+            Some(best_rate) => best_rate.max(rate).time_to_send(self.packet),
             None => rate.time_to_send(self.packet),
         }
     }
 
     /// Of the packets of the last round trip and `others`, how many met someone else's.
-    pub(super) fn met(&self, others: Count) -> Count {
-        self.queue.waited(self.met_wait()).and(others)
+    pub(super) fn count_waits(&self, others: WaitCount) -> WaitCount {
+        self.queue.count_waits(self.min_busy_wait()).and(others)
     }
 
-    fn met_wait(&self) -> Duration {
+    fn min_busy_wait(&self) -> Duration {
         self.packet_time(Rate::ZERO).scale(BUSY_WAIT).max(self.noise())
     }
 
@@ -93,16 +96,18 @@ impl Pcp {
 
     /// What delays differ by without a queue.
     pub(super) fn noise(&self) -> Duration {
-        self.view.noise.max(self.lateness.usual())
+        self.view.noise.max(self.host_jitter.estimate())
     }
 
     /// The queue that a flow of `rate` aims at.
     pub(super) fn target(&self, rate: Rate) -> Duration {
-        let capacity = self.memory.best().unwrap_or(rate).max(rate);
+        let capacity = self.path_history.best_rate().unwrap_or(rate).max(rate);
         let packet = self.packet_time(rate);
-        let most =
-            self.view.buffer.map_or(f64::INFINITY, |buffer| OF_BUFFER * buffer.as_secs_f64() / packet.as_secs_f64());
-        growth::target(self.config.target.min(most), rate, capacity, packet) + self.noise()
+        let max_wait = self
+            .view
+            .buffer
+            .map_or(f64::INFINITY, |buffer| MAX_TARGET_OF_BUFFER * buffer.as_secs_f64() / packet.as_secs_f64());
+        growth::target(self.config.target.min(max_wait), rate, capacity, packet) + self.noise()
     }
 
     /// The queue above which a flow of `rate` drains it at once: more than a train alone can make.
@@ -111,7 +116,7 @@ impl Pcp {
     }
 
     /// The ceiling of a crowd's flows: no PCP flows keep a longer queue for long.
-    pub(super) fn crowd_ceiling(&self) -> Duration {
-        self.ceiling(self.memory.best().unwrap_or(self.base).scale(1.0 / CROWD))
+    pub(super) fn ceiling_of_many_flows(&self) -> Duration {
+        self.ceiling(self.path_history.best_rate().unwrap_or(self.base).scale(1.0 / MAX_PCP_FLOWS))
     }
 }

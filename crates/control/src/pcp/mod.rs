@@ -57,12 +57,12 @@
 mod compensation;
 mod competitive;
 mod config;
-mod damage;
 mod drain;
+mod excess_loss;
 mod growth;
+mod history;
+mod host_jitter;
 mod judgement;
-mod lateness;
-mod memory;
 mod probe;
 mod queue;
 mod search;
@@ -82,17 +82,17 @@ use self::compensation::Compensation;
 use self::competitive::Competitive;
 pub use self::config::Config;
 use self::config::{
-    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PATIENCE, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP,
-    MISSING_RECEIPTS, OUTLAST, OUTLIER, PATIENCE, STANDING,
+    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_RECEIPT_TIMEOUT, MIN_ROUND_TRIP, MIN_STEP,
+    MISSING_RECEIPTS, OUTLIER, RECEIPT_TIMEOUT, STANDING, TRAIN_PER_JITTER,
 };
-use self::damage::Damage;
 use self::drain::Drain;
-use self::lateness::Lateness;
-use self::memory::Memory;
-use self::probe::{PairRate, Probe, Verdict};
-use self::queue::{Count, Queue, View};
+use self::excess_loss::ExcessLoss;
+use self::history::PathHistory;
+use self::host_jitter::HostJitter;
+use self::probe::{PairRate, Probe, ProbeResult};
+use self::queue::{Queue, View, WaitCount};
 use self::search::Search;
-use self::start::{ROOM, SlowStart};
+use self::start::{GRANTED_SHARE, SlowStart};
 use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
@@ -100,7 +100,7 @@ use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossK
 const MAX_UNANSWERED: u64 = 3;
 
 /// No path takes longer, and no probe is waited for longer: whatever is measured, something happens within minutes.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_RTT: Duration = Duration::from_secs(60);
 
 /// Where the current probe is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,12 +136,12 @@ pub struct Pcp {
     compensation: Compensation,
     competitive: Competitive,
     slow_start: Option<SlowStart>,
-    damage: Damage,
-    lateness: Lateness,
-    memory: Memory,
+    excess_loss: ExcessLoss,
+    host_jitter: HostJitter,
+    path_history: PathHistory,
     pacer: Pacer,
     /// Trains in a row of which nothing came back.
-    unheard: u32,
+    unanswered_trains: u32,
     /// Packets sent since anything came back.
     unanswered: u64,
     /// This host stood still from the one time to the other: the last stall that counts.
@@ -173,11 +173,11 @@ impl Algorithm for Pcp {
             compensation: Compensation::new(),
             competitive: Competitive::default(),
             slow_start: None,
-            damage: Damage::default(),
-            lateness: Lateness::new(Duration::ZERO, Duration::ZERO),
-            memory: Memory::default(),
+            excess_loss: ExcessLoss::default(),
+            host_jitter: HostJitter::new(Duration::ZERO, Duration::ZERO),
+            path_history: PathHistory::default(),
             pacer: Pacer::with_max_gap(MAX_GAP),
-            unheard: 0,
+            unanswered_trains: 0,
             unanswered: 0,
             stall: None,
         }
@@ -211,7 +211,7 @@ impl Pcp {
             Phase::Waiting(until) if now >= until && self.competitive.is_on() => {
                 self.phase = Phase::Waiting(now + self.rtt);
             }
-            Phase::Waiting(until) if now >= until => match self.ask(now) {
+            Phase::Waiting(until) if now >= until => match self.next_test(now) {
                 Some(test) => {
                     self.probe.start(now, self.base, test, self.train_length(test));
                     self.pacer.resume(now, self.probe.rate());
@@ -226,20 +226,22 @@ impl Pcp {
 
     /// Packets of a train that asks for `test`: if they may be so many, it takes several times as long as hosts are late.
     fn train_length(&self, test: Rate) -> usize {
-        let span = self.lateness.usual().scale(OUTLAST);
+        let span = self.host_jitter.estimate().scale(TRAIN_PER_JITTER);
         let packets = (self.base + test).bytes_in(span).as_u64() / self.packet.as_u64().max(1);
         (packets as usize).saturating_add(1).clamp(self.config.train, MAX_TRAIN)
     }
 
     /// The rate to ask for now; none if there is nothing to be had.
-    fn ask(&mut self, now: Time) -> Option<Rate> {
-        if self.damage.is_lossy(self.config.max_loss) && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF) {
+    fn next_test(&mut self, now: Time) -> Option<Rate> {
+        if self.excess_loss.is_lossy(self.config.max_loss)
+            && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF)
+        {
             return None;
         }
         let base = self.base;
         let searched = self.search.test(&self.config, base, self.min_probe());
-        let met = self.met(Count::default());
-        let Some(capacity) = self.memory.capacity().filter(|_| met.all > 0) else {
+        let waits = self.count_waits(WaitCount::default());
+        let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
             return Some(searched); // before anything came back the search knows as much as anybody
         };
         let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
@@ -251,17 +253,17 @@ impl Pcp {
             }
             room.min(1.0)
         } else {
-            (growth::factor(met, base, capacity) - 1.0).max(room).max(MIN_STEP)
+            (growth::factor(waits, base, capacity) - 1.0).max(room).max(MIN_STEP)
         };
         let test = base.scale(growth).min(self.config.fastest.saturating_sub(base)).max(self.min_probe());
-        self.search.go_on_from(test);
+        self.search.set_test_rate(test);
         Some(test)
     }
 
     /// All of the train has left: how long to wait for the rest of its receipts.
     fn listen(&mut self, now: Time) {
-        let patience = self.rtt.scale(PATIENCE).max(MIN_PATIENCE);
-        self.phase = Phase::Listening(now + (patience * (1 << self.unheard.min(10))).min(LONGEST));
+        let timeout = self.rtt.scale(RECEIPT_TIMEOUT).max(MIN_RECEIPT_TIMEOUT);
+        self.phase = Phase::Listening(now + (timeout * (1 << self.unanswered_trains.min(10))).min(MAX_RTT));
         if self.probe.is_complete(MISSING_RECEIPTS) {
             self.conclude(now);
         }
@@ -269,24 +271,24 @@ impl Pcp {
 
     /// Judges the train, draws the consequences and plans the next.
     fn conclude(&mut self, now: Time) {
-        self.unheard = if self.probe.was_heard() { 0 } else { self.unheard + 1 };
+        self.unanswered_trains = if self.probe.has_receipts() { 0 } else { self.unanswered_trains + 1 };
         if let Some(pair) = self.probe.pair_rate() {
-            self.memory.on_pair(PairRate { rate: pair.rate.min(self.config.fastest), ..pair });
+            self.path_history.on_pair(PairRate { rate: pair.rate.min(self.config.fastest), ..pair });
         }
-        match self.verdict() {
-            Verdict::Accepted(more) => {
+        match self.probe_result() {
+            ProbeResult::Accepted(more) => {
                 self.base = (self.base + more).min(self.config.fastest).max(self.min_rate()); // section 3.1, direct jump
-                self.slow_start.take_if(|_| more >= self.base.scale(ROOM));
+                self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
                 if more == self.probe.test() {
                     self.search.accepted(more);
                 }
-                self.memory.on_verdict(true, self.base);
+                self.path_history.on_probe_result(true, self.base);
             }
-            Verdict::Rejected => {
+            ProbeResult::Rejected => {
                 self.search.rejected(self.probe.test(), self.base, self.min_probe());
-                self.memory.on_verdict(false, self.base);
+                self.path_history.on_probe_result(false, self.base);
             }
-            Verdict::Unproved => {}
+            ProbeResult::Inconclusive => {}
         }
         let next = self.search.next(now, self.probe.started(), self.rtt, &mut self.random);
         self.phase = Phase::Waiting(next);
@@ -298,25 +300,25 @@ impl Pcp {
         let competitive = self.competitive.is_on();
         let Some(view) = self.queue.view(&self.config, now, self.rtt, self.min_rtt, competitive) else { return };
         self.view = View { noise: view.noise.min(MAX_NOISE), ..view };
-        self.memory.on_lateness(self.lateness.usual());
+        self.path_history.on_host_jitter(self.host_jitter.estimate());
         self.end_slow_start(now);
         if self.slow_start.is_some() {
             return;
         }
         if self.config.compete {
-            self.compete(now);
+            self.update_competitive_mode(now);
         }
-        let begins = if self.competitive.is_on() {
-            self.drain.begins_by_clock(&self.config, now, self.rtt, view.min_wait, self.capacity_share())
+        let begin_if_due = if self.competitive.is_on() {
+            self.drain.begin_by_clock(&self.config, now, self.rtt, view.min_wait, self.capacity_share())
         } else {
-            let near = self.packet_time(self.base).scale(0.5).max(self.noise());
-            self.drain.begins(&self.config, now, self.rtt, view.min_wait, near)
+            let max_empty_wait = self.packet_time(self.base).scale(0.5).max(self.noise());
+            self.drain.begin_if_due(&self.config, now, self.rtt, view.min_wait, max_empty_wait)
         };
-        if let Some(until) = begins {
+        if let Some(until) = begin_if_due {
             self.phase = Phase::Waiting(until);
         }
         if !self.drain.is_on() && !self.competitive.is_on() {
-            self.drain.limit(now, self.rtt, view.min_wait, self.target(self.base), self.ceiling(self.base));
+            self.drain.limit_to_ceiling(now, self.rtt, view.min_wait, self.target(self.base), self.ceiling(self.base));
             let pressure = self.pressure(self.base);
             let cut = self.compensation.cut(now, self.rtt, pressure);
             self.base = self.base.scale(1.0 - cut).max(self.min_rate());
@@ -325,11 +327,11 @@ impl Pcp {
 
     /// Halves the rate if too much of what was sent at it was lost; a train that is under way is given up. Competitive
     /// mode has its own answer to losses.
-    fn answer_damage(&mut self, now: Time) {
-        let damaged = self.damage.turn(now, self.rtt, self.packet, self.config.max_loss);
-        if damaged && !self.competitive.is_on() {
+    fn react_to_excess_loss(&mut self, now: Time) {
+        let is_excessive = self.excess_loss.check_round(now, self.rtt, self.packet, self.config.max_loss);
+        if is_excessive && !self.competitive.is_on() {
             self.base = self.base.scale(0.5).max(self.min_rate());
-            self.compensation.made(now, 0.5);
+            self.compensation.on_cut(now, 0.5);
             self.phase = Phase::Waiting(now + self.rtt);
         }
     }
@@ -338,17 +340,17 @@ impl Pcp {
 impl Controller for Pcp {
     fn on_path(&mut self, now: Time, path: &Path) {
         self.packet = path.packet.max(Bytes::new(1));
-        self.rtt = path.rtt.clamp(MIN_ROUND_TRIP, LONGEST);
-        self.min_rtt = path.rtt.clamp(Duration::from_nanos(1), LONGEST);
+        self.rtt = path.rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
+        self.min_rtt = path.rtt.clamp(Duration::from_nanos(1), MAX_RTT);
         self.last_rtt = self.rtt;
-        let first = self.memory.start(&self.config, path);
+        let first = self.path_history.start(&self.config, path);
         self.queue = Queue::new(self.past_rtt().map(|rtt| (self.packet, rtt)));
         self.view = View::default();
         self.drain = Drain::new(now);
         self.compensation = Compensation::new();
         self.slow_start = None;
-        self.damage = Damage::default();
-        self.lateness = Lateness::new(self.memory.past_lateness(), MAX_JITTER);
+        self.excess_loss = ExcessLoss::default();
+        self.host_jitter = HostJitter::new(self.path_history.past_host_jitter(), MAX_JITTER);
         self.begin(now, path, first);
     }
 
@@ -372,43 +374,43 @@ impl Controller for Pcp {
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.unanswered = 0;
         if ack.smoothed_rtt > Duration::ZERO {
-            self.rtt = ack.smoothed_rtt.clamp(MIN_ROUND_TRIP, LONGEST);
+            self.rtt = ack.smoothed_rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
         }
         if ack.min_rtt > Duration::ZERO {
-            self.min_rtt = ack.min_rtt.min(LONGEST);
-            if let Some(past) = self.memory.past_rtt() {
+            self.min_rtt = ack.min_rtt.min(MAX_RTT);
+            if let Some(past) = self.path_history.past_rtt() {
                 self.min_rtt = self.min_rtt.min(past);
             }
         }
         self.competitive.on_ack(now, ack, self.drain.is_on());
         if let Some(slow_start) = &mut self.slow_start {
-            let max = self.memory.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
+            let max = self.path_history.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
             self.base = self.base.max(slow_start.on_ack(now, ack, self.rtt, max));
         }
-        self.damage.on_arrival(ack.delivered);
-        self.answer_damage(now);
+        self.excess_loss.on_arrival(ack.delivered);
+        self.react_to_excess_loss(now);
         let (arrived_at, stall) = (ack.arrived_at(now), self.stall);
         // In transit while the host stood still, there or back.
-        let is_disturbed =
+        let host_stalled =
             |arrival: &Arrival| stall.is_some_and(|(since, until)| arrival.sent_at <= until && arrived_at >= since);
-        if let Some(last) = ack.arrivals.last().filter(|last| !self.config.round_trip && !is_disturbed(last)) {
-            self.lateness.on_arrival(arrived_at, last);
+        if let Some(last) = ack.arrivals.last().filter(|last| !self.config.round_trip && !host_stalled(last)) {
+            self.host_jitter.on_arrival(arrived_at, last);
         }
-        self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);
+        self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(MAX_RTT);
         let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
         for arrival in ack.arrivals {
             let arrival =
                 &if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
-            if active && self.probe.holds(arrival.number) {
+            if active && self.probe.contains(arrival.number) {
                 self.probe.on_arrival(arrival);
-                if is_disturbed(arrival) {
-                    self.probe.on_disturbed();
+                if host_stalled(arrival) {
+                    self.probe.on_host_stall();
                 }
             }
-            kept |= !is_disturbed(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
+            kept |= !host_stalled(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
         }
-        if let Some(least) = self.queue.min_rtt(self.packet) {
-            self.memory.on_min_rtt(least);
+        if let Some(min_rtt) = self.queue.min_rtt(self.packet) {
+            self.path_history.on_min_rtt(min_rtt);
         }
         if kept {
             self.compensate(now);
@@ -424,16 +426,16 @@ impl Controller for Pcp {
         self.queue.on_loss(now);
         self.competitive.on_loss(now, loss, self.view.level > self.target(self.base));
         if let Some(slow_start) = self.slow_start.take() {
-            self.compete_with(now, slow_start.on_loss(now, loss));
+            self.enter_competitive_mode(now, slow_start.on_loss(now, loss));
         }
         if persistent {
             self.base = self.base.scale(0.5).max(self.min_rate());
-            self.damage.settle(loss.bytes, self.packet, loss.last_sent);
+            self.excess_loss.on_timeout(loss.bytes, self.packet, loss.last_sent);
         } else {
-            self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
+            self.excess_loss.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
         let active = !matches!(self.phase, Phase::Waiting(_));
-        if active && self.probe.holds(loss.number) {
+        if active && self.probe.contains(loss.number) {
             self.probe.on_loss(loss.number);
         }
         if active && (persistent || self.probe.is_complete(MISSING_RECEIPTS)) {
@@ -444,7 +446,7 @@ impl Controller for Pcp {
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if idle > timeout {
             self.slow_start = None;
-            self.damage = Damage::default();
+            self.excess_loss = ExcessLoss::default();
             self.competitive.on_idle(now, idle, timeout, self.rtt);
             let share = self.base.scale(self.config.first_share);
             self.restart(now, share, share);
@@ -452,7 +454,7 @@ impl Controller for Pcp {
     }
 
     fn on_app_limited(&mut self, now: Time) {
-        if self.phase == Phase::Sending && self.probe.cut_short() {
+        if self.phase == Phase::Sending && self.probe.end_early() {
             self.listen(now);
         }
     }
@@ -480,9 +482,9 @@ impl Controller for Pcp {
     }
 
     fn departure(&self) -> Departure {
-        let paired = self.phase == Phase::Sending && self.probe.wants_second();
+        let is_second = self.phase == Phase::Sending && self.probe.wants_second();
         let spaced = self.pacer.next_at(self.pace());
-        let at = if paired { Time::ZERO } else { spaced };
+        let at = if is_second { Time::ZERO } else { spaced };
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
     }
 
@@ -491,6 +493,6 @@ impl Controller for Pcp {
     }
 
     fn remember(&self, _now: Time, history: &mut Option<History>) {
-        self.memory.remember(history, self.slow_start.is_some());
+        self.path_history.remember(history, self.slow_start.is_some());
     }
 }

@@ -25,18 +25,18 @@ pub(super) struct Flow {
     rtt: Duration,
     started: Time,
     /// Bytes not sent yet, or to be sent again.
-    left: u64,
+    unsent: u64,
     in_flight: BTreeMap<u64, (Time, Bytes)>,
     next: u64,
     smoothed: Duration,
     min_rtt: Duration,
-    heard: Time,
+    last_ack_at: Time,
     /// Timeouts in a row, each of which doubles the timer (RFC 6298 section 5.5).
     timeouts: u32,
     wake: Time,
     pub(super) delivered: u64,
     /// From the start of its handshake to the last acknowledgement.
-    pub(super) response: Option<Duration>,
+    pub(super) fct: Option<Duration>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,16 +100,16 @@ impl Model {
             pcp,
             rtt,
             started: at,
-            left: bytes,
+            unsent: bytes,
             in_flight: BTreeMap::new(),
             next: 0,
             smoothed: handshake,
             min_rtt: handshake,
-            heard: at + handshake,
+            last_ack_at: at + handshake,
             timeouts: 0,
             wake: Time::MAX,
             delivered: 0,
-            response: None,
+            fct: None,
         });
         self.at(at + handshake, Event::Open(id));
         id
@@ -174,28 +174,29 @@ impl Model {
         let now = self.now;
         loop {
             let flow = &mut self.flows[id];
-            if flow.response.is_some() {
+            if flow.fct.is_some() {
                 return;
             }
             if flow.pcp.deadline() <= now {
                 flow.pcp.on_deadline(now);
             }
-            let silence = flow.heard + Duration::from_secs(1).max(flow.smoothed * 3) * (1 << flow.timeouts.min(6));
-            if !flow.in_flight.is_empty() && now >= silence {
-                let silent = std::mem::take(&mut flow.in_flight);
-                let bytes = silent.values().map(|(_, bytes)| *bytes).sum();
+            let timeout_at =
+                flow.last_ack_at + Duration::from_secs(1).max(flow.smoothed * 3) * (1 << flow.timeouts.min(6));
+            if !flow.in_flight.is_empty() && now >= timeout_at {
+                let lost = std::mem::take(&mut flow.in_flight);
+                let bytes = lost.values().map(|(_, bytes)| *bytes).sum();
                 flow.lose(now, LossKind::Persistent, bytes, flow.next - 1);
-                flow.heard = now;
+                flow.last_ack_at = now;
                 flow.timeouts += 1;
             }
             let departure = flow.pcp.departure();
-            if flow.left > 0 && departure.at <= now {
-                let bytes = departure.bytes.min(Bytes::new(flow.left));
+            if flow.unsent > 0 && departure.at <= now {
+                let bytes = departure.bytes.min(Bytes::new(flow.unsent));
                 let number = flow.next;
                 flow.next += 1;
-                flow.left -= bytes.as_u64();
+                flow.unsent -= bytes.as_u64();
                 if flow.in_flight.is_empty() {
-                    flow.heard = now;
+                    flow.last_ack_at = now;
                 }
                 flow.in_flight.insert(number, (now, bytes));
                 flow.pcp.on_sent(now, &Sent { number, bytes, in_flight: bytes });
@@ -203,12 +204,12 @@ impl Model {
                 self.at(now + access, Event::Enqueue(id, number));
                 continue;
             }
-            if flow.left == 0 {
+            if flow.unsent == 0 {
                 flow.pcp.on_app_limited(now);
             }
-            let leave = if flow.left > 0 { flow.pcp.departure().at } else { Time::MAX };
-            let silence = if flow.in_flight.is_empty() { Time::MAX } else { silence };
-            flow.wake = leave.min(flow.pcp.deadline()).min(silence);
+            let departs_at = if flow.unsent > 0 { flow.pcp.departure().at } else { Time::MAX };
+            let timeout_at = if flow.in_flight.is_empty() { Time::MAX } else { timeout_at };
+            flow.wake = departs_at.min(flow.pcp.deadline()).min(timeout_at);
             let wake = flow.wake;
             if wake < Time::MAX {
                 self.at(wake.max(now), Event::Wake(id));
@@ -237,13 +238,13 @@ impl Model {
         let flow = &mut self.flows[id];
         let Some((sent_at, bytes)) = flow.in_flight.remove(&number) else { return false };
         let rtt = now.since(sent_at);
-        flow.heard = now;
+        flow.last_ack_at = now;
         flow.timeouts = 0;
         flow.smoothed = flow.smoothed * 7 / 8 + rtt / 8;
         flow.min_rtt = flow.min_rtt.min(rtt);
         flow.delivered += bytes.as_u64();
         let arrivals = [Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
-        let (smoothed_rtt, min_rtt, app_limited) = (flow.smoothed, flow.min_rtt, flow.left == 0);
+        let (smoothed_rtt, min_rtt, app_limited) = (flow.smoothed, flow.min_rtt, flow.unsent == 0);
         let ack = Ack { smoothed_rtt, min_rtt, app_limited, ..testing::arrived(&arrivals, rtt) };
         flow.pcp.on_ack(now, &ack);
         while let Some((&lost, &(_, bytes))) = flow.in_flight.first_key_value() {
@@ -253,8 +254,8 @@ impl Model {
             flow.in_flight.remove(&lost);
             flow.lose(now, LossKind::Transient, bytes, lost);
         }
-        if flow.left == 0 && flow.in_flight.is_empty() {
-            flow.response = Some(now.since(flow.started));
+        if flow.unsent == 0 && flow.in_flight.is_empty() {
+            flow.fct = Some(now.since(flow.started));
             return true;
         }
         self.serve(id);
@@ -264,7 +265,7 @@ impl Model {
 
 impl Flow {
     fn lose(&mut self, now: Time, kind: LossKind, bytes: Bytes, number: u64) {
-        self.left += bytes.as_u64();
+        self.unsent += bytes.as_u64();
         self.pcp.on_loss(now, &Loss { bytes, ..testing::loss(kind, number, self.next - 1) });
     }
 }

@@ -20,25 +20,25 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
-use super::queue::Count;
+use super::queue::WaitCount;
 use crate::Arrival;
 use crate::line::Line;
 
 /// Below this share of the intended rate a train counts as not sent as intended.
-const AS_INTENDED: f64 = 0.9;
+const SENT_AS_PLANNED: f64 = 0.9;
 
 /// Packets of a train at most.
 pub(super) const MAX_PACKETS: usize = 64;
 
 /// What came of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ProbeResult {
     /// The path carries this much more.
     Accepted(Rate),
     /// It does not carry the test rate.
     Rejected,
     /// The train was not sent fast enough to tell.
-    Unproved,
+    Inconclusive,
 }
 
 #[derive(Debug, Clone)]
@@ -50,8 +50,8 @@ pub(super) struct Probe {
     started: Time,
     first: u64,
     sent: usize,
-    first_left: Time,
-    last_left: Time,
+    first_sent_at: Time,
+    last_sent_at: Time,
     /// Bytes that left before the last packet: what the train carried in the time it took.
     bytes: Bytes,
     last_bytes: Bytes,
@@ -60,7 +60,7 @@ pub(super) struct Probe {
     received: usize,
     lost: usize,
     /// The host stood still while some of its packets were in transit.
-    disturbed: bool,
+    host_stalled: bool,
     pair: Option<Pair>,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct PairRate {
 
 impl Probe {
     /// Room for trains of up to `most` packets.
-    pub(super) fn new(most: usize, outlier: f64) -> Self {
+    pub(super) fn new(max_packets: usize, outlier: f64) -> Self {
         Self {
             outlier,
             base: Rate::ZERO,
@@ -94,14 +94,14 @@ impl Probe {
             started: Time::ZERO,
             first: 0,
             sent: 0,
-            first_left: Time::ZERO,
-            last_left: Time::ZERO,
+            first_sent_at: Time::ZERO,
+            last_sent_at: Time::ZERO,
             bytes: Bytes::ZERO,
             last_bytes: Bytes::ZERO,
-            receipts: vec![None; most],
+            receipts: vec![None; max_packets],
             received: 0,
             lost: 0,
-            disturbed: false,
+            host_stalled: false,
             pair: None,
         }
     }
@@ -112,7 +112,7 @@ impl Probe {
         (self.base, self.test, self.packets, self.started) = (base, test, packets.min(self.receipts.len()), now);
         (self.sent, self.received, self.lost) = (0, 0, 0);
         (self.bytes, self.last_bytes) = (Bytes::ZERO, Bytes::ZERO);
-        self.disturbed = false;
+        self.host_stalled = false;
         self.pair = Some(Pair::default());
     }
 
@@ -138,16 +138,16 @@ impl Probe {
             return;
         }
         if self.sent == 0 {
-            (self.first, self.first_left) = (number, now);
+            (self.first, self.first_sent_at) = (number, now);
         }
         self.sent += 1;
-        self.last_left = now;
+        self.last_sent_at = now;
         self.bytes += self.last_bytes;
         self.last_bytes = bytes;
     }
 
     /// The application has no more: the train ends here if what left can be judged.
-    pub(super) fn cut_short(&mut self) -> bool {
+    pub(super) fn end_early(&mut self) -> bool {
         let enough = self.sent >= 3;
         if enough {
             self.packets = self.sent;
@@ -171,14 +171,14 @@ impl Probe {
     }
 
     /// Whether packet `number` belongs to it.
-    pub(super) fn holds(&self, number: u64) -> bool {
-        self.place(number).is_some() || self.is_second(number)
+    pub(super) fn contains(&self, number: u64) -> bool {
+        self.index(number).is_some() || self.is_second(number)
     }
 
     /// Where in the train packet `number` left.
-    fn place(&self, number: u64) -> Option<usize> {
-        let place = number.wrapping_sub(self.first);
-        (place < self.sent as u64).then_some(place as usize)
+    fn index(&self, number: u64) -> Option<usize> {
+        let index = number.wrapping_sub(self.first);
+        (index < self.sent as u64).then_some(index as usize)
     }
 
     fn is_second(&self, number: u64) -> bool {
@@ -186,21 +186,21 @@ impl Probe {
     }
 
     /// Whether anything came back at all.
-    pub(super) fn was_heard(&self) -> bool {
+    pub(super) fn has_receipts(&self) -> bool {
         self.received > 0
     }
 
     /// One of its packets arrived.
     pub(super) fn on_arrival(&mut self, arrival: &Arrival) {
-        let (place, second) = (self.place(arrival.number), self.is_second(arrival.number));
+        let (index, second) = (self.index(arrival.number), self.is_second(arrival.number));
         if let Some(pair) = &mut self.pair {
             if second {
                 pair.arrivals[1] = Some(*arrival);
-            } else if place.is_some_and(|place| place + 1 == self.packets) {
+            } else if index.is_some_and(|index| index + 1 == self.packets) {
                 pair.arrivals[0] = Some(*arrival);
             }
         }
-        if let Some(receipt) = place.and_then(|place| self.receipts.get_mut(place)) {
+        if let Some(receipt) = index.and_then(|index| self.receipts.get_mut(index)) {
             if receipt.is_none() {
                 *receipt = Some((arrival.sent_at, arrival.one_way_delay()));
                 self.received += 1;
@@ -209,38 +209,38 @@ impl Probe {
     }
 
     /// The host stood still while one of its packets was in transit: if it was late, that proves nothing.
-    pub(super) fn on_disturbed(&mut self) {
-        self.disturbed = true;
+    pub(super) fn on_host_stall(&mut self) {
+        self.host_stalled = true;
     }
 
     /// Whether a stall of the host may be why its packets were late.
-    pub(super) fn is_disturbed(&self) -> bool {
-        self.disturbed
+    pub(super) fn host_stalled(&self) -> bool {
+        self.host_stalled
     }
 
     /// The rate at which the path let the pair through.
     pub(super) fn pair_rate(&self) -> Option<PairRate> {
-        let pair = self.pair.filter(|_| !self.disturbed)?;
+        let pair = self.pair.filter(|_| !self.host_stalled)?;
         let [Some(first), Some(second)] = pair.arrivals else { return None };
         let spread = second.received_at.since(first.received_at);
-        let least = self.delays().min()?;
-        let late = |arrival: Arrival| arrival.one_way_delay().saturating_sub(least).max(0) as f64;
-        let weight = (spread.as_nanos() as f64 / (late(first) + late(second)).max(1.0)).min(1.0);
+        let min_delay = self.delays().min()?;
+        let lateness = |arrival: Arrival| arrival.one_way_delay().saturating_sub(min_delay).max(0) as f64;
+        let weight = (spread.as_nanos() as f64 / (lateness(first) + lateness(second)).max(1.0)).min(1.0);
         (spread > Duration::ZERO).then(|| PairRate { rate: Rate::of(pair.bytes, spread), weight })
     }
 
     /// Median delay of the packets of the train that arrived: one that a host was late for says nothing of a queue.
     pub(super) fn median_delay(&self) -> i64 {
         let mut delays = [0; MAX_PACKETS];
-        delays.iter_mut().zip(self.delays()).for_each(|(place, delay)| *place = delay);
+        delays.iter_mut().zip(self.delays()).for_each(|(index, delay)| *index = delay);
         let delays = &mut delays[..self.received.min(MAX_PACKETS)];
         delays.sort_unstable();
         delays.get(delays.len() / 2).copied().unwrap_or(0)
     }
 
     /// How many of them met others' packets, by `has`.
-    pub(super) fn met(&self, has: impl Fn(i64) -> bool) -> Count {
-        Count { waited: self.delays().filter(|delay| has(*delay)).count(), all: self.received }
+    pub(super) fn count_waits(&self, has: impl Fn(i64) -> bool) -> WaitCount {
+        WaitCount { waited: self.delays().filter(|delay| has(*delay)).count(), all: self.received }
     }
 
     fn delays(&self) -> impl Iterator<Item = i64> {
@@ -249,7 +249,7 @@ impl Probe {
 
     /// From the first to the last packet of the train.
     pub(super) fn span(&self) -> Duration {
-        self.last_left.since(self.first_left)
+        self.last_sent_at.since(self.first_sent_at)
     }
 
     /// Packet `number`, which it holds, was lost.
@@ -268,46 +268,46 @@ impl Probe {
     }
 
     /// The verdict on what has come back. `flat` is the growth of delay over the train that passes as none.
-    pub(super) fn judge(&self, flat: Duration, missing: usize, random: &mut Stream) -> Verdict {
+    pub(super) fn judge(&self, flat: Duration, missing: usize, random: &mut Stream) -> ProbeResult {
         if self.lost > missing || self.received + missing < self.packets {
-            return Verdict::Rejected;
+            return ProbeResult::Rejected;
         }
         let span = self.span();
         let flat = flat.as_nanos() as f64 / (span.as_nanos() as f64).max(1.0);
         match self.line() {
             Some(line) if line.draw(random) <= flat => self.granted(span),
-            _ if self.disturbed => Verdict::Unproved,
-            _ => Verdict::Rejected,
+            _ if self.host_stalled => ProbeResult::Inconclusive,
+            _ => ProbeResult::Rejected,
         }
     }
 
     /// The line through its delays.
     fn line(&self) -> Option<Line> {
-        let &(origin, least) = self.receipts.iter().flatten().next()?;
-        let points = self.receipts.iter().flatten().map(|(left, delay)| {
-            let x = left.as_nanos().wrapping_sub(origin.as_nanos()) as i64;
-            (x as f64, delay.wrapping_sub(least) as f64)
+        let &(origin, min_delay) = self.receipts.iter().flatten().next()?;
+        let points = self.receipts.iter().flatten().map(|(sent_at, delay)| {
+            let x = sent_at.as_nanos().wrapping_sub(origin.as_nanos()) as i64;
+            (x as f64, delay.wrapping_sub(min_delay) as f64)
         });
         let line = Line::fit(points.clone())?;
         if self.outlier == 0.0 || self.received < 5 {
             return Some(line);
         }
         let without = |odd| {
-            let others = points.clone().enumerate().filter(move |(place, _)| *place != odd);
+            let others = points.clone().enumerate().filter(move |(index, _)| *index != odd);
             Line::fit(others.map(|(_, point)| point))
         };
         let best = (0..self.received).filter_map(without).min_by(|a, b| a.error.total_cmp(&b.error));
         best.filter(|best| best.error * self.outlier < line.error).or(Some(line))
     }
 
-    fn granted(&self, span: Duration) -> Verdict {
+    fn granted(&self, span: Duration) -> ProbeResult {
         let offered = Rate::of(self.bytes, span);
-        if offered >= self.rate().scale(AS_INTENDED) {
-            return Verdict::Accepted(self.test);
+        if offered >= self.rate().scale(SENT_AS_PLANNED) {
+            return ProbeResult::Accepted(self.test);
         }
         match offered.saturating_sub(self.base) {
-            Rate::ZERO => Verdict::Unproved,
-            more => Verdict::Accepted(more),
+            Rate::ZERO => ProbeResult::Inconclusive,
+            more => ProbeResult::Accepted(more),
         }
     }
 }
@@ -329,21 +329,21 @@ mod tests {
         probe.start(Time::ZERO, BASE, TEST, delays.len());
         probe.pair = None;
         for (i, delay) in delays.iter().enumerate() {
-            let left = Time::ZERO + Duration::from_millis(1000 + stretch * i as u64);
-            probe.on_sent(left, i as u64, PACKET);
-            probe.on_arrival(&arrival(i as u64, left, *delay));
+            let sent_at = Time::ZERO + Duration::from_millis(1000 + stretch * i as u64);
+            probe.on_sent(sent_at, i as u64, PACKET);
+            probe.on_arrival(&arrival(i as u64, sent_at, *delay));
         }
         probe
     }
 
-    fn arrival(number: u64, left: Time, delay: i64) -> Arrival {
-        let received_at = Time::from_nanos(left.as_nanos().wrapping_add_signed(delay * 1000));
-        Arrival { number, bytes: PACKET, sent_at: left, received_at, ecn: Ecn::NotEct }
+    fn arrival(number: u64, sent_at: Time, delay: i64) -> Arrival {
+        let received_at = Time::from_nanos(sent_at.as_nanos().wrapping_add_signed(delay * 1000));
+        Arrival { number, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct }
     }
 
     fn accepted(probe: &Probe) -> usize {
         let mut random = Stream::from_seed(1);
-        (0..1000).filter(|_| matches!(probe.judge(FLAT, 0, &mut random), Verdict::Accepted(_))).count()
+        (0..1000).filter(|_| matches!(probe.judge(FLAT, 0, &mut random), ProbeResult::Accepted(_))).count()
     }
 
     #[test]
@@ -371,11 +371,11 @@ mod tests {
     #[test]
     fn a_stall_makes_a_failure_inconclusive_and_no_success() {
         let mut flat = train(1, &[50; 5]);
-        flat.on_disturbed();
+        flat.on_host_stall();
         assert_eq!(accepted(&flat), 1000);
         let mut growing = train(1, &[100, 200, 300, 400, 500]);
-        growing.on_disturbed();
-        assert_eq!(growing.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Unproved);
+        growing.on_host_stall();
+        assert_eq!(growing.judge(FLAT, 0, &mut Stream::from_seed(1)), ProbeResult::Inconclusive);
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
         probe.on_loss(2);
         assert!(probe.is_complete(0) && probe.is_complete(1));
         let accepted =
-            |probe: &Probe, missing| probe.judge(FLAT, missing, &mut Stream::from_seed(1)) != Verdict::Rejected;
+            |probe: &Probe, missing| probe.judge(FLAT, missing, &mut Stream::from_seed(1)) != ProbeResult::Rejected;
         assert!(accepted(&probe, 1) && !accepted(&probe, 0));
         probe.on_loss(3);
         assert!(probe.is_complete(1) && !accepted(&probe, 1));
@@ -411,16 +411,16 @@ mod tests {
         probe.start(Time::ZERO, BASE, TEST, 5);
         probe.pair = None;
         for i in 0..5 {
-            let left = Time::ZERO + Duration::from_millis(i);
-            probe.on_sent(left, i, PACKET);
+            let sent_at = Time::ZERO + Duration::from_millis(i);
+            probe.on_sent(sent_at, i, PACKET);
             if i != 2 {
-                probe.on_arrival(&arrival(i, left, 50));
-                probe.on_arrival(&arrival(i, left, 50)); // twice is once
+                probe.on_arrival(&arrival(i, sent_at, 50));
+                probe.on_arrival(&arrival(i, sent_at, 50)); // twice is once
             }
         }
         assert!(!probe.is_complete(0));
-        assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Rejected);
-        assert_eq!(probe.judge(FLAT, 1, &mut Stream::from_seed(1)), Verdict::Accepted(TEST));
+        assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), ProbeResult::Rejected);
+        assert_eq!(probe.judge(FLAT, 1, &mut Stream::from_seed(1)), ProbeResult::Accepted(TEST));
     }
 
     #[test]
@@ -435,12 +435,12 @@ mod tests {
         }
         assert!(probe.wants_second() && !probe.is_sent() && !probe.is_complete(0));
         probe.on_sent(ms(2), 3, PACKET);
-        assert!(probe.is_sent() && probe.holds(3) && !probe.is_complete(0));
+        assert!(probe.is_sent() && probe.contains(3) && !probe.is_complete(0));
         probe.on_arrival(&arrival(3, ms(2), 250)); // 0.2 ms behind the other: 8000 bits
         assert!(probe.is_complete(0));
         assert_eq!(probe.pair_rate(), Some(PairRate { rate: Rate::from_bps(40_000_000), weight: 1.0 }));
-        assert_eq!((probe.median_delay(), probe.met(|_| true).all), (50_000, 3));
-        assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), Verdict::Accepted(TEST));
+        assert_eq!((probe.median_delay(), probe.count_waits(|_| true).all), (50_000, 3));
+        assert_eq!(probe.judge(FLAT, 0, &mut Stream::from_seed(1)), ProbeResult::Accepted(TEST));
     }
 
     #[test]
@@ -448,9 +448,9 @@ mod tests {
         let mut probe = Probe::new(3, 0.0);
         probe.start(Time::ZERO, BASE, TEST, 3);
         for (number, millis, delay) in [(0, 0, 50), (1, 1, 50), (2, 2, 2240), (3, 2, 2250)] {
-            let left = Time::ZERO + Duration::from_millis(millis);
-            probe.on_sent(left, number, PACKET);
-            probe.on_arrival(&arrival(number, left, delay));
+            let sent_at = Time::ZERO + Duration::from_millis(millis);
+            probe.on_sent(sent_at, number, PACKET);
+            probe.on_arrival(&arrival(number, sent_at, delay));
         }
         let pair = probe.pair_rate().unwrap();
         assert_eq!(pair.rate, Rate::from_bps(800_000_000));
@@ -460,10 +460,10 @@ mod tests {
     #[test]
     fn a_train_grants_no_more_than_it_offered() {
         let mut random = Stream::from_seed(1);
-        assert_eq!(train(1, &[50; 5]).judge(FLAT, 0, &mut random), Verdict::Accepted(TEST));
-        assert_eq!(train(2, &[50; 5]).judge(FLAT, 0, &mut random), Verdict::Unproved);
+        assert_eq!(train(1, &[50; 5]).judge(FLAT, 0, &mut random), ProbeResult::Accepted(TEST));
+        assert_eq!(train(2, &[50; 5]).judge(FLAT, 0, &mut random), ProbeResult::Inconclusive);
         let mut probe = train(1, &[50; 5]);
-        probe.last_left = Time::ZERO + Duration::from_millis(1006); // 4 packets in 6 ms: 5.3 Mb/s
-        assert_eq!(probe.judge(FLAT, 0, &mut random), Verdict::Accepted(Rate::from_bps(1_333_333)));
+        probe.last_sent_at = Time::ZERO + Duration::from_millis(1006); // 4 packets in 6 ms: 5.3 Mb/s
+        assert_eq!(probe.judge(FLAT, 0, &mut random), ProbeResult::Accepted(Rate::from_bps(1_333_333)));
     }
 }

@@ -45,7 +45,7 @@ const MIN_FOR_SLOPE: usize = 4;
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     at: Time,
-    left: Time,
+    sent_at: Time,
     delay: i64,
     rtt: Duration,
 }
@@ -72,16 +72,16 @@ pub(super) struct Queue {
     samples: VecDeque<Sample>,
     sorted: Vec<i64>,
     largest: Bytes,
-    least: Least,
-    spread: Least,
-    standing: Least,
+    min_delay: MinDelay,
+    spread: MinDelay,
+    standing: MinDelay,
     /// A full packet, and its least round trip in earlier transfers.
     past: Option<(Bytes, Duration)>,
-    min_rtt: Least,
+    min_rtt: MinDelay,
     /// Waits, negative, so that the longest is the least.
-    longest: Least,
+    max_wait: MinDelay,
     lost_at: Option<Time>,
-    began: Option<Time>,
+    started_at: Option<Time>,
 }
 
 impl Queue {
@@ -91,14 +91,14 @@ impl Queue {
             samples: VecDeque::with_capacity(SAMPLES + 1),
             sorted: Vec::with_capacity(SAMPLES + 1),
             largest: Bytes::ZERO,
-            least: Least::default(),
-            spread: Least::default(),
-            standing: Least::default(),
+            min_delay: MinDelay::default(),
+            spread: MinDelay::default(),
+            standing: MinDelay::default(),
             past,
-            min_rtt: Least::default(),
-            longest: Least::default(),
+            min_rtt: MinDelay::default(),
+            max_wait: MinDelay::default(),
             lost_at: None,
-            began: None,
+            started_at: None,
         }
     }
 
@@ -107,7 +107,8 @@ impl Queue {
         if arrival.bytes > self.largest + self.largest / 4 {
             self.largest = arrival.bytes;
             self.samples.clear();
-            (self.least, self.spread, self.min_rtt) = (Least::default(), Least::default(), Least::default());
+            (self.min_delay, self.spread, self.min_rtt) =
+                (MinDelay::default(), MinDelay::default(), MinDelay::default());
         } else if arrival.bytes < self.largest - self.largest / 4 {
             return false;
         }
@@ -118,7 +119,7 @@ impl Queue {
         while self.samples.len() == SAMPLES || self.samples.front().is_some_and(|s| now.since(s.at) > smoothed) {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample { at: now, left: arrival.sent_at, delay: arrival.one_way_delay(), rtt });
+        self.samples.push_back(Sample { at: now, sent_at: arrival.sent_at, delay: arrival.one_way_delay(), rtt });
         true
     }
 
@@ -129,16 +130,16 @@ impl Queue {
 
     /// The least round trip of packets of about `size`.
     pub(super) fn min_rtt(&self, size: Bytes) -> Option<Duration> {
-        let least = self.min_rtt.get().filter(|_| self.largest + self.largest / 4 > size)?;
-        Some(Duration::from_nanos(least.max(0) as u64))
+        let min_delay = self.min_rtt.get().filter(|_| self.largest + self.largest / 4 > size)?;
+        Some(Duration::from_nanos(min_delay.max(0) as u64))
     }
 
     /// How much longer than in earlier transfers even the shortest round trip is: a queue that stood all the time.
-    fn stood(&self) -> i64 {
+    fn permanent_queue(&self) -> i64 {
         let Some((_, past)) = self.past.filter(|(packet, _)| self.largest + self.largest / 4 > *packet) else {
             return 0;
         };
-        self.min_rtt.get().map_or(0, |least| least.saturating_sub(past.as_nanos() as i64).max(0))
+        self.min_rtt.get().map_or(0, |min_delay| min_delay.saturating_sub(past.as_nanos() as i64).max(0))
     }
 
     /// The last round trip, of `rtt`; `min_rtt` is the path's. In competitive mode the queue never empties, so that what is
@@ -152,7 +153,7 @@ impl Queue {
         competitive: bool,
     ) -> Option<View> {
         let expiry = config.min_delay_expiry * if competitive { COMPETITIVE_EXPIRY } else { 1 };
-        if now.since(*self.began.get_or_insert(now)) > expiry {
+        if now.since(*self.started_at.get_or_insert(now)) > expiry {
             self.past = None; // the route may be another by now
         }
         let lowest = self.quantile(OUTLIERS)?;
@@ -160,32 +161,34 @@ impl Queue {
         let highest = self.quantile(1.0 - OUTLIERS)?;
         let shortest = self.samples.iter().map(|s| s.rtt).min()?.as_nanos() as i64;
         self.min_rtt.update(now, shortest, expiry);
-        let least = self.least.update(now, lowest, expiry).wrapping_sub(self.stood());
-        let grown = self.samples.iter().map(|s| s.rtt).max()?.saturating_sub(min_rtt);
-        let level = above(level, least).min(grown);
-        let slope = if level > Duration::ZERO { self.slope(least) } else { 0.0 };
+        let min_delay = self.min_delay.update(now, lowest, expiry).wrapping_sub(self.permanent_queue());
+        let rtt_growth = self.samples.iter().map(|s| s.rtt).max()?.saturating_sub(min_rtt);
+        let level = excess(level, min_delay).min(rtt_growth);
+        let slope = if level > Duration::ZERO { self.slope(min_delay) } else { 0.0 };
         if self.samples.len() >= MIN_FOR_NOISE {
             self.spread.update(now, highest.saturating_sub(lowest), config.min_delay_expiry);
         }
         let noise = Duration::from_nanos(self.spread.get().unwrap_or(0).max(0) as u64);
-        let longest = self.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(grown);
-        self.longest.update(now, -(longest.as_nanos() as i64), config.min_delay_expiry);
+        let max_wait = self.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(rtt_growth);
+        self.max_wait.update(now, -(max_wait.as_nanos() as i64), config.min_delay_expiry);
         let recently = self.lost_at.is_some_and(|at| now.since(at) <= config.min_delay_expiry);
-        let buffer = recently.then(|| Duration::from_nanos(self.longest.get().unwrap_or(0).unsigned_abs()));
+        let buffer = recently.then(|| Duration::from_nanos(self.max_wait.get().unwrap_or(0).unsigned_abs()));
         let standing = self.standing.update(now, level.as_nanos() as i64, rtt * STANDING_ROUNDS);
         let standing = Duration::from_nanos(standing.unsigned_abs());
-        Some(View { level, slope, standing, min_wait: above(lowest, least).min(grown), noise, buffer })
+        Some(View { level, slope, standing, min_wait: excess(lowest, min_delay).min(rtt_growth), noise, buffer })
     }
 
     /// How long a packet with this delay waited.
     pub(super) fn wait(&self, delay: i64) -> Duration {
-        self.least.get().map_or(Duration::ZERO, |least| above(delay, least.wrapping_sub(self.stood())))
+        self.min_delay
+            .get()
+            .map_or(Duration::ZERO, |min_delay| excess(delay, min_delay.wrapping_sub(self.permanent_queue())))
     }
 
     /// Of how many packets how many waited longer than `wait`.
-    pub(super) fn waited(&self, wait: Duration) -> Count {
+    pub(super) fn count_waits(&self, wait: Duration) -> WaitCount {
         let waited = self.samples.iter().filter(|s| self.wait(s.delay) > wait).count();
-        Count { waited, all: self.samples.len() }
+        WaitCount { waited, all: self.samples.len() }
     }
 
     fn quantile(&mut self, share: f64) -> Option<i64> {
@@ -196,51 +199,51 @@ impl Queue {
         Some(*self.sorted.select_nth_unstable(below).1)
     }
 
-    fn slope(&self, least: i64) -> f64 {
+    fn slope(&self, min_delay: i64) -> f64 {
         if self.samples.len() < MIN_FOR_SLOPE {
             return 0.0;
         }
-        let origin = self.samples[0].left.as_nanos();
+        let origin = self.samples[0].sent_at.as_nanos();
         let points = self
             .samples
             .iter()
-            .map(|s| (s.left.as_nanos().wrapping_sub(origin) as i64 as f64, s.delay.wrapping_sub(least) as f64));
+            .map(|s| (s.sent_at.as_nanos().wrapping_sub(origin) as i64 as f64, s.delay.wrapping_sub(min_delay) as f64));
         Line::fit(points).map_or(0.0, |line| line.slope.max(-1.0))
     }
 }
 
-fn above(delay: i64, least: i64) -> Duration {
-    Duration::from_nanos(delay.saturating_sub(least).max(0) as u64)
+fn excess(delay: i64, min_delay: i64) -> Duration {
+    Duration::from_nanos(delay.saturating_sub(min_delay).max(0) as u64)
 }
 
 /// Packets that waited, of all that were looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct WaitCount {
     pub(super) waited: usize,
     pub(super) all: usize,
 }
 
-impl Count {
+impl WaitCount {
     /// Both together.
     pub(super) fn and(self, other: Self) -> Self {
         Self { waited: self.waited + other.waited, all: self.all + other.all }
     }
 
     /// The share of the time that others use the link, by Laplace's rule of succession: few packets prove little.
-    pub(super) fn busy(self) -> f64 {
+    pub(super) fn utilization_by_others(self) -> f64 {
         (self.waited as f64 + 1.0) / (self.all as f64 + 2.0)
     }
 }
 
 /// The least delay of the last while: of this half of it and the half before.
 #[derive(Debug, Clone, Default)]
-struct Least {
+struct MinDelay {
     since: Time,
     this: Option<i64>,
     before: Option<i64>,
 }
 
-impl Least {
+impl MinDelay {
     fn get(&self) -> Option<i64> {
         self.this.into_iter().chain(self.before).min()
     }
@@ -268,11 +271,11 @@ mod tests {
         Time::ZERO + Duration::from_secs_f64(n / 1e3)
     }
 
-    fn sees(queue: &mut Queue, left: Time, delay: f64, bytes: Bytes) -> Time {
-        let received_at = left + Duration::from_secs_f64(delay / 1e3);
+    fn observe(queue: &mut Queue, sent_at: Time, delay: f64, bytes: Bytes) -> Time {
+        let received_at = sent_at + Duration::from_secs_f64(delay / 1e3);
         let now = received_at + RTT / 2;
-        let arrival = Arrival { number: 0, bytes, sent_at: left, received_at, ecn: Ecn::NotEct };
-        queue.on_arrival(now, &arrival, now.since(left), RTT);
+        let arrival = Arrival { number: 0, bytes, sent_at, received_at, ecn: Ecn::NotEct };
+        queue.on_arrival(now, &arrival, now.since(sent_at), RTT);
         now
     }
 
@@ -281,7 +284,7 @@ mod tests {
         let mut queue = Queue::new(None);
         let mut view = View::default();
         for i in 0..packets {
-            let now = sees(&mut queue, ms(f64::from(i)), delay(i), PACKET);
+            let now = observe(&mut queue, ms(f64::from(i)), delay(i), PACKET);
             view = queue.view(config, now, RTT, RTT, false).unwrap();
         }
         (queue, view)
@@ -308,7 +311,7 @@ mod tests {
         let config = Config { min_delay_expiry: Duration::from_millis(100), ..Config::default() };
         let mut queue = Queue::new(None);
         let mut level = |i: u32, competitive| {
-            let now = sees(&mut queue, ms(f64::from(i)), if i < 50 { 10.0 } else { 12.0 }, PACKET);
+            let now = observe(&mut queue, ms(f64::from(i)), if i < 50 { 10.0 } else { 12.0 }, PACKET);
             queue.view(&config, now, RTT, RTT, competitive).unwrap().level
         };
         (0..400).for_each(|i| assert!(level(i, true) <= Duration::from_millis(2)));
@@ -343,10 +346,10 @@ mod tests {
     #[test]
     fn packets_that_met_others_are_counted() {
         let (queue, _) = run(&Config::default(), 60, |i| if i % 4 == 0 { 10.3 } else { 10.0 });
-        let count = queue.waited(Duration::from_micros(200));
+        let count = queue.count_waits(Duration::from_micros(200));
         assert_eq!((count.waited, count.all), (5, 21));
-        assert_eq!(Count::default().busy(), 0.5);
-        assert_eq!(Count { waited: 1, all: 1 }.and(Count { waited: 0, all: 7 }).busy(), 0.2);
+        assert_eq!(WaitCount::default().utilization_by_others(), 0.5);
+        assert_eq!(WaitCount { waited: 1, all: 1 }.and(WaitCount { waited: 0, all: 7 }).utilization_by_others(), 0.2);
     }
 
     #[test]
@@ -354,7 +357,7 @@ mod tests {
         let mut queue = Queue::new(Some((PACKET, RTT)));
         let mut now = Time::ZERO;
         for i in 0..10 {
-            now = sees(&mut queue, ms(f64::from(i)), 14.0, PACKET);
+            now = observe(&mut queue, ms(f64::from(i)), 14.0, PACKET);
         }
         let view = queue.view(&Config::default(), now, RTT, RTT, false).unwrap();
         assert_eq!(view.level, Duration::from_millis(4));
@@ -372,9 +375,9 @@ mod tests {
     fn a_clock_that_steps_is_no_queue() {
         let mut queue = Queue::new(None);
         for i in 0..60 {
-            let (left, now) = (ms(f64::from(i)), ms(f64::from(i) + 20.0));
-            let received_at = if i < 30 { left } else { left + Duration::from_secs(7) };
-            let arrival = Arrival { number: 0, bytes: PACKET, sent_at: left, received_at, ecn: Ecn::NotEct };
+            let (sent_at, now) = (ms(f64::from(i)), ms(f64::from(i) + 20.0));
+            let received_at = if i < 30 { sent_at } else { sent_at + Duration::from_secs(7) };
+            let arrival = Arrival { number: 0, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct };
             queue.on_arrival(now, &arrival, RTT, RTT);
             let view = queue.view(&Config::default(), now, RTT, RTT, false).unwrap();
             assert_eq!((view.level, view.slope), (Duration::ZERO, 0.0));
@@ -386,7 +389,7 @@ mod tests {
         let mut queue = Queue::new(None);
         for i in 0..60 {
             let (bytes, delay) = if i % 2 == 0 { (Bytes::new(200), 10.0) } else { (PACKET, 18.0) };
-            let now = sees(&mut queue, ms(f64::from(i)), delay, bytes);
+            let now = observe(&mut queue, ms(f64::from(i)), delay, bytes);
             assert_eq!(queue.view(&Config::default(), now, RTT, RTT, false).unwrap().level, Duration::ZERO);
         }
         assert_eq!(queue.min_rtt(PACKET), Some(Duration::from_millis(28)));

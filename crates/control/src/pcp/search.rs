@@ -36,7 +36,7 @@ impl Search {
     }
 
     /// Goes on from `test`, which something else than the search found worth asking for.
-    pub(super) fn go_on_from(&mut self, test: Rate) {
+    pub(super) fn set_test_rate(&mut self, test: Rate) {
         self.test = test;
     }
 
@@ -69,7 +69,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    const LEAST: Rate = Rate::from_bps(1_000);
+    const MIN: Rate = Rate::from_bps(1_000);
 
     fn mbps(n: f64) -> Rate {
         Rate::from_bps_f64(n * 1e6)
@@ -80,9 +80,9 @@ mod tests {
         let config = Config::default();
         let mut search = Search::new(mbps(4.0));
         search.accepted(mbps(4.0));
-        assert_eq!(search.test(&config, mbps(4.0), LEAST), mbps(8.0));
-        search.rejected(mbps(8.0), mbps(4.0), LEAST);
-        assert_eq!(search.test(&config, mbps(4.0), LEAST), mbps(4.0));
+        assert_eq!(search.test(&config, mbps(4.0), MIN), mbps(8.0));
+        search.rejected(mbps(8.0), mbps(4.0), MIN);
+        assert_eq!(search.test(&config, mbps(4.0), MIN), mbps(4.0));
     }
 
     #[test]
@@ -90,9 +90,9 @@ mod tests {
         let config = Config::default();
         let mut search = Search::new(mbps(1.0));
         for _ in 0..10 {
-            search.rejected(search.test(&config, mbps(40.0), LEAST), mbps(40.0), LEAST);
+            search.rejected(search.test(&config, mbps(40.0), MIN), mbps(40.0), MIN);
         }
-        assert_eq!(search.test(&config, mbps(40.0), LEAST), mbps(0.4));
+        assert_eq!(search.test(&config, mbps(40.0), MIN), mbps(0.4));
     }
 
     #[test]
@@ -100,9 +100,9 @@ mod tests {
         let config = Config::default();
         let mut search = Search::new(mbps(1.0));
         for _ in 0..10 {
-            search.rejected(search.test(&config, mbps(0.05), LEAST), mbps(0.05), LEAST);
+            search.rejected(search.test(&config, mbps(0.05), MIN), mbps(0.05), MIN);
         }
-        assert_eq!(search.test(&config, mbps(0.05), LEAST), LEAST);
+        assert_eq!(search.test(&config, mbps(0.05), MIN), MIN);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         let mut search = Search::new(mbps(0.4));
         let mut intervals = Vec::new();
         for _ in 0..9 {
-            search.rejected(mbps(0.4), base, LEAST);
+            search.rejected(mbps(0.4), base, MIN);
             intervals.push(search.interval);
             for _ in 0..100 {
                 let next = search.next(Time::ZERO, Time::ZERO, rtt, &mut random);

@@ -46,7 +46,7 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use super::competitive::{self, ODD};
+use super::competitive::{self, ODD_QUEUE_FACTOR};
 use super::config::RESUME_WITHIN;
 use super::search::Search;
 use super::{Pcp, Phase};
@@ -57,50 +57,50 @@ use crate::{Ack, Controller, Loss, Path};
 const SLOW_START_QUEUE: f64 = 2.0;
 
 /// A train that is granted this part of the new base rate shows that there is room.
-pub(super) const ROOM: f64 = 0.4;
+pub(super) const GRANTED_SHARE: f64 = 0.4;
 
 /// So does this part of the capacity, if it builds no queue.
-const ROOM_SHARE: f64 = 1.0 / 3.0;
+const CAPACITY_SHARE: f64 = 1.0 / 3.0;
 
 /// The rate that TCP would have by now, while nothing is known of the path.
 #[derive(Debug, Clone)]
 pub(super) struct SlowStart {
-    tcp: Cubic,
+    cubic: Cubic,
     /// What the handshake waited, as far as is known.
-    waited: Duration,
+    handshake_wait: Duration,
 }
 
 impl SlowStart {
     /// The rate after this acknowledgement, `max` at most: a window that is not filled does not grow.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, rtt: Duration, max: Rate) -> Rate {
-        let app_limited = ack.app_limited || Rate::of(self.tcp.window(), rtt) >= max;
-        self.tcp.grow(now, &Ack { app_limited, ..*ack });
-        Rate::of(self.tcp.window(), rtt).min(max)
+        let app_limited = ack.app_limited || Rate::of(self.cubic.window(), rtt) >= max;
+        self.cubic.grow(now, &Ack { app_limited, ..*ack });
+        Rate::of(self.cubic.window(), rtt).min(max)
     }
 
     /// Ends slow start with this loss; the CUBIC to go on with.
     pub(super) fn on_loss(mut self, now: Time, loss: &Loss) -> Cubic {
-        self.tcp.on_loss(now, loss);
-        self.tcp
+        self.cubic.on_loss(now, loss);
+        self.cubic
     }
 }
 
 impl Pcp {
     /// Begins on `path`; `first` is what history would ask for.
     pub(super) fn begin(&mut self, now: Time, path: &Path, first: Rate) {
-        let waited = self.memory.past_rtt().map_or(Duration::ZERO, |past| path.rtt.saturating_sub(past));
+        let handshake_wait = self.path_history.past_rtt().map_or(Duration::ZERO, |past| path.rtt.saturating_sub(past));
         self.competitive = competitive::Competitive::new(now, self.packet);
-        let idle = self.past_rtt().is_some_and(|longest| path.rtt <= longest);
-        let rested_briefly = path.idle_for.is_some_and(|idle_for| idle_for <= RESUME_WITHIN);
-        let past = self.memory.past();
-        if let Some(had) = past.filter(|past| rested_briefly && past.competed > Rate::ZERO && self.config.compete) {
-            self.competitive.resume(now, had.competed.bytes_in(path.rtt), self.rtt);
+        let idle = self.past_rtt().is_some_and(|max_rtt| path.rtt <= max_rtt);
+        let idle_briefly = path.idle_for.is_some_and(|idle_for| idle_for <= RESUME_WITHIN);
+        let past = self.path_history.past();
+        if let Some(past) = past.filter(|past| idle_briefly && past.competed > Rate::ZERO && self.config.compete) {
+            self.competitive.resume(now, past.competed.bytes_in(path.rtt), self.rtt);
         } else if let Some(past) = past.filter(|_| idle) {
             let base = first.max(self.first_rate());
             return self.restart(now, base, past.base_rate.saturating_sub(base));
-        } else if past.is_none() || self.memory.past_competed() {
-            let tcp = competitive::tcp(now, self.packet, Bytes::ZERO, self.rtt);
-            self.slow_start = Some(SlowStart { tcp, waited }).filter(|_| self.config.compete);
+        } else if past.is_none() || self.path_history.past_ended_competitive() {
+            let cubic = competitive::new_cubic(now, self.packet, Bytes::ZERO, self.rtt);
+            self.slow_start = Some(SlowStart { cubic, handshake_wait }).filter(|_| self.config.compete);
         }
         let base = self.first_rate();
         self.restart(now, base, first.saturating_sub(base));
@@ -109,29 +109,31 @@ impl Pcp {
     /// The first window in a round trip, but no more than a third of what the path is known to carry.
     fn first_rate(&self) -> Rate {
         let rate = Rate::of(self.packet, self.rtt).scale(self.config.first_window);
-        rate.min(self.memory.capacity().map_or(Rate::MAX, |capacity| capacity.scale(self.config.first_share)))
+        rate.min(self.path_history.capacity().map_or(Rate::MAX, |capacity| capacity.scale(self.config.first_share)))
     }
 
     /// Slow start ends if the queue shows that others give way, or that they do not.
     pub(super) fn end_slow_start(&mut self, now: Time) {
         let level = self.view.level;
-        let has_share = self.memory.capacity().is_some_and(|capacity| self.base >= capacity.scale(ROOM_SHARE));
+        let has_share =
+            self.path_history.capacity().is_some_and(|capacity| self.base >= capacity.scale(CAPACITY_SHARE));
         if has_share && level <= self.ceiling(self.base) {
             self.slow_start = None;
         }
-        let max = self.crowd_ceiling().scale(ODD * SLOW_START_QUEUE);
-        let is_over = |slow_start: &mut SlowStart| level > slow_start.waited + max || !slow_start.tcp.in_slow_start();
+        let max = self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR * SLOW_START_QUEUE);
+        let is_over =
+            |slow_start: &mut SlowStart| level > slow_start.handshake_wait + max || !slow_start.cubic.in_slow_start();
         if let Some(slow_start) = self.slow_start.take_if(is_over) {
-            self.compete_with(now, slow_start.tcp);
+            self.enter_competitive_mode(now, slow_start.cubic);
         }
     }
 
     /// Begins to search for more than `base`, with `first` to try.
     pub(super) fn restart(&mut self, now: Time, base: Rate, first: Rate) {
-        self.base = self.competitive_rate().unwrap_or(base.clamp(self.min_rate(), self.config.fastest));
+        self.base = self.competitive_base().unwrap_or(base.clamp(self.min_rate(), self.config.fastest));
         self.search = Search::new(first.max(self.min_probe()));
         self.pacer.reset(now);
-        self.unheard = 0;
+        self.unanswered_trains = 0;
         self.phase = Phase::Waiting(now);
         self.poll(now);
     }
@@ -158,7 +160,7 @@ mod tests {
     }
 
     /// A flow that begins after `idle_for` and a handshake that took `millis` milliseconds.
-    fn begun(past: Option<History>, idle_for: Option<Duration>, millis: u64) -> Pcp {
+    fn started(past: Option<History>, idle_for: Option<Duration>, millis: u64) -> Pcp {
         let mut pcp = Pcp::new(&Config::default(), Stream::from_seed(1));
         let path = Path { idle_for, ..Path::new(PACKET, Duration::from_millis(millis), past) };
         pcp.on_path(Time::ZERO, &path);
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn on_an_idle_path_a_third_is_sent_at_once_and_the_rest_asked_for() {
-        let pcp = begun(Some(past()), None, 100);
+        let pcp = started(Some(past()), None, 100);
         assert_eq!(pcp.base, PAST.scale(1.0 / 3.0));
         assert_eq!(pcp.pace(), PAST, "the train");
         assert_eq!(pcp.departure().bytes, PACKET);
@@ -175,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_history_that_was_wrong_begins_with_less() {
-        let pcp = begun(Some(History { trust: 0.5, ..past() }), None, 100);
+        let pcp = started(Some(History { trust: 0.5, ..past() }), None, 100);
         assert_eq!(pcp.base, PAST.scale(0.5 / 3.0));
     }
 
@@ -183,7 +185,7 @@ mod tests {
     fn a_path_that_is_not_idle_begins_with_ten_packets() {
         for (past, slow_start) in [(None, true), (Some(past()), false), (Some(History { rivals: 1.0, ..past() }), true)]
         {
-            let pcp = begun(past, None, 103);
+            let pcp = started(past, None, 103);
             assert!((pcp.base.as_bps_f64() / TEN_PACKETS.scale(100.0 / 103.0).as_bps_f64() - 1.0).abs() < 1e-3);
             assert_eq!(pcp.slow_start.is_some(), slow_start, "{past:?}");
         }
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_loss_in_slow_start_goes_over_into_competitive_mode() {
-        let mut pcp = begun(None, None, 100);
+        let mut pcp = started(None, None, 100);
         pcp.on_loss(Time::ZERO + RTT, &loss(PACKET));
         assert!(pcp.slow_start.is_none());
         assert_eq!(pcp.window(), PACKET * 7, "CUBIC keeps 0.7");
@@ -199,8 +201,8 @@ mod tests {
 
     #[test]
     fn delays_that_grow_end_slow_start_in_competitive_mode() {
-        let mut pcp = begun(None, None, 100);
-        pcp.slow_start.as_mut().unwrap().tcp.leave_slow_start();
+        let mut pcp = started(None, None, 100);
+        pcp.slow_start.as_mut().unwrap().cubic.leave_slow_start();
         pcp.end_slow_start(Time::ZERO + RTT);
         assert!(pcp.slow_start.is_none());
         assert_eq!(pcp.window(), PACKET * 10);
@@ -208,7 +210,7 @@ mod tests {
 
     #[test]
     fn after_a_silence_slow_start_is_over() {
-        let mut pcp = begun(None, None, 100);
+        let mut pcp = started(None, None, 100);
         let base = pcp.base;
         pcp.on_idle(Time::ZERO + RTT * 20, RTT * 20, RTT * 2);
         assert!(pcp.slow_start.is_none());
@@ -218,16 +220,16 @@ mod tests {
     #[test]
     fn a_drain_in_competitive_mode_lowers_the_rate_and_not_the_window() {
         let competed = History { rivals: 1.0, competed: Rate::from_bps(10_000_000), ..past() };
-        let mut pcp = begun(Some(competed), Some(RTT), 120);
+        let mut pcp = started(Some(competed), Some(RTT), 120);
         let (base, window, now) = (pcp.base, pcp.window(), Time::ZERO + Duration::from_millis(2500));
-        assert!(pcp.drain.begins_by_clock(&Config::default(), now, RTT, RTT, 0.5).is_some());
+        assert!(pcp.drain.begin_by_clock(&Config::default(), now, RTT, RTT, 0.5).is_some());
         assert_eq!((pcp.pace(), pcp.window()), (base.scale(0.1), window));
     }
 
     #[test]
     fn a_thin_path_begins_with_a_third_of_what_it_carries() {
         let thin = Rate::from_bps(600_000);
-        let pcp = begun(Some(History { capacity: thin, ..History::new(thin, RTT) }), None, 120);
+        let pcp = started(Some(History { capacity: thin, ..History::new(thin, RTT) }), None, 120);
         assert_eq!(pcp.base, Rate::from_bps(200_000));
     }
 
@@ -235,10 +237,10 @@ mod tests {
     fn a_macroflow_that_competed_goes_on_with_what_it_had() {
         let competed = History { rivals: 1.0, competed: Rate::from_bps(10_000_000), ..past() };
         let soon = Some(Duration::from_secs(10));
-        assert_eq!(begun(Some(competed), soon, 120).window(), Bytes::new(150_000), "10 Mb/s for 120 ms");
-        assert_eq!(begun(Some(competed), Some(Duration::from_secs(61)), 120).window(), Bytes::MAX);
+        assert_eq!(started(Some(competed), soon, 120).window(), Bytes::new(150_000), "10 Mb/s for 120 ms");
+        assert_eq!(started(Some(competed), Some(Duration::from_secs(61)), 120).window(), Bytes::MAX);
         assert_eq!(
-            begun(Some(competed), None, 120).window(),
+            started(Some(competed), None, 120).window(),
             Bytes::MAX,
             "it knows nothing of others' flows beside it"
         );
@@ -246,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_macroflow_asks_for_as_much_as_its_flows_would() {
-        let mut pcp = begun(Some(past()), None, 100);
+        let mut pcp = started(Some(past()), None, 100);
         let one = pcp.min_probe();
         pcp.on_flows(4);
         assert_eq!(pcp.min_probe().as_bps(), one.as_bps() * 4);

@@ -166,7 +166,7 @@ fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
         world.sender.on_loss(world.now, &loss);
     }
     world.now += RTT * 2;
-    world.sender.answer_damage(world.now);
+    world.sender.react_to_excess_loss(world.now);
     (base, world)
 }
 
@@ -177,8 +177,8 @@ fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
     let (base, mut world) = after_losses(&Config::default(), 12);
     assert_eq!(world.sender.base, base.scale(0.5));
     assert_eq!(world.sender.phase, Phase::Waiting(world.now + RTT));
-    assert_eq!(world.sender.ask(world.now + RTT), None, "no probe on a lossy path");
-    assert!(world.sender.ask(world.now + RTT * 100).is_some(), "but once in 100 round trips");
+    assert_eq!(world.sender.next_test(world.now + RTT), None, "no probe on a lossy path");
+    assert!(world.sender.next_test(world.now + RTT * 100).is_some(), "but once in 100 round trips");
     let (base, world) = after_losses(&Config { max_loss: 1.0, ..Config::default() }, 20);
     assert_eq!(world.sender.base, base, "the paper's controller does not answer losses");
 }
@@ -192,8 +192,8 @@ fn losses_that_the_timer_finds_halve_the_rate_once() {
         let lost = Loss { kind: LossKind::Persistent, bytes: PACKET * 20, number: 100, last_sent: 100, ..loss(PACKET) };
         world.sender.on_loss(world.now, &lost);
         world.now += RTT * 2;
-        world.sender.answer_damage(world.now);
-        (world.sender.base.as_bps_f64() / base.as_bps_f64(), world.sender.damage.is_lossy(0.1))
+        world.sender.react_to_excess_loss(world.now);
+        (world.sender.base.as_bps_f64() / base.as_bps_f64(), world.sender.excess_loss.is_lossy(0.1))
     };
     assert_eq!(after(1), (0.5, true), "by what is lost");
     assert_eq!(after(3), (0.5, true), "because nothing came back");
@@ -231,11 +231,11 @@ fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
 }
 
 /// A flow that competes beside a queue of 30 ms, 112 packets on a link of 30 Mb/s, up to a common drain.
-fn drains() -> World {
+fn draining() -> World {
     let mut world = World::with(&Config::default(), Some(History::new(Rate::from_bps(30_000_000), RTT)));
     world.arrive((1500..2000).step_by(5), 0);
-    let had = PACKET * 60;
-    world.sender.compete_with(world.now, competitive::tcp(world.now, PACKET, had, RTT));
+    let window = PACKET * 60;
+    world.sender.enter_competitive_mode(world.now, competitive::new_cubic(world.now, PACKET, window, RTT));
     world.arrive((2000..2500).step_by(5), 30);
     assert!(world.sender.competitive.is_on() && !world.sender.drain.is_on());
     world.arrive(2500..2501, 30);
@@ -245,12 +245,12 @@ fn drains() -> World {
 
 #[test]
 fn a_drain_that_others_join_ends_competition_with_less() {
-    let mut world = drains();
+    let mut world = draining();
     let rate = world.sender.base;
     world.arrive(2505..2605, 4);
     assert!(!world.sender.competitive.is_on());
     assert!(world.sender.base <= rate.scale(0.7), "{} of {rate}", world.sender.base);
-    let mut world = drains();
+    let mut world = draining();
     world.arrive(2505..2605, 20);
     assert!(world.sender.competitive.is_on(), "this flow alone took that");
 }
@@ -258,8 +258,8 @@ fn a_drain_that_others_join_ends_competition_with_less() {
 #[test]
 fn a_flow_that_knows_no_capacity_drains_as_if_it_had_all() {
     let mut world = World::with(&Config::default(), None);
-    world.sender.compete_with(Time::ZERO, competitive::tcp(Time::ZERO, PACKET, PACKET * 20, RTT));
+    world.sender.enter_competitive_mode(Time::ZERO, competitive::new_cubic(Time::ZERO, PACKET, PACKET * 20, RTT));
     assert_eq!(world.sender.capacity_share(), 1.0);
-    world.sender.memory.on_pair(PairRate { rate: Rate::of(PACKET * 50, RTT), weight: 1.0 });
+    world.sender.path_history.on_pair(PairRate { rate: Rate::of(PACKET * 50, RTT), weight: 1.0 });
     assert_eq!(world.sender.capacity_share(), 0.4);
 }

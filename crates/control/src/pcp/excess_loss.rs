@@ -38,69 +38,69 @@
 use rampmeter_units::{Bytes, Duration, Time};
 
 /// Packets that chance may lose in a round trip.
-const CHANCE: f64 = 4.0;
+const RANDOM_LOSSES: f64 = 4.0;
 
 /// Packets by which a share that is lost can be known.
-const FEWEST: u64 = 16;
+const MIN_PACKETS: u64 = 16;
 
 /// Packets over which the share that is lost is averaged.
-const MEMORY: f64 = 30.0;
+const AVERAGED_PACKETS: f64 = 30.0;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Damage {
+pub(super) struct ExcessLoss {
     until: Time,
     lost: Bytes,
-    answered: Bytes,
+    resolved: Bytes,
     /// What left up to this number was answered for.
-    settled: Option<u64>,
+    reduced_up_to: Option<u64>,
     last_sent: u64,
     /// The share of packets that is lost, lately.
-    share: f64,
+    loss_rate: f64,
 }
 
-impl Damage {
+impl ExcessLoss {
     /// Time goes on, and packets of up to `packet` leave. True at the end of a round trip in which too many were lost.
-    pub(super) fn turn(&mut self, now: Time, rtt: Duration, packet: Bytes, max_loss: f64) -> bool {
-        if now < self.until || self.answered < packet * FEWEST {
+    pub(super) fn check_round(&mut self, now: Time, rtt: Duration, packet: Bytes, max_loss: f64) -> bool {
+        if now < self.until || self.resolved < packet * MIN_PACKETS {
             return false;
         }
-        let (lost, answered) = (self.lost.as_f64() / packet.as_f64(), self.answered.as_f64() / packet.as_f64());
-        self.average(lost, answered);
-        (self.until, self.lost, self.answered) = (now + rtt, Bytes::ZERO, Bytes::ZERO);
-        let damaged = lost > CHANCE + max_loss * answered;
-        if damaged {
-            self.settled = Some(self.last_sent);
+        let (lost, resolved) = (self.lost.as_f64() / packet.as_f64(), self.resolved.as_f64() / packet.as_f64());
+        self.average(lost, resolved);
+        (self.until, self.lost, self.resolved) = (now + rtt, Bytes::ZERO, Bytes::ZERO);
+        let is_excessive = lost > RANDOM_LOSSES + max_loss * resolved;
+        if is_excessive {
+            self.reduced_up_to = Some(self.last_sent);
         }
-        damaged
+        is_excessive
     }
 
     /// Whether so many packets are lost that no probe should leave.
     pub(super) fn is_lossy(&self, max_loss: f64) -> bool {
-        self.share > max_loss
+        self.loss_rate > max_loss
     }
 
-    fn average(&mut self, lost: f64, answered: f64) {
-        self.share += (lost / answered.max(1.0) - self.share) * answered / (answered + MEMORY);
+    fn average(&mut self, lost: f64, resolved: f64) {
+        self.loss_rate += (lost / resolved.max(1.0) - self.loss_rate) * resolved / (resolved + AVERAGED_PACKETS);
     }
 
     /// `bytes` were lost, and the rate has been lowered for all that left up to `last_sent`.
-    pub(super) fn settle(&mut self, bytes: Bytes, packet: Bytes, last_sent: u64) {
+    pub(super) fn on_timeout(&mut self, bytes: Bytes, packet: Bytes, last_sent: u64) {
         let lost = bytes.as_f64() / packet.as_f64();
         self.average(lost, lost);
-        self.settled = Some(last_sent);
+        self.reduced_up_to = Some(last_sent);
     }
 
     /// `bytes` arrived.
     pub(super) fn on_arrival(&mut self, bytes: Bytes) {
-        self.answered += bytes;
+        self.resolved += bytes;
     }
 
     /// `bytes` were lost, in packets up to `number`; packets up to `last_sent` have left.
     pub(super) fn on_loss(&mut self, bytes: Bytes, number: u64, last_sent: u64) {
         self.last_sent = last_sent;
-        if self.settled.is_none_or(|settled| number > settled) {
+        if self.reduced_up_to.is_none_or(|reduced_up_to| number > reduced_up_to) {
             self.lost += bytes;
-            self.answered += bytes;
+            self.resolved += bytes;
         }
     }
 }
@@ -116,17 +116,17 @@ mod tests {
 
     /// So many packets a round trip, of which `is_lost` are lost: how often the rate is halved.
     fn run(round_trips: u64, packets: u64, mut is_lost: impl FnMut(u64) -> bool) -> usize {
-        let mut damage = Damage::default();
-        let sees = |number: u64| {
+        let mut excess_loss = ExcessLoss::default();
+        let observe = |number: u64| {
             let now = Time::ZERO + (RTT * number) / packets;
             if is_lost(number) {
-                damage.on_loss(PACKET, number, number + packets);
+                excess_loss.on_loss(PACKET, number, number + packets);
             } else {
-                damage.on_arrival(PACKET);
+                excess_loss.on_arrival(PACKET);
             }
-            damage.turn(now, RTT, PACKET, 0.1)
+            excess_loss.check_round(now, RTT, PACKET, 0.1)
         };
-        (1..=round_trips * packets).map(sees).filter(|halved| *halved).count()
+        (1..=round_trips * packets).map(observe).filter(|halved| *halved).count()
     }
 
     #[test]
@@ -145,33 +145,33 @@ mod tests {
 
     #[test]
     fn a_path_is_lossy_while_it_loses_over_a_tenth() {
-        let mut damage = Damage::default();
+        let mut excess_loss = ExcessLoss::default();
         let mut lossy = |lost: u64| {
-            (0..16 - lost).for_each(|_| damage.on_arrival(PACKET));
-            (0..lost).for_each(|number| damage.on_loss(PACKET, number, number));
-            damage.turn(Time::ZERO + RTT * 10, RTT, PACKET, 0.1);
-            damage.until = Time::ZERO;
-            damage.is_lossy(0.1)
+            (0..16 - lost).for_each(|_| excess_loss.on_arrival(PACKET));
+            (0..lost).for_each(|number| excess_loss.on_loss(PACKET, number, number));
+            excess_loss.check_round(Time::ZERO + RTT * 10, RTT, PACKET, 0.1);
+            excess_loss.until = Time::ZERO;
+            excess_loss.is_lossy(0.1)
         };
         assert_eq!([4, 4, 0, 0].map(&mut lossy), [false, true, false, false]);
     }
 
     #[test]
     fn few_packets_are_not_judged() {
-        let mut damage = Damage::default();
-        damage.on_loss(PACKET * 15, 15, 15);
-        assert!(!damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && !damage.is_lossy(0.1));
-        damage.on_loss(PACKET, 16, 16);
-        assert!(damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && damage.is_lossy(0.1));
+        let mut excess_loss = ExcessLoss::default();
+        excess_loss.on_loss(PACKET * 15, 15, 15);
+        assert!(!excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && !excess_loss.is_lossy(0.1));
+        excess_loss.on_loss(PACKET, 16, 16);
+        assert!(excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && excess_loss.is_lossy(0.1));
     }
 
     #[test]
     fn what_was_sent_before_it_was_halved_is_not_answered_for_again() {
         assert_eq!(run(10, 20, |n| n <= 35), 1);
-        let mut damage = Damage::default();
-        damage.settle(PACKET * 3, PACKET, 40);
-        damage.on_loss(PACKET * 40, 40, 40);
-        damage.on_arrival(PACKET * 20);
-        assert!(!damage.turn(Time::ZERO + RTT, RTT, PACKET, 0.1) && !damage.is_lossy(0.1));
+        let mut excess_loss = ExcessLoss::default();
+        excess_loss.on_timeout(PACKET * 3, PACKET, 40);
+        excess_loss.on_loss(PACKET * 40, 40, 40);
+        excess_loss.on_arrival(PACKET * 20);
+        assert!(!excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && !excess_loss.is_lossy(0.1));
     }
 }

@@ -28,7 +28,7 @@ use super::probe::PairRate;
 use crate::{History, Path};
 
 /// Transfers after which a longer route is known for what it is: a least round trip that grew may be a queue that stood.
-const ROUTE_CHANGES: u64 = 8;
+const RTT_AVERAGING: u64 = 8;
 
 /// Pairs that are remembered.
 const PAIRS: usize = 16;
@@ -38,33 +38,34 @@ const MIN_WEIGHT: f64 = 0.05;
 
 /// What earlier transfers saw weighs as much as so many pairs that say more, or less: others' packets between the two
 /// make the path seem slower.
-const PAST_BELOW: f64 = 1.0;
-const PAST_ABOVE: f64 = 9.0;
+const PAST_WEIGHT_UP: f64 = 1.0;
+const PAST_WEIGHT_DOWN: f64 = 9.0;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory {
+pub(super) struct PathHistory {
     past: Option<History>,
     /// Highest base rate reached.
-    best: Rate,
+    best_rate: Rate,
     pairs: Pairs,
     /// What pairs of packets say of the capacity; zero if nothing. Asked for with every acknowledgement, found with every pair.
-    paired: Rate,
+    pair_capacity: Rate,
     /// What came of the first probe.
-    predicted: Option<bool>,
+    first_accepted: Option<bool>,
     /// Some probe failed: the path's limit was met.
-    refused: bool,
+    was_rejected: bool,
     min_rtt: Option<Duration>,
     was_competitive: bool,
     competed: Rate,
     lateness: Duration,
 }
 
-impl Memory {
+impl PathHistory {
     /// A new path; says what to ask for first.
     pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
-        let rigged = config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known(path) });
+        let rigged =
+            config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known_history(path) });
         let past = rigged.or(path.history).filter(|past| past.base_rate > Rate::ZERO);
-        *self = Self { past, paired: past.map_or(Rate::ZERO, |past| past.capacity), ..Self::default() };
+        *self = Self { past, pair_capacity: past.map_or(Rate::ZERO, |past| past.capacity), ..Self::default() };
         match past {
             Some(past) => past.base_rate.scale(config.first_share * trust(past.trust)),
             None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
@@ -77,7 +78,7 @@ impl Memory {
     }
 
     /// Whether the last transfer that knew of competing traffic, or of none, ended in competitive mode; true if none knew.
-    pub(super) fn past_competed(&self) -> bool {
+    pub(super) fn past_ended_competitive(&self) -> bool {
         self.past.is_some_and(|past| past.rivals > 0.5)
     }
 
@@ -88,32 +89,32 @@ impl Memory {
     }
 
     /// How late hosts were in earlier transfers.
-    pub(super) fn past_lateness(&self) -> Duration {
+    pub(super) fn past_host_jitter(&self) -> Duration {
         self.past.map_or(Duration::ZERO, |past| past.lateness)
     }
 
     /// How late they are in this one.
-    pub(super) fn on_lateness(&mut self, lateness: Duration) {
+    pub(super) fn on_host_jitter(&mut self, lateness: Duration) {
         self.lateness = lateness;
     }
 
     /// A probe was judged; `base` is the rate reached with it.
-    pub(super) fn on_verdict(&mut self, accepted: bool, base: Rate) {
-        self.predicted.get_or_insert(accepted);
-        self.refused |= !accepted;
+    pub(super) fn on_probe_result(&mut self, accepted: bool, base: Rate) {
+        self.first_accepted.get_or_insert(accepted);
+        self.was_rejected |= !accepted;
         // A flow begins with a rate that nothing has proved: of what was refused more, no more than pairs tell of counts.
-        self.best = self.best.max(if accepted { base } else { base.min(self.paired) });
+        self.best_rate = self.best_rate.max(if accepted { base } else { base.min(self.pair_capacity) });
     }
 
     /// Two packets sent together arrived at `rate`.
     pub(super) fn on_pair(&mut self, pair: PairRate) {
         self.pairs.add(pair);
-        self.paired = self.pairs.capacity_given(self.past.map_or(Rate::ZERO, |past| past.capacity));
+        self.pair_capacity = self.pairs.capacity_given(self.past.map_or(Rate::ZERO, |past| past.capacity));
     }
 
     /// A full packet's least round trip.
     pub(super) fn on_min_rtt(&mut self, rtt: Duration) {
-        self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min_weight| min_weight.min(rtt)));
     }
 
     /// The least round trip of full packets in earlier transfers.
@@ -122,14 +123,14 @@ impl Memory {
     }
 
     /// The highest rate known to have been carried, here or by earlier transfers.
-    pub(super) fn best(&self) -> Option<Rate> {
+    pub(super) fn best_rate(&self) -> Option<Rate> {
         let past = self.past.map_or(Rate::ZERO, |past| past.base_rate);
-        Some(self.best.max(self.paired).max(past)).filter(|best| *best > Rate::ZERO)
+        Some(self.best_rate.max(self.pair_capacity).max(past)).filter(|best_rate| *best_rate > Rate::ZERO)
     }
 
     /// What the path carries when nobody else is there, if pairs of packets have told.
     pub(super) fn capacity(&self) -> Option<Rate> {
-        Some(self.paired.max(self.best)).filter(|_| self.paired > Rate::ZERO)
+        Some(self.pair_capacity.max(self.best_rate)).filter(|_| self.pair_capacity > Rate::ZERO)
     }
 
     fn rivals(&self) -> f64 {
@@ -146,8 +147,8 @@ impl Memory {
     pub(super) fn remember(&self, history: &mut Option<History>, in_slow_start: bool) {
         let Some(min_rtt) = self.min_rtt else { return };
         let Some(past) = history else {
-            if self.best > Rate::ZERO {
-                let (base_rate, capacity) = (self.best, self.pairs.remembered_given(Rate::ZERO));
+            if self.best_rate > Rate::ZERO {
+                let (base_rate, capacity) = (self.best_rate, self.pairs.remembered_given(Rate::ZERO));
                 let (trust, rivals) = (1.0, if in_slow_start { 1.0 } else { self.rivals() });
                 let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
                 *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
@@ -157,20 +158,20 @@ impl Memory {
         past.rivals = if in_slow_start { past.rivals } else { self.rivals() };
         past.competed = self.competed();
         past.lateness = (past.lateness + self.lateness) / 2;
-        let longer = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
-        past.min_rtt = min_rtt.min(past.min_rtt + longer / ROUTE_CHANGES);
-        if let (Some(accurate), Some(_)) = (self.predicted, self.past) {
+        let growth = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
+        past.min_rtt = min_rtt.min(past.min_rtt + growth / RTT_AVERAGING);
+        if let (Some(accurate), Some(_)) = (self.first_accepted, self.past) {
             past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 });
         }
         // Who was refused nothing, and had less than others before, ended too soon to know what there was.
-        if self.best >= past.base_rate || (self.refused && self.best > Rate::ZERO) {
-            let toward = |mean: Rate, value: f64| {
+        if self.best_rate >= past.base_rate || (self.was_rejected && self.best_rate > Rate::ZERO) {
+            let average = |mean: Rate, value: f64| {
                 let mean = mean.as_bps_f64();
                 Rate::from_bps_f64(mean + HISTORY_GAIN * (value - mean))
             };
-            let off = self.best.as_bps().abs_diff(past.base_rate.as_bps());
-            past.deviation = toward(past.deviation, off as f64);
-            past.base_rate = toward(past.base_rate, self.best.as_bps_f64());
+            let distance = self.best_rate.as_bps().abs_diff(past.base_rate.as_bps());
+            past.deviation = average(past.deviation, distance as f64);
+            past.base_rate = average(past.base_rate, self.best_rate.as_bps_f64());
         }
         past.capacity = self.pairs.remembered_given(past.capacity);
     }
@@ -196,8 +197,8 @@ impl Pairs {
             Rate::ZERO if weight == 0.0 => return self.rate(0.0).0,
             _ if weight == 0.0 => return past,
             Rate::ZERO => 1.0,
-            past if rate > past => weight / (weight + PAST_BELOW),
-            _ => weight.min(1.0) / (weight.min(1.0) + PAST_ABOVE),
+            past if rate > past => weight / (weight + PAST_WEIGHT_UP),
+            _ => weight.min(1.0) / (weight.min(1.0) + PAST_WEIGHT_DOWN),
         };
         past.scale(1.0 - gain) + rate.scale(gain)
     }
@@ -209,11 +210,11 @@ impl Pairs {
 
     /// The upper quartile of pairs that weigh `least` or more, by weight, because more often than not it is others' packets
     /// that make the path seem slower; and the weight of all.
-    fn rate(&self, least: f64) -> (Rate, f64) {
+    fn rate(&self, min_weight: f64) -> (Rate, f64) {
         let mut pairs = self.pairs;
         let pairs = &mut pairs[..self.seen.min(PAIRS)];
         pairs.sort_unstable_by_key(|pair| pair.rate);
-        let good = || pairs.iter().filter(|pair| pair.weight >= least);
+        let good = || pairs.iter().filter(|pair| pair.weight >= min_weight);
         let weight: f64 = good().map(|pair| pair.weight).sum();
         let mut below = 0.0;
         let quartile = good().find(|pair| {
@@ -225,7 +226,7 @@ impl Pairs {
 }
 
 /// What is known of `path`, its least round trip at least.
-fn known(path: &Path) -> History {
+fn known_history(path: &Path) -> History {
     path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt))
 }
 
@@ -245,14 +246,14 @@ mod tests {
         Rate::from_bps_f64(n * 1e6)
     }
 
-    fn transfer(history: &mut Option<History>, predicted: bool, best: f64) -> Rate {
-        let mut memory = Memory::default();
+    fn transfer(history: &mut Option<History>, first_accepted: bool, best_rate: f64) -> Rate {
+        let mut path_history = PathHistory::default();
         let path = Path::new(Bytes::new(1250), RTT, *history);
-        let first = memory.start(&Config::default(), &path);
-        memory.on_min_rtt(RTT);
-        memory.on_verdict(predicted, Rate::ZERO);
-        memory.on_verdict(true, mbps(best));
-        memory.remember(history, false);
+        let first = path_history.start(&Config::default(), &path);
+        path_history.on_min_rtt(RTT);
+        path_history.on_probe_result(first_accepted, Rate::ZERO);
+        path_history.on_probe_result(true, mbps(best_rate));
+        path_history.remember(history, false);
         first
     }
 
@@ -271,7 +272,7 @@ mod tests {
     #[test]
     fn a_rigged_history_is_remembered_by_all() {
         let config = Config { rigged: Some(mbps(30.0)), ..Config::default() };
-        let first = |past| Memory::default().start(&config, &Path::new(Bytes::new(1250), RTT, past));
+        let first = |past| PathHistory::default().start(&config, &Path::new(Bytes::new(1250), RTT, past));
         let mut past = None;
         transfer(&mut past, false, 6.0);
         assert_eq!([first(None), first(past)], [mbps(10.0); 2]);
@@ -283,7 +284,7 @@ mod tests {
         transfer(&mut history, true, 30.0);
         let firsts: Vec<Rate> = [false, false, true, true, true, true]
             .into_iter()
-            .map(|predicted| transfer(&mut history, predicted, 30.0))
+            .map(|first_accepted| transfer(&mut history, first_accepted, 30.0))
             .collect();
         assert_eq!(firsts, [10.0, 5.0, 5.0, 10.0, 10.0, 10.0].map(mbps), "halved no further than `MIN_TRUST`");
     }
@@ -311,13 +312,13 @@ mod tests {
     fn capacity_follows_what_pairs_of_packets_say_faster_up_than_down() {
         let mut history = None;
         let mut pairs = |rate, weight| {
-            let mut memory = Memory::default();
-            memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-            memory.on_min_rtt(RTT);
-            memory.on_verdict(true, mbps(1.0));
-            memory.on_pair(PairRate { rate: mbps(rate), weight });
-            memory.remember(&mut history, false);
-            assert_eq!(memory.capacity(), Some(history.unwrap().capacity));
+            let mut path_history = PathHistory::default();
+            path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+            path_history.on_min_rtt(RTT);
+            path_history.on_probe_result(true, mbps(1.0));
+            path_history.on_pair(PairRate { rate: mbps(rate), weight });
+            path_history.remember(&mut history, false);
+            assert_eq!(path_history.capacity(), Some(history.unwrap().capacity));
             history.unwrap().capacity
         };
         assert_eq!(pairs(40.0, 1.0), mbps(40.0));
@@ -345,12 +346,12 @@ mod tests {
     #[test]
     fn ending_in_slow_start_leaves_rivals_as_they_were() {
         let ends = |history: &mut Option<History>, competed: Option<f64>, in_slow_start| {
-            let mut memory = Memory::default();
-            memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
-            memory.on_min_rtt(RTT);
-            memory.on_verdict(true, mbps(10.0));
-            memory.on_competitive(competed.map(mbps));
-            memory.remember(history, in_slow_start);
+            let mut path_history = PathHistory::default();
+            path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
+            path_history.on_min_rtt(RTT);
+            path_history.on_probe_result(true, mbps(10.0));
+            path_history.on_competitive(competed.map(mbps));
+            path_history.remember(history, in_slow_start);
             history.unwrap().rivals
         };
         let mut history = None;
@@ -364,27 +365,27 @@ mod tests {
     #[test]
     fn a_shorter_route_is_believed_at_once_and_a_longer_one_slowly() {
         let mut history = None;
-        let mut least = |ms| {
-            let mut memory = Memory::default();
-            memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-            memory.on_min_rtt(Duration::from_millis(ms));
-            memory.on_verdict(true, mbps(1.0));
-            memory.remember(&mut history, false);
+        let mut min_weight = |ms| {
+            let mut path_history = PathHistory::default();
+            path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+            path_history.on_min_rtt(Duration::from_millis(ms));
+            path_history.on_probe_result(true, mbps(1.0));
+            path_history.remember(&mut history, false);
             history.unwrap().min_rtt
         };
-        assert_eq!(least(20), Duration::from_millis(20));
-        assert_eq!(least(28), Duration::from_millis(21));
-        assert_eq!(least(12), Duration::from_millis(12));
+        assert_eq!(min_weight(20), Duration::from_millis(20));
+        assert_eq!(min_weight(28), Duration::from_millis(21));
+        assert_eq!(min_weight(12), Duration::from_millis(12));
     }
 
     #[test]
     fn a_transfer_that_reached_nothing_leaves_no_rate() {
         let mut history = None;
-        let mut memory = Memory::default();
-        memory.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-        memory.on_min_rtt(RTT);
-        memory.on_verdict(false, Rate::ZERO);
-        memory.remember(&mut history, false);
+        let mut path_history = PathHistory::default();
+        path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+        path_history.on_min_rtt(RTT);
+        path_history.on_probe_result(false, Rate::ZERO);
+        path_history.remember(&mut history, false);
         assert_eq!(history, None);
     }
 }

@@ -21,41 +21,41 @@ use crate::Arrival;
 const SAMPLES: usize = 32;
 
 /// Of which this one, in order of size, is the lateness.
-const EIGHT_OF_TEN: usize = 25;
+const QUANTILE: usize = 25;
 
 /// After how many new ones it is found again.
-const EVERY: usize = 8;
+const UPDATE_INTERVAL: usize = 8;
 
 #[derive(Debug, Clone)]
-pub(super) struct Lateness {
-    most: Duration,
-    ways: [i64; SAMPLES],
-    seen: usize,
-    found: Duration,
+pub(super) struct HostJitter {
+    max: Duration,
+    delays: [i64; SAMPLES],
+    count: usize,
+    estimate: Duration,
 }
 
-impl Lateness {
+impl HostJitter {
     /// A path on which hosts were late by `past`; they never are by more than `most`.
-    pub(super) fn new(past: Duration, most: Duration) -> Self {
-        Self { most, ways: [0; SAMPLES], seen: 0, found: past.min(most) }
+    pub(super) fn new(past: Duration, max: Duration) -> Self {
+        Self { max, delays: [0; SAMPLES], count: 0, estimate: past.min(max) }
     }
 
     /// A receipt came back for a packet that arrived just before it left.
     pub(super) fn on_arrival(&mut self, now: Time, arrival: &Arrival) {
-        self.ways[self.seen % SAMPLES] = now.as_nanos().wrapping_sub(arrival.received_at.as_nanos()) as i64;
-        self.seen += 1;
-        if self.seen % EVERY == 0 {
-            let mut ways = self.ways;
-            let ways = &mut ways[..self.seen.min(SAMPLES)];
-            ways.sort_unstable();
-            let late = ways[ways.len() * EIGHT_OF_TEN / SAMPLES].saturating_sub(ways[0]);
-            self.found = Duration::from_nanos(late.unsigned_abs()).min(self.most);
+        self.delays[self.count % SAMPLES] = now.as_nanos().wrapping_sub(arrival.received_at.as_nanos()) as i64;
+        self.count += 1;
+        if self.count % UPDATE_INTERVAL == 0 {
+            let mut delays = self.delays;
+            let delays = &mut delays[..self.count.min(SAMPLES)];
+            delays.sort_unstable();
+            let jitter = delays[delays.len() * QUANTILE / SAMPLES].saturating_sub(delays[0]);
+            self.estimate = Duration::from_nanos(jitter.unsigned_abs()).min(self.max);
         }
     }
 
     /// By how much hosts are late, most of the time.
-    pub(super) fn usual(&self) -> Duration {
-        self.found
+    pub(super) fn estimate(&self) -> Duration {
+        self.estimate
     }
 }
 
@@ -65,20 +65,20 @@ mod tests {
 
     use super::*;
 
-    const WAY: u64 = 10_000_000;
-    const MOST: Duration = Duration::from_millis(5);
+    const REVERSE_DELAY: u64 = 10_000_000;
+    const MAX: Duration = Duration::from_millis(5);
 
     /// What is found of a receipt a millisecond, each that much longer on its way by the clocks.
-    fn run(longer: impl Fn(u64) -> u64) -> Duration {
-        let mut lateness = Lateness::new(Duration::from_millis(1), MOST);
+    fn run(extra: impl Fn(u64) -> u64) -> Duration {
+        let mut host_jitter = HostJitter::new(Duration::from_millis(1), MAX);
         for number in 0..64 {
             let received_at = Time::from_nanos(number * 1_000_000);
             let (sent_at, bytes) = (received_at, Bytes::new(1000));
-            let now = received_at + Duration::from_nanos(WAY + longer(number));
+            let now = received_at + Duration::from_nanos(REVERSE_DELAY + extra(number));
             let arrival = Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct };
-            lateness.on_arrival(now, &arrival);
+            host_jitter.on_arrival(now, &arrival);
         }
-        lateness.usual()
+        host_jitter.estimate()
     }
 
     #[test]
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn beyond_the_most_it_is_traffic() {
-        assert_eq!(run(|n| n % 2 * 1_000_000_000), MOST);
-        assert_eq!(Lateness::new(Duration::MAX, MOST).usual(), MOST);
+        assert_eq!(run(|n| n % 2 * 1_000_000_000), MAX);
+        assert_eq!(HostJitter::new(Duration::MAX, MAX).estimate(), MAX);
     }
 
     #[test]
