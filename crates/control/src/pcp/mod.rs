@@ -1,56 +1,57 @@
-//! PCP, the Probe Control Protocol (Anderson, Collins, Krishnamurthy, Zahorjan, NSDI 2006): ask the path for a rate with
-//! a short train of packets, and take the whole of it if their delays stay flat.
+//! PCP, the Probe Control Protocol (Anderson, Collins, Krishnamurthy, Zahorjan, NSDI 2006). A sender tests a higher
+//! rate with a short train of packets, and uses all of it at once if their delays stay flat.
 //!
 //! ```text
 //! mechanism (paper, Table 2)   what happens                                             section   file
 //! probes                       k packets at base + test rate                            3.1       probe
 //! direct jump                  accepted: base += test                                   3.1       mod
-//! probabilistic accept         with the probability that the delays do not grow         3.1       probe, fit
-//! rate compensation            base -= what the queue is worth                          3.2       queue, compensation
-//! periodic probes              one a round trip, as long as there is something to ask   3.3       search
+//! probabilistic accept         with the probability that the delays do not grow         3.1       probe, line
+//! rate compensation            base -= the rate that removes the queue                  3.2       queue, compensation
+//! periodic probes              one per round trip while more rate may be available      3.3       search
 //! binary search                accepted: test *= 2, rejected: test /= 2                 3.3       search
-//! exponential backoff          rejected at 1% of base: probe ever more rarely           3.3       search
-//! history                      first rate = a third of the remembered one               3.4       memory, start
-//! tit for tat                  beside flows that do not give way: CUBIC's window        3.5       competitive
+//! exponential backoff          rejected at 1% of base: probes become rarer              3.3       search
+//! history                      first rate = a third of the remembered one               3.4       history, start
+//! tit for tat                  CUBIC's window beside flows that do not reduce rates     3.5       competitive
 //! ```
 //!
-//! A probe goes from *waiting* for its time over *sending* its train to *listening* for receipts, and back. Packets lost one
-//! by one change nothing but the fate of the train they belong to: the repair takes the next slot (section 3.2 sees the
-//! queue long before).
+//! A probe is first *waiting* for its time, then *sending* its train, then *listening* for the receipts. Single losses
+//! change nothing except the result of the train that the packet belongs to. The retransmission takes the next slot
+//! (section 3.2 detects the queue long before a loss).
 //!
-//! Where the paper is silent:
-//! - *Nothing comes back* (the retransmission timer runs out on three packets or more): the rate is halved, as TCP would
-//!   at least. There are no delays to judge a queue by, and a sender that may not learn of the losses it causes must not
-//!   keep its rate. Where fewer are in flight each is lost alone, and halving for each starves: 200 packets took 19 s in
-//!   the mean on Figure 8's 1 Mb/s with it and 5.9 s without (two seeds).
-//! - *Excess loss*: more losses in a round trip than chance explains halve the rate too; while many are lost in the mean, hardly
-//!   a probe leaves (`damage`).
-//! - *A silence* longer than the retransmission timer: the base rate is no longer the flow's, because nobody could see it.
-//!   It starts over with a third of it.
-//! - *Lost trains*: one whose receipts do not all come within two round trips (and 200 ms) is rejected; if nothing at
-//!   all came back, the next is waited for twice as long.
-//! - *The base rate's floor* is a packet every few seconds, so that something always moves.
+//! The paper leaves these cases open:
+//! - *No feedback at all* (the retransmission timer expires with three packets or more unanswered): the rate is halved,
+//!   as TCP would do at least. There are no delays to estimate a queue from, and a sender that may not learn of its
+//!   losses must not keep its rate. With fewer packets in flight each loss is a single loss. Halving for each of them
+//!   starves the flow: 200 packets on Figure 8's 1 Mb/s took 19 s on average with it and 5.9 s without (two seeds).
+//! - *Excess loss*: more losses in a round trip than chance explains halve the rate, too. While the average loss is
+//!   high, almost no probe is sent (`excess_loss`).
+//! - *Idle time* longer than the retransmission timeout: the base rate is out of date. The flow starts over with a
+//!   third of it.
+//! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms). If none
+//!   arrived, the wait for the next train's receipts doubles.
+//! - *The minimum base rate* is one packet in some seconds, so that a flow always makes progress.
 //!
-//! *Deviations*. The paper's text as it stands is the controller `pcp-paper`. It crawls: trains are judged by chance where
-//! others send, cuts leave the link idle, and flows that find a link idle together overrun it. What is different here,
-//! each with its reason and its measurement where it is made:
-//! - A flow begins with more than a probe, and in slow start where nothing is known of the path (`start`).
-//! - Base packets and probe packets are one evenly spaced train, not two interleaved ones: a sender's own base packets
-//!   are the worst noise in its probes. In an earlier, more literal model (one run): mean response at load 0.60
-//!   1290 ms interleaved, 720 to 880 ms merged.
-//! - Delay may grow by half a packet time over a train (`noise`), because the packets of others make it jitter by more,
-//!   and by what it is seen to jitter by without them (`MAX_NOISE`).
-//! - Hosts are late, and the way back says by how much (`lateness`). Trains outlast that.
-//! - A flow aims at a queue that grows with the logarithm of how little it has, and lets three times as much stand for some
-//!   round trips (`growth`, `compensation`). A train through a longer queue is rejected. Queues that never empty, and those
-//!   above that ceiling, are drained (`drain`).
-//! - Where packets are lost no target is more than a share of the buffer (`OF_BUFFER`).
+//! *Deviations*. The controller `pcp-paper` follows the paper's text. It is very slow: with other traffic chance
+//! decides about trains, cuts leave the link idle, and flows that find a link idle at the same time overload it. The
+//! differences follow; the reason and the measurement of each are in the named place:
+//! - A flow starts with more than a probe, and in slow start if nothing is known about the path (`start`).
+//! - Base packets and probe packets form one evenly spaced train, not two interleaved ones: a sender's own base packets
+//!   are the worst noise in its probes. In an earlier model that was closer to the text (one run), mean flow completion
+//!   times at a load of 0.60 were 1290 ms interleaved and 720 to 880 ms merged.
+//! - Delays may grow over a train by half a packet time (`noise`), because packets of other flows come between those
+//!   of the train, and by the jitter that is measured without a queue (`MAX_NOISE`).
+//! - Hosts add jitter, which the reverse path shows (`host_jitter`). Trains take longer than this jitter.
+//! - A flow has a target queue that grows with the logarithm of `C / r`, and accepts three times that for a few round
+//!   trips (`growth`, `compensation`). A train that meets a longer queue is rejected. Queues that never empty, and
+//!   queues above that ceiling, are drained (`drain`).
+//! - After losses the target is at most a share of the buffer (`MAX_TARGET_OF_BUFFER`).
 //! - One lost packet does not reject a train (`MISSING_RECEIPTS`).
-//! - Two packets sent together close each train and tell the path's capacity (`probe`).
-//! - What a probe asks for, and what it is granted, is bounded by what others leave (`growth`) and by a third of the
-//!   capacity (`JUMP`).
-//! - A cut by delay is a fraction of the queue's (`delay_gain`, in `compensation`; the estimates stand there and in `queue`).
-//! - Beside flows that do not give way it keeps the window that CUBIC would have (`competitive`).
+//! - Two packets sent back to back end each train and show the path's capacity (`probe`).
+//! - The test rate and the granted rate are limited by the capacity that others leave (`growth`) and by a third of the
+//!   capacity (`MAX_JUMP`).
+//! - A cut for delay is a share of what the queue asks for (`delay_gain` in `compensation`; the estimates are described
+//!   there and in `queue`).
+//! - Beside flows that do not reduce their rates it keeps the window that CUBIC would have (`competitive`).
 //!
 //! *Known weaknesses*, with their figures: `docs/pcp.md`.
 
@@ -96,20 +97,21 @@ use self::start::{GRANTED_SHARE, SlowStart};
 use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
-/// Packets without an answer from which the retransmission timer says that nothing comes back. Fewer are lost one by one.
+/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
+/// loss is a single loss.
 const MAX_UNANSWERED: u64 = 3;
 
-/// No path takes longer, and no probe is waited for longer: whatever is measured, something happens within minutes.
+/// The maximum round-trip time and the maximum wait for a probe. So a flow acts within minutes, whatever is measured.
 const MAX_RTT: Duration = Duration::from_secs(60);
 
-/// Where the current probe is.
+/// The state of the current probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The next train begins at this time.
+    /// The next train starts at this time.
     Waiting(Time),
-    /// Its packets are leaving.
+    /// Its packets are being sent.
     Sending,
-    /// All have left; those without a receipt at this time count as lost.
+    /// All packets were sent. Those without a receipt at this time count as lost.
     Listening(Time),
 }
 
@@ -119,11 +121,11 @@ pub struct Pcp {
     config: Config,
     random: Stream,
     packet: Bytes,
-    /// Flows that share the rate.
+    /// The number of flows that share the rate.
     flows: usize,
     rtt: Duration,
     min_rtt: Duration,
-    /// The last round trip measured.
+    /// The last round-trip sample.
     last_rtt: Duration,
     /// The base rate.
     base: Rate,
@@ -140,11 +142,11 @@ pub struct Pcp {
     host_jitter: HostJitter,
     path_history: PathHistory,
     pacer: Pacer,
-    /// Trains in a row of which nothing came back.
+    /// Consecutive trains without any receipt.
     unanswered_trains: u32,
-    /// Packets sent since anything came back.
+    /// Packets sent since the last feedback.
     unanswered: u64,
-    /// This host stood still from the one time to the other: the last stall that counts.
+    /// Start and end of the last stall of this host that counts.
     stall: Option<(Time, Time)>,
 }
 
@@ -190,7 +192,7 @@ impl Pcp {
         Rate::of(self.packet, MAX_GAP).max(Rate::from_bps(1)).min(self.config.fastest)
     }
 
-    /// The rate packets leave at now.
+    /// The current sending rate.
     fn pace(&self) -> Rate {
         if self.phase == Phase::Sending {
             return self.probe.rate();
@@ -198,13 +200,13 @@ impl Pcp {
         self.base.scale(self.drain.share()).max(self.min_rate())
     }
 
-    /// The least that a probe asks for, however low the base rate; for each of the macroflow's flows.
+    /// The minimum test rate, however low the base rate is, for all flows of the macroflow together.
     fn min_probe(&self) -> Rate {
         let packet_a_round_trip = Rate::of(self.packet, self.rtt);
         packet_a_round_trip.scale(MIN_PROBE * self.flows as f64).min(self.base).max(self.min_rate())
     }
 
-    /// Starts a train whose time has come, gives up on one whose time is over.
+    /// Starts a train whose time has come, and ends a train whose timeout has expired.
     fn poll(&mut self, now: Time) {
         self.drain.poll(now);
         match self.phase {
@@ -224,14 +226,15 @@ impl Pcp {
         }
     }
 
-    /// Packets of a train that asks for `test`: if they may be so many, it takes several times as long as hosts are late.
+    /// The number of packets of a train that tests `test`. The train takes several times the host jitter, if
+    /// `MAX_TRAIN` packets are enough for that.
     fn train_length(&self, test: Rate) -> usize {
         let span = self.host_jitter.estimate().scale(TRAIN_PER_JITTER);
         let packets = (self.base + test).bytes_in(span).as_u64() / self.packet.as_u64().max(1);
         (packets as usize).saturating_add(1).clamp(self.config.train, MAX_TRAIN)
     }
 
-    /// The rate to ask for now; none if there is nothing to be had.
+    /// The test rate of the next probe. None if no rate is available.
     fn next_test(&mut self, now: Time) -> Option<Rate> {
         if self.excess_loss.is_lossy(self.config.max_loss)
             && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF)
@@ -242,7 +245,7 @@ impl Pcp {
         let searched = self.search.test(&self.config, base, self.min_probe());
         let waits = self.count_waits(WaitCount::default());
         let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
-            return Some(searched); // before anything came back the search knows as much as anybody
+            return Some(searched); // without any receipt only the search has a rate
         };
         let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
         let room = -self.pressure(base) * round_trips;
@@ -260,7 +263,7 @@ impl Pcp {
         Some(test)
     }
 
-    /// All of the train has left: how long to wait for the rest of its receipts.
+    /// The train was sent: sets the timeout for its receipts.
     fn listen(&mut self, now: Time) {
         let timeout = self.rtt.scale(RECEIPT_TIMEOUT).max(MIN_RECEIPT_TIMEOUT);
         self.phase = Phase::Listening(now + (timeout * (1 << self.unanswered_trains.min(10))).min(MAX_RTT));
@@ -269,7 +272,7 @@ impl Pcp {
         }
     }
 
-    /// Judges the train, draws the consequences and plans the next.
+    /// Evaluates the train, applies the result, and schedules the next train.
     fn conclude(&mut self, now: Time) {
         self.unanswered_trains = if self.probe.has_receipts() { 0 } else { self.unanswered_trains + 1 };
         if let Some(pair) = self.probe.pair_rate() {
@@ -277,7 +280,7 @@ impl Pcp {
         }
         match self.probe_result() {
             ProbeResult::Accepted(more) => {
-                self.base = (self.base + more).min(self.config.fastest).max(self.min_rate()); // section 3.1, direct jump
+                self.base = (self.base + more).min(self.config.fastest).max(self.min_rate()); // section 3.1: direct jump
                 self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
                 if more == self.probe.test() {
                     self.search.accepted(more);
@@ -295,7 +298,7 @@ impl Pcp {
         self.poll(now);
     }
 
-    /// Section 3.2: what the queue asks for.
+    /// Section 3.2: rate compensation, and everything else that follows from the last round trip's delays.
     fn compensate(&mut self, now: Time) {
         let competitive = self.competitive.is_on();
         let Some(view) = self.queue.view(&self.config, now, self.rtt, self.min_rtt, competitive) else { return };
@@ -325,8 +328,8 @@ impl Pcp {
         }
     }
 
-    /// Halves the rate if too much of what was sent at it was lost; a train that is under way is given up. Competitive
-    /// mode has its own answer to losses.
+    /// Halves the rate after excess loss, and cancels a train that is being sent. Competitive mode has its own response
+    /// to losses.
     fn react_to_excess_loss(&mut self, now: Time) {
         let is_excessive = self.excess_loss.check_round(now, self.rtt, self.packet, self.config.max_loss);
         if is_excessive && !self.competitive.is_on() {
@@ -390,7 +393,7 @@ impl Controller for Pcp {
         self.excess_loss.on_arrival(ack.delivered);
         self.react_to_excess_loss(now);
         let (arrived_at, stall) = (ack.arrived_at(now), self.stall);
-        // In transit while the host stood still, there or back.
+        // In transit, in either direction, during a stall of the host.
         let host_stalled =
             |arrival: &Arrival| stall.is_some_and(|(since, until)| arrival.sent_at <= until && arrived_at >= since);
         if let Some(last) = ack.arrivals.last().filter(|last| !self.config.round_trip && !host_stalled(last)) {
@@ -460,7 +463,8 @@ impl Controller for Pcp {
     }
 
     fn on_stall(&mut self, now: Time, since: Time) {
-        // No more than every second round trip is left out: a host that is late all the time must still see queues.
+        // Stalls count in every second round trip at most, so that a host that stalls all the time still detects
+        // queues.
         if self.stall.is_none_or(|(_, until)| since.since(until) >= self.rtt * 2) {
             self.stall = Some((since, now));
         }

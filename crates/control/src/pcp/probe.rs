@@ -1,22 +1,24 @@
 //! A probe: a train of packets at base + test rate, and whether the path carried it (section 3.1, Figure 1).
 //!
-//! The train is simply the next `k` packets, evenly spaced at the sum of both rates. A line is fitted to their delays
-//! over the times they left, and the test is accepted with the probability that the true slope is no more than what
-//! passes as flat.
+//! The train consists of the next `k` packets, evenly spaced at the sum of both rates. A line is fitted to their delays
+//! over their sending times. The probe is accepted with the probability that the true slope is at most the slope that
+//! counts as flat.
 //!
-//! What a train proves is what it offered. If its packets left later than they might have (nothing to send, a late
-//! timer), the grant is the offered rate less the base rate; if that is not positive, nothing is proved either way.
+//! A train proves only the rate at which it was sent. If its packets left later than permitted (nothing to send, a late
+//! timer), the grant is the rate sent minus the base rate. If that is not positive, the probe is inconclusive.
 //!
-//! A train that lost more than one packet is rejected (`MISSING_RECEIPTS`): a full queue drops, and the delays through it
-//! are flat. One alone may be chance. If it was not, the others waited behind a full queue, and that rejects them.
+//! A train that lost more than one packet is rejected (`MISSING_RECEIPTS`): a full queue drops packets, and the delays
+//! through it are flat. A single loss may be chance. If it was not, the other packets waited in a full queue, and that
+//! rejects the train.
 //!
-//! One packet that a host was late for says nothing of a queue: if the others lie on a line much better without it, it is
-//! left out (`OUTLIER`), and what the train waited is its median. In the simulator that changes nothing (Figure 4 at 0.60,
-//! three seeds: 300 ms with it, 297 without).
+//! A single packet delayed by a host shows nothing about a queue. If the other delays fit a line much better without
+//! it, it is ignored (`OUTLIER`), and the train's wait is the median of its packets' waits. In the simulator this
+//! changes nothing (Figure 4 at 0.60, three seeds: 300 ms with it, 297 without).
 //!
-//! Right behind the last packet may follow one more, the second of a *pair*. The bottleneck spreads the two by the time it
-//! takes for one of them, unless another's packet comes between: what the path can carry when nobody else is there.
-//! (The idea is Keshav's packet pair, the paper's reference 35. It says nothing of what is free, which the train does.)
+//! One more packet may follow right behind the last one, as the second of a *pair*. The bottleneck spreads the two by
+//! the transmission time of one packet, unless a packet of another flow comes between them. This shows the capacity of
+//! the path (Keshav's packet pair, the paper's reference 35). It does not show the available rate, which the train
+//! does.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
@@ -24,20 +26,20 @@ use super::queue::WaitCount;
 use crate::Arrival;
 use crate::line::Line;
 
-/// Below this share of the intended rate a train counts as not sent as intended.
+/// A train was sent as planned if its rate was at least this share of the planned rate.
 const SENT_AS_PLANNED: f64 = 0.9;
 
-/// Packets of a train at most.
+/// The maximum number of packets in a train.
 pub(super) const MAX_PACKETS: usize = 64;
 
-/// What came of a probe.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProbeResult {
     /// The path carries this much more.
     Accepted(Rate),
     /// It does not carry the test rate.
     Rejected,
-    /// The train was not sent fast enough to tell.
+    /// The train was not sent fast enough for a conclusion.
     Inconclusive,
 }
 
@@ -52,14 +54,14 @@ pub(super) struct Probe {
     sent: usize,
     first_sent_at: Time,
     last_sent_at: Time,
-    /// Bytes that left before the last packet: what the train carried in the time it took.
+    /// Bytes sent before the last packet: what was sent from `first_sent_at` to `last_sent_at`.
     bytes: Bytes,
     last_bytes: Bytes,
-    /// When each packet left and how long it took, if it is known to have arrived.
+    /// Sending time and delay of each packet that is known to have arrived.
     receipts: Vec<Option<(Time, i64)>>,
     received: usize,
     lost: usize,
-    /// The host stood still while some of its packets were in transit.
+    /// The host stalled while some of its packets were in transit.
     host_stalled: bool,
     pair: Option<Pair>,
 }
@@ -67,16 +69,17 @@ pub(super) struct Probe {
 /// The last packet of a train and the one right behind it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pair {
-    /// The second, once it left.
+    /// The number of the second packet, once it was sent.
     second: Option<u64>,
     arrivals: [Option<Arrival>; 2],
     bytes: Bytes,
 }
 
-/// The rate at which two packets sent together arrived, and how much that says, in \[0, 1\]: on a path without others and
-/// with prompt hosts the first is not late and the second by what the link took for it. `CapProbe` (Kapoor, Chen, Lao, Gerla
-/// and Sanadidi, SIGCOMM 2004) compares pairs by the sum of both delays. *Deviation*: here they are compared with their
-/// own train's least delay, so that every pair says something; a packet of others between the two goes unnoticed.
+/// The rate at which the two packets of a pair arrived, and its weight in \[0, 1\]. Without other traffic and host
+/// jitter, the first packet does not wait, and the second waits for the transmission time of one packet. `CapProbe`
+/// (Kapoor, Chen, Lao, Gerla and Sanadidi, SIGCOMM 2004) compares pairs by the sum of both delays. *Deviation*: here
+/// the delays are compared with the minimum delay of the pair's own train, so that every pair counts; a packet of
+/// another flow between the two is not detected.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct PairRate {
     pub(super) rate: Rate,
@@ -84,7 +87,7 @@ pub(super) struct PairRate {
 }
 
 impl Probe {
-    /// Room for trains of up to `most` packets.
+    /// A probe for trains of up to `max_packets` packets.
     pub(super) fn new(max_packets: usize, outlier: f64) -> Self {
         Self {
             outlier,
@@ -106,7 +109,7 @@ impl Probe {
         }
     }
 
-    /// A fresh train of `packets` from `now` on, closed by a pair.
+    /// Starts a new train of `packets` at `now`, with a pair at its end.
     pub(super) fn start(&mut self, now: Time, base: Rate, test: Rate, packets: usize) {
         self.receipts.fill(None);
         (self.base, self.test, self.packets, self.started) = (base, test, packets.min(self.receipts.len()), now);
@@ -116,22 +119,22 @@ impl Probe {
         self.pair = Some(Pair::default());
     }
 
-    /// When the train began.
+    /// The time at which the train started.
     pub(super) fn started(&self) -> Time {
         self.started
     }
 
-    /// The rate it asks for.
+    /// The test rate.
     pub(super) fn test(&self) -> Rate {
         self.test
     }
 
-    /// The rate its packets leave at.
+    /// The rate at which its packets are sent.
     pub(super) fn rate(&self) -> Rate {
         self.base + self.test
     }
 
-    /// Packet `number` left as part of the train.
+    /// Packet `number` was sent as part of the train.
     pub(super) fn on_sent(&mut self, now: Time, number: u64, bytes: Bytes) {
         if self.train_is_sent() {
             self.pair = self.pair.map(|pair| Pair { second: Some(number), bytes, ..pair });
@@ -146,7 +149,8 @@ impl Probe {
         self.last_bytes = bytes;
     }
 
-    /// The application has no more: the train ends here if what left can be judged.
+    /// The application has no more data: ends the train here if enough packets were sent for a result. Returns whether
+    /// it did.
     pub(super) fn end_early(&mut self) -> bool {
         let enough = self.sent >= 3;
         if enough {
@@ -156,12 +160,12 @@ impl Probe {
         enough
     }
 
-    /// Whether all its packets have left.
+    /// Whether all its packets were sent.
     pub(super) fn is_sent(&self) -> bool {
         self.train_is_sent() && !self.wants_second()
     }
 
-    /// Whether the next packet is to leave right behind the last.
+    /// Whether the next packet is to be sent right behind the last one.
     pub(super) fn wants_second(&self) -> bool {
         self.train_is_sent() && self.pair.is_some_and(|pair| pair.second.is_none())
     }
@@ -175,7 +179,7 @@ impl Probe {
         self.index(number).is_some() || self.is_second(number)
     }
 
-    /// Where in the train packet `number` left.
+    /// The index of packet `number` in the train.
     fn index(&self, number: u64) -> Option<usize> {
         let index = number.wrapping_sub(self.first);
         (index < self.sent as u64).then_some(index as usize)
@@ -185,7 +189,7 @@ impl Probe {
         self.pair.is_some_and(|pair| pair.second == Some(number))
     }
 
-    /// Whether anything came back at all.
+    /// Whether any receipt arrived.
     pub(super) fn has_receipts(&self) -> bool {
         self.received > 0
     }
@@ -208,28 +212,28 @@ impl Probe {
         }
     }
 
-    /// The host stood still while one of its packets was in transit: if it was late, that proves nothing.
+    /// The host stalled while one of its packets was in transit. A late packet then proves nothing.
     pub(super) fn on_host_stall(&mut self) {
         self.host_stalled = true;
     }
 
-    /// Whether a stall of the host may be why its packets were late.
+    /// Whether a stall of the host may have delayed its packets.
     pub(super) fn host_stalled(&self) -> bool {
         self.host_stalled
     }
 
-    /// The rate at which the path let the pair through.
+    /// The rate at which the path forwarded the pair.
     pub(super) fn pair_rate(&self) -> Option<PairRate> {
         let pair = self.pair.filter(|_| !self.host_stalled)?;
         let [Some(first), Some(second)] = pair.arrivals else { return None };
         let spread = second.received_at.since(first.received_at);
         let min_delay = self.delays().min()?;
-        let lateness = |arrival: Arrival| arrival.one_way_delay().saturating_sub(min_delay).max(0) as f64;
-        let weight = (spread.as_nanos() as f64 / (lateness(first) + lateness(second)).max(1.0)).min(1.0);
+        let wait = |arrival: Arrival| arrival.one_way_delay().saturating_sub(min_delay).max(0) as f64;
+        let weight = (spread.as_nanos() as f64 / (wait(first) + wait(second)).max(1.0)).min(1.0);
         (spread > Duration::ZERO).then(|| PairRate { rate: Rate::of(pair.bytes, spread), weight })
     }
 
-    /// Median delay of the packets of the train that arrived: one that a host was late for says nothing of a queue.
+    /// The median delay of the train's packets that arrived, so that a single packet delayed by a host does not matter.
     pub(super) fn median_delay(&self) -> i64 {
         let mut delays = [0; MAX_PACKETS];
         delays.iter_mut().zip(self.delays()).for_each(|(index, delay)| *index = delay);
@@ -238,21 +242,21 @@ impl Probe {
         delays.get(delays.len() / 2).copied().unwrap_or(0)
     }
 
-    /// How many of them met others' packets, by `has`.
-    pub(super) fn count_waits(&self, has: impl Fn(i64) -> bool) -> WaitCount {
-        WaitCount { waited: self.delays().filter(|delay| has(*delay)).count(), all: self.received }
+    /// How many of its packets waited, as `is_wait` decides by the delay.
+    pub(super) fn count_waits(&self, is_wait: impl Fn(i64) -> bool) -> WaitCount {
+        WaitCount { waited: self.delays().filter(|delay| is_wait(*delay)).count(), all: self.received }
     }
 
     fn delays(&self) -> impl Iterator<Item = i64> {
         self.receipts.iter().flatten().map(|(_, delay)| *delay)
     }
 
-    /// From the first to the last packet of the train.
+    /// The time from the first to the last packet of the train.
     pub(super) fn span(&self) -> Duration {
         self.last_sent_at.since(self.first_sent_at)
     }
 
-    /// Packet `number`, which it holds, was lost.
+    /// Packet `number`, which belongs to the train, was lost.
     pub(super) fn on_loss(&mut self, number: u64) {
         if self.is_second(number) {
             self.pair = None;
@@ -261,13 +265,13 @@ impl Probe {
         }
     }
 
-    /// Whether there is nothing left to wait for, if `missing` packets may be.
+    /// Whether the result is final, if up to `missing` packets may be missing.
     pub(super) fn is_complete(&self, missing: usize) -> bool {
         let paired = self.pair.is_none_or(|pair| pair.arrivals[1].is_some());
         self.lost > missing || (self.is_sent() && self.received + self.lost >= self.packets && paired)
     }
 
-    /// The verdict on what has come back. `flat` is the growth of delay over the train that passes as none.
+    /// The result from the receipts so far. `flat` is the growth of delay over the train that counts as flat.
     pub(super) fn judge(&self, flat: Duration, missing: usize, random: &mut Stream) -> ProbeResult {
         if self.lost > missing || self.received + missing < self.packets {
             return ProbeResult::Rejected;
@@ -292,8 +296,8 @@ impl Probe {
         if self.outlier == 0.0 || self.received < 5 {
             return Some(line);
         }
-        let without = |odd| {
-            let others = points.clone().enumerate().filter(move |(index, _)| *index != odd);
+        let without = |ignored| {
+            let others = points.clone().enumerate().filter(move |(index, _)| *index != ignored);
             Line::fit(others.map(|(_, point)| point))
         };
         let best = (0..self.received).filter_map(without).min_by(|a, b| a.error.total_cmp(&b.error));
@@ -320,10 +324,10 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1000);
     const BASE: Rate = Rate::from_bps(4_000_000);
-    const TEST: Rate = Rate::from_bps(4_000_000); // together a packet a millisecond
+    const TEST: Rate = Rate::from_bps(4_000_000); // together one packet per millisecond
     const FLAT: Duration = Duration::from_micros(10);
 
-    /// A train of one packet a millisecond, times `stretch`, with these one-way delays in microseconds.
+    /// A train of one packet every `stretch` milliseconds with these one-way delays in microseconds.
     fn train(stretch: u64, delays: &[i64]) -> Probe {
         let mut probe = Probe::new(delays.len(), 0.0);
         probe.start(Time::ZERO, BASE, TEST, delays.len());
@@ -355,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_noisier_the_fit_the_more_a_verdict_is_a_coin_toss() {
+    fn the_noisier_the_delays_the_more_chance_decides() {
         let clear = accepted(&train(1, &[100, 110, 135, 145, 160]));
         let noisy = accepted(&train(1, &[100, 300, 20, 330, 160]));
         assert!(clear < 60 && (300..500).contains(&noisy), "{clear} {noisy}");
@@ -363,13 +367,13 @@ mod tests {
 
     #[test]
     fn an_unknown_clock_offset_changes_nothing() {
-        let offset = -40_000_000_000; // the receiver's clock is 11 hours behind: before the world began
+        let offset = -40_000_000_000; // the receiver's clock is 11 hours behind, which gives times before zero
         assert_eq!(accepted(&train(1, &[offset; 5])), 1000);
         assert_eq!(accepted(&train(1, &[1, 2, 3, 4, 5].map(|i| offset + 100 * i))), 0);
     }
 
     #[test]
-    fn a_stall_makes_a_failure_inconclusive_and_no_success() {
+    fn a_stall_makes_a_failure_inconclusive_but_no_success() {
         let mut flat = train(1, &[50; 5]);
         flat.on_host_stall();
         assert_eq!(accepted(&flat), 1000);
@@ -379,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_packet_may_be_chance_and_two_are_not() {
+    fn two_lost_packets_reject_a_train_and_one_does_not() {
         let mut probe = train(1, &[50; 5]);
         probe.receipts[2] = None;
         probe.received = 4;
@@ -393,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn one_late_packet_is_left_out_and_a_growing_queue_is_not() {
+    fn one_late_packet_is_ignored_but_a_growing_queue_is_not() {
         let slope = |outlier, delays: &[i64]| {
             let mut probe = train(1, delays);
             probe.outlier = outlier;
@@ -406,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_receipt_rejects_the_train_unless_it_is_forgiven() {
+    fn a_missing_receipt_rejects_the_train_unless_permitted() {
         let mut probe = Probe::new(5, 0.0);
         probe.start(Time::ZERO, BASE, TEST, 5);
         probe.pair = None;
@@ -415,7 +419,7 @@ mod tests {
             probe.on_sent(sent_at, i, PACKET);
             if i != 2 {
                 probe.on_arrival(&arrival(i, sent_at, 50));
-                probe.on_arrival(&arrival(i, sent_at, 50)); // twice is once
+                probe.on_arrival(&arrival(i, sent_at, 50)); // a repeated receipt counts once
             }
         }
         assert!(!probe.is_complete(0));
@@ -424,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_tells_the_capacity_and_belongs_to_the_train() {
+    fn a_pair_shows_the_capacity_and_belongs_to_the_train() {
         let mut probe = Probe::new(3, 0.0);
         probe.start(Time::ZERO, BASE, TEST, 3);
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
@@ -436,7 +440,7 @@ mod tests {
         assert!(probe.wants_second() && !probe.is_sent() && !probe.is_complete(0));
         probe.on_sent(ms(2), 3, PACKET);
         assert!(probe.is_sent() && probe.contains(3) && !probe.is_complete(0));
-        probe.on_arrival(&arrival(3, ms(2), 250)); // 0.2 ms behind the other: 8000 bits
+        probe.on_arrival(&arrival(3, ms(2), 250)); // 8000 bits, 0.2 ms behind the other packet
         assert!(probe.is_complete(0));
         assert_eq!(probe.pair_rate(), Some(PairRate { rate: Rate::from_bps(40_000_000), weight: 1.0 }));
         assert_eq!((probe.median_delay(), probe.count_waits(|_| true).all), (50_000, 3));
@@ -444,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_whose_first_packet_was_held_up_says_little() {
+    fn a_pair_whose_first_packet_waited_has_little_weight() {
         let mut probe = Probe::new(3, 0.0);
         probe.start(Time::ZERO, BASE, TEST, 3);
         for (number, millis, delay) in [(0, 0, 50), (1, 1, 50), (2, 2, 2240), (3, 2, 2250)] {
@@ -458,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_grants_no_more_than_it_offered() {
+    fn a_train_grants_no_more_than_it_sent() {
         let mut random = Stream::from_seed(1);
         assert_eq!(train(1, &[50; 5]).judge(FLAT, 0, &mut random), ProbeResult::Accepted(TEST));
         assert_eq!(train(2, &[50; 5]).judge(FLAT, 0, &mut random), ProbeResult::Inconclusive);
