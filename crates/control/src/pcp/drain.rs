@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_that_leaves_most_of_the_queue_has_failed() {
+    fn a_drain_that_leaves_over_three_fifths_has_failed() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
         let max_empty_wait = Duration::from_millis(1);
         let fails = |min_wait| {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_beside_tcp_removes_at_most_three_fifths() {
+    fn a_drain_beside_tcp_removes_three_fifths_or_less() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
         let lasts = |share| {
             let mut drain = Drain::new(Time::ZERO);

@@ -1,24 +1,25 @@
-//! Damage: packets lost in numbers that chance does not explain. The rate is halved, once for all that was sent at it.
+//! Excess loss: more losses in a round trip than chance explains. The rate is halved, once for everything that was sent
+//! at that rate.
 //!
-//! Section 3.2 sees a queue long before it overflows and answers no losses, and where packets are lost at random that is
-//! right (Figure 11). But a flow can be mistaken in the path: one that has got used to a queue takes it for the path's own
-//! delay, and then nothing but losses says that it sends too much. With an earlier competitive mode single runs of 50
-//! flows lost 28 to 52% of their packets as long as they lasted.
+//! Section 3.2 detects a queue long before it overflows, and does not respond to losses. Where packets are lost at
+//! random this is right (Figure 11). But a flow's estimate of the path can be wrong: a flow that started while a queue
+//! stood takes its delay for the path's own, and then only losses show that it sends too much. With an earlier
+//! competitive mode single runs of 50 flows lost 28 to 52% of their packets as long as they lasted.
 //!
 //! ```text
-//! lost > 4 + max_loss * answered, packets of one round trip:    base /= 2
-//! share > max_loss:                                             hardly a probe leaves
-//! share: of packets that is lost, an average over about MEMORY packets
+//! lost > 4 + max_loss * resolved, packets of one round trip:    base /= 2
+//! loss_rate > max_loss:                                         almost no probe is sent
+//! loss_rate: the share of packets that is lost, an average over about AVERAGED_PACKETS packets
 //! ```
 //!
-//! A round trip of fewer than `FEWEST` packets lasts until there were so many: the share of a thin path has few. There most
-//! losses are found by the retransmission timer, because too few packets follow to show them: they count, too, unless the
-//! timer has halved the rate already.
+//! A round with fewer than `MIN_PACKETS` packets lasts until there are so many: on a thin path a flow has few packets
+//! per round trip. There the retransmission timer finds most losses, because too few packets follow to show them. These
+//! count, too, unless the timer has halved the rate already.
 //!
-//! Where a buffer is always full, delays do not grow, and the path would accept trains for which it has no room. So a flow
-//! does not probe while it loses that much, but once in `MAX_BACKOFF` round trips.
+//! If a buffer is always full, delays do not grow, and trains would be accepted although the path has no capacity for
+//! them. So a flow with such losses sends a probe only once in `MAX_BACKOFF` round trips.
 //!
-//! Simulated, one or two seeds: lost by 500 and by 100 flows on 1 Mb/s after 100 s, and in Figure 8 at 1 Mb/s:
+//! Simulated, one or two seeds: loss of 500 and of 100 flows on 1 Mb/s after 100 s, and in Figure 8 at 1 Mb/s:
 //!
 //! ```text
 //! design                                                   500 flows  100 flows  Figure 8
@@ -30,20 +31,20 @@
 //! the same, a timeout that halves the rate counts once       27%         3 to 5%     14%      this design
 //! ```
 //!
-//! The last step is for paths that are slow and beside TCP: 250 kB on 7.5 Mb/s beside three CUBIC flows (`paths.toml`, p18)
-//! took 25 s and take 17 without.
+//! The last step is for slow paths beside TCP: 250 kB on 7.5 Mb/s beside three CUBIC flows (`paths.toml`, p18) took 25
+//! s without it and take 17 s with it.
 //!
-//! Where one packet in twenty is lost at random, the rate is halved in one of six thousand round trips of 100 packets each.
+//! At a random loss of one packet in twenty, the rate is halved in one of six thousand round trips of 100 packets each.
 
 use rampmeter_units::{Bytes, Duration, Time};
 
-/// Packets that chance may lose in a round trip.
+/// The number of losses in a round trip that may be chance.
 const RANDOM_LOSSES: f64 = 4.0;
 
-/// Packets by which a share that is lost can be known.
+/// The minimum number of packets for an estimate of the loss rate.
 const MIN_PACKETS: u64 = 16;
 
-/// Packets over which the share that is lost is averaged.
+/// The number of packets over which the loss rate is averaged.
 const AVERAGED_PACKETS: f64 = 30.0;
 
 #[derive(Debug, Clone, Default)]
@@ -51,15 +52,16 @@ pub(super) struct ExcessLoss {
     until: Time,
     lost: Bytes,
     resolved: Bytes,
-    /// What left up to this number was answered for.
+    /// The rate was already reduced for packets up to this number.
     reduced_up_to: Option<u64>,
     last_sent: u64,
-    /// The share of packets that is lost, lately.
+    /// The recent share of packets that were lost.
     loss_rate: f64,
 }
 
 impl ExcessLoss {
-    /// Time goes on, and packets of up to `packet` leave. True at the end of a round trip in which too many were lost.
+    /// Ends a round if it is over by `now`, for packets of up to `packet` bytes. True if too many packets were lost in
+    /// it.
     pub(super) fn check_round(&mut self, now: Time, rtt: Duration, packet: Bytes, max_loss: f64) -> bool {
         if now < self.until || self.resolved < packet * MIN_PACKETS {
             return false;
@@ -74,7 +76,7 @@ impl ExcessLoss {
         is_excessive
     }
 
-    /// Whether so many packets are lost that no probe should leave.
+    /// Whether so many packets are lost that no probe should be sent.
     pub(super) fn is_lossy(&self, max_loss: f64) -> bool {
         self.loss_rate > max_loss
     }
@@ -83,7 +85,7 @@ impl ExcessLoss {
         self.loss_rate += (lost / resolved.max(1.0) - self.loss_rate) * resolved / (resolved + AVERAGED_PACKETS);
     }
 
-    /// `bytes` were lost, and the rate has been lowered for all that left up to `last_sent`.
+    /// `bytes` were lost by a timeout that halved the rate. Nothing sent up to `last_sent` halves it again.
     pub(super) fn on_timeout(&mut self, bytes: Bytes, packet: Bytes, last_sent: u64) {
         let lost = bytes.as_f64() / packet.as_f64();
         self.average(lost, lost);
@@ -95,7 +97,7 @@ impl ExcessLoss {
         self.resolved += bytes;
     }
 
-    /// `bytes` were lost, in packets up to `number`; packets up to `last_sent` have left.
+    /// `bytes` were lost, in packets up to `number`. Packets up to `last_sent` were sent.
     pub(super) fn on_loss(&mut self, bytes: Bytes, number: u64, last_sent: u64) {
         self.last_sent = last_sent;
         if self.reduced_up_to.is_none_or(|reduced_up_to| number > reduced_up_to) {
@@ -114,7 +116,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(20);
     const PACKET: Bytes = Bytes::new(1000);
 
-    /// So many packets a round trip, of which `is_lost` are lost: how often the rate is halved.
+    /// The number of times that the rate is halved, with `packets` packets per round trip, of which `is_lost` are lost.
     fn run(round_trips: u64, packets: u64, mut is_lost: impl FnMut(u64) -> bool) -> usize {
         let mut excess_loss = ExcessLoss::default();
         let observe = |number: u64| {
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_lost_one_by_one_are_chance() {
+    fn single_losses_are_chance() {
         assert_eq!(run(1_000, 20, |n| n % 10 == 0), 0);
         let mut random = Stream::from_seed(1);
         let halved = run(10_000, 100, |_| random.chance(0.05));
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn few_packets_are_not_judged() {
+    fn few_packets_give_no_loss_rate() {
         let mut excess_loss = ExcessLoss::default();
         excess_loss.on_loss(PACKET * 15, 15, 15);
         assert!(!excess_loss.check_round(Time::ZERO + RTT, RTT, PACKET, 0.1) && !excess_loss.is_lossy(0.1));
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_it_was_halved_is_not_answered_for_again() {
+    fn packets_sent_before_a_reduction_do_not_count_again() {
         assert_eq!(run(10, 20, |n| n <= 35), 1);
         let mut excess_loss = ExcessLoss::default();
         excess_loss.on_timeout(PACKET * 3, PACKET, 40);

@@ -1,24 +1,25 @@
-//! What a destination is remembered for, and what is made of it (section 3.4).
+//! The history of a destination, and what a flow derives from it (section 3.4).
 //!
 //! ```text
 //! first test rate      = base rate / 3 * trust
-//! trust                = trust / 2 if the first probe fails, trust * 2 up to 1 if it succeeds
-//! base rate, deviation = running means of the best base rate reached and of its distance from the mean
-//! capacity             = running mean of the rates at which two packets sent together arrived, weighted by how little
-//!                        the first was held up
-//! rivals               = 1 if the last transfer ended in competitive mode, else 0; as it was if it ended in slow start,
-//!                        and 1 if nothing was known
-//! competed             = what it had at its end, if it was then: half of the capacity at most
-//! lateness             = running mean of how late hosts were
-//! min-rtt              = the least round trip of a full packet; where it grew, a running mean, as routes change, but not
-//!                        by transfers in competitive mode, which never see an empty queue
+//! trust                = trust / 2 if the first probe is rejected, trust * 2 up to 1 if it is accepted
+//! base rate, deviation = running means of the best base rate and of its distance from the mean
+//! capacity             = running mean of the arrival rates of packet pairs; a pair weighs less the longer its first
+//!                        packet waited
+//! competing traffic    = 1 if the last transfer ended in competitive mode, else 0; unchanged if it ended in slow
+//!                        start, and 1 if nothing was known
+//! competitive rate     = the flow's rate at its end, if it ended in competitive mode: half of the capacity at most
+//! host jitter          = running mean of the host jitter
+//! min-rtt              = minimum round-trip time of a full packet; a running mean if it grew, because routes change,
+//!                        but not for transfers in competitive mode, which never see an empty queue
 //! ```
 //!
-//! A short transfer may end before any probe has failed. If it had less than others before, it says nothing of the path: its
-//! rate is not remembered. Otherwise transfers of a few packets forget what long ones found.
+//! A short transfer may end before any probe was rejected. If its rate is below the remembered one, it shows nothing
+//! about the path, and the rate is not remembered. Otherwise transfers of a few packets would erase the rates that long
+//! ones found.
 //!
-//! The paper says "the previous base rate". A transfer's last base rate says how crowded the path was at that moment;
-//! its best, averaged over transfers, says what the path can carry.
+//! The paper remembers "the previous base rate". A transfer's last base rate shows how crowded the path was at that
+//! time; its best rate, averaged over transfers, shows what the path can carry.
 
 use rampmeter_units::{Duration, Rate};
 
@@ -27,31 +28,33 @@ use super::config::{HISTORY_GAIN, MIN_TRUST};
 use super::probe::PairRate;
 use crate::{History, Path};
 
-/// Transfers after which a longer route is known for what it is: a least round trip that grew may be a queue that stood.
+/// The number of transfers over which a growth of the minimum round-trip time is averaged: the cause may be a queue
+/// that stood all the time, not a longer route.
 const RTT_AVERAGING: u64 = 8;
 
-/// Pairs that are remembered.
+/// The number of pairs kept.
 const PAIRS: usize = 16;
 
-/// Pairs that weigh less are bad: most of what they say is how long others or hosts held the first one up.
+/// The minimum weight of a good pair. Other pairs mostly show how long other flows or hosts delayed their first packet.
 const MIN_WEIGHT: f64 = 0.05;
 
-/// What earlier transfers saw weighs as much as so many pairs that say more, or less: others' packets between the two
-/// make the path seem slower.
+/// The weight of the remembered capacity, in pairs, against pairs that show more, and against pairs that show less. The
+/// second is larger, because packets of other flows between the two make the path seem slower.
 const PAST_WEIGHT_UP: f64 = 1.0;
 const PAST_WEIGHT_DOWN: f64 = 9.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct PathHistory {
     past: Option<History>,
-    /// Highest base rate reached.
+    /// The highest base rate reached.
     best_rate: Rate,
     pairs: Pairs,
-    /// What pairs of packets say of the capacity; zero if nothing. Asked for with every acknowledgement, found with every pair.
+    /// The capacity from packet pairs; zero if unknown. Computed with every pair, because it is needed with every
+    /// acknowledgement.
     pair_capacity: Rate,
-    /// What came of the first probe.
+    /// Whether the first probe was accepted.
     first_accepted: Option<bool>,
-    /// Some probe failed: the path's limit was met.
+    /// A probe was rejected: the path's limit was reached.
     was_rejected: bool,
     min_rtt: Option<Duration>,
     was_competitive: bool,
@@ -60,7 +63,7 @@ pub(super) struct PathHistory {
 }
 
 impl PathHistory {
-    /// A new path; says what to ask for first.
+    /// Starts a flow on `path`, and returns its first test rate.
     pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
         let rigged =
             config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known_history(path) });
@@ -72,63 +75,65 @@ impl PathHistory {
         }
     }
 
-    /// What earlier transfers leave.
+    /// The history that earlier transfers left.
     pub(super) fn past(&self) -> Option<History> {
         self.past
     }
 
-    /// Whether the last transfer that knew of competing traffic, or of none, ended in competitive mode; true if none knew.
+    /// Whether the last transfer ended in competitive mode. Transfers that ended in slow start do not count; true if
+    /// all did.
     pub(super) fn past_ended_competitive(&self) -> bool {
         self.past.is_some_and(|past| past.rivals > 0.5)
     }
 
-    /// The flow's rate in competitive mode; none if it is not in it.
+    /// The flow's rate in competitive mode. None outside it.
     pub(super) fn on_competitive(&mut self, rate: Option<Rate>) {
         self.was_competitive |= rate.is_some();
         self.competed = rate.unwrap_or(Rate::ZERO);
     }
 
-    /// How late hosts were in earlier transfers.
+    /// The host jitter in earlier transfers.
     pub(super) fn past_host_jitter(&self) -> Duration {
         self.past.map_or(Duration::ZERO, |past| past.lateness)
     }
 
-    /// How late they are in this one.
+    /// The host jitter in this transfer.
     pub(super) fn on_host_jitter(&mut self, lateness: Duration) {
         self.lateness = lateness;
     }
 
-    /// A probe was judged; `base` is the rate reached with it.
+    /// A probe was accepted or rejected; `base` is the base rate after it.
     pub(super) fn on_probe_result(&mut self, accepted: bool, base: Rate) {
         self.first_accepted.get_or_insert(accepted);
         self.was_rejected |= !accepted;
-        // A flow begins with a rate that nothing has proved: of what was refused more, no more than pairs tell of counts.
+        // A flow's first rate is not proven by a probe: after a rejection it counts only up to the capacity from packet
+        // pairs.
         self.best_rate = self.best_rate.max(if accepted { base } else { base.min(self.pair_capacity) });
     }
 
-    /// Two packets sent together arrived at `rate`.
+    /// A packet pair arrived.
     pub(super) fn on_pair(&mut self, pair: PairRate) {
         self.pairs.add(pair);
         self.pair_capacity = self.pairs.capacity_given(self.past.map_or(Rate::ZERO, |past| past.capacity));
     }
 
-    /// A full packet's least round trip.
+    /// A minimum round-trip time of full packets was measured.
     pub(super) fn on_min_rtt(&mut self, rtt: Duration) {
-        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min_weight| min_weight.min(rtt)));
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min_rtt| min_rtt.min(rtt)));
     }
 
-    /// The least round trip of full packets in earlier transfers.
+    /// The minimum round-trip time of full packets in earlier transfers.
     pub(super) fn past_rtt(&self) -> Option<Duration> {
         self.past.map(|past| past.min_rtt)
     }
 
-    /// The highest rate known to have been carried, here or by earlier transfers.
+    /// The highest rate that the path is known to have carried, in this or in earlier transfers.
     pub(super) fn best_rate(&self) -> Option<Rate> {
         let past = self.past.map_or(Rate::ZERO, |past| past.base_rate);
-        Some(self.best_rate.max(self.pair_capacity).max(past)).filter(|best_rate| *best_rate > Rate::ZERO)
+        Some(self.best_rate.max(self.pair_capacity).max(past)).filter(|best| *best > Rate::ZERO)
     }
 
-    /// What the path carries when nobody else is there, if pairs of packets have told.
+    /// The path's capacity, if packet pairs have shown it.
     pub(super) fn capacity(&self) -> Option<Rate> {
         Some(self.pair_capacity.max(self.best_rate)).filter(|_| self.pair_capacity > Rate::ZERO)
     }
@@ -137,12 +142,12 @@ impl PathHistory {
         if self.competed > Rate::ZERO { 1.0 } else { 0.0 }
     }
 
-    /// What there was beside competing traffic. At least one flow of it has as much.
+    /// The rate beside competing traffic. At least one other flow has as much.
     fn competed(&self) -> Rate {
         self.capacity().map_or(self.competed, |capacity| self.competed.min(capacity.scale(0.5)))
     }
 
-    /// Adds this transfer to what is known; to be called once, at its end. One that ended `in_slow_start` does not know
+    /// Adds this transfer to the history; called once, at its end. A transfer that ended `in_slow_start` does not show
     /// whether there is competing traffic.
     pub(super) fn remember(&self, history: &mut Option<History>, in_slow_start: bool) {
         let Some(min_rtt) = self.min_rtt else { return };
@@ -163,7 +168,8 @@ impl PathHistory {
         if let (Some(accurate), Some(_)) = (self.first_accepted, self.past) {
             past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 });
         }
-        // Who was refused nothing, and had less than others before, ended too soon to know what there was.
+        // A transfer without a rejection and with a lower rate than earlier ones ended too early to show the path's
+        // rate.
         if self.best_rate >= past.base_rate || (self.was_rejected && self.best_rate > Rate::ZERO) {
             let average = |mean: Rate, value: f64| {
                 let mean = mean.as_bps_f64();
@@ -177,7 +183,7 @@ impl PathHistory {
     }
 }
 
-/// The last rates at which two packets sent together arrived.
+/// The last packet pairs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pairs {
     pairs: [PairRate; PAIRS],
@@ -190,11 +196,12 @@ impl Pairs {
         self.seen += 1;
     }
 
-    /// What they make of the capacity that earlier transfers found. Where none did and no pair is good, bad ones will do.
+    /// The capacity, given the one that earlier transfers found. Bad pairs count only if there are no good ones and no
+    /// earlier capacity.
     fn capacity_given(&self, past: Rate) -> Rate {
-        let (rate, weight) = self.rate(MIN_WEIGHT);
+        let (rate, weight) = self.upper_quartile(MIN_WEIGHT);
         let gain = match past {
-            Rate::ZERO if weight == 0.0 => return self.rate(0.0).0,
+            Rate::ZERO if weight == 0.0 => return self.upper_quartile(0.0).0,
             _ if weight == 0.0 => return past,
             Rate::ZERO => 1.0,
             past if rate > past => weight / (weight + PAST_WEIGHT_UP),
@@ -203,14 +210,14 @@ impl Pairs {
         past.scale(1.0 - gain) + rate.scale(gain)
     }
 
-    /// The same, to be remembered: of good pairs alone.
+    /// The same for the history: bad pairs never count.
     fn remembered_given(&self, past: Rate) -> Rate {
-        if self.rate(MIN_WEIGHT).1 == 0.0 { past } else { self.capacity_given(past) }
+        if self.upper_quartile(MIN_WEIGHT).1 == 0.0 { past } else { self.capacity_given(past) }
     }
 
-    /// The upper quartile of pairs that weigh `least` or more, by weight, because more often than not it is others' packets
-    /// that make the path seem slower; and the weight of all.
-    fn rate(&self, min_weight: f64) -> (Rate, f64) {
+    /// The weighted upper quartile of the pairs with at least this weight, and the sum of their weights. It is the
+    /// upper quartile because packets of other flows more often make the path seem slower.
+    fn upper_quartile(&self, min_weight: f64) -> (Rate, f64) {
         let mut pairs = self.pairs;
         let pairs = &mut pairs[..self.seen.min(PAIRS)];
         pairs.sort_unstable_by_key(|pair| pair.rate);
@@ -225,7 +232,7 @@ impl Pairs {
     }
 }
 
-/// What is known of `path`, its least round trip at least.
+/// The history of `path`, or one with nothing but its round-trip time.
 fn known_history(path: &Path) -> History {
     path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt))
 }
@@ -258,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn without_history_the_first_test_is_a_packet_in_half_a_round_trip() {
+    fn without_history_the_first_test_is_a_packet_in_half_an_rtt() {
         assert_eq!(transfer(&mut None, true, 30.0), mbps(1.0));
     }
 
@@ -270,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rigged_history_is_remembered_by_all() {
+    fn a_rigged_history_replaces_the_real_one() {
         let config = Config { rigged: Some(mbps(30.0)), ..Config::default() };
         let first = |past| PathHistory::default().start(&config, &Path::new(Bytes::new(1250), RTT, past));
         let mut past = None;
@@ -279,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_predictions_halve_the_first_test_and_right_ones_double_it_up_to_a_third() {
+    fn the_first_test_halves_when_wrong_and_doubles_when_right() {
         let mut history = None;
         transfer(&mut history, true, 30.0);
         let firsts: Vec<Rate> = [false, false, true, true, true, true]
@@ -299,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_refused_nothing_and_had_little_ended_too_soon_to_know() {
+    fn a_slow_transfer_without_a_rejection_leaves_no_rate() {
         let mut history = None;
         transfer(&mut history, true, 40.0);
         transfer(&mut history, true, 20.0);
@@ -309,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_follows_what_pairs_of_packets_say_faster_up_than_down() {
+    fn the_capacity_follows_pairs_faster_up_than_down() {
         let mut history = None;
         let mut pairs = |rate, weight| {
             let mut path_history = PathHistory::default();
@@ -324,16 +331,16 @@ mod tests {
         assert_eq!(pairs(40.0, 1.0), mbps(40.0));
         assert_eq!(pairs(30.0, 1.0), mbps(39.0));
         assert_eq!(pairs(41.0, 1.0), mbps(40.0));
-        assert_eq!(pairs(44.0, 1.0 / 3.0), mbps(41.0), "a pair that waited is believed less");
-        assert_eq!(pairs(800.0, 0.01), mbps(41.0), "and one that waited long not at all");
+        assert_eq!(pairs(44.0, 1.0 / 3.0), mbps(41.0), "a pair that waited has less weight");
+        assert_eq!(pairs(800.0, 0.01), mbps(41.0), "and one that waited long has none");
     }
 
     #[test]
-    fn of_many_pairs_the_upper_quartile_counts() {
+    fn the_upper_quartile_of_many_pairs_counts() {
         let mut pairs = Pairs::default();
         let mut add = |rate, weight| {
             pairs.add(PairRate { rate: mbps(rate), weight });
-            pairs.rate(MIN_WEIGHT)
+            pairs.upper_quartile(MIN_WEIGHT)
         };
         assert_eq!(add(39.0, 1.0), (mbps(39.0), 1.0));
         for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0] {
@@ -344,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn ending_in_slow_start_leaves_rivals_as_they_were() {
+    fn ending_in_slow_start_keeps_the_competing_traffic() {
         let ends = |history: &mut Option<History>, competed: Option<f64>, in_slow_start| {
             let mut path_history = PathHistory::default();
             path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
@@ -357,15 +364,15 @@ mod tests {
         let mut history = None;
         assert_eq!(ends(&mut history, None, true), 1.0, "nothing was known");
         assert_eq!(ends(&mut history, None, false), 0.0);
-        assert_eq!(ends(&mut history, None, true), 0.0, "as it was");
+        assert_eq!(ends(&mut history, None, true), 0.0, "unchanged");
         assert_eq!(ends(&mut history, Some(5.0), false), 1.0);
-        assert_eq!(ends(&mut history, None, true), 1.0, "as it was");
+        assert_eq!(ends(&mut history, None, true), 1.0, "unchanged");
     }
 
     #[test]
-    fn a_shorter_route_is_believed_at_once_and_a_longer_one_slowly() {
+    fn a_shorter_route_counts_at_once_and_a_longer_one_slowly() {
         let mut history = None;
-        let mut min_weight = |ms| {
+        let mut min_rtt = |ms| {
             let mut path_history = PathHistory::default();
             path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
             path_history.on_min_rtt(Duration::from_millis(ms));
@@ -373,13 +380,13 @@ mod tests {
             path_history.remember(&mut history, false);
             history.unwrap().min_rtt
         };
-        assert_eq!(min_weight(20), Duration::from_millis(20));
-        assert_eq!(min_weight(28), Duration::from_millis(21));
-        assert_eq!(min_weight(12), Duration::from_millis(12));
+        assert_eq!(min_rtt(20), Duration::from_millis(20));
+        assert_eq!(min_rtt(28), Duration::from_millis(21));
+        assert_eq!(min_rtt(12), Duration::from_millis(12));
     }
 
     #[test]
-    fn a_transfer_that_reached_nothing_leaves_no_rate() {
+    fn a_transfer_without_an_accepted_probe_leaves_no_history() {
         let mut history = None;
         let mut path_history = PathHistory::default();
         path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));

@@ -1,29 +1,30 @@
-//! How late hosts are: what delays differ by although no queue of packets does.
+//! Host jitter: delay differences that hosts cause, not a queue of packets.
 //!
-//! Schedulers, timers and virtual machines that wait for a processor hold packets up by anything from microseconds to
-//! milliseconds, and the delays of a train say as much of them as of the link. The way back tells the two apart.
-//! Receipts are small and mostly have it for themselves, so what *their* delays differ by is hosts. Both ends are late on
-//! both ways, so packets are late by about as much.
+//! Schedulers, timers and virtual machines that wait for a processor delay packets by microseconds to milliseconds. The
+//! delays of a train contain this jitter as well as the link's queue. The reverse path separates the two: receipts are
+//! small and mostly meet no queue there, so differences between *their* delays come from hosts. Both hosts cause jitter
+//! in both directions, so packets have about the same jitter as receipts.
 //!
 //! ```text
-//! lateness = by so much, or less, were 8 of 10 receipts of the last 32 later than the first among them on the way back
+//! host jitter = delay on the reverse path that 8 of 10 of the last 32 receipts do not exceed, minus their minimum
 //! ```
 //!
-//! What is later is taken for traffic. A path is remembered by it, since a transfer begins with a train and no receipts.
-//! Clocks that drift or step don't matter: 32 receipts are compared with each other alone. A busy way back, or receipts
-//! that wait for a timer, look like late hosts; PCP then lets a queue be that is as long, up to `MAX_JITTER`.
+//! Longer delays count as traffic. The host jitter is part of a path's history, because a transfer starts with a train
+//! and without receipts. Clocks that drift or step do not matter, because 32 receipts are compared only with each
+//! other. A busy reverse path, or receipts that wait for a timer, look like host jitter. PCP then accepts a queue of
+//! that length, up to `MAX_JITTER`.
 
 use rampmeter_units::{Duration, Time};
 
 use crate::Arrival;
 
-/// Receipts that are looked at.
+/// The number of receipts in an estimate.
 const SAMPLES: usize = 32;
 
-/// Of which this one, in order of size, is the lateness.
+/// The index of the receipt, in order of delay, whose delay gives the estimate.
 const QUANTILE: usize = 25;
 
-/// After how many new ones it is found again.
+/// The number of new receipts after which the estimate is updated.
 const UPDATE_INTERVAL: usize = 8;
 
 #[derive(Debug, Clone)]
@@ -35,12 +36,12 @@ pub(super) struct HostJitter {
 }
 
 impl HostJitter {
-    /// A path on which hosts were late by `past`; they never are by more than `most`.
+    /// A path whose host jitter was `past` in earlier transfers; estimates are at most `max`.
     pub(super) fn new(past: Duration, max: Duration) -> Self {
         Self { max, delays: [0; SAMPLES], count: 0, estimate: past.min(max) }
     }
 
-    /// A receipt came back for a packet that arrived just before it left.
+    /// A receipt arrived for a packet that had arrived just before the receipt was sent.
     pub(super) fn on_arrival(&mut self, now: Time, arrival: &Arrival) {
         self.delays[self.count % SAMPLES] = now.as_nanos().wrapping_sub(arrival.received_at.as_nanos()) as i64;
         self.count += 1;
@@ -53,7 +54,7 @@ impl HostJitter {
         }
     }
 
-    /// By how much hosts are late, most of the time.
+    /// The current estimate.
     pub(super) fn estimate(&self) -> Duration {
         self.estimate
     }
@@ -68,7 +69,7 @@ mod tests {
     const REVERSE_DELAY: u64 = 10_000_000;
     const MAX: Duration = Duration::from_millis(5);
 
-    /// What is found of a receipt a millisecond, each that much longer on its way by the clocks.
+    /// The estimate with one receipt every millisecond, each delayed by `extra` nanoseconds.
     fn run(extra: impl Fn(u64) -> u64) -> Duration {
         let mut host_jitter = HostJitter::new(Duration::from_millis(1), MAX);
         for number in 0..64 {
@@ -82,24 +83,24 @@ mod tests {
     }
 
     #[test]
-    fn a_way_back_that_is_always_the_same_is_not_late() {
+    fn constant_reverse_delays_are_no_jitter() {
         assert_eq!(run(|_| 0), Duration::ZERO);
     }
 
     #[test]
-    fn one_late_receipt_in_ten_does_not_count_and_every_second_one_does() {
+    fn one_late_receipt_in_ten_is_ignored_but_not_one_in_two() {
         assert_eq!(run(|n| if n % 10 == 0 { 300_000 } else { 0 }), Duration::ZERO);
         assert_eq!(run(|n| if n % 2 == 0 { 300_000 } else { 0 }), Duration::from_micros(300));
     }
 
     #[test]
-    fn beyond_the_most_it_is_traffic() {
+    fn jitter_above_the_maximum_is_traffic() {
         assert_eq!(run(|n| n % 2 * 1_000_000_000), MAX);
         assert_eq!(HostJitter::new(Duration::MAX, MAX).estimate(), MAX);
     }
 
     #[test]
-    fn clocks_that_drift_and_step_are_not_late() {
+    fn clock_drift_and_clock_steps_are_no_jitter() {
         assert!(run(|n| n * 200) < Duration::from_micros(6), "200 parts per million");
         assert_eq!(run(|n| if n < 30 { 0 } else { 1_000_000_000 }), Duration::ZERO);
     }

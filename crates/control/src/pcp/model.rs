@@ -1,12 +1,12 @@
-//! Many PCP senders over one FIFO bottleneck, in virtual time; for tests.
+//! Many PCP senders over one FIFO bottleneck, in virtual time, for tests.
 //!
 //! ```text
 //! sender 1 --- rtt/4 ---.                       .--- rtt/4 ---> receiver 1
 //! sender 2 --- rtt/4 --- FIFO, `buffer`, `link` --- rtt/4 ---> receiver 2     acknowledgements: rtt/2 back, no queue
 //! ```
 //!
-//! Exact arithmetic: timers are punctual, every packet is acknowledged at once. A packet is lost when one that left
-//! three later has arrived, or when nothing has come back for a second.
+//! The arithmetic is exact: timers are punctual, and every packet is acknowledged at once. A packet is lost if one that
+//! was sent three packets later has arrived, or if no acknowledgement has arrived for a second.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -19,19 +19,19 @@ use crate::{Ack, Algorithm, Arrival, Controller, History, Loss, LossKind, Path, 
 
 pub(super) const PACKET: Bytes = Bytes::new(1250);
 
-/// A sender and what becomes of it.
+/// A sender and its transfer.
 pub(super) struct Flow {
     pcp: Pcp,
     rtt: Duration,
     started: Time,
-    /// Bytes not sent yet, or to be sent again.
+    /// Bytes that are not sent yet, or to be retransmitted.
     unsent: u64,
     in_flight: BTreeMap<u64, (Time, Bytes)>,
     next: u64,
     smoothed: Duration,
     min_rtt: Duration,
     last_ack_at: Time,
-    /// Timeouts in a row, each of which doubles the timer (RFC 6298 section 5.5).
+    /// Consecutive timeouts, each of which doubles the timer (RFC 6298 section 5.5).
     timeouts: u32,
     wake: Time,
     pub(super) delivered: u64,
@@ -59,7 +59,7 @@ pub(super) struct Model {
     pub(super) flows: Vec<Flow>,
     pub(super) packets: u64,
     pub(super) drops: u64,
-    /// Sum of the queue, in packets, that arriving packets found.
+    /// The sum of the queues, in packets, that arriving packets found.
     pub(super) queue: f64,
 }
 
@@ -81,7 +81,7 @@ impl Model {
         }
     }
 
-    /// The network of the paper's Figure 4: 40 Mb/s, buffer of a bandwidth-delay product at 25 ms.
+    /// The network of the paper's Figure 4: 40 Mb/s, and a buffer of one bandwidth-delay product at 25 ms.
     pub(super) fn figure_4(config: &Config, seed: u64) -> Self {
         Self::new(config, Rate::from_bps(40_000_000), Bytes::new(125_000), seed)
     }
@@ -123,7 +123,7 @@ impl Model {
         self.flows[id].pcp.remember(self.now, history);
     }
 
-    /// Runs until `end`, or until a transfer is complete, and says which.
+    /// Runs until `end`, or until a transfer is complete, and returns that transfer.
     pub(super) fn run(&mut self, end: Time) -> Option<usize> {
         while let Some(Reverse((at, _, _))) = self.events.peek() {
             if *at > end {
@@ -147,7 +147,7 @@ impl Model {
         None
     }
 
-    /// Share of the link that was used for new data, in `span` with `before` bytes delivered before.
+    /// The share of the link that new data used in `span`, if `before` bytes were delivered before.
     pub(super) fn utilization(&self, before: u64, span: Duration) -> f64 {
         (self.delivered() - before) as f64 / self.link.bytes_in(span).as_f64()
     }
@@ -169,7 +169,7 @@ impl Model {
         self.events.push(Reverse((at, self.count, event)));
     }
 
-    /// Lets out what may leave now and asks to be woken for what may leave later.
+    /// Sends what may be sent now, and schedules the next wake-up.
     fn serve(&mut self, id: usize) {
         let now = self.now;
         loop {
@@ -220,10 +220,10 @@ impl Model {
 
     fn enqueue(&mut self, id: usize, number: u64) {
         let Some(&(_, bytes)) = self.flows[id].in_flight.get(&number) else { return };
-        let waiting = self.link.bytes_in(self.busy_until.since(self.now));
+        let queue = self.link.bytes_in(self.busy_until.since(self.now));
         self.packets += 1;
-        self.queue += waiting.as_f64() / PACKET.as_f64();
-        if waiting + bytes > self.buffer {
+        self.queue += queue.as_f64() / PACKET.as_f64();
+        if queue + bytes > self.buffer {
             self.drops += 1;
             return;
         }
@@ -232,7 +232,7 @@ impl Model {
         self.at(received + self.flows[id].rtt / 2, Event::Ack(id, number, received));
     }
 
-    /// True if it was the last of its transfer.
+    /// Returns whether the transfer is complete.
     fn ack(&mut self, id: usize, number: u64, received_at: Time) -> bool {
         let now = self.now;
         let flow = &mut self.flows[id];

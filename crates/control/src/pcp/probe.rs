@@ -279,7 +279,7 @@ impl Probe {
         let span = self.span();
         let flat = flat.as_nanos() as f64 / (span.as_nanos() as f64).max(1.0);
         match self.line() {
-            Some(line) if line.draw(random) <= flat => self.granted(span),
+            Some(line) if line.sample_slope(random) <= flat => self.granted(span),
             _ if self.host_stalled => ProbeResult::Inconclusive,
             _ => ProbeResult::Rejected,
         }
