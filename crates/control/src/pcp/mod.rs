@@ -154,7 +154,7 @@ impl Algorithm for Pcp {
     type Config = Config;
 
     const NEEDS: Option<&'static str> =
-        Some("needs the time at which each packet arrives, and sends next to nothing without");
+        Some("needs the arrival time of each packet, and sends almost nothing without it");
 
     fn new(config: &Config, random: Stream) -> Self {
         Self {
@@ -187,7 +187,7 @@ impl Algorithm for Pcp {
 }
 
 impl Pcp {
-    /// The lowest base rate.
+    /// The minimum base rate.
     fn min_rate(&self) -> Rate {
         Rate::of(self.packet, MAX_GAP).max(Rate::from_bps(1)).min(self.config.fastest)
     }
@@ -202,8 +202,8 @@ impl Pcp {
 
     /// The minimum test rate, however low the base rate is, for all flows of the macroflow together.
     fn min_probe(&self) -> Rate {
-        let packet_a_round_trip = Rate::of(self.packet, self.rtt);
-        packet_a_round_trip.scale(MIN_PROBE * self.flows as f64).min(self.base).max(self.min_rate())
+        let packet_per_rtt = Rate::of(self.packet, self.rtt);
+        packet_per_rtt.scale(MIN_PROBE * self.flows as f64).min(self.base).max(self.min_rate())
     }
 
     /// Starts a train whose time has come, and ends a train whose timeout has expired.
@@ -248,15 +248,15 @@ impl Pcp {
             return Some(searched); // without any receipt only the search has a rate
         };
         let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
-        let room = -self.pressure(base) * round_trips;
-        let standing = self.view.level > self.packet_time(base).scale(STANDING).max(self.noise());
-        let growth = if standing {
-            if room <= 0.0 {
+        let available = -self.pressure(base) * round_trips;
+        let is_standing = self.view.level > self.packet_time(base).scale(STANDING).max(self.noise());
+        let growth = if is_standing {
+            if available <= 0.0 {
                 return None;
             }
-            room.min(1.0)
+            available.min(1.0)
         } else {
-            (growth::factor(waits, base, capacity) - 1.0).max(room).max(MIN_STEP)
+            (growth::factor(waits, base, capacity) - 1.0).max(available).max(MIN_STEP)
         };
         let test = base.scale(growth).min(self.config.fastest.saturating_sub(base)).max(self.min_probe());
         self.search.set_test_rate(test);
@@ -281,6 +281,7 @@ impl Pcp {
         match self.probe_result() {
             ProbeResult::Accepted(more) => {
                 // Section 3.1: direct jump.
+                self.base = (self.base + more).min(self.config.fastest).max(self.min_rate());
                 self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
                 if more == self.probe.test() {
                     self.search.accepted(more);
@@ -311,13 +312,13 @@ impl Pcp {
         if self.config.compete {
             self.update_competitive_mode(now);
         }
-        let begin_if_due = if self.competitive.is_on() {
+        let drain_until = if self.competitive.is_on() {
             self.drain.begin_by_clock(&self.config, now, self.rtt, view.min_wait, self.capacity_share())
         } else {
             let max_empty_wait = self.packet_time(self.base).scale(0.5).max(self.noise());
             self.drain.begin_if_due(&self.config, now, self.rtt, view.min_wait, max_empty_wait)
         };
-        if let Some(until) = begin_if_due {
+        if let Some(until) = drain_until {
             self.phase = Phase::Waiting(until);
         }
         if !self.drain.is_on() && !self.competitive.is_on() {

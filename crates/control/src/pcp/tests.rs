@@ -33,11 +33,11 @@ impl World {
 
     /// The train that starts now, with the packet right behind it.
     fn train(&mut self) -> Vec<Departed> {
-        let mut left = Vec::new();
+        let mut sent = Vec::new();
         while self.sender.phase == Phase::Sending {
-            left.extend(self.send(1));
+            sent.extend(self.send(1));
         }
-        left
+        sent
     }
 
     /// A sender whose first probe was accepted and whose second train has not started.

@@ -139,7 +139,7 @@ impl Algorithm for PcpPaper {
     type Config = Config;
 
     const NEEDS: Option<&'static str> =
-        Some("needs the time at which each packet arrives, and sends next to nothing without");
+        Some("needs the arrival time of each packet, and sends almost nothing without it");
 
     fn new(config: &Config, random: Stream) -> Self {
         Self {
