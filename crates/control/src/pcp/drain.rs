@@ -66,10 +66,10 @@ pub(super) struct Drain {
     started_at: Time,
     /// The last drain in competitive mode: the time until which round trips show its effect, and the minimum wait
     /// before it.
-    clock_drain: Option<(Time, Duration)>,
+    last_by_clock: Option<(Time, Duration)>,
     /// The last drain outside competitive mode: the time until which round trips show its effect, the minimum wait
     /// before it, and the minimum wait since.
-    cooperative_drain: Option<(Time, Duration, Duration)>,
+    last_cooperative: Option<(Time, Duration, Duration)>,
     /// The time at which the queue was last seen empty, or drained.
     empty_at: Time,
     /// The maximum of the round trips' minimum waits since then.
@@ -98,7 +98,7 @@ impl Drain {
         max_empty_wait: Duration,
     ) -> Option<Time> {
         let after = config.drain_after?.max(rtt * MIN_ROUNDS);
-        if let Some((_, _, shortest)) = &mut self.cooperative_drain {
+        if let Some((_, _, shortest)) = &mut self.last_cooperative {
             *shortest = min_wait.min(*shortest);
         }
         self.max_wait = self.max_wait.max(min_wait);
@@ -112,7 +112,7 @@ impl Drain {
             return None;
         }
         let length = rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN);
-        self.cooperative_drain = Some((now + length + rtt, min_wait, min_wait));
+        self.last_cooperative = Some((now + length + rtt, min_wait, min_wait));
         self.start(now, length, min_wait)
     }
 
@@ -137,7 +137,7 @@ impl Drain {
         let emptying = min_wait.scale(1.0 / (1.0 - DRAIN_SHARE * SPACING));
         let all = emptying + rtt.saturating_sub(min_wait) / 2;
         let alone = emptying.scale(OWN_SHARE / share);
-        self.clock_drain = Some((now + rtt * 2, min_wait));
+        self.last_by_clock = Some((now + rtt * 2, min_wait));
         self.start(now, all.min(alone), min_wait)
     }
 
@@ -171,12 +171,12 @@ impl Drain {
 
     /// The minimum wait before the last drain in competitive mode, if a round trip that ends now shows its effect.
     pub(super) fn wait_before_drain(&self, now: Time) -> Option<Duration> {
-        self.clock_drain.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
+        self.last_by_clock.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
     }
 
     /// Whether a drain outside competitive mode has just ended and left most of the queue. Reported once per drain.
     pub(super) fn take_failed_drain(&mut self, now: Time) -> bool {
-        let ended = self.cooperative_drain.take_if(|(until, _, _)| now >= *until);
+        let ended = self.last_cooperative.take_if(|(until, _, _)| now >= *until);
         ended.is_some_and(|(_, before, shortest)| shortest > before.scale(MAX_QUEUE_LEFT))
     }
 
