@@ -1,4 +1,4 @@
-//! A least-squares line through delays, and a random draw of its slope.
+//! A least-squares line through delays, and a random sample of its slope.
 //!
 //! For `n` points with mean `(x, y)`, `Sxx = sum (xi - x)^2` and `Sxy = sum (xi - x)(yi - y)`:
 //!
@@ -7,8 +7,8 @@
 //! error = sqrt( sum (yi - line(xi))^2 / (n - 2) / Sxx )
 //! ```
 //!
-//! and `(slope - true slope) / error` follows Student's distribution with `n - 2` degrees of freedom. A draw from it
-//! needs no table of probabilities and has the same bits on every machine.
+//! and `(slope - true slope) / error` follows Student's distribution with `n - 2` degrees of freedom. Sampling from it
+//! needs no table of probabilities and gives the same bits on every machine.
 
 use rampmeter_units::Stream;
 
@@ -19,8 +19,8 @@ pub(crate) struct Line {
     pub(crate) slope: f64,
     /// Standard error of the slope; zero for a perfect fit.
     pub(crate) error: f64,
-    /// Degrees of freedom: the number of points, less two.
-    freedom: u32,
+    /// The number of points minus two.
+    degrees_of_freedom: u32,
 }
 
 impl Line {
@@ -44,15 +44,15 @@ impl Line {
         let slope = sxy / sxx;
         let residual: f64 = points.map(|(xi, yi)| (yi - y - slope * (xi - x)).powi(2)).sum();
         let error = (residual / f64::from(n - 2) / sxx).sqrt();
-        (slope.is_finite() && error.is_finite()).then_some(Self { slope, error, freedom: n - 2 })
+        (slope.is_finite() && error.is_finite()).then_some(Self { slope, error, degrees_of_freedom: n - 2 })
     }
 
-    /// Draws a slope from the distribution of the true slope, given this fit.
-    pub(crate) fn draw(&self, random: &mut Stream) -> f64 {
+    /// Samples a slope from the distribution of the true slope, given this fit.
+    pub(crate) fn sample_slope(&self, random: &mut Stream) -> f64 {
         let normal = random.normal();
-        let spread: f64 = (0..self.freedom).map(|_| random.normal().powi(2)).sum();
-        let draw = self.slope + self.error * normal / (spread / f64::from(self.freedom)).sqrt();
-        if draw.is_finite() { draw } else { self.slope }
+        let spread: f64 = (0..self.degrees_of_freedom).map(|_| random.normal().powi(2)).sum();
+        let sample = self.slope + self.error * normal / (spread / f64::from(self.degrees_of_freedom)).sqrt();
+        if sample.is_finite() { sample } else { self.slope }
     }
 }
 
@@ -65,27 +65,27 @@ mod tests {
     }
 
     #[test]
-    fn a_perfect_fit_has_no_error_and_always_draws_its_slope() {
+    fn samples_of_a_perfect_fit_equal_its_slope() {
         let line = fit(&[1.0, 3.0, 5.0, 7.0]);
         assert_eq!((line.slope, line.error), (2.0, 0.0));
-        assert_eq!(line.draw(&mut Stream::from_seed(1)), 2.0);
+        assert_eq!(line.sample_slope(&mut Stream::from_seed(1)), 2.0);
     }
 
     #[test]
-    fn the_error_is_the_textbook_s() {
+    fn the_standard_error_matches_the_textbook() {
         let line = fit(&[0.0, 1.0, 1.0, 2.0, 2.0]); // Sxx 10, Sxy 5, residuals 0.3
         assert!((line.slope - 0.5).abs() < 1e-12);
         assert!((line.error - 0.1).abs() < 1e-12);
     }
 
     #[test]
-    fn draws_follow_students_distribution() {
+    fn samples_follow_students_distribution() {
         let line = fit(&[0.0, 1.0, 1.0, 2.0, 2.0]);
         let mut random = Stream::from_seed(3);
         let n = 100_000;
         // P(t > 1.6377) = 0.10 and P(t > 3.1824) = 0.025 with three degrees of freedom.
         for (t, tail) in [(0.0, 0.5), (1.6377, 0.1), (3.1824, 0.025)] {
-            let above = (0..n).filter(|_| line.draw(&mut random) > 0.5 + 0.1 * t).count();
+            let above = (0..n).filter(|_| line.sample_slope(&mut random) > 0.5 + 0.1 * t).count();
             assert!((above as f64 / f64::from(n) - tail).abs() < 0.005, "{above} above t = {t}");
         }
     }

@@ -1,4 +1,4 @@
-//! What the paper says of whole flows, on the [`Model`].
+//! The paper's statements on whole flows, checked on the [`Model`].
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -13,8 +13,8 @@ fn secs(n: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(n)
 }
 
-/// Long flows that start within ten seconds: utilization, Jain's index and mean queue from 20 s to 60 s, and loss from the
-/// start.
+/// Long flows that start within ten seconds. Returns utilization, Jain's index and mean queue from 20 s to 60 s, and
+/// the loss from the start.
 fn long_flows(config: &Config, flows: u32, seed: u64) -> (f64, f64, f64, f64) {
     let mut model = Model::figure_4(config, seed);
     for i in 0..flows {
@@ -30,32 +30,33 @@ fn long_flows(config: &Config, flows: u32, seed: u64) -> (f64, f64, f64, f64) {
     (used, jain, (model.queue - queue) / (model.packets - packets) as f64, model.loss())
 }
 
-/// Figure 4: 250 kB transfers, Poisson, 100 pairs with their histories; mean response in ms, mean queue, loss.
+/// Figure 4: 250 kB transfers, Poisson arrivals, 100 pairs of hosts with their histories. Returns the mean flow
+/// completion time in milliseconds, the mean queue and the loss.
 fn transfers(config: &Config, load: f64, seconds: f64, seed: u64) -> (f64, f64, f64) {
     let mut model = Model::figure_4(config, seed);
     let mut random = model.random("arrivals");
     let mut histories: Vec<Option<History>> = vec![None; 100];
-    let (mut pairs, mut responses, mut at) = (Vec::new(), Vec::new(), 0.0);
+    let (mut pairs, mut fcts, mut at) = (Vec::new(), Vec::new(), 0.0);
     while at < seconds {
         at += random.exponential(1.0 / (load * 20.0));
         while let Some(id) = model.run(secs(at)) {
             let pair: usize = pairs[id];
             model.remember(id, &mut histories[pair]);
-            responses.push((at, model.flows[id].response.unwrap().as_secs_f64()));
+            fcts.push((at, model.flows[id].fct.unwrap().as_secs_f64()));
         }
         let pair = random.below(100) as usize;
         pairs.push(pair);
         let rtt = Duration::from_secs_f64((15.0 + 20.0 * pair as f64 / 99.0) / 1e3);
         model.add(secs(at), rtt, 250_000, histories[pair]);
     }
-    let warm: Vec<f64> = responses.iter().filter(|(at, _)| *at > seconds / 3.0).map(|(_, r)| r * 1e3).collect();
+    let warm: Vec<f64> = fcts.iter().filter(|(at, _)| *at > seconds / 3.0).map(|(_, r)| r * 1e3).collect();
     (warm.iter().sum::<f64>() / warm.len() as f64, model.mean_queue(), model.loss())
 }
 
 #[test]
-fn a_flow_alone_fills_the_link_within_ten_round_trips_and_with_history_within_five() {
-    // Theory: the first probe's pair tells the capacity, and each round trip's packets, of which none waits, allow a factor
-    // of up to n + 2. With history: a third; twice that, as six packets saw an idle link; nearly all.
+fn a_lone_flow_fills_the_link_in_10_rtts_or_5_with_history() {
+    // Theory: the first probe's pair shows the capacity. Then each round trip's packets, none of which waits, permit a
+    // factor of up to n + 2. With history: a third; twice that, because six packets saw an idle link; almost all.
     let reach = |history| {
         let mut model = Model::figure_4(&Config::default(), 1);
         model.add(Time::ZERO, RTT, FOREVER, history);
@@ -71,14 +72,14 @@ fn a_flow_alone_fills_the_link_within_ten_round_trips_and_with_history_within_fi
 }
 
 #[test]
-fn a_warm_transfer_on_an_idle_link_costs_two_round_trips_over_fair_queueing() {
+fn with_history_a_transfer_takes_two_rtts_over_fair_queueing() {
     // Fair queueing: handshake 25 ms, 200 packets of 250 us, path 25 ms: about 100 ms. PCP adds about two round trips.
     let mut model = Model::figure_4(&Config::default(), 1);
     let id = model.add(Time::ZERO, RTT, 250_000, Some(warm()));
     model.run(secs(5.0));
-    let response = model.flows[id].response.unwrap();
-    println!("250 kB in {response}");
-    assert!(response < Duration::from_millis(160), "{response}");
+    let fct = model.flows[id].fct.unwrap();
+    println!("250 kB in {fct}");
+    assert!(fct < Duration::from_millis(160), "{fct}");
     assert_eq!(model.drops, 0);
 }
 
@@ -86,12 +87,13 @@ fn a_warm_transfer_on_an_idle_link_costs_two_round_trips_over_fair_queueing() {
 fn ten_long_flows_keep_the_link_busy_and_the_queue_short() {
     let (used, jain, queue, loss) = long_flows(&Config::default(), 10, 1);
     println!("utilization {used:.3}, Jain {jain:.2}, queue {queue:.1} packets, loss {:.3}%", loss * 100.0);
-    // Flows that join without history overshoot once, in slow start, and others take them for TCP until the next drain.
+    // Flows that join without history overshoot once, in slow start. Other flows take them for TCP until the next
+    // drain.
     assert!(used >= 0.95 && jain >= 0.9 && queue <= 13.0 && loss <= 0.0075, "{used} {queue} {loss}");
 }
 
 #[test]
-fn a_lone_flow_finds_its_rate_from_ten_kilobits_to_ten_gigabits_and_from_100_us_to_a_second() {
+fn a_lone_flow_finds_its_rate_from_10_kbps_to_10_gbps() {
     let ms = Duration::from_millis;
     let paths = [
         ("10 kb/s", ms(50), 1200.0),
@@ -126,8 +128,8 @@ fn warm() -> History {
     History { capacity: link, ..History::new(link, RTT) }
 }
 
-/// The settings of each row come from `PCP_TABLE`: rows by `;`, settings by `,`. Means over five seeds, with the
-/// standard error of the mean: two rows differ when they do by several of these.
+/// Settings come from `PCP_TABLE`: rows are separated by `;`, the settings of a row by `,`. Prints means over five
+/// seeds with the standard error of the mean: two rows differ if they differ by several standard errors.
 #[test]
 #[ignore = "prints the table that chose the defaults"]
 fn table() {
@@ -154,7 +156,7 @@ fn table() {
             let runs: Vec<_> = (1..=5).map(|seed| transfers(&config, load, 60.0, seed)).collect();
             let of = |pick: fn(&(f64, f64, f64)) -> f64| runs.iter().map(pick).collect::<Vec<_>>();
             println!(
-                "  load {load}: response {} ms, queue {}, loss {} %",
+                "  load {load}: flow completion time {} ms, queue {}, loss {} %",
                 figure(&of(|r| r.0), 0),
                 figure(&of(|r| r.1), 1),
                 figure(&of(|r| r.2 * 100.0), 3),

@@ -1,48 +1,49 @@
-//! Rate compensation: send less as long as there is a queue, and as it builds (section 3.2).
+//! Rate compensation: reduce the rate while a queue stands and while it grows (section 3.2).
 //!
 //! ```text
 //! delay:  (max-delay - min-delay) / max-delay      one-way, over the last round trip
 //! gap:    (out - in) / out                         of the spacing of packets on arriving and leaving
 //! ```
 //!
-//! Together they are the *pressure* on a flow: the share of its rate that should go. What was cut already in the last
-//! round trip counts against it, after every acknowledgement. Where it is negative, there is room for more: then it
-//! bounds what a probe asks for.
+//! The sum is the *pressure* on a flow: the share of its rate that it should give up. It is computed after every
+//! acknowledgement, and cuts of the last round trip are subtracted from it. Where it is negative, more rate is
+//! available, and it limits the test rate of a probe.
 //!
-//! *Delay.* Clocks differ by an unknown offset. It vanishes from the numerator `q`; for the denominator, `min-delay` is
-//! taken to be half the minimum round trip, `q / (min_rtt / 2 + q)`. `q` is the queue beyond the flow's target
-//! (`growth`): the lowest level of the last `STANDING_ROUNDS` round trips, or what exceeds the ceiling now. A share of the
-//! cut is made (`delay_gain`; the paper: 1). Every flow sees the queue and cuts for it, each round trip until it is gone,
-//! and a round trip passes before any of them sees the effect: with a gain of 1 the link is left idle after each cut. XCP's
-//! analysis of the same loop gives 0.226 of the queue and 0.4 of the rate mismatch a round trip.
+//! *Delay.* Clocks differ by an unknown offset. The offset cancels in the numerator `q`. In the denominator half of the
+//! minimum round-trip time replaces `min-delay`: `q / (min_rtt / 2 + q)`. `q` is the queue above the flow's target
+//! (`growth`): the lowest level of the last `STANDING_ROUNDS` round trips, or the current excess over the ceiling. A
+//! share of the cut is made (`delay_gain`; the paper: 1). Every flow sees the queue and cuts its rate for it in each
+//! round trip until the queue is gone, and the effect of a cut is visible one round trip later: with a gain of 1 the
+//! link is idle after each cut. XCP's analysis of the same loop gives 0.226 of the queue and 0.4 of the rate mismatch
+//! per round trip.
 //!
-//! *Gap.* One gap is mostly noise, so all of a round trip's are taken together: the line through the delays has the
-//! slope `s = (out - in) / in`, and the cut is `s / (1 + s)`. Of a small slope, which may still be noise, a share is cut
-//! (`gap_gain`), of one that says the link is overrun (`OVERRUN`) all.
+//! *Gap.* A single gap is mostly noise, so all gaps of a round trip are used together: the line through the delays has
+//! the slope `s = (out - in) / in`, and the cut is `s / (1 + s)`. For a small slope, which may be noise, a share of it
+//! is cut (`gap_gain`); for a slope that shows an overloaded link (`OVERLOAD_SLOPE`), all of it.
 
 use std::collections::VecDeque;
 
 use rampmeter_units::{Duration, Time};
 
 use super::Config;
-use super::config::{FORWARD_SHARE, MAX_CUT, OVERRUN};
+use super::config::{FORWARD_SHARE, MAX_CUT, OVERLOAD_SLOPE};
 use super::queue::View;
 
-/// Cuts remembered one by one; more in one round trip are added to the last.
-const LEDGER: usize = 128;
+/// The maximum number of cuts stored individually. More cuts in one round trip are added to the last.
+const MAX_CUTS: usize = 128;
 
 #[derive(Debug, Clone)]
 pub(super) struct Compensation {
-    cuts: Ledger,
+    cuts: RecentCuts,
 }
 
 impl Compensation {
     pub(super) fn new() -> Self {
-        Self { cuts: Ledger::new() }
+        Self { cuts: RecentCuts::new() }
     }
 
-    /// The share of its rate that a flow should give up in this round trip, if it aims at a queue of `target`. Negative
-    /// where there is room.
+    /// The share of its rate that a flow with this target queue should give up in this round trip. Negative where more
+    /// rate is available.
     pub(super) fn pressure(
         config: &Config,
         view: &View,
@@ -51,13 +52,13 @@ impl Compensation {
         min_rtt: Duration,
     ) -> f64 {
         let target = target.as_secs_f64();
-        // A queue that stood for some round trips is an excess; one below the target at this moment is room.
+        // A queue that stood for some round trips is an excess; a current queue below the target leaves room.
         let queue = view.standing.as_secs_f64();
         let excess = if queue > target { queue - target } else { (view.level.as_secs_f64() - target).min(0.0) };
         let above = view.level.as_secs_f64() - ceiling.as_secs_f64();
         let share = |queue: f64| queue / (min_rtt.as_secs_f64() * FORWARD_SHARE + queue.max(0.0));
         let delay = if above > 0.0 { share(excess).max(share(above)) } else { share(excess) };
-        let gap = if view.slope > OVERRUN {
+        let gap = if view.slope > OVERLOAD_SLOPE {
             view.slope / (1.0 + view.slope)
         } else {
             config.gap_gain * view.slope / (1.0 + view.slope.max(0.0))
@@ -67,50 +68,50 @@ impl Compensation {
     }
 
     /// This share was cut for another reason.
-    pub(super) fn made(&mut self, now: Time, share: f64) {
+    pub(super) fn on_cut(&mut self, now: Time, share: f64) {
         let required = self.cuts.sum + share;
         self.cuts.raise(now, required);
     }
 
-    /// The share to cut from the base rate now, beyond what was cut in the last round trip.
+    /// The share to cut from the base rate now, in addition to the cuts of the last round trip.
     pub(super) fn cut(&mut self, now: Time, rtt: Duration, pressure: f64) -> f64 {
-        self.cuts.forget(now, rtt);
+        self.cuts.expire(now, rtt);
         self.cuts.raise(now, pressure.min(MAX_CUT))
     }
 }
 
-/// What was cut in the last round trip.
+/// The cuts of the last round trip.
 #[derive(Debug, Clone)]
-struct Ledger {
-    made: VecDeque<(Time, f64)>,
+struct RecentCuts {
+    entries: VecDeque<(Time, f64)>,
     sum: f64,
 }
 
-impl Ledger {
+impl RecentCuts {
     fn new() -> Self {
-        Self { made: VecDeque::with_capacity(LEDGER), sum: 0.0 }
+        Self { entries: VecDeque::with_capacity(MAX_CUTS), sum: 0.0 }
     }
 
-    fn forget(&mut self, now: Time, memory: Duration) {
-        let before = self.made.len();
-        while self.made.front().is_some_and(|(at, _)| now.since(*at) > memory) {
-            self.made.pop_front();
+    fn expire(&mut self, now: Time, max_age: Duration) {
+        let before = self.entries.len();
+        while self.entries.front().is_some_and(|(at, _)| now.since(*at) > max_age) {
+            self.entries.pop_front();
         }
-        if self.made.len() < before {
-            self.sum = self.made.iter().map(|(_, share)| share).sum();
+        if self.entries.len() < before {
+            self.sum = self.entries.iter().map(|(_, share)| share).sum();
         }
     }
 
-    /// Makes up the difference between what was cut and what is required; returns it.
+    /// Adds a cut for the difference between the required cut and the recent cuts, and returns it.
     fn raise(&mut self, now: Time, required: f64) -> f64 {
         let share = required - self.sum;
         if share <= 0.0 {
             return 0.0;
         }
-        if self.made.len() == LEDGER {
-            self.made[LEDGER - 1].1 += share;
+        if self.entries.len() == MAX_CUTS {
+            self.entries[MAX_CUTS - 1].1 += share;
         } else {
-            self.made.push_back((now, share));
+            self.entries.push_back((now, share));
         }
         self.sum += share;
         share
@@ -128,49 +129,49 @@ mod tests {
         View { level, standing: level, slope, ..View::default() }
     }
 
-    /// The paper's rules: no target, whole cuts.
-    fn whole() -> Config {
+    /// The paper's rules: no target, full cuts.
+    fn paper() -> Config {
         Config { target: 0.0, delay_gain: 1.0, gap_gain: 1.0, ..Config::default() }
     }
 
-    fn near(value: f64, expected: f64) {
+    fn assert_near(value: f64, expected: f64) {
         assert!((value - expected).abs() < 1e-9, "{value} for {expected}");
     }
 
     #[test]
-    fn the_cut_is_the_queue_s_share_of_the_largest_delay() {
-        near(Compensation::pressure(&whole(), &view(2.5, 0.0), Duration::ZERO, RTT, RTT), 2.5 / 12.5);
+    fn a_queue_cuts_its_share_of_the_maximum_delay() {
+        assert_near(Compensation::pressure(&paper(), &view(2.5, 0.0), Duration::ZERO, RTT, RTT), 2.5 / 12.5);
     }
 
     #[test]
-    fn gaps_that_grow_cut_by_the_over_commitment() {
-        // The link takes 1.25 ms for what leaves every millisecond: (1.25 - 1) / 1.25.
-        near(Compensation::pressure(&whole(), &view(0.0, 0.25), Duration::ZERO, RTT, RTT), 0.2);
+    fn gaps_that_grow_cut_by_the_overload() {
+        // The link needs 1.25 ms for a packet, and one leaves every millisecond: (1.25 - 1) / 1.25.
+        assert_near(Compensation::pressure(&paper(), &view(0.0, 0.25), Duration::ZERO, RTT, RTT), 0.2);
     }
 
     #[test]
-    fn a_queue_at_the_target_cuts_nothing_and_a_shorter_one_is_room() {
-        let config = Config { delay_gain: 0.2, ..whole() };
+    fn a_queue_at_the_target_cuts_nothing() {
+        let config = Config { delay_gain: 0.2, ..paper() };
         let target = Duration::from_millis(2);
-        near(Compensation::pressure(&config, &view(2.0, 0.0), target, target * 3, RTT), 0.0);
-        near(Compensation::pressure(&config, &view(1.0, 0.0), target, target * 3, RTT), -0.02);
-        near(Compensation::pressure(&config, &view(2.0, -0.1), target, target * 3, RTT), -0.1);
+        assert_near(Compensation::pressure(&config, &view(2.0, 0.0), target, target * 3, RTT), 0.0);
+        assert_near(Compensation::pressure(&config, &view(1.0, 0.0), target, target * 3, RTT), -0.02);
+        assert_near(Compensation::pressure(&config, &view(2.0, -0.1), target, target * 3, RTT), -0.1);
     }
 
     #[test]
-    fn small_slopes_are_answered_in_part_and_large_ones_in_full() {
-        let config = Config { gap_gain: 0.5, ..whole() };
-        near(Compensation::pressure(&config, &view(0.0, 0.1), Duration::ZERO, RTT, RTT), 0.05 / 1.1);
-        near(Compensation::pressure(&config, &view(0.0, 1.0), Duration::ZERO, RTT, RTT), 0.5);
+    fn small_slopes_cut_in_part_and_large_ones_in_full() {
+        let config = Config { gap_gain: 0.5, ..paper() };
+        assert_near(Compensation::pressure(&config, &view(0.0, 0.1), Duration::ZERO, RTT, RTT), 0.05 / 1.1);
+        assert_near(Compensation::pressure(&config, &view(0.0, 1.0), Duration::ZERO, RTT, RTT), 0.5);
     }
 
     #[test]
-    fn a_queue_cuts_once_a_round_trip_however_many_acknowledgements_show_it() {
+    fn a_queue_cuts_once_per_round_trip() {
         let mut compensation = Compensation::new();
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
         let cuts: Vec<f64> = (0..45).map(|n| compensation.cut(ms(n), RTT, 0.25)).collect();
         assert_eq!(cuts.iter().filter(|cut| **cut > 0.0).count(), 3);
-        near(cuts.iter().sum(), 0.75);
+        assert_near(cuts.iter().sum(), 0.75);
     }
 
     #[test]
@@ -180,6 +181,6 @@ mod tests {
             let now = Time::ZERO + Duration::from_millis(n);
             compensation.cut(now, RTT, 0.9 + n as f64)
         });
-        near(cuts.sum(), 0.5);
+        assert_near(cuts.sum(), 0.5);
     }
 }

@@ -1,62 +1,65 @@
-//! Competitive mode: beside flows that do not give way, PCP keeps the window that CUBIC would have (section 3.5).
+//! Competitive mode: beside flows that do not reduce their rates, PCP keeps the window that CUBIC would have (section
+//! 3.5).
 //!
-//! The paper's tit for tat divides rate compensation by ten while compensation does not shorten the queue. Many PCP flows
-//! that compensate together look the same to each of them, and then run the queue away. Two facts tell TCP apart instead:
-//! a queue that does not fall although every PCP flow would make it fall, and how long it is. It is *odd* where no crowd of
-//! PCP flows keeps a queue as long (`ODD` times the ceiling of 50 flows, see `judgement`).
+//! The paper's tit for tat divides rate compensation by ten while compensation does not shorten the queue. Many PCP
+//! flows that compensate together look the same to each of them, and then let the queue grow without limit. Two
+//! observations distinguish TCP instead: a queue that does not fall although every PCP flow would make it fall, and the
+//! length of that queue. A queue is *odd* if it is longer than any crowd of PCP flows keeps it (`ODD_QUEUE_FACTOR`
+//! times the ceiling of one of 50 flows, see `judgement`).
 //!
 //! ```text
-//! score   each round trip whose shortest wait is above the flow's target and not shorter than the one before: 1 point,
-//!         if it is odd: 2; any other round trip: back to 0. A drain that failed: ENTRY points, if the flow has lost half of
-//!         its rate since the queue was last as short as its target, or never saw it so short
-//! enter   at ENTRY points, or from slow start (`start`), which ends with a loss, delays that grow or an odd queue
-//! leave   in a drain: the shortest wait is a third of that before it and of what is odd, or less
-//!         else: the shortest wait is the target or less, and nothing was lost to a queue for three round trips
+//! score   each round trip whose minimum wait is above the flow's target and not shorter than the one before: 1 point,
+//!         if the queue is odd: 2; any other round trip: back to 0. A failed drain: ENTRY_SCORE points, if the rate
+//!         fell to a half since the queue was last as short as the target, or the queue never was so short
+//! enter   at ENTRY_SCORE points, or from slow start (`start`), which ends with a loss, growing delays or an odd queue
+//! exit    in a drain: the minimum wait is a third of that before it and of an odd one, or less
+//!         else: the minimum wait is the target or less, and nothing was lost to a queue for three round trips
 //!         at any time: the flow has most of the link
 //! ```
 //!
-//! In competitive mode a CUBIC of our own (RFC 9438) sees every acknowledgement and loss, and its window is the flow's. It
-//! begins in slow start with ten packets or what the flow had when the score was last 0, and leaves it where delays begin
-//! to grow (HyStart++). PCP sends no probes meanwhile and compensates for nothing. A flow that leaves keeps `KEPT` of its
-//! rate, so that flows that took each other for TCP do not fill the link again at once.
+//! In competitive mode an instance of CUBIC (RFC 9438) gets every acknowledgement and loss, and its window is the
+//! flow's. It starts in slow start, with ten packets or with the flow's window when the score was last 0, and ends slow
+//! start when delays begin to grow (HyStart++). Meanwhile PCP sends no probes and makes no cuts. A flow that exits
+//! keeps `RATE_KEPT_ON_EXIT` of its rate, so that flows that took each other for TCP do not fill the link again at
+//! once.
 //!
-//! *Where TCP and short transfers share a slow link* the queue rises and falls all the time, and no twelve round trips in a
-//! row show one that does not fall. The flow's rate falls with every round trip meanwhile, to a tenth and less. There a drain
-//! shows them, because no other flow takes part in it. It alone is not enough: 50 PCP flows that start together fail to drain
-//! their queue at first, and would compete for good (7% lost). But their rates do not fall for long. 250 kB on ten paths
-//! beside up to three long CUBIC flows and web traffic (`paths.toml`, simulated, two seeds) take 2.8 s, 6.0 s without this
-//! rule, and CUBIC takes 2.1 s.
+//! *Where TCP and short transfers share a slow link* the queue rises and falls all the time, and it never stands for
+//! twelve round trips in a row. Meanwhile the flow's rate falls with every round trip, to a tenth and less. There a
+//! drain detects the competing traffic, because no other flow takes part in it. A failed drain alone is not enough: 50
+//! PCP flows that start together fail to drain their queue at first, and would compete for good (7% lost). But their
+//! rates do not fall for long. 250 kB on ten paths beside up to three long CUBIC flows and web traffic (`paths.toml`,
+//! simulated, two seeds) take 2.8 s with this rule and 6.0 s without; CUBIC takes 2.1 s.
 //!
-//! *Flows that take each other for TCP* would compete for ever. So all that compete drain the queue at the same moments of
-//! the clock (`drain`). Where all are PCP this shortens the queue to less than a third, and all leave. Beside TCP it takes
-//! away three fifths of the queue at most, and the flow goes on.
+//! *Flows that take each other for TCP* would compete for ever. So all flows in competitive mode drain the queue at the
+//! same moments of the clock (`drain`). If all are PCP flows, this shortens the queue to less than a third, and all of
+//! them exit. Beside TCP a drain removes three fifths of the queue at most, and the flow stays in competitive mode.
 //!
-//! Without a drain a queue that falls does not say that it is PCP that drains it: CUBIC's window falls by three tenths with
-//! every loss, and behind a buffer of 0.4 round trips or less that empties the queue. A flow that leaves then has to enter
-//! again, which takes many round trips on a deep buffer: 30 MB on `today.toml`'s DSL path beside one CUBIC did not end
-//! within three minutes.
+//! Outside a drain a falling queue does not show that PCP flows drain it: CUBIC's window falls by three tenths with
+//! every loss, and with a buffer of 0.4 round trips or less that empties the queue. A flow that exits then has to enter
+//! again, which takes many round trips with a deep buffer: 30 MB on `today.toml`'s DSL path beside one CUBIC did not
+//! end within three minutes.
 //!
-//! *What the numbers weigh* (simulated; `today.toml` with 30 MB beside one CUBIC without and with history, one seed,
-//! geometric means over CUBIC's time; loss on Figure 4's network at 0.90, worst of two or three seeds):
+//! *The designs that were tried* (simulated; `today.toml` with 30 MB beside one CUBIC without and with history, one
+//! seed, geometric means over CUBIC's time; loss on Figure 4's network at 0.90, worst of two or three seeds):
 //!
 //! ```text
 //! design                                                        beside CUBIC   worst        at 0.90
 //! no competitive mode                                           not run        80           0.03%
-//! leaves when the queue falls by a tenth                        1.03, 0.97     unfinished   0.33%
-//! leaves when it is half as long as odd                         0.93, 0.87     3.0          0.56%   50 flows do not leave
-//! the same, and slow start goes over into competitive mode      0.84, 0.81     3.0          1.1%    the same
-//! the same, and drains 2.5 s after the last empty queue         0.86, 0.83     unfinished   1.0%    they leave
-//! the same, drains by the clock, a standing queue scores too    0.84, 0.79     1.8          1.0%
-//! the same, the handshake alone does not decide, a history of
-//!   one that left is not competitive                            0.85, 0.79     1.6          0.13%
-//! the same, leaves with all of the link, slow start within
-//!   the capacity                                                0.87, 0.83     2.1          0.12%
-//! the same, leaves when it is a third of odd                    0.86, 0.79     1.6          0.28%
-//! the same, also enters when its rate halved in 12 round trips
-//!   above the target, falling or not                            0.82           1.3          0.94%
-//! HyStart++, short drains, a queue that fell with a loss does not
-//!   end it, nor does a handshake begin it                       0.82, 0.78     1.3          0.04%
-//! the same, and a drain that fails starts it (this design)      0.83, 0.78     1.3          0.30%   three seeds, beside CUBIC
+//! exit when the queue falls by a tenth                          1.03, 0.97     unfinished   0.33%
+//! exit when it is half as long as an odd one                    0.93, 0.87     3.0          0.56%   50 flows do not
+//! the same, and slow start changes into competitive mode        0.84, 0.81     3.0          1.1%    the same
+//! the same, and drains 2.5 s after the last empty queue         0.86, 0.83     unfinished   1.0%    they exit
+//! the same, drains by the clock, a standing queue scores, too   0.84, 0.79     1.8          1.0%
+//! the same, the handshake alone does not decide, the history
+//!   of a flow that had exited is not competitive                0.85, 0.79     1.6          0.13%
+//! the same, exit with the whole link, slow start within the
+//!   capacity                                                    0.87, 0.83     2.1          0.12%
+//! the same, exit when the queue is a third of an odd one        0.86, 0.79     1.6          0.28%
+//! the same, also enter when the rate halved in 12 round trips
+//!   above the target, whether the queue fell or not             0.82           1.3          0.94%
+//! HyStart++, short drains, a queue that fell with a loss does
+//!   not end it, a handshake does not start it                   0.82, 0.78     1.3          0.04%
+//! the same, and a drain that fails starts it (this design)      0.83, 0.78     1.3          0.30%   three seeds
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
@@ -65,107 +68,107 @@ use super::{Pcp, Phase};
 use crate::cubic::{self, Cubic};
 use crate::{Ack, Algorithm, Controller, Loss, Path};
 
-/// A queue is odd from so many times the ceiling of a crowd on.
-pub(super) const ODD: f64 = 1.3;
+/// A queue is odd from this multiple of the ceiling of one of many PCP flows.
+pub(super) const ODD_QUEUE_FACTOR: f64 = 1.3;
 
-/// Points with which a flow enters: six round trips with an odd queue, or twelve with one above its target. 18 and 20
-/// leave 30 MB on deep buffers unfinished.
-const ENTRY: u32 = 12;
+/// The score at which a flow enters competitive mode: six round trips with an odd queue, or twelve with one above its
+/// target. 18 and 20 leave 30 MB on deep buffers unfinished.
+const ENTRY_SCORE: u32 = 12;
 
-/// What a round trip with an odd queue counts.
-const ODD_POINTS: u32 = 2;
+/// The points for a round trip with an odd queue.
+const ODD_QUEUE_POINTS: u32 = 2;
 
-/// A flow starves at this part of the rate that it had when the queue was short.
-const STARVED: f64 = 0.5;
+/// A failed drain counts if the rate fell to this share of the rate that the flow had when the queue was short.
+const HALVED_RATE: f64 = 0.5;
 
-/// A wait that is at least this part of an earlier one did not fall.
-const STEADY: f64 = 0.97;
+/// A wait that is at least this share of an earlier one did not fall.
+const NOT_FALLING: f64 = 0.97;
 
-/// A flow leaves where the shortest wait is no more than this part of an odd one, or of that before its drain.
-const LEAVE: f64 = 0.35;
+/// A flow exits if the minimum wait is at most this share of an odd wait, or of the wait before its drain.
+const EXIT_SHARE: f64 = 0.35;
 
-/// For so many round trips after a loss a queue that fell does not count: TCP may have lowered its window.
-const AFTER_LOSS: u64 = 3;
+/// The number of round trips after a loss in which a short queue does not count: TCP may have reduced its window.
+const ROUNDS_AFTER_LOSS: u64 = 3;
 
-/// A flow that carries this part of the capacity has nobody to compete with.
-const ALL: f64 = 0.8;
+/// A flow that carries this share of the capacity has no competing traffic.
+const WHOLE_LINK: f64 = 0.8;
 
-/// What a flow that leaves keeps of its rate.
-const KEPT: f64 = 0.7;
+/// The share of its rate that a flow keeps when it exits.
+const RATE_KEPT_ON_EXIT: f64 = 0.7;
 
-/// A round takes so long at least.
+/// The minimum length of a round.
 const MIN_ROUND: Duration = Duration::from_millis(20);
 
-/// Packets are spaced to leave a window in less than a round trip, so that the window decides.
+/// Packets are paced at this multiple of the window per round trip, so that the window is the limit.
 pub(super) const SPACING: f64 = 1.2;
 
-/// The first window, in packets (RFC 6928).
+/// The initial window, in packets (RFC 6928).
 pub(super) const FIRST_WINDOW: u64 = 10;
 
-/// What a round trip shows of the queue.
+/// What a round trip shows about the queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sight {
-    /// Its shortest wait.
+pub(super) struct QueueObservation {
+    /// The minimum wait.
     pub(super) min_wait: Duration,
-    /// The queue that the flow aims at.
+    /// The flow's target queue.
     pub(super) target: Duration,
-    /// Waits beyond this are odd.
-    pub(super) odd: Duration,
+    /// Longer waits show an odd queue.
+    pub(super) odd_wait: Duration,
     /// The flow's base rate.
     pub(super) base: Rate,
-    /// The path's capacity, as far as is known.
+    /// The path's capacity, if known.
     pub(super) capacity: Option<Rate>,
-    /// The smoothed round trip.
+    /// The smoothed round-trip time.
     pub(super) rtt: Duration,
-    /// The shortest wait before a drain in competitive mode, if this round trip shows its effect.
+    /// The minimum wait before a drain in competitive mode, if this round trip shows its effect.
     pub(super) wait_before_drain: Option<Duration>,
-    /// A drain out of competitive mode has just left most of the queue.
+    /// A drain outside competitive mode has just left most of the queue.
     pub(super) drain_failed: bool,
 }
 
-/// What an acknowledgement changed.
+/// The change of mode after an acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Nothing,
     Entered,
-    Left,
+    Exited,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Competitive {
     packet: Bytes,
-    tcp: Option<Cubic>,
+    cubic: Option<Cubic>,
     score: u32,
-    /// When a packet was last lost to a queue.
+    /// The time of the last loss to a queue.
     lost_at: Option<Time>,
-    round_began: Time,
+    round_started: Time,
     round_until: Time,
-    /// Delivered in this round.
+    /// Bytes delivered in this round.
     delivered: Bytes,
-    /// The shortest wait of the last round.
+    /// The minimum wait of the last round.
     last_wait: Duration,
     /// The base rate when the score was last 0.
     cooperative_rate: Rate,
-    /// The base rate when the queue was last as short as the target; none if it never was.
+    /// The base rate when the queue was last as short as the target. None if it never was.
     rate_at_target: Option<Rate>,
 }
 
 impl Competitive {
-    /// A path with packets of `packet`.
+    /// A flow in cooperative mode that sends packets of `packet` bytes.
     pub(super) fn new(now: Time, packet: Bytes) -> Self {
-        Self { packet, round_began: now, round_until: now, ..Self::default() }
+        Self { packet, round_started: now, round_until: now, ..Self::default() }
     }
 
-    /// Goes on at once with a window of `had`, which an earlier transfer found by its losses: without slow start.
-    pub(super) fn resume(&mut self, now: Time, had: Bytes, rtt: Duration) {
-        let mut tcp = tcp(now, self.packet, had, rtt);
-        tcp.leave_slow_start();
-        self.take_over(now, tcp, rtt);
+    /// Resumes competitive mode with the window that an earlier transfer found by its losses, without slow start.
+    pub(super) fn resume(&mut self, now: Time, window: Bytes, rtt: Duration) {
+        let mut cubic = new_cubic(now, self.packet, window, rtt);
+        cubic.leave_slow_start();
+        self.take_over(now, cubic, rtt);
     }
 
-    /// Goes on with `tcp`, wherever it is.
-    pub(super) fn take_over(&mut self, now: Time, tcp: Cubic, rtt: Duration) {
-        self.tcp = Some(tcp);
+    /// Enters competitive mode with `cubic` in its current state.
+    pub(super) fn take_over(&mut self, now: Time, cubic: Cubic, rtt: Duration) {
+        self.cubic = Some(cubic);
         self.begin_round(now, rtt, Duration::ZERO);
     }
 
@@ -173,158 +176,163 @@ impl Competitive {
     pub(super) fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration, rtt: Duration) {
         self.score = 0;
         self.begin_round(now, rtt, Duration::ZERO);
-        if let Some(tcp) = &mut self.tcp {
-            tcp.on_idle(now, idle, timeout);
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_idle(now, idle, timeout);
         }
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.tcp.is_some()
+        self.cubic.is_some()
     }
 
-    /// The last round trip.
-    pub(super) fn observe(&mut self, now: Time, sight: &Sight) -> Change {
+    /// Updates the score and the mode after each acknowledgement, from the last round trip's queue.
+    pub(super) fn observe(&mut self, now: Time, observation: &QueueObservation) -> Change {
         let is_over = now >= self.round_until;
-        if sight.min_wait <= sight.target {
-            self.rate_at_target = Some(sight.base);
+        if observation.min_wait <= observation.target {
+            self.rate_at_target = Some(observation.base);
         }
         let change = if self.is_on() {
-            self.leave(now, sight, is_over)
+            self.exit(now, observation, is_over)
         } else {
-            let starves = self.rate_at_target.is_none_or(|rate| sight.base <= rate.scale(STARVED));
-            self.score += if sight.drain_failed && starves { ENTRY } else { 0 };
-            self.count(sight, is_over);
-            self.enter(now, sight)
+            let rate_halved = self.rate_at_target.is_none_or(|rate| observation.base <= rate.scale(HALVED_RATE));
+            self.score += if observation.drain_failed && rate_halved { ENTRY_SCORE } else { 0 };
+            self.update_score(observation, is_over);
+            self.enter(now, observation)
         };
         if is_over || change != Change::Nothing {
-            self.begin_round(now, sight.rtt, sight.min_wait);
+            self.begin_round(now, observation.rtt, observation.min_wait);
         }
         change
     }
 
     fn begin_round(&mut self, now: Time, rtt: Duration, last_wait: Duration) {
-        (self.round_began, self.round_until) = (now, now + rtt.max(MIN_ROUND));
+        (self.round_started, self.round_until) = (now, now + rtt.max(MIN_ROUND));
         (self.last_wait, self.delivered) = (last_wait, Bytes::ZERO);
     }
 
-    /// Whether the last round trip says that others do not give way.
-    fn count(&mut self, sight: &Sight, is_over: bool) {
-        if sight.min_wait <= sight.target || (is_over && sight.min_wait < self.last_wait.scale(STEADY)) {
+    /// Updates the score: whether the last round trip shows that other flows do not reduce their rates.
+    fn update_score(&mut self, observation: &QueueObservation, is_over: bool) {
+        if observation.min_wait <= observation.target
+            || (is_over && observation.min_wait < self.last_wait.scale(NOT_FALLING))
+        {
             self.score = 0;
         } else if is_over {
-            self.score += if sight.min_wait > sight.odd { ODD_POINTS } else { 1 };
+            self.score += if observation.min_wait > observation.odd_wait { ODD_QUEUE_POINTS } else { 1 };
         }
         if self.score == 0 {
-            self.cooperative_rate = sight.base;
+            self.cooperative_rate = observation.base;
         }
     }
 
-    fn enter(&mut self, now: Time, sight: &Sight) -> Change {
-        if self.score < ENTRY {
+    fn enter(&mut self, now: Time, observation: &QueueObservation) -> Change {
+        if self.score < ENTRY_SCORE {
             return Change::Nothing;
         }
-        let had = self.cooperative_rate.max(sight.base).bytes_in(sight.rtt);
-        self.tcp = Some(tcp(now, self.packet, had, sight.rtt));
+        let window = self.cooperative_rate.max(observation.base).bytes_in(observation.rtt);
+        self.cubic = Some(new_cubic(now, self.packet, window, observation.rtt));
         Change::Entered
     }
 
-    fn leave(&mut self, now: Time, sight: &Sight, is_over: bool) -> Change {
-        let delivered = Rate::of(self.delivered, now.since(self.round_began));
-        let has_all = is_over && sight.capacity.is_some_and(|capacity| delivered >= capacity.scale(ALL));
-        let lost_lately = self.lost_at.is_some_and(|at| now.since(at) < sight.rtt * AFTER_LOSS);
-        let others_give_way = match sight.wait_before_drain {
-            Some(before) if before > sight.target => sight.min_wait <= before.min(sight.odd).scale(LEAVE),
-            _ => sight.min_wait <= sight.target && !lost_lately,
+    fn exit(&mut self, now: Time, observation: &QueueObservation, is_over: bool) -> Change {
+        let delivered = Rate::of(self.delivered, now.since(self.round_started));
+        let has_whole_link =
+            is_over && observation.capacity.is_some_and(|capacity| delivered >= capacity.scale(WHOLE_LINK));
+        let lost_recently = self.lost_at.is_some_and(|at| now.since(at) < observation.rtt * ROUNDS_AFTER_LOSS);
+        let others_reduce_rate = match observation.wait_before_drain {
+            Some(before) if before > observation.target => {
+                observation.min_wait <= before.min(observation.odd_wait).scale(EXIT_SHARE)
+            }
+            _ => observation.min_wait <= observation.target && !lost_recently,
         };
-        if !has_all && !others_give_way {
+        if !has_whole_link && !others_reduce_rate {
             return Change::Nothing;
         }
-        (self.tcp, self.score, self.rate_at_target) = (None, 0, Some(sight.base.scale(KEPT)));
-        Change::Left
+        (self.cubic, self.score, self.rate_at_target) = (None, 0, Some(observation.base.scale(RATE_KEPT_ON_EXIT)));
+        Change::Exited
     }
 
-    /// How much may be in flight, in competitive mode.
+    /// The window in competitive mode.
     pub(super) fn window(&self) -> Option<Bytes> {
-        self.tcp.as_ref().map(Controller::window)
+        self.cubic.as_ref().map(Controller::window)
     }
 
-    /// The rate at which packets of that window are spaced.
+    /// The pacing rate for that window.
     pub(super) fn rate(&self, rtt: Duration) -> Option<Rate> {
         self.window().map(|window| Rate::of(window, rtt).scale(SPACING))
     }
 
-    /// Of a flow that may not fill its window if `is_drained`: the window does not grow then.
+    /// Feedback arrived. The window does not grow while the flow may not fill it because the queue `is_drained`.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, is_drained: bool) {
         self.delivered += ack.delivered;
-        if let Some(tcp) = &mut self.tcp {
-            tcp.grow(now, &Ack { app_limited: ack.app_limited || is_drained, ..*ack }); // marks are nothing to it
+        if let Some(cubic) = &mut self.cubic {
+            cubic.grow(now, &Ack { app_limited: ack.app_limited || is_drained, ..*ack }); // it ignores marks
         }
     }
 
     /// A packet was lost: to a queue if `is_queue`, else by chance.
     pub(super) fn on_loss(&mut self, now: Time, loss: &Loss, is_queue: bool) {
         self.lost_at = if is_queue { Some(now) } else { self.lost_at };
-        if let Some(tcp) = &mut self.tcp {
-            tcp.on_loss(now, loss);
+        if let Some(cubic) = &mut self.cubic {
+            cubic.on_loss(now, loss);
         }
     }
 }
 
 impl Pcp {
-    /// Section 3.5: whether there are others that do not give way, and the rate beside them.
-    pub(super) fn compete(&mut self, now: Time) {
-        let odd = self.crowd_ceiling().scale(ODD);
-        let (min_wait, target, capacity) = (self.view.min_wait, self.target(self.base), self.memory.capacity());
-        let sight = Sight {
+    /// Section 3.5: enters or exits competitive mode, and sets the rate in it.
+    pub(super) fn update_competitive_mode(&mut self, now: Time) {
+        let odd_wait = self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR);
+        let (min_wait, target, capacity) = (self.view.min_wait, self.target(self.base), self.path_history.capacity());
+        let observation = QueueObservation {
             min_wait,
             target,
-            odd,
+            odd_wait,
             base: self.base,
             capacity,
             rtt: self.rtt,
-            wait_before_drain: self.drain.wait_before(now),
-            drain_failed: self.drain.take_failure(now),
+            wait_before_drain: self.drain.wait_before_drain(now),
+            drain_failed: self.drain.take_failed_drain(now),
         };
-        match self.competitive.observe(now, &sight) {
-            Change::Left => {
-                self.base = self.base.scale(KEPT).max(self.min_rate());
-                self.compensation.made(now, 1.0 - KEPT);
+        match self.competitive.observe(now, &observation) {
+            Change::Exited => {
+                self.base = self.base.scale(RATE_KEPT_ON_EXIT).max(self.min_rate());
+                self.compensation.on_cut(now, 1.0 - RATE_KEPT_ON_EXIT);
                 self.drain.restart(now, min_wait);
                 self.phase = Phase::Waiting(self.drain.until().unwrap_or(now).max(now + self.rtt));
             }
             Change::Entered => self.phase = Phase::Waiting(now + self.rtt),
             Change::Nothing => {}
         }
-        self.base = self.competitive_rate().unwrap_or(self.base);
-        self.memory.on_competitive(self.competitive.window().map(|window| Rate::of(window, self.rtt)));
+        self.base = self.competitive_base().unwrap_or(self.base);
+        self.path_history.on_competitive(self.competitive.window().map(|window| Rate::of(window, self.rtt)));
     }
 
-    /// Slow start goes over into competitive mode. A train that is under way is given up.
-    pub(super) fn compete_with(&mut self, now: Time, tcp: Cubic) {
-        self.competitive.take_over(now, tcp, self.rtt);
+    /// Enters competitive mode from slow start. A train that is being sent is cancelled.
+    pub(super) fn enter_competitive_mode(&mut self, now: Time, cubic: Cubic) {
+        self.competitive.take_over(now, cubic, self.rtt);
         self.phase = Phase::Waiting(now + self.rtt);
     }
 
-    /// The part of the capacity that the window takes.
+    /// The share of the capacity that the window uses.
     pub(super) fn capacity_share(&self) -> f64 {
         let rate = Rate::of(self.competitive.window().unwrap_or(Bytes::ZERO), self.rtt).as_bps_f64();
-        self.memory.capacity().map_or(1.0, |capacity| (rate / capacity.as_bps_f64()).clamp(0.01, 1.0))
+        self.path_history.capacity().map_or(1.0, |capacity| (rate / capacity.as_bps_f64()).clamp(0.01, 1.0))
     }
 
     /// The base rate of a flow in competitive mode.
-    pub(super) fn competitive_rate(&self) -> Option<Rate> {
+    pub(super) fn competitive_base(&self) -> Option<Rate> {
         let rate = self.competitive.rate(self.rtt)?;
         Some(rate.clamp(self.min_rate(), self.config.fastest))
     }
 }
 
-/// A CUBIC in slow start, with `had` in flight or ten packets.
-pub(super) fn tcp(now: Time, packet: Bytes, had: Bytes, rtt: Duration) -> Cubic {
-    let initial_window = (had.as_u64() / packet.as_u64().max(1)).max(FIRST_WINDOW);
+/// A CUBIC in slow start with this window, at least ten packets.
+pub(super) fn new_cubic(now: Time, packet: Bytes, window: Bytes, rtt: Duration) -> Cubic {
+    let initial_window = (window.as_u64() / packet.as_u64().max(1)).max(FIRST_WINDOW);
     let config = cubic::Config { initial_window, hystart: true, ..cubic::Config::default() };
-    let mut tcp = Cubic::new(&config, Stream::from_seed(0)); // it draws nothing
-    tcp.on_path(now, &Path::new(packet, rtt, None));
-    tcp
+    let mut cubic = Cubic::new(&config, Stream::from_seed(0)); // it uses no random numbers
+    cubic.on_path(now, &Path::new(packet, rtt, None));
+    cubic
 }
 
 #[cfg(test)]
@@ -333,25 +341,29 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1000);
     const RTT: Duration = Duration::from_millis(20);
-    /// Twenty packets a round trip.
+    /// Twenty packets per round trip.
     const BASE: Rate = Rate::from_bps(8_000_000);
 
-    /// A round trip at `at` milliseconds whose shortest wait is `wait` milliseconds, where 2 are the target and 10 odd.
-    fn see(competitive: &mut Competitive, at: u64, wait: f64) -> Change {
-        see_drain(competitive, at, wait, None)
+    /// A round trip at `at` milliseconds whose minimum wait is `wait` milliseconds. The target is 2 ms, and waits above
+    /// 10 ms are odd.
+    fn observe(competitive: &mut Competitive, at: u64, wait: f64) -> Change {
+        observe_drain(competitive, at, wait, None)
     }
 
-    /// The same in a drain before which the shortest wait was `before` milliseconds.
-    fn see_drain(competitive: &mut Competitive, at: u64, wait: f64, before: Option<u64>) -> Change {
-        competitive.observe(ms(at), &Sight { wait_before_drain: before.map(Duration::from_millis), ..sight(wait) })
+    /// The same in a drain, before which the minimum wait was `before` milliseconds.
+    fn observe_drain(competitive: &mut Competitive, at: u64, wait: f64, before: Option<u64>) -> Change {
+        competitive.observe(
+            ms(at),
+            &QueueObservation { wait_before_drain: before.map(Duration::from_millis), ..observation(wait) },
+        )
     }
 
-    fn sight(wait: f64) -> Sight {
+    fn observation(wait: f64) -> QueueObservation {
         let min_wait = Duration::from_secs_f64(wait / 1e3);
-        let (target, odd) = (Duration::from_millis(2), Duration::from_millis(10));
+        let (target, odd_wait) = (Duration::from_millis(2), Duration::from_millis(10));
         let capacity = Some(BASE.scale(10.0));
         let (wait_before_drain, drain_failed) = (None, false);
-        Sight { min_wait, target, odd, base: BASE, capacity, rtt: RTT, wait_before_drain, drain_failed }
+        QueueObservation { min_wait, target, odd_wait, base: BASE, capacity, rtt: RTT, wait_before_drain, drain_failed }
     }
 
     fn ms(n: u64) -> Time {
@@ -360,9 +372,9 @@ mod tests {
 
     fn entered_after(waits: &[f64]) -> Option<usize> {
         let mut competitive = Competitive::new(Time::ZERO, PACKET);
-        see(&mut competitive, 0, 1.0);
+        observe(&mut competitive, 0, 1.0);
         waits.iter().enumerate().find_map(|(round, wait)| {
-            let change = see(&mut competitive, 20 * (round as u64 + 1), *wait);
+            let change = observe(&mut competitive, 20 * (round as u64 + 1), *wait);
             (change == Change::Entered).then_some(round + 1)
         })
     }
@@ -370,79 +382,86 @@ mod tests {
     /// A flow that entered at 120 ms.
     fn entered() -> Competitive {
         let mut competitive = Competitive::new(Time::ZERO, PACKET);
-        see(&mut competitive, 0, 1.0);
-        (1..7).for_each(|round| assert_eq!(see(&mut competitive, 20 * round, 11.0) == Change::Entered, round == 6));
+        observe(&mut competitive, 0, 1.0);
+        (1..7).for_each(|round| assert_eq!(observe(&mut competitive, 20 * round, 11.0) == Change::Entered, round == 6));
         competitive
     }
 
     #[test]
-    fn a_queue_that_does_not_fall_starts_it_sooner_if_it_is_odd() {
+    fn an_odd_queue_starts_competitive_mode_sooner() {
         assert_eq!(entered_after(&[11.0; 9]), Some(6));
         assert_eq!(entered_after(&[9.0; 15]), Some(12));
         assert_eq!(entered_after(&[2.0; 15]), None, "that is the target");
-        assert_eq!(entered_after(&[19.0, 18.0, 17.0, 16.0, 15.0, 14.0, 13.0, 12.0]), None, "others drain it");
+        assert_eq!(entered_after(&[19.0, 18.0, 17.0, 16.0, 15.0, 14.0, 13.0, 12.0]), None, "other flows drain it");
         assert_eq!(entered_after(&[11.0, 11.0, 11.0, 10.5, 11.0, 11.0, 11.0]), None, "it fell once");
     }
 
     #[test]
-    fn a_drain_that_fails_starts_it_where_the_flow_starves() {
+    fn a_failed_drain_starts_it_if_the_rate_halved() {
         let fails = |before: &[f64], wait, base: f64| {
             let mut competitive = Competitive::new(Time::ZERO, PACKET);
-            before.iter().zip(0..).for_each(|(wait, at)| assert_eq!(see(&mut competitive, at, *wait), Change::Nothing));
-            let sight = Sight { drain_failed: true, base: BASE.scale(base), ..sight(wait) };
-            competitive.observe(ms(100), &sight) == Change::Entered
+            before
+                .iter()
+                .zip(0..)
+                .for_each(|(wait, at)| assert_eq!(observe(&mut competitive, at, *wait), Change::Nothing));
+            let observation = QueueObservation { drain_failed: true, base: BASE.scale(base), ..observation(wait) };
+            competitive.observe(ms(100), &observation) == Change::Entered
         };
         assert!(fails(&[], 8.0, 1.0), "it never saw a short queue");
-        assert!(!fails(&[], 2.0, 1.0), "the queue is as short as it should be");
+        assert!(!fails(&[], 2.0, 1.0), "the queue is as short as the target");
         assert!(!fails(&[2.0], 8.0, 0.51) && fails(&[2.0], 8.0, 0.5), "half of its rate");
     }
 
     #[test]
-    fn a_flow_that_enters_keeps_what_it_had_before_the_queue() {
+    fn a_flow_that_enters_keeps_its_window_before_the_queue() {
         assert_eq!(entered().window(), Some(PACKET * 20));
     }
 
     #[test]
-    fn a_drain_that_leaves_a_third_of_the_queue_ends_competition() {
-        let leaves = |wait, before| see_drain(&mut entered(), 140, wait, Some(before)) == Change::Left;
-        assert!(!leaves(3.6, 20) && leaves(3.5, 20), "of what is odd");
-        assert!(!leaves(1.5, 4) && leaves(1.4, 4), "of what there was");
-        assert_eq!(see_drain(&mut entered(), 130, 3.5, Some(20)), Change::Left, "within a round");
+    fn a_drain_to_a_third_of_the_queue_ends_competitive_mode() {
+        let exits = |wait, before| observe_drain(&mut entered(), 140, wait, Some(before)) == Change::Exited;
+        assert!(!exits(3.6, 20) && exits(3.5, 20), "of an odd wait");
+        assert!(!exits(1.5, 4) && exits(1.4, 4), "of the wait before");
+        assert_eq!(observe_drain(&mut entered(), 130, 3.5, Some(20)), Change::Exited, "within a round");
     }
 
     #[test]
-    fn without_a_drain_only_an_empty_queue_ends_competition() {
-        assert_eq!(see(&mut entered(), 140, 2.1), Change::Nothing);
-        assert_eq!(see(&mut entered(), 140, 2.0), Change::Left);
+    fn without_a_drain_only_an_empty_queue_ends_the_mode() {
+        assert_eq!(observe(&mut entered(), 140, 2.1), Change::Nothing);
+        assert_eq!(observe(&mut entered(), 140, 2.0), Change::Exited);
     }
 
     #[test]
-    fn a_queue_that_is_empty_after_a_loss_does_not_end_competition() {
+    fn a_queue_that_is_empty_after_a_loss_does_not_end_the_mode() {
         let lost = |to_a_queue| {
             let mut competitive = entered();
             competitive.on_loss(ms(140), &crate::pcp::tests::loss(PACKET), to_a_queue);
             competitive
         };
-        assert_eq!(see(&mut lost(true), 199, 0.0), Change::Nothing, "others lost packets, too");
-        assert_eq!(see(&mut lost(true), 200, 0.0), Change::Left, "three round trips are over");
-        assert_eq!(see_drain(&mut lost(true), 150, 0.0, Some(20)), Change::Left, "a drain says more");
-        assert_eq!(see_drain(&mut lost(true), 150, 0.0, Some(2)), Change::Nothing, "unless the queue was empty before");
-        assert_eq!(see(&mut lost(false), 150, 0.0), Change::Left, "lost by chance");
+        assert_eq!(observe(&mut lost(true), 199, 0.0), Change::Nothing, "other flows lost packets, too");
+        assert_eq!(observe(&mut lost(true), 200, 0.0), Change::Exited, "three round trips are over");
+        assert_eq!(observe_drain(&mut lost(true), 150, 0.0, Some(20)), Change::Exited, "a drain counts even then");
+        assert_eq!(
+            observe_drain(&mut lost(true), 150, 0.0, Some(2)),
+            Change::Nothing,
+            "unless the queue was empty before"
+        );
+        assert_eq!(observe(&mut lost(false), 150, 0.0), Change::Exited, "lost by chance");
     }
 
     #[test]
-    fn a_flow_that_has_all_of_the_link_leaves() {
+    fn a_flow_that_has_the_whole_link_exits() {
         let carried = |packets| {
             let mut competitive = entered();
             competitive.on_ack(ms(130), &crate::testing::ack(packets), false);
-            see(&mut competitive, 140, 15.0)
+            observe(&mut competitive, 140, 15.0)
         };
         assert_eq!(carried(159), Change::Nothing);
-        assert_eq!(carried(160), Change::Left, "0.8 of 200 packets a round trip");
+        assert_eq!(carried(160), Change::Exited, "0.8 of 200 packets a round trip");
     }
 
     #[test]
-    fn its_window_does_not_grow_while_the_queue_is_drained() {
+    fn the_window_does_not_grow_during_a_drain() {
         let mut competitive = entered();
         let window = competitive.window();
         (0..10).for_each(|_| competitive.on_ack(Time::ZERO + RTT, &crate::testing::ack(1), true));
@@ -450,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn its_window_doubles_in_a_round_trip_unless_it_resumed() {
+    fn the_window_doubles_in_a_round_trip_unless_resumed() {
         let window = |mut competitive: Competitive| {
             (0..10).for_each(|_| competitive.on_ack(Time::ZERO + RTT, &crate::testing::ack(1), false));
             competitive.window()
@@ -462,14 +481,14 @@ mod tests {
     }
 
     #[test]
-    fn delays_that_grow_end_its_slow_start_before_a_loss() {
+    fn growing_delays_end_slow_start_before_a_loss() {
         let ends = |longer: u64| {
-            let mut tcp = tcp(Time::ZERO, PACKET, PACKET * 20, RTT);
+            let mut cubic = new_cubic(Time::ZERO, PACKET, PACKET * 20, RTT);
             for at in 1..1000 {
                 let rtt = Some(RTT + Duration::from_millis(if at > 100 { longer } else { 0 }));
-                tcp.on_ack(ms(at), &Ack { rtt, ..crate::testing::ack(1) });
+                cubic.on_ack(ms(at), &Ack { rtt, ..crate::testing::ack(1) });
             }
-            !tcp.in_slow_start()
+            !cubic.in_slow_start()
         };
         assert!(ends(5) && !ends(3), "RFC 9406: from 4 ms on");
     }

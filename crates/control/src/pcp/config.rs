@@ -1,4 +1,4 @@
-//! Every number in PCP, with its section of the paper or the reason for its value: settings first, then constants.
+//! Every number of PCP, with its section of the paper or the reason for its value: settings first, then constants.
 
 use rampmeter_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
@@ -9,38 +9,41 @@ use crate::Settings;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Packets of a train (section 3.1, `k`).
+    /// Packets in a train (section 3.1, `k`).
     pub train: usize,
-    /// Packets in the first round trip, where the path is not known to be idle; as TCP's first window (RFC 6928).
+    /// Packets in the first round trip, unless the path is known to be idle; the same as TCP's initial window (RFC
+    /// 6928).
     pub first_window: f64,
-    /// Share of the remembered rate to begin with on an idle path (section 3.4).
+    /// The share of the remembered rate with which a flow starts on an idle path (section 3.4).
     pub first_share: f64,
-    /// Growth of delay over a train that passes as flat, in packet times at the best rate known; 0 is the paper.
+    /// The growth of delay over a train that counts as flat, in packet times at the best known rate; 0 in the paper.
     pub noise: f64,
-    /// Queue that a flow aims at, in packet times at the path's capacity, for each e-fold that its rate is below the
-    /// capacity; 0 is the paper.
+    /// A flow's target queue, in packet times at the path's capacity, per e-fold of its rate below the capacity; 0 in
+    /// the paper.
     pub target: f64,
-    /// Queue that may stand for some round trips, as a multiple of the target.
+    /// The queue that is accepted for a few round trips, as a multiple of the target.
     pub ceiling: f64,
-    /// Share of the cut that delay asks for which is made, in \[0, 1\]; 1 is the paper.
+    /// The share of the cut for delay that a flow makes, in \[0, 1\]; 1 in the paper.
     pub delay_gain: f64,
     /// The same for gaps that grow.
     pub gap_gain: f64,
-    /// Time after which a queue that never emptied is drained, and the interval of the clock at which all flows in
-    /// competitive mode drain; without it flows that join never see the path's delay.
+    /// The time after which a queue that never emptied is drained, and the clock interval at which all flows in
+    /// competitive mode drain. Without drains, flows that join never see the path's own delay.
     pub drain_after: Option<Duration>,
-    /// Age at which the minimum delay is discarded, for routes that grew longer (section 3.2 names no number).
+    /// The age at which the minimum delay expires, in case the route has become longer (section 3.2 gives no number).
     pub min_delay_expiry: Duration,
-    /// Share of a round trip's packets, beyond four, that may be lost before the rate is halved. While more than
-    /// this share is lost in the mean, hardly a probe leaves. 1 is the paper.
+    /// The share of a round trip's packets, beyond four packets, whose loss halves the rate. While the average loss is
+    /// above this share, almost no probe is sent. 1 in the paper.
     pub max_loss: f64,
-    /// Compete as CUBIC does with flows that do not give way (section 3.5).
+    /// Compete as CUBIC does with flows that do not reduce their rates (section 3.5).
     pub compete: bool,
-    /// Take round trips for one-way delays, as with a receiver that does not say when packets arrived (section 3.5).
+    /// Use round-trip times instead of one-way delays, as with a receiver that does not report arrival times (section
+    /// 3.5).
     pub round_trip: bool,
-    /// The rate that every transfer remembers, whatever went before: to see what wrong histories do (section 4.2.3).
+    /// The rate that every flow finds in its history instead of the real one, to measure the effect of a wrong history
+    /// (section 4.2.3).
     pub rigged: Option<Rate>,
-    /// Highest rate ever tried.
+    /// The maximum rate that is ever tried.
     pub fastest: Rate,
 }
 
@@ -66,96 +69,102 @@ impl Default for Config {
     }
 }
 
-/// What delays differ by without a queue is measured and taken for no wait and no growth, up to this: beyond it is
-/// traffic, not a clock.
+/// The maximum of the noise: jitter that is measured without a queue, and counts neither as waiting nor as growth.
+/// Larger differences come from traffic, not from clocks.
 pub(super) const MAX_NOISE: Duration = Duration::from_micros(100);
 
-/// The same where the way back says that it is hosts (`lateness`).
+/// The maximum of the host jitter, which the reverse path shows (`host_jitter`).
 pub(super) const MAX_JITTER: Duration = Duration::from_millis(5);
 
-/// Trains take so many times as long as hosts are late, if that takes no more packets than `MAX_TRAIN`: 3 MB to a host
-/// that stalls a third of the time took 1.6 s with it and 2.0 s without.
-pub(super) const OUTLAST: f64 = 3.0;
+/// A train takes this multiple of the host jitter, if `MAX_TRAIN` packets are enough for that. 3 MB to a host that
+/// stalls a third of the time took 1.6 s with it and 2.0 s without.
+pub(super) const TRAIN_PER_JITTER: f64 = 3.0;
 
-/// Most packets of a train that is made longer for that.
+/// The maximum number of packets in a train that is lengthened for host jitter.
 pub(super) const MAX_TRAIN: usize = 24;
 
-/// Growth of delay over a train that clocks cannot resolve.
+/// The growth of delay over a train that clocks cannot resolve.
 pub(super) const RESOLUTION: Duration = Duration::from_nanos(100);
 
-/// Packets of a train that may be lost, or their receipts, for it still to be judged: Figure 11 at 5% loss takes 564 ms
-/// with one and 644 with the paper's none.
+/// The number of packets or receipts of a train that may be lost without rejecting it: Figure 11 at 5% loss takes 564
+/// ms with one, and 644 ms with the paper's zero.
 pub(super) const MISSING_RECEIPTS: usize = 1;
 
-/// One packet of a train is left out if the others lie so many times closer to a line without it.
+/// One packet of a train is ignored if the other delays lie this many times closer to a line without it.
 pub(super) const OUTLIER: f64 = 4.0;
 
-/// Round trips after its last packet until a train counts as lost; doubled every time nothing at all came back.
-pub(super) const PATIENCE: f64 = 2.0;
+/// The timeout for a train's receipts, in round trips after its last packet. It doubles with every train without any
+/// receipt.
+pub(super) const RECEIPT_TIMEOUT: f64 = 2.0;
 
-/// The same, at least: a handshake's round trip says little of a full packet's on a slow link (section 3.3).
-pub(super) const MIN_PATIENCE: Duration = Duration::from_millis(200);
+/// The minimum of this timeout: the handshake's round-trip time is much shorter than a full packet's on a slow link
+/// (section 3.3).
+pub(super) const MIN_RECEIPT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Growth of delay, in seconds a second, that says the link is overrun: from there on gaps are answered in full.
-pub(super) const OVERRUN: f64 = 0.3;
+/// The growth of delay, in seconds per second, that shows an overloaded link. From there on the cut for gaps is made in
+/// full.
+pub(super) const OVERLOAD_SLOPE: f64 = 0.3;
 
-/// Largest cut in one round trip (section 3.2: TCP's).
+/// The maximum cut in one round trip (section 3.2: the same as TCP's).
 pub(super) const MAX_CUT: f64 = 0.5;
 
-/// Share of the lowest delays of a round trip that are dropped (section 3.2).
+/// The share of a round trip's lowest delays that is discarded (section 3.2).
 pub(super) const OUTLIERS: f64 = 0.1;
 
-/// Quantile of a round trip's delays that stands for the queue; the paper's largest, less a tenth, would be 0.9.
+/// The quantile of a round trip's delays that is the queue level. The paper's maximum without the highest tenth would
+/// be 0.9.
 pub(super) const LEVEL: f64 = 0.5;
 
-/// Round trips whose lowest level is the standing queue.
+/// The number of round trips whose lowest level is the standing queue.
 pub(super) const STANDING_ROUNDS: u64 = 8;
 
-/// The longest target, as a share of the queue that was there when packets were lost: a buffer of three packets loses
-/// 31% on Figure 8's 1 Mb/s without it and 18 with it.
-pub(super) const OF_BUFFER: f64 = 0.25;
+/// The maximum target, as a share of the longest queue seen while packets were lost: a buffer of three packets loses
+/// 31% on Figure 8's 1 Mb/s without it, and 18% with it.
+pub(super) const MAX_TARGET_OF_BUFFER: f64 = 0.25;
 
-/// Share of its rate that a flow keeps while it drains a queue that never emptied, and for how many round trips.
+/// The share of its rate that a flow keeps while it drains a queue that never emptied, and the length of that drain in
+/// round trips.
 pub(super) const DRAIN_SHARE: f64 = 0.1;
 pub(super) const DRAIN_ROUNDS: f64 = 1.5;
 
-/// Share of the minimum round-trip time that stands in for the minimum one-way delay: a symmetric path's.
+/// The share of the minimum round-trip time that replaces the unknown minimum one-way delay, as on a symmetric path.
 pub(super) const FORWARD_SHARE: f64 = 0.5;
 
-/// Minimum rate a probe asks for, as a share of the base rate (section 3.3).
+/// The minimum test rate, as a share of the base rate (section 3.3).
 pub(super) const MIN_STEP: f64 = 0.01;
 
-/// The same in packets a round trip for each flow of the macroflow, but no more than the base rate: a hundredth of very
-/// little gets nowhere. Figure 4 at 0.90 takes 5.0 s without it and 1.3 s with it.
+/// The same in packets per round trip for each flow of the macroflow, but no more than the base rate. A hundredth of a
+/// very low rate does not help: Figure 4 at 0.90 takes 5.0 s without this rule and 1.3 s with it.
 pub(super) const MIN_PROBE: f64 = 0.3;
 
-/// The most that one probe is granted, as a share of the path's capacity: two flows that find a path idle in the same
-/// round trip then overrun it by a third and not by a whole. Without a bound Figure 4 loses 0.02 to 0.1% at every load.
-pub(super) const JUMP: f64 = 1.0 / 3.0;
+/// The maximum that one probe is granted, as a share of the path's capacity. Two flows that find a path idle in the
+/// same round trip then overload it by a third, not by a whole link. Without a maximum Figure 4 loses 0.02 to 0.1% at
+/// every load.
+pub(super) const MAX_JUMP: f64 = 1.0 / 3.0;
 
-/// Time a packet waited from which it counts as having met others, in packet times.
+/// The wait, in packet times, from which a packet counts as delayed by other flows.
 pub(super) const BUSY_WAIT: f64 = 0.6;
 
-/// Queue from which it, not trains, says how much to ask for, in packet times.
+/// The queue, in packet times, from which the queue and not the trains determines the test rate.
 pub(super) const STANDING: f64 = 2.0;
 
-/// Longest interval between probes, in round trips (section 3.3).
+/// The maximum interval between probes, in round trips (section 3.3).
 pub(super) const MAX_BACKOFF: f64 = 100.0;
 
-/// A macroflow with all flows of its host to a destination that rested for no longer than this goes on in competitive
-/// mode where the last one was (`start`).
+/// A macroflow with all flows of its host to a destination resumes competitive mode if the previous one ended in it no
+/// longer ago than this (`start`).
 pub(super) const RESUME_WITHIN: Duration = Duration::from_secs(60);
 
-/// Minimum trust in the remembered rate, so that it can recover.
+/// The minimum trust in the remembered rate, so that it can recover.
 pub(super) const MIN_TRUST: f64 = 0.5;
 
-/// Weight of a new rate in the remembered mean and deviation.
+/// The weight of a new rate in the remembered mean and deviation.
 pub(super) const HISTORY_GAIN: f64 = 0.25;
 
-/// A round trip that is shorter counts as this: what happens in less is timers and schedulers, not queues.
+/// The minimum round-trip time: shorter ones depend on timers and schedulers, not on queues.
 pub(super) const MIN_ROUND_TRIP: Duration = Duration::from_millis(2);
 
-/// Longest time between two packets: the base rate's floor.
+/// The maximum time between two packets, which sets the minimum base rate.
 pub(super) const MAX_GAP: Duration = Duration::from_secs(10);
 
 impl Settings for Config {
@@ -182,7 +191,7 @@ impl Settings for Config {
         some("drain_after", self.drain_after.unwrap_or(Duration::from_secs(1)))?;
         some("min_delay_expiry", self.min_delay_expiry)?;
         if self.rigged == Some(Rate::ZERO) {
-            return Err("rigged is no rate; use for example \"40 Mb/s\"".into());
+            return Err("rigged is zero; use for example \"40 Mb/s\"".into());
         }
         if self.fastest == Rate::ZERO || self.fastest > Rate::from_bps(1_000_000_000_000) {
             return Err(format!("fastest is {}; use for example \"100 Gb/s\", at most 1000 Gb/s", self.fastest));
@@ -196,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figure_of_trade_offs_marks_these_defaults() {
+    fn the_figure_of_tradeoffs_marks_these_defaults() {
         let study: toml::Table = toml::from_str(include_str!("../../../../studies/pcp/tradeoffs.toml")).unwrap();
         let drawn = study["axes"]["settings"][0].as_table().unwrap();
         let defaults = toml::Table::try_from(Config::default()).unwrap();
@@ -207,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_by_name() {
+    fn invalid_settings_are_refused_by_name() {
         assert_eq!(Config::default().check(), Ok(()));
         for (text, word) in [
             ("train = 3", "train"),

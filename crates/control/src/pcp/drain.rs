@@ -1,37 +1,39 @@
-//! Queue drains: flows send less for a moment, and what they had afterwards.
+//! Queue drains: flows send less for a moment, and compare the queue before and after.
 //!
-//! *Of a queue that never empties.* Flows that aim at a queue keep one between them as long as they last. A flow that joins
-//! meanwhile takes it for the path's own delay and adds a queue of its own, and the others discard the minimum delay
-//! (`min_delay_expiry`). Without drains ten long flows push the queue to the end of the buffer and lose 26% of their
-//! packets. So a flow that has not seen an empty queue for `drain_after` sends at `DRAIN_SHARE` of its rate for
-//! `DRAIN_ROUNDS` round trips and does not probe. No message is needed for all to do so at once: all see the queue empty,
-//! and all wait for the same time from there. A flow that sees the queue fall joins those that drain it: without that, 50
-//! flows drain in groups, and no group empties it. BBR's probing for the round-trip time is alike. A drain that leaves most
-//! of the queue says that others do not give way (`competitive`).
+//! *A queue that never empties.* Flows with a target queue keep a queue at the bottleneck as long as they last. A flow
+//! that joins meanwhile takes the delay of that queue for the path's own delay and adds a queue of its own. The others'
+//! minimum delay expires (`min_delay_expiry`). Without drains ten long flows push the queue to the end of the buffer
+//! and lose 26% of their packets. So a flow that has not seen an empty queue for `drain_after` sends at `DRAIN_SHARE`
+//! of its rate for `DRAIN_ROUNDS` round trips and does not probe. No message is needed to synchronize the flows: all of
+//! them see the queue empty, and all wait for the same time from there. A flow that sees the queue fall joins the
+//! drain: without this rule 50 flows drain in groups, and no group empties the queue. BBR's probing for the round-trip
+//! time is similar. A drain that leaves most of the queue shows that other flows do not reduce their rates
+//! (`competitive`).
 //!
-//! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`, or,
-//! where that is shorter than ten round trips, every 2, 4, 8, ... times `drain_after`, the first that is not. PCP flows
-//! that took each other for TCP shorten the queue to less than a third then, and see it. Counting from when each last saw an empty queue, 50 of
-//! them drained apart and competed for ever. The moments are shared by flows of one run and by hosts whose clocks agree
-//! within half a round trip; elsewhere such flows compete until one by one they end.
+//! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`.
+//! If that is shorter than ten round trips, the period is the first of 2, 4, 8, ... times `drain_after` that is not.
+//! PCP flows that took each other for TCP then shorten the queue to less than a third, and detect it. When each of 50
+//! flows counted from the last empty queue that it had seen, they drained at different times and competed for ever. The
+//! moments are common to the flows of one run, and to hosts whose clocks agree within half a round trip. Elsewhere such
+//! flows compete until they end one by one.
 //!
-//! While a flow drains beside TCP, TCP takes its bandwidth, and the flow must not mistake its own effect for other flows'
-//! drains. So such a drain lasts as long as all flows together need to empty the queue, and no longer than the flow alone
-//! needs for `OWN_PART` of it:
+//! While a flow drains beside TCP, TCP takes its bandwidth. The flow must also not mistake its own effect for a drain
+//! by other flows. So such a drain lasts as long as all flows together need to empty the queue, but no longer than the
+//! flow alone needs for `OWN_SHARE` of it:
 //!
 //! ```text
 //! emptying = wait / (1 - DRAIN_SHARE * SPACING)        packets are spaced for SPACING times the window in a round trip
-//! length   = min(emptying + (rtt - wait) / 2, emptying * OWN_PART / share)     share: the flow's, of the capacity
+//! length   = min(emptying + (rtt - wait) / 2, emptying * OWN_SHARE / share)    share: the flow's, of the capacity
 //! ```
 //!
-//! With drains of 1.5 round trips 3 and 30 MB take up to 1.7 times CUBIC's time beside one (`today.toml`'s DSL, four seeds).
-//! With the first bound it is 1.4; with both 1.2 without history, and 1.4 with it.
+//! With drains of 1.5 round trips 3 and 30 MB beside one CUBIC take up to 1.7 times CUBIC's time (`today.toml`'s DSL,
+//! four seeds). With the first bound they take 1.4 times; with both 1.2 without history, and 1.4 with it.
 //!
-//! *Of a queue above the ceiling.* Where even the shortest wait of a round trip is longer than the flow's ceiling, the flow
-//! sends less by what would empty the queue down to the target in one round trip, by half at most, then waits a round
-//! trip for the effect. Its base rate does not change, because what flooded the path was a burst of requests and not
-//! the sum of rates; the slope of delays answers that (`compensation`). Figure 4 loses 0.03% at most with it and 0.09
-//! without.
+//! *A queue above the ceiling.* If even the minimum wait of a round trip is above the flow's ceiling, the flow reduces
+//! its sending rate for one round trip, by half at most, so that the queue falls to the target. Then it waits one round
+//! trip for the effect. Its base rate does not change, because a burst of requests caused the queue and not the sum of
+//! rates. The slope of delays controls the sum of rates (`compensation`). Figure 4 loses 0.03% at most with it and
+//! 0.09% without.
 
 use rampmeter_units::{Duration, Time};
 
@@ -39,81 +41,83 @@ use super::Config;
 use super::competitive::SPACING;
 use super::config::{DRAIN_ROUNDS, DRAIN_SHARE, MAX_CUT};
 
-/// Short round trips may be too short for others with longer ones to see. Drains by the clock need no such bound.
+/// The minimum length of a drain: flows with longer round trips might not see a shorter one. Drains by the clock do not
+/// need this minimum.
 const MIN_DRAIN: Duration = Duration::from_millis(50);
 
-/// So many round trips lie between two drains at least: each takes about one.
+/// The minimum time between two drains, in round trips: each takes about one.
 const MIN_ROUNDS: u64 = 10;
 
-/// A drain in competitive mode takes away this part of the queue at most, if only this flow drains it.
-const OWN_PART: f64 = 0.6;
+/// The maximum share of the queue that a drain in competitive mode removes, if only this flow drains.
+const OWN_SHARE: f64 = 0.6;
 
-/// A queue that falls to this part of what it was is being drained by others: join them.
-const DIP: f64 = 0.4;
+/// A queue that falls to this share of its maximum is being drained by other flows: the flow joins them.
+const QUEUE_FALL: f64 = 0.4;
 
-/// A drain that leaves more than this part of the queue has failed.
-const LEFT: f64 = 0.6;
+/// A drain that leaves more than this share of the queue has failed.
+const MAX_QUEUE_LEFT: f64 = 0.6;
 
-/// A queue of fewer times what is as good as none falls by chance.
-const STANDS: f64 = 8.0;
+/// The minimum queue whose fall counts, in multiples of the wait that counts as empty. Shorter queues fall by chance.
+const MIN_QUEUE: f64 = 8.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drain {
-    /// When the last drain began.
-    begun_at: Time,
-    /// Until when round trips show the effect of the last drain in competitive mode, and the shortest wait before it.
-    common: Option<(Time, Duration)>,
-    /// Until when round trips show the effect of the last drain out of competitive mode, the shortest wait before it, and
-    /// the shortest since.
-    trial: Option<(Time, Duration, Duration)>,
-    /// When the queue was last seen empty, or drained.
+    /// The start of the last drain.
+    started_at: Time,
+    /// The last drain in competitive mode: the time until which round trips show its effect, and the minimum wait
+    /// before it.
+    last_by_clock: Option<(Time, Duration)>,
+    /// The last drain outside competitive mode: the time until which round trips show its effect, the minimum wait
+    /// before it, and the minimum wait since.
+    last_cooperative: Option<(Time, Duration, Duration)>,
+    /// The time at which the queue was last seen empty, or drained.
     empty_at: Time,
-    /// The highest of the shortest waits since then.
-    highest: Duration,
+    /// The maximum of the round trips' minimum waits since then.
+    max_wait: Duration,
     until: Option<Time>,
-    /// Until when to send less for a queue above the ceiling, and by which share.
-    above: Option<(Time, f64)>,
-    /// The effect of that has been seen.
-    seen_at: Time,
+    /// Until when the flow sends less for a queue above the ceiling, and by which share.
+    above_ceiling: Option<(Time, f64)>,
+    /// The time at which the effect of that is visible.
+    next_limit_at: Time,
 }
 
 impl Drain {
-    /// A path whose queue nothing is known of.
+    /// A path with an unknown queue.
     pub(super) fn new(now: Time) -> Self {
         Self { empty_at: now, ..Self::default() }
     }
 
-    /// The shortest wait of the last round trip was `min_wait`, and `near` is as good as none. Until when to drain, if
-    /// that begins now.
-    pub(super) fn begins(
+    /// The minimum wait of the last round trip was `min_wait`; waits up to `max_empty_wait` count as an empty queue.
+    /// Returns the end of a drain that starts now.
+    pub(super) fn begin_if_due(
         &mut self,
         config: &Config,
         now: Time,
         rtt: Duration,
         min_wait: Duration,
-        near: Duration,
+        max_empty_wait: Duration,
     ) -> Option<Time> {
         let after = config.drain_after?.max(rtt * MIN_ROUNDS);
-        if let Some((_, _, shortest)) = &mut self.trial {
+        if let Some((_, _, shortest)) = &mut self.last_cooperative {
             *shortest = min_wait.min(*shortest);
         }
-        self.highest = self.highest.max(min_wait);
-        if min_wait <= near {
+        self.max_wait = self.max_wait.max(min_wait);
+        if min_wait <= max_empty_wait {
             self.restart(now, min_wait);
         }
         let since = now.since(self.empty_at);
-        let fell = self.highest >= near.scale(STANDS) && min_wait <= self.highest.scale(DIP);
-        let others_do = since > after / 2 && fell;
-        if since <= after && !others_do {
+        let fell = self.max_wait >= max_empty_wait.scale(MIN_QUEUE) && min_wait <= self.max_wait.scale(QUEUE_FALL);
+        let others_drain = since > after / 2 && fell;
+        if since <= after && !others_drain {
             return None;
         }
         let length = rtt.scale(DRAIN_ROUNDS).max(MIN_DRAIN);
-        self.trial = Some((now + length + rtt, min_wait, min_wait));
+        self.last_cooperative = Some((now + length + rtt, min_wait, min_wait));
         self.start(now, length, min_wait)
     }
 
     /// The same for a flow in competitive mode that has `share` of the capacity.
-    pub(super) fn begins_by_clock(
+    pub(super) fn begin_by_clock(
         &mut self,
         config: &Config,
         now: Time,
@@ -126,50 +130,57 @@ impl Drain {
             period = period * 2;
         }
         let since = Duration::from_nanos(now.as_nanos() % period.as_nanos());
-        let is_due = since < rtt && now.since(self.begun_at) > rtt;
+        let is_due = since < rtt && now.since(self.started_at) > rtt;
         if !is_due {
             return None;
         }
         let emptying = min_wait.scale(1.0 / (1.0 - DRAIN_SHARE * SPACING));
         let all = emptying + rtt.saturating_sub(min_wait) / 2;
-        let alone = emptying.scale(OWN_PART / share);
-        self.common = Some((now + rtt * 2, min_wait));
+        let alone = emptying.scale(OWN_SHARE / share);
+        self.last_by_clock = Some((now + rtt * 2, min_wait));
         self.start(now, all.min(alone), min_wait)
     }
 
     fn start(&mut self, now: Time, length: Duration, min_wait: Duration) -> Option<Time> {
-        self.begun_at = now;
+        self.started_at = now;
         self.restart(now, min_wait);
         self.until = Some(now + length);
         self.until
     }
 
-    /// The shortest wait of the last round trip was `min_wait`, for a flow with this target and ceiling.
-    pub(super) fn limit(&mut self, now: Time, rtt: Duration, min_wait: Duration, target: Duration, ceiling: Duration) {
-        if min_wait > ceiling && now >= self.seen_at {
+    /// The minimum wait of the last round trip was `min_wait`, for a flow with this target and ceiling.
+    pub(super) fn limit_to_ceiling(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        min_wait: Duration,
+        target: Duration,
+        ceiling: Duration,
+    ) {
+        if min_wait > ceiling && now >= self.next_limit_at {
             let less = min_wait.saturating_sub(target).as_secs_f64() / rtt.as_secs_f64();
-            self.above = Some((now + rtt, less.min(MAX_CUT)));
-            self.seen_at = now + rtt * 2;
+            self.above_ceiling = Some((now + rtt, less.min(MAX_CUT)));
+            self.next_limit_at = now + rtt * 2;
         }
     }
 
-    /// The queue is no longer what it was: count from here.
+    /// The queue was emptied or has changed: time and maximum count from now.
     pub(super) fn restart(&mut self, now: Time, min_wait: Duration) {
-        (self.empty_at, self.highest) = (now, min_wait);
+        (self.empty_at, self.max_wait) = (now, min_wait);
     }
 
-    /// The shortest wait before the last drain in competitive mode, if a round trip that ends now shows its effect.
-    pub(super) fn wait_before(&self, now: Time) -> Option<Duration> {
-        self.common.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
+    /// The minimum wait before the last drain in competitive mode, if a round trip that ends now shows its effect.
+    pub(super) fn wait_before_drain(&self, now: Time) -> Option<Duration> {
+        self.last_by_clock.filter(|(until, _)| now <= *until).map(|(_, wait)| wait)
     }
 
-    /// Whether a drain out of competitive mode has just ended that left most of the queue; told once.
-    pub(super) fn take_failure(&mut self, now: Time) -> bool {
-        let ended = self.trial.take_if(|(until, _, _)| now >= *until);
-        ended.is_some_and(|(_, before, shortest)| shortest > before.scale(LEFT))
+    /// Whether a drain outside competitive mode has just ended and left most of the queue. Reported once per drain.
+    pub(super) fn take_failed_drain(&mut self, now: Time) -> bool {
+        let ended = self.last_cooperative.take_if(|(until, _, _)| now >= *until);
+        ended.is_some_and(|(_, before, shortest)| shortest > before.scale(MAX_QUEUE_LEFT))
     }
 
-    /// Until when the queue is drained, if it is.
+    /// The end of the current drain.
     pub(super) fn until(&self) -> Option<Time> {
         self.until
     }
@@ -179,15 +190,15 @@ impl Drain {
         self.until.is_some()
     }
 
-    /// What to send of the base rate.
+    /// The share of the base rate to send.
     pub(super) fn share(&self) -> f64 {
-        if self.is_on() { DRAIN_SHARE } else { 1.0 - self.above.map_or(0.0, |(_, less)| less) }
+        if self.is_on() { DRAIN_SHARE } else { 1.0 - self.above_ceiling.map_or(0.0, |(_, less)| less) }
     }
 
-    /// Time goes on.
+    /// Ends what is over by `now`.
     pub(super) fn poll(&mut self, now: Time) {
         self.until = self.until.filter(|until| now < *until);
-        self.above = self.above.filter(|(until, _)| now < *until);
+        self.above_ceiling = self.above_ceiling.filter(|(until, _)| now < *until);
     }
 }
 
@@ -202,74 +213,75 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stands_is_drained_and_an_empty_one_is_not() {
+    fn a_standing_queue_is_drained_and_an_empty_one_is_not() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let (wait, near) = (Duration::from_millis(3), Duration::from_millis(1));
+        let (wait, max_empty_wait) = (Duration::from_millis(3), Duration::from_millis(1));
         let mut drain = Drain::new(Time::ZERO);
-        assert_eq!(drain.begins(&config, ms(1900), RTT, Duration::ZERO, near), None);
-        assert_eq!(drain.begins(&config, ms(3900), RTT, wait, near), None);
-        assert_eq!(drain.begins(&config, ms(3901), RTT, wait, near), Some(ms(4051)));
+        assert_eq!(drain.begin_if_due(&config, ms(1900), RTT, Duration::ZERO, max_empty_wait), None);
+        assert_eq!(drain.begin_if_due(&config, ms(3900), RTT, wait, max_empty_wait), None);
+        assert_eq!(drain.begin_if_due(&config, ms(3901), RTT, wait, max_empty_wait), Some(ms(4051)));
         drain.poll(ms(4050));
         assert!(drain.is_on());
         drain.poll(ms(4051));
         assert!(!drain.is_on());
-        assert_eq!(drain.begins(&config, ms(5901), RTT, wait, near), None);
+        assert_eq!(drain.begin_if_due(&config, ms(5901), RTT, wait, max_empty_wait), None);
     }
 
     #[test]
     fn a_flow_that_sees_others_drain_the_queue_joins_them() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let near = Duration::from_millis(1);
+        let max_empty_wait = Duration::from_millis(1);
         let mut drain = Drain::new(Time::ZERO);
-        let mut begins = |at, wait| drain.begins(&config, ms(at), RTT, Duration::from_millis(wait), near);
-        assert_eq!(begins(500, 20), None);
-        assert_eq!(begins(900, 8), None, "too soon");
-        assert_eq!(begins(1100, 9), None);
-        assert_eq!(begins(1200, 8), Some(ms(1350)));
+        let mut begin =
+            |at, wait| drain.begin_if_due(&config, ms(at), RTT, Duration::from_millis(wait), max_empty_wait);
+        assert_eq!(begin(500, 20), None);
+        assert_eq!(begin(900, 8), None, "too soon");
+        assert_eq!(begin(1100, 9), None);
+        assert_eq!(begin(1200, 8), Some(ms(1350)));
     }
 
     #[test]
-    fn a_drain_that_leaves_most_of_the_queue_has_failed() {
+    fn a_drain_that_leaves_over_three_fifths_has_failed() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let near = Duration::from_millis(1);
-        let fails = |least| {
+        let max_empty_wait = Duration::from_millis(1);
+        let fails = |min_wait| {
             let mut drain = Drain::new(Time::ZERO);
-            let mut begins = |at, wait| {
-                drain.begins(&config, ms(at), RTT, Duration::from_millis(wait), near);
-                drain.take_failure(ms(at))
+            let mut begin = |at, wait| {
+                drain.begin_if_due(&config, ms(at), RTT, Duration::from_millis(wait), max_empty_wait);
+                drain.take_failed_drain(ms(at))
             };
-            assert!(!begins(2001, 50) && !begins(2150, least) && !begins(2250, 50), "its effect is not over");
-            let failed = begins(2251, 50);
-            assert!(!begins(2252, 50), "told once");
+            assert!(!begin(2001, 50) && !begin(2150, min_wait) && !begin(2250, 50), "its effect is not over");
+            let failed = begin(2251, 50);
+            assert!(!begin(2252, 50), "reported once");
             failed
         };
         assert!(fails(31) && !fails(30));
     }
 
     #[test]
-    fn flows_that_compete_drain_at_the_same_moments_once_each() {
+    fn flows_in_competitive_mode_drain_at_the_same_times() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
-        let begun = |mut drain: Drain, rtt: u64| {
+        let starts = |mut drain: Drain, rtt: u64| {
             let rtt = Duration::from_millis(rtt);
-            let mut begins = |at: u64| drain.begins_by_clock(&config, ms(at), rtt, Duration::from_millis(20), 0.1);
-            (900..9000).step_by(10).filter(|at| begins(*at).is_some()).collect::<Vec<_>>()
+            let mut begin = |at: u64| drain.begin_by_clock(&config, ms(at), rtt, Duration::from_millis(20), 0.1);
+            (900..9000).step_by(10).filter(|at| begin(*at).is_some()).collect::<Vec<_>>()
         };
-        assert_eq!(begun(Drain::new(ms(0)), 100), [2000, 4000, 6000, 8000]);
-        assert_eq!(begun(Drain::new(ms(777)), 20), [2000, 4000, 6000, 8000], "whenever they began");
-        assert_eq!(begun(Drain::new(ms(0)), 300), [4000, 8000], "not more often than every ten round trips");
+        assert_eq!(starts(Drain::new(ms(0)), 100), [2000, 4000, 6000, 8000]);
+        assert_eq!(starts(Drain::new(ms(777)), 20), [2000, 4000, 6000, 8000], "wherever they started");
+        assert_eq!(starts(Drain::new(ms(0)), 300), [4000, 8000], "not more often than every ten round trips");
     }
 
     #[test]
-    fn a_drain_beside_tcp_takes_three_fifths_of_the_queue_at_most() {
+    fn a_drain_beside_tcp_removes_three_fifths_or_less() {
         let config = Config { drain_after: Some(Duration::from_secs(2)), ..Config::default() };
         let lasts = |share| {
             let mut drain = Drain::new(Time::ZERO);
-            let until = drain.begins_by_clock(&config, ms(2000), RTT, Duration::from_millis(60), share).unwrap();
-            assert_eq!(drain.wait_before(ms(2200)), Some(Duration::from_millis(60)));
-            assert_eq!(drain.wait_before(ms(2201)), None, "later round trips do not show it");
+            let until = drain.begin_by_clock(&config, ms(2000), RTT, Duration::from_millis(60), share).unwrap();
+            assert_eq!(drain.wait_before_drain(ms(2200)), Some(Duration::from_millis(60)));
+            assert_eq!(drain.wait_before_drain(ms(2201)), None, "later round trips do not show it");
             until.since(ms(2000)).as_nanos() / 1_000_000
         };
-        assert_eq!(lasts(0.1), 88, "all of them: 60 ms at 0.88 of the capacity, and half of the path's 40 ms");
+        assert_eq!(lasts(0.1), 88, "all flows: 60 ms at 0.88 of the capacity, and half of the path's 40 ms");
         assert_eq!(lasts(0.8), 51, "0.6 of 60 ms at 0.88 of its share");
     }
 
@@ -279,7 +291,7 @@ mod tests {
         let mut drain = Drain::new(Time::ZERO);
         let mut share = |at, wait| {
             drain.poll(ms(at));
-            drain.limit(ms(at), RTT, millis(wait), millis(10), millis(30));
+            drain.limit_to_ceiling(ms(at), RTT, millis(wait), millis(10), millis(30));
             drain.share()
         };
         assert_eq!([share(0, 30), share(10, 40)], [1.0, 0.7], "30 of 100 ms are too much");

@@ -1,40 +1,43 @@
-//! How much there is to ask for: a probe's rate where the path has told more than yes and no.
+//! How much more rate is available, and how long a queue a flow accepts.
 //!
-//! The paper doubles after a success and halves after a failure, and remarks that a sender "can pick the probe rate that
-//! maximizes its expected yield" (section 3.3). Two things are known that the search does not use:
+//! The paper doubles the test rate after a success and halves it after a failure, and remarks that a sender "can pick
+//! the probe rate that maximizes its expected yield" (section 3.3). Two observations show more than the results of
+//! probes:
 //!
-//! *How busy the link is.* Packets that found it idle did not wait. Of `n` packets, the train's and those of the last
-//! round trip, `m` waited: others use `(m + 1) / (n + 2)` of the capacity `C`, and the flow itself `r / C` (`busy`). If all
-//! flows grow by the same factor, nothing is left idle and nothing overrun at
+//! *How busy the link is.* Packets that found the link idle did not wait. Of `n` packets, those of the train and of the
+//! last round trip, `m` waited: other flows use `(m + 1) / (n + 2)` of the capacity `C` (`utilization_by_others`), and
+//! the flow itself uses `r / C`. If all flows grow by the same factor, the link is full but not overloaded at
 //!
 //! ```text
 //! 1 / ((m + 1) / (n + 2) + r / C)          proportionate increase, the mirror of section 3.2's proportionate decrease
 //! ```
 //!
-//! A lone flow may have all at once; many flows that find a link half used each double, where doubling their *requests*
-//! would overrun it. What several flows may take of the same free capacity in one round trip is bounded besides (`JUMP`).
+//! A lone flow may take the whole link at once. Many flows that find a link half used double their rates; if each
+//! doubled its *test rate*, they would overload it. A second limit holds for what several flows take of the same free
+//! capacity in one round trip (`MAX_JUMP`).
 //!
-//! *What the queue says.* Where a queue stands, all packets wait and trains see only chance. Then the pressure on the
-//! flow, which is negative where there is room, is what to ask for (see `compensation`).
+//! *What the queue shows.* Where a queue stands, all packets wait and the results of trains are chance. Then the test
+//! rate is the pressure on the flow, which is negative where more rate is available (see `compensation`).
 //!
-//! And *the queue that a flow aims at*: `1 + target * ln(C / r)` packet times. The 1 is within what clocks and the order of
-//! packets make of an empty link; a lone flow aims at no more. `n` flows agree on a queue that grows with `ln(n)` and on
-//! equal rates, as only then all aim at the same; a flow with more gives way first. Up to `ceiling` times as much may stand
-//! for some round trips: when a flow ends, what it sent is missed only after the others had time to notice, and the
-//! queue keeps the link busy meanwhile. The paper has "the rule also improves efficiency under heavy load by keeping the
-//! queue non-empty" (section 3.3). One target of `1 + 10 ln(C / r)` for both had 22 packets wait behind ten long flows;
-//! one of `1 + 3 ln(C / r)` takes 841 ms at Figure 4's 0.90, where both together take 757 (two seeds).
+//! *The target queue* of a flow is `1 + target * ln(C / r)` packet times. The 1 is within the jitter that clocks and
+//! the order of packets cause on an idle link; a lone flow has no longer target. `n` flows agree on a queue that grows
+//! with `ln(n)` and on equal rates, because only flows of equal rates have the same target; a flow with a higher rate
+//! reduces it first. Up to `ceiling` times the target may stand for a few round trips: when a flow ends, the others
+//! need time to detect it, and the queue keeps the link busy meanwhile. The paper has "the rule also improves
+//! efficiency under heavy load by keeping the queue non-empty" (section 3.3). A single target of `1 + 10 ln(C / r)` for
+//! both gave a queue of 22 packets with ten long flows; a single target of `1 + 3 ln(C / r)` takes 841 ms at Figure 4's
+//! 0.90, where target and ceiling take 757 (two seeds).
 
 use rampmeter_units::{Duration, Rate};
 
-use super::queue::Count;
+use super::queue::WaitCount;
 
-/// What is left of a link of `capacity` for a flow that has `base`, as the factor by which all on it may grow.
-pub(super) fn factor(met: Count, base: Rate, capacity: Rate) -> f64 {
-    1.0 / (met.busy() + base.as_bps_f64() / capacity.as_bps_f64())
+/// The factor by which all flows on a link of `capacity` may grow, for a flow with the base rate `base`.
+pub(super) fn factor(waits: WaitCount, base: Rate, capacity: Rate) -> f64 {
+    1.0 / (waits.utilization_by_others() + base.as_bps_f64() / capacity.as_bps_f64())
 }
 
-/// The queue that a flow of `rate` aims at, given what a packet takes at `capacity`.
+/// The target queue of a flow of `rate`, if a packet takes `packet` at `capacity`.
 pub(super) fn target(target: f64, rate: Rate, capacity: Rate, packet: Duration) -> Duration {
     let fraction = capacity.as_bps_f64() / rate.as_bps_f64().max(1.0);
     packet.scale(if target > 0.0 { 1.0 + target * fraction.max(1.0).ln() } else { 0.0 })
@@ -47,17 +50,17 @@ mod tests {
     const LINK: Rate = Rate::from_bps(40_000_000);
 
     #[test]
-    fn a_lone_flow_may_have_all_and_others_together_what_is_left() {
-        let alone = Count { waited: 0, all: 998 };
+    fn a_lone_flow_may_fill_the_link_and_others_share_the_rest() {
+        let alone = WaitCount { waited: 0, all: 998 };
         assert!((factor(alone, LINK.scale(0.25), LINK) - 1.0 / 0.251).abs() < 1e-9);
-        let half = Count { waited: 24, all: 98 }; // others use a quarter, the flow another
+        let half = WaitCount { waited: 24, all: 98 }; // other flows use a quarter, and the flow another
         assert!((factor(half, LINK.scale(0.25), LINK) - 2.0).abs() < 1e-9);
-        let full = Count { waited: 74, all: 98 };
+        let full = WaitCount { waited: 74, all: 98 };
         assert!((factor(full, LINK.scale(0.25), LINK) - 1.0).abs() < 1e-9);
     }
 
     #[test]
-    fn equal_flows_aim_at_the_same_queue_and_a_larger_one_at_less() {
+    fn equal_flows_have_equal_targets_and_larger_ones_less() {
         let packet = Duration::from_micros(250);
         assert_eq!(target(0.0, LINK.scale(0.5), LINK, packet), Duration::ZERO);
         assert_eq!(target(10.0, LINK, LINK, packet), packet);

@@ -1,68 +1,69 @@
-//! PCP, the Probe Control Protocol (Anderson, Collins, Krishnamurthy, Zahorjan, NSDI 2006): ask the path for a rate with
-//! a short train of packets, and take the whole of it if their delays stay flat.
+//! PCP, the Probe Control Protocol (Anderson, Collins, Krishnamurthy, Zahorjan, NSDI 2006). A sender tests a higher
+//! rate with a short train of packets, and uses all of it at once if their delays stay flat.
 //!
 //! ```text
 //! mechanism (paper, Table 2)   what happens                                             section   file
 //! probes                       k packets at base + test rate                            3.1       probe
 //! direct jump                  accepted: base += test                                   3.1       mod
-//! probabilistic accept         with the probability that the delays do not grow         3.1       probe, fit
-//! rate compensation            base -= what the queue is worth                          3.2       queue, compensation
-//! periodic probes              one a round trip, as long as there is something to ask   3.3       search
+//! probabilistic accept         with the probability that the delays do not grow         3.1       probe, line
+//! rate compensation            base -= the rate that removes the queue                  3.2       queue, compensation
+//! periodic probes              one per round trip while more rate may be available      3.3       search
 //! binary search                accepted: test *= 2, rejected: test /= 2                 3.3       search
-//! exponential backoff          rejected at 1% of base: probe ever more rarely           3.3       search
-//! history                      first rate = a third of the remembered one               3.4       memory, start
-//! tit for tat                  beside flows that do not give way: CUBIC's window        3.5       competitive
+//! exponential backoff          rejected at 1% of base: probes become rarer              3.3       search
+//! history                      first rate = a third of the remembered one               3.4       history, start
+//! tit for tat                  CUBIC's window beside flows that do not reduce rates     3.5       competitive
 //! ```
 //!
-//! A probe goes from *waiting* for its time over *sending* its train to *listening* for receipts, and back. Packets lost one
-//! by one change nothing but the fate of the train they belong to: the repair takes the next slot (section 3.2 sees the
-//! queue long before).
+//! A probe is first *waiting* for its time, then *sending* its train, then *listening* for the receipts. Single losses
+//! change nothing except the result of the train that the packet belongs to. The retransmission takes the next slot
+//! (section 3.2 detects the queue long before a loss).
 //!
-//! Where the paper is silent:
-//! - *Nothing comes back* (the retransmission timer runs out on three packets or more): the rate is halved, as TCP would
-//!   at least. There are no delays to judge a queue by, and a sender that may not learn of the losses it causes must not
-//!   keep its rate. Where fewer are in flight each is lost alone, and halving for each starves: 200 packets took 19 s in
-//!   the mean on Figure 8's 1 Mb/s with it and 5.9 s without (two seeds).
-//! - *Excess loss*: more losses in a round trip than chance explains halve the rate too; while many are lost in the mean, hardly
-//!   a probe leaves (`damage`).
-//! - *A silence* longer than the retransmission timer: the base rate is no longer the flow's, because nobody could see it.
-//!   It starts over with a third of it.
-//! - *Lost trains*: one whose receipts do not all come within two round trips (and 200 ms) is rejected; if nothing at
-//!   all came back, the next is waited for twice as long.
-//! - *The base rate's floor* is a packet every few seconds, so that something always moves.
+//! The paper leaves these cases open:
+//! - *No feedback at all* (the retransmission timer expires with three packets or more unanswered): the rate is halved,
+//!   as TCP would do at least. There are no delays to estimate a queue from, and a sender that may not learn of its
+//!   losses must not keep its rate. With fewer packets in flight each loss is a single loss. Halving for each of them
+//!   starves the flow: 200 packets on Figure 8's 1 Mb/s took 19 s on average with it and 5.9 s without (two seeds).
+//! - *Excess loss*: more losses in a round trip than chance explains halve the rate, too. While the average loss is
+//!   high, almost no probe is sent (`excess_loss`).
+//! - *Idle time* longer than the retransmission timeout: the base rate is out of date. The flow starts over with a
+//!   third of it.
+//! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms). If none
+//!   arrived, the wait for the next train's receipts doubles.
+//! - *The minimum base rate* is one packet in some seconds, so that a flow always makes progress.
 //!
-//! *Deviations*. The paper's text as it stands is the controller `pcp-paper`. It crawls: trains are judged by chance where
-//! others send, cuts leave the link idle, and flows that find a link idle together overrun it. What is different here,
-//! each with its reason and its measurement where it is made:
-//! - A flow begins with more than a probe, and in slow start where nothing is known of the path (`start`).
-//! - Base packets and probe packets are one evenly spaced train, not two interleaved ones: a sender's own base packets
-//!   are the worst noise in its probes. In an earlier, more literal model (one run): mean response at load 0.60
-//!   1290 ms interleaved, 720 to 880 ms merged.
-//! - Delay may grow by half a packet time over a train (`noise`), because the packets of others make it jitter by more,
-//!   and by what it is seen to jitter by without them (`MAX_NOISE`).
-//! - Hosts are late, and the way back says by how much (`lateness`). Trains outlast that.
-//! - A flow aims at a queue that grows with the logarithm of how little it has, and lets three times as much stand for some
-//!   round trips (`growth`, `compensation`). A train through a longer queue is rejected. Queues that never empty, and those
-//!   above that ceiling, are drained (`drain`).
-//! - Where packets are lost no target is more than a share of the buffer (`OF_BUFFER`).
+//! *Deviations*. The controller `pcp-paper` follows the paper's text. It is very slow: with other traffic chance
+//! decides about trains, cuts leave the link idle, and flows that find a link idle at the same time overload it. The
+//! differences follow; the reason and the measurement of each are in the named place:
+//! - A flow starts with more than a probe, and in slow start if nothing is known about the path (`start`).
+//! - Base packets and probe packets form one evenly spaced train, not two interleaved ones: a sender's own base packets
+//!   are the worst noise in its probes. In an earlier model that was closer to the text (one run), mean flow completion
+//!   times at a load of 0.60 were 1290 ms interleaved and 720 to 880 ms merged.
+//! - Delays may grow over a train by half a packet time (`noise`), because packets of other flows come between those
+//!   of the train, and by the jitter that is measured without a queue (`MAX_NOISE`).
+//! - Hosts add jitter, which the reverse path shows (`host_jitter`). Trains take longer than this jitter.
+//! - A flow has a target queue that grows with the logarithm of `C / r`, and accepts three times that for a few round
+//!   trips (`growth`, `compensation`). A train that meets a longer queue is rejected. Queues that never empty, and
+//!   queues above that ceiling, are drained (`drain`).
+//! - After losses the target is at most a share of the buffer (`MAX_TARGET_OF_BUFFER`).
 //! - One lost packet does not reject a train (`MISSING_RECEIPTS`).
-//! - Two packets sent together close each train and tell the path's capacity (`probe`).
-//! - What a probe asks for, and what it is granted, is bounded by what others leave (`growth`) and by a third of the
-//!   capacity (`JUMP`).
-//! - A cut by delay is a fraction of the queue's (`delay_gain`, in `compensation`; the estimates stand there and in `queue`).
-//! - Beside flows that do not give way it keeps the window that CUBIC would have (`competitive`).
+//! - Two packets sent back to back end each train and show the path's capacity (`probe`).
+//! - The test rate and the granted rate are limited by the capacity that others leave (`growth`) and by a third of the
+//!   capacity (`MAX_JUMP`).
+//! - A cut for delay is a share of what the queue asks for (`delay_gain` in `compensation`; the estimates are described
+//!   there and in `queue`).
+//! - Beside flows that do not reduce their rates it keeps the window that CUBIC would have (`competitive`).
 //!
 //! *Known weaknesses*, with their figures: `docs/pcp.md`.
 
 mod compensation;
 mod competitive;
 mod config;
-mod damage;
 mod drain;
+mod excess_loss;
 mod growth;
+mod history;
+mod host_jitter;
 mod judgement;
-mod lateness;
-mod memory;
 mod probe;
 mod queue;
 mod search;
@@ -82,34 +83,35 @@ use self::compensation::Compensation;
 use self::competitive::Competitive;
 pub use self::config::Config;
 use self::config::{
-    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PATIENCE, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP,
-    MISSING_RECEIPTS, OUTLAST, OUTLIER, PATIENCE, STANDING,
+    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_RECEIPT_TIMEOUT, MIN_ROUND_TRIP, MIN_STEP,
+    MISSING_RECEIPTS, OUTLIER, RECEIPT_TIMEOUT, STANDING, TRAIN_PER_JITTER,
 };
-use self::damage::Damage;
 use self::drain::Drain;
-use self::lateness::Lateness;
-use self::memory::Memory;
-use self::probe::{PairRate, Probe, Verdict};
-use self::queue::{Count, Queue, View};
+use self::excess_loss::ExcessLoss;
+use self::history::PathHistory;
+use self::host_jitter::HostJitter;
+use self::probe::{PairRate, Probe, ProbeResult};
+use self::queue::{Queue, View, WaitCount};
 use self::search::Search;
-use self::start::{ROOM, SlowStart};
+use self::start::{GRANTED_SHARE, SlowStart};
 use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
-/// Packets without an answer from which the retransmission timer says that nothing comes back. Fewer are lost one by one.
+/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
+/// loss is a single loss.
 const MAX_UNANSWERED: u64 = 3;
 
-/// No path takes longer, and no probe is waited for longer: whatever is measured, something happens within minutes.
-const LONGEST: Duration = Duration::from_secs(60);
+/// The maximum round-trip time and the maximum wait for a probe. So a flow acts within minutes, whatever is measured.
+const MAX_RTT: Duration = Duration::from_secs(60);
 
-/// Where the current probe is.
+/// The state of the current probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The next train begins at this time.
+    /// The next train starts at this time.
     Waiting(Time),
-    /// Its packets are leaving.
+    /// Its packets are being sent.
     Sending,
-    /// All have left; those without a receipt at this time count as lost.
+    /// All packets were sent. Those without a receipt at this time count as lost.
     Listening(Time),
 }
 
@@ -119,11 +121,11 @@ pub struct Pcp {
     config: Config,
     random: Stream,
     packet: Bytes,
-    /// Flows that share the rate.
+    /// The number of flows that share the rate.
     flows: usize,
     rtt: Duration,
     min_rtt: Duration,
-    /// The last round trip measured.
+    /// The last round-trip sample.
     last_rtt: Duration,
     /// The base rate.
     base: Rate,
@@ -136,15 +138,15 @@ pub struct Pcp {
     compensation: Compensation,
     competitive: Competitive,
     slow_start: Option<SlowStart>,
-    damage: Damage,
-    lateness: Lateness,
-    memory: Memory,
+    excess_loss: ExcessLoss,
+    host_jitter: HostJitter,
+    path_history: PathHistory,
     pacer: Pacer,
-    /// Trains in a row of which nothing came back.
-    unheard: u32,
-    /// Packets sent since anything came back.
+    /// Consecutive trains without any receipt.
+    unanswered_trains: u32,
+    /// Packets sent since the last feedback.
     unanswered: u64,
-    /// This host stood still from the one time to the other: the last stall that counts.
+    /// Start and end of the last stall of this host that counts.
     stall: Option<(Time, Time)>,
 }
 
@@ -152,7 +154,7 @@ impl Algorithm for Pcp {
     type Config = Config;
 
     const NEEDS: Option<&'static str> =
-        Some("needs the time at which each packet arrives, and sends next to nothing without");
+        Some("needs the arrival time of each packet, and sends almost nothing without it");
 
     fn new(config: &Config, random: Stream) -> Self {
         Self {
@@ -173,11 +175,11 @@ impl Algorithm for Pcp {
             compensation: Compensation::new(),
             competitive: Competitive::default(),
             slow_start: None,
-            damage: Damage::default(),
-            lateness: Lateness::new(Duration::ZERO, Duration::ZERO),
-            memory: Memory::default(),
+            excess_loss: ExcessLoss::default(),
+            host_jitter: HostJitter::new(Duration::ZERO, Duration::ZERO),
+            path_history: PathHistory::default(),
             pacer: Pacer::with_max_gap(MAX_GAP),
-            unheard: 0,
+            unanswered_trains: 0,
             unanswered: 0,
             stall: None,
         }
@@ -185,12 +187,12 @@ impl Algorithm for Pcp {
 }
 
 impl Pcp {
-    /// The lowest base rate.
+    /// The minimum base rate.
     fn min_rate(&self) -> Rate {
         Rate::of(self.packet, MAX_GAP).max(Rate::from_bps(1)).min(self.config.fastest)
     }
 
-    /// The rate packets leave at now.
+    /// The current sending rate.
     fn pace(&self) -> Rate {
         if self.phase == Phase::Sending {
             return self.probe.rate();
@@ -198,20 +200,20 @@ impl Pcp {
         self.base.scale(self.drain.share()).max(self.min_rate())
     }
 
-    /// The least that a probe asks for, however low the base rate; for each of the macroflow's flows.
+    /// The minimum test rate, however low the base rate is, for all flows of the macroflow together.
     fn min_probe(&self) -> Rate {
-        let packet_a_round_trip = Rate::of(self.packet, self.rtt);
-        packet_a_round_trip.scale(MIN_PROBE * self.flows as f64).min(self.base).max(self.min_rate())
+        let packet_per_rtt = Rate::of(self.packet, self.rtt);
+        packet_per_rtt.scale(MIN_PROBE * self.flows as f64).min(self.base).max(self.min_rate())
     }
 
-    /// Starts a train whose time has come, gives up on one whose time is over.
+    /// Starts a train whose time has come, and ends a train whose timeout has expired.
     fn poll(&mut self, now: Time) {
         self.drain.poll(now);
         match self.phase {
             Phase::Waiting(until) if now >= until && self.competitive.is_on() => {
                 self.phase = Phase::Waiting(now + self.rtt);
             }
-            Phase::Waiting(until) if now >= until => match self.ask(now) {
+            Phase::Waiting(until) if now >= until => match self.next_test(now) {
                 Some(test) => {
                     self.probe.start(now, self.base, test, self.train_length(test));
                     self.pacer.resume(now, self.probe.rate());
@@ -224,112 +226,116 @@ impl Pcp {
         }
     }
 
-    /// Packets of a train that asks for `test`: if they may be so many, it takes several times as long as hosts are late.
+    /// The number of packets of a train that tests `test`. The train takes several times the host jitter, if
+    /// `MAX_TRAIN` packets are enough for that.
     fn train_length(&self, test: Rate) -> usize {
-        let span = self.lateness.usual().scale(OUTLAST);
+        let span = self.host_jitter.estimate().scale(TRAIN_PER_JITTER);
         let packets = (self.base + test).bytes_in(span).as_u64() / self.packet.as_u64().max(1);
         (packets as usize).saturating_add(1).clamp(self.config.train, MAX_TRAIN)
     }
 
-    /// The rate to ask for now; none if there is nothing to be had.
-    fn ask(&mut self, now: Time) -> Option<Rate> {
-        if self.damage.is_lossy(self.config.max_loss) && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF) {
+    /// The test rate of the next probe. None if no rate is available.
+    fn next_test(&mut self, now: Time) -> Option<Rate> {
+        if self.excess_loss.is_lossy(self.config.max_loss)
+            && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF)
+        {
             return None;
         }
         let base = self.base;
         let searched = self.search.test(&self.config, base, self.min_probe());
-        let met = self.met(Count::default());
-        let Some(capacity) = self.memory.capacity().filter(|_| met.all > 0) else {
-            return Some(searched); // before anything came back the search knows as much as anybody
+        let waits = self.count_waits(WaitCount::default());
+        let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
+            return Some(searched); // without any receipt only the search has a rate
         };
         let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
-        let room = -self.pressure(base) * round_trips;
-        let standing = self.view.level > self.packet_time(base).scale(STANDING).max(self.noise());
-        let growth = if standing {
-            if room <= 0.0 {
+        let available = -self.pressure(base) * round_trips;
+        let is_standing = self.view.level > self.packet_time(base).scale(STANDING).max(self.noise());
+        let growth = if is_standing {
+            if available <= 0.0 {
                 return None;
             }
-            room.min(1.0)
+            available.min(1.0)
         } else {
-            (growth::factor(met, base, capacity) - 1.0).max(room).max(MIN_STEP)
+            (growth::factor(waits, base, capacity) - 1.0).max(available).max(MIN_STEP)
         };
         let test = base.scale(growth).min(self.config.fastest.saturating_sub(base)).max(self.min_probe());
-        self.search.go_on_from(test);
+        self.search.set_test_rate(test);
         Some(test)
     }
 
-    /// All of the train has left: how long to wait for the rest of its receipts.
+    /// The train was sent: sets the timeout for its receipts.
     fn listen(&mut self, now: Time) {
-        let patience = self.rtt.scale(PATIENCE).max(MIN_PATIENCE);
-        self.phase = Phase::Listening(now + (patience * (1 << self.unheard.min(10))).min(LONGEST));
+        let timeout = self.rtt.scale(RECEIPT_TIMEOUT).max(MIN_RECEIPT_TIMEOUT);
+        self.phase = Phase::Listening(now + (timeout * (1 << self.unanswered_trains.min(10))).min(MAX_RTT));
         if self.probe.is_complete(MISSING_RECEIPTS) {
             self.conclude(now);
         }
     }
 
-    /// Judges the train, draws the consequences and plans the next.
+    /// Evaluates the train, applies the result, and schedules the next train.
     fn conclude(&mut self, now: Time) {
-        self.unheard = if self.probe.was_heard() { 0 } else { self.unheard + 1 };
+        self.unanswered_trains = if self.probe.has_receipts() { 0 } else { self.unanswered_trains + 1 };
         if let Some(pair) = self.probe.pair_rate() {
-            self.memory.on_pair(PairRate { rate: pair.rate.min(self.config.fastest), ..pair });
+            self.path_history.on_pair(PairRate { rate: pair.rate.min(self.config.fastest), ..pair });
         }
-        match self.verdict() {
-            Verdict::Accepted(more) => {
-                self.base = (self.base + more).min(self.config.fastest).max(self.min_rate()); // section 3.1, direct jump
-                self.slow_start.take_if(|_| more >= self.base.scale(ROOM));
+        match self.probe_result() {
+            ProbeResult::Accepted(more) => {
+                // Section 3.1: direct jump.
+                self.base = (self.base + more).min(self.config.fastest).max(self.min_rate());
+                self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
                 if more == self.probe.test() {
                     self.search.accepted(more);
                 }
-                self.memory.on_verdict(true, self.base);
+                self.path_history.on_probe_result(true, self.base);
             }
-            Verdict::Rejected => {
+            ProbeResult::Rejected => {
                 self.search.rejected(self.probe.test(), self.base, self.min_probe());
-                self.memory.on_verdict(false, self.base);
+                self.path_history.on_probe_result(false, self.base);
             }
-            Verdict::Unproved => {}
+            ProbeResult::Inconclusive => {}
         }
         let next = self.search.next(now, self.probe.started(), self.rtt, &mut self.random);
         self.phase = Phase::Waiting(next);
         self.poll(now);
     }
 
-    /// Section 3.2: what the queue asks for.
+    /// Section 3.2: rate compensation, and everything else that follows from the last round trip's delays.
     fn compensate(&mut self, now: Time) {
         let competitive = self.competitive.is_on();
         let Some(view) = self.queue.view(&self.config, now, self.rtt, self.min_rtt, competitive) else { return };
         self.view = View { noise: view.noise.min(MAX_NOISE), ..view };
-        self.memory.on_lateness(self.lateness.usual());
+        self.path_history.on_host_jitter(self.host_jitter.estimate());
         self.end_slow_start(now);
         if self.slow_start.is_some() {
             return;
         }
         if self.config.compete {
-            self.compete(now);
+            self.update_competitive_mode(now);
         }
-        let begins = if self.competitive.is_on() {
-            self.drain.begins_by_clock(&self.config, now, self.rtt, view.min_wait, self.capacity_share())
+        let drain_until = if self.competitive.is_on() {
+            self.drain.begin_by_clock(&self.config, now, self.rtt, view.min_wait, self.capacity_share())
         } else {
-            let near = self.packet_time(self.base).scale(0.5).max(self.noise());
-            self.drain.begins(&self.config, now, self.rtt, view.min_wait, near)
+            let max_empty_wait = self.packet_time(self.base).scale(0.5).max(self.noise());
+            self.drain.begin_if_due(&self.config, now, self.rtt, view.min_wait, max_empty_wait)
         };
-        if let Some(until) = begins {
+        if let Some(until) = drain_until {
             self.phase = Phase::Waiting(until);
         }
         if !self.drain.is_on() && !self.competitive.is_on() {
-            self.drain.limit(now, self.rtt, view.min_wait, self.target(self.base), self.ceiling(self.base));
+            self.drain.limit_to_ceiling(now, self.rtt, view.min_wait, self.target(self.base), self.ceiling(self.base));
             let pressure = self.pressure(self.base);
             let cut = self.compensation.cut(now, self.rtt, pressure);
             self.base = self.base.scale(1.0 - cut).max(self.min_rate());
         }
     }
 
-    /// Halves the rate if too much of what was sent at it was lost; a train that is under way is given up. Competitive
-    /// mode has its own answer to losses.
-    fn answer_damage(&mut self, now: Time) {
-        let damaged = self.damage.turn(now, self.rtt, self.packet, self.config.max_loss);
-        if damaged && !self.competitive.is_on() {
+    /// Halves the rate after excess loss, and cancels a train that is being sent. Competitive mode has its own response
+    /// to losses.
+    fn react_to_excess_loss(&mut self, now: Time) {
+        let is_excessive = self.excess_loss.check_round(now, self.rtt, self.packet, self.config.max_loss);
+        if is_excessive && !self.competitive.is_on() {
             self.base = self.base.scale(0.5).max(self.min_rate());
-            self.compensation.made(now, 0.5);
+            self.compensation.on_cut(now, 0.5);
             self.phase = Phase::Waiting(now + self.rtt);
         }
     }
@@ -338,17 +344,17 @@ impl Pcp {
 impl Controller for Pcp {
     fn on_path(&mut self, now: Time, path: &Path) {
         self.packet = path.packet.max(Bytes::new(1));
-        self.rtt = path.rtt.clamp(MIN_ROUND_TRIP, LONGEST);
-        self.min_rtt = path.rtt.clamp(Duration::from_nanos(1), LONGEST);
+        self.rtt = path.rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
+        self.min_rtt = path.rtt.clamp(Duration::from_nanos(1), MAX_RTT);
         self.last_rtt = self.rtt;
-        let first = self.memory.start(&self.config, path);
+        let first = self.path_history.start(&self.config, path);
         self.queue = Queue::new(self.past_rtt().map(|rtt| (self.packet, rtt)));
         self.view = View::default();
         self.drain = Drain::new(now);
         self.compensation = Compensation::new();
         self.slow_start = None;
-        self.damage = Damage::default();
-        self.lateness = Lateness::new(self.memory.past_lateness(), MAX_JITTER);
+        self.excess_loss = ExcessLoss::default();
+        self.host_jitter = HostJitter::new(self.path_history.past_host_jitter(), MAX_JITTER);
         self.begin(now, path, first);
     }
 
@@ -372,43 +378,43 @@ impl Controller for Pcp {
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.unanswered = 0;
         if ack.smoothed_rtt > Duration::ZERO {
-            self.rtt = ack.smoothed_rtt.clamp(MIN_ROUND_TRIP, LONGEST);
+            self.rtt = ack.smoothed_rtt.clamp(MIN_ROUND_TRIP, MAX_RTT);
         }
         if ack.min_rtt > Duration::ZERO {
-            self.min_rtt = ack.min_rtt.min(LONGEST);
-            if let Some(past) = self.memory.past_rtt() {
+            self.min_rtt = ack.min_rtt.min(MAX_RTT);
+            if let Some(past) = self.path_history.past_rtt() {
                 self.min_rtt = self.min_rtt.min(past);
             }
         }
         self.competitive.on_ack(now, ack, self.drain.is_on());
         if let Some(slow_start) = &mut self.slow_start {
-            let max = self.memory.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
+            let max = self.path_history.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
             self.base = self.base.max(slow_start.on_ack(now, ack, self.rtt, max));
         }
-        self.damage.on_arrival(ack.delivered);
-        self.answer_damage(now);
+        self.excess_loss.on_arrival(ack.delivered);
+        self.react_to_excess_loss(now);
         let (arrived_at, stall) = (ack.arrived_at(now), self.stall);
-        // In transit while the host stood still, there or back.
-        let is_disturbed =
+        // In transit, in either direction, during a stall of the host.
+        let host_stalled =
             |arrival: &Arrival| stall.is_some_and(|(since, until)| arrival.sent_at <= until && arrived_at >= since);
-        if let Some(last) = ack.arrivals.last().filter(|last| !self.config.round_trip && !is_disturbed(last)) {
-            self.lateness.on_arrival(arrived_at, last);
+        if let Some(last) = ack.arrivals.last().filter(|last| !self.config.round_trip && !host_stalled(last)) {
+            self.host_jitter.on_arrival(arrived_at, last);
         }
-        self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(LONGEST);
+        self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(MAX_RTT);
         let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
         for arrival in ack.arrivals {
             let arrival =
                 &if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
-            if active && self.probe.holds(arrival.number) {
+            if active && self.probe.contains(arrival.number) {
                 self.probe.on_arrival(arrival);
-                if is_disturbed(arrival) {
-                    self.probe.on_disturbed();
+                if host_stalled(arrival) {
+                    self.probe.on_host_stall();
                 }
             }
-            kept |= !is_disturbed(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
+            kept |= !host_stalled(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
         }
-        if let Some(least) = self.queue.min_rtt(self.packet) {
-            self.memory.on_min_rtt(least);
+        if let Some(min_rtt) = self.queue.min_rtt(self.packet) {
+            self.path_history.on_min_rtt(min_rtt);
         }
         if kept {
             self.compensate(now);
@@ -424,16 +430,16 @@ impl Controller for Pcp {
         self.queue.on_loss(now);
         self.competitive.on_loss(now, loss, self.view.level > self.target(self.base));
         if let Some(slow_start) = self.slow_start.take() {
-            self.compete_with(now, slow_start.on_loss(now, loss));
+            self.enter_competitive_mode(now, slow_start.on_loss(now, loss));
         }
         if persistent {
             self.base = self.base.scale(0.5).max(self.min_rate());
-            self.damage.settle(loss.bytes, self.packet, loss.last_sent);
+            self.excess_loss.on_timeout(loss.bytes, self.packet, loss.last_sent);
         } else {
-            self.damage.on_loss(loss.bytes, loss.number, loss.last_sent);
+            self.excess_loss.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
         let active = !matches!(self.phase, Phase::Waiting(_));
-        if active && self.probe.holds(loss.number) {
+        if active && self.probe.contains(loss.number) {
             self.probe.on_loss(loss.number);
         }
         if active && (persistent || self.probe.is_complete(MISSING_RECEIPTS)) {
@@ -444,7 +450,7 @@ impl Controller for Pcp {
     fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
         if idle > timeout {
             self.slow_start = None;
-            self.damage = Damage::default();
+            self.excess_loss = ExcessLoss::default();
             self.competitive.on_idle(now, idle, timeout, self.rtt);
             let share = self.base.scale(self.config.first_share);
             self.restart(now, share, share);
@@ -452,13 +458,14 @@ impl Controller for Pcp {
     }
 
     fn on_app_limited(&mut self, now: Time) {
-        if self.phase == Phase::Sending && self.probe.cut_short() {
+        if self.phase == Phase::Sending && self.probe.end_early() {
             self.listen(now);
         }
     }
 
     fn on_stall(&mut self, now: Time, since: Time) {
-        // No more than every second round trip is left out: a host that is late all the time must still see queues.
+        // Stalls count in every second round trip at most, so that a host that stalls all the time still detects
+        // queues.
         if self.stall.is_none_or(|(_, until)| since.since(until) >= self.rtt * 2) {
             self.stall = Some((since, now));
         }
@@ -480,9 +487,9 @@ impl Controller for Pcp {
     }
 
     fn departure(&self) -> Departure {
-        let paired = self.phase == Phase::Sending && self.probe.wants_second();
+        let is_second = self.phase == Phase::Sending && self.probe.wants_second();
         let spaced = self.pacer.next_at(self.pace());
-        let at = if paired { Time::ZERO } else { spaced };
+        let at = if is_second { Time::ZERO } else { spaced };
         Departure { at, bytes: self.packet, feedback: RouterFeedback::None }
     }
 
@@ -491,6 +498,6 @@ impl Controller for Pcp {
     }
 
     fn remember(&self, _now: Time, history: &mut Option<History>) {
-        self.memory.remember(history, self.slow_start.is_some());
+        self.path_history.remember(history, self.slow_start.is_some());
     }
 }

@@ -1,12 +1,12 @@
-//! Many PCP senders over one FIFO bottleneck, in virtual time; for tests.
+//! Many PCP senders over one FIFO bottleneck, in virtual time, for tests.
 //!
 //! ```text
 //! sender 1 --- rtt/4 ---.                       .--- rtt/4 ---> receiver 1
 //! sender 2 --- rtt/4 --- FIFO, `buffer`, `link` --- rtt/4 ---> receiver 2     acknowledgements: rtt/2 back, no queue
 //! ```
 //!
-//! Exact arithmetic: timers are punctual, every packet is acknowledged at once. A packet is lost when one that left
-//! three later has arrived, or when nothing has come back for a second.
+//! The arithmetic is exact: timers are punctual, and every packet is acknowledged at once. A packet is lost if one that
+//! was sent three packets later has arrived, or if no acknowledgement has arrived for a second.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -19,24 +19,24 @@ use crate::{Ack, Algorithm, Arrival, Controller, History, Loss, LossKind, Path, 
 
 pub(super) const PACKET: Bytes = Bytes::new(1250);
 
-/// A sender and what becomes of it.
+/// A sender and its transfer.
 pub(super) struct Flow {
     pcp: Pcp,
     rtt: Duration,
     started: Time,
-    /// Bytes not sent yet, or to be sent again.
-    left: u64,
+    /// Bytes that are not sent yet, or to be retransmitted.
+    unsent: u64,
     in_flight: BTreeMap<u64, (Time, Bytes)>,
     next: u64,
     smoothed: Duration,
     min_rtt: Duration,
-    heard: Time,
-    /// Timeouts in a row, each of which doubles the timer (RFC 6298 section 5.5).
+    last_ack_at: Time,
+    /// Consecutive timeouts, each of which doubles the timer (RFC 6298 section 5.5).
     timeouts: u32,
     wake: Time,
     pub(super) delivered: u64,
     /// From the start of its handshake to the last acknowledgement.
-    pub(super) response: Option<Duration>,
+    pub(super) fct: Option<Duration>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +59,7 @@ pub(super) struct Model {
     pub(super) flows: Vec<Flow>,
     pub(super) packets: u64,
     pub(super) drops: u64,
-    /// Sum of the queue, in packets, that arriving packets found.
+    /// The sum of the queues, in packets, that arriving packets found.
     pub(super) queue: f64,
 }
 
@@ -81,7 +81,7 @@ impl Model {
         }
     }
 
-    /// The network of the paper's Figure 4: 40 Mb/s, buffer of a bandwidth-delay product at 25 ms.
+    /// The network of the paper's Figure 4: 40 Mb/s, and a buffer of one bandwidth-delay product at 25 ms.
     pub(super) fn figure_4(config: &Config, seed: u64) -> Self {
         Self::new(config, Rate::from_bps(40_000_000), Bytes::new(125_000), seed)
     }
@@ -100,16 +100,16 @@ impl Model {
             pcp,
             rtt,
             started: at,
-            left: bytes,
+            unsent: bytes,
             in_flight: BTreeMap::new(),
             next: 0,
             smoothed: handshake,
             min_rtt: handshake,
-            heard: at + handshake,
+            last_ack_at: at + handshake,
             timeouts: 0,
             wake: Time::MAX,
             delivered: 0,
-            response: None,
+            fct: None,
         });
         self.at(at + handshake, Event::Open(id));
         id
@@ -123,7 +123,7 @@ impl Model {
         self.flows[id].pcp.remember(self.now, history);
     }
 
-    /// Runs until `end`, or until a transfer is complete, and says which.
+    /// Runs until `end`, or until a transfer is complete, and returns that transfer.
     pub(super) fn run(&mut self, end: Time) -> Option<usize> {
         while let Some(Reverse((at, _, _))) = self.events.peek() {
             if *at > end {
@@ -147,7 +147,7 @@ impl Model {
         None
     }
 
-    /// Share of the link that was used for new data, in `span` with `before` bytes delivered before.
+    /// The share of the link that new data used in `span`, if `before` bytes were delivered before.
     pub(super) fn utilization(&self, before: u64, span: Duration) -> f64 {
         (self.delivered() - before) as f64 / self.link.bytes_in(span).as_f64()
     }
@@ -169,33 +169,34 @@ impl Model {
         self.events.push(Reverse((at, self.count, event)));
     }
 
-    /// Lets out what may leave now and asks to be woken for what may leave later.
+    /// Sends what may be sent now, and schedules the next wake-up.
     fn serve(&mut self, id: usize) {
         let now = self.now;
         loop {
             let flow = &mut self.flows[id];
-            if flow.response.is_some() {
+            if flow.fct.is_some() {
                 return;
             }
             if flow.pcp.deadline() <= now {
                 flow.pcp.on_deadline(now);
             }
-            let silence = flow.heard + Duration::from_secs(1).max(flow.smoothed * 3) * (1 << flow.timeouts.min(6));
-            if !flow.in_flight.is_empty() && now >= silence {
-                let silent = std::mem::take(&mut flow.in_flight);
-                let bytes = silent.values().map(|(_, bytes)| *bytes).sum();
+            let timeout_at =
+                flow.last_ack_at + Duration::from_secs(1).max(flow.smoothed * 3) * (1 << flow.timeouts.min(6));
+            if !flow.in_flight.is_empty() && now >= timeout_at {
+                let lost = std::mem::take(&mut flow.in_flight);
+                let bytes = lost.values().map(|(_, bytes)| *bytes).sum();
                 flow.lose(now, LossKind::Persistent, bytes, flow.next - 1);
-                flow.heard = now;
+                flow.last_ack_at = now;
                 flow.timeouts += 1;
             }
             let departure = flow.pcp.departure();
-            if flow.left > 0 && departure.at <= now {
-                let bytes = departure.bytes.min(Bytes::new(flow.left));
+            if flow.unsent > 0 && departure.at <= now {
+                let bytes = departure.bytes.min(Bytes::new(flow.unsent));
                 let number = flow.next;
                 flow.next += 1;
-                flow.left -= bytes.as_u64();
+                flow.unsent -= bytes.as_u64();
                 if flow.in_flight.is_empty() {
-                    flow.heard = now;
+                    flow.last_ack_at = now;
                 }
                 flow.in_flight.insert(number, (now, bytes));
                 flow.pcp.on_sent(now, &Sent { number, bytes, in_flight: bytes });
@@ -203,12 +204,12 @@ impl Model {
                 self.at(now + access, Event::Enqueue(id, number));
                 continue;
             }
-            if flow.left == 0 {
+            if flow.unsent == 0 {
                 flow.pcp.on_app_limited(now);
             }
-            let leave = if flow.left > 0 { flow.pcp.departure().at } else { Time::MAX };
-            let silence = if flow.in_flight.is_empty() { Time::MAX } else { silence };
-            flow.wake = leave.min(flow.pcp.deadline()).min(silence);
+            let departs_at = if flow.unsent > 0 { flow.pcp.departure().at } else { Time::MAX };
+            let timeout_at = if flow.in_flight.is_empty() { Time::MAX } else { timeout_at };
+            flow.wake = departs_at.min(flow.pcp.deadline()).min(timeout_at);
             let wake = flow.wake;
             if wake < Time::MAX {
                 self.at(wake.max(now), Event::Wake(id));
@@ -219,10 +220,10 @@ impl Model {
 
     fn enqueue(&mut self, id: usize, number: u64) {
         let Some(&(_, bytes)) = self.flows[id].in_flight.get(&number) else { return };
-        let waiting = self.link.bytes_in(self.busy_until.since(self.now));
+        let queue = self.link.bytes_in(self.busy_until.since(self.now));
         self.packets += 1;
-        self.queue += waiting.as_f64() / PACKET.as_f64();
-        if waiting + bytes > self.buffer {
+        self.queue += queue.as_f64() / PACKET.as_f64();
+        if queue + bytes > self.buffer {
             self.drops += 1;
             return;
         }
@@ -231,19 +232,19 @@ impl Model {
         self.at(received + self.flows[id].rtt / 2, Event::Ack(id, number, received));
     }
 
-    /// True if it was the last of its transfer.
+    /// Returns whether the transfer is complete.
     fn ack(&mut self, id: usize, number: u64, received_at: Time) -> bool {
         let now = self.now;
         let flow = &mut self.flows[id];
         let Some((sent_at, bytes)) = flow.in_flight.remove(&number) else { return false };
         let rtt = now.since(sent_at);
-        flow.heard = now;
+        flow.last_ack_at = now;
         flow.timeouts = 0;
         flow.smoothed = flow.smoothed * 7 / 8 + rtt / 8;
         flow.min_rtt = flow.min_rtt.min(rtt);
         flow.delivered += bytes.as_u64();
         let arrivals = [Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct }];
-        let (smoothed_rtt, min_rtt, app_limited) = (flow.smoothed, flow.min_rtt, flow.left == 0);
+        let (smoothed_rtt, min_rtt, app_limited) = (flow.smoothed, flow.min_rtt, flow.unsent == 0);
         let ack = Ack { smoothed_rtt, min_rtt, app_limited, ..testing::arrived(&arrivals, rtt) };
         flow.pcp.on_ack(now, &ack);
         while let Some((&lost, &(_, bytes))) = flow.in_flight.first_key_value() {
@@ -253,8 +254,8 @@ impl Model {
             flow.in_flight.remove(&lost);
             flow.lose(now, LossKind::Transient, bytes, lost);
         }
-        if flow.left == 0 && flow.in_flight.is_empty() {
-            flow.response = Some(now.since(flow.started));
+        if flow.unsent == 0 && flow.in_flight.is_empty() {
+            flow.fct = Some(now.since(flow.started));
             return true;
         }
         self.serve(id);
@@ -264,7 +265,7 @@ impl Model {
 
 impl Flow {
     fn lose(&mut self, now: Time, kind: LossKind, bytes: Bytes, number: u64) {
-        self.left += bytes.as_u64();
+        self.unsent += bytes.as_u64();
         self.pcp.on_loss(now, &Loss { bytes, ..testing::loss(kind, number, self.next - 1) });
     }
 }

@@ -1,22 +1,23 @@
-//! What the delays of the last round trip say of the queue at the bottleneck.
+//! The queue at the bottleneck, estimated from the delays of the last round trip.
 //!
 //! ```text
-//! level    a quantile of the one-way delays above the least delay ever seen: the queue, as time
-//! standing the lowest level of the last round trips: what does not go by itself
-//! slope    of the line through them: at 0.1 the queue grows by 100 ms a second, there is 10% too much to carry
-//! waited   packets that found the link busy with others'
+//! level    a quantile of the one-way delays above the minimum delay: the queue, as a time
+//! standing the lowest level of the last round trips: the part of the queue that does not drain
+//! slope    of the line through the delays: 0.1 is a queue that grows by 100 ms per second, an overload of 10%
+//! waits    the number of packets that found the link busy with other flows' packets
 //! ```
 //!
-//! *The least delay* is forgotten after a while, for routes that grew longer (section 3.2). A flow that begins while a
-//! queue stands would take that for an empty one. So its least round trip is compared with the least of earlier transfers,
-//! and the excess taken for a queue that always stood. Without that, latecomers push everyone aside: Figure 4 at load 0.90,
-//! two seeds: 1.3% of packets lost, 0.005% with it.
+//! *The minimum delay* expires after a while, in case the route has become longer (section 3.2). A flow that starts
+//! while a queue stands would take the delay of that queue for the minimum. So its minimum round-trip time is compared
+//! with the one of earlier transfers, and the excess counts as a queue that has stood all the time. Without this rule
+//! new flows displace all others: Figure 4 at a load of 0.90 (two seeds) loses 1.3% of its packets without it, and
+//! 0.005% with it.
 //!
-//! *Noise* is what delays differ by where no queue is: the least spread (from the lowest tenth to the highest) of a round
-//! trip. Shorter waits are no waits. In the simulator it is next to nothing, with real packets it is what counts.
+//! *Noise* is the jitter without a queue: the minimum spread (from the lowest tenth to the highest) of a round trip's
+//! delays. Shorter waits do not count. In the simulator noise is almost zero; with real packets it matters.
 //!
-//! *Clocks that step or drift* would look like a queue. A queue also lengthens the round trip, which one clock
-//! measures: the level is never more than the round trip has grown.
+//! *Clocks that step or drift* would look like a queue. A queue also lengthens the round trip, which a single clock
+//! measures: the level is at most the growth of the round-trip time.
 //!
 //! *Sizes.* A small packet takes less time on a link than a large one. Only packets of about the largest size seen are
 //! compared.
@@ -30,40 +31,40 @@ use super::config::{LEVEL, OUTLIERS, STANDING_ROUNDS};
 use crate::Arrival;
 use crate::line::Line;
 
-/// Delays kept for one round trip; in between, packets are not looked at.
+/// The number of delays kept per round trip. Packets that arrive in closer succession are skipped.
 const SAMPLES: usize = 128;
 
-/// Delays below which their spread is chance.
+/// The minimum number of delays for an estimate of the noise.
 const MIN_FOR_NOISE: usize = 8;
 
-/// So many times as long the minimum delay is kept in competitive mode.
+/// The minimum delay expires this many times later in competitive mode.
 const COMPETITIVE_EXPIRY: u64 = 12;
 
-/// Delays below which a line through them says nothing.
+/// The minimum number of delays for a line through them.
 const MIN_FOR_SLOPE: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     at: Time,
-    left: Time,
+    sent_at: Time,
     delay: i64,
     rtt: Duration,
 }
 
-/// The queue as the last round trip saw it.
+/// The queue in the last round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct View {
-    /// How long a packet waits.
+    /// The wait of a packet.
     pub(super) level: Duration,
-    /// How fast that grows, in seconds a second.
+    /// The growth of that wait, in seconds per second.
     pub(super) slope: f64,
     /// The lowest level of the last round trips.
     pub(super) standing: Duration,
-    /// The shortest wait.
+    /// The minimum wait.
     pub(super) min_wait: Duration,
-    /// What delays differ by without a queue.
+    /// The jitter without a queue.
     pub(super) noise: Duration,
-    /// All that the buffer is known to hold, where packets were lost in the last while: the longest wait seen.
+    /// The known size of the buffer, if packets were lost recently: the maximum wait seen.
     pub(super) buffer: Option<Duration>,
 }
 
@@ -72,42 +73,44 @@ pub(super) struct Queue {
     samples: VecDeque<Sample>,
     sorted: Vec<i64>,
     largest: Bytes,
-    least: Least,
-    spread: Least,
-    standing: Least,
-    /// A full packet, and its least round trip in earlier transfers.
+    min_delay: MinDelay,
+    spread: MinDelay,
+    standing: MinDelay,
+    /// The size of a full packet, and its minimum round-trip time in earlier transfers.
     past: Option<(Bytes, Duration)>,
-    min_rtt: Least,
-    /// Waits, negative, so that the longest is the least.
-    longest: Least,
+    min_rtt: MinDelay,
+    /// Negated waits, so that the minimum is the maximum wait.
+    max_wait: MinDelay,
     lost_at: Option<Time>,
-    began: Option<Time>,
+    started_at: Option<Time>,
 }
 
 impl Queue {
-    /// A path that full packets took `past` to go and come back, in earlier transfers, when it was empty.
+    /// A path whose minimum round-trip time for full packets was `past` in earlier transfers.
     pub(super) fn new(past: Option<(Bytes, Duration)>) -> Self {
         Self {
             samples: VecDeque::with_capacity(SAMPLES + 1),
             sorted: Vec::with_capacity(SAMPLES + 1),
             largest: Bytes::ZERO,
-            least: Least::default(),
-            spread: Least::default(),
-            standing: Least::default(),
+            min_delay: MinDelay::default(),
+            spread: MinDelay::default(),
+            standing: MinDelay::default(),
             past,
-            min_rtt: Least::default(),
-            longest: Least::default(),
+            min_rtt: MinDelay::default(),
+            max_wait: MinDelay::default(),
             lost_at: None,
-            began: None,
+            started_at: None,
         }
     }
 
-    /// A packet arrived: `rtt` is the round trip it measured, `smoothed` the usual one. True if it was kept.
+    /// A packet arrived; its round-trip sample was `rtt`, and `smoothed` is the smoothed round-trip time. Returns
+    /// whether it was kept.
     pub(super) fn on_arrival(&mut self, now: Time, arrival: &Arrival, rtt: Duration, smoothed: Duration) -> bool {
         if arrival.bytes > self.largest + self.largest / 4 {
             self.largest = arrival.bytes;
             self.samples.clear();
-            (self.least, self.spread, self.min_rtt) = (Least::default(), Least::default(), Least::default());
+            (self.min_delay, self.spread, self.min_rtt) =
+                (MinDelay::default(), MinDelay::default(), MinDelay::default());
         } else if arrival.bytes < self.largest - self.largest / 4 {
             return false;
         }
@@ -118,7 +121,7 @@ impl Queue {
         while self.samples.len() == SAMPLES || self.samples.front().is_some_and(|s| now.since(s.at) > smoothed) {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample { at: now, left: arrival.sent_at, delay: arrival.one_way_delay(), rtt });
+        self.samples.push_back(Sample { at: now, sent_at: arrival.sent_at, delay: arrival.one_way_delay(), rtt });
         true
     }
 
@@ -127,22 +130,22 @@ impl Queue {
         self.lost_at = Some(now);
     }
 
-    /// The least round trip of packets of about `size`.
+    /// The minimum round-trip time of packets of about `size`.
     pub(super) fn min_rtt(&self, size: Bytes) -> Option<Duration> {
-        let least = self.min_rtt.get().filter(|_| self.largest + self.largest / 4 > size)?;
-        Some(Duration::from_nanos(least.max(0) as u64))
+        let min_delay = self.min_rtt.get().filter(|_| self.largest + self.largest / 4 > size)?;
+        Some(Duration::from_nanos(min_delay.max(0) as u64))
     }
 
-    /// How much longer than in earlier transfers even the shortest round trip is: a queue that stood all the time.
-    fn stood(&self) -> i64 {
+    /// The growth of the minimum round-trip time since earlier transfers: a queue that has stood all the time.
+    fn permanent_queue(&self) -> i64 {
         let Some((_, past)) = self.past.filter(|(packet, _)| self.largest + self.largest / 4 > *packet) else {
             return 0;
         };
-        self.min_rtt.get().map_or(0, |least| least.saturating_sub(past.as_nanos() as i64).max(0))
+        self.min_rtt.get().map_or(0, |min_delay| min_delay.saturating_sub(past.as_nanos() as i64).max(0))
     }
 
-    /// The last round trip, of `rtt`; `min_rtt` is the path's. In competitive mode the queue never empties, so that what is
-    /// known of the empty path is kept for longer.
+    /// The queue in the last round trip, which took `rtt`; `min_rtt` is the path's minimum. In competitive mode the
+    /// queue never empties, so the minimum delay expires later.
     pub(super) fn view(
         &mut self,
         config: &Config,
@@ -152,40 +155,42 @@ impl Queue {
         competitive: bool,
     ) -> Option<View> {
         let expiry = config.min_delay_expiry * if competitive { COMPETITIVE_EXPIRY } else { 1 };
-        if now.since(*self.began.get_or_insert(now)) > expiry {
-            self.past = None; // the route may be another by now
+        if now.since(*self.started_at.get_or_insert(now)) > expiry {
+            self.past = None; // the route may have changed
         }
         let lowest = self.quantile(OUTLIERS)?;
         let level = self.quantile(LEVEL)?;
         let highest = self.quantile(1.0 - OUTLIERS)?;
         let shortest = self.samples.iter().map(|s| s.rtt).min()?.as_nanos() as i64;
         self.min_rtt.update(now, shortest, expiry);
-        let least = self.least.update(now, lowest, expiry).wrapping_sub(self.stood());
-        let grown = self.samples.iter().map(|s| s.rtt).max()?.saturating_sub(min_rtt);
-        let level = above(level, least).min(grown);
-        let slope = if level > Duration::ZERO { self.slope(least) } else { 0.0 };
+        let min_delay = self.min_delay.update(now, lowest, expiry).wrapping_sub(self.permanent_queue());
+        let rtt_growth = self.samples.iter().map(|s| s.rtt).max()?.saturating_sub(min_rtt);
+        let level = excess(level, min_delay).min(rtt_growth);
+        let slope = if level > Duration::ZERO { self.slope(min_delay) } else { 0.0 };
         if self.samples.len() >= MIN_FOR_NOISE {
             self.spread.update(now, highest.saturating_sub(lowest), config.min_delay_expiry);
         }
         let noise = Duration::from_nanos(self.spread.get().unwrap_or(0).max(0) as u64);
-        let longest = self.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(grown);
-        self.longest.update(now, -(longest.as_nanos() as i64), config.min_delay_expiry);
+        let max_wait = self.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(rtt_growth);
+        self.max_wait.update(now, -(max_wait.as_nanos() as i64), config.min_delay_expiry);
         let recently = self.lost_at.is_some_and(|at| now.since(at) <= config.min_delay_expiry);
-        let buffer = recently.then(|| Duration::from_nanos(self.longest.get().unwrap_or(0).unsigned_abs()));
+        let buffer = recently.then(|| Duration::from_nanos(self.max_wait.get().unwrap_or(0).unsigned_abs()));
         let standing = self.standing.update(now, level.as_nanos() as i64, rtt * STANDING_ROUNDS);
         let standing = Duration::from_nanos(standing.unsigned_abs());
-        Some(View { level, slope, standing, min_wait: above(lowest, least).min(grown), noise, buffer })
+        Some(View { level, slope, standing, min_wait: excess(lowest, min_delay).min(rtt_growth), noise, buffer })
     }
 
-    /// How long a packet with this delay waited.
+    /// The wait of a packet with this delay.
     pub(super) fn wait(&self, delay: i64) -> Duration {
-        self.least.get().map_or(Duration::ZERO, |least| above(delay, least.wrapping_sub(self.stood())))
+        self.min_delay
+            .get()
+            .map_or(Duration::ZERO, |min_delay| excess(delay, min_delay.wrapping_sub(self.permanent_queue())))
     }
 
-    /// Of how many packets how many waited longer than `wait`.
-    pub(super) fn waited(&self, wait: Duration) -> Count {
+    /// The number of packets that waited longer than `wait`, and of all.
+    pub(super) fn count_waits(&self, wait: Duration) -> WaitCount {
         let waited = self.samples.iter().filter(|s| self.wait(s.delay) > wait).count();
-        Count { waited, all: self.samples.len() }
+        WaitCount { waited, all: self.samples.len() }
     }
 
     fn quantile(&mut self, share: f64) -> Option<i64> {
@@ -196,62 +201,63 @@ impl Queue {
         Some(*self.sorted.select_nth_unstable(below).1)
     }
 
-    fn slope(&self, least: i64) -> f64 {
+    fn slope(&self, min_delay: i64) -> f64 {
         if self.samples.len() < MIN_FOR_SLOPE {
             return 0.0;
         }
-        let origin = self.samples[0].left.as_nanos();
+        let origin = self.samples[0].sent_at.as_nanos();
         let points = self
             .samples
             .iter()
-            .map(|s| (s.left.as_nanos().wrapping_sub(origin) as i64 as f64, s.delay.wrapping_sub(least) as f64));
+            .map(|s| (s.sent_at.as_nanos().wrapping_sub(origin) as i64 as f64, s.delay.wrapping_sub(min_delay) as f64));
         Line::fit(points).map_or(0.0, |line| line.slope.max(-1.0))
     }
 }
 
-fn above(delay: i64, least: i64) -> Duration {
-    Duration::from_nanos(delay.saturating_sub(least).max(0) as u64)
+fn excess(delay: i64, min_delay: i64) -> Duration {
+    Duration::from_nanos(delay.saturating_sub(min_delay).max(0) as u64)
 }
 
-/// Packets that waited, of all that were looked at.
+/// The number of packets that waited, and the number of all packets examined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct WaitCount {
     pub(super) waited: usize,
     pub(super) all: usize,
 }
 
-impl Count {
-    /// Both together.
+impl WaitCount {
+    /// The sum of both.
     pub(super) fn and(self, other: Self) -> Self {
         Self { waited: self.waited + other.waited, all: self.all + other.all }
     }
 
-    /// The share of the time that others use the link, by Laplace's rule of succession: few packets prove little.
-    pub(super) fn busy(self) -> f64 {
+    /// The share of time in which other flows use the link, by Laplace's rule of succession, because few packets prove
+    /// little.
+    pub(super) fn utilization_by_others(self) -> f64 {
         (self.waited as f64 + 1.0) / (self.all as f64 + 2.0)
     }
 }
 
-/// The least delay of the last while: of this half of it and the half before.
+/// The minimum delay of a recent time: of the current half of it and the half before.
 #[derive(Debug, Clone, Default)]
-struct Least {
+struct MinDelay {
     since: Time,
-    this: Option<i64>,
-    before: Option<i64>,
+    current: Option<i64>,
+    previous: Option<i64>,
 }
 
-impl Least {
+impl MinDelay {
     fn get(&self) -> Option<i64> {
-        self.this.into_iter().chain(self.before).min()
+        self.current.into_iter().chain(self.previous).min()
     }
 
     fn update(&mut self, now: Time, delay: i64, expiry: Duration) -> i64 {
         if now.since(self.since) > expiry / 2 {
-            (self.since, self.before, self.this) = (now, self.this, None);
+            (self.since, self.previous, self.current) = (now, self.current, None);
         }
-        let this = self.this.map_or(delay, |this| this.min(delay));
-        self.this = Some(this);
-        self.before.map_or(this, |before| before.min(this))
+        let current = self.current.map_or(delay, |current| current.min(delay));
+        self.current = Some(current);
+        self.previous.map_or(current, |previous| previous.min(current))
     }
 }
 
@@ -268,27 +274,27 @@ mod tests {
         Time::ZERO + Duration::from_secs_f64(n / 1e3)
     }
 
-    fn sees(queue: &mut Queue, left: Time, delay: f64, bytes: Bytes) -> Time {
-        let received_at = left + Duration::from_secs_f64(delay / 1e3);
+    fn observe(queue: &mut Queue, sent_at: Time, delay: f64, bytes: Bytes) -> Time {
+        let received_at = sent_at + Duration::from_secs_f64(delay / 1e3);
         let now = received_at + RTT / 2;
-        let arrival = Arrival { number: 0, bytes, sent_at: left, received_at, ecn: Ecn::NotEct };
-        queue.on_arrival(now, &arrival, now.since(left), RTT);
+        let arrival = Arrival { number: 0, bytes, sent_at, received_at, ecn: Ecn::NotEct };
+        queue.on_arrival(now, &arrival, now.since(sent_at), RTT);
         now
     }
 
-    /// Packets leave one a millisecond, `delay(i)` in milliseconds; what is seen at the end.
+    /// One packet leaves every millisecond, with a delay of `delay(i)` milliseconds. Returns the final view.
     fn run(config: &Config, packets: u32, delay: impl Fn(u32) -> f64) -> (Queue, View) {
         let mut queue = Queue::new(None);
         let mut view = View::default();
         for i in 0..packets {
-            let now = sees(&mut queue, ms(f64::from(i)), delay(i), PACKET);
+            let now = observe(&mut queue, ms(f64::from(i)), delay(i), PACKET);
             view = queue.view(config, now, RTT, RTT, false).unwrap();
         }
         (queue, view)
     }
 
     #[test]
-    fn the_level_is_the_delay_above_the_least() {
+    fn the_level_is_the_delay_above_the_minimum() {
         let (_, view) = run(&Config::default(), 60, |i| if i < 20 { 10.0 } else { 12.5 });
         assert_eq!(view.level, Duration::from_micros(2500));
         assert_eq!(view.min_wait, Duration::from_micros(2500));
@@ -308,7 +314,7 @@ mod tests {
         let config = Config { min_delay_expiry: Duration::from_millis(100), ..Config::default() };
         let mut queue = Queue::new(None);
         let mut level = |i: u32, competitive| {
-            let now = sees(&mut queue, ms(f64::from(i)), if i < 50 { 10.0 } else { 12.0 }, PACKET);
+            let now = observe(&mut queue, ms(f64::from(i)), if i < 50 { 10.0 } else { 12.0 }, PACKET);
             queue.view(&config, now, RTT, RTT, competitive).unwrap().level
         };
         (0..400).for_each(|i| assert!(level(i, true) <= Duration::from_millis(2)));
@@ -318,8 +324,8 @@ mod tests {
     }
 
     #[test]
-    fn the_slope_is_what_cannot_be_carried() {
-        // The link takes 1.25 ms for what leaves every millisecond.
+    fn the_slope_is_the_overload() {
+        // The link needs 1.25 ms for a packet, and one leaves every millisecond.
         let (_, view) = run(&Config::default(), 18, |i| 10.0 + 0.25 * f64::from(i));
         assert!((view.slope - 0.25).abs() < 1e-6, "{}", view.slope);
     }
@@ -331,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn where_packets_are_lost_the_buffer_holds_the_longest_wait_seen() {
+    fn with_losses_the_buffer_is_the_maximum_wait_seen() {
         let (mut queue, view) = run(&Config::default(), 60, |i| if i == 30 { 14.0 } else { 10.0 });
         assert_eq!(view.buffer, None);
         queue.on_loss(ms(90.0));
@@ -341,27 +347,27 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_met_others_are_counted() {
+    fn packets_that_waited_are_counted() {
         let (queue, _) = run(&Config::default(), 60, |i| if i % 4 == 0 { 10.3 } else { 10.0 });
-        let count = queue.waited(Duration::from_micros(200));
+        let count = queue.count_waits(Duration::from_micros(200));
         assert_eq!((count.waited, count.all), (5, 21));
-        assert_eq!(Count::default().busy(), 0.5);
-        assert_eq!(Count { waited: 1, all: 1 }.and(Count { waited: 0, all: 7 }).busy(), 0.2);
+        assert_eq!(WaitCount::default().utilization_by_others(), 0.5);
+        assert_eq!(WaitCount { waited: 1, all: 1 }.and(WaitCount { waited: 0, all: 7 }).utilization_by_others(), 0.2);
     }
 
     #[test]
-    fn a_flow_that_comes_late_knows_the_queue_from_earlier_transfers() {
+    fn history_shows_a_queue_that_stood_from_the_start() {
         let mut queue = Queue::new(Some((PACKET, RTT)));
         let mut now = Time::ZERO;
         for i in 0..10 {
-            now = sees(&mut queue, ms(f64::from(i)), 14.0, PACKET);
+            now = observe(&mut queue, ms(f64::from(i)), 14.0, PACKET);
         }
         let view = queue.view(&Config::default(), now, RTT, RTT, false).unwrap();
         assert_eq!(view.level, Duration::from_millis(4));
     }
 
     #[test]
-    fn a_longer_route_is_no_queue_once_the_least_delay_expires() {
+    fn a_longer_route_is_no_queue_once_the_minimum_expires() {
         let config = Config { min_delay_expiry: Duration::from_millis(500), ..Config::default() };
         let (_, before) = run(&config, 400, |i| if i < 100 { 10.0 } else { 15.0 });
         let (_, after) = run(&config, 1200, |i| if i < 100 { 10.0 } else { 15.0 });
@@ -372,9 +378,9 @@ mod tests {
     fn a_clock_that_steps_is_no_queue() {
         let mut queue = Queue::new(None);
         for i in 0..60 {
-            let (left, now) = (ms(f64::from(i)), ms(f64::from(i) + 20.0));
-            let received_at = if i < 30 { left } else { left + Duration::from_secs(7) };
-            let arrival = Arrival { number: 0, bytes: PACKET, sent_at: left, received_at, ecn: Ecn::NotEct };
+            let (sent_at, now) = (ms(f64::from(i)), ms(f64::from(i) + 20.0));
+            let received_at = if i < 30 { sent_at } else { sent_at + Duration::from_secs(7) };
+            let arrival = Arrival { number: 0, bytes: PACKET, sent_at, received_at, ecn: Ecn::NotEct };
             queue.on_arrival(now, &arrival, RTT, RTT);
             let view = queue.view(&Config::default(), now, RTT, RTT, false).unwrap();
             assert_eq!((view.level, view.slope), (Duration::ZERO, 0.0));
@@ -386,7 +392,7 @@ mod tests {
         let mut queue = Queue::new(None);
         for i in 0..60 {
             let (bytes, delay) = if i % 2 == 0 { (Bytes::new(200), 10.0) } else { (PACKET, 18.0) };
-            let now = sees(&mut queue, ms(f64::from(i)), delay, bytes);
+            let now = observe(&mut queue, ms(f64::from(i)), delay, bytes);
             assert_eq!(queue.view(&Config::default(), now, RTT, RTT, false).unwrap().level, Duration::ZERO);
         }
         assert_eq!(queue.min_rtt(PACKET), Some(Duration::from_millis(28)));

@@ -1,137 +1,140 @@
-//! The first round trip: what a flow begins with, before anything came back.
+//! The start of a flow: its rate before any feedback, and slow start.
 //!
-//! The paper sends nothing but a probe of five chunks of one packet in the first round trip after the handshake
-//! (section 3.1) and asks for a third of the remembered rate (section 3.4). *Deviation*: a flow begins with more, by what
-//! is known:
+//! In the first round trip after the handshake the paper sends nothing but a probe, one packet divided into five chunks
+//! (section 3.1), and asks for a third of the remembered rate (section 3.4). *Deviation*: a flow starts with more,
+//! depending on its history:
 //!
 //! ```text
-//! history    handshake          the flow begins with
-//! a rate     did not wait       a third of that rate at once, and a train that asks for the rest
-//! a rate     waited             ten packets a round trip, evenly, and trains on top
-//! no rate                       the same, and grows as TCP's slow start does while trains are refused
-//! a rate, of a competitive      the same, if the handshake waited
-//!   transfer
+//! history               handshake          the flow starts with
+//! a rate                did not wait       a third of that rate at once, and a train that asks for the rest
+//! a rate                waited             ten packets per round trip, evenly spaced, and trains on top
+//! no rate                                  the same, and grows like TCP's slow start while trains are rejected
+//! a rate, of a flow in  waited             the same
+//!   competitive mode
 //! ```
 //!
 //! *A third at once.* The paper asks for no more than a third "to avoid the chance that multiple hosts will
-//! simultaneously probe for, and seemingly acquire, the full link bandwidth". Taken at once it is data for that round
-//! trip. Where it is wrong, compensation answers within a round trip, and the first train fails, which halves the
-//! trust and with it the next third. Figure 4 at 0.15: 1.7 round trips above fair queueing's bound, where asking first
-//! takes 2.6.
+//! simultaneously probe for, and seemingly acquire, the full link bandwidth". Used at once, this third carries data in
+//! that round trip. If it is too much, compensation corrects it within a round trip, and the first train is rejected,
+//! which halves the trust and with it the next third. Figure 4 at 0.15: 1.7 round trips above fair queueing's bound,
+//! 2.6 if the flow asks first.
 //!
-//! *Ten packets* are what TCP has sent by then (RFC 6928), here spread over the round trip. 25 kB (Figure 10) take 76 ms
-//! where five chunks take 125.
+//! *Ten packets* is what TCP has sent by then (RFC 6928), here spread over the round trip. 25 kB (Figure 10) take 76
+//! ms, and 125 ms with five chunks.
 //!
-//! *Slow start.* Where others keep a queue that stands, all trains are refused, and without history nothing says how long
-//! that queue is. A flow that waits for its trains then gets nothing beside TCP. So it doubles its base rate every round
-//! trip, as TCP does with HyStart++, up to the capacity that pairs of packets show, until it knows whether others give way:
+//! *Slow start.* Where other flows keep a standing queue, all trains are rejected, and without history the length of
+//! that queue is unknown. A flow that waits for accepted trains then gets almost nothing beside TCP. So it doubles its
+//! base rate every round trip, as TCP does with HyStart++, up to the capacity that packet pairs show, until it is clear
+//! whether other flows reduce their rates:
 //!
 //! ```text
-//! a train is granted 0.4 of the new rate, or       there is room, and trains find it faster
+//! a train is granted 0.4 of the new rate, or       more rate is available, and trains find it faster
 //!   a third of the capacity builds no queue
-//! a loss, delays that grow (`HyStart++`), or a     others do not give way: competitive mode goes on with that
-//!   queue that grew by twice what is odd             CUBIC, after a loss with 0.7 of its window
+//! a loss, growing delays (`HyStart++`), or a       other flows do not reduce their rates: competitive mode
+//!   queue that grew by twice an odd queue            starts with that CUBIC, after a loss with 0.7 of its window
 //!   (`competitive`)
 //! ```
 //!
-//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, 4 to 10 without. Where slow start only
-//! ended with a queue, lone flows overran the link, and 2 to 10 long flows lost 0.5 to 0.9% from the start; with the second
-//! line of the table 0 to 0.3%.
+//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, and 4 to 10 times without. When
+//! slow start only ended with a queue, lone flows overloaded the link, and 2 to 10 long flows lost 0.5 to 0.9% from the
+//! start; with the second line of the table they lose 0 to 0.3%.
 //!
-//! Without HyStart++ 3 and 30 MB cost a long CUBIC on `today.toml`'s cable path 1.3 times as much as CUBIC transfers do;
-//! with it, the same.
+//! Without HyStart++ 3 and 30 MB cost a long CUBIC on `today.toml`'s cable path 1.3 times as much as CUBIC transfers
+//! do; with it, the same.
 //!
-//! Where all flows of a host to a destination share one macroflow, and the last one competed within the last minute, the
-//! next one competes from its first packet with the window that was left.
+//! If all flows of a host to a destination share one macroflow, and the previous macroflow ended in competitive mode
+//! within the last minute, the next one starts in competitive mode with the window that was left.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use super::competitive::{self, ODD};
+use super::competitive::{self, ODD_QUEUE_FACTOR};
 use super::config::RESUME_WITHIN;
 use super::search::Search;
 use super::{Pcp, Phase};
 use crate::cubic::Cubic;
 use crate::{Ack, Controller, Loss, Path};
 
-/// Slow start ends where the queue grew by so many times what is odd (`competitive`).
+/// Slow start ends if the queue grew by this multiple of an odd queue (`competitive`).
 const SLOW_START_QUEUE: f64 = 2.0;
 
-/// A train that is granted this part of the new base rate shows that there is room.
-pub(super) const ROOM: f64 = 0.4;
+/// A train that is granted this share of the new base rate shows that more rate is available.
+pub(super) const GRANTED_SHARE: f64 = 0.4;
 
-/// So does this part of the capacity, if it builds no queue.
-const ROOM_SHARE: f64 = 1.0 / 3.0;
+/// So does this share of the capacity, if it builds no queue.
+const CAPACITY_SHARE: f64 = 1.0 / 3.0;
 
-/// The rate that TCP would have by now, while nothing is known of the path.
+/// The rate that TCP would have by now, while the path is unknown.
 #[derive(Debug, Clone)]
 pub(super) struct SlowStart {
-    tcp: Cubic,
-    /// What the handshake waited, as far as is known.
-    waited: Duration,
+    cubic: Cubic,
+    /// The handshake's wait, if known.
+    handshake_wait: Duration,
 }
 
 impl SlowStart {
-    /// The rate after this acknowledgement, `max` at most: a window that is not filled does not grow.
+    /// The rate after this acknowledgement, at most `max`: a window that is not filled does not grow.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, rtt: Duration, max: Rate) -> Rate {
-        let app_limited = ack.app_limited || Rate::of(self.tcp.window(), rtt) >= max;
-        self.tcp.grow(now, &Ack { app_limited, ..*ack });
-        Rate::of(self.tcp.window(), rtt).min(max)
+        let app_limited = ack.app_limited || Rate::of(self.cubic.window(), rtt) >= max;
+        self.cubic.grow(now, &Ack { app_limited, ..*ack });
+        Rate::of(self.cubic.window(), rtt).min(max)
     }
 
-    /// Ends slow start with this loss; the CUBIC to go on with.
+    /// Ends slow start with this loss, and returns the CUBIC for competitive mode.
     pub(super) fn on_loss(mut self, now: Time, loss: &Loss) -> Cubic {
-        self.tcp.on_loss(now, loss);
-        self.tcp
+        self.cubic.on_loss(now, loss);
+        self.cubic
     }
 }
 
 impl Pcp {
-    /// Begins on `path`; `first` is what history would ask for.
+    /// Starts on `path`; `first` is the test rate that history gives.
     pub(super) fn begin(&mut self, now: Time, path: &Path, first: Rate) {
-        let waited = self.memory.past_rtt().map_or(Duration::ZERO, |past| path.rtt.saturating_sub(past));
+        let handshake_wait = self.path_history.past_rtt().map_or(Duration::ZERO, |past| path.rtt.saturating_sub(past));
         self.competitive = competitive::Competitive::new(now, self.packet);
-        let idle = self.past_rtt().is_some_and(|longest| path.rtt <= longest);
-        let rested_briefly = path.idle_for.is_some_and(|idle_for| idle_for <= RESUME_WITHIN);
-        let past = self.memory.past();
-        if let Some(had) = past.filter(|past| rested_briefly && past.competed > Rate::ZERO && self.config.compete) {
-            self.competitive.resume(now, had.competed.bytes_in(path.rtt), self.rtt);
+        let idle = self.past_rtt().is_some_and(|max_rtt| path.rtt <= max_rtt);
+        let idle_briefly = path.idle_for.is_some_and(|idle_for| idle_for <= RESUME_WITHIN);
+        let past = self.path_history.past();
+        if let Some(past) = past.filter(|past| idle_briefly && past.competed > Rate::ZERO && self.config.compete) {
+            self.competitive.resume(now, past.competed.bytes_in(path.rtt), self.rtt);
         } else if let Some(past) = past.filter(|_| idle) {
             let base = first.max(self.first_rate());
             return self.restart(now, base, past.base_rate.saturating_sub(base));
-        } else if past.is_none() || self.memory.past_competed() {
-            let tcp = competitive::tcp(now, self.packet, Bytes::ZERO, self.rtt);
-            self.slow_start = Some(SlowStart { tcp, waited }).filter(|_| self.config.compete);
+        } else if past.is_none() || self.path_history.past_ended_competitive() {
+            let cubic = competitive::new_cubic(now, self.packet, Bytes::ZERO, self.rtt);
+            self.slow_start = Some(SlowStart { cubic, handshake_wait }).filter(|_| self.config.compete);
         }
         let base = self.first_rate();
         self.restart(now, base, first.saturating_sub(base));
     }
 
-    /// The first window in a round trip, but no more than a third of what the path is known to carry.
+    /// The first window per round trip, but at most a third of the path's known capacity.
     fn first_rate(&self) -> Rate {
         let rate = Rate::of(self.packet, self.rtt).scale(self.config.first_window);
-        rate.min(self.memory.capacity().map_or(Rate::MAX, |capacity| capacity.scale(self.config.first_share)))
+        rate.min(self.path_history.capacity().map_or(Rate::MAX, |capacity| capacity.scale(self.config.first_share)))
     }
 
-    /// Slow start ends if the queue shows that others give way, or that they do not.
+    /// Ends slow start if the queue shows whether other flows reduce their rates.
     pub(super) fn end_slow_start(&mut self, now: Time) {
         let level = self.view.level;
-        let has_share = self.memory.capacity().is_some_and(|capacity| self.base >= capacity.scale(ROOM_SHARE));
+        let has_share =
+            self.path_history.capacity().is_some_and(|capacity| self.base >= capacity.scale(CAPACITY_SHARE));
         if has_share && level <= self.ceiling(self.base) {
             self.slow_start = None;
         }
-        let max = self.crowd_ceiling().scale(ODD * SLOW_START_QUEUE);
-        let is_over = |slow_start: &mut SlowStart| level > slow_start.waited + max || !slow_start.tcp.in_slow_start();
+        let max = self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR * SLOW_START_QUEUE);
+        let is_over =
+            |slow_start: &mut SlowStart| level > slow_start.handshake_wait + max || !slow_start.cubic.in_slow_start();
         if let Some(slow_start) = self.slow_start.take_if(is_over) {
-            self.compete_with(now, slow_start.tcp);
+            self.enter_competitive_mode(now, slow_start.cubic);
         }
     }
 
-    /// Begins to search for more than `base`, with `first` to try.
+    /// Starts to search for more than `base`, with the test rate `first`.
     pub(super) fn restart(&mut self, now: Time, base: Rate, first: Rate) {
-        self.base = self.competitive_rate().unwrap_or(base.clamp(self.min_rate(), self.config.fastest));
+        self.base = self.competitive_base().unwrap_or(base.clamp(self.min_rate(), self.config.fastest));
         self.search = Search::new(first.max(self.min_probe()));
         self.pacer.reset(now);
-        self.unheard = 0;
+        self.unanswered_trains = 0;
         self.phase = Phase::Waiting(now);
         self.poll(now);
     }
@@ -157,8 +160,8 @@ mod tests {
         History { capacity: CAPACITY, ..History::new(PAST, RTT) }
     }
 
-    /// A flow that begins after `idle_for` and a handshake that took `millis` milliseconds.
-    fn begun(past: Option<History>, idle_for: Option<Duration>, millis: u64) -> Pcp {
+    /// A flow that starts after `idle_for` and a handshake of `millis` milliseconds.
+    fn started(past: Option<History>, idle_for: Option<Duration>, millis: u64) -> Pcp {
         let mut pcp = Pcp::new(&Config::default(), Stream::from_seed(1));
         let path = Path { idle_for, ..Path::new(PACKET, Duration::from_millis(millis), past) };
         pcp.on_path(Time::ZERO, &path);
@@ -166,49 +169,49 @@ mod tests {
     }
 
     #[test]
-    fn on_an_idle_path_a_third_is_sent_at_once_and_the_rest_asked_for() {
-        let pcp = begun(Some(past()), None, 100);
+    fn on_an_idle_path_a_flow_uses_a_third_and_asks_for_the_rest() {
+        let pcp = started(Some(past()), None, 100);
         assert_eq!(pcp.base, PAST.scale(1.0 / 3.0));
         assert_eq!(pcp.pace(), PAST, "the train");
         assert_eq!(pcp.departure().bytes, PACKET);
     }
 
     #[test]
-    fn a_history_that_was_wrong_begins_with_less() {
-        let pcp = begun(Some(History { trust: 0.5, ..past() }), None, 100);
+    fn a_flow_with_little_trust_starts_with_less() {
+        let pcp = started(Some(History { trust: 0.5, ..past() }), None, 100);
         assert_eq!(pcp.base, PAST.scale(0.5 / 3.0));
     }
 
     #[test]
-    fn a_path_that_is_not_idle_begins_with_ten_packets() {
+    fn on_a_busy_path_a_flow_starts_with_ten_packets() {
         for (past, slow_start) in [(None, true), (Some(past()), false), (Some(History { rivals: 1.0, ..past() }), true)]
         {
-            let pcp = begun(past, None, 103);
+            let pcp = started(past, None, 103);
             assert!((pcp.base.as_bps_f64() / TEN_PACKETS.scale(100.0 / 103.0).as_bps_f64() - 1.0).abs() < 1e-3);
             assert_eq!(pcp.slow_start.is_some(), slow_start, "{past:?}");
         }
     }
 
     #[test]
-    fn a_loss_in_slow_start_goes_over_into_competitive_mode() {
-        let mut pcp = begun(None, None, 100);
+    fn a_loss_in_slow_start_starts_competitive_mode() {
+        let mut pcp = started(None, None, 100);
         pcp.on_loss(Time::ZERO + RTT, &loss(PACKET));
         assert!(pcp.slow_start.is_none());
         assert_eq!(pcp.window(), PACKET * 7, "CUBIC keeps 0.7");
     }
 
     #[test]
-    fn delays_that_grow_end_slow_start_in_competitive_mode() {
-        let mut pcp = begun(None, None, 100);
-        pcp.slow_start.as_mut().unwrap().tcp.leave_slow_start();
+    fn growing_delays_in_slow_start_start_competitive_mode() {
+        let mut pcp = started(None, None, 100);
+        pcp.slow_start.as_mut().unwrap().cubic.leave_slow_start();
         pcp.end_slow_start(Time::ZERO + RTT);
         assert!(pcp.slow_start.is_none());
         assert_eq!(pcp.window(), PACKET * 10);
     }
 
     #[test]
-    fn after_a_silence_slow_start_is_over() {
-        let mut pcp = begun(None, None, 100);
+    fn slow_start_ends_after_an_idle_time() {
+        let mut pcp = started(None, None, 100);
         let base = pcp.base;
         pcp.on_idle(Time::ZERO + RTT * 20, RTT * 20, RTT * 2);
         assert!(pcp.slow_start.is_none());
@@ -216,37 +219,37 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_in_competitive_mode_lowers_the_rate_and_not_the_window() {
+    fn a_drain_in_competitive_mode_keeps_the_window() {
         let competed = History { rivals: 1.0, competed: Rate::from_bps(10_000_000), ..past() };
-        let mut pcp = begun(Some(competed), Some(RTT), 120);
+        let mut pcp = started(Some(competed), Some(RTT), 120);
         let (base, window, now) = (pcp.base, pcp.window(), Time::ZERO + Duration::from_millis(2500));
-        assert!(pcp.drain.begins_by_clock(&Config::default(), now, RTT, RTT, 0.5).is_some());
+        assert!(pcp.drain.begin_by_clock(&Config::default(), now, RTT, RTT, 0.5).is_some());
         assert_eq!((pcp.pace(), pcp.window()), (base.scale(0.1), window));
     }
 
     #[test]
-    fn a_thin_path_begins_with_a_third_of_what_it_carries() {
+    fn on_a_thin_path_a_flow_starts_with_a_third_of_it() {
         let thin = Rate::from_bps(600_000);
-        let pcp = begun(Some(History { capacity: thin, ..History::new(thin, RTT) }), None, 120);
+        let pcp = started(Some(History { capacity: thin, ..History::new(thin, RTT) }), None, 120);
         assert_eq!(pcp.base, Rate::from_bps(200_000));
     }
 
     #[test]
-    fn a_macroflow_that_competed_goes_on_with_what_it_had() {
+    fn a_macroflow_resumes_competitive_mode_with_its_window() {
         let competed = History { rivals: 1.0, competed: Rate::from_bps(10_000_000), ..past() };
         let soon = Some(Duration::from_secs(10));
-        assert_eq!(begun(Some(competed), soon, 120).window(), Bytes::new(150_000), "10 Mb/s for 120 ms");
-        assert_eq!(begun(Some(competed), Some(Duration::from_secs(61)), 120).window(), Bytes::MAX);
+        assert_eq!(started(Some(competed), soon, 120).window(), Bytes::new(150_000), "10 Mb/s for 120 ms");
+        assert_eq!(started(Some(competed), Some(Duration::from_secs(61)), 120).window(), Bytes::MAX);
         assert_eq!(
-            begun(Some(competed), None, 120).window(),
+            started(Some(competed), None, 120).window(),
             Bytes::MAX,
-            "it knows nothing of others' flows beside it"
+            "only a macroflow with all flows to the destination resumes"
         );
     }
 
     #[test]
-    fn a_macroflow_asks_for_as_much_as_its_flows_would() {
-        let mut pcp = begun(Some(past()), None, 100);
+    fn a_macroflow_asks_for_as_much_as_its_flows() {
+        let mut pcp = started(Some(past()), None, 100);
         let one = pcp.min_probe();
         pcp.on_flows(4);
         assert_eq!(pcp.min_probe().as_bps(), one.as_bps() * 4);

@@ -1,4 +1,4 @@
-//! The probe's life as the world sees it: what may leave, when, and what a verdict changes.
+//! The states of a single probe: what may be sent and when, and what a result changes.
 
 use rampmeter_units::Ecn;
 
@@ -6,12 +6,12 @@ use super::*;
 use crate::Arrival;
 use crate::testing::{self, Departed, PACKET, RTT, arrived};
 
-/// The first of ten `packet`s was lost.
+/// The loss of the first of ten `packet`s.
 pub(super) fn loss(packet: Bytes) -> Loss {
     Loss { bytes: packet, flight_size: packet * 10, ..testing::loss(LossKind::Transient, 0, 9) }
 }
 
-/// A sender in a world where nothing is ever late.
+/// A sender in a world without delays of hosts.
 type World = testing::World<Pcp>;
 
 impl World {
@@ -19,7 +19,7 @@ impl World {
         Self::with(&Config { compete: false, ..Config::default() }, None)
     }
 
-    /// A packet that waited for `wait` arrives at each of these milliseconds.
+    /// At each of these milliseconds a packet arrives that waited for `wait` milliseconds.
     fn arrive(&mut self, at: impl Iterator<Item = u64>, wait: u64) {
         for at in at {
             let rtt = RTT + Duration::from_millis(wait);
@@ -31,16 +31,16 @@ impl World {
         }
     }
 
-    /// The train that begins now, with the packet right behind it.
+    /// The train that starts now, with the packet right behind it.
     fn train(&mut self) -> Vec<Departed> {
-        let mut left = Vec::new();
+        let mut sent = Vec::new();
         while self.sender.phase == Phase::Sending {
-            left.extend(self.send(1));
+            sent.extend(self.send(1));
         }
-        left
+        sent
     }
 
-    /// A sender whose first probe was accepted and whose second train has not begun.
+    /// A sender whose first probe was accepted and whose second train has not started.
     fn established() -> Self {
         let mut world = Self::new();
         let train = world.train();
@@ -49,13 +49,13 @@ impl World {
     }
 }
 
-/// Ten packets a round trip.
+/// Ten packets per round trip.
 fn first_rate() -> Rate {
     Rate::of(PACKET * 10, RTT)
 }
 
 #[test]
-fn a_new_path_begins_with_ten_packets_a_round_trip() {
+fn a_flow_without_history_starts_with_ten_packets_per_rtt() {
     let mut world = World::new();
     assert_eq!(world.sender.base, first_rate());
     let train = world.train();
@@ -67,7 +67,7 @@ fn a_new_path_begins_with_ten_packets_a_round_trip() {
 }
 
 #[test]
-fn a_success_is_jumped_to_at_once_and_the_next_train_is_on_top() {
+fn an_accepted_test_rate_is_used_at_once() {
     let world = World::established();
     let base = first_rate() + Rate::of(PACKET, RTT).scale(MIN_PROBE);
     assert_eq!((world.sender.base, world.sender.phase), (base, Phase::Sending));
@@ -75,7 +75,7 @@ fn a_success_is_jumped_to_at_once_and_the_next_train_is_on_top() {
 }
 
 #[test]
-fn a_train_of_which_nothing_comes_back_is_waited_for_longer() {
+fn the_receipt_timeout_doubles_with_unanswered_trains() {
     let mut world = World::new();
     let mut waits = Vec::new();
     for _ in 0..3 {
@@ -93,7 +93,7 @@ fn a_train_of_which_nothing_comes_back_is_waited_for_longer() {
 }
 
 #[test]
-fn a_lost_packet_changes_nothing_and_two_reject_their_train() {
+fn two_lost_packets_reject_their_train_and_one_does_not() {
     let mut world = World::established();
     let (base, train, test) = (world.sender.base, world.train(), world.sender.probe.test());
     for number in [0, train[2].1] {
@@ -107,12 +107,12 @@ fn a_lost_packet_changes_nothing_and_two_reject_their_train() {
 }
 
 #[test]
-fn when_nothing_comes_back_the_rate_is_halved_down_to_a_floor() {
+fn without_feedback_the_rate_is_halved_down_to_a_minimum() {
     let mut world = World::established();
     let base = world.sender.base;
     let isolated = world.send(1)[0].1;
     world.lose(LossKind::Persistent, isolated);
-    assert_eq!(world.sender.base, base, "one packet that is lost alone");
+    assert_eq!(world.sender.base, base, "a single loss");
     world.send(3);
     world.lose(LossKind::Persistent, isolated);
     assert_eq!(world.sender.base, base.scale(0.5));
@@ -123,7 +123,7 @@ fn when_nothing_comes_back_the_rate_is_halved_down_to_a_floor() {
 }
 
 #[test]
-fn an_application_that_stops_mid_train_gets_a_verdict_on_what_left() {
+fn a_train_that_the_application_ends_early_has_a_result() {
     let mut world = World::new();
     let train = world.send(3);
     world.sender.on_app_limited(world.now);
@@ -133,7 +133,7 @@ fn an_application_that_stops_mid_train_gets_a_verdict_on_what_left() {
 }
 
 #[test]
-fn after_a_silence_the_flow_starts_over_from_a_third_of_its_rate() {
+fn after_an_idle_time_the_flow_starts_with_a_third() {
     let mut world = World::established();
     let base = world.sender.base;
     world.sender.on_idle(world.now, Duration::from_millis(50), Duration::from_millis(200));
@@ -143,7 +143,7 @@ fn after_a_silence_the_flow_starts_over_from_a_third_of_its_rate() {
 }
 
 #[test]
-fn where_hosts_are_late_a_train_outlasts_that() {
+fn a_train_takes_longer_than_the_host_jitter() {
     let first_train = |lateness| {
         let history = History { lateness, ..History::new(Rate::from_bps(6_000_000), RTT) };
         World::with(&Config::default(), Some(history)).train().len() - 1
@@ -154,7 +154,7 @@ fn where_hosts_are_late_a_train_outlasts_that() {
     assert_eq!(first_train(Duration::from_millis(5)), 12);
 }
 
-/// `lost` packets of twenty are found lost, and a round trip later one arrives.
+/// `lost` of twenty packets are reported as lost, and a packet arrives one round trip later.
 fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
     let mut world = World::with(config, Some(History::new(Rate::from_bps(6_000_000), RTT)));
     let train = world.train();
@@ -166,25 +166,25 @@ fn after_losses(config: &Config, lost: u64) -> (Rate, World) {
         world.sender.on_loss(world.now, &loss);
     }
     world.now += RTT * 2;
-    world.sender.answer_damage(world.now);
+    world.sender.react_to_excess_loss(world.now);
     (base, world)
 }
 
 #[test]
-fn what_chance_does_not_lose_halves_the_rate_and_ends_the_train() {
+fn excess_loss_halves_the_rate_and_ends_the_train() {
     let (base, world) = after_losses(&Config::default(), 4);
     assert_eq!(world.sender.base, base);
     let (base, mut world) = after_losses(&Config::default(), 12);
     assert_eq!(world.sender.base, base.scale(0.5));
     assert_eq!(world.sender.phase, Phase::Waiting(world.now + RTT));
-    assert_eq!(world.sender.ask(world.now + RTT), None, "no probe on a lossy path");
-    assert!(world.sender.ask(world.now + RTT * 100).is_some(), "but once in 100 round trips");
+    assert_eq!(world.sender.next_test(world.now + RTT), None, "no probe on a lossy path");
+    assert!(world.sender.next_test(world.now + RTT * 100).is_some(), "except one in 100 round trips");
     let (base, world) = after_losses(&Config { max_loss: 1.0, ..Config::default() }, 20);
-    assert_eq!(world.sender.base, base, "the paper's controller does not answer losses");
+    assert_eq!(world.sender.base, base, "the paper's controller does not respond to losses");
 }
 
 #[test]
-fn losses_that_the_timer_finds_halve_the_rate_once() {
+fn losses_detected_by_the_timer_halve_the_rate_once() {
     let after = |flight_size| {
         let mut world = World::established();
         let base = world.sender.base;
@@ -192,15 +192,15 @@ fn losses_that_the_timer_finds_halve_the_rate_once() {
         let lost = Loss { kind: LossKind::Persistent, bytes: PACKET * 20, number: 100, last_sent: 100, ..loss(PACKET) };
         world.sender.on_loss(world.now, &lost);
         world.now += RTT * 2;
-        world.sender.answer_damage(world.now);
-        (world.sender.base.as_bps_f64() / base.as_bps_f64(), world.sender.damage.is_lossy(0.1))
+        world.sender.react_to_excess_loss(world.now);
+        (world.sender.base.as_bps_f64() / base.as_bps_f64(), world.sender.excess_loss.is_lossy(0.1))
     };
-    assert_eq!(after(1), (0.5, true), "by what is lost");
-    assert_eq!(after(3), (0.5, true), "because nothing came back");
+    assert_eq!(after(1), (0.5, true), "because of the losses");
+    assert_eq!(after(3), (0.5, true), "because there was no feedback");
 }
 
 #[test]
-fn a_train_too_short_for_how_late_hosts_are_still_sees_its_queue() {
+fn a_train_shorter_than_the_host_jitter_detects_its_queue() {
     let lateness = Duration::from_millis(5);
     let history = History { lateness, ..History::new(Rate::from_bps(300_000_000), RTT) };
     let mut world = World::with(&Config::default(), Some(history));
@@ -208,7 +208,7 @@ fn a_train_too_short_for_how_late_hosts_are_still_sees_its_queue() {
     let train = world.train();
     let span = train.last().unwrap().0.since(train[0].0);
     assert!(span < lateness, "{span}");
-    // Twice what the path carries: the queue grows by as long as the train takes.
+    // Twice the path's rate: the queue grows by the length of the train.
     world.acknowledge(&train, span / (train.len() as u64 - 1));
     assert!(world.sender.base <= base, "{} {base}", world.sender.base);
 }
@@ -222,7 +222,7 @@ fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
         if stalls {
             world.sender.on_stall(train[4].0, train[3].0);
         }
-        world.acknowledge(&train[..5], Duration::from_millis(1)); // without the pair, which would tell the capacity
+        world.acknowledge(&train[..5], Duration::from_millis(1)); // without the pair, which would show the capacity
         world.now = world.sender.deadline();
         world.sender.on_deadline(world.now);
         world.sender.search.test(&world.sender.config, world.sender.base, Rate::ZERO).as_bps_f64() / test.as_bps_f64()
@@ -230,12 +230,12 @@ fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
     assert_eq!((next_test(true), next_test(false)), (1.0, 0.5));
 }
 
-/// A flow that competes beside a queue of 30 ms, 112 packets on a link of 30 Mb/s, up to a common drain.
-fn drains() -> World {
+/// A flow in competitive mode with a queue of 30 ms, 112 packets on a link of 30 Mb/s, up to a common drain.
+fn draining() -> World {
     let mut world = World::with(&Config::default(), Some(History::new(Rate::from_bps(30_000_000), RTT)));
     world.arrive((1500..2000).step_by(5), 0);
-    let had = PACKET * 60;
-    world.sender.compete_with(world.now, competitive::tcp(world.now, PACKET, had, RTT));
+    let window = PACKET * 60;
+    world.sender.enter_competitive_mode(world.now, competitive::new_cubic(world.now, PACKET, window, RTT));
     world.arrive((2000..2500).step_by(5), 30);
     assert!(world.sender.competitive.is_on() && !world.sender.drain.is_on());
     world.arrive(2500..2501, 30);
@@ -244,22 +244,22 @@ fn drains() -> World {
 }
 
 #[test]
-fn a_drain_that_others_join_ends_competition_with_less() {
-    let mut world = drains();
+fn a_drain_that_others_join_ends_competitive_mode() {
+    let mut world = draining();
     let rate = world.sender.base;
     world.arrive(2505..2605, 4);
     assert!(!world.sender.competitive.is_on());
     assert!(world.sender.base <= rate.scale(0.7), "{} of {rate}", world.sender.base);
-    let mut world = drains();
+    let mut world = draining();
     world.arrive(2505..2605, 20);
-    assert!(world.sender.competitive.is_on(), "this flow alone took that");
+    assert!(world.sender.competitive.is_on(), "this flow alone removed that much");
 }
 
 #[test]
-fn a_flow_that_knows_no_capacity_drains_as_if_it_had_all() {
+fn a_flow_with_unknown_capacity_drains_as_if_it_had_it_all() {
     let mut world = World::with(&Config::default(), None);
-    world.sender.compete_with(Time::ZERO, competitive::tcp(Time::ZERO, PACKET, PACKET * 20, RTT));
+    world.sender.enter_competitive_mode(Time::ZERO, competitive::new_cubic(Time::ZERO, PACKET, PACKET * 20, RTT));
     assert_eq!(world.sender.capacity_share(), 1.0);
-    world.sender.memory.on_pair(PairRate { rate: Rate::of(PACKET * 50, RTT), weight: 1.0 });
+    world.sender.path_history.on_pair(PairRate { rate: Rate::of(PACKET * 50, RTT), weight: 1.0 });
     assert_eq!(world.sender.capacity_share(), 0.4);
 }

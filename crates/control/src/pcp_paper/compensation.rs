@@ -3,7 +3,7 @@
 //! ```text
 //! gap      (out - in) / out                       of the spacing of base packets, on arriving and on leaving
 //! delay    (max_delay - min_delay) / max_delay    of the one-way delays of all packets
-//! cut      gap + delay, at most half of the rate, less what has been cut in the last round trip
+//! cut      gap + delay, at most half of the rate, minus the cuts of the last round trip
 //! ```
 //!
 //! The cut is computed after every acknowledgement from the packets of the last round trip. The lowest tenth and the
@@ -19,21 +19,21 @@ use super::tit_for_tat::TitForTat;
 use crate::Arrival;
 use crate::line::Line;
 
-/// Delays kept of one round trip. Packets that arrive in closer succession are skipped.
+/// The number of delays kept per round trip. Packets that arrive in closer succession are skipped.
 const SAMPLES: usize = 128;
 
-/// Age at which `min_delay` expires, in case the route has become longer. The paper gives no number.
+/// The age at which `min_delay` expires, in case the route has become longer. The paper gives no number.
 const MIN_DELAY_EXPIRY: Duration = Duration::from_secs(10);
 
 /// A packet of the last round trip.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
-    acked_at: Time,
+    acknowledged_at: Time,
     sent_at: Time,
     delay: i64,
     /// Whether it was sent at the base rate, between two probes.
     is_base: bool,
-    /// The part of the base rate that was cut after it.
+    /// The share of the base rate that was cut after it.
     cut: f64,
 }
 
@@ -59,7 +59,7 @@ impl Compensation {
         }
     }
 
-    /// A packet was acknowledged; round trips take `rtt` now. Returns the part of the base rate to cut.
+    /// A packet was acknowledged; the round-trip time is `rtt`. Returns the share of the base rate to cut.
     pub(super) fn on_arrival(
         &mut self,
         config: &Config,
@@ -74,35 +74,36 @@ impl Compensation {
         }
         let (lowest, max_delay) = self.without_outliers(config.outliers);
         let queue = max_delay.saturating_sub(self.min_delay(now, lowest)).max(0) as f64;
-        // Clocks differ, so min_delay itself is unknown. Half of the shortest round trip stands in for it.
+        // Clocks differ, so `min_delay` itself is unknown. Half of the minimum round-trip time replaces it.
         let delay = queue / (min_rtt.as_nanos() as f64 / 2.0 + queue);
         let gap = self.gap(lowest, max_delay);
-        let made: f64 = self.samples.iter().map(|sample| sample.cut).sum();
-        let divisor = self.tit_for_tat.divisor(config, now, rtt, queue, made);
+        let recent: f64 = self.samples.iter().map(|sample| sample.cut).sum();
+        let divisor = self.tit_for_tat.divisor(config, now, rtt, queue, recent);
         let required = ((gap + delay) / divisor).min(config.max_cut);
-        let cut = (required - made).max(0.0);
+        let cut = (required - recent).max(0.0);
         if let Some(last) = self.samples.back_mut() {
             last.cut = cut;
         }
         cut
     }
 
-    /// Adds the packet to the last round trip's. False if it was skipped.
+    /// Adds the packet to the last round trip. Returns false if it was skipped.
     fn add(&mut self, now: Time, arrival: &Arrival, is_base: bool, rtt: Duration) -> bool {
         if arrival.bytes > self.size + self.size / 4 {
             (self.size, self.min_delay) = (arrival.bytes, None);
             self.samples.clear();
         }
         let too_small = arrival.bytes < self.size - self.size / 4;
-        let too_close = self.samples.back().is_some_and(|last| now.since(last.acked_at) < rtt / SAMPLES as u64);
+        let too_close = self.samples.back().is_some_and(|last| now.since(last.acknowledged_at) < rtt / SAMPLES as u64);
         if too_small || too_close {
             return false;
         }
-        while self.samples.len() == SAMPLES || self.samples.front().is_some_and(|s| now.since(s.acked_at) > rtt) {
+        while self.samples.len() == SAMPLES || self.samples.front().is_some_and(|s| now.since(s.acknowledged_at) > rtt)
+        {
             self.samples.pop_front();
         }
         let (sent_at, delay) = (arrival.sent_at, arrival.one_way_delay());
-        self.samples.push_back(Sample { acked_at: now, sent_at, delay, is_base, cut: 0.0 });
+        self.samples.push_back(Sample { acknowledged_at: now, sent_at, delay, is_base, cut: 0.0 });
         true
     }
 
@@ -115,13 +116,13 @@ impl Compensation {
         (self.sorted[discarded], self.sorted[self.sorted.len() - 1 - discarded])
     }
 
-    /// The lowest delay observed so far, unless that is too long ago.
+    /// The lowest delay observed so far, unless it has expired.
     fn min_delay(&mut self, now: Time, lowest: i64) -> i64 {
         let kept = self.min_delay.filter(|&(at, min)| min < lowest && now.since(at) <= MIN_DELAY_EXPIRY);
         self.min_delay.insert(kept.unwrap_or((now, lowest))).1
     }
 
-    /// The part by which gaps between base packets have grown on the way. A line through their delays has the slope
+    /// The share by which gaps between base packets have grown on the path. A line through their delays has the slope
     /// `(out - in) / in`.
     fn gap(&self, lowest: i64, highest: i64) -> f64 {
         let Some(first) = self.samples.front() else { return 0.0 };
@@ -155,7 +156,7 @@ mod tests {
         compensation.on_arrival(&Config::default(), sent_at + RTT, &arrival, true, RTT, RTT)
     }
 
-    /// The cuts for `packets` base packets, one a millisecond, with these delays in milliseconds.
+    /// The cuts for `packets` base packets, one per millisecond, with these delays in milliseconds.
     fn cuts(packets: u32, delay: impl Fn(u32) -> f64) -> Vec<f64> {
         let mut compensation = Compensation::new();
         (0..packets).map(|i| acknowledge(&mut compensation, f64::from(i), delay(i), PACKET)).collect()
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_cuts_its_part_of_the_largest_delay() {
+    fn a_queue_cuts_its_share_of_the_maximum_delay() {
         let mut compensation = Compensation::new();
         acknowledge(&mut compensation, 0.0, 10.0, PACKET);
         assert_near(acknowledge(&mut compensation, 1000.0, 12.5, PACKET), 2.5 / 12.5);
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_gap_that_grows_cuts_by_the_overload() {
-        // The link takes 1.25 ms for what leaves every millisecond: (1.25 - 1) / 1.25.
+        // The link needs 1.25 ms for a packet, and one leaves every millisecond: (1.25 - 1) / 1.25.
         let mut compensation = Compensation::new();
         for i in 0..8 {
             acknowledge(&mut compensation, f64::from(i), 10.0 + 0.25 * f64::from(i), PACKET);

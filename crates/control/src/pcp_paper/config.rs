@@ -1,27 +1,27 @@
-//! The numbers that PCP's paper names, each with its section. The paper's values are the defaults.
+//! The numbers in PCP's paper, each with its section. The paper's values are the defaults.
 
 use rampmeter_units::Rate;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 
-/// Tunables of PCP as its paper has it.
+/// Settings of PCP as its paper describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Packets of a probe. A first probe divides one full packet into so many (section 3.1, `k`).
+    /// Packets in a probe. A first probe divides one full packet into as many (section 3.1, `k`).
     pub k: usize,
-    /// The largest part of the base rate that rate compensation takes in one round trip (section 3.2).
+    /// The maximum share of the base rate that rate compensation removes in one round trip (section 3.2).
     pub max_cut: f64,
-    /// Part of a round trip's delays that is discarded at each end, the lowest and the highest (section 3.2).
+    /// The share of a round trip's delays that is discarded at each end, the lowest and the highest (section 3.2).
     pub outliers: f64,
-    /// The lowest rate that a probe asks for, as a part of the base rate (section 3.3).
+    /// The minimum test rate, as a share of the base rate (section 3.3).
     pub min_test: f64,
-    /// The longest interval between two probes, in round trips (section 3.3).
+    /// The maximum interval between two probes, in round trips (section 3.3).
     pub max_interval: f64,
-    /// Part of the remembered rate that the first probe asks for (section 3.4).
+    /// The share of the remembered rate that the first probe asks for (section 3.4).
     pub first_test: f64,
-    /// What rate compensation is divided by while it has no effect (section 3.5).
+    /// The divisor of rate compensation while it has no effect (section 3.5).
     pub tit_for_tat: f64,
     /// Use round-trip times instead of one-way delays, as with a TCP receiver (section 3.5).
     pub round_trip: bool,
@@ -52,7 +52,7 @@ impl Settings for Config {
             if fits { Ok(()) } else { Err(format!("{name} is {value}; it must be in [{min}, {max}]")) }
         };
         if !(3..=64).contains(&self.k) {
-            return Err(format!("k is {} packets; a line and its error need 3 to 64, the paper has 5", self.k));
+            return Err(format!("k is {} packets; use 3 to 64; the paper has 5", self.k));
         }
         within("max_cut", self.max_cut, 0.0, 0.9)?;
         within("outliers", self.outliers, 0.0, 0.45)?;
@@ -61,7 +61,7 @@ impl Settings for Config {
         within("first_test", self.first_test, 1e-6, 1.0)?;
         within("tit_for_tat", self.tit_for_tat, 1.0, 1e6)?;
         if self.rigged == Some(Rate::ZERO) {
-            return Err("rigged is no rate; write for example \"40 Mb/s\"".into());
+            return Err("rigged is zero; use for example \"40 Mb/s\"".into());
         }
         Ok(())
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonsense_is_refused_by_name() {
+    fn invalid_settings_are_refused_by_name() {
         assert_eq!(Config::default().check(), Ok(()));
         for (text, name) in [
             ("k = 2", "k"),

@@ -1,10 +1,4 @@
-//! The rate that a flow probes for first, and what it leaves for the next flow (sections 3.3 and 3.4).
-//!
-//! ```text
-//! without history   first test = a packet in half of the handshake's round trip
-//! with history      first test = remembered base rate / 3 * trust
-//! trust             *= 2, at most 1, after a first probe that was accepted; /= 2 after one that was rejected
-//! ```
+//! The first test rate of a flow, and the history that it leaves for the next one (sections 3.3 and 3.4).
 
 use rampmeter_units::{Duration, Rate};
 
@@ -14,20 +8,20 @@ use crate::{History, Path};
 /// Weight of a new flow in the remembered base rate. The paper gives no number.
 const GAIN: f64 = 0.25;
 
-/// The lowest trust. It only keeps the product from becoming zero.
+/// The minimum trust. It only keeps the product above zero.
 const MIN_TRUST: f64 = 1e-6;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory {
+pub(super) struct PathHistory {
     past: Option<History>,
-    /// Whether the first probe was accepted; `None` before that is known.
-    predicted: Option<bool>,
+    /// Whether the first probe was accepted; `None` before its result.
+    first_accepted: Option<bool>,
     /// The highest base rate.
     max_base: Rate,
 }
 
-impl Memory {
-    /// A flow begins on `path`. Returns the rate of its first probe, too.
+impl PathHistory {
+    /// Starts a flow on `path`. Also returns its first test rate.
     pub(super) fn new(config: &Config, path: &Path) -> (Self, Rate) {
         let past = match config.rigged {
             Some(rate) => Some(History::new(rate, path.rtt)), // section 4.2.3
@@ -40,19 +34,19 @@ impl Memory {
         (Self { past, ..Self::default() }, test)
     }
 
-    /// A probe was accepted or rejected, and the flow has `base` now.
-    pub(super) fn on_verdict(&mut self, accepted: bool, base: Rate) {
-        self.predicted.get_or_insert(accepted);
+    /// A probe was accepted or rejected; `base` is the base rate after it.
+    pub(super) fn on_probe_result(&mut self, accepted: bool, base: Rate) {
+        self.first_accepted.get_or_insert(accepted);
         self.max_base = self.max_base.max(base);
     }
 
-    /// The flow ends: writes what the next one should know.
+    /// Writes the history at the end of the flow.
     pub(super) fn remember(&self, min_rtt: Duration, history: &mut Option<History>) {
         if self.max_base == Rate::ZERO {
             return; // no probe was accepted
         }
         let past = history.unwrap_or_else(|| History::new(self.max_base, min_rtt));
-        let trust = match self.predicted.filter(|_| self.past.is_some()) {
+        let trust = match self.first_accepted.filter(|_| self.past.is_some()) {
             Some(true) => (trust(past) * 2.0).min(1.0),
             Some(false) => trust(past) * 0.5,
             None => trust(past),
@@ -78,12 +72,13 @@ mod tests {
         Rate::from_bps(n * 1_000_000)
     }
 
-    /// A flow whose first probe is `accepted` and which reaches `max_base`. Returns the rate of its first probe.
+    /// A flow whose first probe is `accepted` and which reaches `max_base`. Returns its first test rate.
     fn flow(history: &mut Option<History>, accepted: bool, max_base: Rate) -> Rate {
-        let (mut memory, first) = Memory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
-        memory.on_verdict(accepted, Rate::ZERO);
-        memory.on_verdict(true, max_base);
-        memory.remember(RTT, history);
+        let (mut path_history, first) =
+            PathHistory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
+        path_history.on_probe_result(accepted, Rate::ZERO);
+        path_history.on_probe_result(true, max_base);
+        path_history.remember(RTT, history);
         first
     }
 
@@ -118,18 +113,18 @@ mod tests {
     #[test]
     fn a_flow_without_a_base_rate_leaves_no_history() {
         let mut history = None;
-        let (mut memory, _) = Memory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
-        memory.on_verdict(false, Rate::ZERO);
-        memory.remember(RTT, &mut history);
+        let (mut path_history, _) = PathHistory::new(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+        path_history.on_probe_result(false, Rate::ZERO);
+        path_history.remember(RTT, &mut history);
         assert_eq!(history, None);
     }
 
     #[test]
-    fn a_rigged_history_takes_the_place_of_the_real_one() {
+    fn a_rigged_history_replaces_the_real_one() {
         let mut history = None;
         flow(&mut history, true, mbps(6));
         let config = Config { rigged: Some(mbps(30)), ..Config::default() };
-        let first = |past| Memory::new(&config, &Path::new(Bytes::new(1250), RTT, past)).1;
+        let first = |past| PathHistory::new(&config, &Path::new(Bytes::new(1250), RTT, past)).1;
         assert_eq!([first(None), first(history)], [mbps(10); 2]);
     }
 }

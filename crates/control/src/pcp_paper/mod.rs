@@ -1,64 +1,65 @@
-//! PCP as its paper's text has it (Anderson, Collins, Krishnamurthy, Zahorjan, "PCP: Efficient Endpoint Congestion
-//! Control", NSDI 2006). It is here to read and to compare with. `pcp` is the controller to use.
+//! PCP as its paper describes it (Anderson, Collins, Krishnamurthy, Zahorjan, "PCP: Efficient Endpoint Congestion
+//! Control", NSDI 2006). It is here for readers and for comparison. `pcp` is the controller to use.
 //!
 //! ```text
 //! mechanism (Table 2)     what happens                                                    section   file
 //! probes                  k packets at base + test rate                                   3.1       probe
-//! probabilistic accept    accepted if a slope drawn from the fit of the delays is <= 0    3.1       probe
+//! probabilistic accept    accepted if a slope sampled from the fit of the delays is <= 0  3.1       probe
 //! direct jump             accepted: base += test                                          3.1       mod
 //! rate compensation       base -= base * (gap + delay), at most half in a round trip      3.2       compensation
-//! periodic probes         one a round trip                                                3.3       mod, search
+//! periodic probes         one per round trip                                              3.3       mod, search
 //! binary search           accepted: test *= 2, rejected: test /= 2                        3.3       search
 //! exponential backoff     rejected at 1% of base: at random within 2, 4, ... 100 RTTs     3.3       search
 //! history                 first test = remembered rate / 3 * trust                        3.4       history
 //! tit for tat             cuts / 10 while they have no effect                             3.5       tit_for_tat
 //! ```
 //!
-//! *What the text gets here*, on Figure 4's network (`studies/pcp/offered_load.toml`, seeds 1 and 2). From 0.60 on, seeds
-//! differ by a fifth. The paper reports responses close to fair queueing's at every load, and no loss.
+//! *Results of the text* on Figure 4's network (`studies/pcp/offered_load.toml`, seeds 1 and 2). From 0.60 on, seeds
+//! differ by a fifth. The paper reports flow completion times close to fair queueing's at every load, and no loss.
 //!
 //! ```text
-//! load                                        0.15      0.30      0.60      0.90
-//! mean response    pcp-paper                185 ms    262 ms      12 s      44 s
-//!                  TCP, as in the paper     328 ms    338 ms    435 ms    830 ms
-//!                  fair queueing            100 ms    114 ms    177 ms    455 ms
-//! packets lost     pcp-paper                0.009%    0.002%      none    0.001%
-//!                  TCP                      0.009%     0.09%     0.75%      2.8%
+//! load                                              0.15      0.30      0.60      0.90
+//! mean flow              pcp-paper                185 ms    262 ms      12 s      44 s
+//! completion time        TCP, as in the paper     328 ms    338 ms    435 ms    830 ms
+//!                        fair queueing            100 ms    114 ms    177 ms    455 ms
+//! packets lost           pcp-paper                0.009%    0.002%      none    0.001%
+//!                        TCP                      0.009%     0.09%     0.75%      2.8%
 //! ```
 //!
-//! Queues are shorter than TCP's, as in the paper: 1.1 packets at 0.60. But where others send, a probe is a coin toss:
-//! five delays do not average out the packets of others. At 0.60, 52% of all probes are accepted: 53% at base rates of
-//! less than 1 Mb/s, 51% from there to 10 Mb/s. So test rates and trust walk at random. A tenth of the flows begin
-//! with a probe for less than 19 kb/s, which takes half a second and more, and grow from there with a coin toss for
-//! each probe. The median response is 0.9 s; one flow in twenty takes more than a minute. Without rate compensation
-//! (`max_cut = 0`) the mean is 8.6 s.
+//! Queues are shorter than TCP's, as in the paper: 1.1 packets at 0.60. But with other traffic the result of a probe is
+//! chance: five delays do not average out the packets of other flows. At 0.60, 52% of all probes are accepted: 53% at
+//! base rates of less than 1 Mb/s, 51% from there to 10 Mb/s. So test rates and trust are random walks. A tenth of the
+//! flows start with a probe for less than 19 kb/s, which takes half a second or more, and their further growth depends
+//! on chance with each probe. The median flow completion time is 0.9 s; one flow in twenty takes more than a minute.
+//! Without rate compensation (`max_cut = 0`) the mean is 8.6 s.
 //!
-//! *Where the paper is silent*, this is what it does:
+//! *Where the paper gives no rule*, the controller does this:
 //! - *Probe packets and base packets* are one evenly spaced train at base + test rate. Packets of both that leave
-//!   together would queue behind each other, and the probe would see that queue.
+//!   together would queue behind each other, and the probe would measure that queue.
 //! - *Clocks*: a growth of 100 ns over a probe is flat. The offset between the two hosts' clocks is unknown, so
-//!   `min_delay` in a denominator is half of the shortest round trip.
+//!   `min_delay` in a denominator is half of the minimum round-trip time.
 //! - *Which gap*: the slope of the line through a round trip's delays is the growth of all its gaps together. Single
 //!   gaps vary too much.
 //! - *Packet sizes*: small packets take less time on a link, so only delays of packets of the largest size are
 //!   compared.
-//! - *Which base rate is remembered*: a running mean over flows of the highest one. With that of the last flow alone,
-//!   at its end, the mean response at 0.60 is 34 s. The paper keeps the rate's variance, too, and does not say what
-//!   for.
-//! - *The lowest trust*: none. If trust took no first test below that of a flow without history, the mean response
-//!   would be 2.6 s at 0.60 and 20 s at 0.90, and 25 kB transfers would take 1.9 s where they take 33 s (Figure 10).
+//! - *Which base rate is remembered*: a running mean over flows of the highest one. With the rate of the last flow
+//!   alone, at its end, the mean flow completion time at 0.60 is 34 s. The paper keeps the rate's variance, too, and
+//!   names no use for it.
+//! - *The minimum trust*: none. If trust never reduced a first test below that of a flow without history, the mean flow
+//!   completion time would be 2.6 s at 0.60 and 20 s at 0.90, and 25 kB transfers would take 1.9 s instead of 33 s
+//!   (Figure 10).
 //! - *min-delay* expires after 10 s. "Several" round trips without effect are four.
-//! - *Lost packets* change nothing but the verdict on their probe. If nothing at all comes back (the retransmission
-//!   timer expires, on three packets or more), the base rate is halved, as TCP would at least.
-//! - *Lost probes*: a probe whose acknowledgements do not all come within two round trips, or 200 ms, is rejected. If
-//!   none came, the next wait is twice as long.
-//! - *Idle flows*: after a pause longer than the retransmission timeout, a flow starts over with its rate as its
+//! - *Lost packets* change only the result of their probe. If no feedback arrives at all (the retransmission timer
+//!   expires with three packets or more unanswered), the base rate is halved, as TCP would do at least.
+//! - *Lost probes*: a probe is rejected if its acknowledgements do not all arrive within two round trips, or 200 ms. If
+//!   none arrived, the next timeout is twice as long.
+//! - *Idle flows*: after an idle time longer than the retransmission timeout, a flow starts over with its rate as its
 //!   history.
-//! - *Late packets*: a probe that left more slowly than planned grants what it sent beyond the base rate.
-//! - *Bounds*: the base rate is a packet in 5 s at least and 100 Gb/s at most.
+//! - *Late packets*: a probe that was sent more slowly than planned grants what it sent beyond the base rate.
+//! - *Bounds*: the base rate is at least one packet in 5 s, and at most 100 Gb/s.
 //!
-//! The optimization that the paper had "not yet implemented", to compute the next test rate from the slope of a failed
-//! probe, is not here either.
+//! The optimization that the paper had "not yet implemented", to compute the next test rate from the slope of a
+//! rejected probe, is not here either.
 
 mod compensation;
 mod config;
@@ -75,43 +76,44 @@ use rampmeter_wire::RouterFeedback;
 
 use self::compensation::Compensation;
 pub use self::config::Config;
-use self::history::Memory;
-use self::probe::{Probe, Verdict};
+use self::history::PathHistory;
+use self::probe::{Probe, ProbeResult};
 use self::search::Search;
 use crate::pacer::Pacer;
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
-/// The smallest packet that a full one is divided into: headers and some data.
+/// The minimum size of the packets into which a full one is divided: headers and some data.
 const MIN_CHUNK: Bytes = Bytes::new(100);
 
-/// The longest time between two base packets: the lowest base rate.
+/// The maximum time between two base packets, which sets the minimum base rate.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// The highest rate, of base packets and of probes.
+/// The maximum rate of base packets and of probes.
 const MAX_RATE: Rate = Rate::from_bps(100_000_000_000);
 
-/// Round trips to wait for a probe's last acknowledgements, and the shortest such wait.
-const PATIENCE: f64 = 2.0;
-const MIN_PATIENCE: Duration = Duration::from_millis(200);
+/// The timeout for a probe's last acknowledgements in round trips, and its minimum.
+const ACK_TIMEOUT: f64 = 2.0;
+const MIN_ACK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The longest round trip, and the longest wait for a probe.
+/// The maximum round-trip time, and the maximum timeout of a probe.
 const MAX_RTT: Duration = Duration::from_secs(60);
 
-/// Unanswered packets from which the retransmission timer says that the path is lost, not single packets.
-const SILENCE: u64 = 3;
+/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
+/// loss is a single loss.
+const MIN_UNANSWERED: u64 = 3;
 
-/// Where the current probe is.
+/// The state of the current probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The next probe starts at this time.
     Waiting(Time),
-    /// Its packets leave.
+    /// Its packets are being sent.
     Sending,
-    /// All have left. Those that are not acknowledged at this time count as lost.
+    /// All packets were sent. Those without an acknowledgement at this time count as lost.
     Listening(Time),
 }
 
-/// PCP as its paper has it.
+/// PCP as its paper describes it.
 #[derive(Debug, Clone)]
 pub struct PcpPaper {
     config: Config,
@@ -119,17 +121,17 @@ pub struct PcpPaper {
     packet: Bytes,
     rtt: Duration,
     min_rtt: Duration,
-    /// The rate that probes have acquired. `None` before the first success.
+    /// The rate that probes have gained. `None` before the first accepted probe.
     base: Option<Rate>,
     phase: Phase,
     probe: Probe,
     search: Search,
     compensation: Compensation,
-    memory: Memory,
+    path_history: PathHistory,
     pacer: Pacer,
-    /// Probes in a row of which nothing came back.
+    /// Consecutive probes without any acknowledgement.
     unanswered_probes: u32,
-    /// Packets sent since anything came back.
+    /// Packets sent since the last feedback.
     unanswered: u64,
 }
 
@@ -137,7 +139,7 @@ impl Algorithm for PcpPaper {
     type Config = Config;
 
     const NEEDS: Option<&'static str> =
-        Some("needs the time at which each packet arrives, and sends next to nothing without");
+        Some("needs the arrival time of each packet, and sends almost nothing without it");
 
     fn new(config: &Config, random: Stream) -> Self {
         Self {
@@ -151,7 +153,7 @@ impl Algorithm for PcpPaper {
             probe: Probe::new(config.k),
             search: Search::new(Rate::ZERO),
             compensation: Compensation::new(),
-            memory: Memory::default(),
+            path_history: PathHistory::default(),
             pacer: Pacer::with_max_gap(MAX_WAIT),
             unanswered_probes: 0,
             unanswered: 0,
@@ -160,12 +162,12 @@ impl Algorithm for PcpPaper {
 }
 
 impl PcpPaper {
-    /// The lowest base rate.
+    /// The minimum base rate.
     fn min_rate(&self) -> Rate {
         Rate::of(self.packet, MAX_WAIT).max(Rate::from_bps(1)).min(MAX_RATE)
     }
 
-    /// The lowest rate to probe for: 1% of the base rate (section 3.3).
+    /// The minimum test rate: 1% of the base rate (section 3.3).
     fn min_test(&self) -> Rate {
         self.base().scale(self.config.min_test).max(self.min_rate())
     }
@@ -178,7 +180,7 @@ impl PcpPaper {
         self.base = Some(rate.clamp(self.min_rate(), MAX_RATE));
     }
 
-    /// The size of the next packet: before the first success, a full one divided by `k` (section 3.1).
+    /// The size of the next packet: before the first accepted probe, a full one divided by `k` (section 3.1).
     fn size(&self) -> Bytes {
         match self.base {
             Some(_) => self.packet,
@@ -186,12 +188,12 @@ impl PcpPaper {
         }
     }
 
-    /// The rate at which packets leave now. `None` if none may.
+    /// The current sending rate. `None` if no packet may be sent.
     fn pace(&self) -> Option<Rate> {
         if self.phase == Phase::Sending { Some(self.probe.rate()) } else { self.base }
     }
 
-    /// Searches from the beginning; the first probe asks for `test`.
+    /// Starts the search again; the first probe asks for `test`.
     fn restart(&mut self, now: Time, test: Rate) {
         self.base = None;
         self.search = Search::new(test);
@@ -201,7 +203,7 @@ impl PcpPaper {
         self.poll(now);
     }
 
-    /// Starts a probe whose time has come, and ends one whose wait is over.
+    /// Starts a probe whose time has come, and ends a probe whose timeout has expired.
     fn poll(&mut self, now: Time) {
         match self.phase {
             Phase::Waiting(until) if now >= until => {
@@ -215,27 +217,27 @@ impl PcpPaper {
         }
     }
 
-    /// Judges the probe and schedules the next one.
+    /// Evaluates the probe, applies its result, and schedules the next one.
     fn conclude(&mut self, now: Time) {
         self.unanswered_probes = if self.probe.is_answered() { 0 } else { self.unanswered_probes + 1 };
-        let verdict = self.probe.judge(&mut self.random);
-        match verdict {
-            Verdict::Accepted(more) => {
+        let result = self.probe.judge(&mut self.random);
+        match result {
+            ProbeResult::Accepted(more) => {
                 self.set_base(self.base() + more); // section 3.1: direct jump
                 self.search.on_accepted(more);
             }
-            Verdict::Rejected => self.search.on_rejected(&self.config, self.probe.test(), self.min_test()),
-            Verdict::Untested => {}
+            ProbeResult::Rejected => self.search.on_rejected(&self.config, self.probe.test(), self.min_test()),
+            ProbeResult::Inconclusive => {}
         }
-        if verdict != Verdict::Untested {
-            self.memory.on_verdict(verdict != Verdict::Rejected, self.base());
+        if result != ProbeResult::Inconclusive {
+            self.path_history.on_probe_result(result != ProbeResult::Rejected, self.base());
         }
         let next = self.search.next(now, self.probe.started(), self.rtt, &mut self.random);
         self.phase = Phase::Waiting(next);
         self.poll(now);
     }
 
-    /// Whether there is a probe without a verdict.
+    /// Whether a probe is running.
     fn is_probing(&self) -> bool {
         !matches!(self.phase, Phase::Waiting(_))
     }
@@ -247,8 +249,8 @@ impl Controller for PcpPaper {
         self.rtt = path.rtt.clamp(Duration::from_nanos(1), MAX_RTT);
         self.min_rtt = self.rtt;
         self.compensation = Compensation::new();
-        let (memory, test) = Memory::new(&self.config, path);
-        self.memory = memory;
+        let (path_history, test) = PathHistory::new(&self.config, path);
+        self.path_history = path_history;
         self.restart(now, test);
     }
 
@@ -260,8 +262,8 @@ impl Controller for PcpPaper {
         }
         self.probe.on_sent(now, sent.number, sent.bytes);
         if self.probe.is_sent() {
-            let patience = self.rtt.scale(PATIENCE).max(MIN_PATIENCE) * (1 << self.unanswered_probes.min(10));
-            self.phase = Phase::Listening(now + patience.min(MAX_RTT));
+            let timeout = self.rtt.scale(ACK_TIMEOUT).max(MIN_ACK_TIMEOUT) * (1 << self.unanswered_probes.min(10));
+            self.phase = Phase::Listening(now + timeout.min(MAX_RTT));
         }
     }
 
@@ -275,7 +277,7 @@ impl Controller for PcpPaper {
             if self.is_probing() {
                 self.probe.on_arrival(arrival);
             }
-            let is_base = !self.probe.has(arrival.number);
+            let is_base = !self.probe.contains(arrival.number);
             let cut = self.compensation.on_arrival(&self.config, now, arrival, is_base, self.rtt, self.min_rtt);
             if let Some(base) = self.base {
                 self.set_base(base.scale(1.0 - cut)); // section 3.2
@@ -288,11 +290,11 @@ impl Controller for PcpPaper {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        let silent = loss.kind == LossKind::Persistent && self.unanswered >= SILENCE;
-        if let Some(base) = self.base.filter(|_| silent) {
+        let no_feedback = loss.kind == LossKind::Persistent && self.unanswered >= MIN_UNANSWERED;
+        if let Some(base) = self.base.filter(|_| no_feedback) {
             self.set_base(base.scale(0.5));
         }
-        if self.is_probing() && (silent || self.probe.has(loss.number)) {
+        if self.is_probing() && (no_feedback || self.probe.contains(loss.number)) {
             self.probe.on_loss();
             self.conclude(now);
         }
@@ -329,6 +331,6 @@ impl Controller for PcpPaper {
     }
 
     fn remember(&self, _now: Time, history: &mut Option<History>) {
-        self.memory.remember(self.min_rtt, history);
+        self.path_history.remember(self.min_rtt, history);
     }
 }

@@ -1,12 +1,12 @@
 //! A probe: `k` packets at base + test rate, accepted if their delays do not grow (section 3.1, Figure 1).
 //!
-//! A line is fitted to the packets' one-way delays over the times they left. Its true slope is drawn at random from the
-//! distribution that the fit gives, and the probe is accepted if the drawn slope is not positive. So flat and
+//! A line is fitted to the packets' one-way delays over their sending times. Its true slope is sampled from the
+//! distribution that the fit gives, and the probe is accepted if the sampled slope is not positive. So flat and
 //! decreasing delays are accepted, steadily growing ones are rejected, and the noisier the delays, the more chance
 //! decides.
 //!
 //! A probe with a lost packet is rejected. A probe whose packets left late tested a lower rate: it grants what it sent
-//! beyond the base rate. If it sent no more than the base rate, it tested nothing.
+//! beyond the base rate. If it sent no more than the base rate, it is inconclusive.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
@@ -16,18 +16,18 @@ use crate::line::Line;
 /// Growth of delay over a probe that clocks cannot resolve. It counts as flat.
 const RESOLUTION: Duration = Duration::from_nanos(100);
 
-/// A probe was sent as planned if its rate was at least this part of the planned one.
-const AS_PLANNED: f64 = 0.9;
+/// A probe was sent as planned if its rate was at least this share of the planned one.
+const SENT_AS_PLANNED: f64 = 0.9;
 
 /// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ProbeResult {
     /// The path can carry this much more.
     Accepted(Rate),
-    /// It cannot carry the test rate.
+    /// The path cannot carry the test rate.
     Rejected,
-    /// The packets left too late to test anything.
-    Untested,
+    /// The packets left too late for a conclusion.
+    Inconclusive,
 }
 
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub(super) struct Probe {
     /// Bytes sent before the last packet: what was sent from `first_sent_at` to `last_sent_at`.
     bytes: Bytes,
     last_bytes: Bytes,
-    /// When each packet left, and its delay. `None` until it is known to have arrived.
+    /// The sending time and the delay of each packet. `None` until it is known to have arrived.
     delays: Vec<Option<(Time, i64)>>,
     lost: bool,
 }
@@ -80,12 +80,12 @@ impl Probe {
         self.test
     }
 
-    /// The rate at which its packets leave.
+    /// The rate at which its packets are sent.
     pub(super) fn rate(&self) -> Rate {
         self.base + self.test
     }
 
-    /// Packet `number` left as part of the probe.
+    /// Packet `number` was sent as part of the probe.
     pub(super) fn on_sent(&mut self, now: Time, number: u64, bytes: Bytes) {
         if self.sent == 0 {
             (self.first, self.first_sent_at) = (number, now);
@@ -100,13 +100,13 @@ impl Probe {
     }
 
     /// Whether packet `number` is one of the probe's.
-    pub(super) fn has(&self, number: u64) -> bool {
+    pub(super) fn contains(&self, number: u64) -> bool {
         number.wrapping_sub(self.first) < self.sent as u64
     }
 
     /// A packet arrived. Packets that are not the probe's are ignored.
     pub(super) fn on_arrival(&mut self, arrival: &Arrival) {
-        if self.has(arrival.number) {
+        if self.contains(arrival.number) {
             if let Some(delay) = self.delays.get_mut(arrival.number.wrapping_sub(self.first) as usize) {
                 delay.get_or_insert((arrival.sent_at, arrival.one_way_delay()));
             }
@@ -123,21 +123,21 @@ impl Probe {
         self.delays.iter().any(Option::is_some)
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Whether the result is final.
     pub(super) fn is_complete(&self) -> bool {
         self.lost || self.delays.iter().all(Option::is_some)
     }
 
     /// Accepts or rejects the probe.
-    pub(super) fn judge(&self, random: &mut Stream) -> Verdict {
+    pub(super) fn judge(&self, random: &mut Stream) -> ProbeResult {
         if self.lost || !self.is_complete() {
-            return Verdict::Rejected;
+            return ProbeResult::Rejected;
         }
         let span = self.last_sent_at.since(self.first_sent_at);
         let flat = RESOLUTION.as_nanos() as f64 / span.as_nanos() as f64;
         match self.line() {
-            Some(line) if line.draw(random) <= flat => self.granted(span),
-            _ => Verdict::Rejected,
+            Some(line) if line.sample_slope(random) <= flat => self.granted(span),
+            _ => ProbeResult::Rejected,
         }
     }
 
@@ -150,12 +150,12 @@ impl Probe {
         }))
     }
 
-    fn granted(&self, span: Duration) -> Verdict {
+    fn granted(&self, span: Duration) -> ProbeResult {
         let sent = Rate::of(self.bytes, span);
         match sent.saturating_sub(self.base) {
-            _ if sent >= self.rate().scale(AS_PLANNED) => Verdict::Accepted(self.test),
-            Rate::ZERO => Verdict::Untested,
-            more => Verdict::Accepted(more),
+            _ if sent >= self.rate().scale(SENT_AS_PLANNED) => ProbeResult::Accepted(self.test),
+            Rate::ZERO => ProbeResult::Inconclusive,
+            more => ProbeResult::Accepted(more),
         }
     }
 }
@@ -168,9 +168,9 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1000);
     const BASE: Rate = Rate::from_bps(4_000_000);
-    const TEST: Rate = Rate::from_bps(4_000_000); // together a packet a millisecond
+    const TEST: Rate = Rate::from_bps(4_000_000); // together one packet per millisecond
 
-    /// A probe of a packet every `millis` milliseconds, with these one-way delays in microseconds.
+    /// A probe of one packet every `millis` milliseconds, with these one-way delays in microseconds.
     fn probe(millis: u64, delays: &[i64]) -> Probe {
         let mut probe = Probe::new(delays.len());
         probe.start(Time::ZERO, BASE, TEST);
@@ -185,7 +185,7 @@ mod tests {
 
     fn accepted_of_1000(delays: &[i64]) -> usize {
         let (probe, mut random) = (probe(1, delays), Stream::from_seed(1));
-        (0..1000).filter(|_| probe.judge(&mut random) == Verdict::Accepted(TEST)).count()
+        (0..1000).filter(|_| probe.judge(&mut random) == ProbeResult::Accepted(TEST)).count()
     }
 
     #[test]
@@ -219,18 +219,18 @@ mod tests {
         let mut random = Stream::from_seed(1);
         let mut lossy = probe(1, &[50; 5]);
         lossy.on_loss();
-        assert_eq!((lossy.is_complete(), lossy.judge(&mut random)), (true, Verdict::Rejected));
+        assert_eq!((lossy.is_complete(), lossy.judge(&mut random)), (true, ProbeResult::Rejected));
         let mut waiting = probe(1, &[50; 5]);
         waiting.delays[2] = None;
-        assert_eq!((waiting.is_complete(), waiting.judge(&mut random)), (false, Verdict::Rejected));
+        assert_eq!((waiting.is_complete(), waiting.judge(&mut random)), (false, ProbeResult::Rejected));
     }
 
     #[test]
     fn a_probe_grants_no_more_than_it_sent() {
         let mut random = Stream::from_seed(1);
-        assert_eq!(probe(2, &[50; 5]).judge(&mut random), Verdict::Untested); // 4 Mb/s: no more than the base rate
+        assert_eq!(probe(2, &[50; 5]).judge(&mut random), ProbeResult::Inconclusive); // 4 Mb/s: the base rate
         let mut late = probe(1, &[50; 5]);
         late.last_sent_at = late.first_sent_at + Duration::from_millis(6); // 4 packets in 6 ms: 5.333 Mb/s
-        assert_eq!(late.judge(&mut random), Verdict::Accepted(Rate::from_bps(1_333_333)));
+        assert_eq!(late.judge(&mut random), ProbeResult::Accepted(Rate::from_bps(1_333_333)));
     }
 }

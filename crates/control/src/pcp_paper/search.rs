@@ -1,10 +1,4 @@
-//! Which rate to ask for next, and when (section 3.3).
-//!
-//! ```text
-//! accepted                      test *= 2
-//! rejected                      test /= 2, at least 1% of the base rate
-//! rejected at 1%                interval *= 2, at most 100 round trips; the next probe is at a random time within it
-//! ```
+//! The next test rate, and the time of the next probe (section 3.3).
 
 use rampmeter_units::{Duration, Rate, Stream, Time};
 
@@ -13,7 +7,7 @@ use super::Config;
 #[derive(Debug, Clone)]
 pub(super) struct Search {
     test: Rate,
-    /// The interval in which the next probe is placed, in round trips.
+    /// The interval of one probe, in round trips.
     interval: f64,
 }
 
@@ -23,7 +17,7 @@ impl Search {
         Self { test, interval: 1.0 }
     }
 
-    /// The rate to ask for, within these bounds.
+    /// The test rate, within these bounds.
     pub(super) fn test(&self, min: Rate, max: Rate) -> Rate {
         self.test.min(max).max(min)
     }
@@ -34,7 +28,7 @@ impl Search {
         self.interval = 1.0;
     }
 
-    /// A probe for `test` was rejected; `min` is the lowest rate to ask for.
+    /// A probe for `test` was rejected; `min` is the minimum test rate.
     pub(super) fn on_rejected(&mut self, config: &Config, test: Rate, min: Rate) {
         self.test = test.scale(0.5).max(min);
         if test <= min {
@@ -42,7 +36,7 @@ impl Search {
         }
     }
 
-    /// When the next probe starts, after one that `started` then: never two in one round trip.
+    /// The time of the next probe, after one that `started` then: never two in one round trip.
     pub(super) fn next(&self, now: Time, started: Time, rtt: Duration, random: &mut Stream) -> Time {
         let wait = if self.interval > 1.0 { rtt.scale(self.interval * random.uniform()) } else { Duration::ZERO };
         (now + wait).max(started + rtt)

@@ -1,4 +1,4 @@
-//! The life of a probe: what leaves and when, and what a verdict changes.
+//! The states of a probe: what is sent and when, and what a result changes.
 
 use super::*;
 use crate::testing::{self, PACKET, RTT, mark};
@@ -35,7 +35,7 @@ fn with_history_the_first_probe_asks_for_a_third_of_it() {
 }
 
 #[test]
-fn before_the_first_success_only_probes_leave_one_a_round_trip() {
+fn before_the_first_success_one_probe_is_sent_per_rtt() {
     let mut world = World::new();
     let first = world.send(9);
     assert_eq!(world.sender.departure().at, Time::MAX);
@@ -125,7 +125,7 @@ fn a_timeout_halves_the_base_rate_unless_few_packets_left() {
 }
 
 #[test]
-fn after_a_silence_the_flow_probes_for_a_third_of_its_rate() {
+fn after_an_idle_time_a_flow_probes_for_a_third_of_its_rate() {
     let mut world = World::established();
     let base = world.sender.base.unwrap();
     world.sender.on_idle(world.now, Duration::from_millis(50), Duration::from_millis(200));
@@ -135,8 +135,8 @@ fn after_a_silence_the_flow_probes_for_a_third_of_its_rate() {
 }
 
 #[test]
-fn round_trips_stand_in_for_one_way_delays() {
-    // Arrival times say that delays grow. All round trips are equal.
+fn round_trips_can_replace_one_way_delays() {
+    // Arrival times show growing delays. All round-trip times are equal.
     let accepted = |round_trip| {
         let mut world = World::with(&Config { round_trip, ..Config::default() }, None);
         let probe = world.send(9);

@@ -1,28 +1,29 @@
-//! Tit for tat: a queue that does not shrink although we cut our rate is TCP's; cut ten times less (section 3.5).
+//! Tit for tat: a queue that does not shrink although the flow cuts its rate is TCP's; cuts are divided by ten (section
+//! 3.5).
 //!
-//! Once a round trip the queue is compared with the queue one round trip before. A round trip is ineffective if the
-//! rate was cut in it and the queue is no shorter. After several of them in a row, and until the queue shrinks, cuts
-//! are divided by ten.
+//! Once per round trip the queue is compared with the queue one round trip before. A round trip is ineffective if the
+//! rate was cut in it and the queue is no shorter. After several ineffective round trips in a row, and until the queue
+//! shrinks, cuts are divided by ten.
 
 use rampmeter_units::{Duration, Time};
 
 use super::Config;
 
-/// Ineffective round trips in a row that say the queue is TCP's: the paper's "several".
+/// The number of consecutive ineffective round trips from which the queue counts as TCP's: the paper's "several".
 const SEVERAL: u32 = 4;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct TitForTat {
-    /// When the current round trip ends.
+    /// The end of the current round trip.
     until: Time,
-    /// The queue at the end of the last one, in nanoseconds.
+    /// The queue at the end of the last round trip, in nanoseconds.
     queue: f64,
-    /// Ineffective round trips in a row.
+    /// Consecutive ineffective round trips.
     ineffective: u32,
 }
 
 impl TitForTat {
-    /// What to divide a cut by, given the queue, and the part of the rate that was cut in the last round trip.
+    /// The divisor of a cut, given the queue and the share of the rate that was cut in the last round trip.
     pub(super) fn divisor(&mut self, config: &Config, now: Time, rtt: Duration, queue: f64, cut: f64) -> f64 {
         if now >= self.until {
             let ineffective = cut > 0.0 && queue > 0.0 && queue >= self.queue;

@@ -1,0 +1,398 @@
+//! The history of a destination, and what a flow derives from it (section 3.4).
+//!
+//! ```text
+//! first test rate      = base rate / 3 * trust
+//! trust                = trust / 2 if the first probe is rejected, trust * 2 up to 1 if it is accepted
+//! base rate, deviation = running means of the best base rate and of its distance from the mean
+//! capacity             = running mean of the arrival rates of packet pairs; a pair weighs less the longer its first
+//!                        packet waited
+//! competing traffic    = 1 if the last transfer ended in competitive mode, else 0; unchanged if it ended in slow
+//!                        start, and 1 if nothing was known
+//! competitive rate     = the flow's rate at its end, if it ended in competitive mode: half of the capacity at most
+//! host jitter          = running mean of the host jitter
+//! min-rtt              = minimum round-trip time of a full packet; a running mean if it grew, because routes change,
+//!                        but not for transfers in competitive mode, which never see an empty queue
+//! ```
+//!
+//! A short transfer may end before any probe was rejected. If its rate is below the remembered one, it shows nothing
+//! about the path, and the rate is not remembered. Otherwise transfers of a few packets would erase the rates that long
+//! ones found.
+//!
+//! The paper remembers "the previous base rate". A transfer's last base rate shows how crowded the path was at that
+//! time; its best rate, averaged over transfers, shows what the path can carry.
+
+use rampmeter_units::{Duration, Rate};
+
+use super::Config;
+use super::config::{HISTORY_GAIN, MIN_TRUST};
+use super::probe::PairRate;
+use crate::{History, Path};
+
+/// The number of transfers over which a growth of the minimum round-trip time is averaged: the cause may be a queue
+/// that stood all the time, not a longer route.
+const RTT_AVERAGING: u64 = 8;
+
+/// The number of pairs kept.
+const PAIRS: usize = 16;
+
+/// The minimum weight of a good pair. Other pairs mostly show how long other flows or hosts delayed their first packet.
+const MIN_WEIGHT: f64 = 0.05;
+
+/// The weight of the remembered capacity, in pairs, against pairs that show more, and against pairs that show less. The
+/// second is larger, because packets of other flows between the two make the path seem slower.
+const PAST_WEIGHT_UP: f64 = 1.0;
+const PAST_WEIGHT_DOWN: f64 = 9.0;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct PathHistory {
+    past: Option<History>,
+    /// The highest base rate reached.
+    best_rate: Rate,
+    pairs: Pairs,
+    /// The capacity from packet pairs; zero if unknown. Computed with every pair, because it is needed with every
+    /// acknowledgement.
+    pair_capacity: Rate,
+    /// Whether the first probe was accepted.
+    first_accepted: Option<bool>,
+    /// A probe was rejected: the path's limit was reached.
+    was_rejected: bool,
+    min_rtt: Option<Duration>,
+    was_competitive: bool,
+    competed: Rate,
+    lateness: Duration,
+}
+
+impl PathHistory {
+    /// Starts a flow on `path`, and returns its first test rate.
+    pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
+        let rigged =
+            config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known_history(path) });
+        let past = rigged.or(path.history).filter(|past| past.base_rate > Rate::ZERO);
+        *self = Self { past, pair_capacity: past.map_or(Rate::ZERO, |past| past.capacity), ..Self::default() };
+        match past {
+            Some(past) => past.base_rate.scale(config.first_share * trust(past.trust)),
+            None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
+        }
+    }
+
+    /// The history that earlier transfers left.
+    pub(super) fn past(&self) -> Option<History> {
+        self.past
+    }
+
+    /// Whether the last transfer ended in competitive mode. Transfers that ended in slow start do not count; true if
+    /// all did.
+    pub(super) fn past_ended_competitive(&self) -> bool {
+        self.past.is_some_and(|past| past.rivals > 0.5)
+    }
+
+    /// The flow's rate in competitive mode. None outside it.
+    pub(super) fn on_competitive(&mut self, rate: Option<Rate>) {
+        self.was_competitive |= rate.is_some();
+        self.competed = rate.unwrap_or(Rate::ZERO);
+    }
+
+    /// The host jitter in earlier transfers.
+    pub(super) fn past_host_jitter(&self) -> Duration {
+        self.past.map_or(Duration::ZERO, |past| past.lateness)
+    }
+
+    /// The host jitter in this transfer.
+    pub(super) fn on_host_jitter(&mut self, lateness: Duration) {
+        self.lateness = lateness;
+    }
+
+    /// A probe was accepted or rejected; `base` is the base rate after it.
+    pub(super) fn on_probe_result(&mut self, accepted: bool, base: Rate) {
+        self.first_accepted.get_or_insert(accepted);
+        self.was_rejected |= !accepted;
+        // A flow's first rate is not proven by a probe: after a rejection it counts only up to the capacity from packet
+        // pairs.
+        self.best_rate = self.best_rate.max(if accepted { base } else { base.min(self.pair_capacity) });
+    }
+
+    /// A packet pair arrived.
+    pub(super) fn on_pair(&mut self, pair: PairRate) {
+        self.pairs.add(pair);
+        self.pair_capacity = self.pairs.capacity_given(self.past.map_or(Rate::ZERO, |past| past.capacity));
+    }
+
+    /// A minimum round-trip time of full packets was measured.
+    pub(super) fn on_min_rtt(&mut self, rtt: Duration) {
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min_rtt| min_rtt.min(rtt)));
+    }
+
+    /// The minimum round-trip time of full packets in earlier transfers.
+    pub(super) fn past_rtt(&self) -> Option<Duration> {
+        self.past.map(|past| past.min_rtt)
+    }
+
+    /// The highest rate that the path is known to have carried, in this or in earlier transfers.
+    pub(super) fn best_rate(&self) -> Option<Rate> {
+        let past = self.past.map_or(Rate::ZERO, |past| past.base_rate);
+        Some(self.best_rate.max(self.pair_capacity).max(past)).filter(|best| *best > Rate::ZERO)
+    }
+
+    /// The path's capacity, if packet pairs have shown it.
+    pub(super) fn capacity(&self) -> Option<Rate> {
+        Some(self.pair_capacity.max(self.best_rate)).filter(|_| self.pair_capacity > Rate::ZERO)
+    }
+
+    fn rivals(&self) -> f64 {
+        if self.competed > Rate::ZERO { 1.0 } else { 0.0 }
+    }
+
+    /// The rate beside competing traffic. At least one other flow has as much.
+    fn competed(&self) -> Rate {
+        self.capacity().map_or(self.competed, |capacity| self.competed.min(capacity.scale(0.5)))
+    }
+
+    /// Adds this transfer to the history; called once, at its end. A transfer that ended `in_slow_start` does not show
+    /// whether there is competing traffic.
+    pub(super) fn remember(&self, history: &mut Option<History>, in_slow_start: bool) {
+        let Some(min_rtt) = self.min_rtt else { return };
+        let Some(past) = history else {
+            if self.best_rate > Rate::ZERO {
+                let (base_rate, capacity) = (self.best_rate, self.pairs.remembered_given(Rate::ZERO));
+                let (trust, rivals) = (1.0, if in_slow_start { 1.0 } else { self.rivals() });
+                let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
+                *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
+            }
+            return;
+        };
+        past.rivals = if in_slow_start { past.rivals } else { self.rivals() };
+        past.competed = self.competed();
+        past.lateness = (past.lateness + self.lateness) / 2;
+        let growth = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
+        past.min_rtt = min_rtt.min(past.min_rtt + growth / RTT_AVERAGING);
+        if let (Some(accurate), Some(_)) = (self.first_accepted, self.past) {
+            past.trust = trust(past.trust * if accurate { 2.0 } else { 0.5 });
+        }
+        // A transfer without a rejection and with a lower rate than earlier ones ended too early to show the path's
+        // rate.
+        if self.best_rate >= past.base_rate || (self.was_rejected && self.best_rate > Rate::ZERO) {
+            let average = |mean: Rate, value: f64| {
+                let mean = mean.as_bps_f64();
+                Rate::from_bps_f64(mean + HISTORY_GAIN * (value - mean))
+            };
+            let distance = self.best_rate.as_bps().abs_diff(past.base_rate.as_bps());
+            past.deviation = average(past.deviation, distance as f64);
+            past.base_rate = average(past.base_rate, self.best_rate.as_bps_f64());
+        }
+        past.capacity = self.pairs.remembered_given(past.capacity);
+    }
+}
+
+/// The last packet pairs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pairs {
+    pairs: [PairRate; PAIRS],
+    seen: usize,
+}
+
+impl Pairs {
+    fn add(&mut self, pair: PairRate) {
+        self.pairs[self.seen % PAIRS] = pair;
+        self.seen += 1;
+    }
+
+    /// The capacity, given the one that earlier transfers found. Bad pairs count only if there are no good ones and no
+    /// earlier capacity.
+    fn capacity_given(&self, past: Rate) -> Rate {
+        let (rate, weight) = self.upper_quartile(MIN_WEIGHT);
+        let gain = match past {
+            Rate::ZERO if weight == 0.0 => return self.upper_quartile(0.0).0,
+            _ if weight == 0.0 => return past,
+            Rate::ZERO => 1.0,
+            past if rate > past => weight / (weight + PAST_WEIGHT_UP),
+            _ => weight.min(1.0) / (weight.min(1.0) + PAST_WEIGHT_DOWN),
+        };
+        past.scale(1.0 - gain) + rate.scale(gain)
+    }
+
+    /// The same for the history: bad pairs never count.
+    fn remembered_given(&self, past: Rate) -> Rate {
+        if self.upper_quartile(MIN_WEIGHT).1 == 0.0 { past } else { self.capacity_given(past) }
+    }
+
+    /// The weighted upper quartile of the pairs with at least this weight, and the sum of their weights. It is the
+    /// upper quartile because packets of other flows more often make the path seem slower.
+    fn upper_quartile(&self, min_weight: f64) -> (Rate, f64) {
+        let mut pairs = self.pairs;
+        let pairs = &mut pairs[..self.seen.min(PAIRS)];
+        pairs.sort_unstable_by_key(|pair| pair.rate);
+        let good = || pairs.iter().filter(|pair| pair.weight >= min_weight);
+        let weight: f64 = good().map(|pair| pair.weight).sum();
+        let mut below = 0.0;
+        let quartile = good().find(|pair| {
+            below += pair.weight;
+            below > weight * 0.75
+        });
+        (quartile.map_or(Rate::ZERO, |pair| pair.rate), weight)
+    }
+}
+
+/// The history of `path`, or one with nothing but its round-trip time.
+fn known_history(path: &Path) -> History {
+    path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt))
+}
+
+fn trust(trust: f64) -> f64 {
+    if trust.is_nan() { MIN_TRUST } else { trust.clamp(MIN_TRUST, 1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rampmeter_units::Bytes;
+
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    fn mbps(n: f64) -> Rate {
+        Rate::from_bps_f64(n * 1e6)
+    }
+
+    fn transfer(history: &mut Option<History>, first_accepted: bool, best_rate: f64) -> Rate {
+        let mut path_history = PathHistory::default();
+        let path = Path::new(Bytes::new(1250), RTT, *history);
+        let first = path_history.start(&Config::default(), &path);
+        path_history.on_min_rtt(RTT);
+        path_history.on_probe_result(first_accepted, Rate::ZERO);
+        path_history.on_probe_result(true, mbps(best_rate));
+        path_history.remember(history, false);
+        first
+    }
+
+    #[test]
+    fn without_history_the_first_test_is_a_packet_in_half_an_rtt() {
+        assert_eq!(transfer(&mut None, true, 30.0), mbps(1.0));
+    }
+
+    #[test]
+    fn the_first_test_is_a_third_of_the_remembered_rate() {
+        let mut history = None;
+        transfer(&mut history, false, 30.0);
+        assert_eq!(transfer(&mut history, true, 30.0), mbps(10.0));
+    }
+
+    #[test]
+    fn a_rigged_history_replaces_the_real_one() {
+        let config = Config { rigged: Some(mbps(30.0)), ..Config::default() };
+        let first = |past| PathHistory::default().start(&config, &Path::new(Bytes::new(1250), RTT, past));
+        let mut past = None;
+        transfer(&mut past, false, 6.0);
+        assert_eq!([first(None), first(past)], [mbps(10.0); 2]);
+    }
+
+    #[test]
+    fn the_first_test_halves_when_wrong_and_doubles_when_right() {
+        let mut history = None;
+        transfer(&mut history, true, 30.0);
+        let firsts: Vec<Rate> = [false, false, true, true, true, true]
+            .into_iter()
+            .map(|first_accepted| transfer(&mut history, first_accepted, 30.0))
+            .collect();
+        assert_eq!(firsts, [10.0, 5.0, 5.0, 10.0, 10.0, 10.0].map(mbps), "halved no further than `MIN_TRUST`");
+    }
+
+    #[test]
+    fn the_remembered_rate_is_a_running_mean_with_its_deviation() {
+        let mut history = None;
+        transfer(&mut history, true, 40.0);
+        transfer(&mut history, false, 20.0);
+        let past = history.unwrap();
+        assert_eq!((past.base_rate, past.deviation), (mbps(35.0), mbps(5.0)));
+    }
+
+    #[test]
+    fn a_slow_transfer_without_a_rejection_leaves_no_rate() {
+        let mut history = None;
+        transfer(&mut history, true, 40.0);
+        transfer(&mut history, true, 20.0);
+        assert_eq!(history.unwrap().base_rate, mbps(40.0));
+        transfer(&mut history, true, 60.0);
+        assert_eq!(history.unwrap().base_rate, mbps(45.0));
+    }
+
+    #[test]
+    fn the_capacity_follows_pairs_faster_up_than_down() {
+        let mut history = None;
+        let mut pairs = |rate, weight| {
+            let mut path_history = PathHistory::default();
+            path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+            path_history.on_min_rtt(RTT);
+            path_history.on_probe_result(true, mbps(1.0));
+            path_history.on_pair(PairRate { rate: mbps(rate), weight });
+            path_history.remember(&mut history, false);
+            assert_eq!(path_history.capacity(), Some(history.unwrap().capacity));
+            history.unwrap().capacity
+        };
+        assert_eq!(pairs(40.0, 1.0), mbps(40.0));
+        assert_eq!(pairs(30.0, 1.0), mbps(39.0));
+        assert_eq!(pairs(41.0, 1.0), mbps(40.0));
+        assert_eq!(pairs(44.0, 1.0 / 3.0), mbps(41.0), "a pair that waited has less weight");
+        assert_eq!(pairs(800.0, 0.01), mbps(41.0), "and one that waited long has none");
+    }
+
+    #[test]
+    fn the_upper_quartile_of_many_pairs_counts() {
+        let mut pairs = Pairs::default();
+        let mut add = |rate, weight| {
+            pairs.add(PairRate { rate: mbps(rate), weight });
+            pairs.upper_quartile(MIN_WEIGHT)
+        };
+        assert_eq!(add(39.0, 1.0), (mbps(39.0), 1.0));
+        for rate in [20.0, 40.0, 71.0, 40.0, 13.0, 40.0] {
+            add(rate, 1.0);
+        }
+        assert_eq!(add(40.0, 1.0), (mbps(40.0), 8.0));
+        assert_eq!(add(800.0, 0.5), (mbps(40.0), 8.5));
+    }
+
+    #[test]
+    fn ending_in_slow_start_keeps_the_competing_traffic() {
+        let ends = |history: &mut Option<History>, competed: Option<f64>, in_slow_start| {
+            let mut path_history = PathHistory::default();
+            path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
+            path_history.on_min_rtt(RTT);
+            path_history.on_probe_result(true, mbps(10.0));
+            path_history.on_competitive(competed.map(mbps));
+            path_history.remember(history, in_slow_start);
+            history.unwrap().rivals
+        };
+        let mut history = None;
+        assert_eq!(ends(&mut history, None, true), 1.0, "nothing was known");
+        assert_eq!(ends(&mut history, None, false), 0.0);
+        assert_eq!(ends(&mut history, None, true), 0.0, "unchanged");
+        assert_eq!(ends(&mut history, Some(5.0), false), 1.0);
+        assert_eq!(ends(&mut history, None, true), 1.0, "unchanged");
+    }
+
+    #[test]
+    fn a_shorter_route_counts_at_once_and_a_longer_one_slowly() {
+        let mut history = None;
+        let mut min_rtt = |ms| {
+            let mut path_history = PathHistory::default();
+            path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+            path_history.on_min_rtt(Duration::from_millis(ms));
+            path_history.on_probe_result(true, mbps(1.0));
+            path_history.remember(&mut history, false);
+            history.unwrap().min_rtt
+        };
+        assert_eq!(min_rtt(20), Duration::from_millis(20));
+        assert_eq!(min_rtt(28), Duration::from_millis(21));
+        assert_eq!(min_rtt(12), Duration::from_millis(12));
+    }
+
+    #[test]
+    fn a_transfer_without_an_accepted_probe_leaves_no_history() {
+        let mut history = None;
+        let mut path_history = PathHistory::default();
+        path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, history));
+        path_history.on_min_rtt(RTT);
+        path_history.on_probe_result(false, Rate::ZERO);
+        path_history.remember(&mut history, false);
+        assert_eq!(history, None);
+    }
+}
