@@ -27,7 +27,7 @@ pub(crate) struct Known {
     /// The time of the last use, where all flows share a macroflow.
     pub(crate) last_busy: Option<Time>,
     /// How long flows that are treated differently remain separate.
-    pub(crate) separate: Duration,
+    pub(crate) separation: Duration,
 }
 
 /// The state by destination.

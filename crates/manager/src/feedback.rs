@@ -132,7 +132,7 @@ impl<C: Controller> Manager<C> {
     /// Removes `bytes` that the flow has notified of from its bytes in flight: they were not sent, or their outcome is
     /// unknown.
     pub fn take_back(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        let bytes = self.remove_in_flight(now, flow, bytes);
+        let bytes = self.reduce_in_flight(now, flow, bytes);
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.discard(now, bytes);
             self.wake(index);
@@ -152,7 +152,7 @@ impl<C: Controller> Manager<C> {
     /// before the next one is charged for full packets and returns the unused part here. The flow's next turn and the
     /// macroflow's next departure are earlier by that part.
     pub fn unsent(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        let bytes = self.remove_in_flight(now, flow, bytes);
+        let bytes = self.reduce_in_flight(now, flow, bytes);
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.return_unsent(now, flow.0, bytes);
             self.wake(index);
@@ -160,7 +160,7 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Removes `bytes`, or as many as there are, from the flow's bytes in flight, and returns the number removed.
-    fn remove_in_flight(&mut self, now: Time, flow: FlowId, bytes: Bytes) -> Bytes {
+    fn reduce_in_flight(&mut self, now: Time, flow: FlowId, bytes: Bytes) -> Bytes {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return Bytes::ZERO };
         let bytes = bytes.min(f.in_flight);
         f.in_flight -= bytes;

@@ -18,7 +18,7 @@ use crate::send_times::SendTimes;
 use crate::treatment::Segregation;
 use delivery_rate_cap::DeliveryRateCap;
 
-/// The assumed_rtt round-trip time before the first measurement (RFC 6298 (2.1) assumes the same for its timer).
+/// The assumed round-trip time before the first measurement (RFC 6298 (2.1) assumes the same for its timer).
 const ASSUMED_RTT: Duration = Duration::from_secs(1);
 
 /// The round trip where none has been measured; the minimum of an empty set is the largest value.
@@ -93,7 +93,7 @@ pub(crate) struct Macroflow<C> {
     rtt: RttEstimator,
     /// At the last opportunity to send, no flow had requested: the application limits the bytes in flight.
     app_limited: bool,
-    /// The round trip that is assumed_rtt until this macroflow has measured one.
+    /// The round trip that is assumed until this macroflow has measured one.
     assumed_rtt: Option<RoundTrip>,
     /// The time of the last feedback.
     last_feedback_at: Time,
@@ -177,7 +177,7 @@ impl<C: Controller> Macroflow<C> {
         }
     }
 
-    /// Whether the round trip is assumed_rtt, not measured.
+    /// Whether the round trip is assumed, not measured.
     pub(crate) fn has_assumed_rtt(&self) -> bool {
         self.assumed_rtt.is_some()
     }
@@ -334,7 +334,7 @@ impl<C: Controller> Macroflow<C> {
 
     /// Sets the flow's share of the macroflow.
     pub(crate) fn share(&mut self, flow: u32, share: Share) {
-        self.scheduler.weigh(flow, share.weight);
+        self.scheduler.set_weight(flow, share.weight);
         self.scheduler.classify(flow, share.class);
         self.scheduler.guarantee(flow, share.curve);
     }

@@ -92,7 +92,7 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Sets the flow's weight among its siblings; the rest of its share does not change.
-    pub fn weigh(&mut self, flow: FlowId, weight: f64) {
+    pub fn set_weight(&mut self, flow: FlowId, weight: f64) {
         if let Some(share) = self.of_flow(flow).map(|(f, _)| f.share()) {
             self.share(flow, Share { weight, ..share });
         }

@@ -57,7 +57,7 @@ impl<C: Controller> Manager<C> {
                 return self.merge(now, index, origin);
             }
         }
-        self.judge(index);
+        self.find_difference(index);
     }
 
     /// What the flows of a macroflow have lost since their counts were reset.
@@ -71,12 +71,12 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Decides whether the flows of a macroflow are treated differently.
-    fn judge(&mut self, index: u32) {
+    fn find_difference(&mut self, index: u32) {
         let mut samples = self.samples(index);
         samples.retain(|(_, sample)| sample.all >= MIN_PACKETS);
         samples.sort_by(|(_, a), (_, b)| a.loss().total_cmp(&b.loss()));
         let only: Vec<Sample> = samples.iter().map(|(_, sample)| *sample).collect();
-        let worse = cut(&only).map(|place| &samples[place..]);
+        let worse = cut(&only).map(|position| &samples[position..]);
         let counted = only.len() > 1 && only.iter().all(|sample| sample.all >= ENOUGH_PACKETS);
         if worse.is_none() && !counted {
             return;
@@ -84,10 +84,10 @@ impl<C: Controller> Manager<C> {
         let worse: Option<Vec<FlowId>> = worse.map(|worse| worse.iter().map(|(member, _)| FlowId(*member)).collect());
         self.reset_counts(index);
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let found = &mut macroflow.segregation.found;
-        *found = if worse.is_some() { *found + 1 } else { 0 };
-        if *found >= COUNTS {
-            *found = 0;
+        let differences = &mut macroflow.segregation.differences;
+        *differences = if worse.is_some() { *differences + 1 } else { 0 };
+        if *differences >= COUNTS {
+            *differences = 0;
             self.splits.extend(worse);
         }
     }
@@ -138,20 +138,20 @@ impl<C: Controller> Manager<C> {
         let part = flows.len() as f64 / macroflow.members.len() as f64;
         let mut new = Macroflow::new(macroflow.destination, controller, self.sharing);
         new.split_from(now, macroflow, part);
-        let separate = self.separate(new.destination);
-        new.segregation.origin = Some((index, now + separate));
-        let place = insert(&mut self.macroflows, &mut self.free_macroflows, new);
+        let separation = self.separation_time(new.destination);
+        new.segregation.origin = Some((index, now + separation));
+        let position = insert(&mut self.macroflows, &mut self.free_macroflows, new);
         for flow in flows {
-            self.move_flow(now, flow, place);
+            self.move_flow(now, flow, position);
         }
     }
 
     /// How long a split of `destination`'s flows lasts; the next one lasts longer.
-    fn separate(&mut self, destination: crate::Destination) -> Duration {
+    fn separation_time(&mut self, destination: crate::Destination) -> Duration {
         let Some(known) = self.destinations.get_mut(destination) else { return SEPARATION.0 };
-        let separate = known.separate.max(SEPARATION.0);
-        known.separate = (separate * 2).min(SEPARATION.1);
-        separate
+        let separation = known.separation.max(SEPARATION.0);
+        known.separation = (separation * 2).min(SEPARATION.1);
+        separation
     }
 
     /// A macroflow ends: macroflows split from it now belong to its own origin, or to none. Returns the one that new
@@ -161,12 +161,12 @@ impl<C: Controller> Manager<C> {
             return None;
         }
         let mut successor = None;
-        for (place, macroflow) in self.macroflows.iter_mut().enumerate() {
+        for (position, macroflow) in self.macroflows.iter_mut().enumerate() {
             let Some(macroflow) = macroflow else { continue };
             let origin = &mut macroflow.segregation.origin;
             if let Some((_, until)) = origin.filter(|(origin, _)| *origin == index) {
                 *origin = ended.segregation.origin.map(|(further, _)| (further, until));
-                successor = successor.or(Some(place as u32));
+                successor = successor.or(Some(position as u32));
             }
         }
         successor
@@ -174,8 +174,8 @@ impl<C: Controller> Manager<C> {
 
     fn merge(&mut self, now: Time, index: u32, origin: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
-        let there = self.macroflows[origin as usize].as_ref();
-        if there.is_none_or(|there| there.destination != macroflow.destination) {
+        let target = self.macroflows[origin as usize].as_ref();
+        if target.is_none_or(|target| target.destination != macroflow.destination) {
             return;
         }
         let (members, number) = (macroflow.members.clone(), macroflow.next_number());

@@ -53,7 +53,7 @@ pub(crate) struct Segregation {
     /// The time of the next comparison.
     pub(crate) next_comparison: Time,
     /// Consecutive comparisons that found a difference.
-    pub(crate) found: u8,
+    pub(crate) differences: u8,
     /// The macroflow that it was split from, and the earliest time of a merge.
     pub(crate) origin: Option<(u32, Time)>,
 }

@@ -366,7 +366,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         for &flow in members {
             let Some(Some(member)) = self.members.get(flow.index()) else { continue };
             if let Some(hint) = weights.iter().find(|hint| hint.flow == member.name.wire) {
-                manager.weigh(flow, f64::from(hint.count));
+                manager.set_weight(flow, f64::from(hint.count));
             }
         }
     }

@@ -23,7 +23,7 @@ const MAX_ATTEMPTS: u32 = 3;
 /// The timeout of the first attempt; it doubles.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a receiver without a Congestion Manager is not asked again.
+/// How long a receiver without a Congestion Manager gets no further `Syn`.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Time without a response after which the handshake is repeated: a `Reset` may have been lost.

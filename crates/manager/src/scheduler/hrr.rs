@@ -89,7 +89,7 @@ impl Hrr {
     }
 
     /// Sets the flow's weight among its siblings.
-    pub(crate) fn weigh(&mut self, flow: u32, weight: f64) {
+    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
         let node = self.by_flow[flow as usize];
         self.nodes[node as usize].weight = weight;
     }
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn turns_are_in_proportion_to_weights() {
         let mut hrr = with(3);
-        hrr.weigh(1, 2.5);
-        hrr.weigh(2, 0.5);
+        hrr.set_weight(1, 2.5);
+        hrr.set_weight(2, 0.5);
         let grants = grants(&mut hrr, &[0, 1, 2], 4000);
         assert_eq!([0, 1, 2].map(|flow| count(&grants, flow)), [1000, 2500, 500]);
     }
@@ -286,8 +286,8 @@ mod tests {
         hrr.classify(0, Some((7, 3.0)));
         hrr.classify(1, Some((7, 3.0)));
         hrr.classify(2, Some((8, 1.0)));
-        hrr.weigh(1, 2.0);
-        hrr.weigh(3, 2.0);
+        hrr.set_weight(1, 2.0);
+        hrr.set_weight(3, 2.0);
         let all = grants(&mut hrr, &[0, 1, 2, 3], 6000);
         assert_eq!([0, 1, 2, 3].map(|flow| count(&all, flow)), [1000, 2000, 1000, 2000]);
         // The other flows share what an idle class does not use.

@@ -57,11 +57,11 @@ impl Scheduler {
     }
 
     /// Sets the flow's weight relative to the others of its class, where the scheduler has weights.
-    pub(crate) fn weigh(&mut self, flow: u32, weight: f64) {
+    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
         match self {
             Self::InTurn(_) => {}
-            Self::RoundRobin(hrr) => hrr.weigh(flow, weight),
-            Self::ServiceCurves(hfsc) => hfsc.weigh(flow, weight),
+            Self::RoundRobin(hrr) => hrr.set_weight(flow, weight),
+            Self::ServiceCurves(hfsc) => hfsc.set_weight(flow, weight),
         }
     }
 

@@ -169,9 +169,9 @@ mod tests {
     fn delay_and_rate_are_independent() {
         let bps = Rate::from_bps;
         assert_eq!(audio(), ServiceCurve { m1: bps(1_600_000), d: MS * 5, m2: bps(320_000) });
-        let patient = ServiceCurve::within(MS * 100, KB, bps(320_000));
-        assert_eq!(patient, ServiceCurve { m1: Rate::ZERO, d: MS * 75, m2: bps(320_000) });
-        for (curve, delay) in [(audio(), 5), (patient, 100), (ServiceCurve::linear(bps(320_000)), 25)] {
+        let late = ServiceCurve::within(MS * 100, KB, bps(320_000));
+        assert_eq!(late, ServiceCurve { m1: Rate::ZERO, d: MS * 75, m2: bps(320_000) });
+        for (curve, delay) in [(audio(), 5), (late, 100), (ServiceCurve::linear(bps(320_000)), 25)] {
             let curves = Curves::new(curve, ms(1000), service(KB));
             assert_eq!(curves.deadline(service(KB * 2)), ms(1000 + delay));
             assert_eq!(curves.deadline(service(KB * 3)), ms(1000 + delay + 25), "m2 holds from then on");
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_convex_curve_restarts_only_after_its_whole_service() {
-        let patient = ServiceCurve::within(MS * 100, KB, Rate::from_bps(320_000));
-        let mut curves = Curves::new(patient, ms(0), 0);
+        let late = ServiceCurve::within(MS * 100, KB, Rate::from_bps(320_000));
+        let mut curves = Curves::new(late, ms(0), 0);
         curves.resume(ms(50), service(KB));
         assert_eq!(curves.deadline(service(KB * 2)), ms(125));
         curves.resume(ms(500), service(KB * 2));

@@ -94,7 +94,7 @@ impl LinkSharing {
     }
 
     /// Sets the flow's weight among its siblings.
-    pub(super) fn weigh(&mut self, node: u32, weight: f64) {
+    pub(super) fn set_weight(&mut self, node: u32, weight: f64) {
         self.nodes[node as usize].step = step(weight);
     }
 
@@ -237,7 +237,7 @@ impl LinkSharing {
 
     fn class(&mut self, class: u32, weight: f64) -> u32 {
         if let Some(&node) = self.classes.get(&class) {
-            self.weigh(node, weight);
+            self.set_weight(node, weight);
             return node;
         }
         let node = self.add(Node::new(Kind::Class(class), ROOT, weight));

@@ -82,9 +82,9 @@ impl Hfsc {
     }
 
     /// Sets the flow's weight among its siblings.
-    pub(crate) fn weigh(&mut self, flow: u32, weight: f64) {
+    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
         if let Some(Flow { node, .. }) = self.flows[flow as usize] {
-            self.sharing.weigh(node, weight);
+            self.sharing.set_weight(node, weight);
         }
     }
 

@@ -49,7 +49,7 @@ impl Link {
     fn flow(&mut self, weight: f64, curve: Option<ServiceCurve>, every: Option<Duration>) -> usize {
         let flow = self.sources.len() as u32;
         self.scheduler.join(flow);
-        self.scheduler.weigh(flow, weight);
+        self.scheduler.set_weight(flow, weight);
         self.scheduler.guarantee(flow, curve);
         let waiting = VecDeque::new();
         let next = if every.is_some() { self.now } else { Time::MAX };
@@ -322,7 +322,7 @@ proptest! {
                     (joined[flow as usize], requested[flow as usize]) = (false, false);
                     granted = granted.filter(|granted| *granted != flow);
                 }
-                2 if here => scheduler.weigh(flow, (n + 1) as f64 / 8.0),
+                2 if here => scheduler.set_weight(flow, (n + 1) as f64 / 8.0),
                 3 if here => scheduler.classify(flow, flag.then_some(((n % 3) as u32, (n + 1) as f64))),
                 4 if here => scheduler.guarantee(flow, flag.then(|| curve(n))),
                 5 | 6 if here && !requested[flow as usize] => {
@@ -365,7 +365,7 @@ proptest! {
         let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
         for (&(weight, class, _), flow) in flows.iter().zip(0..) {
             scheduler.join(flow);
-            scheduler.weigh(flow, weight as f64);
+            scheduler.set_weight(flow, weight as f64);
             scheduler.classify(flow, class.map(|class| (class, classes[class as usize] as f64)));
             scheduler.request(Time::ZERO, flow);
         }
