@@ -2,7 +2,7 @@
 //!
 //! When a probe has not been answered for a round trip, the window no longer applies, and the current rate is halved.
 //! It is halved again after every half-life until feedback arrives. The paper does not say what late feedback does:
-//! here it does not reset the feedback timer, so that a later probe that is overdue by then restarts aging at once.
+//! here it ends aging, but it describes the past, so that a later probe that is overdue by then restarts aging at once.
 //! When flows without probes report that no feedback arrives, the rate is first reduced to one packet per timeout, and
 //! the half-life is the timeout.
 //!

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_when_it_is_large_enough() {
+    fn a_change_is_reported_when_it_is_large_enough() {
         let watch = ShareWatch { thresholds: Thresholds::default(), reported: Rate::from_bps(1000) };
         let crossed = |bps| watch.exceeds_threshold(Rate::from_bps(bps));
         assert!(!crossed(900) && !crossed(1100) && crossed(800) && crossed(1200));

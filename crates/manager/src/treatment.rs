@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_cut_where_they_differ_and_only_if_they_surely_do() {
+    fn flows_are_cut_only_where_they_differ_significantly() {
         assert_eq!(cut(&[sample(200, 1), sample(200, 2), sample(200, 40)]), Some(2));
         assert_eq!(cut(&[sample(200, 1), sample(200, 41), sample(200, 40)]), Some(1));
         assert_eq!(cut(&[sample(200, 4), sample(200, 6), sample(200, 9)]), None, "chance");

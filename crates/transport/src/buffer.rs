@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn released_bytes_are_gone() {
+    fn released_bytes_are_not_available() {
         let mut buffer = SendBuffer::default();
         buffer.write(b"abcdef");
         buffer.release(2);

@@ -1,4 +1,4 @@
-//! Datagram flows: no retransmission, no reordering, but congestion control by the Congestion Manager.
+//! Datagram flows: no retransmission and no ordering, but congestion control by the Congestion Manager.
 //!
 //! ```text
 //! queue_datagrams ───► wait for their grants (the paper's cm_send)               ─┐

@@ -151,7 +151,7 @@ fn first_sequence_numbers_and_ids_differ_by_connection() {
 }
 
 proptest! {
-    /// Also a sender that has guessed the server's id for the connection.
+    /// This also holds for a sender that has guessed the server's id for the connection.
     #[test]
     fn an_unverified_sender_gets_no_more_than_it_sent(
         // For each packet: its kind, whether it requests router feedback, and the milliseconds since the last one.

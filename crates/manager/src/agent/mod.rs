@@ -124,10 +124,10 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
     }
 
-    /// An agent on a host that may stall: the timeouts for feedback are at least `patience`, and the interval of probes
+    /// An agent on a host that may stall: the timeouts for feedback are at least `min_timeout`, and the interval of probes
     /// is at least a fiftieth of it.
-    pub fn patient(config: AgentConfig, patience: Duration) -> Self {
-        Self { min_timeout: patience, ..Self::new(config) }
+    pub fn patient(config: AgentConfig, min_timeout: Duration) -> Self {
+        Self { min_timeout, ..Self::new(config) }
     }
 
     /// Registers `flow`, which `manager` has opened. It sends packets of up to `packet` bytes to `peer`, has no

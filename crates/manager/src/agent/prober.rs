@@ -221,12 +221,12 @@ impl Prober {
     /// round trip.
     fn next_overdue(&self, smoothed: Duration, timeout: Duration) -> Time {
         let since = self.probes.unanswered_since().filter(|_| !self.overdue_reported);
-        let allowance = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed / 2);
+        let timeout_with_deviation = smoothed + timeout.saturating_sub(smoothed).max(smoothed / 4).min(smoothed / 2);
         // Not shortly after a response, which may answer another probe: that would not be an absence of feedback, and
         // it is reported only once. But a response after overdue feedback was late; it does not count if a later probe
         // is overdue.
         let earliest = if self.was_late { Time::ZERO } else { self.last_response_at + smoothed / 2 };
-        since.map_or(Time::MAX, |since| (since + allowance.max(self.min_timeout)).max(earliest))
+        since.map_or(Time::MAX, |since| (since + timeout_with_deviation.max(self.min_timeout)).max(earliest))
     }
 
     /// The action that is due at `now`.
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_must_name_what_was_sent() {
+    fn a_reset_must_refer_to_a_sent_packet() {
         let mut prober = prober_with_cm();
         let number = prober.send(at(100), NAME, 1000, 1028, 1040).unwrap();
         assert!(prober.is_ours(number) && !prober.is_ours(number.wrapping_add(5000)));

@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(answer.rtt, Duration::from_millis(50));
         assert_eq!(packets(&answer.outcomes), [(1, 4, 0, 0), (2, 1, 0, 0), (2, 0, 2, 0)]);
         assert!(!probes.is_waiting());
-        assert_eq!(probes.on_response(at(60), &missed, true), None, "a response that comes twice");
+        assert_eq!(probes.on_response(at(60), &missed, true), None, "a duplicate response");
     }
 
     #[test]
@@ -402,10 +402,10 @@ mod tests {
             packets(&probes.on_response(at(9), &response(probe - 1, probe, &[(1, counted)]), true).unwrap().outcomes)
         };
         assert_eq!(round(1, 4, 3), [(1, 3, 0, 0)]);
-        assert_eq!(round(2, 4, 5), [(1, 5, 0, 0)], "it comes late");
+        assert_eq!(round(2, 4, 5), [(1, 5, 0, 0)], "it arrives late");
         assert_eq!(round(3, 4, 2), [(1, 2, 0, 0)]);
         assert_eq!(round(4, 1, 1), [(1, 1, 0, 0)]);
-        assert_eq!(round(5, 1, 1), [(1, 1, 0, 0), (1, 0, 2, 0)], "it never comes");
+        assert_eq!(round(5, 1, 1), [(1, 1, 0, 0), (1, 0, 2, 0)], "it never arrives");
     }
 
     #[test]

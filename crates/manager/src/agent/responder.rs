@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_missing_when_one_three_numbers_higher_has_come() {
+    fn a_packet_is_missing_when_one_three_numbers_higher_arrives() {
         assert_eq!(messages_for(&mut responder(), &[101, 103, 104]), []);
         let report = messages_for(&mut responder(), &[101, 103, 104, 105]);
         assert!(
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_answered_once_with_what_came_since_the_one_before() {
+    fn a_probe_is_answered_once_with_the_bytes_since_the_last_one() {
         let mut responder = responder();
         messages_for(&mut responder, &[101, 102]);
         let counts = vec![Count { flow: 1, count: 2000 }];
@@ -303,14 +303,14 @@ mod tests {
                 probe(&mut responder, number).iter().any(|message| matches!(message, CmMessage::Hints { .. }));
             sent_at = sent_at.or(has_hints.then_some(number));
         }
-        assert_eq!(sent_at, Some(101), "a kilobyte has come with the first packet");
+        assert_eq!(sent_at, Some(101), "a kilobyte has arrived with the first packet");
         let small = |responder: &mut Responder, number| {
             responder.on_data(Time::ZERO, &data(number), 8, false, &mut |_| ());
             probe(responder, number).iter().any(|message| matches!(message, CmMessage::Hints { .. }))
         };
         let mut limited = self::responder();
         limited.hint(&[Count { flow: 1, count: 3 }; 50]);
-        assert!((101..110).all(|number| !small(&mut limited, number)), "but little with these");
+        assert!((101..110).all(|number| !small(&mut limited, number)), "but few bytes with these");
         assert!((110..130).any(|number| small(&mut limited, number)));
     }
 
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn no_data_packet_is_answered_with_more_than_it_had() {
+    fn no_answer_is_longer_than_its_data_packet() {
         let mut out = Vec::new();
         let mut responder = responder();
         assert_eq!(responder.on_data(Time::ZERO, &data(300), 0, true, &mut |m| out.push(m)), Action::Ignore);

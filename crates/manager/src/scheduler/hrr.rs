@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_take_turns() {
+    fn flows_of_equal_weight_take_turns() {
         assert_eq!(grants(&mut with(3), &[0, 1, 2], 6), [0, 1, 2, 0, 1, 2]);
     }
 
