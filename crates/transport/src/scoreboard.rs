@@ -4,8 +4,8 @@
 //! transmission until that transmission is reported as delivered or detected as lost. Losses are detected in two ways:
 //!
 //! * by *position* (RFC 6675 section 4, `IsLost`): three segments above it have been selectively acknowledged. The
-//!   segments that this rule finds are always all unacknowledged ones below some offset. So a *frontier* that only moves
-//!   up finds them in constant time per segment: everything below it has been checked.
+//!   segments that this rule finds are always all unacknowledged ones below some offset. So a *frontier* that only
+//!   moves up finds them in constant time per segment: everything below it has been checked.
 //! * by *order*, for retransmissions, which the rule by position cannot check a second time: three packets that this
 //!   connection sent later have arrived. Optional.
 

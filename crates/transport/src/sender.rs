@@ -220,11 +220,13 @@ impl Sender {
         }
         if advanced || change.delivered > Bytes::ZERO {
             self.timeouts = 0;
-            self.timer = if self.scoreboard.is_empty() { Time::MAX } else { now + self.timeout() }; // RFC 6298 (5.2), (5.3)
+            // RFC 6298 (5.2), (5.3).
+            self.timer = if self.scoreboard.is_empty() { Time::MAX } else { now + self.timeout() };
         }
         self.find_losses(advanced, duplicate, &mut feedback);
         if self.is_blocked() {
-            self.timeouts = 0; // a peer that answers is alive, however long its window is closed (RFC 9293 section 3.8.6.1)
+            // A peer that answers is alive, however long its window is closed (RFC 9293 section 3.8.6.1).
+            self.timeouts = 0;
             if self.timer == Time::MAX {
                 self.timer = now + self.timeout(); // probes the window
             }

@@ -124,8 +124,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
     }
 
-    /// An agent on a host that may stall: the timeouts for feedback are at least `min_timeout`, and the interval of probes
-    /// is at least a fiftieth of it.
+    /// An agent on a host that may stall: the timeouts for feedback are at least `min_timeout`, and the interval of
+    /// probes is at least a fiftieth of it.
     pub fn patient(config: AgentConfig, min_timeout: Duration) -> Self {
         Self { min_timeout, ..Self::new(config) }
     }

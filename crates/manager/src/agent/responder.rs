@@ -257,9 +257,7 @@ mod tests {
     fn a_packet_is_missing_when_one_three_numbers_higher_arrives() {
         assert_eq!(messages_for(&mut responder(), &[101, 103, 104]), []);
         let report = messages_for(&mut responder(), &[101, 103, 104, 105]);
-        assert!(
-            matches!(&report[..], [CmMessage::Response(report)] if report.missed && report.this_probe == report.last_probe)
-        );
+        assert!(matches!(&report[..], [CmMessage::Response(r)] if r.missed && r.this_probe == r.last_probe));
         assert_eq!(messages_for(&mut responder(), &[101, 103, 104, 102, 105, 106, 107]), [], "it arrived late");
         assert_eq!(messages_for(&mut responder(), &[104]).len(), 1, "the first three");
         assert_eq!(messages_for(&mut responder(), &[101, 200]).len(), 1);

@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_key_is_the_minimum(calls in prop::collection::vec((0u32..40, prop::option::of(0u64..1000)), 0..200)) {
+        fn the_first_is_the_minimum(calls in prop::collection::vec((0u32..40, prop::option::of(0u64..1000)), 0..200)) {
             let mut tree = MinTree::new();
             let mut known = std::collections::BTreeMap::new();
             for (slot, key) in calls {
