@@ -1,6 +1,6 @@
-//! What flows and macroflows cost: bytes of memory each, nanoseconds a grant. `make bench` prints it.
+//! The cost of flows and macroflows: bytes of memory each, and nanoseconds per grant. `make bench` prints it.
 //!
-//! A grant is a request, the grant, word of what was sent and, every tenth time, a report of what arrived.
+//! A grant is a request, the grant, a notification and, every tenth time, a report of received bytes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,18 +16,18 @@ struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: it does what the system's allocator does, and counts.
+// SAFETY: it calls the system's allocator, and counts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller fulfils the contract, which is the same.
         unsafe { System.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: as above.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(pointer, layout) }
     }
 }
 
@@ -60,7 +60,7 @@ fn bytes_of(flows: u32, destinations: u32) -> usize {
     bytes
 }
 
-/// Nanoseconds a grant, the median of some runs.
+/// Nanoseconds per grant, the median of nine runs.
 fn nanos_of(flows: u32, destinations: u32) -> f64 {
     let (mut manager, _) = host(flows, destinations);
     let run = || {

@@ -1,23 +1,24 @@
-//! Exponential aging: how a macroflow sends while nothing comes back (`congestion-manager.md`, section 4.4).
+//! Exponential aging: the sending rate of a macroflow while no feedback arrives (`congestion-manager.md`, section 4.4).
 //!
-//! When a probe has gone unanswered for a round trip, the window stops counting and the rate of that moment is halved;
-//! it is halved again with every half-life that passes until there is feedback. Where the paper is silent: feedback that
-//! was late itself tells of the past, so that a later probe which is overdue by then begins it anew at once. When flows without probes say that
-//! nothing comes back, the rate is first lowered to a packet a timeout, and the timeout is the half-life.
+//! When a probe has not been answered for a round trip, the window no longer applies, and the current rate is halved.
+//! It is halved again after every half-life until feedback arrives. The paper does not say what late feedback does:
+//! here it ends aging, but it describes the past, so that a later probe that is overdue by then restarts aging at once.
+//! When flows without probes report that no feedback arrives, the rate is first reduced to one packet per timeout, and
+//! the half-life is the timeout.
 //!
 //! ```text
 //! rate(t) = rate / 2^(1 + floor((t - since) / half_life)), but at least a packet a second
 //! ```
 //!
-//! Else the half-life is the *least* round trip. The mean one, which the paper found to be wrong, grows with the queue
-//! that should be drained (its Figure 12).
+//! Otherwise the half-life is the *minimum* round trip. The mean, which the paper found to be wrong, grows with the
+//! queue that aging has to drain (its Figure 12).
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-/// Which round trip is the half-life.
+/// The round trip that is the half-life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HalfLife {
-    /// The least.
+    /// The minimum.
     #[default]
     MinRtt,
     /// The smoothed mean.
@@ -27,42 +28,42 @@ pub enum HalfLife {
 /// The longest time between packets.
 const MAX_GAP: Duration = Duration::from_secs(1);
 
-/// Time passes much faster than paths change: nothing is halved more often than this.
+/// The minimum half-life: paths change on much longer time scales.
 const MIN_HALF_LIFE: Duration = Duration::from_millis(1);
 
-/// After that many not a bit a second is left of any rate.
+/// The number of halvings after which no rate has a bit per second left.
 const MAX_HALVINGS: u32 = 62;
 
-/// Sending without feedback.
+/// The state of aging.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Aging {
     pub(crate) since: Time,
     rate: Rate,
     half_life: Duration,
-    /// The silence has been told to the controller as persistent congestion.
-    pub(crate) told: bool,
+    /// Persistent congestion has been reported to the controller.
+    pub(crate) was_reported: bool,
 }
 
 impl Aging {
     pub(crate) fn new(now: Time, rate: Rate, half_life: Duration) -> Self {
-        Self { since: now, rate, half_life: half_life.max(MIN_HALF_LIFE), told: false }
+        Self { since: now, rate, half_life: half_life.max(MIN_HALF_LIFE), was_reported: false }
     }
 
     fn halvings(&self, now: Time) -> u32 {
         1 + (now.since(self.since).as_nanos() / self.half_life.as_nanos()).min(MAX_HALVINGS.into()) as u32
     }
 
-    /// The rate at `now`, for packets of that size.
+    /// The rate at `now`, for packets of `packet` bytes.
     pub(crate) fn rate(&self, now: Time, packet: Bytes) -> Rate {
         Rate::from_bps(self.rate.as_bps() >> self.halvings(now)).max(Rate::of(packet, MAX_GAP))
     }
 
-    /// The time from one packet's departure to the next one's.
+    /// The time between the departures of two packets.
     pub(crate) fn gap(&self, now: Time, packet: Bytes) -> Duration {
         self.rate(now, packet).time_to_send(packet)
     }
 
-    /// When it is halved next; [`Time::MAX`] once there is nothing left to halve.
+    /// The time of the next halving; [`Time::MAX`] if nothing is left to halve.
     pub(crate) fn next_halving(&self, now: Time) -> Time {
         let halvings = self.halvings(now);
         if halvings > MAX_HALVINGS { Time::MAX } else { self.since + self.half_life * u64::from(halvings) }

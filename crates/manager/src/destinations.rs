@@ -1,4 +1,4 @@
-//! What a host remembers of the destinations that it has had flows to.
+//! The state that a host keeps per destination.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,29 +8,29 @@ use rampmeter_units::{Duration, Time};
 
 use crate::rtt::RoundTrip;
 
-/// Where packets go, as far as congestion is concerned: an address without a port.
+/// Where packets go, as far as congestion control is concerned: an address without a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination(pub u128);
 
-/// Destinations remembered at most; the one unused for longest is forgotten first.
+/// The maximum number of destinations with history; the one unused for longest is removed first.
 pub const MAX_DESTINATIONS: usize = 10_000;
 
-/// What is known of one.
+/// The state of one destination.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) history: Option<History>,
-    /// The macroflow that new flows join where flows share one.
+    /// The macroflow that new flows join, where flows share one.
     pub(crate) macroflow: Option<u32>,
     pub(crate) last_used: Time,
-    /// The round trip as the last macroflow measured it.
+    /// The round trip that the last macroflow measured.
     pub(crate) round_trip: Option<RoundTrip>,
-    /// When the last flow of a macroflow that all flows share was closed.
-    pub(crate) left: Option<Time>,
-    /// How long flows that are treated differently stay apart.
-    pub(crate) apart: Duration,
+    /// The time of the last use, where all flows share a macroflow.
+    pub(crate) last_busy: Option<Time>,
+    /// How long flows that are treated differently remain separate.
+    pub(crate) separation: Duration,
 }
 
-/// What is remembered, by destination.
+/// The state by destination.
 #[derive(Debug, Default)]
 pub(crate) struct Destinations(BTreeMap<Destination, Known>);
 
@@ -47,7 +47,8 @@ impl Destinations {
         self.0.entry(destination).or_default()
     }
 
-    /// A flow to `destination` begins. Makes room if need be; a destination that has a macroflow is not forgotten.
+    /// Begins a flow to `destination`. If the table is full, removes the destination unused for longest; those with a
+    /// macroflow are kept.
     pub(crate) fn enter(&mut self, now: Time, destination: Destination) -> &mut Known {
         if self.0.len() >= MAX_DESTINATIONS && !self.0.contains_key(&destination) {
             let idle = self.0.iter().filter(|(_, known)| known.macroflow.is_none());

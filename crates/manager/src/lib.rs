@@ -1,12 +1,12 @@
 //! The Congestion Manager (CM): congestion control in one place, for all flows to a destination.
 //!
-//! A flow never decides when to send. It asks ([`Manager::request`]), is told ([`Manager::grant`]), says what it sent
-//! ([`Manager::notify`]) and what became of it ([`Manager::update`]). The manager owns the controller of each
-//! *macroflow* (the flows that share one path's state), shares its sending rate out among them and remembers what a
-//! destination was like. Source: `congestion-manager.md`, sections 2 to 4, with the API of its Figure 4.
+//! A flow never decides when to send. It requests permission ([`Manager::request`]), receives it ([`Manager::grant`]),
+//! and reports what it sent ([`Manager::notify`]) and what arrived or was lost ([`Manager::update`]). The manager owns
+//! the controller of each *macroflow* (the flows that share one path's state), divides its sending rate among them and
+//! keeps a history of each destination. Source: `congestion-manager.md`, sections 2 to 4, with the API of its Figure 4.
 //!
-//! Which flows share a macroflow is a policy, [`Grouping`]: one flow each, as TCP, PCP and VCP are measured by their own
-//! papers, or all flows to a destination, as the CM paper proposes. History is kept per destination either way.
+//! Which flows share a macroflow is a policy, [`Grouping`]: one macroflow per flow, as in the papers on TCP, PCP and
+//! VCP, or one for all flows to a destination, as the CM paper proposes. History is kept per destination in both cases.
 
 mod agent;
 mod aging;
@@ -18,9 +18,9 @@ mod manager;
 mod rtt;
 mod scheduler;
 mod segregation;
+mod send_times;
 mod shares;
 mod timers;
-mod trail;
 mod treatment;
 
 pub use agent::{Agent, AgentConfig, Delivery, PeerStatus, Presence};

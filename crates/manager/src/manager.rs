@@ -1,4 +1,4 @@
-//! The manager: flows in, grants out.
+//! The manager: takes flows, returns grants.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use crate::destinations::{Destination, Destinations};
 use crate::flow::{Change, Flow, FlowId, Grant, Grouping, Share, Sharing};
 use crate::macroflow::{Attempt, Macroflow};
 use crate::timers::Timers;
-use crate::treatment::Fared;
+use crate::treatment::LossCounts;
 
-/// The congestion manager of one host.
+/// The Congestion Manager of one host.
 #[derive(Debug)]
 pub struct Manager<C> {
     pub(crate) sharing: Sharing,
@@ -21,15 +21,15 @@ pub struct Manager<C> {
     pub(crate) macroflows: Vec<Option<Macroflow<C>>>,
     pub(crate) free_macroflows: Vec<u32>,
     pub(crate) destinations: Destinations,
-    /// Macroflows that may have something to grant.
+    /// Macroflows that may be able to grant permission.
     ready: VecDeque<u32>,
-    /// How many macroflows have full windows.
+    /// The number of macroflows with full windows.
     full: u32,
-    /// When a macroflow's next packet may leave, or its controller's deadline comes.
+    /// The time of each macroflow's next departure or of its controller's deadline.
     pub(crate) timers: Timers,
-    /// Changes of shares that have yet to be told.
+    /// Changes of shares that have not been reported yet.
     pub(crate) changes: VecDeque<Change>,
-    /// Flows that are to leave their macroflows.
+    /// Flows to be moved into a separate macroflow.
     pub(crate) splits: VecDeque<Vec<FlowId>>,
 }
 
@@ -51,24 +51,24 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// Opens a flow to `destination` (`cm_open`). If it starts a macroflow, `make` makes the controller.
+    /// Opens a flow to `destination` (`cm_open`). `make` creates the controller if the flow starts a macroflow.
     pub fn open(&mut self, now: Time, destination: Destination, make: impl FnOnce() -> C) -> FlowId {
         let known = self.destinations.enter(now, destination);
         let shared = known.macroflow.filter(|_| self.sharing.grouping == Grouping::PerDestination);
         let macroflow = shared.unwrap_or_else(|| {
-            let fresh = Macroflow::new(destination, make(), self.sharing);
-            insert(&mut self.macroflows, &mut self.free_macroflows, fresh)
+            let new = Macroflow::new(destination, make(), self.sharing);
+            insert(&mut self.macroflows, &mut self.free_macroflows, new)
         });
         known.macroflow = Some(macroflow);
         let flow = Flow {
             macroflow,
             in_flight: Bytes::ZERO,
-            asking: false,
-            urgent: false,
-            special: None,
+            requested: false,
+            retransmission: false,
+            custom_share: None,
             watch: None,
             last_used: now,
-            fared: Fared::default(),
+            counts: LossCounts::default(),
         };
         let flow = insert(&mut self.flows, &mut self.free_flows, flow);
         if let Some(m) = &mut self.macroflows[macroflow as usize] {
@@ -77,7 +77,8 @@ impl<C: Controller> Manager<C> {
         FlowId(flow)
     }
 
-    /// The flow is to have this share of its macroflow. Weights are above zero and finite; others are left out of account.
+    /// Sets the flow's share of its macroflow. Weights must be positive and finite; a share with any other weight is
+    /// ignored.
     pub fn share(&mut self, flow: FlowId, share: Share) {
         let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
         if is_weight(share.weight) && share.class.is_none_or(|(_, weight)| is_weight(weight)) {
@@ -85,33 +86,33 @@ impl<C: Controller> Manager<C> {
                 macroflow.share(flow.0, share);
             }
             if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
-                f.special = (share != Share::default()).then(|| Box::new(share));
+                f.custom_share = (share != Share::default()).then(|| Box::new(share));
             }
         }
     }
 
-    /// The flow is to have this weight among its siblings; the rest of its share stays.
-    pub fn weigh(&mut self, flow: FlowId, weight: f64) {
+    /// Sets the flow's weight among its siblings; the rest of its share does not change.
+    pub fn set_weight(&mut self, flow: FlowId, weight: f64) {
         if let Some(share) = self.of_flow(flow).map(|(f, _)| f.share()) {
             self.share(flow, Share { weight, ..share });
         }
     }
 
-    /// The flow's handshake is done: its path has this round-trip time and takes packets of up to `packet` bytes.
+    /// Completes the flow's handshake: its path has this round-trip time and carries packets of up to `packet` bytes.
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
         let Some((macroflow, _)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
         let known = self.destinations.get(destination);
         let history = known.and_then(|known| known.history);
-        let idle_for = known.and_then(|known| known.left).map(|left| now.since(left));
+        let idle_for = known.and_then(|known| known.last_busy).map(|last_busy| now.since(last_busy));
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback });
             self.wake(index);
         }
     }
 
-    /// The flow may send before anything has been measured on its path, which takes packets of up to `packet` bytes: as if
-    /// its round trip were what history says, or a second. The first measurement starts it anew.
+    /// Permits the flow to send before its path has been measured. Packets have up to `packet` bytes. The round-trip
+    /// time is taken from history; without history it is one second. The first measurement restarts the controller.
     pub fn assume_path(&mut self, now: Time, flow: FlowId, packet: Bytes) {
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
@@ -123,20 +124,20 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// The largest packet that the flow may send, headers included (`cm_mtu`); zero before its path is known.
+    /// The maximum size of the flow's packets, headers included (`cm_mtu`); zero before the path is established.
     pub fn mtu(&self, flow: FlowId) -> Bytes {
         self.of_flow(flow).map_or(Bytes::ZERO, |(_, macroflow)| macroflow.packet())
     }
 
-    /// The smoothed round-trip time of the flow's path and the retransmission timeout that follows from it; none before
-    /// the path is known.
+    /// The smoothed round-trip time of the flow's path and its retransmission timeout; none before the path is
+    /// established.
     pub fn round_trip(&self, flow: FlowId) -> Option<(Duration, Duration)> {
         self.of_flow(flow).and_then(|(_, macroflow)| macroflow.round_trip())
     }
 
-    /// Puts another controller in charge of the flow's macroflow, for all flows that share it. Where the handshake is
-    /// done the newcomer starts at once, as on a new path of the round-trip time that has been measured; what its
-    /// predecessor learnt is remembered as at its end, and what routers told the handshake is not told again.
+    /// Replaces the controller of the flow's macroflow, for all flows that share it. After the handshake the new
+    /// controller starts at once, as on a new path with the measured round-trip time. The old controller's history is
+    /// stored as at the end of a macroflow. Router feedback of the handshake is not repeated.
     pub fn replace(&mut self, now: Time, flow: FlowId, controller: C) {
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
         let destination = macroflow.destination;
@@ -154,36 +155,37 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// The flow has a packet to send (`cm_request`). `urgent` asks to repair a loss at once, although the window is full.
-    pub fn request(&mut self, now: Time, flow: FlowId, urgent: bool) {
+    /// The flow has a packet to send (`cm_request`). `retransmission`: the packet repairs a loss and may leave although
+    /// the window is full.
+    pub fn request(&mut self, now: Time, flow: FlowId, retransmission: bool) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
         f.last_used = now;
-        let asked = if urgent { &mut f.urgent } else { &mut f.asking };
-        if std::mem::replace(asked, true) {
+        let requested = if retransmission { &mut f.retransmission } else { &mut f.requested };
+        if std::mem::replace(requested, true) {
             return;
         }
         let index = f.macroflow;
         if let Some(macroflow) = &mut self.macroflows[index as usize] {
-            macroflow.request(now, flow.0, urgent);
+            macroflow.request(now, flow.0, retransmission);
             self.wake(index);
         }
     }
 
-    /// The next leave to send that can be given at `now` (`cmapp_send`). The flow answers it with [`Manager::notify`]
-    /// before the next call.
+    /// The next permission to send at `now` (`cmapp_send`). The flow must call [`Manager::notify`] before the next
+    /// call.
     pub fn grant(&mut self, now: Time) -> Option<Grant> {
         while let Some(&index) = self.ready.front() {
             let slot = self.macroflows[index as usize].as_mut().filter(|m| m.started);
             let attempt = slot.map_or(Attempt::NothingToSend, |macroflow| macroflow.attempt(now));
-            self.note_window(index, matches!(attempt, Attempt::WindowFull));
+            self.set_window_full(index, matches!(attempt, Attempt::WindowFull));
             if let Attempt::Granted { flow, number } = attempt {
                 // Macroflows take turns.
                 self.ready.rotate_left(1);
                 let Some(f) = &mut self.flows[flow as usize] else { continue };
-                if f.urgent {
-                    f.urgent = false;
+                if f.retransmission {
+                    f.retransmission = false;
                 } else {
-                    f.asking = false;
+                    f.requested = false;
                 }
                 let Some(macroflow) = &self.macroflows[index as usize] else { continue };
                 let Departure { bytes, feedback, .. } = macroflow.controller.departure();
@@ -201,20 +203,20 @@ impl<C: Controller> Manager<C> {
         None
     }
 
-    fn note_window(&mut self, index: u32, is_full: bool) {
+    fn set_window_full(&mut self, index: u32, is_full: bool) {
         if let Some(macroflow) = &mut self.macroflows[index as usize] {
             let was_full = std::mem::replace(&mut macroflow.is_full, is_full);
             self.full = self.full + u32::from(is_full) - u32::from(was_full);
         }
     }
 
-    /// Whether a flow with something to send waits for room in a window: the sooner feedback is read, the sooner it sends.
+    /// Whether a flow with something to send waits for space in a window. If so, reading feedback sooner lets it send
+    /// sooner.
     pub fn awaits_feedback(&self) -> bool {
         self.full > 0
     }
 
-    /// The flow used its grant for a packet of `bytes`, headers included; zero means that it had nothing to send after
-    /// all (`cm_notify`).
+    /// The flow used its grant for a packet of `bytes`, headers included; zero if it had nothing to send (`cm_notify`).
     pub fn notify(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
             f.in_flight += bytes;
@@ -229,7 +231,7 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// The macroflow that a flow belongs to; the number says no more than which flows share one.
+    /// The macroflow of a flow. The number serves only to find out which flows share a macroflow.
     pub fn macroflow_of(&self, flow: FlowId) -> Option<u32> {
         self.flows.get(flow.0 as usize)?.as_ref().map(|flow| flow.macroflow)
     }
@@ -244,18 +246,18 @@ impl<C: Controller> Manager<C> {
         self.of_flow(flow).map(|(_, macroflow)| &macroflow.controller)
     }
 
-    /// Remembers of `destination` what others learnt, unless it knows of it itself.
+    /// Stores a history of `destination` that another host or an earlier run measured, unless there is one already.
     pub fn recall(&mut self, destination: Destination, history: History) {
         self.destinations.recall(destination, history);
     }
 
-    /// What is remembered of a destination.
+    /// The history of a destination.
     pub fn history(&self, destination: Destination) -> Option<History> {
         self.destinations.get(destination).and_then(|known| known.history)
     }
 
-    /// The flow ends (`cm_close`). A macroflow that others may join outlives its last flow by a retransmission timeout;
-    /// what it learnt stays for longer.
+    /// Closes the flow (`cm_close`). A macroflow that other flows may join remains for a retransmission timeout after
+    /// its last flow; its history remains longer.
     pub fn close(&mut self, now: Time, flow: FlowId) {
         let Some(f) = self.flows.get_mut(flow.0 as usize).and_then(Option::take) else { return };
         self.free_flows.push(flow.0);
@@ -271,12 +273,12 @@ impl<C: Controller> Manager<C> {
             macroflow.remember(now, &mut known.history);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
-            // Where flows are segregated others may be there still.
-            let alone = self.sharing.grouping == Grouping::PerDestination && !self.sharing.segregation;
-            known.left = macroflow.last_busy().filter(|_| alone).or(known.left);
+            // With segregation, other macroflows may still use the path.
+            let has_one_macroflow = self.sharing.grouping == Grouping::PerDestination && !self.sharing.segregation;
+            known.last_busy = macroflow.last_busy().filter(|_| has_one_macroflow).or(known.last_busy);
         }
         if self.sharing.grouping == Grouping::PerDestination && macroflow.started {
-            macroflow.ends_at = now + macroflow.lifetime();
+            macroflow.ends_at = now + macroflow.linger_time();
             let ends_at = macroflow.ends_at;
             self.timers.arm(f.macroflow, ends_at);
         } else {
@@ -285,45 +287,44 @@ impl<C: Controller> Manager<C> {
     }
 
     pub(crate) fn end(&mut self, index: u32) {
-        self.note_window(index, false);
+        self.set_window_full(index, false);
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
-        let heir = self.forget_origin(index, &macroflow);
+        let successor = self.remove_origin(index, &macroflow);
         let known = self.destinations.get_mut(macroflow.destination);
         if let Some(known) = known.filter(|known| known.macroflow == Some(index)) {
-            known.macroflow = heir;
+            known.macroflow = successor;
         }
         self.free_macroflows.push(index);
         self.ready.retain(|&ready| ready != index);
     }
 
-    /// Closes flows whose owners have forgotten them: those that have not been heard of for `idle` (section 3.1). Says
-    /// which.
+    /// Closes the flows whose owners have not called for `idle` (section 3.1), and returns them.
     pub fn expire(&mut self, now: Time, idle: Duration) -> Vec<FlowId> {
-        let forgotten = self
+        let expired = self
             .flows
             .iter()
             .enumerate()
             .filter(|(_, flow)| flow.as_ref().is_some_and(|flow| now.since(flow.last_used) >= idle));
-        let forgotten: Vec<FlowId> = forgotten.map(|(index, _)| FlowId(index as u32)).collect();
-        for &flow in &forgotten {
+        let expired: Vec<FlowId> = expired.map(|(index, _)| FlowId(index as u32)).collect();
+        for &flow in &expired {
             self.close(now, flow);
         }
-        forgotten
+        expired
     }
 
-    /// This host stood still from `since` until now ([`Controller::on_stall`]).
+    /// This host was stalled from `since` until now ([`Controller::on_stall`]).
     pub fn on_stall(&mut self, now: Time, since: Time) {
         for macroflow in self.macroflows.iter_mut().flatten().filter(|macroflow| macroflow.started) {
             macroflow.controller.on_stall(now, since);
         }
     }
 
-    /// When [`Manager::on_deadline`] wants to be called; [`Time::MAX`] for never.
+    /// The time at which [`Manager::on_deadline`] must be called; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
         self.timers.next()
     }
 
-    /// Time has passed: a packet may leave now, or a controller wants to be called.
+    /// Handles all deadlines up to `now`: departures, controllers' deadlines, aging, the end of macroflows.
     pub fn on_deadline(&mut self, now: Time) {
         while let Some(index) = self.timers.due(now) {
             let Some(Some(macroflow)) = self.macroflows.get_mut(index as usize) else { continue };
@@ -334,14 +335,14 @@ impl<C: Controller> Manager<C> {
             if macroflow.controller.deadline() <= now {
                 macroflow.controller.on_deadline(now);
             }
-            macroflow.grow_old(now);
+            macroflow.on_aging_timer(now);
             let aging = macroflow.next_halving(now);
             let deadline = macroflow.controller.deadline().min(macroflow.ends_at).min(aging);
             if aging < Time::MAX {
-                self.look(now, index);
+                self.compare_shares(now, index);
             }
             if deadline < Time::MAX {
-                // A deadline in the past would wake us forever at the same instant.
+                // A deadline in the past would cause endless wake-ups at the same instant.
                 self.timers.arm(index, deadline.max(now + Duration::from_nanos(1)));
             }
             self.wake(index);
@@ -369,7 +370,7 @@ pub(crate) fn insert<T>(slots: &mut Vec<Option<T>>, free: &mut Vec<u32>, item: T
         return index;
     }
     if slots.is_empty() {
-        slots.reserve_exact(1); // a host with one flow needs no room for four
+        slots.reserve_exact(1); // a host with one flow does not need memory for four
     }
     slots.push(Some(item));
     (slots.len() - 1) as u32

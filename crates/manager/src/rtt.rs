@@ -1,8 +1,8 @@
-//! Round-trip time: smoothed mean, deviation and the retransmission timeout (RFC 6298), and the least seen.
+//! Round-trip time: smoothed mean, deviation and the retransmission timeout (RFC 6298), and the minimum.
 
 use rampmeter_units::Duration;
 
-/// A path's round trip as somebody measured it.
+/// A measured round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RoundTrip {
     pub(crate) smoothed: Duration,
@@ -24,7 +24,7 @@ impl Default for RttEstimator {
 }
 
 impl RttEstimator {
-    /// Takes a measurement.
+    /// Adds a measurement.
     pub fn sample(&mut self, rtt: Duration) {
         self.min = self.min.min(rtt);
         let Some(smoothed) = self.smoothed else {
@@ -42,15 +42,15 @@ impl RttEstimator {
         self.smoothed.unwrap_or_default()
     }
 
-    /// The least round-trip time measured; [`Duration::MAX`] before the first measurement.
+    /// The minimum round-trip time; [`Duration::MAX`] before the first measurement.
     pub fn min(&self) -> Duration {
         self.min
     }
 
-    /// The retransmission timeout, at least `least`; `initial` before the first measurement (RFC 6298 (2.1), (2.4)).
-    pub fn timeout(&self, initial: Duration, least: Duration) -> Duration {
+    /// The retransmission timeout, at least `min`; `initial` before the first measurement (RFC 6298 (2.1), (2.4)).
+    pub fn timeout(&self, initial: Duration, min: Duration) -> Duration {
         // The clock's granularity G is a nanosecond: max(G, 4 RTTVAR) is 4 RTTVAR.
-        self.smoothed.map_or(initial, |smoothed| (smoothed + self.deviation * 4).max(least))
+        self.smoothed.map_or(initial, |smoothed| (smoothed + self.deviation * 4).max(min))
     }
 }
 
@@ -61,15 +61,15 @@ mod tests {
     #[test]
     fn a_steady_path_has_its_rtt_and_a_timeout_close_to_it() {
         let mut rtt = RttEstimator::default();
-        let (initial, least) = (Duration::from_secs(1), Duration::from_millis(1));
-        assert_eq!(rtt.timeout(initial, least), initial);
+        let (initial, min) = (Duration::from_secs(1), Duration::from_millis(1));
+        assert_eq!(rtt.timeout(initial, min), initial);
         rtt.sample(Duration::from_millis(20));
-        assert_eq!(rtt.timeout(initial, least), Duration::from_millis(60)); // R + 4 R/2
+        assert_eq!(rtt.timeout(initial, min), Duration::from_millis(60)); // R + 4 R/2
         for _ in 0..100 {
             rtt.sample(Duration::from_millis(20));
         }
         assert_eq!(rtt.smoothed(), Duration::from_millis(20));
-        assert!(rtt.timeout(initial, least) < Duration::from_millis(21));
+        assert!(rtt.timeout(initial, min) < Duration::from_millis(21));
         assert_eq!(rtt.timeout(initial, initial), initial);
         rtt.sample(Duration::from_millis(10));
         assert_eq!(rtt.min(), Duration::from_millis(10));

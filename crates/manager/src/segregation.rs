@@ -1,18 +1,18 @@
-//! Flow segregation: what to do where a network treats the flows to one destination differently (`congestion-manager.md`,
-//! section 4.5, which leaves the algorithm open).
+//! Flow segregation: separate macroflows where a network treats the flows to one destination differently
+//! (`congestion-manager.md`, section 4.5, which leaves the algorithm open).
 //!
 //! ```text
-//! every 16 round trips, of each flow with 30 packets or more since the count began:
-//!     n packets, of which a part p was lost                      what arrived of what was sent: loss and throughput
+//! every 16 round trips, for each flow with 30 packets or more since the reset of its counts:
+//!     n packets, of which a share p was lost
 //! flows in the order of p, cut in two where the parts differ most:
 //!     z = (p_2 - p_1) / sqrt(p (1 - p) (1/n_1 + 1/n_2))          p of all together
-//!     z > 3 and p_2 > 3 p_1 + 1%                                 found; the count begins anew, as after 500 packets
-//! found twice in a row                                           the worse ones get a macroflow of their own
-//! later, if z < 2 or p_2 < 2 p_1 + 0.5% between the two          they are one macroflow again
+//!     z > 3 and p_2 > 3 p_1 + 1%                                 different; counts are reset, as after 500 packets
+//! different twice in a row                                       the worse flows get a separate macroflow
+//! later, if z < 2 or p_2 < 2 p_1 + 0.5% between the two          the two macroflows are merged
 //! ```
 //!
-//! Two macroflows together are as aggressive as two TCPs, so a split must be sure. The first one lasts ten seconds at least,
-//! every later one twice as long.
+//! Two macroflows together are as aggressive as two TCP flows, so a split must be certain. The first one lasts at least
+//! ten seconds, each later one twice as long.
 
 use rampmeter_control::Controller;
 use rampmeter_units::{Duration, Time};
@@ -20,80 +20,80 @@ use rampmeter_units::{Duration, Time};
 use crate::flow::{FlowId, Grouping};
 use crate::macroflow::Macroflow;
 use crate::manager::{Manager, insert};
-use crate::treatment::{Fared, Sample, cut};
+use crate::treatment::{LossCounts, Sample, cut};
 
-/// Round trips between two looks.
+/// The interval of comparisons, in round trips.
 const ROUND_TRIPS: u64 = 16;
 
-/// Packets of a flow that say something of it.
+/// The minimum number of packets for a comparison.
 const MIN_PACKETS: f64 = 30.0;
 
-/// Packets after which a count begins anew.
+/// The number of packets after which the counts are reset.
 const ENOUGH_PACKETS: f64 = 500.0;
 
-/// Counts in a row that have to find the same.
+/// The number of consecutive comparisons that must agree.
 const COUNTS: u8 = 2;
 
-/// How long macroflows stay apart for the first time, and at most.
-const APART: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(320));
+/// How long macroflows remain separate: the first time, and at most.
+const SEPARATION: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(320));
 
 impl<C: Controller> Manager<C> {
-    /// Whether it is time to look at the flows of a macroflow.
-    pub(crate) fn notice(&mut self, now: Time, index: u32) {
+    /// Compares the flows of a macroflow if it is time to do so.
+    pub(crate) fn compare_flows(&mut self, now: Time, index: u32) {
         if !self.sharing.segregation || self.sharing.grouping != Grouping::PerDestination {
             return;
         }
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        if now < macroflow.segregation.look_at {
+        if now < macroflow.segregation.next_comparison {
             return;
         }
         let span = macroflow.round_trip().map_or(Duration::from_secs(1), |(smoothed, _)| smoothed * ROUND_TRIPS);
-        let is_first = std::mem::replace(&mut macroflow.segregation.look_at, now + span) == Time::ZERO;
+        let is_first = std::mem::replace(&mut macroflow.segregation.next_comparison, now + span) == Time::ZERO;
         if is_first {
             return;
         }
         if let Some((origin, until)) = macroflow.segregation.origin {
-            if now >= until && self.are_alike(origin, index) {
+            if now >= until && self.are_treated_alike(origin, index) {
                 return self.merge(now, index, origin);
             }
         }
-        self.judge(index);
+        self.find_difference(index);
     }
 
-    /// How the flows of a macroflow fared since they were last looked at.
+    /// What the flows of a macroflow have lost since their counts were reset.
     fn samples(&self, index: u32) -> Vec<(u32, Sample)> {
         let Some(macroflow) = &self.macroflows[index as usize] else { return Vec::new() };
         let members = macroflow.members.iter().filter_map(|&member| {
             let flow = self.flows[member as usize].as_ref()?;
-            Some((member, Sample::of(flow.fared, macroflow.packet())))
+            Some((member, Sample::of(flow.counts, macroflow.packet())))
         });
         members.collect()
     }
 
-    /// Sees whether the flows of a macroflow are treated alike.
-    fn judge(&mut self, index: u32) {
+    /// Decides whether the flows of a macroflow are treated differently.
+    fn find_difference(&mut self, index: u32) {
         let mut samples = self.samples(index);
         samples.retain(|(_, sample)| sample.all >= MIN_PACKETS);
         samples.sort_by(|(_, a), (_, b)| a.loss().total_cmp(&b.loss()));
         let only: Vec<Sample> = samples.iter().map(|(_, sample)| *sample).collect();
-        let worse = cut(&only).map(|place| &samples[place..]);
+        let worse = cut(&only).map(|position| &samples[position..]);
         let counted = only.len() > 1 && only.iter().all(|sample| sample.all >= ENOUGH_PACKETS);
         if worse.is_none() && !counted {
             return;
         }
         let worse: Option<Vec<FlowId>> = worse.map(|worse| worse.iter().map(|(member, _)| FlowId(*member)).collect());
-        self.count_anew(index);
+        self.reset_counts(index);
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let found = &mut macroflow.segregation.found;
-        *found = if worse.is_some() { *found + 1 } else { 0 };
-        if *found >= COUNTS {
-            *found = 0;
+        let differences = &mut macroflow.segregation.differences;
+        *differences = if worse.is_some() { *differences + 1 } else { 0 };
+        if *differences >= COUNTS {
+            *differences = 0;
             self.splits.extend(worse);
         }
     }
 
-    /// Whether two macroflows have been treated alike since their counts began, which they do anew with every answer.
-    fn are_alike(&mut self, origin: u32, index: u32) -> bool {
+    /// Whether two macroflows have been treated alike since their counts were reset. Every answer resets the counts.
+    fn are_treated_alike(&mut self, origin: u32, index: u32) -> bool {
         if self.macroflows[origin as usize].as_ref().is_none_or(|macroflow| macroflow.members.is_empty()) {
             return true;
         }
@@ -102,22 +102,22 @@ impl<C: Controller> Manager<C> {
         if best.all.min(worse.all) < MIN_PACKETS {
             return false;
         }
-        self.count_anew(origin);
-        self.count_anew(index);
+        self.reset_counts(origin);
+        self.reset_counts(index);
         if best.loss() < worse.loss() { best.is_treated_like(worse) } else { worse.is_treated_like(best) }
     }
 
-    fn count_anew(&mut self, index: u32) {
+    fn reset_counts(&mut self, index: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
         for &member in &macroflow.members {
             if let Some(flow) = &mut self.flows[member as usize] {
-                flow.fared = Fared::default();
+                flow.counts = LossCounts::default();
             }
         }
     }
 
-    /// Gives flows that were found to be treated worse than others a macroflow of their own; `make` makes its controller.
-    /// Called after news; does nothing if there are none.
+    /// Moves flows that are treated worse than others to a separate macroflow; `make` creates its controller. To be
+    /// called after feedback; does nothing if there are no such flows.
     pub fn segregate(&mut self, now: Time, mut make: impl FnMut() -> C) {
         while let Some(flows) = self.splits.pop_front() {
             self.split(now, &flows, make());
@@ -136,45 +136,46 @@ impl<C: Controller> Manager<C> {
             return; // the others have left
         }
         let part = flows.len() as f64 / macroflow.members.len() as f64;
-        let mut fresh = Macroflow::new(macroflow.destination, controller, self.sharing);
-        fresh.split_from(now, macroflow, part);
-        let apart = self.apart(fresh.destination);
-        fresh.segregation.origin = Some((index, now + apart));
-        let place = insert(&mut self.macroflows, &mut self.free_macroflows, fresh);
+        let mut new = Macroflow::new(macroflow.destination, controller, self.sharing);
+        new.split_from(now, macroflow, part);
+        let separation = self.separation_time(new.destination);
+        new.segregation.origin = Some((index, now + separation));
+        let position = insert(&mut self.macroflows, &mut self.free_macroflows, new);
         for flow in flows {
-            self.put(now, flow, place);
+            self.move_flow(now, flow, position);
         }
     }
 
     /// How long a split of `destination`'s flows lasts; the next one lasts longer.
-    fn apart(&mut self, destination: crate::Destination) -> Duration {
-        let Some(known) = self.destinations.get_mut(destination) else { return APART.0 };
-        let apart = known.apart.max(APART.0);
-        known.apart = (apart * 2).min(APART.1);
-        apart
+    fn separation_time(&mut self, destination: crate::Destination) -> Duration {
+        let Some(known) = self.destinations.get_mut(destination) else { return SEPARATION.0 };
+        let separation = known.separation.max(SEPARATION.0);
+        known.separation = (separation * 2).min(SEPARATION.1);
+        separation
     }
 
-    /// A macroflow ends: those split from it belong to where it came from, or to nobody. Says which of them new flows join.
-    pub(crate) fn forget_origin(&mut self, index: u32, ended: &Macroflow<C>) -> Option<u32> {
+    /// A macroflow ends: macroflows split from it now belong to its own origin, or to none. Returns the one that new
+    /// flows join.
+    pub(crate) fn remove_origin(&mut self, index: u32, ended: &Macroflow<C>) -> Option<u32> {
         if !self.sharing.segregation {
             return None;
         }
-        let mut heir = None;
-        for (place, macroflow) in self.macroflows.iter_mut().enumerate() {
+        let mut successor = None;
+        for (position, macroflow) in self.macroflows.iter_mut().enumerate() {
             let Some(macroflow) = macroflow else { continue };
             let origin = &mut macroflow.segregation.origin;
             if let Some((_, until)) = origin.filter(|(origin, _)| *origin == index) {
                 *origin = ended.segregation.origin.map(|(further, _)| (further, until));
-                heir = heir.or(Some(place as u32));
+                successor = successor.or(Some(position as u32));
             }
         }
-        heir
+        successor
     }
 
     fn merge(&mut self, now: Time, index: u32, origin: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
-        let there = self.macroflows[origin as usize].as_ref();
-        if there.is_none_or(|there| there.destination != macroflow.destination) {
+        let target = self.macroflows[origin as usize].as_ref();
+        if target.is_none_or(|target| target.destination != macroflow.destination) {
             return;
         }
         let (members, number) = (macroflow.members.clone(), macroflow.next_number());
@@ -182,18 +183,18 @@ impl<C: Controller> Manager<C> {
             origin.skip_to(number);
         }
         for member in members {
-            self.put(now, FlowId(member), origin);
+            self.move_flow(now, FlowId(member), origin);
         }
         self.end(index);
     }
 
-    /// Puts a flow into another macroflow, with what it has outstanding and asks for.
-    fn put(&mut self, now: Time, flow: FlowId, to: u32) {
+    /// Moves a flow to another macroflow, with its bytes in flight and its requests.
+    fn move_flow(&mut self, now: Time, flow: FlowId, to: u32) {
         let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return };
         let from = std::mem::replace(&mut f.macroflow, to);
-        f.fared = Fared::default();
+        f.counts = LossCounts::default();
         let (in_flight, share, watches) = (f.in_flight, f.share(), f.watch.is_some());
-        let asked = [(f.asking, false), (f.urgent, true)];
+        let requests = [(f.requested, false), (f.retransmission, true)];
         if let Some(macroflow) = &mut self.macroflows[from as usize] {
             macroflow.close(now, flow.0, in_flight);
             macroflow.watchers -= u32::from(watches);
@@ -203,8 +204,8 @@ impl<C: Controller> Manager<C> {
             macroflow.share(flow.0, share);
             macroflow.watchers += u32::from(watches);
             macroflow.take_over(in_flight);
-            for (_, urgent) in asked.into_iter().filter(|(asked, _)| *asked) {
-                macroflow.request(now, flow.0, urgent);
+            for (_, retransmission) in requests.into_iter().filter(|(requested, _)| *requested) {
+                macroflow.request(now, flow.0, retransmission);
             }
         }
         self.wake(from);

@@ -1,58 +1,58 @@
-//! Which part of its macroflow each flow may expect, and who is told when that changes (`congestion-manager.md`, section 3.1,
-//! `cm_query` and `cmapp_update`).
+//! The share of its macroflow that each flow may expect, and the flows that are notified when it changes
+//! (`congestion-manager.md`, section 3.1, `cm_query` and `cmapp_update`).
 
 use rampmeter_control::Controller;
 use rampmeter_units::Time;
 
-use crate::flow::{Change, Flow, FlowId, Share, Thresholds, Watch};
+use crate::flow::{Change, Flow, FlowId, Share, ShareWatch, Thresholds};
 use crate::macroflow::{Macroflow, Status};
 use crate::manager::Manager;
 
-/// The weights of the flows of a macroflow that count at the moment.
+/// The weights of the active flows of a macroflow.
 #[derive(Debug, Default)]
 pub(crate) struct Weights {
-    /// Of flows without a class and of classes.
-    top: f64,
+    /// The sum for flows without a class and for classes.
+    sum: f64,
     /// Each class with its weight and the sum of its flows' weights.
     classes: Vec<(u32, f64, f64)>,
 }
 
 impl Weights {
-    /// `active` are the shares of flows that have something to send or on their way.
+    /// `active` has the shares of the flows that have requested to send or have bytes in flight.
     pub(crate) fn of(active: impl Iterator<Item = Share>) -> Self {
         let mut weights = Self::default();
         for share in active {
             let Some((class, weight)) = share.class else {
-                weights.top += share.weight;
+                weights.sum += share.weight;
                 continue;
             };
             if let Some(known) = weights.classes.iter_mut().find(|(known, ..)| *known == class) {
                 known.2 += share.weight;
             } else {
-                weights.top += weight;
+                weights.sum += weight;
                 weights.classes.push((class, weight, share.weight));
             }
         }
         weights
     }
 
-    /// The part, of 1, of a flow: one of those or, if it is not `active`, one that joined them.
-    pub(crate) fn part(&self, share: Share, active: bool) -> f64 {
+    /// The share of a flow, as a part of 1. A flow that is not `active` is counted as if it joined.
+    pub(crate) fn share_of(&self, share: Share, active: bool) -> f64 {
         let new = if active { 0.0 } else { share.weight };
-        let Some((class, weight)) = share.class else { return share.weight / (self.top + new) };
+        let Some((class, weight)) = share.class else { return share.weight / (self.sum + new) };
         match self.classes.iter().find(|(known, ..)| *known == class) {
-            Some((_, weight, sum)) => weight / self.top * share.weight / (sum + new),
-            None => weight / (self.top + weight),
+            Some((_, weight, sum)) => weight / self.sum * share.weight / (sum + new),
+            None => weight / (self.sum + weight),
         }
     }
 }
 
 impl<C: Controller> Manager<C> {
-    /// Sees whose share has changed by much.
-    pub(crate) fn look(&mut self, now: Time, index: u32) {
+    /// Compares the shares of a macroflow's flows with those last reported.
+    pub(crate) fn compare_shares(&mut self, now: Time, index: u32) {
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
         let status = macroflow.status(now, 1.0);
-        macroflow.next_look = now + status.smoothed_rtt / 2;
+        macroflow.next_comparison = now + status.smoothed_rtt / 2;
         if macroflow.watchers == 0 {
             return;
         }
@@ -62,9 +62,9 @@ impl<C: Controller> Manager<C> {
             let Some(f) = &mut self.flows[member as usize] else { continue };
             let (share, active) = (f.share(), f.is_active());
             let Some(watch) = &mut f.watch else { continue };
-            let share = status.rate.scale(weights.part(share, active));
-            if watch.is_crossed(share) {
-                watch.told = share;
+            let share = status.rate.scale(weights.share_of(share, active));
+            if watch.exceeds_threshold(share) {
+                watch.reported = share;
                 self.changes.push_back(Change { flow: FlowId(member), share, smoothed_rtt: status.smoothed_rtt });
             }
         }
@@ -76,23 +76,24 @@ impl<C: Controller> Manager<C> {
         Weights::of(members.filter(|flow| flow.is_active()).map(Flow::share))
     }
 
-    /// What the flow's macroflow is allowed, and which share of it is the flow's (`cm_query`).
+    /// The permitted rate of the flow's macroflow and the flow's share of it (`cm_query`).
     pub fn query(&self, now: Time, flow: FlowId) -> Option<Status> {
         let (f, macroflow) = self.of_flow(flow)?;
-        Some(macroflow.status(now, self.weights(macroflow).part(f.share(), f.is_active())))
+        Some(macroflow.status(now, self.weights(macroflow).share_of(f.share(), f.is_active())))
     }
 
-    /// Has the flow told of changes of its share, from what it is now, by [`Manager::poll_change`].
+    /// From now on, changes of the flow's share are reported by [`Manager::poll_change`], starting with its present
+    /// share.
     pub fn watch(&mut self, now: Time, flow: FlowId, thresholds: Thresholds) {
-        let Some(told) = self.query(now, flow).map(|status| status.share) else { return };
+        let Some(reported) = self.query(now, flow).map(|status| status.share) else { return };
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
-        let is_new = f.watch.replace(Box::new(Watch { thresholds, told })).is_none();
+        let is_new = f.watch.replace(Box::new(ShareWatch { thresholds, reported })).is_none();
         if let Some((macroflow, _)) = self.macroflow(flow) {
             macroflow.watchers += u32::from(is_new);
         }
     }
 
-    /// The next change of a share that its flow has yet to be told (`cmapp_update`).
+    /// The next change of a share that has not been reported yet (`cmapp_update`).
     pub fn poll_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
     }
@@ -107,11 +108,11 @@ mod tests {
         let flow = |weight| Share { weight, ..Share::default() };
         let within = |class, of, weight| Share { weight, class: Some((class, of)), ..Share::default() };
         let weights = Weights::of([flow(1.0), within(7, 3.0, 1.0), within(7, 3.0, 2.0)].into_iter());
-        assert_eq!(weights.part(flow(1.0), true), 0.25);
-        assert_eq!(weights.part(within(7, 3.0, 1.0), true), 0.25);
-        assert_eq!(weights.part(within(7, 3.0, 2.0), true), 0.5);
-        assert_eq!(weights.part(flow(1.0), false), 0.2, "a fifth share");
-        assert_eq!(weights.part(within(8, 4.0, 9.0), false), 0.5, "a class of its own");
-        assert_eq!(Weights::default().part(flow(3.0), false), 1.0);
+        assert_eq!(weights.share_of(flow(1.0), true), 0.25);
+        assert_eq!(weights.share_of(within(7, 3.0, 1.0), true), 0.25);
+        assert_eq!(weights.share_of(within(7, 3.0, 2.0), true), 0.5);
+        assert_eq!(weights.share_of(flow(1.0), false), 0.2, "a fifth share");
+        assert_eq!(weights.share_of(within(8, 4.0, 9.0), false), 0.5, "a class of its own");
+        assert_eq!(Weights::default().share_of(flow(3.0), false), 1.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Many deadlines, one soonest. Deadlines that move later, as retransmission timers do with every acknowledgement, cost
-//! nothing: the early wake-up happens and its owner arms the timer again.
+//! Many deadlines, one timer. A deadline that moves later, as a retransmission timer does with every acknowledgement,
+//! costs nothing: the early wake-up happens, and its owner arms the timer again.
 
 use std::cmp::Reverse;
 
@@ -10,12 +10,12 @@ use rampmeter_units::Time;
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: QuaternaryHeap<Reverse<(Time, u32)>>,
-    /// When each key will next be woken; [`Time::MAX`] for never.
+    /// The next wake-up of each key; [`Time::MAX`] for never.
     armed: Vec<Time>,
 }
 
 impl Timers {
-    /// Makes sure that `key` is woken at `at` or earlier.
+    /// Ensures a wake-up of `key` at `at` or earlier.
     pub fn arm(&mut self, key: u32, at: Time) {
         let slot = key as usize;
         if self.armed.len() <= slot {
@@ -27,12 +27,12 @@ impl Timers {
         }
     }
 
-    /// When the next wake-up is due; [`Time::MAX`] for never.
+    /// The time of the next wake-up; [`Time::MAX`] for never.
     pub fn next(&self) -> Time {
         self.heap.peek().map_or(Time::MAX, |Reverse((at, _))| *at)
     }
 
-    /// A key that is due at `now`; it is armed no longer.
+    /// Returns a key that is due at `now`, and disarms it.
     pub fn due(&mut self, now: Time) -> Option<u32> {
         while self.next() <= now {
             let Reverse((at, key)) = self.heap.pop()?;

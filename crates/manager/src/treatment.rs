@@ -1,16 +1,16 @@
-//! How the network treats flows, by what becomes of their packets, and when some are surely treated worse than others: the
+//! How the network treats flows: their loss, and whether some lose significantly more than others. These are the
 //! statistics of flow segregation (`segregation`, which has the equations).
 
 use rampmeter_units::{Bytes, Time};
 
-/// What became of packets since the last look.
+/// Bytes received and lost since the last reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Fared {
+pub(crate) struct LossCounts {
     pub(crate) received: Bytes,
     pub(crate) lost: Bytes,
 }
 
-/// The same of several flows, in packets.
+/// The same for several flows, in packets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sample {
     pub(crate) all: f64,
@@ -18,9 +18,9 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    pub(crate) fn of(fared: Fared, packet: Bytes) -> Self {
+    pub(crate) fn of(counts: LossCounts, packet: Bytes) -> Self {
         let packets = |bytes: Bytes| bytes.as_f64() / packet.as_f64().max(1.0);
-        Self { all: packets(fared.received + fared.lost), lost: packets(fared.lost) }
+        Self { all: packets(counts.received + counts.lost), lost: packets(counts.lost) }
     }
 
     pub(crate) fn and(self, other: Self) -> Self {
@@ -31,7 +31,7 @@ impl Sample {
         if self.all > 0.0 { self.lost / self.all } else { 0.0 }
     }
 
-    /// By how many standard deviations more of `worse` was lost than chance would have it.
+    /// By how many standard deviations the loss of `worse` exceeds what chance explains.
     fn z(self, worse: Self) -> f64 {
         let p = self.and(worse).loss();
         let variance = p * (1.0 - p) * (1.0 / self.all + 1.0 / worse.all);
@@ -47,18 +47,18 @@ impl Sample {
     }
 }
 
-/// What a macroflow knows of the treatment of its flows.
+/// The state of segregation of a macroflow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Segregation {
-    /// When it is looked at next.
-    pub(crate) look_at: Time,
-    /// Counts in a row that found its flows to be treated differently.
-    pub(crate) found: u8,
-    /// The macroflow that it has been split from, and until when they stay apart.
+    /// The time of the next comparison.
+    pub(crate) next_comparison: Time,
+    /// Consecutive comparisons that found a difference.
+    pub(crate) differences: u8,
+    /// The macroflow that it was split from, and the earliest time of a merge.
     pub(crate) origin: Option<(u32, Time)>,
 }
 
-/// Flows, best treated first, cut where the parts differ most: how many are treated better.
+/// Cuts flows, sorted by loss, where the two parts differ most. Returns the number of flows that are treated better.
 pub(crate) fn cut(sorted: &[Sample]) -> Option<usize> {
     let sum = |samples: &[Sample]| samples.iter().fold(Sample::default(), |sum, sample| sum.and(*sample));
     let places = (1..sorted.len()).map(|place| (place, sum(&sorted[..place]).z(sum(&sorted[place..]))));
@@ -75,17 +75,17 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_cut_where_they_differ_and_only_if_they_surely_do() {
+    fn flows_are_cut_only_where_they_differ_significantly() {
         assert_eq!(cut(&[sample(200, 1), sample(200, 2), sample(200, 40)]), Some(2));
         assert_eq!(cut(&[sample(200, 1), sample(200, 41), sample(200, 40)]), Some(1));
         assert_eq!(cut(&[sample(200, 4), sample(200, 6), sample(200, 9)]), None, "chance");
         assert_eq!(cut(&[sample(40, 0), sample(40, 4)]), None, "too few");
-        assert_eq!(cut(&[sample(9000, 90), sample(9000, 180)]), None, "twice as much is not much");
+        assert_eq!(cut(&[sample(9000, 90), sample(9000, 180)]), None, "twice the loss is not enough");
         assert_eq!(cut(&[sample(100, 0)]), None);
     }
 
     #[test]
-    fn what_differs_little_is_alike() {
+    fn a_small_difference_is_no_different_treatment() {
         assert!(sample(500, 5).is_treated_like(sample(500, 9)));
         assert!(!sample(500, 5).is_treated_like(sample(500, 50)));
     }

@@ -1,4 +1,4 @@
-//! What flows that know little of their packets get from the manager: growth by reports, aging, word of their shares.
+//! Flows without per-packet feedback: growth of the window by reports, aging, changes of shares.
 
 use rampmeter_control::cm::{Cm, Config};
 use rampmeter_control::{Algorithm, Arrival};
@@ -39,7 +39,7 @@ fn lost(packets: u64, mode: LossMode) -> Report {
     Report { lost: PACKET * packets, mode: Some(mode), ..Report::default() }
 }
 
-/// Sends `packets` without asking, as a synchronous sender does.
+/// Sends `packets` without a request, as a synchronous sender does.
 fn send(manager: &mut Manager<Cm>, now: Time, flow: FlowId, packets: u64) {
     (0..packets).for_each(|_| manager.notify(now, flow, PACKET));
 }
@@ -49,7 +49,7 @@ fn window(manager: &Manager<Cm>, flow: FlowId) -> u64 {
 }
 
 #[test]
-fn a_report_opens_the_window_as_the_acknowledgements_of_its_packets_would() {
+fn a_report_opens_the_window_like_acknowledgements() {
     let mut manager = manager();
     let flow = open(&mut manager);
     send(&mut manager, at(0), flow, 4);
@@ -73,7 +73,7 @@ fn reports_of_one_episode_halve_the_window_once() {
     assert_eq!(window(&manager, flow), 32);
     send(&mut manager, at(520), flow, 10);
     manager.report(at(640), flow, &lost(1, LossMode::Ecn));
-    assert_eq!(window(&manager, flow), 16, "packets that left after the first reduction");
+    assert_eq!(window(&manager, flow), 16, "packets that departures after the first reduction");
     manager.report(at(2000), flow, &lost(5, LossMode::Persistent));
     assert_eq!(window(&manager, flow), 1);
 }
@@ -90,7 +90,7 @@ fn a_window_of_which_less_than_half_is_used_does_not_grow() {
 }
 
 #[test]
-fn losses_that_nobody_tells_do_not_pass_for_use_of_the_window() {
+fn unreported_losses_do_not_count_as_use_of_the_window() {
     let mut manager = manager();
     let flow = open(&mut manager);
     for round in 0..100 {
@@ -103,7 +103,7 @@ fn losses_that_nobody_tells_do_not_pass_for_use_of_the_window() {
 }
 
 #[test]
-fn a_rate_ages_by_the_least_round_trip_until_something_comes_back() {
+fn a_rate_ages_by_the_minimum_rtt_until_feedback_arrives() {
     let mut manager = manager();
     let flow = open(&mut manager);
     manager.request(at(0), flow, false);
@@ -112,41 +112,41 @@ fn a_rate_ages_by_the_least_round_trip_until_something_comes_back() {
     let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
     assert_eq!(rate(&manager, 100), before.scale(0.5));
     assert_eq!(rate(&manager, 200), before.scale(0.25));
-    // The window does not bind: packets go on leaving, ever further apart.
-    let mut left = Vec::new();
+    // The window does not limit the rate: packets leave at growing intervals.
+    let mut departures = Vec::new();
     for ms in 100..4000 {
         manager.on_deadline(at(ms));
         while let Some(grant) = manager.grant(at(ms)) {
             manager.notify(at(ms), grant.flow, PACKET);
             manager.request(at(ms), grant.flow, false);
-            left.push(ms);
+            departures.push(ms);
         }
     }
-    assert_eq!(left, [100, 150, 250, 1250, 2250, 3250], "in the end one a second");
+    assert_eq!(departures, [100, 150, 250, 1250, 2250, 3250], "one a second at the end");
     manager.report(at(4000), flow, &received(1));
-    assert_eq!(window(&manager, flow), 2, "silence for longer than the timer: slow start");
+    assert_eq!(window(&manager, flow), 2, "no feedback for longer than the timeout: slow start");
     assert_eq!(rate(&manager, 5000), Rate::of(PACKET * 2, RTT));
     manager.fall_silent(at(4040), flow, at(3900));
-    assert_eq!(rate(&manager, 4040), Rate::of(PACKET * 2, RTT), "something has just come back");
+    assert_eq!(rate(&manager, 4040), Rate::of(PACKET * 2, RTT), "feedback has just arrived");
 }
 
 #[test]
-fn late_word_leaves_the_next_overdue_probe_a_silence_and_timely_word_does_not() {
-    for (asked, ages) in [(0, true), (60, false)] {
+fn only_late_feedback_restarts_aging_at_the_next_probe() {
+    for (requested, ages) in [(0, true), (60, false)] {
         let mut manager = manager();
         let flow = open(&mut manager);
         send(&mut manager, at(0), flow, 2);
         let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
         manager.fall_silent(at(150), flow, at(0));
-        manager.report(at(180), flow, &Report { sent_by: Some(at(asked)), ..received(1) });
+        manager.report(at(180), flow, &Report { sent_by: Some(at(requested)), ..received(1) });
         let full = rate(&manager, 180);
         manager.fall_silent(at(185), flow, at(60));
-        assert_eq!(rate(&manager, 185), if ages { full.scale(0.5) } else { full }, "asked at {asked} ms");
+        assert_eq!(rate(&manager, 185), if ages { full.scale(0.5) } else { full }, "requested at {requested} ms");
     }
 }
 
 #[test]
-fn who_watches_is_told_when_its_share_changes() {
+fn a_watching_flow_gets_changes_of_its_share() {
     let mut manager = manager();
     let (audio, bulk) = (open(&mut manager), open(&mut manager));
     manager.watch(at(0), audio, Thresholds::default());
@@ -155,7 +155,7 @@ fn who_watches_is_told_when_its_share_changes() {
     assert_eq!(manager.poll_change(), None);
     manager.report(at(100), bulk, &received(2));
     manager.report(at(100), audio, &received(1));
-    let change = manager.poll_change().expect("the window has grown, and only one flow has packets on their way");
+    let change = manager.poll_change().expect("the window has grown, and only one flow has bytes in flight");
     assert_eq!((change.flow, change.share), (audio, Rate::of(PACKET * 6, RTT)));
     manager.report(at(120), audio, &received(1));
     assert_eq!(manager.poll_change(), None, "not so soon again");
@@ -181,18 +181,18 @@ fn a_macroflow_outlives_its_last_flow_by_a_timeout() {
     manager.close(at(200), next);
     manager.on_deadline(at(10_000));
     let later = manager.open(at(10_000), HERE, cm);
-    assert_eq!(window(&manager, later), 0, "another one, whose path is not yet known");
+    assert_eq!(window(&manager, later), 0, "another one, whose path is not established");
     manager.assume_path(at(10_000), later, PACKET);
-    assert_eq!(window(&manager, later), 8, "but what the first one learnt is");
+    assert_eq!(window(&manager, later), 8, "but it has the history of the first");
 }
 
 #[test]
-fn flows_that_were_forgotten_are_closed() {
+fn abandoned_flows_are_closed() {
     let mut manager = manager();
-    let (kept, forgotten) = (open(&mut manager), open(&mut manager));
+    let (kept, abandoned) = (open(&mut manager), open(&mut manager));
     send(&mut manager, at(9000), kept, 1);
-    assert_eq!(manager.expire(at(10_000), Duration::from_secs(5)), [forgotten]);
-    assert_eq!(manager.query(at(10_000), forgotten), None);
+    assert_eq!(manager.expire(at(10_000), Duration::from_secs(5)), [abandoned]);
+    assert_eq!(manager.query(at(10_000), abandoned), None);
     assert_eq!(manager.query(at(10_000), kept).unwrap().flows, 1);
 }
 
@@ -212,7 +212,7 @@ fn a_flow_may_send_before_its_path_was_measured() {
 }
 
 #[test]
-fn what_did_not_leave_is_taken_back() {
+fn unsent_bytes_leave_the_bytes_in_flight() {
     let mut manager = manager();
     let flow = open(&mut manager);
     send(&mut manager, at(0), flow, 4);
@@ -223,7 +223,7 @@ fn what_did_not_leave_is_taken_back() {
 }
 
 #[test]
-fn a_mark_of_a_router_reaches_the_controller_with_the_packet_that_bore_it() {
+fn a_mark_reaches_the_controller_with_its_packet() {
     let mut manager = manager();
     let flow = open(&mut manager);
     send(&mut manager, at(0), flow, 4);

@@ -1,4 +1,4 @@
-//! Two Congestion Managers and a network between them that loses, copies and delays.
+//! Two Congestion Managers and a network between them that loses, duplicates, delays and marks packets.
 
 use proptest::prelude::*;
 use rampmeter_control::Algorithm;
@@ -25,20 +25,20 @@ fn manager() -> Manager<Cm> {
 
 /// What the network does to packets.
 #[derive(Debug, Clone, Copy, Default)]
-struct Weather {
+struct Faults {
     loss: f64,
-    copies: f64,
-    /// Packets are late by up to this.
+    duplication: f64,
+    /// The maximum additional delay of packets.
     jitter: Duration,
     marks: f64,
 }
 
 struct Network {
     now: Time,
-    weather: Weather,
+    faults: Faults,
     random: Stream,
-    /// Sorted by time: when, whether for the receiver, what, payload.
-    under_way: Vec<(Time, bool, CmMessage, usize, Ecn)>,
+    /// Sorted by time: arrival, whether to the receiver, message, payload.
+    in_transit: Vec<(Time, bool, CmMessage, usize, Ecn)>,
     sender: Agent<u8>,
     manager: Manager<Cm>,
     receiver: Option<Agent<u8>>,
@@ -46,25 +46,25 @@ struct Network {
     flows: Vec<FlowId>,
     sent: u64,
     delivered: Vec<Delivery>,
-    /// When data left.
-    left: Vec<Time>,
+    /// The times at which data was sent.
+    departures: Vec<Time>,
 }
 
 impl Network {
-    fn new(config: AgentConfig, weather: Weather, seed: u64) -> Self {
+    fn new(config: AgentConfig, faults: Faults, seed: u64) -> Self {
         let streams = Streams::new(seed);
         Self {
             now: Time::ZERO,
-            weather,
+            faults,
             random: streams.stream("network", 0),
-            under_way: Vec::new(),
+            in_transit: Vec::new(),
             sender: Agent::new(config),
             manager: manager(),
             receiver: Some(Agent::new(config)),
             flows: Vec::new(),
             sent: 0,
             delivered: Vec::new(),
-            left: Vec::new(),
+            departures: Vec::new(),
         }
     }
 
@@ -76,31 +76,31 @@ impl Network {
     }
 
     fn put(&mut self, to_receiver: bool, message: &CmMessage, payload: usize) {
-        let copies = 1 + usize::from(self.random.uniform() < self.weather.copies);
-        for _ in 0..copies {
-            if self.random.uniform() >= self.weather.loss {
-                let at = self.now + ONE_WAY + self.weather.jitter.scale(self.random.uniform());
-                let marked = payload > 0 && self.random.uniform() < self.weather.marks;
+        let duplication = 1 + usize::from(self.random.uniform() < self.faults.duplication);
+        for _ in 0..duplication {
+            if self.random.uniform() >= self.faults.loss {
+                let at = self.now + ONE_WAY + self.faults.jitter.scale(self.random.uniform());
+                let marked = payload > 0 && self.random.uniform() < self.faults.marks;
                 let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
-                let place = self.under_way.partition_point(|(other, ..)| *other <= at);
-                self.under_way.insert(place, (at, to_receiver, message.clone(), payload, ecn));
+                let place = self.in_transit.partition_point(|(other, ..)| *other <= at);
+                self.in_transit.insert(place, (at, to_receiver, message.clone(), payload, ecn));
             }
         }
     }
 
-    /// Runs for `span`, a millisecond at a time; data is sent while `sending`.
+    /// Runs for `span` in steps of a millisecond; data is sent while `sending`.
     fn run(&mut self, span: Duration, sending: bool) {
         let end = self.now + span;
-        let mut nobody = manager();
+        let mut unused = manager();
         while self.now < end {
             self.now += ms(1);
             let now = self.now;
-            while self.under_way.first().is_some_and(|(at, ..)| *at <= now) {
-                let (_, to_receiver, message, payload, ecn) = self.under_way.remove(0);
+            while self.in_transit.first().is_some_and(|(at, ..)| *at <= now) {
+                let (_, to_receiver, message, payload, ecn) = self.in_transit.remove(0);
                 if !to_receiver {
                     self.sender.receive(now, 1, &message, payload, ecn, &mut self.manager);
                 } else if let Some(receiver) = &mut self.receiver {
-                    self.delivered.extend(receiver.receive(now, 0, &message, payload, ecn, &mut nobody));
+                    self.delivered.extend(receiver.receive(now, 0, &message, payload, ecn, &mut unused));
                 }
             }
             self.manager.on_deadline(now);
@@ -110,7 +110,7 @@ impl Network {
                 while let Some(grant) = self.manager.grant(now) {
                     let header = self.sender.send(now, grant.flow, 17, PAYLOAD, &mut self.manager);
                     self.sent += 1;
-                    self.left.push(now);
+                    self.departures.push(now);
                     if let Some(header) = header {
                         self.put(true, &CmMessage::Header(header), PAYLOAD);
                     }
@@ -134,14 +134,14 @@ impl Network {
         self.manager.query(self.now, self.flows[0]).unwrap().in_flight
     }
 
-    fn left_between(&self, from: u64, to: u64) -> usize {
-        self.left.iter().filter(|at| (ms(from)..ms(to)).contains(&at.since(Time::ZERO))).count()
+    fn sent_between(&self, from: u64, to: u64) -> usize {
+        self.departures.iter().filter(|at| (ms(from)..ms(to)).contains(&at.since(Time::ZERO))).count()
     }
 }
 
 #[test]
-fn the_handshake_takes_place_beside_data_and_then_packets_have_headers() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn data_does_not_wait_for_the_handshake() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     network.open();
     network.run(ms(99), true);
     assert!(network.sent >= 1, "data does not wait");
@@ -153,34 +153,34 @@ fn the_handshake_takes_place_beside_data_and_then_packets_have_headers() {
 }
 
 #[test]
-fn a_receiver_without_a_congestion_manager_gets_data_at_an_ever_lower_rate() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn data_to_a_receiver_without_a_cm_ages_to_one_packet_a_second() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     network.receiver = None;
     network.open();
     network.run(ms(20_000), true);
     assert!(network.delivered.is_empty());
-    let last = network.left_between(10_000, 20_000);
+    let last = network.sent_between(10_000, 20_000);
     assert!((8..=11).contains(&last), "a packet a second: {last}");
 }
 
 #[test]
-fn the_system_may_say_that_there_is_no_congestion_manager() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn the_system_may_report_that_there_is_no_cm() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     network.receiver = None;
     network.open();
     network.run(ms(10), true);
     network.sender.on_unreachable(network.now, 1);
-    let mut asked = 0;
+    let mut requests = 0;
     for _ in 0..50 {
         network.run(ms(100), true);
-        asked += network.under_way.iter().filter(|(_, to_receiver, ..)| *to_receiver).count();
+        requests += network.in_transit.iter().filter(|(_, to_receiver, ..)| *to_receiver).count();
     }
-    assert_eq!(asked, 0);
+    assert_eq!(requests, 0);
 }
 
 #[test]
-fn a_receiver_that_crashed_has_the_sender_begin_anew() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn a_sender_restarts_after_its_receiver_has_crashed() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     network.open();
     network.run(ms(1000), true);
     network.receiver = Some(Agent::new(AgentConfig::default()));
@@ -188,17 +188,17 @@ fn a_receiver_that_crashed_has_the_sender_begin_anew() {
     network.run(ms(2000), true);
     assert!(network.delivered.len() > before + 50);
     network.run(ms(3000), false);
-    assert_eq!(network.in_flight(), Bytes::ZERO, "what was on its way is not waited for");
+    assert_eq!(network.in_flight(), Bytes::ZERO, "bytes of unknown outcome do not remain in flight");
 }
 
 #[test]
-fn a_sender_that_crashed_is_believed_again() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn a_sender_is_accepted_again_after_a_crash() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     network.open();
     network.run(ms(1000), true);
     (network.sender, network.manager) = (Agent::new(AgentConfig::default()), manager());
     network.flows.clear();
-    network.under_way.clear();
+    network.in_transit.clear();
     network.open();
     let before = network.delivered.len();
     network.run(ms(1000), true);
@@ -206,23 +206,23 @@ fn a_sender_that_crashed_is_believed_again() {
 }
 
 #[test]
-fn the_rate_ages_while_the_receiver_is_away_and_comes_back_with_it() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn the_rate_ages_without_the_receiver_and_recovers_with_it() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     network.open();
     network.run(ms(1000), true);
-    network.weather.loss = 1.0;
+    network.faults.loss = 1.0;
     network.run(ms(4000), true);
-    let parts = [1150, 1250, 1350, 1450].map(|from| network.left_between(from, from + 100));
+    let parts = [1150, 1250, 1350, 1450].map(|from| network.sent_between(from, from + 100));
     assert!(parts.windows(2).all(|pair| pair[1] * 3 <= pair[0] * 2), "{parts:?}");
-    assert!(network.left_between(3000, 5000) <= 3);
-    network.weather.loss = 0.0;
+    assert!(network.sent_between(3000, 5000) <= 3);
+    network.faults.loss = 0.0;
     network.run(ms(3000), true);
-    assert!(network.left_between(7000, 8000) > 50);
+    assert!(network.sent_between(7000, 8000) > 50);
 }
 
 #[test]
 fn the_receivers_hints_are_the_senders_weights() {
-    let mut network = Network::new(AgentConfig::default(), Weather { loss: 0.1, ..Weather::default() }, 1);
+    let mut network = Network::new(AgentConfig::default(), Faults { loss: 0.1, ..Faults::default() }, 1);
     let flows = [network.open(), network.open()];
     network.run(ms(1000), true);
     let names = flows.map(|flow| network.sender.name(flow).unwrap());
@@ -236,8 +236,8 @@ fn the_receivers_hints_are_the_senders_weights() {
 }
 
 #[test]
-fn a_flow_that_its_receiver_refuses_is_named_and_others_go_on() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn a_refused_flow_is_reported_and_others_continue() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     let flows = [network.open(), network.open()];
     network.run(ms(1000), true);
     let flow = network.sender.name(flows[1]).unwrap();
@@ -253,12 +253,12 @@ fn a_flow_that_its_receiver_refuses_is_named_and_others_go_on() {
     assert_eq!(network.sender.poll_refused(), Some(flows[1]));
     network.sender.close(flows[1]);
     let header = network.sender.send(network.now, flows[0], 17, PAYLOAD, &mut network.manager).unwrap();
-    assert!(header.sequence.wrapping_sub(sequence) < 1000, "the conversation has not begun anew");
+    assert!(header.sequence.wrapping_sub(sequence) < 1000, "the sequence has not restarted");
 }
 
 #[test]
-fn a_closed_flow_leaves_nothing_to_be_taken_from_whoever_has_its_place_next() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn closing_a_flow_does_not_affect_the_next_with_its_number() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     network.receiver = None;
     let other = network.open();
     let closed = network.open();
@@ -274,13 +274,13 @@ fn a_closed_flow_leaves_nothing_to_be_taken_from_whoever_has_its_place_next() {
 }
 
 #[test]
-fn a_host_that_may_stall_takes_short_silence_for_nothing() {
-    let silent_after = |patience: Duration| {
-        let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
-        network.sender = Agent::patient(AgentConfig::default(), patience);
+fn a_host_that_may_stall_has_a_longer_timeout() {
+    let overdue_after = |timeout: Duration| {
+        let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
+        network.sender = Agent::patient(AgentConfig::default(), timeout);
         network.open();
         network.run(ms(1000), true);
-        network.weather.loss = 1.0;
+        network.faults.loss = 1.0;
         let rate = |network: &Network| network.manager.query(network.now, network.flows[0]).unwrap().rate;
         let before = rate(&network);
         (0..1000).find(|_| {
@@ -288,12 +288,12 @@ fn a_host_that_may_stall_takes_short_silence_for_nothing() {
             rate(&network) < before.scale(0.6)
         })
     };
-    assert!(silent_after(Duration::ZERO).unwrap() < 250);
-    assert!((600..800).contains(&silent_after(ms(600)).unwrap()));
+    assert!(overdue_after(Duration::ZERO).unwrap() < 250);
+    assert!((600..800).contains(&overdue_after(ms(600)).unwrap()));
 }
 
-fn window_after(span: Duration, weather: Weather) -> u64 {
-    let mut network = Network::new(AgentConfig::default(), weather, 1);
+fn window_after(span: Duration, faults: Faults) -> u64 {
+    let mut network = Network::new(AgentConfig::default(), faults, 1);
     network.open();
     network.run(span, true);
     network.window()
@@ -301,31 +301,31 @@ fn window_after(span: Duration, weather: Weather) -> u64 {
 
 #[test]
 fn marks_and_losses_halve_the_window_and_reordering_does_not() {
-    let fine = Weather::default();
+    let fine = Faults::default();
     let calm = window_after(ms(1500), fine);
     for (loss, marks) in [(0.05, 0.0), (0.0, 0.05)] {
-        let window = window_after(ms(1500), Weather { loss, marks, ..fine });
+        let window = window_after(ms(1500), Faults { loss, marks, ..fine });
         assert!(window * 10 < calm, "{loss} lost, {marks} marked: {window} of {calm} packets");
     }
-    let (calm, reordered) = (window_after(ms(900), fine), window_after(ms(900), Weather { jitter: ms(2), ..fine }));
+    let (calm, reordered) = (window_after(ms(900), fine), window_after(ms(900), Faults { jitter: ms(2), ..fine }));
     assert!(reordered * 2 > calm, "{reordered} of {calm} packets");
 }
 
 #[test]
-fn strangers_change_nothing() {
-    let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+fn untrusted_peers_change_nothing() {
+    let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
     network.open();
     network.run(ms(1000), true);
     let window = network.window();
     let kinds = [CmKind::Syn, CmKind::SynAck, CmKind::Reset, CmKind::Probe, CmKind::Data];
     let mut random = Stream::from_seed(3);
-    let mut nobody = manager();
+    let mut unused = manager();
     for round in 0..10_000u32 {
         let sequence = random.below(1 << 32) as u32;
         let header = CmHeader { kind: kinds[round as usize % 5], protocol: 17, sequence, flow: 0 };
         let message = CmMessage::Header(header);
         network.sender.receive(network.now, 1, &message, 8, Ecn::Ce, &mut network.manager);
-        network.receiver.as_mut().unwrap().receive(network.now, 0, &message, 8, Ecn::Ce, &mut nobody);
+        network.receiver.as_mut().unwrap().receive(network.now, 0, &message, 8, Ecn::Ce, &mut unused);
         let hints = CmMessage::Hints { probe: sequence, weights: [Count { flow: 0, count: 9 }].into() };
         network.sender.receive(network.now, 1, &hints, 0, Ecn::Ce, &mut network.manager);
     }
@@ -338,26 +338,26 @@ fn strangers_change_nothing() {
     while network.sender.poll_transmit().is_some() {}
     let before = network.delivered.len();
     network.run(ms(500), true);
-    assert!(network.delivered.len() > before + 50, "the conversation goes on");
+    assert!(network.delivered.len() > before + 50, "the exchange continues");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn whatever_happens_nothing_stays_outstanding(
+    fn nothing_stays_in_flight_under_any_faults(
         seed in 0u64..1000,
         loss in 0.0..0.4f64,
-        copies in 0.0..0.3f64,
+        duplication in 0.0..0.3f64,
         jitter in 0u64..80,
         sequenced: bool,
     ) {
-        let weather = Weather { loss, copies, jitter: ms(jitter), marks: 0.0 };
-        let mut network = Network::new(AgentConfig { sequenced }, weather, seed);
+        let faults = Faults { loss, duplication, jitter: ms(jitter), marks: 0.0 };
+        let mut network = Network::new(AgentConfig { sequenced }, faults, seed);
         network.open();
         network.open();
         network.run(ms(5000), true);
-        network.weather = Weather::default();
+        network.faults = Faults::default();
         network.run(ms(60_000), false);
         prop_assert_eq!(network.in_flight(), Bytes::ZERO);
     }
@@ -366,7 +366,7 @@ proptest! {
     fn no_message_panics(
         messages in prop::collection::vec((0u8..7, any::<u32>(), 0u32..5, any::<bool>()), 0..200),
     ) {
-        let mut network = Network::new(AgentConfig::default(), Weather::default(), 1);
+        let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
         network.open();
         network.run(ms(300), true);
         for (kind, number, flow, flag) in messages {

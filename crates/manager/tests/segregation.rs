@@ -1,4 +1,4 @@
-//! Flows that a network treats differently: apart when that shows, together again when it is over.
+//! Flows that a network treats differently: they are separated when that shows, and merged when it is over.
 
 use rampmeter_control::Algorithm;
 use rampmeter_control::cm::{Cm, Config};
@@ -32,7 +32,7 @@ impl Host {
         Self { manager, now: Time::ZERO, random: Stream::from_seed(1), flows }
     }
 
-    /// Ten packets of every flow each round trip, of which these parts are lost.
+    /// Ten packets of every flow each round trip, of which these shares are lost.
     fn run(&mut self, span: Duration, loss: &[f64]) {
         let end = self.now + span;
         while self.now < end {
@@ -51,8 +51,8 @@ impl Host {
         }
     }
 
-    /// With how many flows each flow shares its macroflow.
-    fn company(&self) -> Vec<usize> {
+    /// The number of flows in each flow's macroflow.
+    fn macroflow_sizes(&self) -> Vec<usize> {
         self.flows.iter().map(|&flow| self.manager.query(self.now, flow).unwrap().flows).collect()
     }
 }
@@ -62,31 +62,31 @@ fn cm() -> Cm {
 }
 
 #[test]
-fn flows_that_lose_much_more_get_a_macroflow_of_their_own_and_come_back() {
+fn flows_with_high_loss_are_separated_and_merged_again() {
     let mut host = Host::new(3);
     host.run(Duration::from_secs(10), &[0.001, 0.1, 0.001]);
-    assert_eq!(host.company(), [2, 1, 2]);
+    assert_eq!(host.macroflow_sizes(), [2, 1, 2]);
     assert_eq!(host.manager.query(host.now, host.flows[1]).unwrap().in_flight, Bytes::ZERO);
     host.run(Duration::from_secs(30), &[0.001, 0.1, 0.001]);
-    assert_eq!(host.company(), [2, 1, 2], "as long as they do");
+    assert_eq!(host.macroflow_sizes(), [2, 1, 2], "as long as the loss differs");
     host.run(Duration::from_secs(30), &[0.01, 0.01, 0.01]);
-    assert_eq!(host.company(), [3, 3, 3]);
+    assert_eq!(host.macroflow_sizes(), [3, 3, 3]);
 }
 
 #[test]
-fn chance_separates_nobody() {
+fn chance_separates_no_flows() {
     let mut host = Host::new(4);
     host.run(Duration::from_secs(120), &[0.02; 4]);
-    assert_eq!(host.company(), [4; 4]);
+    assert_eq!(host.macroflow_sizes(), [4; 4]);
 }
 
 #[test]
-fn a_flow_may_leave_while_it_is_apart() {
+fn a_flow_may_close_while_it_is_separate() {
     let mut host = Host::new(2);
     host.run(Duration::from_secs(10), &[0.001, 0.1]);
-    assert_eq!(host.company(), [1, 1]);
-    let gone = host.flows.pop().unwrap();
-    host.manager.close(host.now, gone);
+    assert_eq!(host.macroflow_sizes(), [1, 1]);
+    let closed = host.flows.pop().unwrap();
+    host.manager.close(host.now, closed);
     host.run(Duration::from_secs(20), &[0.001]);
-    assert_eq!(host.company(), [1]);
+    assert_eq!(host.macroflow_sizes(), [1]);
 }

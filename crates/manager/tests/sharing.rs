@@ -1,4 +1,4 @@
-//! What flows get from the manager: turns, leave within the window, shared state.
+//! Grants, windows and shared state: what flows get from the manager.
 
 use proptest::prelude::*;
 use rampmeter_control::newreno::{Config, NewReno};
@@ -60,19 +60,19 @@ fn count(grants: &[Grant], flow: FlowId) -> usize {
 }
 
 #[test]
-fn what_was_granted_and_not_used_is_room_for_others() {
+fn unused_grants_are_available_to_others() {
     let mut manager = Manager::new(by(Grouping::PerDestination));
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
     assert_eq!(send_all(&mut manager, Time::ZERO, &flows).len(), 10, "the initial window");
     manager.unsent(Time::ZERO, flows[0], PACKET * 2);
     assert_eq!(send_all(&mut manager, Time::ZERO, &flows).len(), 2);
-    // More than it has outstanding nobody can give back.
+    // A flow cannot return more than it has in flight.
     manager.unsent(Time::ZERO, flows[0], PACKET * 99);
     assert!(manager.query(Time::ZERO, flows[1]).unwrap().in_flight >= PACKET * 5);
 }
 
 #[test]
-fn who_uses_half_of_its_grants_has_twice_the_turns() {
+fn a_flow_that_uses_half_of_its_grants_gets_twice_the_turns() {
     let scheduling = Scheduling::RoundRobin;
     let mut manager = Manager::new(Sharing { scheduling, ..by(Grouping::PerDestination) });
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
@@ -106,7 +106,7 @@ fn flows_of_one_macroflow_take_turns_in_one_window() {
 }
 
 #[test]
-fn flows_on_their_own_have_a_window_each() {
+fn separate_macroflows_have_a_window_each() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
     let grants = send_all(&mut manager, Time::ZERO, &flows);
@@ -114,7 +114,7 @@ fn flows_on_their_own_have_a_window_each() {
 }
 
 #[test]
-fn a_later_flow_to_the_same_destination_starts_with_what_the_first_one_learnt() {
+fn a_later_flow_joins_the_macroflow_with_its_window() {
     let mut manager = Manager::new(by(Grouping::PerDestination));
     let first = open(&mut manager, HERE);
     let mut now = Time::ZERO;
@@ -130,7 +130,7 @@ fn a_later_flow_to_the_same_destination_starts_with_what_the_first_one_learnt() 
 }
 
 #[test]
-fn a_full_window_stops_everything_but_an_urgent_repair() {
+fn a_full_window_permits_only_an_urgent_retransmission() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = open(&mut manager, HERE);
     send_all(&mut manager, Time::ZERO, &[flow]);
@@ -160,7 +160,7 @@ fn a_sender_awaits_feedback_while_its_window_is_full() {
 }
 
 #[test]
-fn an_empty_pipe_takes_one_packet_whatever_the_window() {
+fn with_nothing_in_flight_one_packet_is_always_permitted() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = open(&mut manager, HERE);
     send_all(&mut manager, Time::ZERO, &[flow]);
@@ -171,7 +171,7 @@ fn an_empty_pipe_takes_one_packet_whatever_the_window() {
 }
 
 #[test]
-fn closing_gives_the_flows_bytes_back_to_the_others() {
+fn closing_a_flow_returns_its_bytes_to_the_others() {
     let mut manager = Manager::new(by(Grouping::PerDestination));
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
     send_all(&mut manager, Time::ZERO, &flows);
@@ -208,8 +208,8 @@ proptest! {
                 (4, Some(flow)) => {
                     let arrivals = [Arrival { number: n, bytes: PACKET, sent_at: now, received_at: now, ecn: Ecn::Ce }];
                     let loss = UpdateLoss { kind: LossKind::Transient, number: n, recovering: flag, repeated: flag };
-                    let news = Update { arrivals: &arrivals, loss: flag.then_some(loss), ..update(n) };
-                    manager.update(now, flow, &news);
+                    let feedback = Update { arrivals: &arrivals, loss: flag.then_some(loss), ..update(n) };
+                    manager.update(now, flow, &feedback);
                 }
                 (5, Some(flow)) => {
                     manager.close(now, flow);
@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// A controller that only keeps the path it was given, and remembers a rate.
+/// A controller that stores its path and provides a history with a rate.
 #[derive(Debug, Default)]
 struct Starter(Option<Path>, u64);
 
@@ -250,27 +250,27 @@ impl Controller for Starter {
 }
 
 #[test]
-fn a_controller_that_replaces_another_starts_on_the_measured_path_with_what_that_one_learnt() {
+fn a_new_controller_starts_on_the_measured_path_with_history() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = manager.open(Time::ZERO, HERE, || Starter(None, 7));
     manager.replace(Time::ZERO, flow, Starter(None, 8));
-    assert!(manager.controller(flow).unwrap().0.is_none(), "nothing is known of the path before the handshake");
+    assert!(manager.controller(flow).unwrap().0.is_none(), "before the handshake the path is not established");
 
-    let asked = RouterFeedback::FairShare { share: Rate::from_bps(5), queue: Bytes::ZERO };
-    manager.on_path(Time::ZERO, flow, PACKET, RTT, asked);
+    let feedback = RouterFeedback::FairShare { share: Rate::from_bps(5), queue: Bytes::ZERO };
+    manager.on_path(Time::ZERO, flow, PACKET, RTT, feedback);
     let path = manager.controller(flow).unwrap().0.clone().unwrap();
-    assert_eq!((path.packet, path.rtt, path.feedback), (PACKET, RTT, asked));
+    assert_eq!((path.packet, path.rtt, path.feedback), (PACKET, RTT, feedback));
 
     manager.request(Time::ZERO, flow, false);
     manager.replace(Time::ZERO, flow, Starter(None, 9));
     let path = manager.controller(flow).unwrap().0.clone().unwrap();
     assert_eq!((path.packet, path.rtt, path.feedback), (PACKET, RTT, RouterFeedback::None));
     assert_eq!(path.history.map(|history| history.base_rate), Some(Rate::from_bps(8)));
-    assert!(manager.grant(Time::ZERO).is_some(), "a flow that had asked still gets its turn");
+    assert!(manager.grant(Time::ZERO).is_some(), "a pending request is still granted");
 }
 
 #[test]
-fn every_controller_with_a_path_learns_of_a_stall() {
+fn every_started_controller_gets_a_stall() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flows = [0, 1, 2].map(|_| manager.open(Time::ZERO, HERE, Starter::default));
     for &flow in &flows[..2] {
@@ -293,7 +293,8 @@ fn send_one(manager: &mut Manager<Starter>, now: Time, flow: FlowId) {
     manager.update(now, flow, &update(1));
 }
 
-/// A flow that sends at these seconds and ends with the last of them. What it is told of the destination's rest.
+/// Opens a flow that sends at these seconds and closes with the last of them. Returns the idle time that its controller
+/// got.
 fn visit(manager: &mut Manager<Starter>, seconds: &[u64]) -> Option<Duration> {
     let (first, last) = (at_second(seconds[0]), at_second(seconds[seconds.len() - 1]));
     let flow = manager.open(first, HERE, || Starter(None, 7));
@@ -306,7 +307,7 @@ fn visit(manager: &mut Manager<Starter>, seconds: &[u64]) -> Option<Duration> {
 }
 
 #[test]
-fn how_long_a_destination_rested_is_told_where_its_flows_share_a_macroflow() {
+fn the_idle_time_of_a_path_is_known_if_flows_share_it() {
     let idle_for = |sharing| {
         let mut manager = Manager::new(sharing);
         [visit(&mut manager, &[0, 1]), visit(&mut manager, &[9])]
@@ -314,11 +315,11 @@ fn how_long_a_destination_rested_is_told_where_its_flows_share_a_macroflow() {
     assert_eq!(idle_for(by(Grouping::PerDestination)), [None, Some(Duration::from_secs(8))]);
     assert_eq!(idle_for(by(Grouping::PerFlow)), [None, None]);
     let segregation = Sharing { segregation: true, ..by(Grouping::PerDestination) };
-    assert_eq!(idle_for(segregation), [None, None], "another part of its flows may be there still");
+    assert_eq!(idle_for(segregation), [None, None], "other macroflows may use the path");
 }
 
 #[test]
-fn neither_a_farewell_after_a_silence_nor_a_flow_that_sent_nothing_is_use_of_a_path() {
+fn late_last_packets_and_unused_flows_do_not_count_as_use() {
     let mut manager = Manager::new(by(Grouping::PerDestination));
     visit(&mut manager, &[0, 1, 600]);
     assert_eq!(visit(&mut manager, &[605]), Some(Duration::from_secs(604)));
@@ -326,7 +327,7 @@ fn neither_a_farewell_after_a_silence_nor_a_flow_that_sent_nothing_is_use_of_a_p
 }
 
 #[test]
-fn flows_with_weights_have_their_shares_whoever_schedules_by_weight() {
+fn both_weighted_schedulers_keep_the_weights() {
     weights_are_kept(Scheduling::RoundRobin);
     weights_are_kept(Scheduling::ServiceCurves);
 }
@@ -339,9 +340,9 @@ fn weights_are_kept(scheduling: Scheduling) {
     let mut manager = together(scheduling);
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE), open(&mut manager, HERE)];
     manager.share(flows[1], Share { weight: 3.0, ..Share::default() });
-    for nonsense in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        manager.share(flows[1], Share { weight: nonsense, ..Share::default() });
-        manager.share(flows[1], Share { class: Some((1, nonsense)), ..Share::default() });
+    for invalid in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        manager.share(flows[1], Share { weight: invalid, ..Share::default() });
+        manager.share(flows[1], Share { class: Some((1, invalid)), ..Share::default() });
     }
     let mut granted = send_all(&mut manager, Time::ZERO, &flows);
     for _ in 0..100 {
@@ -349,11 +350,11 @@ fn weights_are_kept(scheduling: Scheduling) {
         granted.extend(send_all(&mut manager, Time::ZERO, &[]));
     }
     let shares = flows.map(|flow| count(&granted, flow) as f64 / granted.len() as f64);
-    assert!(shares.iter().zip([0.2, 0.6, 0.2]).all(|(share, meant)| (share - meant).abs() < 0.01), "{shares:?}");
+    assert!(shares.iter().zip([0.2, 0.6, 0.2]).all(|(share, expected)| (share - expected).abs() < 0.01), "{shares:?}");
 }
 
 #[test]
-fn a_flow_with_a_service_curve_is_first_in_the_next_window_and_others_have_the_rest_of_it() {
+fn a_flow_with_a_service_curve_precedes_the_others() {
     let curve = Some(ServiceCurve::within(RTT, PACKET, Rate::from_bps(100_000)));
     for (scheduling, place) in [(Scheduling::ServiceCurves, 0), (Scheduling::RoundRobin, 2), (Scheduling::InTurn, 4)] {
         let mut manager = together(scheduling);

@@ -1,5 +1,5 @@
-//! Connections that others opened. A `Syn` proves nothing, so those whose opener has not answered yet are few and are
-//! the first to go.
+//! Connections opened by peers. A `Syn` proves nothing, so the number of half-open connections is small, and they are
+//! discarded first.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,9 +8,9 @@ use crate::connection_id::ConnectionId;
 
 #[derive(Debug)]
 pub(crate) struct Accepted<A> {
-    /// By their opener's address and its id for them, to recognise a repeated `Syn`.
+    /// By their opener's address and its id for them, to recognize a repeated `Syn`.
     by_opener: BTreeMap<(A, u32), ConnectionId>,
-    /// Those whose opener has not yet shown that it gets our packets, oldest first.
+    /// Connections whose opener has not yet shown that it receives this host's packets, oldest first.
     half_open: VecDeque<ConnectionId>,
 }
 
@@ -24,18 +24,18 @@ impl<A: Address> Accepted<A> {
         self.by_opener.get(&(opener, remote)).copied()
     }
 
-    /// It begins, half open.
+    /// Adds a half-open connection.
     pub(crate) fn insert(&mut self, opener: A, remote: u32, id: ConnectionId) {
         self.by_opener.insert((opener, remote), id);
         self.half_open.push_back(id);
     }
 
-    /// It is half open no more.
+    /// The opener has proved its address.
     pub(crate) fn on_opened(&mut self, id: ConnectionId) {
         self.half_open.retain(|&other| other != id);
     }
 
-    /// It is over. `was_opened`: it was not half open to the end.
+    /// Removes a connection. `was_opened`: its opener had proved its address.
     pub(crate) fn remove(&mut self, opener: A, remote: u32, id: ConnectionId, was_opened: bool) {
         self.by_opener.remove(&(opener, remote));
         if !was_opened {
@@ -43,12 +43,12 @@ impl<A: Address> Accepted<A> {
         }
     }
 
-    /// How many are half open.
+    /// The number of half-open connections.
     pub(crate) fn half_open(&self) -> usize {
         self.half_open.len()
     }
 
-    /// Which of those has been so for longest.
+    /// The connection that has been half open for longest.
     pub(crate) fn oldest_half_open(&self) -> Option<ConnectionId> {
         self.half_open.front().copied()
     }

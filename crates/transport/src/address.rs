@@ -1,13 +1,13 @@
-//! Where packets go and come from: a socket's address on real wires, a node's number in simulated networks.
+//! Addresses of hosts: a socket's address on the wire, a node's number in simulated networks.
 
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_manager::Destination;
 
-/// Where packets go and come from.
+/// The address of a host.
 pub trait Address: Copy + Ord + Debug {
-    /// What congestion control keeps in common.
+    /// The destination that congestion control uses: an address without a port.
     fn destination(&self) -> Destination;
 }
 

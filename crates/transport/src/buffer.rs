@@ -1,4 +1,4 @@
-//! The streams' bytes, for worlds that have real ones.
+//! The bytes of the streams, for worlds with real ones.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,8 @@ impl SendBuffer {
         self.bytes.extend(bytes);
     }
 
-    /// Appends `offset..offset + len` of the stream to `out`. False, and nothing appended, if not all of it is kept.
+    /// Appends `offset..offset + len` of the stream to `out`. If a part of it is not kept, appends nothing and returns
+    /// false.
     pub fn copy(&self, offset: u64, len: usize, out: &mut Vec<u8>) -> bool {
         let Some(from) = offset.checked_sub(self.start).and_then(|from| usize::try_from(from).ok()) else {
             return false;
@@ -29,19 +30,19 @@ impl SendBuffer {
         true
     }
 
-    /// Everything before `offset` has been delivered.
+    /// Discards everything before `offset`, which has been delivered.
     pub fn release(&mut self, offset: u64) {
-        let gone = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX).min(self.bytes.len());
-        self.bytes.drain(..gone);
-        self.start += gone as u64;
+        let delivered = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX).min(self.bytes.len());
+        self.bytes.drain(..delivered);
+        self.start += delivered as u64;
     }
 
-    /// Bytes kept.
+    /// The number of bytes kept.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing is kept.
+    /// Whether no bytes are kept.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -56,7 +57,7 @@ pub struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Stores bytes that belong at `offset`. The connection has checked that they are within its window.
+    /// Stores bytes at `offset`. The connection has checked that they are within its window.
     pub fn store(&mut self, offset: u64, bytes: &[u8]) {
         let skip = usize::try_from(self.start.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
         let bytes = &bytes[skip..];
@@ -78,10 +79,10 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Moves everything before `arrived` to the end of `out`; says how much.
+    /// Moves everything before `arrived` to the end of `out`, and returns its length.
     pub fn read(&mut self, arrived: u64, out: &mut Vec<u8>) -> usize {
         let ready = usize::try_from(arrived.saturating_sub(self.start)).unwrap_or(usize::MAX).min(self.bytes.len());
-        // Run by run: a drain would move them one by one.
+        // In two runs: a drain would move the bytes one by one.
         let (head, tail) = self.bytes.as_slices();
         let middle = ready.min(head.len());
         out.extend_from_slice(&head[..middle]);
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn released_bytes_are_gone() {
+    fn released_bytes_are_not_available() {
         let mut buffer = SendBuffer::default();
         buffer.write(b"abcdef");
         buffer.release(2);

@@ -1,4 +1,4 @@
-//! What a connection can be told, and what an endpoint.
+//! The settings of a connection and of an endpoint.
 
 use rampmeter_manager::{AgentConfig, Sharing};
 use rampmeter_units::{Bytes, Duration, Ecn, settings};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 
-/// How losses are found and repaired.
+/// How losses are detected and repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Recovery {
@@ -18,36 +18,36 @@ pub enum Recovery {
     Sack,
 }
 
-/// Tunables of a connection, both ends.
+/// The settings of a connection, for both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The largest packet to send, IP header included.
+    /// The maximum size of packets, IP header included.
     pub packet: Bytes,
-    /// How long an acknowledgement may wait for a second packet; zero answers every packet at once, which PCP needs
-    /// (PCP section 3.5). RFC 5681 allows up to 500 ms.
+    /// The maximum delay of an acknowledgement that waits for a second packet. Zero acknowledges every packet at once,
+    /// which PCP needs (PCP section 3.5). RFC 5681 allows up to 500 ms.
     pub delayed_ack: Duration,
-    /// How losses are found and repaired.
+    /// How losses are detected and repaired.
     pub recovery: Recovery,
-    /// Find lost retransmissions by later packets' arrival, too, instead of waiting for the timer.
+    /// Detect lost retransmissions by the arrival of later packets, too, instead of waiting for the timer.
     pub detect_lost_retransmissions: bool,
-    /// Least retransmission timeout. RFC 6298 (2.4) says 1 s; Linux uses 200 ms.
+    /// Minimum retransmission timeout. RFC 6298 (2.4) says 1 s; Linux uses 200 ms.
     pub min_rto: Duration,
     /// First timeout of the handshake, doubled each time (RFC 6298 (2.1)).
     pub syn_timeout: Duration,
-    /// Timeouts in a row after which the path is given up as dead.
+    /// The number of consecutive timeouts after which the connection ends with `TimedOut`.
     pub max_timeouts: u32,
-    /// Bytes this end is ready to hold for its application.
+    /// The receive window: bytes buffered for the application.
     pub receive_window: Bytes,
-    /// The ECN code that data packets leave with.
+    /// The ECN code of data packets.
     #[serde(with = "ecn_name")]
     pub ecn: Ecn,
-    /// An open connection whose peer has been silent for this long, with nothing on its way that it would have to
-    /// answer, asks for a sign of life, and is given up after `max_timeouts` questions in vain: a peer whose last word
-    /// was lost is not waited for without end. `None` waits, and is what a scenario has unless it says otherwise.
+    /// An open connection sends a probe if its peer has sent nothing for this long and has nothing to acknowledge.
+    /// After `max_timeouts` unanswered probes it ends. So a connection whose peer's last packet was lost does not
+    /// remain forever. `None` sends no probes, and is the default in scenarios.
     pub keep_alive: Option<Duration>,
-    /// First sequence number of the stream this end sends, for tests that want one just below the wrap. `None` draws
-    /// one for each connection, which nobody can guess who does not see its packets (RFC 9293 section 3.4.1).
+    /// First sequence number of the stream that this side sends, for tests of the wrap-around. `None` draws one for
+    /// each connection, which a host that does not see its packets cannot guess (RFC 9293 section 3.4.1).
     pub first_sequence: Option<u32>,
 }
 
@@ -70,10 +70,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Largest timeout (RFC 6298 (2.5) allows any bound from 60 s).
+    /// Maximum timeout (RFC 6298 (2.5) allows any bound from 60 s).
     pub(crate) const MAX_RTO: Duration = Duration::from_secs(60);
 
-    /// Reads a scenario's table, for packets of up to `packet` bytes unless it says otherwise.
+    /// Reads a scenario's table. `packet` is the default of the setting of that name.
     pub fn read(table: &toml::Table, packet: Bytes) -> Result<Self, String> {
         let mut config: Self = settings::read(table)?;
         if !table.contains_key("packet") {
@@ -85,46 +85,48 @@ impl Config {
         config.check().map(|()| config)
     }
 
-    /// Refuses values that make no sense, saying which and what would be right.
+    /// Checks the values. An error names the setting and its valid values.
     pub fn check(&self) -> Result<(), String> {
         if !(Bytes::new(256)..=Bytes::new(65_000)).contains(&self.packet) {
-            return Err(format!("packet is {}: a packet has 256 B to 65 kB", self.packet));
+            return Err(format!("packet is {}: give 256 B to 65 kB", self.packet));
         }
         if self.delayed_ack > Duration::from_millis(500) {
-            return Err(format!("delayed_ack is {}: at most 500 ms (RFC 5681 section 4.2)", self.delayed_ack));
+            return Err(format!("delayed_ack is {}: give at most 500 ms (RFC 5681 section 4.2)", self.delayed_ack));
         }
         if self.syn_timeout == Duration::ZERO || self.min_rto == Duration::ZERO {
-            return Err("a timeout of zero would retransmit without end: give for example \"1 s\"".into());
+            return Err(
+                "syn_timeout or min_rto is zero, which would retransmit without end: give for example \"1 s\"".into()
+            );
         }
         if self.keep_alive == Some(Duration::ZERO) {
-            return Err("keep_alive of zero would ask without end: give for example \"60 s\"".into());
+            return Err("keep_alive is zero, which would send probes without end: give for example \"60 s\"".into());
         }
         if self.receive_window < self.packet || self.receive_window > Bytes::new(1 << 30) {
-            return Err(format!("receive_window is {}: one packet to 1 GB", self.receive_window));
+            return Err(format!("receive_window is {}: give one packet to 1 GB", self.receive_window));
         }
         if self.max_timeouts == 0 {
-            return Err("max_timeouts is 0: 1 or more".into());
+            return Err("max_timeouts is 0: give 1 or more".into());
         }
         Ok(())
     }
 }
 
-/// What an endpoint can be told.
+/// The settings of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointConfig {
     /// How its connections share congestion control.
     pub sharing: Sharing,
-    /// How to treat connections that others open; `None` refuses them.
+    /// The settings of connections that peers open; `None` refuses them.
     pub accept: Option<Config>,
-    /// Connections at most, both ways.
+    /// The maximum number of connections in both directions.
     pub max_connections: usize,
-    /// Accepted connections at most whose opener has not yet shown that it gets our packets. One more, from whomever,
-    /// takes the place of the oldest: a flood of forged openers keeps out only those who need longer to show it than
-    /// the flood to go around.
+    /// The maximum number of accepted connections whose opener has not yet shown that it receives this host's packets.
+    /// One more replaces the oldest. So a flood of forged openers excludes only openers that need longer for their
+    /// proof than the flood needs to replace all of them.
     pub max_half_open: usize,
-    /// How its flows of datagrams get feedback.
+    /// How its datagram flows get feedback.
     pub agent: AgentConfig,
-    /// The clock that says when packets arrived.
+    /// The clock that timestamps arriving packets.
     pub clock: Clock,
 }
 
@@ -157,7 +159,7 @@ mod ecn_name {
         let found = NAMES.iter().find(|(name, _)| *name == text);
         found
             .map(|(_, code)| *code)
-            .ok_or_else(|| serde::de::Error::custom(format!("ecn is `{text}`: a sender uses not-ect, ect0 or ect1")))
+            .ok_or_else(|| serde::de::Error::custom(format!("ecn is `{text}`: give not-ect, ect0 or ect1")))
     }
 }
 
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenarios_connections_keep_silent_unless_told_otherwise() {
+    fn connections_of_a_scenario_send_no_keep_alive_by_default() {
         let read = |text: &str| Config::read(&text.parse().unwrap(), Bytes::new(1000));
         assert_eq!(read("").unwrap().keep_alive, None);
         assert_eq!(read("keep_alive = '5 s'").unwrap().keep_alive, Some(Duration::from_secs(5)));

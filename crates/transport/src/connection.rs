@@ -6,10 +6,11 @@
 //! end      each side's Data with `fin`, acknowledged; or Reset at any time
 //! ```
 //!
-//! A stranger who does not see the packets guesses neither side's first sequence number, 32 random bits. Whatever could
-//! hurt must show one, as in TCP (RFC 9293 section 3.10.7, RFC 5961): a `SynAck` and the opener's first `Data`
-//! acknowledge the other side's, a `Reset` repeats its own. Nobody is sent data before that, nor a `SynAck` that is
-//! longer than the `Syn` it answers: forged senders can't make a host flood a third one.
+//! A host that does not see the packets cannot guess the first sequence number of either side, which has 32 random
+//! bits. Every packet that could do harm must contain one, as in TCP (RFC 9293 section 3.10.7, RFC 5961): a `SynAck`
+//! and the opener's first `Data` acknowledge the other side's, a `Reset` repeats that of its own side. Before this
+//! proof no data is sent, and a `SynAck` is not longer than its `Syn`: forged senders cannot make a host flood a third
+//! one.
 
 use rampmeter_manager::{FlowId, Grant, RttEstimator};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
@@ -18,60 +19,60 @@ use rampmeter_wire::{Kind, List, Packet, RouterFeedback, UDP_BYTES, encoded_len}
 use crate::config::Config;
 use crate::connection_id::ConnectionId;
 use crate::receiver::{Fresh, Receiver};
-use crate::sender::{Learnt, Sender};
+use crate::sender::{Feedback, Sender};
 
-/// Attempts at a handshake at most.
+/// The maximum number of handshake attempts.
 const MAX_ATTEMPTS: usize = 16;
 
-/// Where a connection stands.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// The `Syn` has been sent.
     Opening,
-    /// The `Syn` has been answered; its sender has yet to show that it gets our packets.
+    /// The `Syn` has been answered; its sender has not yet shown that it receives this host's packets.
     HalfOpen,
-    /// Streams flow.
+    /// Both streams are open.
     Open,
-    /// Both streams are complete; lost last acknowledgements are still answered.
+    /// Both streams are complete; retransmissions of the peer are still acknowledged.
     Lingering,
-    /// Over.
+    /// The connection has ended.
     Closed(CloseReason),
 }
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseReason {
-    /// Both streams were delivered whole.
+    /// Both streams were delivered completely.
     Finished,
     /// The peer reset it.
     Reset,
-    /// This end reset it.
+    /// This side reset it.
     Aborted,
-    /// Nothing came back for too long.
+    /// No feedback arrived for too long.
     TimedOut,
 }
 
-/// What a connection has counted.
+/// The counters of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Packets with payload sent, retransmissions included.
     pub data_packets: u64,
     /// Retransmissions among them.
     pub retransmitted: u64,
-    /// Times the retransmission timer ran out.
+    /// The number of retransmission timeouts.
     pub timeouts: u64,
     /// Smoothed round-trip time.
     pub smoothed_rtt: Duration,
-    /// Least round-trip time.
+    /// Minimum round-trip time.
     pub min_rtt: Duration,
-    /// When both streams had been delivered, if they were. What follows only makes sure that the peer knows.
+    /// The time at which both streams were delivered. Later packets only let the peer know it.
     pub delivered_at: Option<Time>,
 }
 
-/// What a packet brought.
+/// The result of an arriving packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
-    pub(crate) learnt: Option<Learnt>,
+    pub(crate) feedback: Option<Feedback>,
     pub(crate) fresh: Option<Fresh>,
     pub(crate) opened: Option<(Duration, RouterFeedback)>,
 }
@@ -82,7 +83,7 @@ pub struct Connection {
     config: Config,
     pub(crate) state: State,
     pub(crate) flow: FlowId,
-    /// Our id: the peer puts it into its packets.
+    /// This side's id, which the peer puts into its packets.
     pub(crate) local: u32,
     /// The peer's id.
     pub(crate) remote: u32,
@@ -90,22 +91,22 @@ pub struct Connection {
     opened: bool,
     sender: Sender,
     receiver: Receiver,
-    /// What the handshake asks routers, or brings back from them.
+    /// The router feedback that the handshake requests, or returns.
     handshake_feedback: RouterFeedback,
-    /// When each attempt at the handshake left. A `Syn` says which attempt it is (in `acknowledgement`) and its answer
-    /// adds that to the sequence number that it acknowledges, so that a handshake with losses measures the round trip
-    /// too.
+    /// The send time of each handshake attempt. A `Syn` contains the number of its attempt (in `acknowledgement`), and
+    /// its answer adds that number to the sequence number that it acknowledges. So a handshake with losses measures the
+    /// round trip too.
     handshake_sent: List<Time, MAX_ATTEMPTS>,
-    /// Accepter: the attempt that the latest `Syn` was.
+    /// Accepter: the attempt number of the latest `Syn`.
     attempt: u32,
-    /// When to send the `Syn` again, to show the peer again that its `SynAck` arrived, or to stop lingering.
+    /// The time at which to repeat the `Syn`, to prove again that the `SynAck` arrived, or to stop lingering.
     handshake_timer: Time,
     handshake_timeouts: u32,
-    /// When to ask a silent peer for a sign of life.
-    silence_timer: Time,
-    /// Questions since the last one.
-    questions: u32,
-    /// A `Syn` or `SynAck` is to leave.
+    /// The time at which to send a keep-alive probe.
+    keep_alive_timer: Time,
+    /// Keep-alive probes since the peer's last packet.
+    keep_alive_probes: u32,
+    /// A `Syn` or `SynAck` has to be sent.
     handshake_due: bool,
     ping_due: bool,
     statistics: Statistics,
@@ -116,7 +117,7 @@ impl Connection {
         Self::new(config, flow, local, State::Opening, feedback)
     }
 
-    /// `syn` is the peer's.
+    /// `syn` is the peer's packet.
     pub(crate) fn accept(config: Config, flow: FlowId, local: u32, syn: &Packet) -> Self {
         let mut connection = Self::new(config, flow, local, State::HalfOpen, syn.feedback);
         connection.remote = syn.number;
@@ -142,16 +143,16 @@ impl Connection {
             attempt: 0,
             handshake_timer: Time::MAX,
             handshake_timeouts: 0,
-            silence_timer: Time::MAX,
-            questions: 0,
+            keep_alive_timer: Time::MAX,
+            keep_alive_probes: 0,
             handshake_due: true,
             ping_due: false,
             statistics: Statistics::default(),
         }
     }
 
-    /// A packet reached this host at `arrived_at` and is read now; `shown` is what the host's clock shows its peer for
-    /// that time.
+    /// Handles a packet that reached this host at `arrived_at` and is read now; `shown` is that time by the host's
+    /// clock, as reported to the peer.
     pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, ecn: Ecn, arrived_at: Time, shown: Time) -> Outcome {
         let mut outcome = Outcome::default();
         match (packet.kind, self.state) {
@@ -159,7 +160,7 @@ impl Connection {
                 self.handshake_due = true;
                 self.attempt = packet.acknowledgement;
                 if packet.feedback == RouterFeedback::None {
-                    self.handshake_feedback = RouterFeedback::None; // an answer is no longer than the question
+                    self.handshake_feedback = RouterFeedback::None; // an answer is not longer than the `Syn`
                 }
             }
             (_, State::Closed(_)) | (Kind::Syn, _) | (Kind::SynAck, State::HalfOpen) | (Kind::Data, State::Opening) => {
@@ -171,15 +172,16 @@ impl Connection {
                 self.receiver = Receiver::new(&self.config, packet.sequence);
                 outcome.opened =
                     Some((self.opened(now, arrived_at.since(sent), packet.window), packet.echoed_feedback));
-                // Proves our address to the peer, also if we have nothing to send, until something comes back.
-                self.receiver.answer_now();
+                // Proves this host's address to the peer, also without data to send, and repeatedly until a packet
+                // arrives.
+                self.receiver.acknowledge_now();
                 self.handshake_timeouts = 0;
                 self.handshake_timer = now + self.config.syn_timeout;
             }
-            (Kind::SynAck, _) => self.receiver.answer_now(),
+            (Kind::SynAck, _) => self.receiver.acknowledge_now(),
             (Kind::Reset, _) => {
-                let proved = self.state != State::Opening && packet.sequence == self.receiver.first_sequence();
-                if proved {
+                let is_genuine = self.state != State::Opening && packet.sequence == self.receiver.first_sequence();
+                if is_genuine {
                     self.state = State::Closed(CloseReason::Reset);
                 }
             }
@@ -194,10 +196,10 @@ impl Connection {
                 } else if self.state == State::Open {
                     self.handshake_timer = Time::MAX;
                 }
-                outcome.learnt = self.sender.on_packet(now, packet, arrived_at);
-                if outcome.learnt.is_some() {
+                outcome.feedback = self.sender.on_packet(now, packet, arrived_at);
+                if outcome.feedback.is_some() {
                     outcome.fresh = self.receiver.on_packet(now, packet, ecn, shown);
-                    self.on_sign_of_life(now);
+                    self.on_any_packet(now);
                 }
                 self.check_end(now);
             }
@@ -209,46 +211,46 @@ impl Connection {
         let rtt = measured.max(Duration::from_nanos(1));
         self.sender.on_handshake(rtt, window);
         self.state = State::Open;
-        self.on_sign_of_life(now);
+        self.on_any_packet(now);
         self.opened = true;
         self.handshake_timer = Time::MAX;
         self.handshake_due = false;
         rtt
     }
 
-    fn on_sign_of_life(&mut self, now: Time) {
-        if let Some(silence) = self.config.keep_alive {
-            self.silence_timer = now + silence;
-            self.questions = 0;
+    fn on_any_packet(&mut self, now: Time) {
+        if let Some(interval) = self.config.keep_alive {
+            self.keep_alive_timer = now + interval;
+            self.keep_alive_probes = 0;
         }
     }
 
-    fn on_silence(&mut self, now: Time) {
+    fn on_keep_alive_timer(&mut self, now: Time) {
         if self.sender.timer() < Time::MAX {
-            self.on_sign_of_life(now); // the retransmission timer asks already, and gives up
+            self.on_any_packet(now); // the retransmission timer probes already, and ends the connection
             return;
         }
-        self.questions += 1;
-        if self.questions > self.config.max_timeouts {
+        self.keep_alive_probes += 1;
+        if self.keep_alive_probes > self.config.max_timeouts {
             self.state = State::Closed(CloseReason::TimedOut);
             return;
         }
         self.ping_due = true;
         let wait = self.sender.rtt().timeout(self.config.syn_timeout, self.config.min_rto);
-        self.silence_timer = now + (wait * (1 << (self.questions - 1).min(16))).min(Config::MAX_RTO);
+        self.keep_alive_timer = now + (wait * (1 << (self.keep_alive_probes - 1).min(16))).min(Config::MAX_RTO);
     }
 
     fn check_end(&mut self, now: Time) {
         if self.state == State::Open && self.sender.is_done() && self.receiver.is_done() {
             self.state = State::Lingering;
             self.statistics.delivered_at = Some(now);
-            // Long enough for the peer's last packet to come again if our answer to it was lost.
+            // Long enough for a retransmission of the peer's last packet if its acknowledgement was lost.
             let timeout = self.sender.rtt().timeout(self.config.syn_timeout, self.config.min_rto);
             self.handshake_timer = now + timeout * 3;
         }
     }
 
-    /// The next packet that needs no leave: handshake, acknowledgement, window probe.
+    /// The next packet that needs no grant: handshake, acknowledgement, window probe.
     pub(crate) fn transmit_control(&mut self, now: Time) -> Option<Packet> {
         if self.handshake_due && matches!(self.state, State::Opening | State::HalfOpen) {
             self.handshake_due = false;
@@ -275,10 +277,10 @@ impl Connection {
             return Some(packet);
         }
         let streams = matches!(self.state, State::Open | State::Lingering);
-        if streams && (self.receiver.wants_to_answer(now) || self.ping_due) {
+        if streams && (self.receiver.should_acknowledge(now) || self.ping_due) {
             let mut packet = self.header();
             packet.ping = std::mem::take(&mut self.ping_due);
-            self.receiver.fill(&mut packet);
+            self.receiver.write_feedback(&mut packet);
             return Some(packet);
         }
         None
@@ -294,25 +296,25 @@ impl Connection {
 
     /// Whether a control packet is due.
     pub(crate) fn wants_control(&self, now: Time) -> bool {
-        self.handshake_due || self.ping_due || self.receiver.wants_to_answer(now)
+        self.handshake_due || self.ping_due || self.receiver.should_acknowledge(now)
     }
 
-    /// The next data packet, with the offset of its payload in the stream and its size on the wire.
+    /// The next data packet, the offset of its payload in the stream, and its size on the wire.
     pub(crate) fn transmit(&mut self, now: Time, grant: &Grant) -> Option<(Packet, u64, Bytes)> {
-        // What was asked for may have arrived since; acknowledgements then wait for another packet.
+        // The requested data may have been delivered since; acknowledgements then wait for another packet.
         if self.state != State::Open || !self.sender.wants_to_send() {
             return None;
         }
         let mut packet = self.header();
         packet.number = grant.number as u32;
         packet.feedback = grant.feedback;
-        // Acknowledgements ride along; the rest of the packet is for payload.
-        self.receiver.fill(&mut packet);
+        // The packet carries acknowledgements; the rest is available for payload.
+        self.receiver.write_feedback(&mut packet);
         let headers = encoded_len(&packet) + UDP_BYTES;
         let largest = grant.bytes.min(self.config.packet).as_u64() as usize;
-        // A packet always has room for something: a grant below the headers still moves one byte.
-        let room = largest.saturating_sub(headers).clamp(1, usize::from(u16::MAX)) as u16;
-        let piece = self.sender.next_piece(room)?;
+        // A packet carries at least one byte, even with a grant smaller than the headers.
+        let space = largest.saturating_sub(headers).clamp(1, usize::from(u16::MAX)) as u16;
+        let piece = self.sender.next_piece(space)?;
         packet.sequence = self.sender.sequence(piece.start);
         packet.payload = piece.payload;
         packet.fin = piece.fin;
@@ -322,36 +324,36 @@ impl Connection {
         Some((packet, piece.start, Bytes::new(bytes.into())))
     }
 
-    /// When [`Connection::on_deadline`] wants to be called.
+    /// The time at which [`Connection::on_deadline`] must be called.
     pub(crate) fn deadline(&self) -> Time {
         let timer = match self.state {
-            State::Open => self.sender.timer().min(self.silence_timer),
+            State::Open => self.sender.timer().min(self.keep_alive_timer),
             _ => Time::MAX,
         };
         timer.min(self.receiver.deadline()).min(self.handshake_timer)
     }
 
-    pub(crate) fn on_deadline(&mut self, now: Time) -> Option<Learnt> {
+    pub(crate) fn on_deadline(&mut self, now: Time) -> Option<Feedback> {
         if self.handshake_timer <= now {
             self.on_handshake_timer(now);
         }
-        if self.state == State::Open && self.silence_timer <= now {
-            self.on_silence(now);
+        if self.state == State::Open && self.keep_alive_timer <= now {
+            self.on_keep_alive_timer(now);
         }
         if self.receiver.deadline() <= now {
-            self.receiver.answer_now();
+            self.receiver.acknowledge_now();
         }
         if self.sender.timer() > now || self.state != State::Open {
             return None;
         }
         self.statistics.timeouts += 1;
-        let (learnt, lost) = self.sender.on_timer(now);
+        let (feedback, lost) = self.sender.on_timer(now);
         if self.sender.timeouts() > self.config.max_timeouts {
             self.state = State::Closed(CloseReason::TimedOut);
             return None;
         }
         self.ping_due = !lost && self.sender.timer() < Time::MAX;
-        lost.then_some(learnt)
+        lost.then_some(feedback)
     }
 
     fn on_handshake_timer(&mut self, now: Time) {
@@ -367,7 +369,7 @@ impl Connection {
         }
         let wait = self.config.syn_timeout * (1 << self.handshake_timeouts.min(16));
         self.handshake_timer = now + wait.min(Config::MAX_RTO);
-        // An accepter only waits: it sends nothing that it was not asked for.
+        // An accepter only waits: it sends nothing unsolicited.
         self.handshake_due |= self.state == State::Opening;
         self.ping_due |= self.state == State::Open;
     }
@@ -380,17 +382,17 @@ impl Connection {
         self.config.ecn
     }
 
-    /// The peer opened it.
+    /// Whether the peer opened it.
     pub(crate) fn was_accepted(&self) -> bool {
         self.accepted
     }
 
-    /// The handshake was completed.
+    /// Whether the handshake was completed.
     pub(crate) fn was_opened(&self) -> bool {
         self.opened
     }
 
-    /// The packet that tells the peer that this connection is over.
+    /// The packet that resets the connection at the peer.
     pub(crate) fn reset(&self) -> Packet {
         Packet { sequence: self.sender.sequence(0), kind: Kind::Reset, connection: self.remote, ..Packet::default() }
     }
@@ -400,17 +402,17 @@ impl Connection {
         self.sender.write(bytes);
     }
 
-    /// The application will write no more: the stream ends after what has been written.
+    /// The application will write no more: the stream ends after the bytes written so far.
     pub fn finish(&mut self) {
         self.sender.finish();
     }
 
-    /// The application takes back what has not left yet and will write no more: the stream ends there.
+    /// The application withdraws the bytes that have not been sent, and will write no more: the stream ends there.
     pub fn finish_early(&mut self) {
         self.sender.finish_early();
     }
 
-    /// The application has taken `bytes` more of what arrived: room for as many.
+    /// The application has read `bytes` more, which opens the window by as many.
     pub fn consume(&mut self, bytes: u64) {
         self.receiver.consume(bytes);
     }
@@ -420,27 +422,27 @@ impl Connection {
         self.receiver.arrived()
     }
 
-    /// The peer's stream has arrived whole.
+    /// Whether the peer's stream has arrived completely.
     pub fn is_received(&self) -> bool {
         self.receiver.is_done()
     }
 
-    /// Bytes of our stream that the peer has.
+    /// Bytes of this side's stream that the peer has acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.sender.acknowledged()
     }
 
-    /// Our stream has been delivered whole.
+    /// Whether this side's stream has been delivered completely.
     pub fn is_delivered(&self) -> bool {
         self.sender.is_done()
     }
 
-    /// What the peer calls this connection; meaningful once it is open.
+    /// The peer's id for this connection; valid once it is open.
     pub fn peer(&self) -> ConnectionId {
         ConnectionId::from_number(self.remote)
     }
 
-    /// Where it stands.
+    /// The state of the connection.
     pub fn state(&self) -> State {
         self.state
     }
@@ -450,7 +452,7 @@ impl Connection {
         self.sender.in_flight()
     }
 
-    /// What it has counted.
+    /// The counters of the connection.
     pub fn statistics(&self) -> Statistics {
         let rtt: &RttEstimator = self.sender.rtt();
         Statistics {

@@ -1,26 +1,26 @@
-//! Names of connections: a place in the endpoint's table, and what tells it from others that had the place.
+//! Names of connections: an index into the endpoint's table, and a salt that distinguishes connections with the same
+//! index.
 
-/// A connection's name at its endpoint. Never used twice in a row for the same place.
+/// A connection's name at its endpoint. Successive connections with the same index have different names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u32);
 
-/// The rest, 12 bits, tells a connection from others that had its index. They are drawn but few, and no secret to rely
-/// on: strangers are kept out by the first sequence numbers, see [`Connection`](crate::Connection). More would not fit
-/// into the header.
+/// The remaining 12 bits are the salt. They are random but few, and not a secret to rely on: the first sequence numbers
+/// protect against untrusted peers, see [`Connection`](crate::Connection). More bits would not fit into the header.
 const INDEX_BITS: u32 = 20;
 
 const SALTS: u32 = 1 << (32 - INDEX_BITS);
 
 impl ConnectionId {
-    /// Connections that can have different indices.
-    pub(crate) const MOST: usize = 1 << INDEX_BITS;
+    /// The maximum number of connections.
+    pub(crate) const MAX_CONNECTIONS: usize = 1 << INDEX_BITS;
 
-    /// A small number for tables; that of a closed connection is used again.
+    /// An index for tables. The index of a closed connection is reused.
     pub fn index(self) -> usize {
         (self.0 & ((1 << INDEX_BITS) - 1)) as usize
     }
 
-    /// The id as it travels.
+    /// The id on the wire.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -29,12 +29,12 @@ impl ConnectionId {
         Self(number)
     }
 
-    /// Of the first connection at `index`; `draw` is a random number.
+    /// The id of the first connection at `index`; `draw` is a random number.
     pub(crate) fn first(index: usize, draw: u32) -> Self {
         Self((draw % SALTS) << INDEX_BITS | index as u32)
     }
 
-    /// Of the next connection at this one's place: any other salt.
+    /// The id of the next connection with this index: any other salt.
     pub(crate) fn next(self, draw: u32) -> Self {
         let salt = (self.0 >> INDEX_BITS) + 1 + draw % (SALTS - 1);
         Self((salt % SALTS) << INDEX_BITS | self.index() as u32)
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_keeps_its_index_and_never_its_name() {
+    fn the_next_connection_has_the_same_index_and_another_name() {
         let mut id = ConnectionId::first(7, u32::MAX);
         for draw in [0, 1, SALTS - 2, SALTS - 1, u32::MAX] {
             let next = id.next(draw);

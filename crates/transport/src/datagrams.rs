@@ -1,13 +1,13 @@
-//! Flows of datagrams: nothing is repeated, nothing put in order, and congestion is none of the application's business.
+//! Datagram flows: no retransmission and no ordering, but congestion control by the Congestion Manager.
 //!
 //! ```text
-//! queue_datagrams ───► they wait for their grants (the paper's cm_send)          ─┐
-//! send_datagram_now ─► a synchronous sender's leaves at once, others make room    ├─► with a CM header ──► network
+//! queue_datagrams ───► wait for their grants (the paper's cm_send)               ─┐
+//! send_datagram_now ─► sent at once, counted in the macroflow's window            ├─► with a CM header ──► network
 //!                                                                                ─┘
-//! CM messages from the network ──► agent ──► manager: what became of them; what share the flow has
+//! CM messages from the network ──► agent ──► manager: received and lost bytes; the flow's share
 //! ```
 //!
-//! They share macroflows with the host's connections. What arrives is handed to the world as a [`Delivery`].
+//! They share macroflows with the host's connections. The world gets arriving data as a [`Delivery`].
 
 use std::collections::VecDeque;
 
@@ -20,33 +20,34 @@ use crate::address::Address;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
 
-/// Smaller ones than a transport's header nobody counts.
+/// The minimum size: a transport header. The receiver does not count smaller datagrams.
 const MIN_BYTES: u16 = 8;
 
 /// IP's number for the protocol of datagrams (RFC 768).
 const UDP: u8 = 17;
 
-/// Something to put on the wire for a Congestion Manager.
+/// A message for the Congestion Manager of another host.
 #[derive(Debug, Clone)]
 pub struct Message<A> {
-    /// Where to.
+    /// The receiver.
     pub to: A,
-    /// What it says; none of data that goes without a header, because nothing is known of the receiver.
+    /// Its content; none for data without a header, which is sent while the receiver is not known to have a Congestion
+    /// Manager.
     pub message: Option<CmMessage>,
-    /// Bytes of the datagram behind it.
+    /// The bytes of the datagram that follow it.
     pub payload: u16,
     /// The ECN code to send it with.
     pub ecn: Ecn,
-    /// Whose datagram it is.
+    /// The flow of the datagram.
     pub flow: Option<FlowId>,
 }
 
 #[derive(Debug)]
 struct Flow<A> {
     peer: A,
-    /// Bytes of each of its datagrams.
+    /// The size of each datagram.
     size: u16,
-    /// Datagrams that wait.
+    /// The number of datagrams that wait.
     waiting: u64,
     ecn: Ecn,
     sent: u64,
@@ -56,7 +57,7 @@ struct Flow<A> {
 #[derive(Debug)]
 pub(crate) struct Datagrams<A> {
     agent: Agent<A>,
-    /// By the manager's number of the flow.
+    /// By the manager's flow number.
     flows: Vec<Option<Flow<A>>>,
     outgoing: VecDeque<Message<A>>,
 }
@@ -70,7 +71,7 @@ impl<A: Address> Datagrams<A> {
         self.flows.get_mut(flow.index()).and_then(Option::as_mut)
     }
 
-    /// The flow may send a datagram. False if it is none of these flows.
+    /// The flow may send a datagram. Returns false if the flow is not a datagram flow.
     pub(crate) fn on_grant<C: Controller>(&mut self, now: Time, flow: FlowId, manager: &mut Manager<C>) -> bool {
         let Some(granted) = self.flow(flow) else { return false };
         if granted.waiting == 0 {
@@ -105,11 +106,11 @@ impl<A: Address> Datagrams<A> {
 }
 
 impl<C: Controller, A: Address> Endpoint<C, A> {
-    /// Opens a flow of datagrams of `size` bytes each, eight at least, to `peer`. It may send at once.
+    /// Opens a flow of datagrams of `size` bytes each, at least eight, to `peer`. It may send at once.
     pub fn open_datagrams(&mut self, now: Time, peer: A, size: u16, config: &Config) -> FlowId {
         let size = size.max(MIN_BYTES);
         let flow = self.manager.open(now, peer.destination(), &mut self.make);
-        // What the path takes, not what this flow makes of it: others may share the macroflow.
+        // The packet size of the path, not that of this flow: other flows may share the macroflow.
         let whole = Bytes::new((usize::from(size) + CM_HEADER_BYTES + UDP_BYTES) as u64);
         let packet = config.packet.max(whole);
         self.datagrams.agent.open(now, flow, peer, packet, &mut self.random, &mut self.manager);
@@ -121,12 +122,12 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         flow
     }
 
-    /// What part of its macroflow a flow of datagrams is to have.
+    /// Sets a datagram flow's share of its macroflow.
     pub fn share_datagrams(&mut self, flow: FlowId, share: Share) {
         self.manager.share(flow, share);
     }
 
-    /// `count` more datagrams of the flow wait for their grants.
+    /// Queues `count` more datagrams of the flow, which wait for their grants.
     pub fn queue_datagrams(&mut self, now: Time, flow: FlowId, count: u64) {
         let Some(queueing) = self.datagrams.flow(flow) else { return };
         queueing.waiting = queueing.waiting.saturating_add(count);
@@ -135,12 +136,12 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
     }
 
-    /// A datagram of the flow leaves at once: the sender keeps to its share by itself (section 3.2.2).
+    /// Sends a datagram of the flow at once: the sender keeps to its share by itself (section 3.2.2).
     pub fn send_datagram_now(&mut self, now: Time, flow: FlowId) {
         self.datagrams.send(now, flow, &mut self.manager);
     }
 
-    /// The flow ends. What of it waits is forgotten. Says how many datagrams it has sent.
+    /// Closes the flow and discards its queued datagrams. Returns the number of datagrams sent.
     pub fn close_datagrams(&mut self, now: Time, flow: FlowId) -> u64 {
         let Some(closed) = self.datagrams.flows.get_mut(flow.index()).and_then(Option::take) else { return 0 };
         self.datagrams.agent.close(flow);
@@ -148,27 +149,27 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         closed.sent
     }
 
-    /// The flow's name on the wire: that of its [`Delivery`]s at the peer.
+    /// The flow's name on the wire, which is also in its [`Delivery`]s at the peer.
     pub fn datagram_name(&self, flow: FlowId) -> Option<u32> {
         self.datagrams.agent.name(flow)
     }
 
-    /// How many datagrams the flow has sent.
+    /// The number of datagrams that the flow has sent.
     pub fn datagrams_sent(&self, flow: FlowId) -> u64 {
         self.datagrams.flows.get(flow.index()).and_then(Option::as_ref).map_or(0, |flow| flow.sent)
     }
 
-    /// Has changes of the flow's share told by [`Endpoint::poll_change`].
+    /// From now on, changes of the flow's share are reported by [`Endpoint::poll_change`].
     pub fn watch(&mut self, now: Time, flow: FlowId, thresholds: Thresholds) {
         self.manager.watch(now, flow, thresholds);
     }
 
-    /// A flow's share has changed.
+    /// The next change of a share.
     pub fn poll_change(&mut self) -> Option<Change> {
         self.manager.poll_change()
     }
 
-    /// A message of another Congestion Manager arrives; if it is data, with `payload` bytes behind it, which are the flow's.
+    /// Handles a message of another Congestion Manager. If it is data, `payload` bytes for the flow follow it.
     pub fn receive_message(
         &mut self,
         now: Time,
@@ -182,8 +183,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         delivery
     }
 
-    /// The next message to send, if there is one. Ask before [`Endpoint::poll_transmit`], because a probe speaks of what has
-    /// left before it; and again after, for the datagrams that it gave leave to.
+    /// The next message to send, if there is one. To be called before [`Endpoint::poll_transmit`], because a probe
+    /// covers the packets sent before it, and again afterwards, for the datagrams that were granted.
     pub fn poll_message(&mut self) -> Option<Message<A>> {
         if let Some((to, message)) = self.datagrams.agent.poll_transmit() {
             return Some(Message { to, message: Some(message), payload: 0, ecn: Ecn::NotEct, flow: None });
@@ -192,9 +193,9 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 }
 
-/// A header of data, for those who carry messages by value.
+/// Access to the data header, for callers that carry messages by value.
 impl<A> Message<A> {
-    /// Its header, if it is data with one.
+    /// Its header, if it is data with a header.
     pub fn data(&self) -> Option<&CmHeader> {
         match &self.message {
             Some(CmMessage::Header(header)) if self.flow.is_some() => Some(header),

@@ -1,10 +1,10 @@
-//! All of one host: its connections, its congestion manager, their timers.
+//! One host: its connections, its Congestion Manager, their timers.
 //!
-//! A world's loop around it:
+//! The loop of a world around it:
 //!
 //! ```text
 //! packet in   ──► receive ──► the payload's place in the stream, for the world to store
-//! time passes ──► on_deadline, at the time that `deadline` names
+//! time passes ──► on_deadline, at the time that `deadline` returns
 //! then        ──► poll_transmit until it has no more; poll_event until it has no more
 //! ```
 
@@ -24,16 +24,16 @@ use crate::connection::{CloseReason, Connection, State};
 use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
 use crate::output::{Event, Received, Transmit};
-use crate::sender::Learnt;
+use crate::sender::Feedback;
 
 #[derive(Debug)]
 struct Slot<A> {
     id: ConnectionId,
     peer: A,
     connection: Connection,
-    /// Stands in the control queue.
+    /// It is in the control queue.
     queued: bool,
-    /// What was last told to hinder its controller.
+    /// The last reported reason why its controller is degraded.
     degraded_reason: Option<&'static str>,
 }
 
@@ -45,9 +45,9 @@ pub struct Endpoint<C, A> {
     pub(crate) manager: Manager<C>,
     pub(crate) datagrams: Datagrams<A>,
     slots: Vec<Option<Slot<A>>>,
-    /// Closed connections whose places are free.
+    /// Closed connections whose slots are free.
     free: Vec<ConnectionId>,
-    /// The connection behind each of the manager's flows.
+    /// The connection of each of the manager's flows.
     by_flow: Vec<u32>,
     accepted: Accepted<A>,
     timers: Timers,
@@ -64,8 +64,8 @@ impl<C: Debug, A: Debug> Debug for Endpoint<C, A> {
 }
 
 impl<C: Controller, A: Address> Endpoint<C, A> {
-    /// An endpoint without connections. `make` makes a controller for each macroflow; `random` picks connection ids and
-    /// first sequence numbers: strangers must not be able to foresee it.
+    /// An endpoint without connections. `make` creates a controller for each macroflow; `random` draws connection ids
+    /// and first sequence numbers, which untrusted peers must not be able to predict.
     pub fn new(
         config: EndpointConfig,
         make: impl FnMut() -> C + Send + 'static,
@@ -88,7 +88,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
     }
 
-    /// Remembers of `destination` what others learnt, unless it knows of it itself.
+    /// Stores a history of `destination` that another host or an earlier run measured, unless there is one already.
     pub fn recall(&mut self, destination: Destination, history: History) {
         self.manager.recall(destination, history);
     }
@@ -97,14 +97,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     pub fn open(&mut self, now: Time, peer: A, config: &Config) -> Option<ConnectionId> {
         let id = self.free_id()?;
         let flow = self.manager.open(now, peer.destination(), &mut self.make);
-        let asks = self.manager.controller(flow).is_some_and(Controller::requests_feedback);
-        let feedback = if asks { question() } else { RouterFeedback::None };
+        let requests = self.manager.controller(flow).is_some_and(Controller::requests_feedback);
+        let feedback = if requests { feedback_request() } else { RouterFeedback::None };
         let connection = Connection::open(self.begin(config), flow, id.number(), feedback);
         self.insert(now, id, peer, flow, connection);
         Some(id)
     }
 
-    /// What part of its macroflow a connection is to have of what it sends.
+    /// Sets a connection's share of its macroflow.
     pub fn share(&mut self, id: ConnectionId, share: Share) {
         let flow = self.connection(id).map(|connection| connection.flow);
         if let Some(flow) = flow {
@@ -119,7 +119,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     fn is_full(&self) -> bool {
-        self.connections() >= self.config.max_connections.min(ConnectionId::MOST)
+        self.connections() >= self.config.max_connections.min(ConnectionId::MAX_CONNECTIONS)
     }
 
     fn free_id(&mut self) -> Option<ConnectionId> {
@@ -127,7 +127,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return None;
         }
         if self.slots.is_empty() {
-            self.slots.reserve_exact(1); // a host with one connection needs no room for four
+            self.slots.reserve_exact(1); // a host with one connection does not need memory for four
         }
         let draw = self.random.next_u32();
         let Some(last) = self.free.pop() else {
@@ -144,11 +144,12 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         }
         self.by_flow[flow.index()] = index as u32;
         self.slots[index] = Some(Slot { id, peer, connection, queued: false, degraded_reason: None });
-        self.touch(now, index);
+        self.update(now, index);
     }
 
-    /// A packet arrives from `from`. `arrived_at` is when it reached this host, by this host's clock: `now`, or the
-    /// system's receive timestamp. Round trips and the peer's one-way delays end there, however late it is read.
+    /// Handles a packet from `from`. `arrived_at` is the time at which it reached this host, by this host's clock:
+    /// `now`, or the system's receive timestamp. Measurements of round trips and of one-way delays end at this time,
+    /// even if the packet is read later.
     pub fn receive(&mut self, now: Time, from: A, packet: &Packet, ecn: Ecn, arrived_at: Time) -> Option<Received> {
         if packet.kind == Kind::Syn {
             self.on_syn(now, from, packet);
@@ -162,7 +163,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         let id = slot.id;
         let connection = &mut slot.connection;
         let half_open = connection.state() == State::HalfOpen;
-        let outcome = connection.on_packet(now, packet, ecn, arrived_at, self.config.clock.show(arrived_at));
+        let outcome = connection.on_packet(now, packet, ecn, arrived_at, self.config.clock.read(arrived_at));
         let flow = connection.flow;
         if let Some((rtt, feedback)) = outcome.opened {
             if half_open {
@@ -172,10 +173,10 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             let largest = connection.largest_packet();
             self.manager.on_path(now, flow, largest, rtt, feedback);
         }
-        if let Some(learnt) = &outcome.learnt {
-            self.report(now, index, flow, learnt, packet.echoed_feedback);
+        if let Some(packet_feedback) = &outcome.feedback {
+            self.report(now, index, flow, packet_feedback, packet.echoed_feedback);
         }
-        self.touch(now, index);
+        self.update(now, index);
         outcome.fresh.map(|f| Received { connection: id, offset: f.offset, skip: f.skip, len: f.len })
     }
 
@@ -184,13 +185,13 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             let index = id.index();
             if let Some(slot) = &mut self.slots[index] {
                 slot.connection.on_packet(now, syn, Ecn::NotEct, now, now);
-                self.touch(now, index);
+                self.update(now, index);
             }
             return;
         }
         let Some(config) = self.config.accept.clone() else { return };
-        let full = self.accepted.half_open() >= self.config.max_half_open || self.is_full();
-        if full && !self.forget_oldest_half_open(now) {
+        let is_at_limit = self.accepted.half_open() >= self.config.max_half_open || self.is_full();
+        if is_at_limit && !self.discard_oldest_half_open(now) {
             return;
         }
         let Some(id) = self.free_id() else { return };
@@ -200,43 +201,43 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.insert(now, id, from, flow, connection);
     }
 
-    /// Makes room for a newcomer. False if there is nobody to forget.
-    fn forget_oldest_half_open(&mut self, now: Time) -> bool {
+    /// Discards the oldest half-open connection. Returns false if there is none.
+    fn discard_oldest_half_open(&mut self, now: Time) -> bool {
         let Some(oldest) = self.accepted.oldest_half_open() else { return false };
         self.remove(now, oldest.index(), CloseReason::Aborted);
         true
     }
 
-    fn report(&mut self, now: Time, index: usize, flow: FlowId, learnt: &Learnt, feedback: RouterFeedback) {
-        if !learnt.is_news() {
+    fn report(&mut self, now: Time, index: usize, flow: FlowId, packet_feedback: &Feedback, feedback: RouterFeedback) {
+        if !packet_feedback.is_new() {
             return;
         }
         let update = Update {
-            acked: learnt.change.acked,
-            lost: learnt.change.lost,
-            delivered: learnt.change.delivered,
-            arrivals: &learnt.change.arrivals,
-            rtt: learnt.rtt,
-            loss: learnt.loss,
-            flight_size: learnt.flight_size,
-            recovering: learnt.recovering,
+            acked: packet_feedback.change.acked,
+            lost: packet_feedback.change.lost,
+            delivered: packet_feedback.change.delivered,
+            arrivals: &packet_feedback.change.arrivals,
+            rtt: packet_feedback.rtt,
+            loss: packet_feedback.loss,
+            flight_size: packet_feedback.flight_size,
+            recovering: packet_feedback.recovering,
             feedback,
         };
         self.manager.update(now, flow, &update);
         let degraded_reason = self.manager.controller(flow).and_then(Controller::degraded_reason);
-        if let (Some(why), Some(slot)) = (degraded_reason, &mut self.slots[index]) {
-            if slot.degraded_reason.replace(why) != degraded_reason {
-                self.events.push_back(Event::Degraded(slot.id, why));
+        if let (Some(reason), Some(slot)) = (degraded_reason, &mut self.slots[index]) {
+            if slot.degraded_reason.replace(reason) != degraded_reason {
+                self.events.push_back(Event::Degraded(slot.id, reason));
             }
         }
         self.manager.segregate(now, &mut self.make);
-        if learnt.urgent && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
+        if packet_feedback.is_urgent && self.slots[index].as_mut().is_some_and(|slot| slot.connection.wants_to_send()) {
             self.manager.request(now, flow, true);
         }
     }
 
-    /// Brings queues and timers up to date with a connection that something happened to.
-    fn touch(&mut self, now: Time, index: usize) {
+    /// Updates queues and timers after a change of a connection.
+    fn update(&mut self, now: Time, index: usize) {
         let Some(slot) = &mut self.slots[index] else { return };
         if let State::Closed(reason) = slot.connection.state() {
             self.remove(now, index, reason);
@@ -315,31 +316,32 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.events.pop_front()
     }
 
-    /// This host stood still from `since` until now ([`Controller::on_stall`]). To be told before what has come in since.
+    /// This host was stalled from `since` until now ([`Controller::on_stall`]). To be called before the packets that
+    /// have arrived since are handled.
     pub fn on_stall(&mut self, now: Time, since: Time) {
         self.manager.on_stall(now, since);
     }
 
-    /// When [`Endpoint::on_deadline`] wants to be called; [`Time::MAX`] for never.
+    /// The time at which [`Endpoint::on_deadline`] must be called; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
         self.timers.next().min(self.manager.deadline()).min(self.datagrams.deadline())
     }
 
-    /// Does what is due at `now`.
+    /// Handles all deadlines up to `now`.
     pub fn on_deadline(&mut self, now: Time) {
         self.manager.on_deadline(now);
         self.datagrams.on_deadline(now, &mut self.manager);
         while let Some(index) = self.timers.due(now) {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_mut) else { continue };
             let flow = slot.connection.flow;
-            if let Some(learnt) = slot.connection.on_deadline(now) {
-                self.report(now, index as usize, flow, &learnt, RouterFeedback::None);
+            if let Some(packet_feedback) = slot.connection.on_deadline(now) {
+                self.report(now, index as usize, flow, &packet_feedback, RouterFeedback::None);
             }
-            self.touch(now, index as usize);
+            self.update(now, index as usize);
         }
     }
 
-    /// A connection, to look at.
+    /// A connection, for inspection.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
         self.slot(id).map(|slot| &slot.connection)
     }
@@ -360,7 +362,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     fn with(&mut self, now: Time, id: ConnectionId, act: impl FnOnce(&mut Connection)) {
         if let Some(slot) = self.slot_mut(id) {
             act(&mut slot.connection);
-            self.touch(now, id.index());
+            self.update(now, id.index());
         }
     }
 
@@ -374,22 +376,22 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.with(now, id, Connection::finish);
     }
 
-    /// The application takes back what has not left yet and will write no more.
+    /// The application withdraws the bytes that have not been sent, and will write no more.
     pub fn finish_early(&mut self, now: Time, id: ConnectionId) {
         self.with(now, id, Connection::finish_early);
     }
 
-    /// The application has taken `bytes` more of what arrived.
+    /// The application has read `bytes` more of what arrived.
     pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
         let Some(slot) = self.slot_mut(id) else { return };
         slot.connection.consume(bytes);
-        // All that can come of it is word of a window that has opened.
+        // The only possible effect is an update of the window.
         if slot.connection.wants_control(now) {
-            self.touch(now, id.index());
+            self.update(now, id.index());
         }
     }
 
-    /// Ends a connection at once and tells the peer.
+    /// Ends a connection at once and resets it at the peer.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.slot_mut(id) else { return };
         let reset = slot.connection.was_opened().then(|| (slot.peer, slot.connection.reset(), id));
@@ -397,14 +399,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.remove(now, id.index(), CloseReason::Aborted);
     }
 
-    /// Puts another controller in charge of what this connection sends ([`Manager::replace`]).
+    /// Replaces the controller of this connection's macroflow ([`Manager::replace`]).
     pub fn replace_controller(&mut self, now: Time, id: ConnectionId, controller: C) {
         if let Some(flow) = self.flow(id) {
             self.manager.replace(now, flow, controller);
         }
     }
 
-    /// The manager, to query.
+    /// The manager, for queries.
     pub fn manager(&self) -> &Manager<C> {
         &self.manager
     }
@@ -414,13 +416,13 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.connection(id).map(|connection| connection.flow)
     }
 
-    /// Connections there are.
+    /// The number of connections.
     pub fn connections(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 }
 
-/// What a `Syn` carries to ask routers for a share.
-fn question() -> RouterFeedback {
+/// The header field of a `Syn` that requests a share from routers.
+fn feedback_request() -> RouterFeedback {
     RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO }
 }

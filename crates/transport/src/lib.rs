@@ -1,14 +1,15 @@
-//! Connections: a two-way handshake, reliable byte streams both ways, flow control, a clean end. Sans-IO.
+//! Connections: a two-way handshake, reliable byte streams in both directions, flow control, a clean end. Sans-IO.
 //!
-//! A [`Connection`] repairs losses and never decides *when* to send: it asks the congestion manager for leave, also when
-//! it is alone. An [`Endpoint`] is all of one host: its connections, its manager, their timers. A world hands it packets
-//! and the time, takes packets from it, and stores the stream's bytes; here they are only counted, so that a simulated
-//! gigabyte costs no memory. Worlds with real bytes keep them in [`SendBuffer`] and [`ReceiveBuffer`].
+//! A [`Connection`] repairs losses and never decides *when* to send: it requests permission from the Congestion
+//! Manager, even if it is the only flow. An [`Endpoint`] is one host: its connections, its manager, their timers. A
+//! world passes packets and the time in, takes packets out, and stores the bytes of the streams; the endpoint only
+//! counts them, so that a simulated gigabyte needs no memory. Worlds with real bytes keep them in [`SendBuffer`] and
+//! [`ReceiveBuffer`].
 //!
-//! The protocol is TCP's in all that matters to congestion control: cumulative and selective acknowledgements (RFC 2018),
+//! The protocol is TCP's in all that affects congestion control: cumulative and selective acknowledgements (RFC 2018),
 //! delayed acknowledgements (RFC 5681 section 4.2), fast retransmit and recovery (RFC 5681, 6582, 6675), the timer of
-//! RFC 6298. What differs is in `rampmeter-wire`: packet numbers, and a receipt for every packet. Flows of datagrams have
-//! none of it: only their congestion is managed, with the feedback of the Congestion Manager's own protocol.
+//! RFC 6298. The differences are in `rampmeter-wire`: packet numbers, and a receipt for every packet. Datagram flows
+//! have only congestion control, with the feedback of the Congestion Manager's own protocol.
 
 mod accepted;
 mod address;

@@ -1,4 +1,4 @@
-//! What an endpoint hands to its world: packets to send, payload that is news, events.
+//! The output of an endpoint: packets to send, new payload, events.
 
 use rampmeter_units::{Duration, Ecn};
 use rampmeter_wire::Packet;
@@ -6,44 +6,44 @@ use rampmeter_wire::Packet;
 use crate::connection::{CloseReason, Statistics};
 use crate::connection_id::ConnectionId;
 
-/// Something the application should know.
+/// An event for the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The handshake is done; it took this long.
+    /// The handshake is complete; its round-trip time.
     Opened(ConnectionId, Duration),
     /// The same, for a connection that a peer opened.
     Accepted(ConnectionId, Duration),
-    /// Its controller can't work as its scheme does, and why ([`degraded_reason`](rampmeter_control::Controller::hindrance)).
-    /// Told once for each reason that is another one than the last.
+    /// Its controller cannot work as designed on this path, and why
+    /// ([`degraded_reason`](rampmeter_control::Controller::degraded_reason)). Reported when the reason changes.
     Degraded(ConnectionId, &'static str),
-    /// It is over; its name means nothing any more.
+    /// The connection has ended; its name is no longer valid.
     Closed(ConnectionId, CloseReason, Statistics),
 }
 
 /// A packet to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Transmit<A> {
-    /// Where to.
+    /// The receiver.
     pub to: A,
     /// Its header.
     pub packet: Packet,
     /// The ECN code to send it with.
     pub ecn: Ecn,
-    /// Whose packet it is.
+    /// The connection of the packet.
     pub connection: ConnectionId,
-    /// Where its payload starts in the connection's stream.
+    /// The offset of its payload in the connection's stream.
     pub offset: u64,
 }
 
-/// Payload that is news.
+/// New payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// Whose.
+    /// The connection.
     pub connection: ConnectionId,
-    /// Its place in the peer's stream.
+    /// Its offset in the peer's stream.
     pub offset: u64,
-    /// Where it starts in the packet's payload.
+    /// Its offset in the packet's payload.
     pub skip: usize,
-    /// How much.
+    /// Its length.
     pub len: usize,
 }

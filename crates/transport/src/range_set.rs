@@ -1,4 +1,5 @@
-//! Disjoint runs of stream bytes, in order: what a receiver holds beyond a hole, what a sender knows to be held.
+//! Disjoint ranges of stream bytes, in order: what a receiver holds beyond a hole, or what a sender has as selectively
+//! acknowledged.
 
 /// A set of byte offsets as disjoint, non-touching ranges `start..end`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -6,17 +7,17 @@ pub(crate) struct RangeSet {
     ranges: Vec<(u64, u64)>,
 }
 
-/// More holes than this are not kept: a peer that sends every second byte must not cost us a list of half its window.
+/// The maximum number of ranges: a peer that sends every second byte must not cause a list of half its window.
 pub(crate) const MAX_RANGES: usize = 4096;
 
 impl RangeSet {
-    /// Adds `start..end` and calls `fresh` for each part that was not in the set, in order. False, and nothing added, if
-    /// the set would become too fragmented.
+    /// Adds `start..end` and calls `fresh` for each part that was not in the set, in order. If the set would become too
+    /// fragmented, adds nothing and returns false.
     pub(crate) fn insert(&mut self, start: u64, end: u64, mut fresh: impl FnMut(u64, u64)) -> bool {
         if start >= end {
             return true;
         }
-        // The ranges that touch start..end.
+        // The ranges that overlap or touch start..end.
         let first = self.ranges.partition_point(|&(_, e)| e < start);
         let last = first + self.ranges[first..].partition_point(|&(s, _)| s <= end);
         if first == last && self.ranges.len() >= MAX_RANGES {
@@ -42,19 +43,19 @@ impl RangeSet {
         true
     }
 
-    /// Forgets everything below `end`.
+    /// Removes everything below `end`.
     pub(crate) fn remove_below(&mut self, end: u64) {
         if self.ranges.first().is_none_or(|&(start, _)| start >= end) {
             return;
         }
-        let gone = self.ranges.partition_point(|&(_, e)| e <= end);
-        self.ranges.drain(..gone);
+        let removed = self.ranges.partition_point(|&(_, e)| e <= end);
+        self.ranges.drain(..removed);
         if let Some(first) = self.ranges.first_mut() {
             first.0 = first.0.max(end);
         }
     }
 
-    /// The range that holds `at`.
+    /// The range that contains `at`.
     pub(crate) fn containing(&self, at: u64) -> Option<(u64, u64)> {
         let index = self.ranges.partition_point(|&(_, e)| e <= at);
         self.ranges.get(index).copied().filter(|&(start, _)| start <= at)

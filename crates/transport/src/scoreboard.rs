@@ -1,12 +1,12 @@
-//! What has been sent and not cumulatively acknowledged, segment by segment, and which of it is lost.
+//! The segments that have been sent and not cumulatively acknowledged, and which of them are lost.
 //!
-//! A segment keeps its place in the stream and the number of its latest transmission. It is *in flight* from a
-//! transmission until that transmission is known to have arrived or to be lost. Losses are found in two ways:
+//! A segment keeps its position in the stream and the number of its latest transmission. It is *in flight* from a
+//! transmission until that transmission is reported as delivered or detected as lost. Losses are detected in two ways:
 //!
-//! * by *place* (RFC 6675 section 4, `IsLost`): three segments above it have been selectively acknowledged. Since the
-//!   segments that this makes lost are always all unacknowledged ones below some point, a *frontier* that only moves up
-//!   finds them in constant time per segment: everything below it has been judged.
-//! * by *order*, for retransmissions, which the rule by place can't judge a second time: three packets that this
+//! * by *position* (RFC 6675 section 4, `IsLost`): three segments above it have been selectively acknowledged. The
+//!   segments that this rule finds are always all unacknowledged ones below some offset. So a *frontier* that only
+//!   moves up finds them in constant time per segment: everything below it has been checked.
+//! * by *order*, for retransmissions, which the rule by position cannot check a second time: three packets that this
 //!   connection sent later have arrived. Optional.
 
 use std::collections::VecDeque;
@@ -22,15 +22,15 @@ pub(crate) const DUP_THRESHOLD: u64 = 3;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Segment {
-    /// First byte, counted from the start of the stream.
+    /// Offset of its first byte in the stream.
     pub(crate) start: u64,
-    /// Sequence numbers it takes up: payload and, at the end of the stream, one for its end.
+    /// Its length in sequence numbers: payload and, at the end of the stream, one for the end.
     pub(crate) len: u32,
     /// Size on the wire of its latest transmission.
     pub(crate) bytes: u32,
-    /// Number of its latest transmission, counted over the macroflow.
+    /// Number of its latest transmission, counted per macroflow.
     pub(crate) number: u64,
-    /// The same, counted over this connection.
+    /// The same, counted per connection.
     pub(crate) order: u64,
     pub(crate) sent_at: Time,
     pub(crate) fin: bool,
@@ -46,37 +46,37 @@ impl Segment {
     }
 }
 
-/// What one packet's worth of feedback changed.
+/// The changes by the feedback of one packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Change {
-    /// Bytes no longer in flight because they arrived.
+    /// Bytes that left `in_flight` because they arrived.
     pub(crate) acked: Bytes,
-    /// Bytes newly known to have arrived.
+    /// Bytes newly reported as delivered.
     pub(crate) delivered: Bytes,
-    /// Bytes no longer in flight because they are lost.
+    /// Bytes that left `in_flight` because they were lost.
     pub(crate) lost: Bytes,
-    /// Highest number among the lost packets.
+    /// The highest number among the lost packets.
     pub(crate) lost_number: Option<u64>,
-    /// The packets that receipts speak of.
+    /// The packets with receipts.
     pub(crate) arrivals: List<Arrival, MAX_RECEIPTS>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
     segments: VecDeque<Segment>,
-    /// Segments cumulatively acknowledged so far: the index of `segments[0]` among all.
+    /// The number of segments cumulatively acknowledged so far: the index of `segments[0]` among all.
     base: u64,
-    /// Index of the first segment not yet judged by place.
+    /// Index of the first segment not yet checked by position.
     frontier: u64,
     /// Selectively acknowledged segments at or above the frontier.
     sacked_above: u64,
     sacked: RangeSet,
-    /// Starts of lost segments, in the order of their repair.
-    to_repair: VecDeque<u64>,
-    /// Retransmissions by order, with the segment's start.
+    /// Starts of lost segments, in the order of their retransmission.
+    to_retransmit: VecDeque<u64>,
+    /// The order and the start of each retransmitted segment.
     retransmissions: VecDeque<(u64, u64)>,
     next_order: u64,
-    /// Highest order known to have arrived, plus one.
+    /// The highest order reported as delivered, plus one.
     arrived_order: u64,
     /// Without SACK: index of the next segment to count as delivered for a duplicate acknowledgement.
     credited: u64,
@@ -95,12 +95,12 @@ impl Scoreboard {
     /// Bytes sent and not cumulatively acknowledged (RFC 5681, `FlightSize`).
     pub(crate) fn flight_size(&self, una: u64, next: u64) -> Bytes {
         let packets = self.segments.len() as u64;
-        // Headers of the packets these bytes went in.
+        // The headers of the packets with these bytes.
         let headers = self.segments.front().map_or(0, |s| u64::from(s.bytes).saturating_sub(u64::from(s.len)));
         Bytes::new(next - una + packets * headers)
     }
 
-    /// A segment of new data leaves.
+    /// Adds a segment of new data that leaves.
     pub(crate) fn push(&mut self, start: u64, len: u32, fin: bool, bytes: u32, number: u64, now: Time) {
         self.in_flight += Bytes::new(bytes.into());
         self.segments.push_back(Segment {
@@ -119,27 +119,27 @@ impl Scoreboard {
         self.next_order += 1;
     }
 
-    /// The next segment to repair.
-    pub(crate) fn next_repair(&mut self) -> Option<Segment> {
-        while let Some(&start) = self.to_repair.front() {
+    /// The next segment to retransmit.
+    pub(crate) fn next_retransmission(&mut self) -> Option<Segment> {
+        while let Some(&start) = self.to_retransmit.front() {
             let segment = self.find(start).map(|index| self.segments[index]);
             match segment {
                 Some(segment) if segment.lost && !segment.sacked => return Some(segment),
-                _ => self.to_repair.pop_front(),
+                _ => self.to_retransmit.pop_front(),
             };
         }
         None
     }
 
-    pub(crate) fn has_repairs(&mut self) -> bool {
-        !self.to_repair.is_empty() && self.next_repair().is_some()
+    pub(crate) fn has_retransmissions(&mut self) -> bool {
+        !self.to_retransmit.is_empty() && self.next_retransmission().is_some()
     }
 
-    /// The segment that [`Scoreboard::next_repair`] gave leaves again, at most `len` of it: what is longer becomes a
-    /// segment of its own, still to be repaired.
-    pub(crate) fn repaired(&mut self, start: u64, len: u32, bytes: u32, number: u64, now: Time) {
+    /// The segment from [`Scoreboard::next_retransmission`] leaves again, at most `len` of it. The rest of a longer
+    /// segment becomes a separate segment, still to be retransmitted.
+    pub(crate) fn on_retransmitted(&mut self, start: u64, len: u32, bytes: u32, number: u64, now: Time) {
         let Some(index) = self.find(start) else { return };
-        self.to_repair.pop_front();
+        self.to_retransmit.pop_front();
         if len < self.segments[index].len {
             let whole = self.segments[index];
             let rest = Segment { start: start + u64::from(len), len: whole.len - len, ..whole };
@@ -149,7 +149,7 @@ impl Scoreboard {
             let absolute = self.base + index as u64 + 1;
             self.frontier += u64::from(absolute <= self.frontier);
             self.credited += u64::from(absolute <= self.credited);
-            self.to_repair.push_front(rest.start);
+            self.to_retransmit.push_front(rest.start);
         }
         let segment = &mut self.segments[index];
         (segment.bytes, segment.number, segment.sent_at, segment.order) = (bytes, number, now, self.next_order);
@@ -171,7 +171,7 @@ impl Scoreboard {
             }
             let Some(segment) = self.segments.pop_front() else { break };
             if self.base < self.frontier {
-                // Judged already.
+                // It was checked already.
             } else {
                 self.sacked_above -= u64::from(segment.sacked);
                 self.frontier = self.base + 1;
@@ -192,7 +192,7 @@ impl Scoreboard {
         });
         for &(start, end) in fresh.iter() {
             let mut index = self.segments.partition_point(|s| s.end() <= start);
-            // A segment counts once all of it is held; its parts may have come in different packets.
+            // A segment counts once all of it is held; its parts may have arrived in different packets.
             while let Some(segment) = self.segments.get(index).copied().filter(|s| s.start < end) {
                 let held = self.sacked.containing(segment.start).is_some_and(|(_, held)| held >= segment.end());
                 if held && !segment.sacked {
@@ -206,7 +206,7 @@ impl Scoreboard {
         }
     }
 
-    /// Takes note of a segment that has arrived, if that is news.
+    /// Records that a segment has arrived, unless that was reported before.
     fn arrived(&mut self, segment: &Segment, receipts: &[Receipt], change: &mut Change) {
         let bytes = Bytes::new(segment.bytes.into());
         if segment.in_flight {
@@ -227,13 +227,13 @@ impl Scoreboard {
                 ecn: receipt.ecn,
             });
         }
-        // Without a receipt nobody knows which transmission of a retransmitted segment arrived.
+        // Without a receipt it is unknown which transmission of a retransmitted segment arrived.
         if receipt.is_some() || !segment.retransmitted {
             self.arrived_order = self.arrived_order.max(segment.order + 1);
         }
     }
 
-    /// Finds losses by place, and by order if asked.
+    /// Detects losses by position, and by order if `lost_retransmissions`.
     pub(crate) fn detect_losses(&mut self, lost_retransmissions: bool, change: &mut Change) {
         while self.sacked_above >= DUP_THRESHOLD {
             let index = (self.frontier - self.base) as usize;
@@ -241,7 +241,7 @@ impl Scoreboard {
             if segment.sacked {
                 self.sacked_above -= 1;
             } else if !segment.lost && !segment.retransmitted {
-                self.lose(index, change);
+                self.mark_lost(index, change);
             }
             self.frontier += 1;
         }
@@ -256,21 +256,21 @@ impl Scoreboard {
             if let Some(index) = self.find(start) {
                 let segment = &self.segments[index];
                 if segment.order == order && segment.in_flight {
-                    self.lose(index, change);
+                    self.mark_lost(index, change);
                 }
             }
         }
     }
 
     /// The first unacknowledged segment is lost (duplicate or partial acknowledgements, without SACK).
-    pub(crate) fn lose_first(&mut self, change: &mut Change) {
+    pub(crate) fn mark_first_lost(&mut self, change: &mut Change) {
         if self.segments.front().is_some_and(|first| !first.lost && !first.sacked) {
-            self.lose(0, change);
+            self.mark_lost(0, change);
         }
     }
 
-    /// A duplicate acknowledgement without SACK: one packet, nobody knows which, has arrived. The first segment is the one
-    /// that is missing; the next one not yet counted stands in for it (the inflation of RFC 5681 section 3.2, step 4).
+    /// A duplicate acknowledgement without SACK: one unknown packet has arrived. It is not the first segment, which is
+    /// missing; the next segment not yet counted represents it (the inflation of RFC 5681 section 3.2, step 4).
     pub(crate) fn credit_one(&mut self, change: &mut Change) {
         self.credited = self.credited.max(self.base + 1);
         while let Some(segment) = self.segments.get_mut((self.credited - self.base) as usize) {
@@ -284,9 +284,9 @@ impl Scoreboard {
         }
     }
 
-    /// The timer has run out: whatever is not known to have arrived is lost.
-    pub(crate) fn lose_all(&mut self, change: &mut Change) {
-        self.to_repair.clear();
+    /// The timer has expired: everything that was not reported as delivered is lost.
+    pub(crate) fn mark_all_lost(&mut self, change: &mut Change) {
+        self.to_retransmit.clear();
         self.retransmissions.clear();
         for index in 0..self.segments.len() {
             let segment = &mut self.segments[index];
@@ -300,14 +300,14 @@ impl Scoreboard {
                 self.in_flight -= bytes;
             }
             segment.lost = true;
-            self.to_repair.push_back(segment.start);
+            self.to_retransmit.push_back(segment.start);
         }
         self.frontier = self.base + self.segments.len() as u64;
         self.sacked_above = 0;
         self.credited = self.frontier;
     }
 
-    fn lose(&mut self, index: usize, change: &mut Change) {
+    fn mark_lost(&mut self, index: usize, change: &mut Change) {
         let segment = &mut self.segments[index];
         segment.lost = true;
         if std::mem::replace(&mut segment.in_flight, false) {
@@ -316,7 +316,7 @@ impl Scoreboard {
             self.in_flight -= bytes;
         }
         change.lost_number = change.lost_number.max(Some(segment.number));
-        self.to_repair.push_back(segment.start);
+        self.to_retransmit.push_back(segment.start);
     }
 
     fn find(&self, start: u64) -> Option<usize> {
@@ -325,7 +325,7 @@ impl Scoreboard {
     }
 }
 
-/// Gives back the room that slow start's overshoot took: a ring is walked round and round, so all of it takes up cache.
+/// Returns the memory of slow start's overshoot: a ring buffer is used all the way round, so all of it occupies cache.
 fn trim<T>(ring: &mut VecDeque<T>) {
     const SMALL: usize = 32;
     if ring.capacity() > SMALL && ring.len() < ring.capacity() / 4 {

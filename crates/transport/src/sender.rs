@@ -1,4 +1,4 @@
-//! The sending half of a connection: which bytes go next, what the peer has, when the timer runs out.
+//! The sending half of a connection: the next bytes to send, the peer's state, the retransmission timer.
 
 use rampmeter_control::LossKind;
 use rampmeter_manager::{RttEstimator, UpdateLoss};
@@ -8,20 +8,20 @@ use rampmeter_wire::{Packet, unwrap};
 use crate::config::{Config, Recovery};
 use crate::scoreboard::{Change, DUP_THRESHOLD, Scoreboard};
 
-/// What the sending half learnt from a packet, or from silence; the connection reports it to the manager.
+/// The feedback of a packet, or of a timeout; the connection reports it to the manager.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Learnt {
+pub(crate) struct Feedback {
     pub(crate) change: Change,
     pub(crate) rtt: Option<Duration>,
     pub(crate) loss: Option<UpdateLoss>,
     pub(crate) flight_size: Bytes,
     pub(crate) recovering: bool,
-    /// A loss wants repair at once, whatever the window says.
-    pub(crate) urgent: bool,
+    /// A retransmission may leave at once although the window is full.
+    pub(crate) is_urgent: bool,
 }
 
-impl Learnt {
-    pub(crate) fn is_news(&self) -> bool {
+impl Feedback {
+    pub(crate) fn is_new(&self) -> bool {
         self.change.acked > Bytes::ZERO || self.change.delivered > Bytes::ZERO || self.loss.is_some()
     }
 }
@@ -32,7 +32,7 @@ pub(crate) struct Piece {
     pub(crate) start: u64,
     pub(crate) payload: u16,
     pub(crate) fin: bool,
-    pub(crate) repair: bool,
+    pub(crate) is_retransmission: bool,
 }
 
 #[derive(Debug)]
@@ -41,26 +41,26 @@ pub(crate) struct Sender {
     detect_lost_retransmissions: bool,
     min_rto: Duration,
     first_sequence: u32,
-    board: Scoreboard,
-    /// Everything before has arrived.
+    scoreboard: Scoreboard,
+    /// Everything before this offset has been acknowledged.
     una: u64,
-    /// Everything from here on has never been sent.
+    /// Everything from this offset on has never been sent.
     next: u64,
-    /// The application has written up to here.
+    /// The offset up to which the application has written.
     written: u64,
     /// The application will write no more.
     finished: bool,
     fin_sent: bool,
-    /// The peer takes bytes before this.
+    /// The end of the peer's window.
     window_end: u64,
     rtt: RttEstimator,
-    /// When the timer runs out; [`Time::MAX`] while it is stopped.
+    /// The time at which the timer expires; [`Time::MAX`] while it is stopped.
     timer: Time,
-    /// Times it has run out since anything new arrived.
+    /// Timeouts since the last new delivery.
     timeouts: u32,
-    /// In recovery until everything before this has arrived.
+    /// In recovery until everything before this offset is acknowledged.
     recover: Option<u64>,
-    /// Duplicate acknowledgements count for nothing before this has arrived (RFC 6582 section 3.2).
+    /// Duplicate acknowledgements are ignored until this offset is acknowledged (RFC 6582 section 3.2).
     no_recovery_before: u64,
     duplicates: u64,
     pub(crate) retransmitted: u64,
@@ -73,7 +73,7 @@ impl Sender {
             detect_lost_retransmissions: config.detect_lost_retransmissions,
             min_rto: config.min_rto,
             first_sequence: config.first_sequence.unwrap_or_default(),
-            board: Scoreboard::default(),
+            scoreboard: Scoreboard::default(),
             una: 0,
             next: 0,
             written: 0,
@@ -121,7 +121,7 @@ impl Sender {
     }
 
     pub(crate) fn wants_to_send(&mut self) -> bool {
-        self.board.has_repairs() || self.has_new()
+        self.scoreboard.has_retransmissions() || self.has_new()
     }
 
     fn has_new(&self) -> bool {
@@ -130,36 +130,36 @@ impl Sender {
         data || fin
     }
 
-    /// Unsent bytes wait, the peer's window is closed, and nothing is on its way that would make the peer answer.
+    /// Unsent bytes wait, the peer's window is closed, and nothing is in flight that the peer would acknowledge.
     fn is_blocked(&self) -> bool {
-        self.next < self.written && self.next >= self.window_end && self.board.is_empty()
+        self.next < self.written && self.next >= self.window_end && self.scoreboard.is_empty()
     }
 
-    /// The piece to send next in a packet with room for `room` bytes of payload.
-    pub(crate) fn next_piece(&mut self, room: u16) -> Option<Piece> {
-        if let Some(segment) = self.board.next_repair() {
+    /// The next piece, for a packet with space for `space` bytes of payload.
+    pub(crate) fn next_piece(&mut self, space: u16) -> Option<Piece> {
+        if let Some(segment) = self.scoreboard.next_retransmission() {
             let payload = segment.len - u32::from(segment.fin);
-            let part = payload.min(u32::from(room));
+            let part = payload.min(u32::from(space));
             let fin = segment.fin && part == payload;
-            return Some(Piece { start: segment.start, payload: part as u16, fin, repair: true });
+            return Some(Piece { start: segment.start, payload: part as u16, fin, is_retransmission: true });
         }
-        if !self.has_new() || (room == 0 && self.next < self.written) {
+        if !self.has_new() || (space == 0 && self.next < self.written) {
             return None;
         }
         let sendable = self.written.min(self.window_end).saturating_sub(self.next);
-        let payload = sendable.min(u64::from(room));
+        let payload = sendable.min(u64::from(space));
         let fin = self.finished && self.next + payload == self.written;
-        Some(Piece { start: self.next, payload: payload as u16, fin, repair: false })
+        Some(Piece { start: self.next, payload: payload as u16, fin, is_retransmission: false })
     }
 
-    /// The piece left in a packet of `bytes`.
+    /// The piece has been sent in a packet of `bytes`.
     pub(crate) fn sent(&mut self, now: Time, piece: Piece, bytes: u32, number: u64) {
         let len = u32::from(piece.payload) + u32::from(piece.fin);
-        if piece.repair {
-            self.board.repaired(piece.start, len, bytes, number, now);
+        if piece.is_retransmission {
+            self.scoreboard.on_retransmitted(piece.start, len, bytes, number, now);
             self.retransmitted += 1;
         } else {
-            self.board.push(piece.start, len, piece.fin, bytes, number, now);
+            self.scoreboard.push(piece.start, len, piece.fin, bytes, number, now);
             self.next += u64::from(len);
             self.fin_sent |= piece.fin;
         }
@@ -176,90 +176,93 @@ impl Sender {
         unwrap(self.una, sequence.wrapping_sub(self.first_sequence))
     }
 
-    /// An acknowledgement that reached this host at `arrived_at` is read. `None` if it speaks of bytes never sent.
-    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, arrived_at: Time) -> Option<Learnt> {
+    /// Handles an acknowledgement that reached this host at `arrived_at`. `None` if it acknowledges bytes never sent.
+    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, arrived_at: Time) -> Option<Feedback> {
         let ack = self.offset(packet.acknowledgement);
         if ack > self.next {
             return None;
         }
         let advanced = ack > self.una;
         let window_end = ack + u64::from(packet.window);
-        if self.board.is_empty() && !advanced && !self.is_blocked() {
-            // The peer only sends: nothing to learn but its window.
+        if self.scoreboard.is_empty() && !advanced && !self.is_blocked() {
+            // The peer only sends: its packets contain nothing new but its window.
             self.window_end = self.window_end.max(if ack == self.una { window_end } else { 0 });
-            return Some(Learnt { recovering: self.recover.is_some(), ..Learnt::default() });
+            return Some(Feedback { recovering: self.recover.is_some(), ..Feedback::default() });
         }
-        let mut learnt = Learnt { flight_size: self.board.flight_size(self.una, self.next), ..Learnt::default() };
+        let mut feedback =
+            Feedback { flight_size: self.scoreboard.flight_size(self.una, self.next), ..Feedback::default() };
         let duplicate = ack == self.una
             && packet.payload == 0
             && !packet.fin
             && window_end == self.window_end
-            && !self.board.is_empty();
+            && !self.scoreboard.is_empty();
         if ack >= self.una {
             self.window_end = self.window_end.max(window_end);
         }
 
-        let change = &mut learnt.change;
+        let change = &mut feedback.change;
         if advanced {
             self.una = ack;
-            self.board.on_cumulative(ack, &packet.receipts, change);
+            self.scoreboard.on_cumulative(ack, &packet.receipts, change);
         }
         if self.recovery == Recovery::Sack {
             for sack in packet.sacks.iter() {
                 let (start, end) = (self.offset(sack.start), self.offset(sack.end));
                 if self.una <= start && start < end && end <= self.next {
-                    self.board.on_sack(start, end, &packet.receipts, change);
+                    self.scoreboard.on_sack(start, end, &packet.receipts, change);
                 }
             }
         }
-        // Up to its arrival: how late this host reads it is no part of the path.
-        learnt.rtt = change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
-        if let Some(rtt) = learnt.rtt {
+        // Up to the packet's arrival: a delay of the reading host is not a part of the path.
+        feedback.rtt = change.arrivals.iter().map(|a| arrived_at.since(a.sent_at)).next_back();
+        if let Some(rtt) = feedback.rtt {
             self.rtt.sample(rtt);
         }
         if advanced || change.delivered > Bytes::ZERO {
             self.timeouts = 0;
-            self.timer = if self.board.is_empty() { Time::MAX } else { now + self.timeout() }; // RFC 6298 (5.2), (5.3)
+            // RFC 6298 (5.2), (5.3).
+            self.timer = if self.scoreboard.is_empty() { Time::MAX } else { now + self.timeout() };
         }
-        self.find_losses(advanced, duplicate, &mut learnt);
+        self.find_losses(advanced, duplicate, &mut feedback);
         if self.is_blocked() {
-            self.timeouts = 0; // a peer that answers lives, however long its window stays shut (RFC 9293 section 3.8.6.1)
+            // A peer that answers is alive, however long its window is closed (RFC 9293 section 3.8.6.1).
+            self.timeouts = 0;
             if self.timer == Time::MAX {
                 self.timer = now + self.timeout(); // probes the window
             }
         }
-        Some(learnt)
+        Some(feedback)
     }
 
-    fn find_losses(&mut self, advanced: bool, duplicate: bool, learnt: &mut Learnt) {
+    fn find_losses(&mut self, advanced: bool, duplicate: bool, feedback: &mut Feedback) {
         let was_recovering = self.recover.is_some();
-        let change = &mut learnt.change;
+        let change = &mut feedback.change;
         if advanced {
             self.duplicates = 0;
         }
         match self.recovery {
-            Recovery::Sack => self.board.detect_losses(self.detect_lost_retransmissions, change),
+            Recovery::Sack => self.scoreboard.detect_losses(self.detect_lost_retransmissions, change),
             Recovery::Reno | Recovery::NewReno => {
                 if duplicate {
                     self.duplicates += 1;
-                    self.board.credit_one(change);
-                    let allowed = self.una >= self.no_recovery_before || self.recovery == Recovery::Reno;
-                    if self.duplicates == DUP_THRESHOLD && !was_recovering && allowed {
-                        self.board.lose_first(change);
+                    self.scoreboard.credit_one(change);
+                    let may_recover = self.una >= self.no_recovery_before || self.recovery == Recovery::Reno;
+                    if self.duplicates == DUP_THRESHOLD && !was_recovering && may_recover {
+                        self.scoreboard.mark_first_lost(change);
                     }
                 }
                 let partial = advanced && self.recover.is_some_and(|recover| self.una < recover);
                 if partial && self.recovery == Recovery::NewReno {
-                    self.board.lose_first(change); // RFC 6582 section 3.2, step 3
+                    self.scoreboard.mark_first_lost(change); // RFC 6582 section 3.2, step 3
                 }
             }
         }
-        let over = self.recover.is_some_and(|recover| self.una >= recover);
-        if over || (advanced && self.recovery == Recovery::Reno) {
+        let is_complete = self.recover.is_some_and(|recover| self.una >= recover);
+        if is_complete || (advanced && self.recovery == Recovery::Reno) {
             self.recover = None;
         }
         if let Some(number) = change.lost_number {
-            learnt.loss = Some(UpdateLoss {
+            feedback.loss = Some(UpdateLoss {
                 kind: LossKind::Transient,
                 number,
                 recovering: was_recovering && self.recover.is_some(),
@@ -268,12 +271,12 @@ impl Sender {
             if self.recover.is_none() {
                 self.recover = Some(self.next);
                 self.no_recovery_before = self.next;
-                learnt.urgent = true;
+                feedback.is_urgent = true;
             } else if self.recovery == Recovery::NewReno {
-                learnt.urgent = true;
+                feedback.is_urgent = true;
             }
         }
-        learnt.recovering = self.recover.is_some();
+        feedback.recovering = self.recover.is_some();
     }
 
     pub(crate) fn timer(&self) -> Time {
@@ -289,29 +292,30 @@ impl Sender {
         (base * (1 << self.timeouts.min(16))).min(Config::MAX_RTO) // RFC 6298 (5.5)
     }
 
-    /// The timer has run out. True with what was lost; false if only the peer's window needs a question.
-    pub(crate) fn on_timer(&mut self, now: Time) -> (Learnt, bool) {
-        let mut learnt = Learnt { flight_size: self.board.flight_size(self.una, self.next), ..Learnt::default() };
+    /// The timer has expired. Returns true if packets are lost, false if only the peer's window has to be probed.
+    pub(crate) fn on_timer(&mut self, now: Time) -> (Feedback, bool) {
+        let mut feedback =
+            Feedback { flight_size: self.scoreboard.flight_size(self.una, self.next), ..Feedback::default() };
         let repeated = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = now + self.timeout();
-        if self.board.is_empty() {
+        if self.scoreboard.is_empty() {
             if !self.is_blocked() {
                 self.timer = Time::MAX;
             }
-            return (learnt, false);
+            return (feedback, false);
         }
-        self.board.lose_all(&mut learnt.change);
+        self.scoreboard.mark_all_lost(&mut feedback.change);
         self.recover = None;
         self.no_recovery_before = self.next;
         self.duplicates = 0;
-        learnt.loss = learnt.change.lost_number.map(|number| UpdateLoss {
+        feedback.loss = feedback.change.lost_number.map(|number| UpdateLoss {
             kind: LossKind::Persistent,
             number,
             recovering: false,
             repeated,
         });
-        (learnt, true)
+        (feedback, true)
     }
 
     pub(crate) fn rtt(&self) -> &RttEstimator {
@@ -319,6 +323,6 @@ impl Sender {
     }
 
     pub(crate) fn in_flight(&self) -> Bytes {
-        self.board.in_flight()
+        self.scoreboard.in_flight()
     }
 }

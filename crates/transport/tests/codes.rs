@@ -1,5 +1,5 @@
-//! The ECN codes that hosts write: the scheme's on what carries bytes, none on anything else, whatever arrives. And those
-//! that they read: a sender is told each packet's own.
+//! The ECN codes that hosts write: the scheme's code on packets with payload, none on other packets, whatever arrives.
+//! And the codes that senders receive: for each packet the code with which it arrived.
 
 mod common;
 
@@ -15,11 +15,11 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 
 type Codes = Vec<(u32, Ecn)>;
 
-/// Stable TCP's sender, which writes down what it is told of each packet.
+/// Stable TCP's sender, which records the code reported for each packet.
 #[derive(Debug)]
-struct Listener(AnyController, Arc<Mutex<Codes>>);
+struct Recorder(AnyController, Arc<Mutex<Codes>>);
 
-impl Controller for Listener {
+impl Controller for Recorder {
     fn on_path(&mut self, now: Time, path: &Path) {
         self.0.on_path(now, path);
     }
@@ -54,8 +54,8 @@ impl Controller for Listener {
     }
 }
 
-/// Has the first end send `lens.0` bytes and the other `lens.1`, with every packet of the first marked whose turn in
-/// `marks` says so. What those packets arrived with, and what their sender was told.
+/// The first side sends `lens.0` bytes and the other `lens.1`; packets of the first are marked according to `marks`.
+/// Returns the codes with which these packets arrived, and the codes that were reported to their sender.
 fn codes_under_delay(
     delayed_ack: Duration,
     lens: (usize, usize),
@@ -63,17 +63,17 @@ fn codes_under_delay(
     faults: Faults,
     seed: u64,
 ) -> [Codes; 2] {
-    let min_rto = Duration::from_secs(1); // more than an acknowledgement waits
+    let min_rto = Duration::from_secs(1); // longer than an acknowledgement is delayed
     let config = Config { delayed_ack, min_rto, max_timeouts: 40, ..Config::default() };
     let mut pair = Pair::new("stable", &config, seed);
     pair.faults = faults;
-    let told = Arc::new(Mutex::new(Codes::new()));
-    let listener = Listener(controller("stable", seed), Arc::clone(&told));
+    let reported = Arc::new(Mutex::new(Codes::new()));
+    let recorder = Recorder(controller("stable", seed), Arc::clone(&reported));
     let connection = pair.ends[0].connection.unwrap();
-    pair.ends[0].endpoint.replace_controller(pair.now, connection, AnyController::External(Box::new(listener)));
-    // The number of the packet that leaves, if it takes a place in the first end's stream.
-    let leaving = Rc::new(RefCell::new(None));
-    let seen = Rc::clone(&leaving);
+    pair.ends[0].endpoint.replace_controller(pair.now, connection, AnyController::External(Box::new(recorder)));
+    // The number of the departing packet, if it takes sequence numbers of the first side's stream.
+    let departing = Rc::new(RefCell::new(None));
+    let seen = Rc::clone(&departing);
     pair.filter = Box::new(move |from, packet| {
         let data = packet.payload > 0 || packet.fin;
         *seen.borrow_mut() = (from == 0 && data).then_some(packet.number);
@@ -82,7 +82,7 @@ fn codes_under_delay(
     let arrived = Rc::new(RefCell::new(Codes::new()));
     let (log, mut turn) = (Rc::clone(&arrived), 0);
     pair.recode = Box::new(move |_, ecn| {
-        let Some(number) = leaving.borrow_mut().take() else { return ecn };
+        let Some(number) = departing.borrow_mut().take() else { return ecn };
         turn += 1;
         let code = if marks[turn % marks.len()] { Ecn::Ce } else { ecn };
         log.borrow_mut().push((number, code));
@@ -91,36 +91,36 @@ fn codes_under_delay(
     pair.send(0, &pattern(lens.0, 1));
     pair.send(1, &pattern(lens.1, 2));
     assert!(pair.run(Duration::from_secs(36_000)));
-    let told = std::mem::take(&mut *told.lock().unwrap());
-    [arrived.take(), told]
+    let reported = std::mem::take(&mut *reported.lock().unwrap());
+    [arrived.take(), reported]
 }
 
 #[test]
-fn alternating_marks_come_out_exactly_under_delayed_acknowledgements() {
-    let [arrived, told] =
+fn delayed_acknowledgements_report_alternating_marks_exactly() {
+    let [arrived, reported] =
         codes_under_delay(Duration::from_millis(200), (300_000, 0), vec![true, false], Faults::default(), 1);
     assert!(arrived.len() > 250, "{}", arrived.len());
-    assert_eq!(told, arrived);
-    assert!(told.windows(2).all(|two| (two[0].1 == Ecn::Ce) != (two[1].1 == Ecn::Ce)), "{told:?}");
+    assert_eq!(reported, arrived);
+    assert!(reported.windows(2).all(|two| (two[0].1 == Ecn::Ce) != (two[1].1 == Ecn::Ce)), "{reported:?}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn senders_of_vcp_write_low_load_on_data_and_nothing_on_the_rest(
+    fn vcp_senders_write_low_load_on_data_and_no_code_otherwise(
         seed: u64,
         ect0_low: bool,
         lens in (1usize..100_000, 0usize..30_000),
         loss in 0.0..0.2f64,
         reordering in 0.0..0.2f64,
-        // Which codes packets arrive with, in turn.
+        // The codes with which packets arrive, in turn.
         arriving in prop::collection::vec(0..4u8, 1..20),
         own in 0..3u8,
     ) {
         let (settings, low) =
             if ect0_low { ("codes = 'ect0-low'", Ecn::Ect0) } else { ("codes = 'ect1-low'", Ecn::Ect1) };
-        // What the flow would use by itself does not matter.
+        // The flow's own code has no effect.
         let config = Config { max_timeouts: 40, ecn: Ecn::from_bits(own), ..Config::default() };
         let mut pair = Pair::with("vcp", settings, &config, seed);
         pair.faults = Faults { loss, reordering, hold: Duration::from_millis(30), ..Faults::default() };
@@ -136,19 +136,19 @@ proptest! {
     }
 
     #[test]
-    fn a_sender_is_told_the_code_of_every_packet_once_however_acknowledgements_wait(
+    fn each_code_is_reported_once_under_delayed_acknowledgements(
         seed: u64,
         delayed_ack in 0..500u64,
         lens in (1usize..200_000, 0usize..100_000),
         marks in prop::collection::vec(any::<bool>(), 1..20),
     ) {
         let delayed_ack = Duration::from_millis(delayed_ack);
-        let [arrived, told] = codes_under_delay(delayed_ack, lens, marks, Faults::default(), seed);
-        prop_assert_eq!(told, arrived);
+        let [arrived, reported] = codes_under_delay(delayed_ack, lens, marks, Faults::default(), seed);
+        prop_assert_eq!(reported, arrived);
     }
 
     #[test]
-    fn where_acknowledgements_are_lost_it_is_told_less_but_nothing_wrong(
+    fn lost_acknowledgements_cause_no_wrong_reports(
         seed: u64,
         delayed_ack in 0..500u64,
         lens in (1usize..100_000, 0usize..30_000),
@@ -157,9 +157,9 @@ proptest! {
         reordering in 0.0..0.2f64,
     ) {
         let faults = Faults { loss, reordering, hold: Duration::from_millis(30), ..Faults::default() };
-        let [arrived, told] = codes_under_delay(Duration::from_millis(delayed_ack), lens, marks, faults, seed);
-        let mut numbers: Vec<u32> = told.iter().map(|&(number, _)| number).collect();
-        for code in told {
+        let [arrived, reported] = codes_under_delay(Duration::from_millis(delayed_ack), lens, marks, faults, seed);
+        let mut numbers: Vec<u32> = reported.iter().map(|&(number, _)| number).collect();
+        for code in reported {
             prop_assert!(arrived.contains(&code), "{:?}", code);
         }
         numbers.sort_unstable();

@@ -1,4 +1,4 @@
-//! Bytes in are bytes out, whatever the network does to packets, or the connection says that the path is dead.
+//! The delivered bytes are the bytes sent, under all network faults, or the connection reports that the path is dead.
 
 mod common;
 
@@ -11,7 +11,7 @@ use rampmeter_wire::Kind;
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn config() -> Config {
-    // Losses of 30% each way need patience: half of all round trips fail.
+    // Losses of 30% in each direction need many timeouts: half of all round trips fail.
     Config { max_timeouts: 40, ..Config::default() }
 }
 
@@ -50,7 +50,7 @@ proptest! {
             delayed_ack: Duration::from_millis(delayed_ack),
             detect_lost_retransmissions,
             receive_window: Bytes::new(receive_window),
-            // The stream wraps around 2^32 on its way.
+            // The sequence numbers wrap around 2^32 during the transfer.
             first_sequence: Some(u32::MAX - 20_000),
             ..config()
         };
@@ -67,7 +67,7 @@ proptest! {
 
 #[test]
 fn any_single_packet_may_be_lost() {
-    // A clean run first, to know how many packets there are; then one run for each of them, without it.
+    // First a run without losses, which counts the packets; then one run per packet, which loses it.
     let data = pattern(30_000, 3);
     let run = |lose: u64| {
         let mut pair = Pair::new("newreno", &config(), 7);
@@ -92,7 +92,7 @@ fn any_single_packet_may_be_lost() {
 }
 
 #[test]
-fn a_server_that_speaks_first_survives_the_loss_of_the_openers_first_answer() {
+fn a_server_may_send_first_although_the_proof_is_lost() {
     let data = pattern(10_000, 3);
     let mut pair = Pair::new("newreno", &config(), 7);
     pair.send(1, &data);
@@ -107,7 +107,7 @@ fn a_server_that_speaks_first_survives_the_loss_of_the_openers_first_answer() {
 }
 
 #[test]
-fn the_handshake_measures_the_round_trip_also_after_losses() {
+fn the_handshake_measures_the_round_trip_after_losses_too() {
     for lose in 0..4 {
         let mut pair = Pair::new("newreno", &config(), 7);
         pair.send(0, b"hello");
@@ -123,7 +123,7 @@ fn the_handshake_measures_the_round_trip_also_after_losses() {
 }
 
 #[test]
-fn a_dead_path_is_reported_and_not_waited_for_without_end() {
+fn a_dead_path_ends_the_connection() {
     let mut pair = Pair::new("newreno", &Config { max_timeouts: 5, ..Config::default() }, 7);
     pair.send(0, &pattern(100_000, 1));
     pair.run(Duration::from_millis(50));
@@ -133,7 +133,7 @@ fn a_dead_path_is_reported_and_not_waited_for_without_end() {
 }
 
 #[test]
-fn nobody_there_is_reported() {
+fn a_missing_peer_is_reported() {
     let mut pair = Pair::new("newreno", &Config { max_timeouts: 3, ..Config::default() }, 7);
     pair.dead = true;
     pair.run(HOUR);
@@ -141,7 +141,7 @@ fn nobody_there_is_reported() {
 }
 
 #[test]
-fn a_new_controller_takes_over_in_the_middle() {
+fn a_new_controller_can_take_over_during_a_transfer() {
     let data = pattern(400_000, 4);
     for (first, second) in [("newreno", "pcp"), ("pcp", "newreno"), ("fixed-rate", "reno"), ("newreno", "fair-share")] {
         for loss in [0.0, 0.05] {

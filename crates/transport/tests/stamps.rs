@@ -1,4 +1,4 @@
-//! Round trips and one-way delays end when a packet reaches a host, not when the host reads it.
+//! Measurements of round trips and one-way delays end when a packet reaches a host, not when the host reads it.
 
 use rampmeter_control::{AnyController, Registry};
 use rampmeter_transport::{Config, Endpoint, EndpointConfig};
@@ -9,9 +9,9 @@ type Host = Endpoint<AnyController, u32>;
 const CLIENT: u32 = 1;
 const SERVER: u32 = 2;
 
-/// What the path takes one way, and a host to read what has arrived.
-const WAY: Duration = Duration::from_millis(5);
-const UNREAD: Duration = Duration::from_millis(3);
+/// The one-way delay of the path, and the time until a host reads an arrived packet.
+const ONE_WAY: Duration = Duration::from_millis(5);
+const READ_DELAY: Duration = Duration::from_millis(3);
 
 fn host(accept: Option<Config>, seed: u64) -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
@@ -19,17 +19,17 @@ fn host(accept: Option<Config>, seed: u64) -> Host {
     Endpoint::new(config, move || factory(Stream::from_seed(1)), Stream::from_seed(seed))
 }
 
-/// Carries all that `from` has to send to `to`; the time at which it is read.
+/// Carries all packets of `from` to `to`. Returns the time at which they are read.
 fn carry(now: Time, from: &mut Host, address: u32, to: &mut Host) -> Time {
-    let read_at = now + WAY + UNREAD;
+    let read_at = now + ONE_WAY + READ_DELAY;
     while let Some(transmit) = from.poll_transmit(now) {
-        to.receive(read_at, address, &transmit.packet, Ecn::NotEct, now + WAY);
+        to.receive(read_at, address, &transmit.packet, Ecn::NotEct, now + ONE_WAY);
     }
     read_at
 }
 
 #[test]
-fn a_receipt_that_waits_for_its_reader_lengthens_no_round_trip() {
+fn a_late_reading_of_a_receipt_does_not_lengthen_the_rtt() {
     let config = Config::default();
     let (mut client, mut server) = (host(None, 1), host(Some(config.clone()), 2));
     let id = client.open(Time::ZERO, SERVER, &config).unwrap();
@@ -39,9 +39,9 @@ fn a_receipt_that_waits_for_its_reader_lengthens_no_round_trip() {
         now = carry(now, &mut client, CLIENT, &mut server);
         now = carry(now, &mut server, SERVER, &mut client);
     }
-    // The server answers when it has read; what the client leaves unread does not count.
+    // The server answers after reading; the delay of the client's reading does not count.
     let statistics = client.connection(id).unwrap().statistics();
     assert!(statistics.data_packets > 10);
-    assert_eq!(statistics.min_rtt, WAY * 2 + UNREAD);
-    assert_eq!(statistics.smoothed_rtt, WAY * 2 + UNREAD);
+    assert_eq!(statistics.min_rtt, ONE_WAY * 2 + READ_DELAY);
+    assert_eq!(statistics.smoothed_rtt, ONE_WAY * 2 + READ_DELAY);
 }

@@ -1,5 +1,5 @@
-//! What the Congestion Managers of two hosts say to each other (`congestion-manager.md`, sections 4.2 and 4.3), for flows that
-//! have no feedback of their own.
+//! The protocol between the Congestion Managers of two hosts (`congestion-manager.md`, sections 4.2 and 4.3), for flows
+//! that have no feedback of their own.
 //!
 //! ```text
 //!  sender                                                         receiver
@@ -7,15 +7,15 @@
 //!           ◄───────────────────────────────────────── SYN-ACK ──
 //!  flows    ── data 1 ── data 2 ── data 3 ──────────────────────► loss detector ──► applications
 //!  prober   ── PROBE 1 ─────────────────────────────────────────► responder
-//!  books    ◄────────────────────────── RESPONSE 1: bytes of each flow ──
+//!  probes   ◄────────────────────────── RESPONSE 1: bytes of each flow ──
 //!    │      ◄───────────────────────── RESPONSE: packets are missing ──    loss detector
 //!    │      ◄──────────────────────────────── HINTS: weights of flows ──   hints dispatcher
-//!    └─► manager: reports, round trips, shares, silence
+//!    └─► manager: reports, round trips, shares, overdue feedback
 //! ```
 //!
-//! Sans-IO: a world hands in what arrives, asks for what is to be sent, and stores payloads. Nobody's word is taken who
-//! does not know the numbers of the moment, which begin at random; what an unverified host is answered is never more
-//! than it sent.
+//! Sans-IO: a world passes in what arrives, takes what is to be sent, and stores payloads. A message must contain the
+//! current sequence numbers, which start at random, or it has no effect. A host that has not been verified receives at
+//! most as many bytes as it sent.
 
 mod prober;
 mod probes;
@@ -33,30 +33,30 @@ use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, Respon
 use rand::RngCore;
 
 use self::prober::{Due, Prober, State};
-use self::probes::{Fate, Name};
-use self::responder::{Responder, Verdict};
+use self::probes::{Name, Outcome};
+use self::responder::{Action, Responder};
 pub use self::status::{PeerStatus, Presence};
 use crate::flow::FlowId;
 use crate::manager::Manager;
 use crate::{LossMode, Report, Timers};
 
-/// Senders that a host answers at most; one more takes the place of one not heard of for long.
+/// The maximum number of senders that a host answers. One more replaces one that has been quiet for long.
 const MAX_RESPONDERS: usize = 10_000;
 
-/// How many are looked at to find that one.
-const FEW: usize = 16;
+/// The number of responders among which the oldest is searched.
+const SEARCHED_RESPONDERS: usize = 16;
 
-/// Hosts that are remembered as receivers at most, beyond those that flows are open to.
+/// The maximum number of receivers in the table, not counting those that flows are open to.
 const MAX_PEERS: usize = 10_000;
 
-/// Messages that wait to be sent at most.
+/// The maximum number of messages that wait to be sent.
 const MAX_WAITING: usize = 4096;
 
-/// What an agent can be told.
+/// The settings of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentConfig {
-    /// Data packets have sequence numbers, and the receiver tells at once which are missing (section 4.3). Without, losses
-    /// are told from reordering by counts alone (section 4.2.2).
+    /// Data packets have sequence numbers, and the receiver reports missing packets at once (section 4.3). Without
+    /// sequence numbers, byte counts alone distinguish loss from reordering (section 4.2.2).
     pub sequenced: bool,
 }
 
@@ -71,7 +71,7 @@ impl Default for AgentConfig {
 pub struct Delivery {
     /// The transport protocol of its payload, an IP protocol number.
     pub protocol: u8,
-    /// The flow, by its sender's name for it: what [`Agent::hint`] wants.
+    /// The sender's name for the flow, as [`Agent::hint`] needs it.
     pub flow: u32,
 }
 
@@ -88,23 +88,23 @@ struct Peer<A> {
     members: Vec<FlowId>,
 }
 
-/// One host's end of the protocol.
+/// One host's side of the protocol.
 #[derive(Debug)]
 pub struct Agent<A> {
     config: AgentConfig,
-    /// Hosts that we send to.
+    /// Hosts that this host sends to.
     peers: Vec<Peer<A>>,
     by_address: BTreeMap<A, u32>,
-    /// By the manager's number of the flow.
+    /// By the manager's flow number.
     members: Vec<Option<Member>>,
     next_name: u32,
-    /// Hosts that send to us.
+    /// Hosts that send to this host.
     responders: BTreeMap<A, Responder>,
     waiting: VecDeque<(A, CmMessage)>,
-    /// Flows that their receivers don't take with a header.
+    /// Flows whose receivers refuse packets with a CM header.
     refused: Vec<FlowId>,
     timers: Timers,
-    min_patience: Duration,
+    min_timeout: Duration,
 }
 
 impl<A: Copy + Ord + Debug> Agent<A> {
@@ -120,18 +120,19 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             waiting: VecDeque::new(),
             refused: Vec::new(),
             timers: Timers::default(),
-            min_patience: Duration::ZERO,
+            min_timeout: Duration::ZERO,
         }
     }
 
-    /// An agent on a host that may stall: no shorter silence than `patience` means anything, and probes are no closer than
-    /// a fiftieth of it.
-    pub fn patient(config: AgentConfig, patience: Duration) -> Self {
-        Self { min_patience: patience, ..Self::new(config) }
+    /// An agent on a host that may stall: the timeouts for feedback are at least `min_timeout`, and the interval of
+    /// probes is at least a fiftieth of it.
+    pub fn patient(config: AgentConfig, min_timeout: Duration) -> Self {
+        Self { min_timeout, ..Self::new(config) }
     }
 
-    /// `flow`, which `manager` has opened, sends packets of up to `packet` bytes to `peer` and has no feedback of its own.
-    /// It may send at once. `random` draws first numbers, which strangers must not foresee.
+    /// Registers `flow`, which `manager` has opened. It sends packets of up to `packet` bytes to `peer`, has no
+    /// feedback of its own, and may send at once. `random` draws first sequence numbers, which untrusted peers must not
+    /// be able to predict.
     pub fn open<C: Controller>(
         &mut self,
         now: Time,
@@ -144,11 +145,11 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let index = self.peer(peer, random);
         let name = Name { wire: self.next_name, flow };
         self.next_name = self.next_name.wrapping_add(1);
-        let place = flow.index();
-        if self.members.len() <= place {
-            self.members.resize_with(place + 1, || None);
+        let number = flow.index();
+        if self.members.len() <= number {
+            self.members.resize_with(number + 1, || None);
         }
-        self.members[place] = Some(Member { peer: index, name });
+        self.members[number] = Some(Member { peer: index, name });
         let peer = &mut self.peers[index as usize];
         peer.members.push(flow);
         match peer.prober.rtt {
@@ -163,27 +164,27 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             return *index;
         }
         let mut prober = Prober::new(random.next_u64());
-        prober.min_patience = self.min_patience;
-        let fresh = Peer { address, prober, members: Vec::new() };
+        prober.min_timeout = self.min_timeout;
+        let new = Peer { address, prober, members: Vec::new() };
         let full = self.peers.len() >= MAX_PEERS;
         let idle = if full { self.peers.iter().position(|peer| peer.members.is_empty()) } else { None };
         let index = idle.unwrap_or(self.peers.len());
-        if let Some(place) = self.peers.get_mut(index) {
-            self.by_address.remove(&std::mem::replace(place, fresh).address);
+        if let Some(slot) = self.peers.get_mut(index) {
+            self.by_address.remove(&std::mem::replace(slot, new).address);
         } else {
-            self.peers.push(fresh);
+            self.peers.push(new);
         }
         self.by_address.insert(address, index as u32);
         index as u32
     }
 
-    /// The flow ends.
+    /// Closes the flow.
     pub fn close(&mut self, flow: FlowId) {
         let Some(member) = self.members.get_mut(flow.index()).and_then(Option::take) else { return };
         let peer = &mut self.peers[member.peer as usize];
         peer.members.retain(|other| *other != flow);
-        // Its place may soon be another's, from which nothing is to be taken back.
-        peer.prober.bare.retain(|(name, _)| *name != member.name);
+        // Its number may be reused soon; no bytes must be removed from the next flow.
+        peer.prober.without_header.retain(|(name, _)| *name != member.name);
         self.refused.retain(|refused| *refused != flow);
     }
 
@@ -192,8 +193,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         self.members.get(flow.index())?.as_ref().map(|member| member.name.wire)
     }
 
-    /// The flow is about to send `payload` bytes of `protocol`: the packet's header, none where the receiver has no
-    /// Congestion Manager that is known of. The size of it all counts as outstanding.
+    /// The flow is about to send `payload` bytes of `protocol`. Returns the packet's header; none if the receiver is
+    /// not known to have a Congestion Manager. The whole packet counts as in flight.
     pub fn send<C: Controller>(
         &mut self,
         now: Time,
@@ -204,14 +205,15 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     ) -> Option<CmHeader> {
         let member = self.members.get(flow.index())?.as_ref()?;
         let (name, index) = (member.name, member.peer);
-        let (bare, headed) = ((payload + UDP_BYTES) as u64, (payload + UDP_BYTES + CM_HEADER_BYTES) as u64);
-        let sequence = self.peers[index as usize].prober.send(now, name, payload as u64, bare, headed);
-        manager.notify(now, flow, Bytes::new(if sequence.is_some() { headed } else { bare }));
+        let (without_header, with_header) =
+            ((payload + UDP_BYTES) as u64, (payload + UDP_BYTES + CM_HEADER_BYTES) as u64);
+        let sequence = self.peers[index as usize].prober.send(now, name, payload as u64, without_header, with_header);
+        manager.notify(now, flow, Bytes::new(if sequence.is_some() { with_header } else { without_header }));
         self.arm(index, manager);
         Some(CmHeader { kind: CmKind::Data, protocol, sequence: sequence?, flow: name.wire })
     }
 
-    /// A message arrives; if it is data, with `payload` bytes behind it, which are for the flow's application.
+    /// Handles a message. If it is data, `payload` bytes for the flow's application follow it.
     pub fn receive<C: Controller>(
         &mut self,
         now: Time,
@@ -243,32 +245,32 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             }
         };
         let responder = self.responders.get_mut(&from);
-        let verdict = responder.map_or(Verdict::Reset, |responder| match header.kind {
+        let action = responder.map_or(Action::Reset, |responder| match header.kind {
             CmKind::Probe => responder.on_probe(now, header.sequence, &mut out),
             _ => responder.on_data(now, header, payload, ecn == Ecn::Ce, &mut out),
         });
-        match verdict {
-            Verdict::Deliver => return Some(Delivery { protocol: header.protocol, flow: header.flow }),
-            Verdict::Reset => out(CmMessage::Header(CmHeader::control(CmKind::Reset, header.sequence))),
-            Verdict::Ignore => {}
+        match action {
+            Action::Deliver => return Some(Delivery { protocol: header.protocol, flow: header.flow }),
+            Action::Reset => out(CmMessage::Header(CmHeader::control(CmKind::Reset, header.sequence))),
+            Action::Ignore => {}
         }
         None
     }
 
     fn on_syn(&mut self, now: Time, from: A, first: u32) {
         if self.responders.len() >= MAX_RESPONDERS && !self.responders.contains_key(&from) {
-            // Of a few only: who forges many of these must not have us look through all of them each time.
-            let few = self.responders.range(from..).chain(&self.responders).take(FEW);
-            let oldest = few.min_by_key(|(_, responder)| responder.heard).map(|(from, _)| *from);
+            // Only a few are compared: a flood of forged `Syn`s must not cause a search through all of them.
+            let candidates = self.responders.range(from..).chain(&self.responders).take(SEARCHED_RESPONDERS);
+            let oldest = candidates.min_by_key(|(_, responder)| responder.last_packet_at).map(|(from, _)| *from);
             oldest.map(|oldest| self.responders.remove(&oldest));
         }
         let responder =
             self.responders.entry(from).or_insert_with(|| Responder::new(now, first, self.config.sequenced));
         let answer = responder.on_syn(first);
-        self.say(from, answer);
+        self.queue_message(from, answer);
     }
 
-    fn say(&mut self, to: A, message: CmMessage) {
+    fn queue_message(&mut self, to: A, message: CmMessage) {
         if self.waiting.len() < MAX_WAITING {
             self.waiting.push_back((to, message));
         }
@@ -280,7 +282,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if !prober.on_syn_ack(now, first) {
             return;
         }
-        for (name, bytes) in std::mem::take(&mut prober.bare) {
+        for (name, bytes) in std::mem::take(&mut prober.without_header) {
             manager.take_back(now, name.flow, Bytes::new(bytes));
         }
         if let Some(rtt) = prober.rtt {
@@ -294,23 +296,23 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     fn on_reset<C: Controller>(&mut self, now: Time, from: A, sequence: u32, manager: &mut Manager<C>) {
         let Some(&index) = self.by_address.get(&from) else { return };
         if self.peers[index as usize].prober.is_ours(sequence) {
-            self.begin(now, index, manager);
+            self.restart(now, index, manager);
         }
     }
 
-    /// Begins the conversation with a receiver anew.
-    fn begin<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
-        let books = self.peers[index as usize].prober.begin_anew();
-        self.settle(now, None, &books.end(), manager);
+    /// Restarts the exchange with a receiver.
+    fn restart<C: Controller>(&mut self, now: Time, index: u32, manager: &mut Manager<C>) {
+        let accounting = self.peers[index as usize].prober.restart();
+        self.report_outcomes(now, None, &accounting.end(), manager);
         self.arm(index, manager);
     }
 
-    /// The receiver's system says that nobody there speaks this protocol (ICMP).
+    /// The receiver's system reports that it has no Congestion Manager (ICMP).
     pub fn on_unreachable(&mut self, now: Time, peer: A) {
         let Some(&index) = self.by_address.get(&peer) else { return };
         let prober = &mut self.peers[index as usize].prober;
-        if matches!(prober.state, State::Waiting { .. }) {
-            prober.state = State::Absent { since: now };
+        if matches!(prober.state, State::SynSent { .. }) {
+            prober.state = State::NoCm { since: now };
         }
     }
 
@@ -326,32 +328,32 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             let is_ours = response.this_probe == prober.first || prober.probes.is_recent(response.this_probe);
             if is_ours && congestion.is_some() {
                 let report = Report { mode: congestion, ..Report::default() };
-                for flow in one_of_each(members, manager) {
+                for flow in one_per_macroflow(members, manager) {
                     manager.report(now, flow, &report);
                 }
             }
             return;
         }
-        let Some(answer) = prober.probes.answer(now, response, self.config.sequenced) else { return };
-        prober.heard(now);
+        let Some(answer) = prober.probes.on_response(now, response, self.config.sequenced) else { return };
+        prober.on_response(now);
         prober.rtt = Some(answer.rtt);
         let mut on_loss = Some(LossMode::Transient);
         if !self.config.sequenced {
-            let verdict = prober.reordering.judge(now, answer.rtt, answer.sent, answer.received);
-            on_loss = on_loss.filter(|_| verdict == reordering::Verdict::Reduce);
-            if verdict == reordering::Verdict::Undo {
-                for flow in one_of_each(members, manager) {
+            let action = prober.reordering.on_response(now, answer.rtt, answer.sent, answer.received);
+            on_loss = on_loss.filter(|_| action == reordering::WindowAction::Reduce);
+            if action == reordering::WindowAction::Undo {
+                for flow in one_per_macroflow(members, manager) {
                     manager.undo(now, flow);
                 }
             }
         }
-        // Word of the round trip, and of congestion, is for every macroflow of these flows.
-        let sent_by = Some(answer.asked_at);
+        // The round trip and the congestion are reported to every macroflow of these flows.
+        let sent_by = Some(answer.requested_at);
         let report = Report { mode: congestion, rtt: Some(answer.rtt), sent_by, ..Report::default() };
-        for flow in one_of_each(members, manager) {
+        for flow in one_per_macroflow(members, manager) {
             manager.report(now, flow, &report);
         }
-        self.settle(now, on_loss, &answer.fates, manager);
+        self.report_outcomes(now, on_loss, &answer.outcomes, manager);
         self.arm(index, manager);
     }
 
@@ -364,7 +366,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         for &flow in members {
             let Some(Some(member)) = self.members.get(flow.index()) else { continue };
             if let Some(hint) = weights.iter().find(|hint| hint.flow == member.name.wire) {
-                manager.weigh(flow, f64::from(hint.count));
+                manager.set_weight(flow, f64::from(hint.count));
             }
         }
     }
@@ -377,21 +379,27 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         }
     }
 
-    /// Tells the manager what became of packets, and that losses among them are `on_loss`.
-    fn settle<C: Controller>(&self, now: Time, on_loss: Option<LossMode>, fates: &[Fate], manager: &mut Manager<C>) {
-        for fate in fates {
-            let flow = fate.name.flow;
-            // A flow's place may be another's by now.
-            let is_open = matches!(self.members.get(flow.index()), Some(Some(member)) if member.name == fate.name);
+    /// Reports the outcomes of packets to the manager; losses among them have the mode `on_loss`.
+    fn report_outcomes<C: Controller>(
+        &self,
+        now: Time,
+        on_loss: Option<LossMode>,
+        outcomes: &[Outcome],
+        manager: &mut Manager<C>,
+    ) {
+        for outcome in outcomes {
+            let flow = outcome.name.flow;
+            // The flow's number may belong to another flow by now.
+            let is_open = matches!(self.members.get(flow.index()), Some(Some(member)) if member.name == outcome.name);
             if !is_open {
                 continue;
             }
-            if fate.unknown > Bytes::ZERO {
-                manager.take_back(now, flow, fate.unknown);
+            if outcome.unknown > Bytes::ZERO {
+                manager.take_back(now, flow, outcome.unknown);
             }
-            if fate.received + fate.lost > Bytes::ZERO {
-                let mode = on_loss.filter(|_| fate.lost > Bytes::ZERO);
-                let (received, lost, sent_by) = (fate.received, fate.lost, Some(fate.sent_by));
+            if outcome.received + outcome.lost > Bytes::ZERO {
+                let mode = on_loss.filter(|_| outcome.lost > Bytes::ZERO);
+                let (received, lost, sent_by) = (outcome.received, outcome.lost, Some(outcome.sent_by));
                 manager.report(now, flow, &Report { received, lost, mode, sent_by, ..Report::default() });
             }
         }
@@ -415,16 +423,16 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if peer.members.is_empty() { Time::MAX } else { peer.prober.deadline(smoothed, timeout) }
     }
 
-    /// When [`Agent::on_deadline`] wants to be called; [`Time::MAX`] for never.
+    /// The time at which [`Agent::on_deadline`] must be called; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
         self.timers.next()
     }
 
-    /// Does what is due at `now`.
+    /// Handles all deadlines up to `now`.
     pub fn on_deadline<C: Controller>(&mut self, now: Time, manager: &mut Manager<C>) {
         while let Some(index) = self.timers.due(now) {
             while let Some(due) = self.due(now, index, manager) {
-                self.act(now, index, due, manager);
+                self.on_due_action(now, index, due, manager);
             }
             self.arm(index, manager);
         }
@@ -436,37 +444,37 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         if peer.members.is_empty() { None } else { peer.prober.due(now, smoothed, timeout) }
     }
 
-    fn act<C: Controller>(&mut self, now: Time, index: u32, due: Due, manager: &mut Manager<C>) {
+    fn on_due_action<C: Controller>(&mut self, now: Time, index: u32, due: Due, manager: &mut Manager<C>) {
         let Peer { address, prober, members } = &mut self.peers[index as usize];
         let address = *address;
         match due {
-            Due::Send(header) => self.say(address, CmMessage::Header(header)),
+            Due::Send(header) => self.queue_message(address, CmMessage::Header(header)),
             Due::Probe => {
-                let (number, forgotten) = prober.probes.probe(now);
-                prober.probed(now);
-                self.settle(now, None, &forgotten, manager);
-                self.say(address, CmMessage::Header(CmHeader::control(CmKind::Probe, number)));
+                let (number, discarded) = prober.probes.probe(now);
+                prober.on_probe_sent(now);
+                self.report_outcomes(now, None, &discarded, manager);
+                self.queue_message(address, CmMessage::Header(CmHeader::control(CmKind::Probe, number)));
             }
-            Due::Silence(asked) => {
-                for (name, bytes) in std::mem::take(&mut prober.bare) {
+            Due::FeedbackOverdue(requested_at) => {
+                for (name, bytes) in std::mem::take(&mut prober.without_header) {
                     manager.take_back(now, name.flow, Bytes::new(bytes));
                 }
-                for flow in one_of_each(members, manager) {
-                    manager.fall_silent(now, flow, asked);
+                for flow in one_per_macroflow(members, manager) {
+                    manager.fall_silent(now, flow, requested_at);
                 }
             }
-            Due::Begin => self.begin(now, index, manager),
+            Due::Restart => self.restart(now, index, manager),
         }
     }
 
-    /// The next message to send: where, and what. It has no payload.
+    /// The next message to send and its receiver. It has no payload.
     pub fn poll_transmit(&mut self) -> Option<(A, CmMessage)> {
         self.waiting.pop_front()
     }
 }
 
-/// Of flows to one host, one of each macroflow that they are in.
-fn one_of_each<C: Controller>(members: &[FlowId], manager: &Manager<C>) -> Vec<FlowId> {
+/// One flow of each macroflow among the flows to one host.
+fn one_per_macroflow<C: Controller>(members: &[FlowId], manager: &Manager<C>) -> Vec<FlowId> {
     let mut seen = Vec::new();
     let is_new = |flow: &&FlowId| {
         let macroflow = manager.macroflow_of(**flow);

@@ -1,5 +1,6 @@
-//! A receiver's Congestion Manager that must not hand a flow's packets to anybody says so, and the flow goes on without
-//! headers, as to a receiver that has none. (The paper has every application's packets go through the receiver's module.)
+//! A receiver's Congestion Manager that cannot deliver a flow's packets refuses the flow. The flow then sends without
+//! headers, as to a receiver without a Congestion Manager. (In the paper the packets of every application pass through
+//! the receiver's module.)
 //!
 //! ```text
 //! data, flow 7, sequence 1234 ──►        ◄── RST with a protocol: flow 7, sequence 1234
@@ -13,12 +14,12 @@ use super::Agent;
 use crate::flow::FlowId;
 
 impl<A: Copy + Ord + Debug> Agent<A> {
-    /// The packet with this header, which [`Agent::receive`] has delivered, is for nobody here. If its sender has been
-    /// told as much as it has paid for, it hears of it with another packet.
+    /// Refuses the packet with this header, which [`Agent::receive`] has delivered: no application here receives it.
+    /// The refusal is sent only if the sender has sent enough bytes for it; otherwise another packet is needed.
     pub fn refuse(&mut self, from: A, header: &CmHeader) {
         let refusal = CmMessage::Header(CmHeader { kind: CmKind::Reset, ..*header });
-        if self.responders.get_mut(&from).is_some_and(|responder| responder.charge(&refusal)) {
-            self.say(from, refusal);
+        if self.responders.get_mut(&from).is_some_and(|responder| responder.spend(&refusal)) {
+            self.queue_message(from, refusal);
         }
     }
 
@@ -33,7 +34,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         self.refused.extend(refused.filter(|flow| !self.refused.contains(flow)));
     }
 
-    /// A flow whose receiver does not take it with a header. Whoever owns it closes it here, and sends its packets bare.
+    /// A flow whose receiver refuses packets with a header. Its owner must close it here and send its packets without
+    /// headers.
     pub fn poll_refused(&mut self) -> Option<FlowId> {
         self.refused.pop()
     }

@@ -1,29 +1,28 @@
-//! Telling reordering from loss by counts alone, for receivers whose packets have no numbers: section 4.2.2.
+//! Distinguishes reordering from loss by byte counts alone, for packets without sequence numbers (section 4.2.2).
 //!
 //! ```text
 //! a response counts less or more than was sent:       begin to add up both
 //! the sums differ, and the last reduction is
 //! a round trip ago:                                   reduce the window
-//! two responses in a row count what was sent:         forget the sums; if they are equal, the reduction was for nothing
+//! two responses in a row count what was sent:         discard the sums; if they are equal, undo the reduction
 //! ```
 //!
-//! Its weakness, for which the paper gave it up: a packet that is duplicated hides a lost one, and a reduction that was
-//! right is undone.
+//! This has a weakness, for which the paper rejects it: a duplicate hides a loss, and a justified reduction is undone.
 
 use rampmeter_units::{Duration, Time};
 
-/// What to do about a response.
+/// What to do with the window after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Nothing.
-    Fine,
-    /// Packets seem lost: reduce the window.
+pub(crate) enum WindowAction {
+    /// Leave the window unchanged.
+    NoChange,
+    /// Packets seem to be lost: reduce the window.
     Reduce,
-    /// They were not: undo the last reduction.
+    /// They were reordered: undo the last reduction.
     Undo,
 }
 
-/// The sums since a response first counted something else than was sent.
+/// The sums since the first response that differed from what was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Reordering {
     sums: Option<Sums>,
@@ -34,49 +33,49 @@ pub(crate) struct Reordering {
 struct Sums {
     sent: u64,
     received: u64,
-    /// Responses in a row that counted what was sent.
-    equal: u8,
+    /// Consecutive responses that matched what was sent.
+    matching: u8,
     reduced: bool,
 }
 
 impl Reordering {
-    /// A response counts `received` bytes between probes of the `sent` ones.
-    pub(crate) fn judge(&mut self, now: Time, rtt: Duration, sent: u64, received: u64) -> Verdict {
+    /// Handles a response: `received` of `sent` bytes were counted between two probes.
+    pub(crate) fn on_response(&mut self, now: Time, rtt: Duration, sent: u64, received: u64) -> WindowAction {
         if self.sums.is_none() && sent == received {
-            return Verdict::Fine;
+            return WindowAction::NoChange;
         }
-        let sums = self.sums.get_or_insert(Sums { sent: 0, received: 0, equal: 0, reduced: false });
+        let sums = self.sums.get_or_insert(Sums { sent: 0, received: 0, matching: 0, reduced: false });
         sums.sent += sent;
         sums.received += received;
-        sums.equal = if sent == received { sums.equal + 1 } else { 0 };
-        if sums.equal == 2 {
+        sums.matching = if sent == received { sums.matching + 1 } else { 0 };
+        if sums.matching == 2 {
             let undo = sums.reduced && sums.sent == sums.received;
             self.sums = None;
-            return if undo { Verdict::Undo } else { Verdict::Fine };
+            return if undo { WindowAction::Undo } else { WindowAction::NoChange };
         }
         if sums.sent == sums.received || self.reduced_at.is_some_and(|at| now.since(at) < rtt) {
-            return Verdict::Fine;
+            return WindowAction::NoChange;
         }
         sums.reduced = true;
         self.reduced_at = Some(now);
-        Verdict::Reduce
+        WindowAction::Reduce
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict::{Fine, Reduce, Undo};
+    use super::WindowAction::{NoChange, Reduce, Undo};
     use super::*;
 
     const RTT: Duration = Duration::from_millis(100);
 
-    /// Responses come twice a round trip: packets sent and counted.
-    fn judge(responses: &[(u64, u64)]) -> Vec<Verdict> {
+    /// Responses arrive twice a round trip, with these numbers of packets sent and counted.
+    fn on_response(responses: &[(u64, u64)]) -> Vec<WindowAction> {
         let mut reordering = Reordering::default();
         let mut now = Time::ZERO;
         let one = |&(sent, received): &(u64, u64)| {
             now += RTT / 2;
-            reordering.judge(now, RTT, sent, received)
+            reordering.on_response(now, RTT, sent, received)
         };
         responses.iter().map(one).collect()
     }
@@ -84,31 +83,38 @@ mod tests {
     /// Figure 9, period 1: four packets sent, three counted.
     #[test]
     fn figure_9_a_shortfall_reduces_the_window() {
-        assert_eq!(judge(&[(4, 4), (4, 3)]), [Fine, Reduce]);
+        assert_eq!(on_response(&[(4, 4), (4, 3)]), [NoChange, Reduce]);
     }
 
-    /// Period 2: the packet that was overtaken by its probe is counted now.
+    /// Period 2: the packet that its probe overtook is counted now.
     #[test]
-    fn figure_9_a_late_packet_undoes_the_reduction_if_nothing_more_is_lost() {
-        assert_eq!(judge(&[(4, 3), (4, 5), (4, 4), (4, 4)]), [Reduce, Fine, Fine, Undo]);
-        assert_eq!(judge(&[(4, 3), (4, 4), (4, 4), (4, 4)]), [Reduce, Fine, Fine, Fine], "it was lost");
+    fn figure_9_a_late_packet_undoes_the_reduction() {
+        assert_eq!(on_response(&[(4, 3), (4, 5), (4, 4), (4, 4)]), [Reduce, NoChange, NoChange, Undo]);
+        assert_eq!(
+            on_response(&[(4, 3), (4, 4), (4, 4), (4, 4)]),
+            [Reduce, NoChange, NoChange, NoChange],
+            "it was lost"
+        );
     }
 
-    /// Period 3: three of five. A round trip after the last reduction there is another.
+    /// Period 3: three of five. A round trip after the last reduction the window is reduced again.
     #[test]
-    fn figure_9_a_further_shortfall_reduces_it_again_a_round_trip_later() {
-        assert_eq!(judge(&[(4, 3), (4, 5), (5, 3)]), [Reduce, Fine, Reduce]);
-        assert_eq!(judge(&[(4, 3), (5, 3)]), [Reduce, Fine], "but not sooner");
+    fn figure_9_a_later_shortfall_reduces_the_window_again() {
+        assert_eq!(on_response(&[(4, 3), (4, 5), (5, 3)]), [Reduce, NoChange, Reduce]);
+        assert_eq!(on_response(&[(4, 3), (5, 3)]), [Reduce, NoChange], "but not sooner");
     }
 
     /// "Since the CM cannot identify this from the information it has, it takes the conservative approach".
     #[test]
     fn figure_9_neither_reduction_is_undone_then() {
-        assert_eq!(judge(&[(4, 3), (4, 5), (5, 3), (4, 4), (4, 4), (4, 4)]), [Reduce, Fine, Reduce, Fine, Fine, Fine]);
+        assert_eq!(
+            on_response(&[(4, 3), (4, 5), (5, 3), (4, 4), (4, 4), (4, 4)]),
+            [Reduce, NoChange, Reduce, NoChange, NoChange, NoChange]
+        );
     }
 
     #[test]
     fn a_duplicate_hides_a_loss() {
-        assert_eq!(judge(&[(4, 3), (4, 5), (4, 4), (4, 4)])[3], Undo, "the fifth may be a copy of another");
+        assert_eq!(on_response(&[(4, 3), (4, 5), (4, 4), (4, 4)])[3], Undo, "the fifth may be a copy of another");
     }
 }

@@ -1,17 +1,17 @@
-//! The receiving half of the protocol, for one sender: loss detector, responder and hints dispatcher (Figure 3).
+//! The receiver's half of the protocol, for one sender: loss detector, responder and hints dispatcher (Figure 3).
 //!
 //! ```text
 //! loss detector   packets are numbered; one is missing when a packet at least three numbers higher has come
-//! responder       what has arrived of each flow since the last probe, when a probe asks; when packets are missing or
-//!                 marked, word of that at once
-//! hints           which shares the flows should have: said with three responses, as none of them is acknowledged
+//! responder       answers a probe with the bytes of each flow since the last probe; reports missing or marked
+//!                 packets at once
+//! hints           the shares that the flows should have, with three responses, because none is acknowledged
 //! ```
 //!
-//! Anybody can send in another's name, so nothing is said that its sender has not paid for with as many bytes; hints,
-//! which are longer than what they go with, wait until it has.
+//! Source addresses can be forged, so a host sends at most as many bytes to a sender as it has received from it. Hints,
+//! which are longer than the packets that they accompany, wait until enough bytes have arrived.
 //!
-//! A sender that comes back after a crash begins with another sequence number. It is believed once packets of that sequence
-//! come, not when somebody says so in its name.
+//! A sender that returns after a crash starts with another sequence number. It is accepted when packets of the new
+//! sequence arrive; a `Syn` alone is not enough.
 
 use std::collections::BTreeMap;
 
@@ -20,80 +20,80 @@ use rampmeter_wire::{
     CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, MAX_COUNTS, Response, UDP_BYTES, cm_encoded_len,
 };
 
-/// How much later a packet must be for one to be missing.
-const LATER: u32 = 3;
+/// A packet is missing when one with a number this much higher has arrived.
+const REORDERING_THRESHOLD: u32 = 3;
 
-/// Flows counted for one sender at most; others' bytes go uncounted.
+/// The maximum number of flows counted per sender; bytes of further flows are not counted.
 const MAX_FLOWS: usize = 4096;
 
-/// How far ahead of what came last a number may be.
-const FAR: u32 = 1 << 16;
+/// The maximum distance of a number from the last one.
+const MAX_JUMP: u32 = 1 << 16;
 
-/// Responses that hints go with.
-const HINTED: u8 = 3;
+/// The number of responses that hints accompany.
+const HINT_REPEATS: u8 = 3;
 
 /// Bytes of a probe, and of the shortest response.
 const RESPONSE_BYTES: usize = 16;
 
-/// Payload that is at least in a data packet: a transport header. No answer is longer than such a packet.
+/// The minimum payload of a data packet: a transport header. No answer is longer than such a packet.
 const MIN_PAYLOAD: usize = 8;
 
 /// What to do with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It is for the flow's application.
+pub(crate) enum Action {
+    /// Deliver it to the flow's application.
     Deliver,
-    /// Nothing: it is old, or from somebody else.
+    /// Nothing: it is old or forged.
     Ignore,
-    /// Its sender has to begin anew.
+    /// Reset its sender.
     Reset,
 }
 
 #[derive(Debug)]
 pub(crate) struct Responder {
-    /// The sequence number that it began with.
+    /// The first sequence number of the sender.
     first: u32,
-    /// One that it may have begun anew with.
+    /// The first sequence number of a possible restart.
     candidate: Option<u32>,
-    /// The highest number that came.
+    /// The highest number that has arrived.
     highest: u32,
-    /// Which of the numbers up to `highest` have come: bit i stands for `highest - i`.
-    came: u64,
+    /// The numbers up to `highest` that have arrived: bit i stands for `highest - i`.
+    arrived: u64,
     last_probe: u32,
     counts: BTreeMap<u32, u32>,
     marked: bool,
     missed: bool,
     hints: Vec<Count>,
     hints_left: u8,
-    /// Bytes that its sender has sent beyond what it was told.
-    paid: usize,
-    /// Packets are numbered; without, nothing is missed.
+    /// Bytes received minus bytes sent: what may be sent to an unverified sender.
+    allowance: usize,
+    /// Packets have numbers; without them no loss is detected.
     sequenced: bool,
-    /// When a packet of it last came.
-    pub(crate) heard: Time,
+    /// The time of the sender's last packet.
+    pub(crate) last_packet_at: Time,
 }
 
 impl Responder {
-    /// For a sender that begins with `first`.
+    /// For a sender that starts with `first`.
     pub(crate) fn new(now: Time, first: u32, sequenced: bool) -> Self {
         Self {
             first,
             candidate: None,
             highest: first,
-            came: u64::MAX,
+            arrived: u64::MAX,
             last_probe: first,
             counts: BTreeMap::new(),
             marked: false,
             missed: false,
             hints: Vec::new(),
             hints_left: 0,
-            paid: 0,
+            allowance: 0,
             sequenced,
-            heard: now,
+            last_packet_at: now,
         }
     }
 
-    /// Its sender asks whether anybody is here.
+    /// Answers a `Syn`.
     pub(crate) fn on_syn(&mut self, first: u32) -> CmMessage {
         if first != self.first {
             self.candidate = Some(first);
@@ -101,18 +101,18 @@ impl Responder {
         CmMessage::Header(CmHeader::control(CmKind::SynAck, first))
     }
 
-    /// Whether `number` continues what came, or a new beginning; which is believed then.
+    /// Whether `number` continues the sequence, or that of a restart, which is accepted then.
     fn accepts(&mut self, now: Time, number: u32, last: u32) -> bool {
-        if let Some(first) = self.candidate.filter(|first| number.wrapping_sub(*first).wrapping_sub(1) < FAR) {
+        if let Some(first) = self.candidate.filter(|first| number.wrapping_sub(*first).wrapping_sub(1) < MAX_JUMP) {
             let (hints, hints_left) = (std::mem::take(&mut self.hints), self.hints_left);
             *self = Self { hints, hints_left, ..Self::new(now, first, self.sequenced) };
             return true;
         }
-        self.heard = now;
-        number.wrapping_sub(last).wrapping_add(FAR) < 2 * FAR
+        self.last_packet_at = now;
+        number.wrapping_sub(last).wrapping_add(MAX_JUMP) < 2 * MAX_JUMP
     }
 
-    /// A data packet with `payload` bytes of payload. What to say at once is put into `out`.
+    /// Handles a data packet with `payload` bytes of payload. Immediate messages are passed to `out`.
     pub(crate) fn on_data(
         &mut self,
         now: Time,
@@ -120,109 +120,109 @@ impl Responder {
         payload: usize,
         marked: bool,
         out: &mut impl FnMut(CmMessage),
-    ) -> Verdict {
+    ) -> Action {
         if payload < MIN_PAYLOAD {
-            return Verdict::Ignore;
+            return Action::Ignore;
         }
         if self.sequenced && !self.accepts(now, header.sequence, self.highest) {
-            return Verdict::Reset;
+            return Action::Reset;
         }
-        self.paid += UDP_BYTES + CM_HEADER_BYTES + payload;
-        let missed = self.sequenced && self.misses(header.sequence);
+        self.allowance += UDP_BYTES + CM_HEADER_BYTES + payload;
+        let missed = self.sequenced && self.detects_loss(header.sequence);
         let marked = marked && !self.marked;
         if missed || marked {
-            self.speak_up(marked, missed, out);
+            self.report_congestion(marked, missed, out);
         }
         if self.counts.len() < MAX_FLOWS || self.counts.contains_key(&header.flow) {
             let count = self.counts.entry(header.flow).or_default();
             *count = count.saturating_add(payload as u32);
         }
-        Verdict::Deliver
+        Action::Deliver
     }
 
-    /// Takes a number down. True if it shows for the first time that others are missing.
-    fn misses(&mut self, number: u32) -> bool {
+    /// Records a number. Returns whether it reveals a new loss.
+    fn detects_loss(&mut self, number: u32) -> bool {
         let ahead = number.wrapping_sub(self.highest);
-        if ahead == 0 || ahead > FAR {
+        if ahead == 0 || ahead > MAX_JUMP {
             let behind = self.highest.wrapping_sub(number);
             if behind < 64 {
-                self.came |= 1 << behind;
+                self.arrived |= 1 << behind;
             }
             return false;
         }
-        // Whoever comes to be three behind and has not come is missing.
+        // A number that is now three behind and has not arrived is missing.
         let mut missing = false;
         for _ in 0..ahead.min(64) {
-            self.came <<= 1;
+            self.arrived <<= 1;
             self.highest = self.highest.wrapping_add(1);
-            missing |= self.came & (1 << LATER) == 0;
+            missing |= self.arrived & (1 << REORDERING_THRESHOLD) == 0;
         }
         self.highest = number;
-        self.came |= 1;
+        self.arrived |= 1;
         missing || ahead > 64
     }
 
-    /// Says at once that packets are marked or missing; with the next response again.
-    fn speak_up(&mut self, marked: bool, missed: bool, out: &mut impl FnMut(CmMessage)) {
+    /// Reports marked or missing packets at once, and again with the next response.
+    fn report_congestion(&mut self, marked: bool, missed: bool, out: &mut impl FnMut(CmMessage)) {
         self.marked |= marked;
         self.missed |= missed;
         let (this_probe, last_probe) = (self.last_probe, self.last_probe);
-        let word = Response { this_probe, last_probe, marked, missed, flows: 0, counts: Vec::new() };
-        self.tell(CmMessage::Response(Box::new(word)), out);
+        let report = Response { this_probe, last_probe, marked, missed, flows: 0, counts: Vec::new() };
+        self.send(CmMessage::Response(Box::new(report)), out);
     }
 
-    fn tell(&mut self, message: CmMessage, out: &mut impl FnMut(CmMessage)) {
-        self.paid = self.paid.saturating_sub(price(&message));
+    fn send(&mut self, message: CmMessage, out: &mut impl FnMut(CmMessage)) {
+        self.allowance = self.allowance.saturating_sub(cost(&message));
         out(message);
     }
 
-    /// Whether its sender has paid for this. If so, it is charged for it.
-    pub(crate) fn charge(&mut self, message: &CmMessage) -> bool {
-        let left = self.paid.checked_sub(price(message));
-        self.paid = left.unwrap_or(self.paid);
+    /// Spends the cost of `message` if the allowance suffices, and returns whether it does.
+    pub(crate) fn spend(&mut self, message: &CmMessage) -> bool {
+        let left = self.allowance.checked_sub(cost(message));
+        self.allowance = left.unwrap_or(self.allowance);
         left.is_some()
     }
 
-    /// A probe. Responses are put into `out`.
-    pub(crate) fn on_probe(&mut self, now: Time, probe: u32, out: &mut impl FnMut(CmMessage)) -> Verdict {
+    /// Handles a probe. Responses are passed to `out`.
+    pub(crate) fn on_probe(&mut self, now: Time, probe: u32, out: &mut impl FnMut(CmMessage)) -> Action {
         if !self.accepts(now, probe, self.last_probe) {
-            return Verdict::Reset;
+            return Action::Reset;
         }
-        // An old one, or one that came twice: it has been answered, or a later one has.
-        if probe.wrapping_sub(self.last_probe).wrapping_sub(1) >= FAR {
-            return Verdict::Ignore;
+        // A probe that is old or a duplicate: it, or a later one, has been answered.
+        if probe.wrapping_sub(self.last_probe).wrapping_sub(1) >= MAX_JUMP {
+            return Action::Ignore;
         }
         let (this_probe, last_probe) = (probe, self.last_probe);
         let (marked, missed) = (std::mem::take(&mut self.marked), std::mem::take(&mut self.missed));
-        self.paid += UDP_BYTES + RESPONSE_BYTES;
+        self.allowance += UDP_BYTES + RESPONSE_BYTES;
         let counts: Vec<Count> = self.counts.iter().map(|(&flow, &count)| Count { flow, count }).collect();
         let flows = counts.len() as u16;
         let parts: Vec<&[Count]> = if flows == 0 { vec![&[]] } else { counts.chunks(MAX_COUNTS).collect() };
         for part in parts {
             let counts = part.to_vec();
             let response = Response { this_probe, last_probe, marked, missed, flows, counts };
-            self.tell(CmMessage::Response(Box::new(response)), out);
+            self.send(CmMessage::Response(Box::new(response)), out);
         }
         self.counts.clear();
         self.last_probe = probe;
         let hints = CmMessage::Hints { probe, weights: self.hints.as_slice().into() };
-        if self.hints_left > 0 && flows > 0 && self.charge(&hints) {
+        if self.hints_left > 0 && flows > 0 && self.spend(&hints) {
             self.hints_left -= 1;
             out(hints);
         }
-        Verdict::Ignore
+        Action::Ignore
     }
 
-    /// The receiver would like its flows to have these shares.
+    /// Sets the weights that the receiver asks for.
     pub(crate) fn hint(&mut self, weights: &[Count]) {
         self.hints.clear();
         self.hints.extend(weights.iter().take(MAX_COUNTS));
-        self.hints_left = HINTED;
+        self.hints_left = HINT_REPEATS;
     }
 }
 
-/// What it takes to send `message`.
-fn price(message: &CmMessage) -> usize {
+/// The bytes of `message` on the wire.
+fn cost(message: &CmMessage) -> usize {
     UDP_BYTES + cm_encoded_len(message)
 }
 
@@ -234,8 +234,8 @@ mod tests {
         CmHeader { kind: CmKind::Data, protocol: 17, sequence, flow: 1 }
     }
 
-    /// What a receiver says of data packets with these numbers.
-    fn said(responder: &mut Responder, numbers: &[u32]) -> Vec<CmMessage> {
+    /// The messages that data packets with these numbers cause.
+    fn messages_for(responder: &mut Responder, numbers: &[u32]) -> Vec<CmMessage> {
         let mut out = Vec::new();
         for &number in numbers {
             responder.on_data(Time::ZERO, &data(number), 1000, false, &mut |message| out.push(message));
@@ -254,21 +254,21 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_missing_when_one_three_numbers_higher_has_come() {
-        assert_eq!(said(&mut responder(), &[101, 103, 104]), []);
-        let word = said(&mut responder(), &[101, 103, 104, 105]);
-        assert!(matches!(&word[..], [CmMessage::Response(word)] if word.missed && word.this_probe == word.last_probe));
-        assert_eq!(said(&mut responder(), &[101, 103, 104, 102, 105, 106, 107]), [], "it came late");
-        assert_eq!(said(&mut responder(), &[104]).len(), 1, "the first three");
-        assert_eq!(said(&mut responder(), &[101, 200]).len(), 1);
-        let two = said(&mut responder(), &[101, 103, 105, 106, 107, 108]);
+    fn a_packet_is_missing_when_one_three_numbers_higher_arrives() {
+        assert_eq!(messages_for(&mut responder(), &[101, 103, 104]), []);
+        let report = messages_for(&mut responder(), &[101, 103, 104, 105]);
+        assert!(matches!(&report[..], [CmMessage::Response(r)] if r.missed && r.this_probe == r.last_probe));
+        assert_eq!(messages_for(&mut responder(), &[101, 103, 104, 102, 105, 106, 107]), [], "it arrived late");
+        assert_eq!(messages_for(&mut responder(), &[104]).len(), 1, "the first three");
+        assert_eq!(messages_for(&mut responder(), &[101, 200]).len(), 1);
+        let two = messages_for(&mut responder(), &[101, 103, 105, 106, 107, 108]);
         assert_eq!(two.len(), 2, "102, then 104");
     }
 
     #[test]
-    fn a_probe_is_answered_once_with_what_came_since_the_one_before() {
+    fn a_probe_is_answered_once_with_the_bytes_since_the_last_one() {
         let mut responder = responder();
-        said(&mut responder, &[101, 102]);
+        messages_for(&mut responder, &[101, 102]);
         let counts = vec![Count { flow: 1, count: 2000 }];
         let response = Response { this_probe: 101, last_probe: 100, marked: false, missed: false, flows: 1, counts };
         assert_eq!(probe(&mut responder, 101), [CmMessage::Response(Box::new(response))]);
@@ -279,40 +279,41 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_told_at_once_and_with_the_next_response() {
+    fn marks_are_reported_at_once_and_with_the_next_response() {
         let mut responder = responder();
         let mut out = Vec::new();
         for number in 101..104 {
             responder.on_data(Time::ZERO, &data(number), 1000, true, &mut |message| out.push(message));
         }
-        assert!(matches!(&out[..], [CmMessage::Response(word)] if word.marked && !word.missed), "once");
-        assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(word)] if word.marked));
-        assert!(matches!(&probe(&mut responder, 102)[..], [CmMessage::Response(word)] if !word.marked));
+        assert!(matches!(&out[..], [CmMessage::Response(report)] if report.marked && !report.missed), "once");
+        assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(report)] if report.marked));
+        assert!(matches!(&probe(&mut responder, 102)[..], [CmMessage::Response(report)] if !report.marked));
     }
 
     #[test]
-    fn hints_wait_until_their_length_has_been_paid_for() {
+    fn hints_wait_until_as_many_bytes_have_arrived() {
         let mut responder = responder();
         responder.hint(&[Count { flow: 1, count: 3 }; 50]);
-        let mut said_at = None;
+        let mut sent_at = None;
         for number in 101..120 {
-            said(&mut responder, &[number]);
-            let has_hints = probe(&mut responder, number).iter().any(|said| matches!(said, CmMessage::Hints { .. }));
-            said_at = said_at.or(has_hints.then_some(number));
+            messages_for(&mut responder, &[number]);
+            let has_hints =
+                probe(&mut responder, number).iter().any(|message| matches!(message, CmMessage::Hints { .. }));
+            sent_at = sent_at.or(has_hints.then_some(number));
         }
-        assert_eq!(said_at, Some(101), "a kilobyte has come with the first packet");
+        assert_eq!(sent_at, Some(101), "a kilobyte has arrived with the first packet");
         let small = |responder: &mut Responder, number| {
             responder.on_data(Time::ZERO, &data(number), 8, false, &mut |_| ());
-            probe(responder, number).iter().any(|said| matches!(said, CmMessage::Hints { .. }))
+            probe(responder, number).iter().any(|message| matches!(message, CmMessage::Hints { .. }))
         };
-        let mut poor = self::responder();
-        poor.hint(&[Count { flow: 1, count: 3 }; 50]);
-        assert!((101..110).all(|number| !small(&mut poor, number)), "but little with these");
-        assert!((110..130).any(|number| small(&mut poor, number)));
+        let mut limited = self::responder();
+        limited.hint(&[Count { flow: 1, count: 3 }; 50]);
+        assert!((101..110).all(|number| !small(&mut limited, number)), "but few bytes with these");
+        assert!((110..130).any(|number| small(&mut limited, number)));
     }
 
     #[test]
-    fn more_flows_than_fit_are_told_in_several_responses() {
+    fn many_flows_are_reported_in_several_responses() {
         let mut responder = responder();
         let mut ignore = |_| {};
         for flow in 0..400 {
@@ -331,33 +332,33 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_begins_anew_is_believed_when_its_packets_come() {
+    fn a_restarted_sender_is_accepted_when_its_packets_arrive() {
         let mut responder = responder();
-        said(&mut responder, &[101, 102]);
+        messages_for(&mut responder, &[101, 102]);
         responder.on_syn(5_000_000);
         assert!(matches!(&probe(&mut responder, 101)[..], [CmMessage::Response(r)] if r.counts[0].count == 2000));
         let mut ignore = |_| {};
-        assert_eq!(responder.on_data(Time::ZERO, &data(5_000_001), 1000, false, &mut ignore), Verdict::Deliver);
+        assert_eq!(responder.on_data(Time::ZERO, &data(5_000_001), 1000, false, &mut ignore), Action::Deliver);
         assert!(matches!(&probe(&mut responder, 5_000_001)[..], [CmMessage::Response(r)] if r.counts[0].count == 1000));
-        assert_eq!(responder.on_data(Time::ZERO, &data(103), 1000, false, &mut ignore), Verdict::Reset);
+        assert_eq!(responder.on_data(Time::ZERO, &data(103), 1000, false, &mut ignore), Action::Reset);
     }
 
     #[test]
-    fn hints_go_with_three_responses() {
+    fn hints_accompany_three_responses() {
         let mut responder = responder();
         responder.hint(&[Count { flow: 1, count: 3 }]);
         let hinted = (101..110).filter(|&number| {
-            said(&mut responder, &[number]);
+            messages_for(&mut responder, &[number]);
             probe(&mut responder, number).iter().any(|message| matches!(message, CmMessage::Hints { .. }))
         });
         assert_eq!(hinted.count(), 3);
     }
 
     #[test]
-    fn no_data_packet_is_answered_with_more_than_it_had() {
+    fn no_answer_is_longer_than_its_data_packet() {
         let mut out = Vec::new();
         let mut responder = responder();
-        assert_eq!(responder.on_data(Time::ZERO, &data(300), 0, true, &mut |m| out.push(m)), Verdict::Ignore);
+        assert_eq!(responder.on_data(Time::ZERO, &data(300), 0, true, &mut |m| out.push(m)), Action::Ignore);
         assert_eq!(out, []);
     }
 }

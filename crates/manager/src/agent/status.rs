@@ -1,4 +1,4 @@
-//! What is known of the hosts that flows are open to.
+//! The state of the hosts that flows are open to.
 
 use std::fmt::Debug;
 
@@ -10,28 +10,28 @@ use super::prober::State;
 /// Whether a host has a Congestion Manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It has been asked, or will be.
+    /// The handshake is not complete.
     Unknown,
-    /// It has answered.
+    /// It has one: it has answered.
     Present,
-    /// It has not, or its system says so.
+    /// It has none: it has not answered, or its system reports so.
     Absent,
 }
 
-/// One such host.
+/// The state of one host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerStatus<A> {
-    /// Where it is.
+    /// Its address.
     pub address: A,
     /// Whether it has a Congestion Manager.
     pub presence: Presence,
     /// The last round trip of a probe, or of the handshake.
     pub rtt: Option<Duration>,
-    /// Probes that were sent.
+    /// The number of probes sent.
     pub probes: u64,
-    /// Responses to them.
+    /// The number of responses.
     pub responses: u64,
-    /// Flows that are open to it.
+    /// The number of open flows to it.
     pub flows: usize,
 }
 
@@ -41,18 +41,18 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         self.peers.iter().filter(|peer| !peer.members.is_empty()).map(|peer| PeerStatus {
             address: peer.address,
             presence: match peer.prober.state {
-                State::Asking | State::Waiting { .. } => Presence::Unknown,
-                State::Present => Presence::Present,
-                State::Absent { .. } => Presence::Absent,
+                State::SynDue | State::SynSent { .. } => Presence::Unknown,
+                State::HasCm => Presence::Present,
+                State::NoCm { .. } => Presence::Absent,
             },
             rtt: peer.prober.rtt,
-            probes: peer.prober.tally.0,
-            responses: peer.prober.tally.1,
+            probes: peer.prober.counts.0,
+            responses: peer.prober.counts.1,
             flows: peer.members.len(),
         })
     }
 
-    /// How many hosts send to us.
+    /// The number of hosts that send to this host.
     pub fn senders(&self) -> usize {
         self.responders.len()
     }

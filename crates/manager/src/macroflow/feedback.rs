@@ -1,4 +1,4 @@
-//! What a macroflow makes of the news of its packets: its books, and what its controller is told.
+//! How a macroflow handles feedback: it updates its bytes in flight and calls its controller.
 
 use rampmeter_control::{Ack, Controller, Counted, Loss, LossKind};
 use rampmeter_units::{Bytes, Time};
@@ -8,20 +8,20 @@ use super::Macroflow;
 use crate::feedback::{LossMode, Report, Update};
 
 impl<C: Controller> Macroflow<C> {
-    /// Feedback of a transport, packet by packet.
+    /// Handles the feedback of a transport, packet by packet.
     pub(crate) fn update(&mut self, now: Time, update: &Update<'_>) {
         if let Some(rtt) = update.rtt {
             self.rtt.sample(rtt);
         }
         self.in_flight = self.in_flight.saturating_sub(update.acked + update.lost);
         if update.delivered > Bytes::ZERO {
-            self.hear(now);
-            if self.delivered.is_told() {
-                self.delivered.add(now, update.delivered, self.smoothed_rtt());
+            self.on_feedback(now);
+            if self.rate_cap.has_reports() {
+                self.rate_cap.add(now, update.delivered, self.smoothed_rtt());
             }
         }
         if !self.started {
-            return; // a controller without a path has nothing to change
+            return; // the controller has not started
         }
         if let Some(loss) = &update.loss {
             let loss = Loss {
@@ -55,9 +55,9 @@ impl<C: Controller> Macroflow<C> {
         self.controller.on_ack(now, &ack);
     }
 
-    /// Feedback of one who knows no packet numbers. It stands for as many acknowledgements as there are full packets in
-    /// it and in what is left of earlier ones, so that a window grows as it would by them, and no faster where packets
-    /// are small. True if the rate ages from now on.
+    /// Handles feedback without packet numbers. The controller receives one acknowledgement per full packet; the
+    /// remainder is added to the next report. So the window grows as with acknowledgements of packets, and no faster
+    /// where packets are small. Returns whether the rate begins to age.
     pub(crate) fn report(&mut self, now: Time, report: &Report) -> bool {
         if let Some(rtt) = report.rtt {
             self.rtt.sample(rtt);
@@ -67,8 +67,8 @@ impl<C: Controller> Macroflow<C> {
         if report.received > Bytes::ZERO {
             let due = self.smoothed_rtt() + self.smoothed_rtt() / 2;
             let late = report.sent_by.is_some_and(|sent_by| now.since(sent_by) >= due);
-            self.resumed = late && self.aging.is_some() || self.resumed && self.heard == now;
-            self.hear(now);
+            self.was_late = late && self.aging.is_some() || self.was_late && self.last_feedback_at == now;
+            self.on_feedback(now);
         }
         let smoothed_rtt = self.smoothed_rtt();
         let last_sent = self.last_sent();
@@ -90,8 +90,12 @@ impl<C: Controller> Macroflow<C> {
         if let Some(mode) = report.mode {
             let sent_by =
                 report.sent_by.unwrap_or(Time::from_nanos(now.as_nanos().saturating_sub(smoothed_rtt.as_nanos())));
-            // Without a trail all that has left may be meant.
-            let number = self.trail.as_ref().map_or(Some(last_sent), |trail| trail.at(sent_by)).unwrap_or_default();
+            // Without send times the report may refer to any packet sent.
+            let number = self
+                .send_times
+                .as_ref()
+                .map_or(Some(last_sent), |send_times| send_times.at(sent_by))
+                .unwrap_or_default();
             if let Some(kind) = mode.loss() {
                 let (bytes, flight_size, repeated) = (report.lost, used, report.repeated);
                 let loss = Loss { kind, bytes, flight_size, number, last_sent, recovering: false, repeated };
@@ -100,48 +104,48 @@ impl<C: Controller> Macroflow<C> {
                 self.controller.on_ack(now, &Ack { counted: Some(Counted { marks: 1, number }), ..ack });
             }
         }
-        self.trail.get_or_insert_default();
-        self.delivered.add(now, report.received, smoothed_rtt);
-        // RFC 7661's rule for those who send at times of their own: a window of which half is used may grow.
+        self.send_times.get_or_insert_default();
+        self.rate_cap.add(now, report.received, smoothed_rtt);
+        // RFC 7661's rule for application-limited flows: a window may grow if half of it is used.
         let window = self.controller.window();
-        let app_limited = used * 2 < window || self.delivered.most().bytes_in(smoothed_rtt) < window;
+        let app_limited = used * 2 < window || self.rate_cap.cap().bytes_in(smoothed_rtt) < window;
         let full = self.packet.max(Bytes::new(1));
         let received = if report.mode == Some(LossMode::Persistent) { Bytes::ZERO } else { report.received };
-        self.fragment += received;
+        self.received_part += received;
         let mut rtt = report.rtt;
-        // One at least, if of nothing: the round trip is told.
+        // At least one acknowledgement, even of zero bytes: it reports the round trip.
         let mut more = received > Bytes::ZERO;
         while more {
-            let delivered = if self.fragment < full { Bytes::ZERO } else { full };
-            self.fragment -= delivered;
-            more = self.fragment >= full;
+            let delivered = if self.received_part < full { Bytes::ZERO } else { full };
+            self.received_part -= delivered;
+            more = self.received_part >= full;
             let recovering = report.lost > Bytes::ZERO;
             self.controller.on_ack(now, &Ack { delivered, rtt: rtt.take(), recovering, app_limited, ..ack });
         }
-        report.mode == Some(LossMode::Persistent) && report.received == Bytes::ZERO && self.give_up(now)
+        report.mode == Some(LossMode::Persistent) && report.received == Bytes::ZERO && self.on_feedback_timeout(now)
     }
 
-    /// `bytes` that counted as sent are not on their way any more, and nobody knows what became of them.
-    pub(crate) fn forget(&mut self, now: Time, bytes: Bytes) {
+    /// Removes `bytes` from the bytes in flight because their outcome is unknown.
+    pub(crate) fn discard(&mut self, now: Time, bytes: Bytes) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         if bytes > Bytes::ZERO {
             self.controller.on_discarded(now);
         }
     }
 
-    /// What was forgotten is remembered.
-    pub(crate) fn recall(&mut self, bytes: Bytes) {
+    /// Adds `bytes` that were removed to the bytes in flight again.
+    pub(crate) fn restore(&mut self, bytes: Bytes) {
         self.in_flight += bytes;
     }
 
-    /// `flow` was charged for `bytes` that it did not send: neither room nor time of the macroflow's.
-    pub(crate) fn credit(&mut self, now: Time, flow: u32, bytes: Bytes) {
+    /// Returns the charge for `bytes` that `flow` did not send, in the window, in pacing and in the schedule.
+    pub(crate) fn return_unsent(&mut self, now: Time, flow: u32, bytes: Bytes) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.controller.on_unsent(now, bytes);
         self.scheduler.sent(flow, bytes, Bytes::ZERO);
     }
 
-    /// The last reduction was for nothing: what had seemed lost had only been overtaken.
+    /// Reverts the last reduction: packets that seemed lost were only reordered.
     pub(crate) fn undo(&mut self, now: Time) {
         self.controller.on_spurious_loss(now);
     }

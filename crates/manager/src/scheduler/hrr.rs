@@ -1,21 +1,21 @@
-//! Hierarchical round robin (section 4.6): flows take turns in proportion to their weights, within classes that do the
-//! same among themselves.
+//! Hierarchical round robin (section 4.6): flows take turns in proportion to their weights within their class, and
+//! classes do the same.
 //!
 //! ```text
 //!              macroflow
 //!             /    |    \
 //!      class 0  class 1  flow 9          every node has a weight among its siblings;
-//!      /    \      |                     a class whose flows ask for nothing leaves its turns to the others
+//!      /    \      |                     the other nodes share the turns of an idle class
 //!  flow 3  flow 4  flow 7
 //! ```
 //!
-//! *Deviation*: whose turn it is follows from rounds, not from lists of slots as in the strategy of that name (Kalmanek,
-//! Kanakia and Keshav, 1990; the paper's reference 17). In one round a node may send bytes in proportion to its weight,
-//! and the node whose round is the earliest is next. Any weights will do, and nobody's packets come in a row.
+//! *Deviation*: rounds decide whose turn it is, not lists of slots as in the strategy of that name (Kalmanek, Kanakia
+//! and Keshav, 1990; the paper's reference 17). In one round a node may send bytes in proportion to its weight; the
+//! node with the earliest round is next. So any weights are possible, and the packets of different flows alternate.
 //!
 //! ```text
 //! node is granted a packet of b bytes:       round += b / weight
-//! node asks after having been silent:        round  = max(round, its parent's round of the moment)
+//! node requests after idle time:            round  = max(round, its parent's current round)
 //! ```
 
 use std::cmp::Reverse;
@@ -23,10 +23,10 @@ use std::cmp::Reverse;
 use dary_heap::QuaternaryHeap;
 use rampmeter_units::Bytes;
 
-/// Rounds are whole numbers, so that sums of them are the same in any order: a byte at weight 1 is this much.
+/// The size of a round for one byte at weight 1. Rounds are integers, so that their sums do not depend on the order.
 const BYTE: f64 = 65_536.0;
 
-/// The place of the macroflow's own node.
+/// The index of the macroflow's own node.
 const ROOT: u32 = 0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,15 +41,15 @@ struct Node {
     kind: Kind,
     parent: u32,
     weight: f64,
-    /// The round that it has got to.
+    /// The node's round.
     round: u64,
-    /// The round that its children have got to.
+    /// The round of the child that was served last.
     current: u64,
-    /// Children that have something to send. Each stands here once.
+    /// Children that have requested to send, each at most once.
     waiting: QuaternaryHeap<Reverse<(u64, u64, u32)>>,
-    /// Stands in its parent's heap.
+    /// It is in its parent's heap.
     queued: bool,
-    /// Bytes that it was charged for and has not sent.
+    /// Bytes that were charged and not sent.
     unused: i64,
     children: u32,
 }
@@ -59,19 +59,19 @@ struct Node {
 pub(crate) struct Hrr {
     nodes: Vec<Node>,
     free: Vec<u32>,
-    /// The node of each flow, by the flow's number.
+    /// The node of each flow, by flow number.
     by_flow: Vec<u32>,
-    /// Counts requests: of equals who asked first is first.
-    asked: u64,
+    /// The number of requests, which breaks ties: the earlier request is first.
+    requests: u64,
 }
 
 impl Hrr {
     pub(crate) fn new() -> Self {
         let root = Node::new(Kind::Class(0), ROOT, 1.0);
-        Self { nodes: vec![root], free: Vec::new(), by_flow: Vec::new(), asked: 0 }
+        Self { nodes: vec![root], free: Vec::new(), by_flow: Vec::new(), requests: 0 }
     }
 
-    /// A flow joins, in no class and with weight 1.
+    /// Adds a flow, without a class and with weight 1.
     pub(crate) fn join(&mut self, flow: u32) {
         let node = self.add(Node::new(Kind::Flow(flow), ROOT, 1.0));
         let place = flow as usize;
@@ -81,29 +81,29 @@ impl Hrr {
         self.by_flow[place] = node;
     }
 
-    /// A flow leaves.
+    /// Removes a flow.
     pub(crate) fn leave(&mut self, flow: u32) {
         let node = std::mem::replace(&mut self.by_flow[flow as usize], ROOT);
         self.detach(node);
         self.release(node);
     }
 
-    /// The flow's weight among its siblings.
-    pub(crate) fn weigh(&mut self, flow: u32, weight: f64) {
+    /// Sets the flow's weight among its siblings.
+    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
         let node = self.by_flow[flow as usize];
         self.nodes[node as usize].weight = weight;
     }
 
-    /// Puts the flow into `class`, which has `weight` among classes and flows without one; `None` is no class.
+    /// Moves the flow to `class`, which has `weight` among classes and flows without one; `None` is no class.
     pub(crate) fn classify(&mut self, flow: u32, class: Option<(u32, f64)>) {
         let node = self.by_flow[flow as usize];
-        let asked = self.nodes[node as usize].queued;
+        let requests = self.nodes[node as usize].queued;
         self.detach(node);
         let parent = class.map_or(ROOT, |(class, weight)| self.class(class, weight));
         self.nodes[parent as usize].children += 1;
         let moved = &mut self.nodes[node as usize];
         (moved.parent, moved.round) = (parent, 0);
-        if asked {
+        if requests {
             self.queue(node);
         }
     }
@@ -113,12 +113,12 @@ impl Hrr {
         self.queue(self.by_flow[flow as usize]);
     }
 
-    /// Whether any flow asks.
+    /// Whether no flow has requested to send.
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes[ROOT as usize].waiting.is_empty()
     }
 
-    /// Whose turn it is to send `packet`; it no longer asks.
+    /// The flow whose turn it is to send `packet`; its request is consumed.
     pub(crate) fn next(&mut self, packet: Bytes) -> Option<u32> {
         let mut node = ROOT;
         let flow = loop {
@@ -131,7 +131,7 @@ impl Hrr {
                 break flow;
             }
         };
-        // Classes with more to send wait for their next turn.
+        // A class with further requests waits for its next turn.
         let parent = self.nodes[node as usize].parent;
         if !self.nodes[parent as usize].waiting.is_empty() {
             self.queue(parent);
@@ -139,7 +139,7 @@ impl Hrr {
         Some(flow)
     }
 
-    /// Of the `packet` that it was granted the flow has sent `bytes`.
+    /// The flow has sent `bytes` of the `packet` that it was granted.
     pub(crate) fn sent(&mut self, flow: u32, packet: Bytes, bytes: Bytes) {
         let unused = packet.as_u64() as i64 - bytes.as_u64() as i64;
         let mut node = self.by_flow[flow as usize];
@@ -149,7 +149,7 @@ impl Hrr {
         }
     }
 
-    /// Has `node` wait for its turn, and with it the classes that it is in.
+    /// Queues `node` for its turn, and the classes that contain it.
     fn queue(&mut self, mut node: u32) {
         while node != ROOT && !self.nodes[node as usize].queued {
             let parent = self.nodes[node as usize].parent;
@@ -157,14 +157,14 @@ impl Hrr {
             let waiting = &mut self.nodes[node as usize];
             waiting.round = waiting.round.max(current);
             waiting.queued = true;
-            let key = Reverse((waiting.round, self.asked, node));
-            self.asked += 1;
+            let key = Reverse((waiting.round, self.requests, node));
+            self.requests += 1;
             self.nodes[parent as usize].waiting.push(key);
             node = parent;
         }
     }
 
-    /// Takes `node` out of its class; a class without members ends.
+    /// Removes `node` from its class; a class without members ends.
     fn detach(&mut self, node: u32) {
         let parent = self.nodes[node as usize].parent;
         if std::mem::take(&mut self.nodes[node as usize].queued) {
@@ -227,7 +227,7 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1000);
 
-    /// Who is granted, of flows that always ask.
+    /// The grants to flows that always have a packet to send.
     fn grants(hrr: &mut Hrr, flows: &[u32], packets: usize) -> Vec<u32> {
         for flow in flows {
             hrr.request(*flow);
@@ -251,21 +251,21 @@ mod tests {
     }
 
     #[test]
-    fn equals_take_turns() {
+    fn flows_of_equal_weight_take_turns() {
         assert_eq!(grants(&mut with(3), &[0, 1, 2], 6), [0, 1, 2, 0, 1, 2]);
     }
 
     #[test]
     fn turns_are_in_proportion_to_weights() {
         let mut hrr = with(3);
-        hrr.weigh(1, 2.5);
-        hrr.weigh(2, 0.5);
+        hrr.set_weight(1, 2.5);
+        hrr.set_weight(2, 0.5);
         let grants = grants(&mut hrr, &[0, 1, 2], 4000);
         assert_eq!([0, 1, 2].map(|flow| count(&grants, flow)), [1000, 2500, 500]);
     }
 
     #[test]
-    fn who_sends_half_a_packet_has_twice_the_turns() {
+    fn half_packets_get_twice_the_turns() {
         let mut hrr = with(2);
         for flow in [0, 1] {
             hrr.request(flow);
@@ -286,11 +286,11 @@ mod tests {
         hrr.classify(0, Some((7, 3.0)));
         hrr.classify(1, Some((7, 3.0)));
         hrr.classify(2, Some((8, 1.0)));
-        hrr.weigh(1, 2.0);
-        hrr.weigh(3, 2.0);
+        hrr.set_weight(1, 2.0);
+        hrr.set_weight(3, 2.0);
         let all = grants(&mut hrr, &[0, 1, 2, 3], 6000);
         assert_eq!([0, 1, 2, 3].map(|flow| count(&all, flow)), [1000, 2000, 1000, 2000]);
-        // What a silent class does not use is the others'.
+        // The other flows share what an idle class does not use.
         hrr.leave(0);
         hrr.leave(1);
         let rest = grants(&mut hrr, &[], 3000);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_earns_nothing() {
+    fn idle_time_earns_no_credit() {
         let mut hrr = with(2);
         assert_eq!(count(&grants(&mut hrr, &[0], 1000), 0), 1000);
         let both = grants(&mut hrr, &[1], 100);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_granted_twice_for_one_request_and_none_who_left() {
+    fn one_request_gets_one_grant_and_a_removed_flow_none() {
         let mut hrr = with(3);
         for flow in [0, 1, 2, 1] {
             hrr.request(flow);

@@ -1,5 +1,4 @@
-//! Whose turn it is among the flows of a macroflow (section 4.6). One scheduler can be put in another's place without
-//! anything else knowing.
+//! Schedulers: which flow of a macroflow sends next (section 4.6). Schedulers are interchangeable.
 
 mod hfsc;
 mod hrr;
@@ -15,16 +14,16 @@ use self::hrr::Hrr;
 /// How the flows of a macroflow share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheduling {
-    /// In the order in which they ask. Enough where a macroflow has one flow.
+    /// In the order of their requests. This suffices for a macroflow with one flow.
     #[default]
     InTurn,
     /// Hierarchical round robin by weights, the CM paper's scheduler.
     RoundRobin,
-    /// Hierarchical fair service curves (H-FSC): guarantees of rate and delay first, then by weights.
+    /// Hierarchical fair service curves (H-FSC): guarantees of rate and delay first, then division by weights.
     ServiceCurves,
 }
 
-/// A scheduler: who asks, and who is next.
+/// A scheduler: keeps the requests and selects the next flow.
 #[derive(Debug)]
 pub(crate) enum Scheduler {
     InTurn(VecDeque<u32>),
@@ -57,16 +56,16 @@ impl Scheduler {
         }
     }
 
-    /// The flow's share, where shares are not equal, relative to the others' of its class.
-    pub(crate) fn weigh(&mut self, flow: u32, weight: f64) {
+    /// Sets the flow's weight relative to the others of its class, where the scheduler has weights.
+    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
         match self {
             Self::InTurn(_) => {}
-            Self::RoundRobin(hrr) => hrr.weigh(flow, weight),
-            Self::ServiceCurves(hfsc) => hfsc.weigh(flow, weight),
+            Self::RoundRobin(hrr) => hrr.set_weight(flow, weight),
+            Self::ServiceCurves(hfsc) => hfsc.set_weight(flow, weight),
         }
     }
 
-    /// The class that the flow's share is part of, and that class's own.
+    /// Sets the flow's class and the weight of the class.
     pub(crate) fn classify(&mut self, flow: u32, class: Option<(u32, f64)>) {
         match self {
             Self::InTurn(_) => {}
@@ -75,14 +74,14 @@ impl Scheduler {
         }
     }
 
-    /// What the flow is guaranteed, where there are guarantees.
+    /// Sets the flow's guarantee, where the scheduler has guarantees.
     pub(crate) fn guarantee(&mut self, flow: u32, curve: Option<ServiceCurve>) {
         if let Self::ServiceCurves(hfsc) = self {
             hfsc.guarantee(flow, curve);
         }
     }
 
-    /// The flow, which does not ask yet, has a packet to send.
+    /// The flow, which has no pending request, has a packet to send.
     pub(crate) fn request(&mut self, now: Time, flow: u32) {
         match self {
             Self::InTurn(queue) => queue.push_back(flow),
@@ -99,7 +98,7 @@ impl Scheduler {
         }
     }
 
-    /// Who may send `packet`; it no longer asks.
+    /// The flow that may send `packet`; its request is consumed.
     pub(crate) fn next(&mut self, now: Time, packet: Bytes) -> Option<u32> {
         match self {
             Self::InTurn(queue) => queue.pop_front(),
@@ -108,7 +107,7 @@ impl Scheduler {
         }
     }
 
-    /// Of the `packet` that it was granted the flow has sent `bytes`.
+    /// The flow has sent `bytes` of the `packet` that it was granted.
     pub(crate) fn sent(&mut self, flow: u32, packet: Bytes, bytes: Bytes) {
         match self {
             Self::InTurn(_) => {}

@@ -22,10 +22,10 @@ use rampmeter_wire::{decode, encode};
 pub struct Faults {
     pub loss: f64,
     pub duplication: f64,
-    /// Probability that a packet is held back by up to `hold`.
+    /// Probability that a packet is delayed by up to `hold`.
     pub reordering: f64,
     pub hold: Duration,
-    /// Probability that a byte is damaged; checksums (UDP's) turn that into a loss.
+    /// Probability that a byte is corrupted; checksums (UDP's) turn that into a loss.
     pub corruption: f64,
 }
 
@@ -49,15 +49,16 @@ pub struct Pair {
     pub ends: [End; 2],
     pub delay: Duration,
     pub faults: Faults,
-    /// Nothing passes from now on.
+    /// From now on all packets are lost.
     pub dead: bool,
     pub passed: u64,
     random: Stream,
     in_flight: BTreeMap<(Time, u64), (usize, Vec<u8>, Ecn)>,
     sequence: u64,
-    /// Called for each packet that leaves, with its sender; false loses it.
+    /// Called for each packet that leaves, with its sender; false loses the packet.
     pub filter: Filter,
-    /// Called for each packet that leaves, with its payload's length and its ECN code; says which it arrives with.
+    /// Called for each packet that leaves, with the length of its payload and its ECN code; returns the code with which
+    /// it arrives.
     pub recode: Recoder,
 }
 
@@ -105,7 +106,7 @@ impl Pair {
         pair
     }
 
-    /// `end` writes `bytes` and, once they are delivered to the transport, ends its stream.
+    /// `end` writes `bytes`, then ends its stream.
     pub fn send(&mut self, end: usize, bytes: &[u8]) {
         self.ends[end].to_send.write(bytes);
         self.try_write(end);
@@ -121,16 +122,11 @@ impl Pair {
         }
     }
 
-    /// Runs until both connections are over or `limit` has passed. True if both are over.
+    /// Runs until both connections have ended or `limit` has passed. Returns whether both have ended.
     pub fn run(&mut self, limit: Duration) -> bool {
         let until = self.now + limit;
         for step in 0.. {
-            assert!(
-                step < 300_000,
-                "going round in circles at {}: {:?}",
-                self.now,
-                self.ends.each_ref().map(|e| &e.endpoint)
-            );
+            assert!(step < 300_000, "too many steps at {}: {:?}", self.now, self.ends.each_ref().map(|e| &e.endpoint));
             self.flush();
             if self.ends.iter().all(|e| e.closed.is_some()) {
                 return true;
@@ -145,7 +141,7 @@ impl Pair {
             while let Some(entry) = self.in_flight.first_entry().filter(|e| e.key().0 <= self.now) {
                 let (to, bytes, ecn) = entry.remove();
                 self.deliver(to, &bytes, ecn);
-                self.flush(); // as in every world: a packet is answered before the next one is looked at
+                self.flush(); // as in every world: a packet is answered before the next one is handled
             }
             for e in &mut self.ends {
                 if e.endpoint.deadline() <= self.now {
@@ -161,11 +157,11 @@ impl Pair {
         self.passed += 1;
         let (now, from) = (self.now, 1 - to as u32);
         let e = &mut self.ends[to];
-        if let Some(news) = e.endpoint.receive(now, from, &packet, ecn, now) {
-            e.received.store(news.offset, &payload[news.skip..news.skip + news.len]);
-            let arrived = e.endpoint.connection(news.connection).map_or(0, rampmeter_transport::Connection::arrived);
+        if let Some(new) = e.endpoint.receive(now, from, &packet, ecn, now) {
+            e.received.store(new.offset, &payload[new.skip..new.skip + new.len]);
+            let arrived = e.endpoint.connection(new.connection).map_or(0, rampmeter_transport::Connection::arrived);
             let taken = e.received.read(arrived, &mut e.read);
-            e.endpoint.consume(now, news.connection, taken as u64);
+            e.endpoint.consume(now, new.connection, taken as u64);
         }
     }
 
@@ -189,7 +185,7 @@ impl Pair {
                 encode(&transmit.packet, &mut bytes);
                 let payload = usize::from(transmit.packet.payload);
                 let copied = self.ends[from].to_send.copy(transmit.offset, payload, &mut bytes);
-                assert!(copied || payload == 0, "asked for bytes that were never written");
+                assert!(copied || payload == 0, "requested bytes that were never written");
                 let passes = (self.filter)(from, &transmit.packet);
                 let ecn = (self.recode)(payload, transmit.ecn);
                 if passes && !self.dead {
@@ -201,8 +197,8 @@ impl Pair {
 
     fn put(&mut self, to: usize, bytes: Vec<u8>, ecn: Ecn) {
         let faults = self.faults;
-        let damaged = self.random.chance(1.0 - (1.0 - faults.corruption).powi(bytes.len() as i32));
-        if damaged || self.random.chance(faults.loss) {
+        let corrupted = self.random.chance(1.0 - (1.0 - faults.corruption).powi(bytes.len() as i32));
+        if corrupted || self.random.chance(faults.loss) {
             return;
         }
         if self.random.chance(faults.duplication) {
@@ -212,8 +208,8 @@ impl Pair {
     }
 
     fn schedule(&mut self, to: usize, bytes: Vec<u8>, ecn: Ecn) {
-        let held = self.random.chance(self.faults.reordering);
-        let extra = if held { self.faults.hold.scale(self.random.uniform()) } else { Duration::ZERO };
+        let delayed = self.random.chance(self.faults.reordering);
+        let extra = if delayed { self.faults.hold.scale(self.random.uniform()) } else { Duration::ZERO };
         self.sequence += 1;
         self.in_flight.insert((self.now + self.delay + extra, self.sequence), (to, bytes, ecn));
     }
@@ -224,7 +220,7 @@ pub fn controller(name: &str, seed: u64) -> AnyController {
     Registry::default().factory(name, &toml::Table::new()).unwrap()(Stream::from_seed(seed))
 }
 
-/// Bytes that are recognisably out of place anywhere but where they belong.
+/// Bytes that differ between positions, so that misplaced bytes are detected.
 pub fn pattern(len: usize, salt: u8) -> Vec<u8> {
     (0..len).map(|n| (n as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ salt).collect()
 }

@@ -1,4 +1,4 @@
-//! Service curves: how much a flow is guaranteed to have been sent after any time of asking.
+//! Service curves: how many bytes a flow is guaranteed to have sent, as a function of the time since its request.
 //!
 //! ```text
 //!  bytes |        __..--  slope m2           bytes |          /  slope m2
@@ -9,30 +9,29 @@
 //!         concave: early, low delay                 convex: late, others go first
 //! ```
 //!
-//! A concave curve is the lesser of two lines, a convex one the greater. So two lines are all the state there is, and a
-//! line is one exact whole number beside its slope: nothing drifts, whatever is done to it how often.
+//! A concave curve is the minimum of two lines, a convex one the maximum. So two lines are the whole state. Each line
+//! is an exact integer with its slope, so that no rounding errors accumulate.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-/// What a flow that asks is guaranteed: `m1` for the time `d` after it begins to ask, `m2` from then on. The names are
-/// the paper's.
+/// The guarantee of a flow: slope `m1` for the time `d` after its request, then slope `m2`. The names are the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceCurve {
-    /// Slope of the first piece. Above `m2` the flow has low delay, below it others go first.
+    /// Slope of the first piece. Above `m2` the flow has low delay; below it other flows precede.
     pub m1: Rate,
-    /// How long the first piece is.
+    /// Length of the first piece.
     pub d: Duration,
-    /// Slope of the second piece: the rate guaranteed for good.
+    /// Slope of the second piece: the guaranteed long-term rate.
     pub m2: Rate,
 }
 
 impl ServiceCurve {
-    /// A rate, and the delay that comes of it: a packet of b bytes leaves within `b / rate`.
+    /// A rate, and the delay that follows from it: a packet of b bytes leaves within `b / rate`.
     pub const fn linear(rate: Rate) -> Self {
         Self { m1: rate, d: Duration::ZERO, m2: rate }
     }
 
-    /// Whatever its rate, a packet of `packet` bytes leaves within `delay`.
+    /// A rate and an independent delay: a packet of `packet` bytes leaves within `delay`.
     pub fn within(delay: Duration, packet: Bytes, rate: Rate) -> Self {
         let alone = rate.time_to_send(packet);
         if delay < alone {
@@ -42,7 +41,7 @@ impl ServiceCurve {
         }
     }
 
-    /// What a concave curve's first piece gives.
+    /// The bytes of a concave curve's first piece.
     pub(super) fn burst(&self) -> Option<Bytes> {
         Some(self.m1.bytes_in(self.d)).filter(|burst| self.m1 > self.m2 && *burst > Bytes::ZERO)
     }
@@ -52,36 +51,36 @@ impl ServiceCurve {
     }
 }
 
-/// A flow's service, exactly: a bit per second for a nanosecond is 1.
+/// A flow's exact service: 1 is one bit per second for one nanosecond.
 pub(super) type Service = i128;
 
 pub(super) fn service(bytes: Bytes) -> Service {
     Service::from(bytes.as_u64()) * 8_000_000_000
 }
 
-/// No link is faster (1 Pb/s), and no product overflows below it.
+/// The maximum slope (1 Pb/s): no link is faster, and no product overflows.
 const FASTEST: u64 = 1_000_000_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
 struct Line {
     slope: i128,
-    /// Its height at the world's beginning, mostly far below zero.
-    at_zero: Service,
+    /// The height at time zero, usually far below zero.
+    offset: Service,
 }
 
 impl Line {
     fn through(at: Time, service: Service, slope: Rate) -> Self {
         let slope = i128::from(slope.as_bps().min(FASTEST));
-        Self { slope, at_zero: service - slope * i128::from(at.as_nanos()) }
+        Self { slope, offset: service - slope * i128::from(at.as_nanos()) }
     }
 
     fn height(&self, at: Time) -> Service {
-        self.at_zero + self.slope * i128::from(at.as_nanos())
+        self.offset + self.slope * i128::from(at.as_nanos())
     }
 
-    /// When it gets to `service`.
+    /// The time at which the line reaches `service`.
     fn reaches(&self, service: Service) -> Time {
-        let to_go = service - self.at_zero;
+        let to_go = service - self.offset;
         if to_go <= 0 {
             return Time::ZERO;
         }
@@ -93,7 +92,7 @@ impl Line {
     }
 
     fn delay(&mut self, by: Duration) {
-        self.at_zero -= self.slope * i128::from(by.as_nanos());
+        self.offset -= self.slope * i128::from(by.as_nanos());
     }
 }
 
@@ -101,49 +100,50 @@ impl Line {
 #[derive(Debug)]
 pub(super) struct Curves {
     curve: ServiceCurve,
-    /// The deadline curve D is the lesser of the two if it is concave, the greater if it is convex.
+    /// The deadline curve D is the minimum of the two lines if it is concave, the maximum if it is convex.
     pieces: [Line; 2],
-    /// The eligible curve E of a convex curve. That of a concave one is D.
+    /// The eligible curve E of a convex curve. E of a concave curve is D.
     eligible: Line,
 }
 
 impl Curves {
-    /// Those of a flow that begins to ask, after having had `service`.
+    /// The curves of a flow that begins to request after `service`.
     pub(super) fn new(curve: ServiceCurve, now: Time, service: Service) -> Self {
         let first = Line::through(now, service, curve.m1);
         let bend = now + curve.d;
         let second = Line::through(bend, first.height(bend), curve.m2);
-        // A flow with a convex curve may have to be served early, lest it want more later than is left.
+        // A flow with a convex curve may have to be served early; otherwise its later demand could exceed the link.
         Self { curve, pieces: [first, second], eligible: Line::through(now, service, curve.m2) }
     }
 
-    /// The flow asks again after a silence: `D(t) = min(D(t), S(t - now) + service)`.
+    /// The flow requests again after idle time: `D(t) = min(D(t), S(t - now) + service)`.
     pub(super) fn resume(&mut self, now: Time, service: Service) {
         let fresh = Self::new(self.curve, now, service);
         if self.curve.is_convex() {
-            // Deviation: the lesser of two that cross has three pieces; the old one, which promises more, stays.
+            // Deviation: the minimum of two crossing convex curves has three pieces; the old curve, which guarantees
+            // more, remains.
             if self.pieces[0].height(now).max(self.pieces[1].height(now)) >= service {
                 *self = fresh;
             }
         } else {
             for (piece, fresh) in self.pieces.iter_mut().zip(fresh.pieces) {
-                piece.at_zero = piece.at_zero.min(fresh.at_zero);
+                piece.offset = piece.offset.min(fresh.offset);
             }
         }
     }
 
-    /// When `service` must have been given: `D^-1(service)`.
+    /// The time by which `service` must have been given: `D^-1(service)`.
     pub(super) fn deadline(&self, service: Service) -> Time {
         let [first, second] = self.pieces.map(|piece| piece.reaches(service));
         if self.curve.is_convex() { first.min(second) } else { first.max(second) }
     }
 
-    /// When more than `service` is due to the flow: `E^-1(service)`.
+    /// The time from which the flow is due more than `service`: `E^-1(service)`.
     pub(super) fn eligible(&self, service: Service) -> Time {
         if self.curve.is_convex() { self.eligible.reaches(service) } else { self.deadline(service) }
     }
 
-    /// Everything is guaranteed that much later.
+    /// Moves all guarantees later by `by`.
     pub(super) fn delay(&mut self, by: Duration) {
         self.pieces.iter_mut().chain([&mut self.eligible]).for_each(|line| line.delay(by));
     }
@@ -166,12 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn delay_and_rate_are_apart() {
+    fn delay_and_rate_are_independent() {
         let bps = Rate::from_bps;
         assert_eq!(audio(), ServiceCurve { m1: bps(1_600_000), d: MS * 5, m2: bps(320_000) });
-        let patient = ServiceCurve::within(MS * 100, KB, bps(320_000));
-        assert_eq!(patient, ServiceCurve { m1: Rate::ZERO, d: MS * 75, m2: bps(320_000) });
-        for (curve, delay) in [(audio(), 5), (patient, 100), (ServiceCurve::linear(bps(320_000)), 25)] {
+        let late = ServiceCurve::within(MS * 100, KB, bps(320_000));
+        assert_eq!(late, ServiceCurve { m1: Rate::ZERO, d: MS * 75, m2: bps(320_000) });
+        for (curve, delay) in [(audio(), 5), (late, 100), (ServiceCurve::linear(bps(320_000)), 25)] {
             let curves = Curves::new(curve, ms(1000), service(KB));
             assert_eq!(curves.deadline(service(KB * 2)), ms(1000 + delay));
             assert_eq!(curves.deadline(service(KB * 3)), ms(1000 + delay + 25), "m2 holds from then on");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_earns_one_first_piece_and_no_more() {
+    fn idle_time_earns_only_one_first_piece() {
         let mut curves = Curves::new(audio(), ms(0), 0);
         curves.resume(ms(10), service(KB));
         assert_eq!(curves.deadline(service(KB * 2)), ms(30), "too early for a second first piece");
@@ -200,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn a_convex_curve_starts_anew_only_when_all_it_promised_was_given() {
-        let patient = ServiceCurve::within(MS * 100, KB, Rate::from_bps(320_000));
-        let mut curves = Curves::new(patient, ms(0), 0);
+    fn a_convex_curve_restarts_only_after_its_whole_service() {
+        let late = ServiceCurve::within(MS * 100, KB, Rate::from_bps(320_000));
+        let mut curves = Curves::new(late, ms(0), 0);
         curves.resume(ms(50), service(KB));
         assert_eq!(curves.deadline(service(KB * 2)), ms(125));
         curves.resume(ms(500), service(KB * 2));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_without_limit_and_curves_without_end_do_not_overflow() {
+    fn unlimited_rates_and_endless_curves_do_not_overflow() {
         for (m1, m2) in [(Rate::MAX, Rate::ZERO), (Rate::ZERO, Rate::MAX), (Rate::MAX, Rate::MAX)] {
             let mut curves = Curves::new(ServiceCurve { m1, d: Duration::MAX, m2 }, Time::MAX, service(Bytes::MAX));
             curves.resume(Time::MAX, 0);

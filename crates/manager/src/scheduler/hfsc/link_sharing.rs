@@ -1,35 +1,35 @@
-//! The link-sharing criterion: from the macroflow down, the class and then the flow that has come the least far in virtual
-//! time, which is what it has sent by its weight.
+//! The link-sharing criterion: from the macroflow down, the class and then the flow with the smallest virtual time,
+//! which is the bytes sent divided by the weight.
 //!
 //! ```text
 //! node has sent bytes, by either criterion:   v += bytes / weight
-//! node asks after a silence:                  v  = max(v, its parent's virtual time)
+//! node requests after idle time:              v  = max(v, its parent's virtual time)
 //! ```
 //!
 //! *Deviations*
 //!
-//! - Link-sharing curves are lines with the weight as their slope. The least of an old and a shifted line is the line that
-//!   gives less, so V needs no curve.
-//! - A parent's virtual time is that of the child it served last by this criterion (Goyal, Vin and Cheng, Start-time Fair
-//!   Queueing, SIGCOMM '96), not the middle between its first and its last child. Real-time service takes a flow ahead of
-//!   its siblings without bound, and half of that way would be lost to whoever joins.
-//! - For the same reason no node is further than [`LEAD`] packets ahead: a flow that was guaranteed more than its share
-//!   for an hour gets its share as soon as that is more than the guarantee.
+//! - Link-sharing curves are lines with the weight as their slope. The minimum of an old and a shifted line is the
+//!   lower line, so V needs no curve.
+//! - A parent's virtual time is that of the child served last by this criterion (Goyal, Vin and Cheng, Start-time Fair
+//!   Queueing, SIGCOMM '96), not the middle between its first and its last child. Real-time service advances a flow
+//!   beyond its siblings without bound, and a flow that joins would lose half of that distance.
+//! - For the same reason a node is at most [`MAX_LEAD`] packets ahead: a flow whose guarantee exceeded its share for an
+//!   hour gets its share as soon as that exceeds the guarantee.
 
 use std::collections::BTreeMap;
 
 use rampmeter_units::{Bytes, Time};
 
-use super::least::Least;
+use super::min_tree::MinTree;
 
-/// The place of the macroflow's own node.
+/// The index of the macroflow's own node.
 const ROOT: u32 = 0;
 
-/// A byte at weight 1 takes this much virtual time: whole numbers, whose sums are the same in any order.
+/// The virtual time of one byte at weight 1. Virtual times are integers, so that their sums do not depend on the order.
 const BYTE: f64 = 4_294_967_296.0;
 
-/// Packets that a node may be ahead of its siblings.
-const LEAD: u128 = 64;
+/// The maximum lead of a node over its siblings, in packets.
+const MAX_LEAD: u128 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -42,13 +42,13 @@ enum Kind {
 struct Node {
     kind: Kind,
     parent: u32,
-    /// Its place among its siblings.
+    /// Its index among its siblings.
     place: u32,
-    /// What a byte takes: `BYTE / weight`.
+    /// The virtual time of one byte: `BYTE / weight`.
     step: u64,
-    /// v: what it has sent, in steps.
+    /// v: the bytes sent, in steps.
     virtual_time: u128,
-    asks: bool,
+    is_queued: bool,
     granted_at: Option<Time>,
     children: Children,
 }
@@ -58,8 +58,8 @@ struct Node {
 struct Children {
     places: Vec<u32>,
     vacant: Vec<u32>,
-    /// Those that ask, by virtual time.
-    asking: Least<(u128, u64)>,
+    /// Those that have requested to send, by virtual time.
+    queued: MinTree<(u128, u64)>,
     /// The class's own virtual time.
     virtual_time: u128,
 }
@@ -70,74 +70,75 @@ pub(super) struct LinkSharing {
     nodes: Vec<Node>,
     free: Vec<u32>,
     classes: BTreeMap<u32, u32>,
-    /// Counts requests: of equals who asked first is first.
-    asked: u64,
+    /// The number of requests, which breaks ties: the earlier request is first.
+    requests: u64,
 }
 
 impl LinkSharing {
     pub(super) fn new() -> Self {
         let root = Node::new(Kind::Class(0), ROOT, 1.0);
-        Self { nodes: vec![root], free: Vec::new(), classes: BTreeMap::new(), asked: 0 }
+        Self { nodes: vec![root], free: Vec::new(), classes: BTreeMap::new(), requests: 0 }
     }
 
-    /// A flow joins, in no class and with weight 1. Returns its node.
+    /// Adds a flow, without a class and with weight 1. Returns its node.
     pub(super) fn join(&mut self, flow: u32) -> u32 {
         let node = self.add(Node::new(Kind::Flow(flow), ROOT, 1.0));
         self.attach(node, ROOT);
         node
     }
 
-    /// A flow leaves.
+    /// Removes a flow.
     pub(super) fn leave(&mut self, node: u32) {
         self.detach(node);
         self.release(node);
     }
 
-    /// The flow's weight among its siblings.
-    pub(super) fn weigh(&mut self, node: u32, weight: f64) {
+    /// Sets the flow's weight among its siblings.
+    pub(super) fn set_weight(&mut self, node: u32, weight: f64) {
         self.nodes[node as usize].step = step(weight);
     }
 
-    /// Puts the flow into `class`, which has `weight` among classes and flows without one; `None` is no class.
+    /// Moves the flow to `class`, which has `weight` among classes and flows without one; `None` is no class.
     pub(super) fn classify(&mut self, node: u32, class: Option<(u32, f64)>) {
         let parent = class.map_or(ROOT, |(class, weight)| self.class(class, weight));
         if self.nodes[node as usize].parent == parent {
             return;
         }
-        let asked = self.nodes[node as usize].asks;
+        let was_queued = self.nodes[node as usize].is_queued;
         self.detach(node);
         self.attach(node, parent);
         let moved = &mut self.nodes[node as usize];
-        (moved.virtual_time, moved.granted_at) = (0, None); // virtual times are a class's own
-        if asked {
-            self.ask(node, None);
+        (moved.virtual_time, moved.granted_at) = (0, None); // virtual times differ between classes
+        if was_queued {
+            self.enqueue(node, None);
         }
     }
 
-    pub(super) fn asks(&self, node: u32) -> bool {
-        self.nodes[node as usize].asks
+    pub(super) fn is_queued(&self, node: u32) -> bool {
+        self.nodes[node as usize].is_queued
     }
 
-    /// Whether any flow asks.
+    /// Whether no flow has requested to send.
     pub(super) fn is_empty(&self) -> bool {
-        self.nodes[ROOT as usize].children.asking.first().is_none()
+        self.nodes[ROOT as usize].children.queued.first().is_none()
     }
 
-    /// Whether the flow last had leave at another time than `now`. One that asks again at once has been asking all along.
+    /// Whether the flow was last granted at another time than `now`. A flow that requests at the time of its grant was
+    /// never idle.
     pub(super) fn resumes(&self, node: u32, now: Option<Time>) -> bool {
         now.is_none() || self.nodes[node as usize].granted_at != now
     }
 
-    /// Has `node` wait for its turn, and with it the classes that it is in.
-    pub(super) fn ask(&mut self, mut node: u32, now: Option<Time>) {
-        while node != ROOT && !self.nodes[node as usize].asks {
+    /// Queues `node` for its turn, and the classes that contain it.
+    pub(super) fn enqueue(&mut self, mut node: u32, now: Option<Time>) {
+        while node != ROOT && !self.nodes[node as usize].is_queued {
             if self.resumes(node, now) {
                 let parent = self.nodes[node as usize].parent;
                 let present = self.nodes[parent as usize].children.virtual_time;
                 let resumed = &mut self.nodes[node as usize].virtual_time;
                 *resumed = (*resumed).max(present);
             }
-            self.nodes[node as usize].asks = true;
+            self.nodes[node as usize].is_queued = true;
             self.queue(node);
             node = self.nodes[node as usize].parent;
         }
@@ -145,16 +146,16 @@ impl LinkSharing {
 
     fn queue(&mut self, node: u32) {
         let &Node { parent, place, virtual_time, .. } = &self.nodes[node as usize];
-        self.nodes[parent as usize].children.asking.set(place, (virtual_time, self.asked));
-        self.asked += 1;
+        self.nodes[parent as usize].children.queued.set(place, (virtual_time, self.requests));
+        self.requests += 1;
     }
 
-    /// Whose turn it is by this criterion.
+    /// The node whose turn it is by this criterion.
     pub(super) fn next(&mut self) -> Option<u32> {
         let mut node = ROOT;
         loop {
             let children = &mut self.nodes[node as usize].children;
-            let (place, (virtual_time, _)) = children.asking.first()?;
+            let (place, (virtual_time, _)) = children.queued.first()?;
             children.virtual_time = children.virtual_time.max(virtual_time);
             node = children.places[place as usize];
             if let Kind::Flow(_) = self.nodes[node as usize].kind {
@@ -163,7 +164,7 @@ impl LinkSharing {
         }
     }
 
-    /// The flow is given leave, by either criterion; it no longer asks.
+    /// Grants the flow permission to send, by either criterion; its request is consumed.
     pub(super) fn grant(&mut self, node: u32, now: Time) -> Option<u32> {
         self.withdraw(node);
         let mut above = node;
@@ -182,25 +183,25 @@ impl LinkSharing {
             let present = self.nodes[parent as usize].children.virtual_time;
             let sender = &mut self.nodes[node as usize];
             let step = u128::from(sender.step);
-            let furthest = present + LEAD * u128::from(packet.as_u64()) * step;
+            let max = present + MAX_LEAD * u128::from(packet.as_u64()) * step;
             let after = sender.virtual_time + u128::from(bytes.as_u64()) * step; // v += bytes / weight
-            sender.virtual_time = after.min(furthest.max(sender.virtual_time));
-            if sender.asks {
+            sender.virtual_time = after.min(max.max(sender.virtual_time));
+            if sender.is_queued {
                 self.queue(node);
             }
             node = parent;
         }
     }
 
-    /// `node` no longer asks, nor does a class of which nobody else does.
+    /// Removes the request of `node`, and those of its classes if they have no other.
     fn withdraw(&mut self, mut node: u32) {
-        while node != ROOT && self.nodes[node as usize].asks {
-            let asker = &mut self.nodes[node as usize];
-            asker.asks = false;
-            let (parent, place) = (asker.parent, asker.place);
-            let asking = &mut self.nodes[parent as usize].children.asking;
-            asking.clear(place);
-            if asking.first().is_some() {
+        while node != ROOT && self.nodes[node as usize].is_queued {
+            let queued = &mut self.nodes[node as usize];
+            queued.is_queued = false;
+            let (parent, place) = (queued.parent, queued.place);
+            let queued = &mut self.nodes[parent as usize].children.queued;
+            queued.clear(place);
+            if queued.first().is_some() {
                 return;
             }
             node = parent;
@@ -219,7 +220,7 @@ impl LinkSharing {
         (attached.parent, attached.place) = (parent, place);
     }
 
-    /// Takes `node` out of its class; a class without members ends.
+    /// Removes `node` from its class; a class without members ends.
     fn detach(&mut self, node: u32) {
         self.withdraw(node);
         let &Node { parent, place, .. } = &self.nodes[node as usize];
@@ -236,7 +237,7 @@ impl LinkSharing {
 
     fn class(&mut self, class: u32, weight: f64) -> u32 {
         if let Some(&node) = self.classes.get(&class) {
-            self.weigh(node, weight);
+            self.set_weight(node, weight);
             return node;
         }
         let node = self.add(Node::new(Kind::Class(class), ROOT, weight));
@@ -262,13 +263,13 @@ impl LinkSharing {
 
 impl Node {
     fn new(kind: Kind, parent: u32, weight: f64) -> Self {
-        let children = Children { places: Vec::new(), vacant: Vec::new(), asking: Least::new(), virtual_time: 0 };
-        let (place, virtual_time, asks, granted_at) = (0, 0, false, None);
-        Self { kind, parent, place, step: step(weight), virtual_time, asks, granted_at, children }
+        let children = Children { places: Vec::new(), vacant: Vec::new(), queued: MinTree::new(), virtual_time: 0 };
+        let (place, virtual_time, is_queued, granted_at) = (0, 0, false, None);
+        Self { kind, parent, place, step: step(weight), virtual_time, is_queued, granted_at, children }
     }
 }
 
-/// What a byte takes at this weight. The bounds keep virtual times from overflowing, and every byte above nothing.
+/// The virtual time of one byte at this weight. The bounds prevent overflow and keep the step above zero.
 fn step(weight: f64) -> u64 {
     (BYTE / weight).round().clamp(1.0, BYTE * BYTE / 4.0) as u64
 }

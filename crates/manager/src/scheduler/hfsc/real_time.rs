@@ -1,148 +1,150 @@
-//! The real-time criterion: of the flows to which more is due than they had, the one with the earliest deadline is next,
-//! whatever its class.
+//! The real-time criterion: among the flows that are due more service than they had, the one with the earliest deadline
+//! is next, whatever its class.
 //!
 //! ```text
-//! flow asks after a silence:   D(t) = min(D(t), S(t - now) + c)           c: what it had by this criterion
-//! flow asks for a packet:      eligible time e = E^-1(c), deadline d = D^-1(c + packet)
+//! flow requests after idle:    D(t) = min(D(t), S(t - now) + c)           c: service by this criterion
+//! flow requests a packet:      eligible time e = E^-1(c), deadline d = D^-1(c + packet)
 //! flow was served by it:       c += bytes
 //! ```
 //!
-//! The guarantees together may ask for more than the macroflow is allowed: nobody admits them, and congestion control
-//! changes what they are to be kept with. *Deviations* for that, none of which matters while they can be kept:
+//! The sum of the guarantees may exceed the macroflow's rate, because there is no admission control and congestion
+//! control changes the rate. This needs the following *deviations*, which have no effect while the guarantees can be
+//! kept:
 //!
-//! - Who is late when it asks has the time of its request as its deadline. So late flows take turns, and one that was
-//!   promised a lot can't keep those from their little that could have it. Equals are late by equal packets, not times.
-//! - What is owed for longer than [`OWED`] is owed no more: else a flow that came short for an hour would have the whole
-//!   macroflow to itself for as long as it took to make good.
+//! - A flow that is late when it requests has the time of its request as its deadline. So late flows take turns, and a
+//!   flow with a large guarantee cannot prevent small guarantees from being kept. Flows with equal guarantees are late
+//!   by equal numbers of packets, not by equal times.
+//! - A deficit older than [`MAX_DEFICIT`] expires. Otherwise a flow that was underserved for an hour would have the
+//!   whole macroflow until the deficit was made up.
 //!
-//! And one because CM flows don't say how large a packet they ask for: it is taken to be like the flow's last, the first
-//! one to be what the first piece of a concave curve is for.
+//! One more deviation is needed because CM flows do not state the size of a packet when they request: it is assumed to
+//! be the size of the flow's last packet, and that of the first packet to be the first piece of a concave curve.
 
 use rampmeter_units::{Bytes, Duration, Time};
 
 use super::curve::{Curves, Service, ServiceCurve, service};
-use super::least::Least;
+use super::min_tree::MinTree;
 
-/// How late a guarantee may be made good: well above what a macroflow pauses for (round trips, a retransmission timeout).
-const OWED: Duration = Duration::from_secs(1);
+/// How late a guarantee may be made up: well above the pauses of a macroflow (round trips, a retransmission timeout).
+const MAX_DEFICIT: Duration = Duration::from_secs(1);
 
-/// The largest packet that a flow is taken to ask for before it has sent one.
+/// The assumed maximum size of a flow's first packet.
 const FIRST_PACKET: Bytes = Bytes::new(1500);
 
 #[derive(Debug)]
 struct Flow {
     curve: ServiceCurve,
-    /// None until it has asked.
+    /// None until its first request.
     curves: Option<Curves>,
-    /// c: what it had by this criterion.
+    /// c: the service by this criterion.
     service: Service,
     packet: Bytes,
-    asked_at: Time,
-    /// d: when the packet that it asks for should have left.
+    requested_at: Time,
+    /// d: the time by which the requested packet should have been sent.
     deadline: Time,
-    asks: bool,
+    has_request: bool,
 }
 
-/// Flows with a curve, by the place that each was given.
+/// Flows with a curve, by index.
 #[derive(Debug)]
 pub(super) struct RealTime {
     flows: Vec<Option<Flow>>,
-    /// Who will be eligible, by eligible time.
-    pending: Least<(Time, u64)>,
-    /// Who is, by deadline.
-    eligible: Least<(Time, u64)>,
-    /// Counts requests: of equals who asked first is first.
-    asked: u64,
+    /// Flows that are not yet eligible, by eligible time.
+    pending: MinTree<(Time, u64)>,
+    /// Eligible flows, by deadline.
+    eligible: MinTree<(Time, u64)>,
+    /// The number of requests, which breaks ties: the earlier request is first.
+    requests: u64,
 }
 
 impl RealTime {
     pub(super) const fn new() -> Self {
-        Self { flows: Vec::new(), pending: Least::new(), eligible: Least::new(), asked: 0 }
+        Self { flows: Vec::new(), pending: MinTree::new(), eligible: MinTree::new(), requests: 0 }
     }
 
-    /// From its next request on the flow at `place` has this curve, or none.
-    pub(super) fn promise(&mut self, place: u32, curve: Option<ServiceCurve>) {
-        if self.curve(place) == curve {
+    /// Sets the curve of the flow at `index` from its next request on.
+    pub(super) fn set_curve(&mut self, index: u32, curve: Option<ServiceCurve>) {
+        if self.curve(index) == curve {
             return;
         }
-        self.withdraw(place);
+        self.withdraw(index);
         let fresh = |curve: ServiceCurve| {
             let packet = curve.burst().filter(|burst| *burst < FIRST_PACKET).unwrap_or(FIRST_PACKET);
-            let (asked_at, deadline) = (Time::ZERO, Time::ZERO);
-            Flow { curve, curves: None, service: 0, packet, asked_at, deadline, asks: false }
+            let (requested_at, deadline) = (Time::ZERO, Time::ZERO);
+            Flow { curve, curves: None, service: 0, packet, requested_at, deadline, has_request: false }
         };
-        if self.flows.len() <= place as usize {
-            self.flows.resize_with(place as usize + 1, || None);
+        if self.flows.len() <= index as usize {
+            self.flows.resize_with(index as usize + 1, || None);
         }
-        self.flows[place as usize] = curve.map(fresh);
+        self.flows[index as usize] = curve.map(fresh);
     }
 
-    pub(super) fn curve(&self, place: u32) -> Option<ServiceCurve> {
-        self.flows.get(place as usize)?.as_ref().map(|flow| flow.curve)
+    pub(super) fn curve(&self, index: u32) -> Option<ServiceCurve> {
+        self.flows.get(index as usize)?.as_ref().map(|flow| flow.curve)
     }
 
-    /// The flow at `place` asks; `resumes` if it had nothing to send for a while.
-    pub(super) fn ask(&mut self, place: u32, now: Time, resumes: bool) {
-        let Some(Some(flow)) = self.flows.get_mut(place as usize) else { return };
+    /// The flow at `index` requests to send; `resumes` if it was idle before.
+    pub(super) fn request(&mut self, index: u32, now: Time, resumes: bool) {
+        let Some(Some(flow)) = self.flows.get_mut(index as usize) else { return };
         match &mut flow.curves {
             None => flow.curves = Some(Curves::new(flow.curve, now, flow.service)),
             Some(curves) if resumes => curves.resume(now, flow.service),
             Some(_) => {}
         }
-        flow.asks = true;
-        flow.asked_at = now;
-        self.await_turn(place);
+        flow.has_request = true;
+        flow.requested_at = now;
+        self.schedule(index);
     }
 
-    /// Works out when the packet that the flow asks for is eligible and when it is due.
-    fn await_turn(&mut self, place: u32) {
-        let Some(Some(flow)) = self.flows.get_mut(place as usize) else { return };
+    /// Computes the eligible time and the deadline of the requested packet.
+    fn schedule(&mut self, index: u32) {
+        let Some(Some(flow)) = self.flows.get_mut(index as usize) else { return };
         let Some(curves) = &flow.curves else { return };
         let eligible = curves.eligible(flow.service); // e = E^-1(c)
         flow.deadline = curves.deadline(flow.service + service(flow.packet)); // d = D^-1(c + packet)
-        self.eligible.clear(place);
-        self.pending.set(place, (eligible, self.asked));
-        self.asked += 1;
+        self.eligible.clear(index);
+        self.pending.set(index, (eligible, self.requests));
+        self.requests += 1;
     }
 
-    /// The flow at `place` no longer asks.
-    pub(super) fn withdraw(&mut self, place: u32) {
-        if let Some(Some(flow)) = self.flows.get_mut(place as usize) {
-            flow.asks = false;
-            self.pending.clear(place);
-            self.eligible.clear(place);
+    /// Removes the request of the flow at `index`.
+    pub(super) fn withdraw(&mut self, index: u32) {
+        if let Some(Some(flow)) = self.flows.get_mut(index as usize) {
+            flow.has_request = false;
+            self.pending.clear(index);
+            self.eligible.clear(index);
         }
     }
 
-    /// Whose turn it is by this criterion, if it is anyone's.
+    /// The flow whose turn it is by this criterion, if any.
     pub(super) fn next(&mut self, now: Time) -> Option<u32> {
-        while let Some((place, (at, asked))) = self.pending.first() {
+        while let Some((index, (at, asked))) = self.pending.first() {
             if at > now {
                 break;
             }
-            self.pending.clear(place);
-            if let Some(flow) = &self.flows[place as usize] {
-                self.eligible.set(place, (flow.deadline.max(flow.asked_at), asked));
+            self.pending.clear(index);
+            if let Some(flow) = &self.flows[index as usize] {
+                self.eligible.set(index, (flow.deadline.max(flow.requested_at), asked));
             }
         }
-        let (place, _) = self.eligible.first()?;
-        if let Some(Flow { curves: Some(curves), deadline, .. }) = &mut self.flows[place as usize] {
-            curves.delay(now.since(*deadline).saturating_sub(OWED));
+        let (index, _) = self.eligible.first()?;
+        if let Some(Flow { curves: Some(curves), deadline, .. }) = &mut self.flows[index as usize] {
+            curves.delay(now.since(*deadline).saturating_sub(MAX_DEFICIT));
         }
-        Some(place)
+        Some(index)
     }
 
-    /// The flow has sent `bytes`; `counts` if this criterion let it.
-    pub(super) fn sent(&mut self, place: u32, bytes: Bytes, counts: bool) {
-        let Some(Some(flow)) = self.flows.get_mut(place as usize) else { return };
+    /// The flow has sent `bytes`; `counts` if this criterion selected it.
+    pub(super) fn sent(&mut self, index: u32, bytes: Bytes, counts: bool) {
+        let Some(Some(flow)) = self.flows.get_mut(index as usize) else { return };
         if bytes > Bytes::ZERO {
             flow.packet = bytes;
         }
         if counts {
             flow.service += service(bytes); // c += bytes
         }
-        if flow.asks {
-            self.await_turn(place);
+        if flow.has_request {
+            self.schedule(index);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Flows over a link of a given rate: who is late, who has how much. [`Link`] takes any scheduler, so that what H-FSC does
-//! can be held against round robin.
+//! Flows over a link of a given rate: their delays and rates. [`Link`] accepts any scheduler, so that H-FSC can be
+//! compared with round robin.
 
 use std::collections::VecDeque;
 
@@ -17,22 +17,22 @@ fn kbps(kbps: u64) -> Rate {
     Rate::from_bps(kbps * 1000)
 }
 
-/// What a flow sends: packets as often as it may, or one every so often.
+/// A flow that sends as often as permitted, or at regular intervals.
 #[derive(Debug)]
 struct Source {
     every: Option<Duration>,
-    /// When the packets came that it has not sent.
+    /// The arrival times of packets that have not been sent.
     waiting: VecDeque<Time>,
-    /// When the next one comes.
+    /// The arrival time of the next packet.
     next: Time,
-    /// Of its packets it sends this much.
+    /// The bytes that it sends of each packet.
     bytes: Bytes,
     sent: Bytes,
-    /// From a packet's coming to its last byte's leaving, at most.
+    /// The maximum time from a packet's arrival to the departure of its last byte.
     delay: Duration,
 }
 
-/// A macroflow that sends at a rate.
+/// A macroflow with a given rate.
 struct Link {
     scheduler: Scheduler,
     sources: Vec<Source>,
@@ -45,11 +45,11 @@ impl Link {
         Self { scheduler: Scheduler::new(scheduling), sources: Vec::new(), now: Time::ZERO, free_at: Time::ZERO }
     }
 
-    /// A flow that joins now, and its number.
+    /// Adds a flow, and returns its number.
     fn flow(&mut self, weight: f64, curve: Option<ServiceCurve>, every: Option<Duration>) -> usize {
         let flow = self.sources.len() as u32;
         self.scheduler.join(flow);
-        self.scheduler.weigh(flow, weight);
+        self.scheduler.set_weight(flow, weight);
         self.scheduler.guarantee(flow, curve);
         let waiting = VecDeque::new();
         let next = if every.is_some() { self.now } else { Time::MAX };
@@ -69,18 +69,18 @@ impl Link {
         let end = self.now + span;
         loop {
             let grant_at = if self.scheduler.is_empty() { Time::MAX } else { self.free_at.max(self.now) };
-            let (comes, flow) = self.sources.iter().zip(0..).map(|(source, flow)| (source.next, flow)).min().unwrap();
-            if grant_at.min(comes) >= end {
+            let (arrival, flow) = self.sources.iter().zip(0..).map(|(source, flow)| (source.next, flow)).min().unwrap();
+            if grant_at.min(arrival) >= end {
                 self.now = end;
                 return;
             }
-            self.now = grant_at.min(comes);
-            if comes <= grant_at {
+            self.now = grant_at.min(arrival);
+            if arrival <= grant_at {
                 let source = &mut self.sources[flow as usize];
-                source.next = comes + source.every.unwrap();
-                source.waiting.push_back(comes);
+                source.next = arrival + source.every.unwrap();
+                source.waiting.push_back(arrival);
                 if source.waiting.len() == 1 {
-                    self.scheduler.request(comes, flow);
+                    self.scheduler.request(arrival, flow);
                 }
                 continue;
             }
@@ -88,8 +88,8 @@ impl Link {
             let source = &mut self.sources[flow as usize];
             self.free_at = self.now + rate.time_to_send(source.bytes);
             source.sent += source.bytes;
-            if let Some(came) = source.waiting.pop_front() {
-                source.delay = source.delay.max(self.free_at.since(came));
+            if let Some(arrived_at) = source.waiting.pop_front() {
+                source.delay = source.delay.max(self.free_at.since(arrived_at));
             }
             self.scheduler.sent(flow, PACKET, source.bytes);
             if source.every.is_none() || !source.waiting.is_empty() {
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// What each has sent since this was last asked, in kb/s over `span`, and its longest delay in ms.
+    /// The rate of each flow since the last call, in kb/s over `span`, and its maximum delay in ms.
     fn report(&mut self, span: Duration) -> Vec<(u64, u64)> {
         let report = |source: &mut Source| {
             let rate = Rate::of(std::mem::take(&mut source.sent), span);
@@ -113,10 +113,11 @@ impl Link {
 }
 
 fn near(rates: &[u64], expected: &[u64]) -> bool {
-    rates.len() == expected.len() && rates.iter().zip(expected).all(|(rate, meant)| rate.abs_diff(*meant) <= 10)
+    rates.len() == expected.len()
+        && rates.iter().zip(expected).all(|(rate, expected_rate)| rate.abs_diff(*expected_rate) <= 10)
 }
 
-/// 1 Mb/s, on which a packet takes 8 ms; voice of 320 kb/s; nine flows that send all they can.
+/// 1 Mb/s, on which a packet takes 8 ms; voice at 320 kb/s; nine flows that always send.
 fn voice_among_nine(scheduling: Scheduling, weight: f64, curve: Option<ServiceCurve>) -> (u64, u64) {
     let mut link = Link::new(scheduling);
     let voice = link.flow(weight, curve, Some(MS * 25));
@@ -126,13 +127,13 @@ fn voice_among_nine(scheduling: Scheduling, weight: f64, curve: Option<ServiceCu
 }
 
 #[test]
-fn a_small_flow_has_low_delay_where_round_robin_has_none_to_give() {
-    // Within 8 ms and one packet that has begun (the H-FSC bound): its own takes all of the 8.
+fn a_small_flow_has_lower_delay_than_with_round_robin() {
+    // Within 8 ms plus one packet that has begun (the H-FSC bound); its own packet takes all of the 8 ms.
     let curve = ServiceCurve::within(MS * 8, PACKET, kbps(320));
     let (rate, delay) = voice_among_nine(Scheduling::ServiceCurves, 1.0, Some(curve));
     assert_eq!(rate, 320);
     assert!(delay <= 16, "{delay}");
-    // By weight alone it has its rate, but waits for the others' turns.
+    // By weight alone it has its rate, but waits for the turns of the others.
     let weight = 9.0 * 320.0 / 680.0;
     for scheduling in [Scheduling::RoundRobin, Scheduling::ServiceCurves] {
         let (rate, delay) = voice_among_nine(scheduling, weight * 1.01, None);
@@ -142,7 +143,7 @@ fn a_small_flow_has_low_delay_where_round_robin_has_none_to_give() {
 }
 
 #[test]
-fn delay_and_rate_are_set_apart() {
+fn delay_and_rate_are_independent() {
     let mut link = Link::new(Scheduling::ServiceCurves);
     let within = |delay, rate| Some(ServiceCurve::within(MS * delay, PACKET, kbps(rate)));
     let voice = link.flow(1.0, within(8, 80), Some(MS * 100));
@@ -158,7 +159,7 @@ fn delay_and_rate_are_set_apart() {
 }
 
 #[test]
-fn guarantees_are_kept_and_what_is_beyond_them_is_shared_by_weight() {
+fn guarantees_are_kept_and_the_rest_is_shared_by_weight() {
     for (guarantee, expected) in [(100, [250, 750]), (400, [400, 600]), (900, [900, 100])] {
         let mut link = Link::new(Scheduling::ServiceCurves);
         link.flow(1.0, Some(ServiceCurve::linear(kbps(guarantee))), None);
@@ -174,11 +175,11 @@ fn a_class_shares_what_it_has_among_its_flows() {
     let mut link = Link::new(Scheduling::ServiceCurves);
     let [a, b, c, _] = [1.0, 2.0, 1.0, 2.0].map(|weight| link.greedy(weight));
     for (flow, class) in [(a, (7, 3.0)), (b, (7, 3.0)), (c, (8, 1.0))] {
-        link.scheduler.classify(flow as u32, Some(class)); // while it asks
+        link.scheduler.classify(flow as u32, Some(class)); // while it has a request
     }
     link.run(kbps(6000), SECOND * 10);
     assert!(near(&link.rates(SECOND * 10), &[1000, 2000, 1000, 2000]));
-    // What a silent class does not use is the others'; a class with a guaranteed flow has it within its share.
+    // The other flows share what an idle class does not use; a class with a guaranteed flow keeps to its share.
     link.scheduler.leave(a as u32);
     link.scheduler.leave(b as u32);
     link.scheduler.guarantee(c as u32, Some(ServiceCurve::linear(kbps(1500))));
@@ -187,31 +188,31 @@ fn a_class_shares_what_it_has_among_its_flows() {
 }
 
 #[test]
-fn silence_earns_nothing() {
+fn idle_time_earns_no_credit() {
     let mut link = Link::new(Scheduling::ServiceCurves);
     let steady = link.greedy(1.0);
     link.run(kbps(1000), SECOND * 100);
     link.report(SECOND);
-    let (late, promised) = (link.greedy(1.0), link.flow(1.0, Some(ServiceCurve::linear(kbps(100))), None));
+    let (late, guaranteed) = (link.greedy(1.0), link.flow(1.0, Some(ServiceCurve::linear(kbps(100))), None));
     link.run(kbps(900), SECOND);
     let rates = link.rates(SECOND);
-    assert!(near(&[rates[steady], rates[late], rates[promised]], &[300, 300, 300]), "{rates:?}");
+    assert!(near(&[rates[steady], rates[late], rates[guaranteed]], &[300, 300, 300]), "{rates:?}");
 }
 
 #[test]
-fn what_a_flow_had_beyond_its_guarantee_does_not_count_against_it() {
+fn excess_service_does_not_count_against_the_guarantee() {
     let mut link = Link::new(Scheduling::ServiceCurves);
-    let promised = link.flow(1.0, Some(ServiceCurve::linear(kbps(500))), None);
+    let guaranteed = link.flow(1.0, Some(ServiceCurve::linear(kbps(500))), None);
     link.run(kbps(1000), SECOND * 10);
     assert_eq!(link.rates(SECOND * 10), [1000]);
     (0..9).for_each(|_| _ = link.greedy(1.0));
     link.run(kbps(1000), SECOND);
     let rates = link.rates(SECOND);
-    assert!(near(&rates[promised..=promised], &[500]), "{rates:?}");
+    assert!(near(&rates[guaranteed..=guaranteed], &[500]), "{rates:?}");
 }
 
 #[test]
-fn unused_leave_costs_nothing() {
+fn unused_grants_cost_nothing() {
     let mut link = Link::new(Scheduling::ServiceCurves);
     let [half, whole] = [link.greedy(1.0), link.greedy(1.0)];
     let small = link.flow(1.0, Some(ServiceCurve::linear(kbps(700))), None);
@@ -220,7 +221,7 @@ fn unused_leave_costs_nothing() {
     link.run(kbps(1000), SECOND * 20);
     let rates = link.rates(SECOND * 20);
     assert!(near(&[rates[half], rates[whole], rates[small]], &[150, 150, 700]), "{rates:?}");
-    // Nothing sent at all, nothing paid: by neither criterion.
+    // A packet that was not sent is charged by neither criterion.
     let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
     (0..2).for_each(|flow| scheduler.join(flow));
     scheduler.guarantee(0, Some(ServiceCurve::linear(kbps(8))));
@@ -231,11 +232,11 @@ fn unused_leave_costs_nothing() {
     assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0), "is due as before");
     scheduler.sent(0, PACKET, PACKET);
     scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(1), "has had what is due for a second");
+    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(1), "has had its service for a second");
 }
 
 #[test]
-fn when_the_rate_is_too_low_small_guarantees_are_kept_and_great_ones_share() {
+fn small_guarantees_are_kept_when_the_rate_is_too_low() {
     let mut link = Link::new(Scheduling::ServiceCurves);
     let voice = link.flow(1.0, Some(ServiceCurve::within(MS * 5, PACKET, kbps(80))), Some(MS * 100));
     let [a, b] = [10_000, 2_000].map(|rate| link.flow(1.0, Some(ServiceCurve::linear(kbps(rate))), None));
@@ -243,10 +244,10 @@ fn when_the_rate_is_too_low_small_guarantees_are_kept_and_great_ones_share() {
     link.run(kbps(1000), SECOND * 100);
     let report = link.report(SECOND * 100);
     assert_eq!(report[voice].0, 80);
-    // 5 ms, the packet that has begun then, one of each that is late, and its own.
+    // 5 ms, the packet that has begun, one packet of each late flow, and its own.
     assert!(report[voice].1 <= 5 + 4 * 8, "{report:?}");
     assert!(near(&[report[a].0, report[b].0, report[rest].0], &[460, 460, 0]), "{report:?}");
-    // A rate above the sum of all curves: within (10 + 2) Mb / (13 - 12.08) Mb/s what is owed has been made good.
+    // A rate above the sum of all curves: the deficit is made up within (10 + 2) Mb / (13 - 12.08) Mb/s.
     link.run(kbps(13_000), SECOND * 14);
     link.report(SECOND);
     link.run(kbps(13_000), SECOND * 10);
@@ -254,38 +255,38 @@ fn when_the_rate_is_too_low_small_guarantees_are_kept_and_great_ones_share() {
 }
 
 #[test]
-fn a_long_stop_leaves_a_second_of_debt() {
+fn a_long_stop_leaves_a_deficit_of_one_second() {
     let mut link = Link::new(Scheduling::ServiceCurves);
-    let promised = link.flow(1.0, Some(ServiceCurve::linear(kbps(500))), None);
+    let guaranteed = link.flow(1.0, Some(ServiceCurve::linear(kbps(500))), None);
     link.greedy(9.0);
     link.run(kbps(1000), SECOND * 10);
     link.now += SECOND * 100;
     link.report(SECOND);
     link.run(kbps(1000), SECOND * 10);
-    let rate = link.rates(SECOND * 10)[promised];
+    let rate = link.rates(SECOND * 10)[guaranteed];
     assert!(rate.abs_diff(550) <= 10, "5 s at 500 kb/s and one more second of it: {rate}");
 }
 
 #[test]
-fn who_had_more_by_a_guarantee_is_not_shut_out_afterwards_nor_are_newcomers() {
+fn past_guaranteed_service_does_not_exclude_a_flow_later() {
     let mut link = Link::new(Scheduling::ServiceCurves);
-    let promised = link.flow(1.0, Some(ServiceCurve::linear(kbps(900))), None);
+    let guaranteed = link.flow(1.0, Some(ServiceCurve::linear(kbps(900))), None);
     let rest = link.greedy(1.0);
     link.run(kbps(1000), SECOND * 1000);
     assert!(near(&link.rates(SECOND * 1000), &[900, 100]));
     let new = link.greedy(1.0);
     link.run(kbps(1200), SECOND * 10);
     let rates = link.rates(SECOND * 10);
-    assert!(near(&[rates[promised], rates[rest], rates[new]], &[900, 150, 150]), "{rates:?}");
-    link.scheduler.guarantee(promised as u32, None);
+    assert!(near(&[rates[guaranteed], rates[rest], rates[new]], &[900, 150, 150]), "{rates:?}");
+    link.scheduler.guarantee(guaranteed as u32, None);
     link.run(kbps(1200), SECOND * 10);
     let rates = link.rates(SECOND * 10);
-    assert!(rates[promised] >= 340, "a third of 1.2 Mb/s, less 64 packets over 10 s: {rates:?}");
+    assert!(rates[guaranteed] >= 340, "a third of 1.2 Mb/s, less 64 packets over 10 s: {rates:?}");
 }
 
 #[test]
-fn voices_that_speak_all_at_once_are_all_in_time_whatever_the_rate_does() {
-    // 30 times 32 kb/s is just below the least of the rates, at which a packet takes 8 ms.
+fn simultaneous_voices_are_in_time_at_varying_rates() {
+    // 30 times 32 kb/s is just below the minimum rate, at which a packet takes 8 ms.
     let mut link = Link::new(Scheduling::ServiceCurves);
     link.greedy(100.0);
     for _ in 0..30 {
@@ -300,13 +301,13 @@ fn voices_that_speak_all_at_once_are_all_in_time_whatever_the_rate_does() {
 
 proptest! {
     #[test]
-    fn turns_go_to_who_asks_and_to_all_who_do(
+    fn turns_go_to_all_flows_with_requests_and_to_no_other(
         calls in prop::collection::vec((0u8..10, 0u32..12, 0u64..40, any::<bool>()), 0..600),
     ) {
         let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
         let mut now = Time::ZERO;
         let mut joined = [false; 12];
-        let mut asks = [false; 12];
+        let mut requested = [false; 12];
         let mut granted = None;
         let curve = |n: u64| ServiceCurve { m1: kbps(n * n), d: MS * (n % 7), m2: kbps(40 * n) };
         for (call, flow, n, flag) in calls {
@@ -318,15 +319,15 @@ proptest! {
                 }
                 1 if here && n < 10 => {
                     scheduler.leave(flow);
-                    (joined[flow as usize], asks[flow as usize]) = (false, false);
+                    (joined[flow as usize], requested[flow as usize]) = (false, false);
                     granted = granted.filter(|granted| *granted != flow);
                 }
-                2 if here => scheduler.weigh(flow, (n + 1) as f64 / 8.0),
+                2 if here => scheduler.set_weight(flow, (n + 1) as f64 / 8.0),
                 3 if here => scheduler.classify(flow, flag.then_some(((n % 3) as u32, (n + 1) as f64))),
                 4 if here => scheduler.guarantee(flow, flag.then(|| curve(n))),
-                5 | 6 if here && !asks[flow as usize] => {
+                5 | 6 if here && !requested[flow as usize] => {
                     scheduler.request(now, flow);
-                    asks[flow as usize] = true;
+                    requested[flow as usize] = true;
                 }
                 7 => now += MS * n * n,
                 8 => {
@@ -336,25 +337,25 @@ proptest! {
                 }
                 9 => {
                     let turn = scheduler.next(now, PACKET);
-                    prop_assert_eq!(turn.is_some(), asks.contains(&true));
+                    prop_assert_eq!(turn.is_some(), requested.contains(&true));
                     if let Some(flow) = turn {
-                        prop_assert!(std::mem::take(&mut asks[flow as usize]));
+                        prop_assert!(std::mem::take(&mut requested[flow as usize]));
                     }
                     granted = turn;
                 }
                 _ => {}
             }
-            prop_assert_eq!(scheduler.is_empty(), !asks.contains(&true));
+            prop_assert_eq!(scheduler.is_empty(), !requested.contains(&true));
         }
-        let mut left = asks.iter().filter(|asks| **asks).count();
+        let mut left = requested.iter().filter(|requested| **requested).count();
         while let Some(flow) = scheduler.next(now, PACKET) {
-            prop_assert!(std::mem::take(&mut asks[flow as usize]));
+            prop_assert!(std::mem::take(&mut requested[flow as usize]));
             left -= 1;
         }
         prop_assert_eq!(left, 0);
     }
 
-    /// In every class, and among classes, what any two have sent by their weights differs by a packet of each at most.
+    /// Within every class, and among classes, bytes sent by weight differ by at most one packet of each.
     #[test]
     fn shares_are_in_proportion_to_weights(
         flows in prop::collection::vec((1u64..50, prop::option::of(0u32..3), 1u64..=10), 2..12),
@@ -364,7 +365,7 @@ proptest! {
         let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
         for (&(weight, class, _), flow) in flows.iter().zip(0..) {
             scheduler.join(flow);
-            scheduler.weigh(flow, weight as f64);
+            scheduler.set_weight(flow, weight as f64);
             scheduler.classify(flow, class.map(|class| (class, classes[class as usize] as f64)));
             scheduler.request(Time::ZERO, flow);
         }

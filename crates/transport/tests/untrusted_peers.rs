@@ -1,4 +1,4 @@
-//! What strangers who don't see the packets can't do to a connection, and what a peer that vanishes leaves behind.
+//! What untrusted peers that do not see the packets cannot do to a connection, and the state after a peer disappears.
 
 use proptest::prelude::*;
 use rampmeter_control::{AnyController, Registry};
@@ -11,7 +11,7 @@ type Host = Endpoint<AnyController, u32>;
 /// Addresses.
 const CLIENT: u32 = 1;
 const SERVER: u32 = 2;
-const STRANGER: u32 = 3;
+const UNTRUSTED: u32 = 3;
 
 const MAX_HALF_OPEN: usize = 8;
 
@@ -34,7 +34,7 @@ fn closed(host: &mut Host) -> Vec<CloseReason> {
     events(host).into_iter().filter_map(reason).collect()
 }
 
-/// A client and a server, and no time between them.
+/// A client and a server without delay between them.
 struct Two {
     now: Time,
     client: Host,
@@ -58,7 +58,7 @@ impl Two {
         two
     }
 
-    /// Carries packets there and back until there are none.
+    /// Carries packets in both directions until there are none.
     fn exchange(&mut self) {
         loop {
             let (there, back) = (sent(&mut self.client, self.now), sent(&mut self.server, self.now));
@@ -74,8 +74,8 @@ impl Two {
         }
     }
 
-    /// Lets the server live on for `span`, with the client or without.
-    fn live(&mut self, span: Duration, with_client: bool) {
+    /// Lets `span` pass at the server, and at the client if `with_client`.
+    fn run(&mut self, span: Duration, with_client: bool) {
         let end = self.now + span;
         while self.now < end {
             let client = if with_client { self.client.deadline() } else { Time::MAX };
@@ -96,7 +96,7 @@ fn syn(number: u32) -> Packet {
 }
 
 #[test]
-fn a_reset_must_know_a_sequence_number() {
+fn a_reset_needs_a_sequence_number() {
     let mut two = Two::connected();
     let id = two.opened.unwrap();
     for sequence in 0..1000 {
@@ -110,7 +110,7 @@ fn a_reset_must_know_a_sequence_number() {
 }
 
 #[test]
-fn an_answer_to_a_handshake_must_know_its_sequence_number() {
+fn an_answer_to_a_handshake_needs_its_sequence_number() {
     let mut two = Two::new(1);
     let syn = sent(&mut two.client, two.now)[0].1;
     let mut forged = Packet { kind: Kind::SynAck, connection: syn.number, number: 9, sequence: 9, ..Packet::default() };
@@ -125,9 +125,9 @@ fn an_answer_to_a_handshake_must_know_its_sequence_number() {
 }
 
 #[test]
-fn nobody_opens_a_connection_who_gets_no_answers() {
+fn a_forged_opener_cannot_complete_the_handshake() {
     let mut server = host(Some(Config::default()), 1);
-    server.receive(Time::ZERO, STRANGER, &syn(5), Ecn::NotEct, Time::ZERO);
+    server.receive(Time::ZERO, UNTRUSTED, &syn(5), Ecn::NotEct, Time::ZERO);
     let answer = sent(&mut server, Time::ZERO)[0].1;
     let proof = |acknowledgement| Packet {
         connection: answer.number,
@@ -137,37 +137,37 @@ fn nobody_opens_a_connection_who_gets_no_answers() {
         ..Packet::default()
     };
     for guess in 0..1000 {
-        assert_eq!(server.receive(Time::ZERO, STRANGER, &proof(guess), Ecn::NotEct, Time::ZERO), None);
+        assert_eq!(server.receive(Time::ZERO, UNTRUSTED, &proof(guess), Ecn::NotEct, Time::ZERO), None);
     }
     assert_eq!(events(&mut server), []);
-    assert!(server.receive(Time::ZERO, STRANGER, &proof(answer.sequence), Ecn::NotEct, Time::ZERO).is_some());
+    assert!(server.receive(Time::ZERO, UNTRUSTED, &proof(answer.sequence), Ecn::NotEct, Time::ZERO).is_some());
 }
 
 #[test]
-fn first_sequence_numbers_and_ids_differ_from_connection_to_connection() {
+fn first_sequence_numbers_and_ids_differ_by_connection() {
     let syns: Vec<Packet> = (0..20).map(|seed| sent(&mut Two::new(seed).client, Time::ZERO)[0].1).collect();
     let different = |key: fn(&Packet) -> u32| syns.iter().map(key).collect::<std::collections::BTreeSet<_>>().len();
     assert_eq!((different(|syn| syn.sequence), different(|syn| syn.number)), (20, 20));
 }
 
 proptest! {
-    /// Nor does one who has guessed the server's id for the connection.
+    /// This also holds for a sender that has guessed the server's id for the connection.
     #[test]
     fn an_unverified_sender_gets_no_more_than_it_sent(
-        // What each packet is, whether it asks routers, and how many milliseconds after the last one it comes.
-        story in proptest::collection::vec((0u32..20, 0usize..4, any::<bool>(), 0u64..3000), 1..200),
+        // For each packet: its kind, whether it requests router feedback, and the milliseconds since the last one.
+        packets in proptest::collection::vec((0u32..20, 0usize..4, any::<bool>(), 0u64..3000), 1..200),
         answers_wait: bool,
     ) {
         let mut server = host(Some(Config::default()), 1);
         let (mut now, mut got, mut given, mut connection) = (Time::ZERO, 0, 0, 0);
-        for (number, kind, asks, pause) in story {
+        for (number, kind, requests, pause) in packets {
             let kind = [Kind::Syn, Kind::SynAck, Kind::Data, Kind::Reset][kind];
             let share = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
-            let feedback = if asks { share } else { RouterFeedback::None };
+            let feedback = if requests { share } else { RouterFeedback::None };
             let packet = Packet { kind, connection, feedback, ..syn(number) };
-            // Only these are answered; the others must not make up for an answer that is too long.
+            // Only these are answered; other packets must not compensate for an answer that is too long.
             got += if kind == Kind::Syn { encoded_len(&packet) } else { 0 };
-            server.receive(now, STRANGER, &packet, Ecn::NotEct, now);
+            server.receive(now, UNTRUSTED, &packet, Ecn::NotEct, now);
             now += Duration::from_millis(pause);
             server.on_deadline(now);
             let answers = if answers_wait && pause % 2 == 0 { vec![] } else { sent(&mut server, now) };
@@ -181,10 +181,10 @@ proptest! {
 }
 
 #[test]
-fn a_flood_of_forged_openers_keeps_nobody_out_and_grows_nothing() {
+fn a_flood_of_forged_openers_excludes_no_peer_and_is_bounded() {
     let mut two = Two::new(1);
     for number in 0..10_000 {
-        two.server.receive(two.now, STRANGER + number, &syn(number), Ecn::NotEct, two.now);
+        two.server.receive(two.now, UNTRUSTED + number, &syn(number), Ecn::NotEct, two.now);
         sent(&mut two.server, two.now);
         assert!(two.server.connections() <= MAX_HALF_OPEN);
     }
@@ -193,13 +193,13 @@ fn a_flood_of_forged_openers_keeps_nobody_out_and_grows_nothing() {
 }
 
 #[test]
-fn a_flood_during_a_handshake_keeps_nobody_out_who_answers_before_it_goes_around() {
+fn a_flood_during_a_handshake_excludes_only_slow_openers() {
     for forged_meanwhile in [MAX_HALF_OPEN - 1, MAX_HALF_OPEN] {
         let mut two = Two::new(1);
         let mut flood = 0..;
         let mut forge = |server: &mut Host, packets: usize| {
             for number in flood.by_ref().take(packets) {
-                server.receive(Time::ZERO, STRANGER + number, &syn(number), Ecn::NotEct, Time::ZERO);
+                server.receive(Time::ZERO, UNTRUSTED + number, &syn(number), Ecn::NotEct, Time::ZERO);
             }
         };
         forge(&mut two.server, 10_000);
@@ -213,23 +213,23 @@ fn a_flood_during_a_handshake_keeps_nobody_out_who_answers_before_it_goes_around
 }
 
 #[test]
-fn an_idle_peer_is_not_given_up() {
+fn an_idle_peer_stays_connected() {
     let mut two = Two::connected();
-    two.live(Duration::from_secs(3600), true);
+    two.run(Duration::from_secs(3600), true);
     assert_eq!((closed(&mut two.server), closed(&mut two.client)), (vec![], vec![]));
 }
 
 #[test]
-fn a_peer_that_vanished_is_given_up_after_the_last_question() {
+fn a_vanished_peer_times_out_after_the_last_probe() {
     let mut two = Two::connected();
     let config = Config::default();
-    // Each question waits twice as long as the one before: 0.2 s (the round trip is none), 0.4 s, ... 60 s at most.
+    // The wait doubles with each probe: 0.2 s (the round trip is zero), 0.4 s, ... 60 s at most.
     let wait = |n: u32| (config.min_rto * (1 << n)).min(Duration::from_secs(60));
-    let questions = (0..config.max_timeouts).map(wait).fold(Duration::ZERO, |sum, wait| sum + wait);
-    let given_up = config.keep_alive.unwrap() + questions;
-    two.live(given_up - Duration::from_millis(1), false);
+    let probes = (0..config.max_timeouts).map(wait).fold(Duration::ZERO, |sum, wait| sum + wait);
+    let timed_out = config.keep_alive.unwrap() + probes;
+    two.run(timed_out - Duration::from_millis(1), false);
     assert_eq!(closed(&mut two.server), []);
-    two.live(Duration::from_millis(1), false);
+    two.run(Duration::from_millis(1), false);
     assert_eq!(closed(&mut two.server), [CloseReason::TimedOut]);
     assert_eq!(two.server.connections(), 0);
 }
