@@ -14,7 +14,7 @@
 //! Each client has its own shared memory with the daemon. So a grant costs no system call while both are busy, and no
 //! process can write where another reads. The Unix socket identifies a client and signals its end.
 //!
-//! *Deviations from Figure 4*: `cm_notify` takes a flow, not a destination, because only then can grants be told apart
+//! *Deviations from Figure 4*: `cm_notify` takes a flow, not a destination, so that each report belongs to one grant
 //! (as in RFC 3124). Bytes are application bytes without headers, as in RFC 3124.
 
 pub mod bench;
