@@ -191,7 +191,10 @@ mod tests {
         /// neither here nor in the congestion manager.
         #[test]
         fn nothing_stays_in_flight(
-            steps in prop::collection::vec((0..3000_u64, 0..3000_u64, 0..3000_u64, 0..5_u8, 0..2_u8, any::<bool>()), 1..60)
+            steps in prop::collection::vec(
+                (0..3000_u64, 0..3000_u64, 0..3000_u64, 0..5_u8, 0..2_u8, any::<bool>()),
+                1..60,
+            ),
         ) {
             let (mut counts, mut reported, mut now) = (ByteCounts::default(), 0, Reading::default());
             let subtract = |reported: &mut u64, feedback: Option<Feedback>| {

@@ -53,7 +53,7 @@ pub(crate) fn existing() -> Result<Arc<Connection>, Error> {
 
 /// The same for calls that name no flow.
 pub(crate) fn connected() -> Result<Arc<Connection>, Error> {
-    existing().map_err(|_| Error::Gone)
+    existing().map_err(|_| Error::Disconnected)
 }
 
 /// Replaces the current connection with `connection` and returns it.
@@ -110,7 +110,7 @@ impl Connection {
     pub(crate) fn open(&self, to: SocketAddr, callbacks: Callbacks, user: User) -> Result<Id, Error> {
         let mut opening = None;
         // The flow is inserted before another thread can read an event of it.
-        let opened = self.client.open_named(to, &Options::default(), |id| {
+        let opened = self.client.open_with(to, &Options::default(), |id| {
             opening = Some(id);
             self.state().flows.insert(id, (callbacks, user));
         });
@@ -137,7 +137,7 @@ impl Connection {
         if self.client.is_ours().is_err() {
             return;
         }
-        self.client.hang_up();
+        self.client.disconnect();
         let mut state = self.state();
         state.flows.clear();
         self.wait_while(state, |_| true);

@@ -87,7 +87,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn bytes_are_read_as_they_were_written(lengths in prop::collection::vec(0..1500_usize, 1..400), wait in 1..100_usize) {
+        fn bytes_are_read_as_written(lengths in prop::collection::vec(0..1500_usize, 1..400), wait in 1..100_usize) {
             let memory = Arc::new(Memory::create(WORDS).unwrap().1);
             let (mut writer, mut reader) = (Writer::new(Arc::clone(&memory)), Reader::new(memory));
             let mut inside = std::collections::VecDeque::new();

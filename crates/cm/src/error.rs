@@ -17,9 +17,9 @@ pub enum Error {
     Closed = -3,
     /// The daemon has ended, and all flows with it; or it does not answer, or there is no connection.
     #[error(
-        "there is no connection to the congestion manager: it has ended or does not answer; connect and open the flows again"
+        "no connection to the congestion manager: it has ended or does not answer; connect and open the flows again"
     )]
-    Gone = -4,
+    Disconnected = -4,
     /// No daemon listens.
     #[error("no congestion manager listens; start one with `rampmeter cm daemon`")]
     NoDaemon = -5,
@@ -66,7 +66,7 @@ impl Error {
         Self::Invalid,
         Self::Unknown,
         Self::Closed,
-        Self::Gone,
+        Self::Disconnected,
         Self::NoDaemon,
         Self::Reentry,
         Self::Forked,

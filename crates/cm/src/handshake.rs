@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! client: 16 bytes      "rampcm", version, the request
-//! daemon: 16 bytes      the same with its answer, and for a client three files: memory, the daemon's and the client's eventfd
+//! daemon: 16 bytes      the same with its answer, and for a client three files: memory and the eventfds of both
 //! ```
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
@@ -76,7 +76,7 @@ pub(crate) fn connect(path: &Path, timeout: Duration) -> Result<UnixStream, Erro
             Ok(()) => return Ok(socket),
             Err(Errno::EINTR) => {}
             Err(Errno::EACCES | Errno::EPERM) => return Err(Error::Denied),
-            Err(Errno::EAGAIN) => return Err(Error::Gone), // the backlog is full, and the daemon does not accept
+            Err(Errno::EAGAIN) => return Err(Error::Disconnected), // the backlog is full, and the daemon does not accept
             Err(_) => return Err(Error::NoDaemon),
         }
     }
@@ -119,19 +119,19 @@ pub(crate) fn receive_files(socket: &UnixStream) -> Result<Files, Error> {
     let message = loop {
         match recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut pieces, Some(&mut room), flags) {
             Err(Errno::EINTR) => {}
-            other => break other.map_err(|_| Error::Gone)?,
+            other => break other.map_err(|_| Error::Disconnected)?,
         }
     };
     let got = message.bytes;
     let mut files = Vec::new();
-    for control in message.cmsgs().map_err(|_| Error::Gone)? {
+    for control in message.cmsgs().map_err(|_| Error::Disconnected)? {
         if let ControlMessageOwned::ScmRights(raw) = control {
             // SAFETY: the kernel has just created these descriptors for this process; they have no other owner.
             files.extend(raw.into_iter().map(|raw| unsafe { OwnedFd::from_raw_fd(raw) }));
         }
     }
     if got < bytes.len() {
-        return Err(Error::Gone);
+        return Err(Error::Disconnected);
     }
     check_accepted(&bytes)?;
     let [memory, daemon_wakeup, client_wakeup] = <[OwnedFd; 3]>::try_from(files).map_err(|_| Error::System)?;
@@ -141,7 +141,7 @@ pub(crate) fn receive_files(socket: &UnixStream) -> Result<Files, Error> {
 /// Reads the daemon's answer if it comes without files; more data may follow.
 pub(crate) fn receive_acceptance(socket: &mut UnixStream) -> Result<(), Error> {
     let mut bytes = [0; 16];
-    socket.read_exact(&mut bytes).map_err(|_| Error::Gone)?;
+    socket.read_exact(&mut bytes).map_err(|_| Error::Disconnected)?;
     check_accepted(&bytes)
 }
 
@@ -210,7 +210,7 @@ mod tests {
         send_answer(&theirs, Err(Error::Denied)).unwrap();
         assert_eq!(receive_files(&ours).unwrap_err(), Error::Denied);
         drop(theirs);
-        assert_eq!(receive_files(&ours).unwrap_err(), Error::Gone);
+        assert_eq!(receive_files(&ours).unwrap_err(), Error::Disconnected);
     }
 
     #[test]
@@ -222,9 +222,9 @@ mod tests {
         nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(1).unwrap()).unwrap();
         let socket = connect(&path, TIMEOUT).unwrap();
         send_request(&socket, ClientRequest::Connect).unwrap();
-        assert_eq!(receive_files(&socket).unwrap_err(), Error::Gone);
+        assert_eq!(receive_files(&socket).unwrap_err(), Error::Disconnected);
         let waiting: Vec<_> = (0..5).map(|_| connect(&path, TIMEOUT)).collect();
-        assert_eq!(waiting.last().unwrap().as_ref().unwrap_err(), &Error::Gone, "the backlog is full");
+        assert_eq!(waiting.last().unwrap().as_ref().unwrap_err(), &Error::Disconnected, "the backlog is full");
     }
 
     const TIMEOUT: Duration = Duration::from_millis(20);

@@ -28,7 +28,7 @@ pub(crate) fn pause(spun: Duration) {
 /// An adaptive spin time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spin {
-    spin_time: Duration,
+    current: Duration,
     max: Duration,
     failed: u32,
     skip: u32,
@@ -37,28 +37,28 @@ pub(crate) struct Spin {
 impl Spin {
     /// At most `max`; zero never spins.
     pub(crate) fn new(max: Duration) -> Self {
-        Self { spin_time: MIN_SPIN.min(max), max, failed: 0, skip: 0 }
+        Self { current: MIN_SPIN.min(max), max, failed: 0, skip: 0 }
     }
 
     /// The current spin time.
     pub(crate) fn spin_time(self) -> Duration {
-        self.spin_time
+        self.current
     }
 
     /// An event came after a wait of `wait`.
     pub(crate) fn on_wait(&mut self, wait: Duration) {
-        if wait <= self.spin_time {
+        if wait <= self.current {
             self.failed = 0;
         } else if self.skip > 0 {
             self.skip -= 1;
         } else if wait > MAX_INTERVAL {
-            self.spin_time = self.spin_time / 2;
-        } else if self.spin_time < self.max {
-            self.spin_time = (self.spin_time * 2).max(MIN_SPIN).min(self.max);
+            self.current = self.current / 2;
+        } else if self.current < self.max {
+            self.current = (self.current * 2).max(MIN_SPIN).min(self.max);
         } else {
             self.failed += 1;
             if self.failed >= MAX_FAILED {
-                *self = Self { spin_time: Duration::ZERO, failed: 0, skip: RETRY_AFTER, ..*self };
+                *self = Self { current: Duration::ZERO, failed: 0, skip: RETRY_AFTER, ..*self };
             }
         }
     }

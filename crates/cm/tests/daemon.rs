@@ -313,11 +313,11 @@ fn ending_the_connection_ends_it_for_all_clones() {
         })
         .collect();
     std::thread::sleep(std::time::Duration::from_millis(20));
-    client.hang_up();
+    client.disconnect();
     for thread in waiting {
-        assert_eq!(thread.join().unwrap(), Err(Error::Gone));
+        assert_eq!(thread.join().unwrap(), Err(Error::Disconnected));
     }
-    assert_eq!(client.request(flow), Err(Error::Gone));
+    assert_eq!(client.request(flow), Err(Error::Disconnected));
     let mut files = [nix::poll::PollFd::new(file, nix::poll::PollFlags::POLLIN)];
     assert_eq!(nix::poll::poll(&mut files, nix::poll::PollTimeout::ZERO), Ok(1));
     let all_ended = || status(&running.path()).unwrap().macroflows.is_empty();
@@ -336,8 +336,8 @@ fn clients_see_the_end_of_the_daemon_and_can_reconnect() {
         std::thread::spawn(move || client.next(LONG))
     };
     running.stop();
-    assert_eq!(waiting.join().unwrap(), Err(Error::Gone));
-    assert_eq!(client.request(flow), Err(Error::Gone));
+    assert_eq!(waiting.join().unwrap(), Err(Error::Disconnected));
+    assert_eq!(client.request(flow), Err(Error::Disconnected));
     assert_eq!(Client::connect_to(&running.path()).unwrap_err(), Error::NoDaemon);
     running.start(Limits::default());
     let again = running.client();
@@ -370,8 +370,8 @@ fn one_daemon_listens_per_socket_and_other_protocols_fail() {
     let running = Running::new();
     let second = Daemon::bind(options(&running.path(), Limits::default(), &Arc::default()));
     assert!(matches!(second, Err(DaemonError::Running(_))), "{second:?}");
-    let mut stranger = UnixStream::connect(running.path()).unwrap();
-    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let mut other = UnixStream::connect(running.path()).unwrap();
+    other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let idle = UnixStream::connect(running.path()).unwrap();
     let client = running.client();
     let flow = opened(&client);

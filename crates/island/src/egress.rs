@@ -9,22 +9,22 @@ use crate::Feedback;
 /// The egress of an aggregate.
 #[derive(Debug, Clone, Default)]
 pub struct Egress {
-    hand_on: bool,
+    propagate_overload: bool,
     feedback: Feedback,
 }
 
 impl Egress {
-    /// An egress without packets so far. `hand_on`: whether it copies overload to ECN-capable packets (RFC 6040 section
-    /// 4.2, where the outer header has CE).
-    pub fn new(hand_on: bool) -> Self {
-        Self { hand_on, feedback: Feedback::default() }
+    /// An egress without packets so far. `propagate_overload`: whether it copies overload to ECN-capable packets (RFC
+    /// 6040 section 4.2, where the outer header has CE).
+    pub fn new(propagate_overload: bool) -> Self {
+        Self { propagate_overload, feedback: Feedback::default() }
     }
 
     /// Packet `number`, which contains `inner`, has arrived with `code` in the island's header. Returns the answer.
     pub fn receive(&mut self, number: u32, code: Ecn, inner: &mut impl Parcel) -> Feedback {
         // RFC 6040 drops packets that are not ECN-capable if the outer header has CE. Here a drop is not needed: the
         // ingress reacts.
-        if self.hand_on && code == Ecn::Ce && inner.ecn().is_capable() {
+        if self.propagate_overload && code == Ecn::Ce && inner.ecn().is_capable() {
             inner.set_ecn(Ecn::Ce);
         }
         self.feedback.on_packet(number, code);

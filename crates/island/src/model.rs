@@ -106,7 +106,7 @@ fn router(name: &str, settings: &str) -> AnyConfig {
 
 impl Island {
     /// One aggregate per weight. The core's buffer is 100 ms.
-    pub(crate) fn new(rate: Rate, weights: &[f64], loss: Loss, hand_on: bool) -> Self {
+    pub(crate) fn new(rate: Rate, weights: &[f64], loss: Loss, propagate_overload: bool) -> Self {
         let environment = Environment { rate, delay: DELAY };
         let limit = rate.bytes_in(Duration::from_millis(100)).as_u64() / 1000;
         let core = router("vcp", &format!("packets = {limit}")).make(environment, Stream::from_seed(1));
@@ -115,7 +115,7 @@ impl Island {
             config.check().unwrap();
             let queue = router("drop-tail", "packets = 50");
             let ingress = Ingress::new(&config, &queue, environment, PACKET, Stream::from_seed(2));
-            Aggregate { ingress, egress: Egress::new(hand_on), is_greedy: true, created: 0, out: Vec::new() }
+            Aggregate { ingress, egress: Egress::new(propagate_overload), is_greedy: true, created: 0, out: Vec::new() }
         };
         Self {
             now: Time::ZERO,

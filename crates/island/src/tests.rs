@@ -93,13 +93,13 @@ fn an_aggregate_recovers_from_missing_answers() {
 }
 
 #[test]
-fn overload_is_copied_only_with_hand_on() {
-    for hand_on in [false, true] {
-        let mut island = Island::new(RATE, &[1.0], Loss::default(), hand_on);
+fn overload_is_copied_only_on_request() {
+    for propagate_overload in [false, true] {
+        let mut island = Island::new(RATE, &[1.0], Loss::default(), propagate_overload);
         island.run(secs(40));
         assert!(island.link.router().tally().marked > 0);
         let marks = island.aggregates[0].out.iter().filter(|packet| packet.ecn == Ecn::Ce).count();
-        assert_eq!(marks > 0, hand_on, "{marks}");
+        assert_eq!(marks > 0, propagate_overload, "{marks}");
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! datagram          "RMau", number, encoding in b/s; the rest is audio data
-//! acknowledgement   "RMak", number, and 64 bits for the datagrams before it that have arrived: bit 0 is the previous one
+//! acknowledgement   "RMak", number, 64 bits for the datagrams before it that have arrived: bit 0 is the previous one
 //! ```
 
 /// The minimum size of a datagram.

@@ -119,7 +119,7 @@ impl<'a> Server<'a> {
         }
         match result {
             // The server and its daemon are usually stopped together, and the daemon may end first.
-            Err(AppError::Manager(Error::Gone)) if self.options.stop.load(Ordering::Relaxed) => Ok(()),
+            Err(AppError::Manager(Error::Disconnected)) if self.options.stop.load(Ordering::Relaxed) => Ok(()),
             other => other,
         }
     }

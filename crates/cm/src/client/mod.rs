@@ -130,7 +130,7 @@ impl Client {
     pub fn connect_to(path: &Path) -> Result<Self, Error> {
         let tag = fork::tag().map_err(|_| Error::System)?;
         let socket = connect(path, ANSWER_TIMEOUT)?;
-        send_request(&socket, ClientRequest::Connect).map_err(|_| Error::Gone)?;
+        send_request(&socket, ClientRequest::Connect).map_err(|_| Error::Disconnected)?;
         let files = receive_files(&socket)?;
         let memory = Arc::new(Memory::open(&files.memory, WORDS).map_err(|_| Error::System)?);
         let own_wakeup = Wakeup::new(Arc::clone(&memory), CLIENT_SLEEPS, files.client_wakeup);
@@ -188,9 +188,9 @@ impl Client {
         Ok(self.shared.epoll.0.as_fd())
     }
 
-    /// Ends the connection and all flows, for every clone: waiting and later calls return [`Error::Gone`]. Does nothing
-    /// in a forked child, because the connection belongs to its parent.
-    pub fn hang_up(&self) {
+    /// Ends the connection and all flows, for every clone: waiting and later calls return [`Error::Disconnected`]. Does
+    /// nothing in a forked child, because the connection belongs to its parent.
+    pub fn disconnect(&self) {
         if self.is_ours().is_err() {
             return;
         }
@@ -209,6 +209,6 @@ impl Client {
         // This check comes before the lock: in a child, another thread of the parent may hold the lock forever.
         self.is_ours()?;
         let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.disconnected { Err(Error::Gone) } else { Ok(state) }
+        if state.disconnected { Err(Error::Disconnected) } else { Ok(state) }
     }
 }

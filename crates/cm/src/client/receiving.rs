@@ -43,7 +43,7 @@ impl Client {
     fn execute(&self, command: impl Fn(u64) -> Command) -> Result<(), Error> {
         match self.ask(None, command)? {
             Answer::Done(result) => result,
-            Answer::State(_) => Err(Error::Gone), // the daemon sent the wrong answer
+            Answer::State(_) => Err(Error::Disconnected), // the daemon sent the wrong answer
         }
     }
 

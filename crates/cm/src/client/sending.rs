@@ -18,19 +18,19 @@ use crate::time::now;
 impl Client {
     /// Opens a flow to `to` (`cm_open`). Only [`Client::send`] uses the port.
     pub fn open(&self, to: SocketAddr, options: &Options) -> Result<Id, Error> {
-        self.open_named(to, options, |_| ())
+        self.open_with(to, options, |_| ())
     }
 
-    /// The same, for programs in which another thread reads the events: `named` is called with the id before the daemon
+    /// The same, for programs in which another thread reads the events: `on_id` is called with the id before the daemon
     /// gets it, so before there can be an event of the flow. It is called under the client's lock and must not call the
     /// client. It is also called for a flow that cannot be opened; the error follows.
-    pub fn open_named(&self, to: SocketAddr, options: &Options, named: impl FnOnce(Id)) -> Result<Id, Error> {
+    pub fn open_with(&self, to: SocketAddr, options: &Options, on_id: impl FnOnce(Id)) -> Result<Id, Error> {
         if !is_valid(&options.share) {
             return Err(Error::Invalid);
         }
         let mut state = self.lock_with_room(2, 0, |_| Ok(()))?;
         let id = state.flows.add(Flow::new(options.share, to.port() > 0))?;
-        named(Id(id));
+        on_id(Id(id));
         self.send_command(&mut state, id, Command::Open { to, share: options.share })?;
         if options.share.curve.is_some() {
             self.send_command(&mut state, id, Command::Share(options.share))?; // `Open` has no field for the curve
@@ -99,7 +99,7 @@ impl Client {
     pub fn query(&self, flow: Id) -> Result<PathState, Error> {
         match self.ask(Some(flow), |token| Command::Query { token })? {
             Answer::State(state) => Ok(state),
-            Answer::Done(_) => Err(Error::Gone), // the daemon sent the wrong answer
+            Answer::Done(_) => Err(Error::Disconnected), // the daemon sent the wrong answer
         }
     }
 

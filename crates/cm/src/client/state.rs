@@ -174,6 +174,6 @@ impl State {
 
     fn fail_connection(&mut self) -> Error {
         self.disconnected = true;
-        Error::Gone
+        Error::Disconnected
     }
 }

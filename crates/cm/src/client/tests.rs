@@ -205,7 +205,7 @@ fn an_id_is_returned_before_the_daemon_gets_it() {
     let (client, _, mut daemon) = connected(0);
     let (named, ids) = std::sync::mpsc::channel();
     let opening = spawn(move || {
-        client.open_named(([192, 0, 2, 1], 9).into(), &Options::default(), |id| {
+        client.open_with(([192, 0, 2, 1], 9).into(), &Options::default(), |id| {
             sleep(Span::from_millis(20));
             named.send(id).unwrap();
         })

@@ -68,7 +68,7 @@ impl Client {
         self.shared.peer_wakeup.notify();
         if now() >= until || self.is_disconnected() {
             state.disconnected |= self.is_disconnected();
-            return Err(if state.disconnected { Error::Gone } else { Error::Full });
+            return Err(if state.disconnected { Error::Disconnected } else { Error::Full });
         }
         drop(state);
         std::thread::sleep(std::time::Duration::from_micros(20));
@@ -85,7 +85,7 @@ impl Client {
             let left = until.map_or(Duration::from_secs(1), |until| until.since(now()));
             let left = std::time::Duration::from_nanos(left.as_nanos());
             let (state, _) = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
-            return if state.disconnected { Err(Error::Gone) } else { Ok((state, false)) };
+            return if state.disconnected { Err(Error::Disconnected) } else { Ok((state, false)) };
         }
         state.has_poller = true;
         let (poller, spin_time, start) = (state.notices.poller(), state.spin.spin_time(), now());
@@ -105,7 +105,7 @@ impl Client {
     pub(super) fn wait_for_answer<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
         if now() >= until {
             state.disconnected = true;
-            return Err(Error::Gone);
+            return Err(Error::Disconnected);
         }
         self.wait(state, Some(until)).map(|(state, _)| state)
     }
@@ -113,7 +113,7 @@ impl Client {
     /// Wakes the other waiting threads after notices were read.
     fn on_notices_read<'a>(&'a self, state: Guard<'a>) -> Result<Guard<'a>, Error> {
         self.shared.changed.notify_all();
-        if state.disconnected { Err(Error::Gone) } else { Ok(state) }
+        if state.disconnected { Err(Error::Disconnected) } else { Ok(state) }
     }
 
     /// Spins for a while, then sleeps; true if a signal ended the sleep.

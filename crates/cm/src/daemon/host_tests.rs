@@ -157,7 +157,7 @@ fn unanswered_grants_are_revoked_and_then_the_flow_is_closed() {
     open(&mut host, at(0), A, "192.0.2.1:0");
     open(&mut host, at(0), B, "192.0.2.1:0");
     send(&mut host, at(0), A, Command::Notify { sent: MTU });
-    send(&mut host, at(20), A, delivered(1)); // the round trip is known now
+    send(&mut host, at(20), A, delivered(1)); // now the round-trip time is measured
     request(&mut host, at(20), A, 11);
     assert_eq!(grants(&mut host, at(20)).len(), 10);
     request(&mut host, at(21), B, 1);
@@ -238,11 +238,16 @@ fn the_next_flow_starts_with_the_history_of_its_path() {
             ref other => panic!("{other:?}"),
         }
     };
-    let known = state(&mut host, A, "192.0.2.1:0");
-    let unknown = state(&mut host, B, "192.0.2.77:0");
-    assert_eq!(known.srtt, RTT);
-    assert!(known.rate > unknown.rate.scale(100.0), "{} and {}", known.rate, unknown.rate);
-    assert!(unknown.rate > Rate::ZERO);
+    let with_history = state(&mut host, A, "192.0.2.1:0");
+    let without_history = state(&mut host, B, "192.0.2.77:0");
+    assert_eq!(with_history.srtt, RTT);
+    assert!(
+        with_history.rate > without_history.rate.scale(100.0),
+        "{} and {}",
+        with_history.rate,
+        without_history.rate
+    );
+    assert!(without_history.rate > Rate::ZERO);
 }
 
 #[test]
@@ -363,7 +368,8 @@ proptest! {
             let sum = by_destination.entry(flow.destination).or_insert((Bytes::ZERO, counted));
             let own = host.manager().in_flight(flow.manager_id);
             sum.0 += own;
-            prop_assert!(flow.in_flight <= own && (flow.feedback_source == FeedbackSource::Agent || flow.in_flight == own));
+            let is_agent = flow.feedback_source == FeedbackSource::Agent;
+            prop_assert!(flow.in_flight <= own && (is_agent || flow.in_flight == own));
         }
         for (flows, macroflow) in by_destination.into_values() {
             prop_assert_eq!(flows, macroflow);

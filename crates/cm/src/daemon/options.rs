@@ -88,8 +88,11 @@ pub enum DaemonError {
         error: io::Error,
     },
     /// The daemon cannot open its sockets to other daemons.
-    #[error("cannot communicate with other congestion managers {}: {error}; {}", place(*.carriage, *.address), remedy(*.carriage, .error))]
-    Speak {
+    #[error(
+        "cannot communicate with other congestion managers {}: {error}; {}",
+        endpoint(*.carriage, *.address), remedy(*.carriage, .error)
+    )]
+    Carrier {
         /// The carriage.
         carriage: Carriage,
         /// The local address.
@@ -102,7 +105,7 @@ pub enum DaemonError {
     System(#[from] io::Error),
 }
 
-fn place(carriage: Carriage, address: Option<IpAddr>) -> String {
+fn endpoint(carriage: Carriage, address: Option<IpAddr>) -> String {
     let at = address.map_or_else(String::new, |address| format!(" at {address}"));
     match carriage {
         Carriage::Udp(port) => format!("over UDP port {port}{at}"),

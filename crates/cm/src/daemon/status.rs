@@ -149,11 +149,11 @@ fn write(text: &[u8], mut socket: UnixStream, until: Instant) -> io::Result<()> 
 /// The status of the daemon at `path`; fails if it does not answer within ten seconds.
 pub fn status(path: &Path) -> Result<Status, Error> {
     let mut socket = connect(path, ANSWER_TIMEOUT)?;
-    send_request(&socket, ClientRequest::Status).map_err(|_| Error::Gone)?;
+    send_request(&socket, ClientRequest::Status).map_err(|_| Error::Disconnected)?;
     receive_acceptance(&mut socket)?;
     let mut text = String::new();
-    socket.read_to_string(&mut text).map_err(|_| Error::Gone)?;
-    serde_json::from_str(&text).map_err(|_| Error::Gone)
+    socket.read_to_string(&mut text).map_err(|_| Error::Disconnected)?;
+    serde_json::from_str(&text).map_err(|_| Error::Disconnected)
 }
 
 #[cfg(test)]
