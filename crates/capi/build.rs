@@ -1,4 +1,4 @@
-//! Gives the shared library its name for programs that are linked with it: it changes when they would have to.
+//! Sets the soname of the shared library, which changes with incompatible versions.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Why an application could not start or go on, with what would help.
+//! The reasons why an application could not start or continue, with advice.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,48 +6,48 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why an application could not start or go on.
+/// The reasons why an application could not start or continue, with advice.
 #[derive(Debug, Error)]
 pub enum AppError {
     /// The congestion manager refused.
     #[error(transparent)]
     Manager(#[from] rampmeter_cm::Error),
-    /// It can't listen there.
-    #[error("can't listen at {address}: {error}; choose another address or a free port")]
+    /// The application cannot listen at this address.
+    #[error("cannot listen at {address}: {error}; choose another address or a free port")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// There is nothing to serve.
-    #[error("{path}: {error}; give a directory whose files are to be served")]
+    /// The directory cannot be opened.
+    #[error("{path}: {error}; name a directory that contains the files to serve")]
     Directory {
-        /// What was given.
+        /// The argument.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         error: io::Error,
     },
-    /// Nothing that was sent was ever acknowledged.
+    /// The receiver acknowledged none of the datagrams.
     #[error(
-        "nothing was ever acknowledged by {to}{}; start a receiver there: rampmeter cm listen {}",
-        said(*refused), .to.port()
+        "{to} acknowledged no datagram{}; start a receiver there: rampmeter cm listen {}",
+        cause(*refused), .to.port()
     )]
     Unheard {
         /// The receiver.
         to: SocketAddr,
-        /// Its system said that the port is closed (ICMP).
+        /// The receiver's host reported that the port is closed (ICMP).
         refused: bool,
     },
-    /// What was asked for makes no sense.
+    /// An option is invalid.
     #[error("{0}")]
     Usage(&'static str),
-    /// The system refused something.
+    /// The system refused a socket or a file.
     #[error("the system refused a socket or a file: {0}")]
     System(#[from] io::Error),
 }
 
-/// What the receiver's system said.
-fn said(refused: bool) -> &'static str {
-    if refused { ", whose system says that nobody listens there" } else { "" }
+/// The cause, if the receiver's host has reported one.
+fn cause(refused: bool) -> &'static str {
+    if refused { ", because its port is closed" } else { "" }
 }

@@ -1,10 +1,10 @@
-//! Addresses as C has them.
+//! Addresses in C.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use cm::Error;
 
-/// Reads a `sockaddr_in` or `sockaddr_in6`: family, port, address in their places (ip(7), ipv6(7)).
+/// Parses a `sockaddr_in` or `sockaddr_in6`: family, port and address (ip(7), ipv6(7)).
 pub(crate) fn read(bytes: &[u8]) -> Result<SocketAddr, Error> {
     let two = |at: usize| bytes.get(at..at + 2).map(|b| [b[0], b[1]]).ok_or(Error::Invalid);
     let family = i32::from(u16::from_ne_bytes(two(0)?));
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_both_versions_and_nothing_else() {
+    fn only_ipv4_and_ipv6_addresses_are_read() {
         let mut v4 = [0_u8; 16];
         v4[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
         v4[2..8].copy_from_slice(&[0, 80, 192, 0, 2, 1]);

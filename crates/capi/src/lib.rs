@@ -1,7 +1,8 @@
-//! `librampmeter_cm`: the calls of `include/cm.h`, which documents them. One connection serves the whole process.
+//! `librampmeter_cm`: the functions of `include/cm.h`, which documents them. One connection serves the whole process.
 //!
-//! Callbacks are called without any lock, so they may call back in. Which thread dispatches is noted: `cm_dispatch` from
-//! within a callback is refused, and `cm_close` waits for a callback that runs in another thread.
+//! Callbacks are called without any lock, so they may call these functions. The connection stores the thread that
+//! dispatches: `cm_dispatch` from within a callback is refused, and `cm_close` waits for a callback that runs in
+//! another thread.
 
 #![allow(missing_docs, reason = "cm.h documents these functions")]
 
@@ -18,7 +19,7 @@ use rampmeter_units::{Bytes, Duration, Rate};
 
 use crate::connection::{Callbacks, User};
 
-/// Errors as C has them.
+/// A result as C's error number.
 fn code(result: Result<c_int, Error>) -> c_int {
     result.unwrap_or_else(Error::code)
 }
@@ -31,7 +32,7 @@ fn id(id: c_int) -> Result<Id, Error> {
     Id::from_c(id).ok_or(Error::Unknown)
 }
 
-/// A number of bytes, which C can have below zero.
+/// A number of bytes, which may be negative in C.
 fn bytes(number: c_int) -> Result<u64, Error> {
     u64::try_from(number).map_err(|_| Error::Invalid)
 }
@@ -40,8 +41,8 @@ fn seconds(number: c_double) -> Result<Option<Duration>, Error> {
     if number == 0.0 {
         return Ok(None);
     }
-    let sound = (1e-9..=600.0).contains(&number);
-    if sound { Ok(Some(Duration::from_secs_f64(number))) } else { Err(Error::Invalid) }
+    let is_valid = (1e-9..=600.0).contains(&number);
+    if is_valid { Ok(Some(Duration::from_secs_f64(number))) } else { Err(Error::Invalid) }
 }
 
 #[unsafe(no_mangle)]
@@ -132,7 +133,7 @@ pub unsafe extern "C" fn cm_query(flow: c_int, rate: *mut c_double, srtt: *mut c
     let query = || connection::existing()?.client.query(id(flow)?);
     match query() {
         Ok(state) => {
-            // SAFETY: null or a place for a number, as `cm.h` asks.
+            // SAFETY: null or a pointer to a number, as `cm.h` asks.
             if let Some(rate) = unsafe { rate.as_mut() } {
                 *rate = state.rate.as_bps_f64();
             }
@@ -154,12 +155,12 @@ pub extern "C" fn cm_thresh(flow: c_int, down: c_double, up: c_double) -> c_int 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_weight(flow: c_int, weight: c_double) -> c_int {
-    let weigh = || {
+    let set_weight = || {
         let (connection, id) = (connection::existing()?, id(flow)?);
         let client = &connection.client;
         client.share(id, Share { weight, ..client.share_of(id)? })
     };
-    done(weigh())
+    done(set_weight())
 }
 
 #[unsafe(no_mangle)]
@@ -231,9 +232,9 @@ pub unsafe extern "C" fn cm_hint(
         }
         // SAFETY: not null, so an address of that length, as `cm.h` asks.
         let peer = address::read(unsafe { std::slice::from_raw_parts(peer.cast::<u8>(), length as usize) })?;
-        // SAFETY: not null, so so many ports, as `cm.h` asks.
+        // SAFETY: not null, so `count` ports, as `cm.h` asks.
         let ports = unsafe { std::slice::from_raw_parts(ports, count) };
-        // SAFETY: not null, so so many weights, as `cm.h` asks.
+        // SAFETY: not null, so `count` weights, as `cm.h` asks.
         let weights = unsafe { std::slice::from_raw_parts(weights, count) };
         let hints: Vec<_> = ports.iter().copied().zip(weights.iter().copied()).collect();
         connection::connected()?.client.hint(peer.ip(), &hints)

@@ -1,5 +1,5 @@
-//! What a grant costs: from `cm_request` to `cmapp_send` where the window is open, beside what one round trip over a Unix
-//! socket costs on the same machine in the same minute.
+//! The latency of a grant, from `cm_request` to `cmapp_send` with an open window, and for comparison the round-trip
+//! time over a Unix socket on the same machine.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,41 +12,41 @@ use crate::client::{Client, Event, Options};
 use crate::error::Error;
 use crate::time::now;
 
-/// How long something took, over many times.
+/// The distribution of a latency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// Half of them took less.
+    /// The median.
     pub median_us: f64,
-    /// Nine of ten took less.
+    /// The 90th percentile.
     pub p90_us: f64,
-    /// Ninety-nine of a hundred took less.
+    /// The 99th percentile.
     pub p99_us: f64,
 }
 
-/// What was measured.
+/// The results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
     /// From a request to its grant, one after the other.
     pub grant: Spread,
-    /// The same with a pause of a millisecond before each: the daemon sleeps and has to be woken.
+    /// The same with an idle time of one millisecond before each: the daemon sleeps and has to be woken.
     pub grant_after_silence: Spread,
-    /// Sixteen flows to as many hosts ask at once: per grant.
+    /// Sixteen flows to different hosts send requests at once: per grant.
     pub each_of_16_hosts: Spread,
-    /// A thousand flows to as many hosts ask at once: per grant.
+    /// A thousand flows to different hosts send requests at once: per grant.
     pub each_of_1000_hosts: Spread,
-    /// Sixteen flows to one host ask at once: per grant.
+    /// Sixteen flows to one host send requests at once: per grant.
     pub each_of_16_flows: Spread,
-    /// A thousand flows to one host ask at once: per grant.
+    /// A thousand flows to one host send requests at once: per grant.
     pub each_of_1000_flows: Spread,
-    /// A byte to a thread and back over a Unix socket.
+    /// The round trip of a byte over a Unix socket to a thread.
     pub socket_round_trip: Spread,
-    /// The median grant over the median round trip.
+    /// The median grant latency divided by the median round-trip time of the socket.
     pub grant_over_socket: f64,
-    /// How often each was measured.
+    /// The number of samples.
     pub samples: usize,
 }
 
-/// Measures with the daemon at `path`, whose controller must leave the window open (`newreno`, for example).
+/// Measures with the daemon at `path`, whose controller must keep the window open (`newreno`, for example).
 pub fn measure(path: &Path, samples: usize) -> Result<Figures, Error> {
     let samples = samples.max(10);
     let client = Client::connect_to(path)?;
@@ -67,19 +67,19 @@ pub fn measure(path: &Path, samples: usize) -> Result<Figures, Error> {
         Ok(span)
     };
     for _ in 0..samples / 10 {
-        one()?; // both sides learn that it pays to look before sleeping
+        one()?; // both sides adapt their spin times
     }
     let grant = spread((0..samples).map(|_| one()).collect::<Result<_, _>>()?);
-    let seldom = samples.min(500);
-    let after_silence = (0..seldom).map(|_| {
+    let few = samples.min(500);
+    let after_silence = (0..few).map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(1));
         one()
     });
     let grant_after_silence = spread(after_silence.collect::<Result<_, _>>()?);
     client.close(flow)?;
-    let crowd = |flows: usize, hosts: usize| crowd(&client, flows, hosts, samples / flows);
-    let (each_of_16_hosts, each_of_1000_hosts) = (crowd(16, 16)?, crowd(1000, 1000)?);
-    let (each_of_16_flows, each_of_1000_flows) = (crowd(16, 1)?, crowd(1000, 1)?);
+    let concurrent = |flows: usize, hosts: usize| concurrent(&client, flows, hosts, samples / flows);
+    let (each_of_16_hosts, each_of_1000_hosts) = (concurrent(16, 16)?, concurrent(1000, 1000)?);
+    let (each_of_16_flows, each_of_1000_flows) = (concurrent(16, 1)?, concurrent(1000, 1)?);
     let socket_round_trip = socket(samples).map_err(|_| Error::System)?;
     Ok(Figures {
         grant,
@@ -94,8 +94,8 @@ pub fn measure(path: &Path, samples: usize) -> Result<Figures, Error> {
     })
 }
 
-/// So many flows, spread over so many hosts, ask at once; the time until all have been granted, divided by them.
-fn crowd(client: &Client, flows: usize, hosts: usize, rounds: usize) -> Result<Spread, Error> {
+/// `flows` flows to `hosts` hosts send requests at once; the time until all have their grants, divided by `flows`.
+fn concurrent(client: &Client, flows: usize, hosts: usize, rounds: usize) -> Result<Spread, Error> {
     let open = |flow: usize| {
         let [high, low] = (flow % hosts).to_be_bytes()[6..] else { return Err(Error::Invalid) };
         client.open(([127, 0, 1 + high, low], 9).into(), &Options::default())

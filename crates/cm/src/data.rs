@@ -1,5 +1,5 @@
-//! Bytes on their way to the daemon (`cm_send`): a ring of words beside the ring of commands. A command says how many
-//! bytes were put here; the daemon takes them out with it, so the two rings never get out of step.
+//! Bytes in transit to the daemon (`cm_send`): a ring of words beside the ring of commands. A command contains the
+//! number of bytes that were written here, and the daemon reads them together with it, so the two rings stay in step.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -20,16 +20,16 @@ impl Writer {
         Self { memory, head: 0 }
     }
 
-    /// Whether there is room for so many bytes.
-    pub(crate) fn has_room(&self, length: usize) -> Result<bool, Broken> {
+    /// Whether `length` more bytes fit.
+    pub(crate) fn fits(&self, length: usize) -> Result<bool, Broken> {
         let tail = self.memory.words()[DATA_TAIL].load(Acquire);
         let used = self.head.checked_sub(tail).filter(|used| *used <= DATA as u64);
         Ok(used.ok_or(Broken)? + needed(length) <= DATA as u64)
     }
 
-    /// Puts `bytes` in; false if there is no room. A command that announces them must follow.
+    /// Writes `bytes`; false if they do not fit. A command that announces them must follow.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<bool, Broken> {
-        if !self.has_room(bytes.len())? {
+        if !self.fits(bytes.len())? {
             return Ok(false);
         }
         let words = self.memory.words();
@@ -55,7 +55,7 @@ impl Reader {
         Self { memory, tail: 0 }
     }
 
-    /// Takes the `length` bytes that a command announced. More than there is room for can't have been written.
+    /// Reads the `length` bytes that a command announced. Fails if they are more than the ring can hold.
     pub(crate) fn read(&mut self, length: usize) -> Result<Vec<u8>, Broken> {
         if needed(length) > DATA as u64 {
             return Err(Broken);
@@ -87,7 +87,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn bytes_come_out_as_they_went_in(lengths in prop::collection::vec(0..1500_usize, 1..400), wait in 1..100_usize) {
+        fn bytes_are_read_as_written(lengths in prop::collection::vec(0..1500_usize, 1..400), wait in 1..100_usize) {
             let memory = Arc::new(Memory::create(WORDS).unwrap().1);
             let (mut writer, mut reader) = (Writer::new(Arc::clone(&memory)), Reader::new(memory));
             let mut inside = std::collections::VecDeque::new();
@@ -105,7 +105,7 @@ mod tests {
         }
 
         #[test]
-        fn hostile_numbers_are_noticed(tail in any::<u64>(), length in any::<usize>()) {
+        fn invalid_positions_are_detected(tail in any::<u64>(), length in any::<usize>()) {
             let memory = Arc::new(Memory::create(WORDS).unwrap().1);
             let (mut writer, mut reader) = (Writer::new(Arc::clone(&memory)), Reader::new(Arc::clone(&memory)));
             memory.words()[DATA_TAIL].store(tail, Relaxed);

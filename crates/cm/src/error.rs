@@ -1,13 +1,13 @@
-//! Everything that can be wrong with a call, as a value with advice. The numbers are those of `cm.h`.
+//! The errors of calls, each with advice. The numbers are those of `cm.h`.
 
 use thiserror::Error;
 
-/// Why a call was refused, or a flow ended.
+/// The reason why a call was refused or a flow ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 #[repr(i32)]
 pub enum Error {
-    /// An argument makes no sense.
-    #[error("an argument makes no sense: a null pointer, a negative size or a number that is not one")]
+    /// An argument is invalid.
+    #[error("an argument is invalid: a null pointer, a negative size, or a number out of range")]
     Invalid = -1,
     /// No flow has or had this id.
     #[error("no flow has this id; ids come from cm_open")]
@@ -15,60 +15,58 @@ pub enum Error {
     /// The flow was closed by this process.
     #[error("this flow is closed; open another")]
     Closed = -3,
-    /// The daemon has gone, and all flows with it; or it does not answer, or there is no connection.
+    /// The daemon has ended, and all flows with it; or it does not answer, or there is no connection.
     #[error(
-        "the congestion manager has gone, or does not answer, or is not connected to; connect and open the flows anew"
+        "no connection to the congestion manager: it has ended or does not answer; connect and open the flows again"
     )]
-    Gone = -4,
+    Disconnected = -4,
     /// No daemon listens.
     #[error("no congestion manager listens; start one with `rampmeter cm daemon`")]
     NoDaemon = -5,
-    /// Events were asked for from within a callback.
-    #[error(
-        "cm_dispatch and cm_disconnect may not be called from a callback: return from it first, and the next event comes"
-    )]
+    /// Events were requested from within a callback.
+    #[error("cm_dispatch and cm_disconnect cannot be called from a callback: return from it first")]
     Reentry = -6,
     /// The handle belongs to the parent process.
-    #[error("this connection is the parent process's; connect anew after fork")]
+    #[error("this connection belongs to the parent process; connect again after fork")]
     Forked = -7,
-    /// There is no room.
-    #[error("as much is waiting as may wait; try again after the next event")]
+    /// A queue is full.
+    #[error("the queue is full; try again after the next event")]
     Full = -8,
-    /// The process has as many flows as it may.
+    /// The process has the maximum number of flows.
     #[error("too many flows; close some")]
     TooManyFlows = -9,
     /// The datagram does not fit into a packet.
-    #[error("the datagram is larger than cm_mtu allows, or than any can be (65507 bytes)")]
+    #[error("the datagram is larger than cm_mtu, or than the maximum of UDP (65507 bytes)")]
     TooLarge = -10,
-    /// The daemon closed the flow: grant after grant was neither used nor answered.
+    /// The daemon closed the flow: it did not answer many grants in a row.
     #[error(
-        "the flow was closed because it never answered its grants; call cm_notify for each, with 0 if nothing was sent"
+        "the flow was closed because it did not answer its grants; call cm_notify for each, with 0 if nothing was sent"
     )]
     Unanswered = -11,
-    /// The daemon closed the flow: nothing was heard of it for long.
-    #[error("the flow was closed because it had been silent for long; open it again when it has something to send")]
+    /// The daemon closed the flow: it made no call for a long time.
+    #[error("the flow was closed because it made no call for a long time; open it again when it has data to send")]
     Silent = -12,
-    /// The daemon serves others.
+    /// The daemon belongs to another user.
     #[error("this congestion manager belongs to another user; start one of your own or set RAMPMETER_CM_SOCKET")]
     Denied = -13,
-    /// The daemon speaks another version.
-    #[error("the congestion manager is of another version; restart it after the update")]
+    /// The daemon has another version.
+    #[error("the congestion manager has another version; restart it after the update")]
     Version = -14,
-    /// Nothing can be sent there.
-    #[error("nothing can be sent to this address: one host's own address is wanted, and for cm_send a port")]
+    /// No packet can go to this address.
+    #[error("no packet can go to this address: use the address of a single host, and for cm_send a port")]
     Destination = -15,
-    /// The system refused something.
+    /// The system refused memory, a file or a socket.
     #[error("the system refused memory, a file or a socket")]
     System = -16,
 }
 
 impl Error {
-    /// All of them.
+    /// All errors.
     pub const ALL: [Self; 16] = [
         Self::Invalid,
         Self::Unknown,
         Self::Closed,
-        Self::Gone,
+        Self::Disconnected,
         Self::NoDaemon,
         Self::Reentry,
         Self::Forked,
@@ -99,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_errors_and_back() {
+    fn errors_and_numbers_convert_both_ways() {
         for (index, error) in Error::ALL.into_iter().enumerate() {
             assert_eq!(error.code(), -(index as i32) - 1);
             assert_eq!(Error::from_code(error.code()), Some(error));

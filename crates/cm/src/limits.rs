@@ -1,42 +1,43 @@
-//! How much of everything one process may have, and the ids of its flows.
+//! The limits of one process, and the ids of its flows.
 //!
-//! An id is a place in a table and a generation that tells the flows that have had that place apart, so that an id comes
-//! again only after its place has been taken a hundred thousand times. Ids are positive, as `int` in C.
+//! An id is a slot of a table and a generation. The generation separates the flows that have used the slot one after
+//! the other: an id is used again only after its slot has been used a hundred thousand times. Ids are positive, as
+//! `int` in C.
 
-/// Flows that a process may have open at a time; a power of two.
+/// The maximum number of open flows of a process; a power of two.
 pub const MAX_FLOWS: usize = 1 << 13;
 
-/// Generations that a place can tell apart.
+/// The number of generations of a slot.
 pub(crate) const GENERATIONS: u32 = 1 << 18;
 
-/// Requests of a flow that may wait at a time.
+/// The maximum number of waiting requests of a flow.
 pub const MAX_REQUESTS: u32 = 256;
 
-/// Bytes that a flow can say it sent in one packet, whatever the path: the most that a UDP datagram carries.
+/// The maximum number of bytes that a flow can report for one packet, on any path: the maximum of a UDP datagram.
 pub const MAX_PACKET_BYTES: u64 = 65_507;
 
-/// Bytes of `cm_send` that may wait, for each flow.
+/// The maximum number of waiting bytes of `cm_send`, per flow.
 pub const MAX_QUEUED: u64 = 256 * 1024;
 
-/// Datagrams of `cm_send` that may wait, for each flow.
+/// The maximum number of waiting datagrams of `cm_send`, per flow.
 pub const MAX_DATAGRAMS: usize = 1024;
 
-/// Processes that a daemon serves at a time.
+/// The maximum number of processes that a daemon serves at a time.
 pub const MAX_CLIENTS: usize = 1024;
 
-/// The place that an id stands for.
-pub(crate) fn place(id: u32) -> usize {
+/// The slot of an id.
+pub(crate) fn slot(id: u32) -> usize {
     id as usize % MAX_FLOWS
 }
 
-/// The generation that an id stands for.
+/// The generation of an id.
 pub(crate) fn generation(id: u32) -> u32 {
     id / MAX_FLOWS as u32
 }
 
-/// The id of a place in a generation.
-pub(crate) fn id(place: usize, generation: u32) -> u32 {
-    generation % GENERATIONS * MAX_FLOWS as u32 + place as u32
+/// The id of a slot in a generation.
+pub(crate) fn id(slot: usize, generation: u32) -> u32 {
+    generation % GENERATIONS * MAX_FLOWS as u32 + slot as u32
 }
 
 #[cfg(test)]
@@ -44,10 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_positive_in_c_and_say_what_they_stand_for() {
+    fn ids_are_positive_in_c_and_contain_slot_and_generation() {
         let last = id(MAX_FLOWS - 1, GENERATIONS - 1);
         assert_eq!(last, i32::MAX as u32);
-        assert_eq!((place(last), generation(last)), (MAX_FLOWS - 1, GENERATIONS - 1));
+        assert_eq!((slot(last), generation(last)), (MAX_FLOWS - 1, GENERATIONS - 1));
         assert_eq!(id(3, GENERATIONS), id(3, 0));
     }
 }

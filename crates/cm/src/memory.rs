@@ -1,8 +1,8 @@
-//! Memory that two processes share: a sealed memfd, seen as a slice of atomic words and in no other way.
+//! Memory that two processes share: a sealed memfd, accessed only as a slice of atomic words.
 //!
-//! The other process may write anything at any time. Atomic words make that harmless to the language: what is read is
-//! some value, and it is up to the reader to check it. The seals see to it that the memory can't become smaller, which
-//! would kill whoever reads beyond its new end (`SIGBUS`). All `unsafe` of sharing is here and in `fork`.
+//! The other process may write anything at any time. With atomic words this is defined behaviour: a read returns some
+//! value, and the reader has to check it. The seals prevent that the memory becomes smaller, which would kill a process
+//! that reads beyond its new end (`SIGBUS`). All `unsafe` code of sharing is here and in `fork`.
 
 use std::ffi::c_void;
 use std::io;
@@ -19,13 +19,14 @@ use nix::unistd::ftruncate;
 
 use crate::fork;
 
-/// Memory of whole words that another process has too.
+/// Memory of whole words that another process has mapped too.
 #[derive(Debug)]
 pub(crate) struct Memory {
     base: NonNull<c_void>,
     words: usize,
-    /// The process that has it: a child of that process has something else at this place, or nothing.
-    mark: u64,
+    /// The tag of the process that has the mapping: a child of that process has something else at this address, or
+    /// nothing.
+    tag: u64,
 }
 
 // SAFETY: the mapping belongs to this value alone within the process, and is only ever seen as atomics.
@@ -34,7 +35,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// New memory, all zeros, and the file to hand to the other process.
+    /// New memory, all zeros, and the file for the other process.
     pub(crate) fn create(words: usize) -> io::Result<(OwnedFd, Self)> {
         let file = memfd_create(c"rampmeter-cm", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         ftruncate(&file, (words * size_of::<u64>()) as i64)?;
@@ -43,40 +44,39 @@ impl Memory {
         Ok((file, memory))
     }
 
-    /// The memory behind a file that another process gave us; refused unless it is sealed and large enough.
+    /// The memory of a file from another process; refused unless it is sealed and large enough.
     pub(crate) fn open(file: &OwnedFd, words: usize) -> io::Result<Self> {
         let sealed = SealFlag::from_bits_retain(fcntl(file, FcntlArg::F_GET_SEALS)?).contains(seals());
         let large_enough = fstat(file)?.st_size >= (words * size_of::<u64>()) as i64;
         if !(sealed && large_enough) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the shared memory is not what it should be"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the shared memory is not sealed or too small"));
         }
         Self::map(file, words)
     }
 
     fn map(file: &impl AsFd, words: usize) -> io::Result<Self> {
-        let mark = fork::mark()?;
+        let tag = fork::tag()?;
         let length = NonZero::new(words * size_of::<u64>()).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let base = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, file, 0)? };
-        // A forked child is a stranger here: it must not write into its parent's rings.
-        // SAFETY: the range is the mapping just made; the advice changes what a fork copies and nothing else.
+        // A forked child does not get the mapping: it must not write into its parent's rings.
         unsafe { madvise(base, length.get(), MmapAdvise::MADV_DONTFORK)? };
-        Ok(Self { base, words, mark })
+        Ok(Self { base, words, tag })
     }
 
-    /// All of it.
+    /// All words.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, `words` long (its file is sealed against shrinking) and lives as long as
-        // this value, which is used only in the process that made it (`Client` sees to that); both processes treat it
-        // as atomics, for which every bit pattern is a value.
+        // this value, which is used only in the process that made it (`Client` checks that); both processes treat it as
+        // atomics, for which every bit pattern is a value.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<AtomicU64>(), self.words) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if fork::is_still(self.mark) {
+        if fork::is_current(self.tag) {
             // SAFETY: the mapping was made by `map`, in this process and with this length, and no slice of it outlives
             // this value.
             let _ = unsafe { munmap(self.base, self.words * size_of::<u64>()) };
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_side_writes_the_other_reads() {
+    fn both_sides_share_the_words() {
         let (file, ours) = Memory::create(512).unwrap();
         let theirs = Memory::open(&file, 512).unwrap();
         ours.words()[511].store(7, Ordering::Relaxed);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_its_size() {
+    fn the_size_is_sealed() {
         let (file, _memory) = Memory::create(1024).unwrap();
         assert!(ftruncate(&file, 8).is_err());
         assert!(ftruncate(&file, 1 << 20).is_err());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sealed_is_refused() {
+    fn an_unsealed_file_is_refused() {
         let file = memfd_create(c"open", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING).unwrap();
         ftruncate(&file, 4096).unwrap();
         assert!(Memory::open(&file, 512).is_err());

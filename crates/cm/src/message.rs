@@ -1,9 +1,9 @@
-//! What client and daemon tell each other, and how it stands in a record. Decoding believes nothing: numbers that are no
-//! numbers, kinds that don't exist and addresses that can't be give `None`.
+//! The messages between client and daemon, and their encoding as records. Decoding checks everything: invalid numbers,
+//! unknown kinds and invalid addresses give `None`.
 //!
 //! ```text
 //! word 0      kind (low 32 bits), flow (high 32 bits)
-//! words 1-7   what the kind needs; the rest is zero
+//! words 1-7   the fields of the kind; the rest is zero
 //! ```
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -15,49 +15,49 @@ use rampmeter_units::{Bytes, Duration, Rate};
 use crate::error::Error;
 use crate::ring::Record;
 
-/// How a flow's packets fared (`cm_update`).
+/// Feedback on a flow's packets (`cm_update`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Feedback {
-    /// Bytes newly known to have arrived.
+    /// Bytes that arrived since the last report.
     pub received: Bytes,
-    /// Bytes newly known to be lost.
+    /// Bytes that were lost since the last report.
     pub lost: Bytes,
-    /// How that showed; `None` if nothing was lost or marked.
+    /// How the loss was detected; `None` if nothing was lost or marked.
     pub mode: Option<LossMode>,
-    /// A round-trip time that was measured.
+    /// A measured round-trip time.
     pub rtt: Option<Duration>,
 }
 
-/// A flow's part of its path (`cm_query`).
+/// The state of a flow's path (`cm_query`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathState {
-    /// The flow's share of the rate that the path's flows have together.
+    /// The flow's share of the total rate of the path's flows.
     pub rate: Rate,
-    /// Smoothed round-trip time, or what is assumed of it before the first measurement.
+    /// The smoothed round-trip time, or the assumed one before the first measurement.
     pub srtt: Duration,
 }
 
-/// Weights: with more or less than these somebody's share would be nothing at all.
-const WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+/// The valid weights: outside of this range the share of a flow could become zero.
+const VALID_WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
-/// Whether a share makes sense.
-pub(crate) fn is_sound(share: &Share) -> bool {
-    let is_weight = |weight: f64| WEIGHTS.contains(&weight);
-    let is_curve = |c: ServiceCurve| c.m1 <= FASTEST && c.m2 <= FASTEST && c.d <= MAX_RTT;
+/// Whether a share is valid.
+pub(crate) fn is_valid(share: &Share) -> bool {
+    let is_weight = |weight: f64| VALID_WEIGHTS.contains(&weight);
+    let is_curve = |c: ServiceCurve| c.m1 <= MAX_RATE && c.m2 <= MAX_RATE && c.d <= MAX_RTT;
     is_weight(share.weight)
         && share.class.is_none_or(|(_, weight)| is_weight(weight))
         && share.curve.is_none_or(is_curve)
 }
 
-/// No link is faster.
-const FASTEST: Rate = Rate::from_bps(1_000_000_000_000_000);
+/// The maximum rate of a guarantee.
+const MAX_RATE: Rate = Rate::from_bps(1_000_000_000_000_000);
 
-/// Whether thresholds make sense.
-pub(crate) fn are_sound(thresholds: &Thresholds) -> bool {
+/// Whether thresholds are valid.
+pub(crate) fn are_valid(thresholds: &Thresholds) -> bool {
     thresholds.down > 0.0 && thresholds.down <= 1.0 && thresholds.up >= 1.0
 }
 
-/// What a client wants.
+/// A message from a client to the daemon.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Command {
     Open {
@@ -70,7 +70,7 @@ pub(crate) enum Command {
         sent: Bytes,
     },
     Update(Feedback),
-    /// So many bytes stand in the data area.
+    /// `length` bytes are in the data area.
     Send {
         length: u32,
     },
@@ -79,13 +79,13 @@ pub(crate) enum Command {
     },
     Share(Share),
     Watch(Thresholds),
-    /// The process takes datagrams that come to this port, or does not any more.
+    /// The process starts (`on`) or stops receiving the datagrams for this port.
     Listen {
         token: u64,
         port: u16,
         on: bool,
     },
-    /// Flows from there that come to this port are to have this weight.
+    /// The weight that the process requests for flows from `peer` to this port.
     Hint {
         token: u64,
         peer: IpAddr,
@@ -94,7 +94,7 @@ pub(crate) enum Command {
     },
 }
 
-/// What the daemon has to say.
+/// A message from the daemon to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Notice {
     Opened {
@@ -109,13 +109,13 @@ pub(crate) enum Notice {
         state: PathState,
     },
     Change(PathState),
-    /// Data of `cm_send` has left the daemon's queue.
-    Left {
+    /// A datagram of `cm_send` has left the daemon's queue.
+    Dequeued {
         bytes: u32,
     },
-    /// The flow is over, or was never opened.
-    Over(Error),
-    /// What was asked for is done, or can't be.
+    /// The flow has ended, or could not be opened.
+    Ended(Error),
+    /// The result of a `Listen` or `Hint`.
     Done {
         token: u64,
         result: Result<(), Error>,
@@ -151,7 +151,7 @@ impl Command {
 
     pub(crate) fn decode(record: &Record) -> Option<(u32, Self)> {
         let [_, a, b, c, d, ..] = *record;
-        // Sums of a few of these must not overflow.
+        // The limit prevents overflows in sums of several values.
         let bytes = |word: u64| (word < 1 << 48).then(|| Bytes::new(word));
         let command = match record[0] as u32 {
             1 => {
@@ -172,11 +172,11 @@ impl Command {
             7 => Self::Query { token: a },
             8 => {
                 let share = Share { curve: curve(d, record[5], record[6]), ..share(a, b, c)? };
-                Self::Share(Some(share).filter(is_sound)?)
+                Self::Share(Some(share).filter(is_valid)?)
             }
             9 => {
                 let thresholds = Thresholds { down: f64::from_bits(a), up: f64::from_bits(b) };
-                Self::Watch(Some(thresholds).filter(are_sound)?)
+                Self::Watch(Some(thresholds).filter(are_valid)?)
             }
             10 if c <= 1 => Self::Listen { token: a, port: b.try_into().ok()?, on: c == 1 },
             11 => {
@@ -206,8 +206,8 @@ impl Notice {
                 let (rate, srtt) = state_words(state);
                 (4, [rate, srtt, 0, 0, 0, 0, 0])
             }
-            Self::Left { bytes } => (5, [bytes.into(), 0, 0, 0, 0, 0, 0]),
-            Self::Over(error) => (6, [error.code().unsigned_abs().into(), 0, 0, 0, 0, 0, 0]),
+            Self::Dequeued { bytes } => (5, [bytes.into(), 0, 0, 0, 0, 0, 0]),
+            Self::Ended(error) => (6, [error.code().unsigned_abs().into(), 0, 0, 0, 0, 0, 0]),
             Self::Done { token, result } => {
                 let code = result.err().map_or(0, |error| error.code().unsigned_abs());
                 (7, [token, code.into(), 0, 0, 0, 0, 0])
@@ -224,8 +224,8 @@ impl Notice {
             2 => Self::Grant { bytes: a.try_into().ok()? },
             3 => Self::State { token: a, state: state(b, c) },
             4 => Self::Change(state(a, b)),
-            5 => Self::Left { bytes: a.try_into().ok()? },
-            6 => Self::Over(Error::from_code(-i32::try_from(a).ok()?)?),
+            5 => Self::Dequeued { bytes: a.try_into().ok()? },
+            6 => Self::Ended(Error::from_code(-i32::try_from(a).ok()?)?),
             7 if b == 0 => Self::Done { token: a, result: Ok(()) },
             7 => Self::Done { token: a, result: Err(Error::from_code(-i32::try_from(b).ok()?)?) },
             _ => return None,
@@ -234,7 +234,7 @@ impl Notice {
     }
 }
 
-/// A longer round trip is a mistake.
+/// The maximum valid round-trip time.
 pub(crate) const MAX_RTT: Duration = Duration::from_secs(600);
 
 fn record(kind: u32, flow: u32, rest: [u64; 7]) -> Record {
@@ -287,10 +287,10 @@ fn share(weight: u64, class: u64, class_weight: u64) -> Option<Share> {
         Some(class) => Some((u32::try_from(class).ok()?, f64::from_bits(class_weight))),
         None => None,
     };
-    Some(Share { weight: f64::from_bits(weight), class, curve: None }).filter(is_sound)
+    Some(Share { weight: f64::from_bits(weight), class, curve: None }).filter(is_valid)
 }
 
-/// A guarantee or none; the first word is one above its rate.
+/// A guarantee or none; the first word is the rate plus one, or zero.
 fn curve(m1: u64, d: u64, m2: u64) -> Option<ServiceCurve> {
     let m1 = m1.checked_sub(1)?;
     Some(ServiceCurve { m1: Rate::from_bps(m1), d: Duration::from_nanos(d), m2: Rate::from_bps(m2) })
@@ -305,7 +305,7 @@ fn mode_word(mode: Option<LossMode>) -> u64 {
     }
 }
 
-/// Numbers above these have been refused before.
+/// Larger numbers were refused before.
 fn mode(word: u64) -> Option<LossMode> {
     match word {
         1 => Some(LossMode::Persistent),
@@ -322,9 +322,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_what_is_understood() {
+    fn messages_decode_to_what_was_encoded() {
         let share = Share { weight: 2.5, class: Some((7, 0.5)), curve: None };
-        let curve = Some(ServiceCurve::linear(FASTEST));
+        let curve = Some(ServiceCurve::linear(MAX_RATE));
         let feedback =
             Feedback { received: Bytes::new(3), lost: Bytes::new(4), mode: Some(LossMode::Ecn), rtt: Some(MAX_RTT) };
         for command in [
@@ -352,8 +352,8 @@ mod tests {
             Notice::Grant { bytes: 9 },
             Notice::State { token: 5, state },
             Notice::Change(state),
-            Notice::Left { bytes: 1 },
-            Notice::Over(Error::Unanswered),
+            Notice::Dequeued { bytes: 1 },
+            Notice::Ended(Error::Unanswered),
             Notice::Done { token: 7, result: Ok(()) },
             Notice::Done { token: 7, result: Err(Error::Full) },
         ] {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_not_understood() {
+    fn invalid_values_are_not_decoded() {
         for weight in [0.0, -1.0, 1e-7, 1e7, f64::NAN, f64::INFINITY] {
             assert_eq!(Command::decode(&Command::Share(Share { weight, ..Share::default() }).encode(1)), None);
         }
@@ -373,7 +373,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_decode_or_not(kind in 0..14_u64, rest in any::<[u64; 7]>()) {
+        fn decoding_any_words_never_panics(kind in 0..14_u64, rest in any::<[u64; 7]>()) {
             let mut record = [0; 8];
             record[0] = kind;
             record[1..].copy_from_slice(&rest);

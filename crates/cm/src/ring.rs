@@ -1,18 +1,18 @@
 //! A ring of fixed-size records in shared memory: one process writes, the other reads, neither ever waits.
 //!
-//! Each side keeps its own position to itself and only publishes it; of the other's it believes nothing that can't be:
-//! a distance above the ring's size is [`Broken`]. A record is copied out before anyone looks at it.
+//! Each side keeps its own position privately and only publishes it. It checks the other side's position: a distance
+//! above the ring's size is [`Broken`]. A record is copied before it is decoded.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::layout::{Place, SLOT, SLOTS};
+use crate::layout::{RingLayout, SLOT, SLOTS};
 use crate::memory::Memory;
 
 /// One record.
 pub(crate) type Record = [u64; SLOT];
 
-/// The other side has written what it never should: there is no talking to it any more.
+/// The other side has written an invalid position; the connection has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken;
 
@@ -20,22 +20,22 @@ pub(crate) struct Broken;
 #[derive(Debug)]
 pub(crate) struct Producer {
     memory: Arc<Memory>,
-    place: Place,
+    layout: RingLayout,
     head: u64,
-    /// The reader's position when we last looked.
+    /// The reader's position at the last check.
     tail: u64,
 }
 
 impl Producer {
-    pub(crate) fn new(memory: Arc<Memory>, place: Place) -> Self {
-        Self { memory, place, head: 0, tail: 0 }
+    pub(crate) fn new(memory: Arc<Memory>, layout: RingLayout) -> Self {
+        Self { memory, layout, head: 0, tail: 0 }
     }
 
-    /// Whether there is room for so many records.
-    pub(crate) fn has_room(&mut self, records: u64) -> Result<bool, Broken> {
+    /// Whether `records` more records fit.
+    pub(crate) fn fits(&mut self, records: u64) -> Result<bool, Broken> {
         if self.head - self.tail + records > SLOTS as u64 {
-            let tail = self.memory.words()[self.place.tail].load(Acquire);
-            // It has taken no more than we wrote, and never puts anything back.
+            let tail = self.memory.words()[self.layout.tail].load(Acquire);
+            // The reader cannot have read more than was written, and its position never decreases.
             if tail < self.tail || tail > self.head {
                 return Err(Broken);
             }
@@ -44,18 +44,18 @@ impl Producer {
         Ok(self.head - self.tail + records <= SLOTS as u64)
     }
 
-    /// Appends a record; false if there is no room.
+    /// Appends a record; false if it does not fit.
     pub(crate) fn push(&mut self, record: &Record) -> Result<bool, Broken> {
-        if !self.has_room(1)? {
+        if !self.fits(1)? {
             return Ok(false);
         }
         let words = self.memory.words();
-        let start = self.place.slots + (self.head as usize % SLOTS) * SLOT;
+        let start = self.layout.slots + (self.head as usize % SLOTS) * SLOT;
         for (word, value) in words[start..start + SLOT].iter().zip(record) {
             word.store(*value, Relaxed);
         }
         self.head += 1;
-        words[self.place.head].store(self.head, Release);
+        words[self.layout.head].store(self.head, Release);
         Ok(true)
     }
 }
@@ -64,55 +64,55 @@ impl Producer {
 #[derive(Debug)]
 pub(crate) struct Consumer {
     memory: Arc<Memory>,
-    place: Place,
+    layout: RingLayout,
     tail: u64,
 }
 
 impl Consumer {
-    pub(crate) fn new(memory: Arc<Memory>, place: Place) -> Self {
-        Self { memory, place, tail: 0 }
+    pub(crate) fn new(memory: Arc<Memory>, layout: RingLayout) -> Self {
+        Self { memory, layout, tail: 0 }
     }
 
-    /// Whether there is something to take, or something wrong.
+    /// Whether there is a record to read, or an invalid position.
     pub(crate) fn has_more(&self) -> bool {
-        self.memory.words()[self.place.head].load(Relaxed) != self.tail
+        self.memory.words()[self.layout.head].load(Relaxed) != self.tail
     }
 
-    /// Looks out for the next record without holding this end.
-    pub(crate) fn lookout(&self) -> Lookout {
-        Lookout { memory: Arc::clone(&self.memory), head: self.place.head, tail: self.tail }
+    /// Detects new records without borrowing this end.
+    pub(crate) fn poller(&self) -> Poller {
+        Poller { memory: Arc::clone(&self.memory), head: self.layout.head, tail: self.tail }
     }
 
-    /// Takes the oldest record.
+    /// Removes and returns the oldest record.
     pub(crate) fn pop(&mut self) -> Result<Option<Record>, Broken> {
         let words = self.memory.words();
-        let head = words[self.place.head].load(Acquire);
+        let head = words[self.layout.head].load(Acquire);
         match head.checked_sub(self.tail) {
             Some(0) => return Ok(None),
             Some(count) if count <= SLOTS as u64 => {}
             _ => return Err(Broken),
         }
-        let start = self.place.slots + (self.tail as usize % SLOTS) * SLOT;
+        let start = self.layout.slots + (self.tail as usize % SLOTS) * SLOT;
         let mut record = [0; SLOT];
         for (value, word) in record.iter_mut().zip(&words[start..start + SLOT]) {
             *value = word.load(Relaxed);
         }
         self.tail += 1;
-        words[self.place.tail].store(self.tail, Release);
+        words[self.layout.tail].store(self.tail, Release);
         Ok(Some(record))
     }
 }
 
-/// Sees whether something has come since it was made.
+/// Detects whether a record has been written since the poller was made.
 #[derive(Debug)]
-pub(crate) struct Lookout {
+pub(crate) struct Poller {
     memory: Arc<Memory>,
     head: usize,
     tail: u64,
 }
 
-impl Lookout {
-    pub(crate) fn sees_something(&self) -> bool {
+impl Poller {
+    pub(crate) fn has_new(&self) -> bool {
         self.memory.words()[self.head].load(Relaxed) != self.tail
     }
 }
@@ -134,9 +134,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Any order of writing and reading is that of a queue with so much room.
+        /// Any order of writes and reads gives the results of a bounded queue.
         #[test]
-        fn it_is_a_queue(steps in prop::collection::vec((any::<bool>(), 1..700_usize), 1..40)) {
+        fn a_ring_is_a_bounded_queue(steps in prop::collection::vec((any::<bool>(), 1..700_usize), 1..40)) {
             let (mut producer, mut consumer, _) = pair();
             let (mut model, mut next) = (VecDeque::new(), 0_u64);
             for (push, times) in steps {
@@ -156,9 +156,9 @@ mod tests {
             }
         }
 
-        /// Whatever the other side writes anywhere, nothing panics, and no more comes out than a ring holds.
+        /// With any values from the other side nothing panics, and no more records are read than a ring holds.
         #[test]
-        fn hostile_positions_are_noticed(head in any::<u64>(), tail in any::<u64>(), written in 0..2000_u64) {
+        fn invalid_positions_never_panic(head in any::<u64>(), tail in any::<u64>(), written in 0..2000_u64) {
             let (mut producer, mut consumer, memory) = pair();
             for n in 0..written {
                 let _ = producer.push(&[n; SLOT]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn records_cross_between_threads_whole_and_in_order() {
+    fn records_pass_between_threads_in_order() {
         const COUNT: u64 = 50_000;
         let (mut producer, mut consumer, _) = pair();
         std::thread::scope(|scope| {

@@ -1,63 +1,64 @@
-//! How long to look before sleeping. Waking a sleeper takes tens of microseconds, an answer often comes in one; but who
-//! spins takes a core from others. So a spell of spinning grows while things come often, and is given up for a while when
-//! it has caught nothing some times in a row.
+//! How long to spin before sleeping. To wake a sleeping process takes tens of microseconds, and an answer often comes
+//! within one; but spinning takes a core from other processes. So the spin time grows while events come often, and
+//! spinning stops for a while after it has failed several times in a row.
 //!
-//! Two sides that both sleep wake each other late, so that neither seems to gain from a spell that the other does not
-//! keep too. Hence the growth at intervals much longer than the longest spell.
+//! If both sides sleep, each wakes the other late, so neither gains from spinning alone. Therefore the spin time also
+//! grows at intervals that are much longer than the longest spin.
 
 use rampmeter_units::Duration;
 
-/// What is tried first after long silence.
-const SHORTEST: Duration = Duration::from_micros(2);
-/// What comes more seldom than this is not worth trying for.
-const OFTEN: Duration = Duration::from_micros(250);
-/// Longest spells in vain before they are given up.
-const TRIES: u32 = 8;
-/// How many times something comes before they are tried again.
-const REST: u32 = 64;
+/// The first spin time after a long idle time.
+const MIN_SPIN: Duration = Duration::from_micros(2);
+/// Longer intervals than this shorten the spin time.
+const MAX_INTERVAL: Duration = Duration::from_micros(250);
+/// The number of failed spins at the maximum time before spinning stops.
+const MAX_FAILED: u32 = 8;
+/// The number of events before spinning is tried again.
+const RETRY_AFTER: u32 = 64;
 
-/// With the other side on a core of its own an answer takes no longer than this.
-const ALONE: Duration = Duration::from_micros(1);
+/// If the other side runs on its own core, its answer takes no longer than this.
+const BUSY_WAIT: Duration = Duration::from_micros(1);
 
-/// Between two looks, after spinning for so long. On a busy machine the other side may be waiting for this very core.
-pub(crate) fn look_away(spun: Duration) {
-    if spun < ALONE { std::hint::spin_loop() } else { std::thread::yield_now() }
+/// The pause between two checks, after spinning for `spun`. On a busy machine the other side may be waiting for this
+/// core, which is then yielded.
+pub(crate) fn pause(spun: Duration) {
+    if spun < BUSY_WAIT { std::hint::spin_loop() } else { std::thread::yield_now() }
 }
 
-/// A spell of spinning that learns how long it should be.
+/// An adaptive spin time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spin {
-    spell: Duration,
-    longest: Duration,
-    in_vain: u32,
-    rest: u32,
+    current: Duration,
+    max: Duration,
+    failed: u32,
+    skip: u32,
 }
 
 impl Spin {
-    /// Never longer than `longest`; zero spins never.
-    pub(crate) fn new(longest: Duration) -> Self {
-        Self { spell: SHORTEST.min(longest), longest, in_vain: 0, rest: 0 }
+    /// At most `max`; zero never spins.
+    pub(crate) fn new(max: Duration) -> Self {
+        Self { current: MIN_SPIN.min(max), max, failed: 0, skip: 0 }
     }
 
-    /// How long to spin now.
-    pub(crate) fn spell(self) -> Duration {
-        self.spell
+    /// The current spin time.
+    pub(crate) fn spin_time(self) -> Duration {
+        self.current
     }
 
-    /// After waiting for `wait` something came.
-    pub(crate) fn learn(&mut self, wait: Duration) {
-        if wait <= self.spell {
-            self.in_vain = 0;
-        } else if self.rest > 0 {
-            self.rest -= 1;
-        } else if wait > OFTEN {
-            self.spell = self.spell / 2;
-        } else if self.spell < self.longest {
-            self.spell = (self.spell * 2).max(SHORTEST).min(self.longest);
+    /// An event came after a wait of `wait`.
+    pub(crate) fn on_wait(&mut self, wait: Duration) {
+        if wait <= self.current {
+            self.failed = 0;
+        } else if self.skip > 0 {
+            self.skip -= 1;
+        } else if wait > MAX_INTERVAL {
+            self.current = self.current / 2;
+        } else if self.current < self.max {
+            self.current = (self.current * 2).max(MIN_SPIN).min(self.max);
         } else {
-            self.in_vain += 1;
-            if self.in_vain >= TRIES {
-                *self = Self { spell: Duration::ZERO, in_vain: 0, rest: REST, ..*self };
+            self.failed += 1;
+            if self.failed >= MAX_FAILED {
+                *self = Self { current: Duration::ZERO, failed: 0, skip: RETRY_AFTER, ..*self };
             }
         }
     }
@@ -67,32 +68,32 @@ impl Spin {
 mod tests {
     use super::*;
 
-    const LONGEST: Duration = Duration::from_micros(50);
+    const MAX: Duration = Duration::from_micros(50);
 
     fn after(spin: &mut Spin, times: u32, micros: u64) -> Duration {
-        (0..times).for_each(|_| spin.learn(Duration::from_micros(micros)));
-        spin.spell()
+        (0..times).for_each(|_| spin.on_wait(Duration::from_micros(micros)));
+        spin.spin_time()
     }
 
     #[test]
-    fn it_grows_while_things_come_often_and_shrinks_in_silence() {
-        let mut spin = Spin::new(LONGEST);
-        assert_eq!(after(&mut spin, 5, 90), LONGEST);
-        assert_eq!(after(&mut spin, 1000, 1), LONGEST, "it catches them");
-        assert!(after(&mut spin, 20, 10_000) < SHORTEST);
+    fn the_spin_time_grows_while_events_come_often() {
+        let mut spin = Spin::new(MAX);
+        assert_eq!(after(&mut spin, 5, 90), MAX);
+        assert_eq!(after(&mut spin, 1000, 1), MAX, "all events arrive while it spins");
+        assert!(after(&mut spin, 20, 10_000) < MIN_SPIN);
     }
 
     #[test]
-    fn what_it_never_catches_it_gives_up_and_tries_again_now_and_then() {
-        let mut spin = Spin::new(LONGEST);
-        let spells: Vec<_> = (0..1000).map(|_| after(&mut spin, 1, 100)).collect();
-        let spun: Duration = spells.iter().fold(Duration::ZERO, |sum, spell| sum + *spell);
+    fn failing_spins_stop_and_are_retried_now_and_then() {
+        let mut spin = Spin::new(MAX);
+        let spin_times: Vec<_> = (0..1000).map(|_| after(&mut spin, 1, 100)).collect();
+        let spun: Duration = spin_times.iter().fold(Duration::ZERO, |sum, spin_time| sum + *spin_time);
         assert!(spun < Duration::from_micros(1000 * 100) / 10, "{spun}");
-        assert!(spells[500..].contains(&LONGEST));
+        assert!(spin_times[500..].contains(&MAX));
     }
 
     #[test]
-    fn it_can_be_told_never_to_spin() {
+    fn a_maximum_of_zero_never_spins() {
         assert_eq!(after(&mut Spin::new(Duration::ZERO), 9, 1), Duration::ZERO);
     }
 }

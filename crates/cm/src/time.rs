@@ -15,7 +15,7 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
-/// Sleeps until one of `files` has something to say, or for `span`. True if a signal ended it.
+/// Sleeps until one of `files` is readable, or for `span`. True if a signal ended the sleep.
 pub(crate) fn sleep(files: &[BorrowedFd<'_>], span: Duration) -> Result<bool, Errno> {
     let mut polled: Vec<_> = files.iter().map(|file| PollFd::new(*file, PollFlags::POLLIN)).collect();
     let nanos = span.as_nanos().min(1_000_000 * 1_000_000_000);

@@ -1,4 +1,5 @@
-//! Processes and the daemon: what each call does, what processes share, and what happens when one misbehaves or dies.
+//! Tests of processes and the daemon: the effect of each call, the state that processes share, and misbehaving or
+//! killed processes.
 
 mod common;
 
@@ -54,14 +55,14 @@ fn a_second_process_starts_at_the_rate_that_the_first_one_found() {
     let known = first.query(flow).unwrap();
     let same = second.open(there(), &Options::default()).unwrap();
     let other = second.open(elsewhere(), &Options::default()).unwrap();
-    assert_eq!(second.query(same), Ok(known), "the first one has nothing to send at the moment");
+    assert_eq!(second.query(same), Ok(known), "the first one is idle");
     assert!(second.query(other).unwrap().rate < known.rate.scale(0.1));
     let macroflows = status(&running.path()).unwrap().macroflows;
     assert_eq!(macroflows.iter().map(|macroflow| macroflow.flows).collect::<Vec<_>>(), [2, 1]);
 }
 
 #[test]
-fn flows_are_told_when_their_share_changes() {
+fn flows_get_an_update_when_their_share_changes() {
     let running = Running::new();
     let client = running.client();
     let flow = opened(&client);
@@ -96,9 +97,9 @@ fn losses_close_the_window() {
     assert!(client.query(flow).unwrap().rate < before.scale(0.2));
 }
 
-/// Not a test: what [`a_killed_process_frees_its_share_and_disturbs_nobody`] starts and kills.
+/// Not a test: the process that [`a_killed_process_frees_its_share`] starts and kills.
 #[test]
-#[ignore = "started by another test, as a process of its own"]
+#[ignore = "started by another test, as a separate process"]
 fn child() {
     let Some(path) = std::env::var_os("CHILD_OF") else { return };
     let client = Client::connect_to(path.as_ref()).unwrap();
@@ -114,10 +115,10 @@ fn child() {
 }
 
 #[test]
-fn a_killed_process_frees_its_share_and_disturbs_nobody() {
-    // Nothing is taken back but from the dead.
-    let patience = Duration::from_secs(1000);
-    let running = Running::with(Limits { patience, ..Limits::default() });
+fn a_killed_process_frees_its_share() {
+    // Only the grants of ended processes are revoked.
+    let grant_timeout = Duration::from_secs(1000);
+    let running = Running::with(Limits { grant_timeout, ..Limits::default() });
     let client = running.client();
     let flow = opened(&client);
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -129,7 +130,7 @@ fn a_killed_process_frees_its_share_and_disturbs_nobody() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("granted")));
     client.request(flow).unwrap();
-    assert_eq!(client.next(Some(Duration::from_millis(50))), Ok(None), "the window is the child's");
+    assert_eq!(client.next(Some(Duration::from_millis(50))), Ok(None), "the child has the window");
     assert_eq!(status(&running.path()).unwrap().macroflows[0].flows, 2);
     kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).unwrap();
     granted(&client);
@@ -139,35 +140,35 @@ fn a_killed_process_frees_its_share_and_disturbs_nobody() {
 }
 
 #[test]
-fn grants_that_nobody_answers_go_to_others() {
-    let patience = Duration::from_millis(30);
-    let running = Running::with(Limits { patience, ..Limits::default() });
-    let (deaf, client) = (running.client(), running.client());
-    let (deaf_flow, flow) = (opened(&deaf), opened(&client));
+fn unanswered_grants_go_to_other_flows() {
+    let grant_timeout = Duration::from_millis(30);
+    let running = Running::with(Limits { grant_timeout, ..Limits::default() });
+    let (unresponsive, client) = (running.client(), running.client());
+    let (unresponsive_flow, flow) = (opened(&unresponsive), opened(&client));
     transfer(&client, flow, 1, Duration::from_millis(1));
-    (0..200).for_each(|_| deaf.request(deaf_flow).unwrap());
-    granted(&deaf);
+    (0..200).for_each(|_| unresponsive.request(unresponsive_flow).unwrap());
+    granted(&unresponsive);
     client.request(flow).unwrap();
     granted(&client);
     let closed = loop {
-        if let Event::Closed(error) = deaf.next(LONG).unwrap().unwrap().1 {
+        if let Event::Closed(error) = unresponsive.next(LONG).unwrap().unwrap().1 {
             break error;
         }
     };
     assert_eq!(closed, Error::Unanswered);
-    assert_eq!(deaf.request(deaf_flow), Err(Error::Unanswered));
-    deaf.close(deaf_flow).unwrap();
-    assert_eq!(deaf.request(deaf_flow), Err(Error::Closed));
-    assert!(deaf.open(there(), &Options::default()).is_ok());
+    assert_eq!(unresponsive.request(unresponsive_flow), Err(Error::Unanswered));
+    unresponsive.close(unresponsive_flow).unwrap();
+    assert_eq!(unresponsive.request(unresponsive_flow), Err(Error::Closed));
+    assert!(unresponsive.open(there(), &Options::default()).is_ok());
 }
 
 #[test]
-fn every_misuse_has_an_error_of_its_own() {
+fn every_misuse_has_its_own_error() {
     let running = Running::new();
     let client = running.client();
     let flow = opened(&client);
     let other = running.client();
-    assert_eq!(other.request(flow), Err(Error::Unknown), "ids are a client's own");
+    assert_eq!(other.request(flow), Err(Error::Unknown), "ids are valid for one client");
     assert_eq!(client.request(Id::from_c(i32::MAX).unwrap()), Err(Error::Unknown));
     assert_eq!(Id::from_c(-1), None);
     assert_eq!(client.share(flow, Share { weight: -1.0, ..Share::default() }), Err(Error::Invalid));
@@ -190,14 +191,14 @@ fn every_misuse_has_an_error_of_its_own() {
 }
 
 #[test]
-fn data_left_with_the_manager_arrives_in_order_and_no_more_than_fits_is_taken() {
+fn queued_data_arrives_in_order_and_the_queue_is_bounded() {
     let running = Running::new();
     let client = running.client();
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     receiver.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     let flow = client.open(receiver.local_addr().unwrap(), &Options::default()).unwrap();
     let mut sent = 0_u32;
-    // The window holds few of them, so the rest has to wait.
+    // The window has room for few of them, so the others wait.
     let full = loop {
         match client.send(flow, &[sent.to_be_bytes().as_slice(), &[0; 1000]].concat()) {
             Ok(()) => sent += 1,
@@ -236,7 +237,7 @@ fn many_threads_use_one_client() {
                     if n % 10 == 0 {
                         client.query(flow).unwrap();
                     }
-                    // Whoever's it is.
+                    // Events of any thread's flow.
                     while let Some((flow, event)) = client.next(Some(Duration::ZERO)).unwrap() {
                         if let Event::Send { .. } = event {
                             client.notify(flow, 0).unwrap();
@@ -256,7 +257,7 @@ fn many_threads_use_one_client() {
 }
 
 #[test]
-fn a_program_with_a_poll_loop_of_its_own_sleeps_until_there_is_something() {
+fn a_program_can_poll_for_events_in_its_own_loop() {
     let running = Running::new();
     let client = running.client();
     let flow = opened(&client);
@@ -276,21 +277,21 @@ fn a_program_with_a_poll_loop_of_its_own_sleeps_until_there_is_something() {
         assert_eq!(client.next(Some(Duration::ZERO)), Ok(None));
         assert!(!ready(0));
     }
-    // An event that comes with the answer to a question is not forgotten, nor one that comes after it.
-    let questions: [fn(&Client, Id); 3] = [
+    // No event is lost that comes before or after the answer to a request.
+    let requests: [fn(&Client, Id); 3] = [
         |client, flow| assert!(client.query(flow).is_ok()),
         |client, _| assert!(client.mtu(opened(client)).is_ok()),
         |client, _| client.listen(5000).unwrap(),
     ];
     for pause in [0, 20] {
-        for question in questions {
+        for request in requests {
             client.request(flow).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(pause));
-            question(&client, flow);
+            request(&client, flow);
             assert!(ready(20_000));
             let (flow, _) = granted(&client);
             client.notify(flow, 0).unwrap();
-            question(&client, flow);
+            request(&client, flow);
             client.request(flow).unwrap();
             assert!(ready(20_000));
             let (flow, _) = granted(&client);
@@ -300,7 +301,7 @@ fn a_program_with_a_poll_loop_of_its_own_sleeps_until_there_is_something() {
 }
 
 #[test]
-fn whoever_hangs_up_hangs_up_for_all() {
+fn ending_the_connection_ends_it_for_all_clones() {
     let running = Running::new();
     let client = running.client();
     let flow = opened(&client);
@@ -312,21 +313,21 @@ fn whoever_hangs_up_hangs_up_for_all() {
         })
         .collect();
     std::thread::sleep(std::time::Duration::from_millis(20));
-    client.hang_up();
+    client.disconnect();
     for thread in waiting {
-        assert_eq!(thread.join().unwrap(), Err(Error::Gone));
+        assert_eq!(thread.join().unwrap(), Err(Error::Disconnected));
     }
-    assert_eq!(client.request(flow), Err(Error::Gone));
+    assert_eq!(client.request(flow), Err(Error::Disconnected));
     let mut files = [nix::poll::PollFd::new(file, nix::poll::PollFlags::POLLIN)];
     assert_eq!(nix::poll::poll(&mut files, nix::poll::PollTimeout::ZERO), Ok(1));
-    let gone = || status(&running.path()).unwrap().macroflows.is_empty();
-    while !gone() {
+    let all_ended = || status(&running.path()).unwrap().macroflows.is_empty();
+    while !all_ended() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
 
 #[test]
-fn when_the_daemon_goes_everybody_is_told_and_can_come_back() {
+fn clients_see_the_end_of_the_daemon_and_can_reconnect() {
     let mut running = Running::new();
     let client = running.client();
     let flow = opened(&client);
@@ -335,19 +336,19 @@ fn when_the_daemon_goes_everybody_is_told_and_can_come_back() {
         std::thread::spawn(move || client.next(LONG))
     };
     running.stop();
-    assert_eq!(waiting.join().unwrap(), Err(Error::Gone));
-    assert_eq!(client.request(flow), Err(Error::Gone));
+    assert_eq!(waiting.join().unwrap(), Err(Error::Disconnected));
+    assert_eq!(client.request(flow), Err(Error::Disconnected));
     assert_eq!(Client::connect_to(&running.path()).unwrap_err(), Error::NoDaemon);
     running.start(Limits::default());
     let again = running.client();
-    assert_eq!(again.request(flow), Err(Error::Unknown), "old ids mean nothing to the new connection");
+    assert_eq!(again.request(flow), Err(Error::Unknown), "old ids are invalid in the new connection");
     let flow = opened(&again);
     again.request(flow).unwrap();
     granted(&again);
 }
 
 #[test]
-fn a_forked_child_is_told_so() {
+fn a_forked_child_gets_an_error() {
     let running = Running::new();
     let client = running.client();
     let flow = opened(&client);
@@ -355,7 +356,7 @@ fn a_forked_child_is_told_so() {
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let forked = client.request(flow) == Err(Error::Forked) && client.mtu(flow) == Err(Error::Forked);
-            // SAFETY: ends the process without running anything of its parent's.
+            // SAFETY: ends the process without running any code of its parent.
             unsafe { nix::libc::_exit(i32::from(!forked)) }
         }
         ForkResult::Parent { child } => assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0))),
@@ -365,18 +366,18 @@ fn a_forked_child_is_told_so() {
 }
 
 #[test]
-fn there_is_one_daemon_at_a_place_and_strangers_are_shown_out() {
+fn one_daemon_listens_per_socket_and_other_protocols_fail() {
     let running = Running::new();
     let second = Daemon::bind(options(&running.path(), Limits::default(), &Arc::default()));
     assert!(matches!(second, Err(DaemonError::Running(_))), "{second:?}");
-    let mut stranger = UnixStream::connect(running.path()).unwrap();
-    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    let silent = UnixStream::connect(running.path()).unwrap();
+    let mut other = UnixStream::connect(running.path()).unwrap();
+    other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    let idle = UnixStream::connect(running.path()).unwrap();
     let client = running.client();
     let flow = opened(&client);
     client.request(flow).unwrap();
     granted(&client);
-    drop(silent);
+    drop(idle);
     let wrong = options(&running.path(), Limits::default(), &Arc::default());
     let wrong = Daemon::bind(rampmeter_cm::daemon::Options { controller: "renno".into(), ..wrong });
     assert!(wrong.unwrap_err().to_string().contains("did you mean `reno`?"));

@@ -1,4 +1,4 @@
-//! Daemons of several hosts, which here are addresses of the loopback interface, and what they say to each other.
+//! Tests of the communication between daemons of several hosts, which here are addresses of the loopback interface.
 //!
 //! ```text
 //! program ── cm_send ──► daemon at 127.x.1.1 ──► (relay at 127.x.1.2) ──► daemon at 127.x.1.3 ──► program's UDP socket
@@ -20,11 +20,11 @@ use rampmeter_units::Bytes;
 
 const PORT: u16 = 2961;
 
-/// Three addresses that no other test has.
+/// Three addresses that no other test uses.
 fn addresses() -> [IpAddr; 3] {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let net = NEXT.fetch_add(1, Ordering::Relaxed);
-    // Other processes may test too.
+    // Other processes may run tests too.
     let [a, b, ..] = std::process::id().to_le_bytes();
     [1, 2, 3].map(|host| [127, a | 1, b ^ net, host].into())
 }
@@ -48,7 +48,7 @@ fn opened(client: &Client, to: IpAddr, port: u16) -> Id {
     client.open((to, port).into(), &Options::default()).unwrap()
 }
 
-/// A thread that leaves datagrams with the manager as long as there is room.
+/// A thread that sends datagrams with `cm_send` as long as there is room.
 struct Flood {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -79,24 +79,24 @@ impl Drop for Flood {
     }
 }
 
-/// How many datagrams come within `span`, and who the last one is from.
+/// The number of datagrams that arrive within `span`, and the sender of the last one.
 fn arrivals(socket: &UdpSocket, span: Duration) -> (usize, Option<SocketAddr>) {
     let (end, mut count, mut from) = (Instant::now() + span, 0, None);
     let mut bytes = [0; 2000];
     while Instant::now() < end {
-        if let Ok((length, who)) = socket.recv_from(&mut bytes) {
+        if let Ok((length, sender)) = socket.recv_from(&mut bytes) {
             assert_eq!(length, 1000);
-            (count, from) = (count + 1, Some(who));
+            (count, from) = (count + 1, Some(sender));
         }
     }
     (count, from)
 }
 
 /// Reads until `enough` is true.
-fn await_that(socket: &UdpSocket, what: &str, mut enough: impl FnMut() -> bool) {
+fn await_condition(socket: &UdpSocket, what: &str, mut enough: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !enough() {
-        assert!(Instant::now() < end, "{what} did not come about");
+        assert!(Instant::now() < end, "{what} did not happen");
         arrivals(socket, Duration::from_millis(20));
     }
 }
@@ -122,31 +122,31 @@ impl Hosts {
         let addresses = addresses();
         let [near, middle, far] = addresses.map(|address| SocketAddr::from((address, PORT)));
         let relay = Relay::new(middle, near, far, 8_000_000, ms(10));
-        let (near, far) = (Running::speaking(&over_udp(near.ip())), Running::speaking(&over_udp(far.ip())));
+        let (near, far) = (Running::communicating(&over_udp(near.ip())), Running::communicating(&over_udp(far.ip())));
         Self { near, far, relay, addresses }
     }
 
-    /// Where programs of the far host are, as the near one sees it, and are in truth.
+    /// The address of the far host's programs as the near host sees it, and their real one.
     fn far(&self) -> (IpAddr, IpAddr) {
         (self.addresses[1], self.addresses[2])
     }
 }
 
 #[test]
-fn datagrams_come_through_the_receivers_daemon_whose_answers_open_the_window() {
+fn answers_of_the_receivers_daemon_open_the_window() {
     let hosts = Hosts::new();
-    let (there, truly) = hosts.far();
-    let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(truly));
+    let (there, real) = hosts.far();
+    let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(real));
     receiver.listen(port(&socket)).unwrap();
     let flow = opened(&sender, there, port(&socket));
     assert_eq!(sender.mtu(flow), Ok(1452), "there is room for the header");
     let before = sender.query(flow).unwrap().rate;
     let _flood = Flood::of(&sender, flow);
     let (count, from) = arrivals(&socket, ms(4000));
-    // 8 Mb/s are 940 such packets a second.
+    // 8 Mb/s are 940 such packets per second.
     println!("{count} packets in four seconds");
     assert!(count > 1000, "{count} arrived");
-    assert_eq!(from.unwrap().ip(), truly, "handed on by its own daemon");
+    assert_eq!(from.unwrap().ip(), real, "forwarded by its own daemon");
     let after = sender.query(flow).unwrap();
     assert!(after.rate > before.scale(10.0), "{} and {before}", after.rate);
     assert!(after.srtt > rampmeter_units::Duration::from_millis(18), "{:?}", after.srtt);
@@ -159,49 +159,49 @@ fn datagrams_come_through_the_receivers_daemon_whose_answers_open_the_window() {
 #[test]
 fn losses_lower_the_rate() {
     let hosts = Hosts::new();
-    let (there, truly) = hosts.far();
-    let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(truly));
+    let (there, real) = hosts.far();
+    let (sender, receiver, socket) = (hosts.near.client(), hosts.far.client(), program(real));
     receiver.listen(port(&socket)).unwrap();
     let _flood = Flood::of(&sender, opened(&sender, there, port(&socket)));
-    await_that(&socket, "half of the path", || hosts.relay.through.swap(0, Ordering::Relaxed) > 10_000);
+    await_condition(&socket, "half of the path", || hosts.relay.delivered.swap(0, Ordering::Relaxed) > 10_000);
     let (calm, _) = arrivals(&socket, ms(2000));
     hosts.relay.loss.store(60, Ordering::Relaxed);
     arrivals(&socket, ms(500));
     let (lossy, _) = arrivals(&socket, ms(3000));
     println!("{calm} packets in two seconds, {lossy} in three with losses");
     assert!(lossy < calm, "{lossy} and {calm} packets");
-    assert!(lossy > 10, "but it goes on");
+    assert!(lossy > 10, "but packets still arrive");
 }
 
 #[test]
-fn a_receiver_that_is_started_anew_is_spoken_to_anew() {
+fn a_restarted_receiver_gets_a_new_connection() {
     let mut hosts = Hosts::new();
-    let (there, truly) = hosts.far();
-    let (sender, socket) = (hosts.near.client(), program(truly));
-    let protocol = Protocol { deliver: vec![port(&socket)], ..over_udp(truly) };
+    let (there, real) = hosts.far();
+    let (sender, socket) = (hosts.near.client(), program(real));
+    let protocol = Protocol { deliver: vec![port(&socket)], ..over_udp(real) };
     hosts.far.stop();
-    hosts.far.start_speaking(&protocol);
+    hosts.far.start_communicating(&protocol);
     let _flood = Flood::of(&sender, opened(&sender, there, port(&socket)));
-    await_that(&socket, "a conversation", || peer(&hosts.near).is_some_and(|peer| peer.responses > 20));
+    await_condition(&socket, "a connection", || peer(&hosts.near).is_some_and(|peer| peer.responses > 20));
     hosts.far.stop();
     arrivals(&socket, ms(300));
-    hosts.far.start_speaking(&protocol);
+    hosts.far.start_communicating(&protocol);
     let before = peer(&hosts.near).unwrap().responses;
-    await_that(&socket, "another one", || peer(&hosts.near).is_some_and(|peer| peer.responses > before + 20));
+    await_condition(&socket, "a new connection", || peer(&hosts.near).is_some_and(|peer| peer.responses > before + 20));
     assert_eq!(peer(&hosts.near).unwrap().present, Some(true));
     assert!(arrivals(&socket, ms(500)).0 > 20);
 }
 
 #[test]
-fn without_a_daemon_there_datagrams_go_bare_at_a_rate_that_ages() {
+fn without_a_remote_daemon_the_rate_ages() {
     let [near, _, far] = addresses();
-    let (running, socket) = (Running::speaking(&over_udp(near)), program(far));
+    let (running, socket) = (Running::communicating(&over_udp(near)), program(far));
     let client = running.client();
     let _flood = Flood::of(&client, opened(&client, far, port(&socket)));
     let (first, from) = arrivals(&socket, ms(2000));
     assert!((1..50).contains(&first), "the initial window, in slow start: {first}");
     assert_ne!(from.unwrap().port(), PORT);
-    assert_eq!(peer(&running).unwrap().present, Some(false), "its system has said so");
+    assert_eq!(peer(&running).unwrap().present, Some(false), "from the error queue");
     arrivals(&socket, ms(4500));
     let (aged, _) = arrivals(&socket, ms(2000));
     println!("{first} packets in the first two seconds, {aged} in the last two");
@@ -209,38 +209,38 @@ fn without_a_daemon_there_datagrams_go_bare_at_a_rate_that_ages() {
 }
 
 #[test]
-fn a_port_that_nobody_listens_to_is_sent_to_as_if_there_were_no_daemon() {
+fn datagrams_to_unopened_ports_have_no_header() {
     let [near, _, far] = addresses();
-    let (near_daemon, far_daemon) = (Running::speaking(&over_udp(near)), Running::speaking(&over_udp(far)));
+    let (near_daemon, far_daemon) = (Running::communicating(&over_udp(near)), Running::communicating(&over_udp(far)));
     let (sender, receiver) = (near_daemon.client(), far_daemon.client());
     let (private, public) = (program(far), program(far));
     let flow = opened(&sender, far, port(&private));
     sender.send(flow, &[7; 1000]).unwrap();
-    assert_eq!(arrivals(&private, ms(500)).0, 1, "bare");
-    assert_eq!(status(&far_daemon.path()).unwrap().senders, 0, "a daemon for nobody does not show itself");
-    // Now it does, for another port.
+    assert_eq!(arrivals(&private, ms(500)).0, 1, "without a header");
+    assert_eq!(status(&far_daemon.path()).unwrap().senders, 0, "a daemon without listening programs does not answer");
+    // Now the daemon answers, but for another port.
     receiver.listen(port(&public)).unwrap();
     let _flood = Flood::of(&sender, opened(&sender, far, port(&public)));
-    await_that(&public, "a conversation", || peer(&near_daemon).is_some_and(|peer| peer.responses > 5));
+    await_condition(&public, "a connection", || peer(&near_daemon).is_some_and(|peer| peer.responses > 5));
     sender.send(flow, &[7; 1000]).unwrap(); // refused
-    await_that(&public, "a refusal", || peer(&near_daemon).is_some_and(|peer| peer.flows == 1));
+    await_condition(&public, "a refusal", || peer(&near_daemon).is_some_and(|peer| peer.flows == 1));
     sender.send(flow, &[7; 1000]).unwrap();
     let (count, from) = arrivals(&private, ms(2000));
-    assert_eq!((count, from.unwrap().ip()), (1, near), "bare again, and never through the daemon");
+    assert_eq!((count, from.unwrap().ip()), (1, near), "without a header again, and never through the daemon");
     assert!(arrivals(&public, ms(200)).0 > 0);
 }
 
 #[test]
-fn hints_are_the_shares_of_flows() {
+fn hints_set_the_shares_of_flows() {
     let hosts = Hosts::new();
-    let (there, truly) = hosts.far();
+    let (there, real) = hosts.far();
     let (senders, receiver) = ([hosts.near.client(), hosts.near.client()], hosts.far.client());
-    let sockets = [program(truly), program(truly)];
+    let sockets = [program(real), program(real)];
     let ports = [port(&sockets[0]), port(&sockets[1])];
     for port in ports {
         receiver.listen(port).unwrap();
     }
-    assert_eq!(receiver.hint(hosts.addresses[1], &[(9, 1)]), Err(Error::Invalid), "nobody's port");
+    assert_eq!(receiver.hint(hosts.addresses[1], &[(9, 1)]), Err(Error::Invalid), "a port without a listener");
     assert_eq!(receiver.hint(hosts.addresses[1], &[(ports[0], 0)]), Err(Error::Invalid));
     receiver.hint(hosts.addresses[1], &[(ports[0], 1), (ports[1], 4)]).unwrap();
     let _floods = [0, 1].map(|n| Flood::of(&senders[n], opened(&senders[n], there, ports[n])));
@@ -258,35 +258,35 @@ fn hints_are_the_shares_of_flows() {
 }
 
 #[test]
-fn a_flow_that_reports_by_itself_needs_no_daemon_there() {
+fn a_flow_with_its_own_reports_needs_no_remote_daemon() {
     let [near, _, far] = addresses();
-    let (near_daemon, far_daemon) = (Running::speaking(&over_udp(near)), Running::speaking(&over_udp(far)));
+    let (near_daemon, far_daemon) = (Running::communicating(&over_udp(near)), Running::communicating(&over_udp(far)));
     let (sender, receiver, socket) = (near_daemon.client(), far_daemon.client(), program(far));
     receiver.listen(port(&socket)).unwrap();
     let flow = opened(&sender, far, port(&socket));
-    await_that(&socket, "a conversation", || {
+    await_condition(&socket, "a connection", || {
         sender.send(flow, &[7; 1000]).unwrap();
         peer(&near_daemon).is_some_and(|peer| peer.responses > 3)
     });
     let rtt = Some(rampmeter_units::Duration::from_millis(10));
     sender.update(flow, &Feedback { received: Bytes::new(1000), rtt, ..Feedback::default() }).unwrap();
-    sender.query(flow).unwrap(); // until then it has been heard
+    sender.query(flow).unwrap(); // after this the daemon has read the update
     assert_eq!(peer(&near_daemon), None);
     arrivals(&socket, ms(200));
     sender.send(flow, &[7; 1000]).unwrap();
     assert_eq!(arrivals(&socket, ms(500)), (1, Some((near, arrivals_port(&socket, &sender, flow)).into())));
 }
 
-/// The port that the sender's daemon sends bare datagrams from.
+/// The port from which the sender's daemon sends datagrams without a header.
 fn arrivals_port(socket: &UdpSocket, sender: &Client, flow: Id) -> u16 {
     sender.send(flow, &[7; 1000]).unwrap();
     arrivals(socket, ms(300)).1.unwrap().port()
 }
 
 #[test]
-fn strangers_bring_no_daemon_down_and_get_no_more_than_they_sent() {
+fn random_packets_get_no_more_bytes_than_they_sent() {
     let [near, _, far] = addresses();
-    let (running, socket) = (Running::speaking(&Protocol { deliver: vec![9], ..over_udp(far) }), program(near));
+    let (running, socket) = (Running::communicating(&Protocol { deliver: vec![9], ..over_udp(far) }), program(near));
     let (mut random, mut sent, mut got) = (1_u32, 0, 0);
     let mut next = move || {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -297,7 +297,7 @@ fn strangers_bring_no_daemon_down_and_get_no_more_than_they_sent() {
         let length = next() % 60;
         bytes[..length].iter_mut().for_each(|byte| *byte = next() as u8);
         if length >= 12 && next() % 2 == 0 {
-            // One that gets past the checksum.
+            // A message with a valid checksum.
             (bytes[0], bytes[1], bytes[2], bytes[3]) = (0x20 | (next() % 7) as u8, 17, 0, 0);
             let end = if bytes[0] == 0x20 { 12 } else { length };
             let words =
@@ -320,18 +320,18 @@ fn strangers_bring_no_daemon_down_and_get_no_more_than_they_sent() {
 }
 
 #[test]
-fn over_raw_ip_too() {
+fn daemons_communicate_over_raw_ip() {
     let [near, _, far] = addresses();
     let raw = |at| Protocol { carriage: Carriage::Raw, address: Some(at), deliver: Vec::new() };
     let folder = tempfile::tempdir().unwrap();
-    let attempt = Daemon::bind(common::speaking(&folder.path().join("cm.sock"), &raw(near), &Arc::default()));
+    let attempt = Daemon::bind(common::communicating(&folder.path().join("cm.sock"), &raw(near), &Arc::default()));
     if let Err(error @ DaemonError::Speak { .. }) = attempt {
         assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
-        println!("over_raw_ip_too: SKIPPED, needs CAP_NET_RAW");
+        println!("daemons_communicate_over_raw_ip: SKIPPED, needs CAP_NET_RAW");
         return;
     }
     drop(attempt);
-    let (near_daemon, mut far_daemon) = (Running::speaking(&raw(near)), Running::speaking(&raw(far)));
+    let (near_daemon, mut far_daemon) = (Running::communicating(&raw(near)), Running::communicating(&raw(far)));
     let (sender, receiver, socket) = (near_daemon.client(), far_daemon.client(), program(far));
     receiver.listen(port(&socket)).unwrap();
     let flow = opened(&sender, far, port(&socket));
@@ -344,19 +344,19 @@ fn over_raw_ip_too() {
     assert_eq!((peer.present, peer.address), (Some(true), (far, 0).into()));
     assert!(peer.responses > 0);
     far_daemon.stop();
-    let nobody = program(near);
-    let own = opened(&sender, near, port(&nobody));
+    let unused = program(near);
+    let own = opened(&sender, near, port(&unused));
     sender.send(own, &[7; 1000]).unwrap();
-    assert_eq!(arrivals(&nobody, ms(300)).0, 1);
+    assert_eq!(arrivals(&unused, ms(300)).0, 1);
 }
 
 #[test]
-fn what_is_wrong_with_an_address_or_a_port_is_said() {
+fn errors_name_the_invalid_address_or_port() {
     let [near, ..] = addresses();
-    let running = Running::speaking(&over_udp(near));
+    let running = Running::communicating(&over_udp(near));
     let folder = tempfile::tempdir().unwrap();
     let second = |protocol: &Protocol| {
-        let options = common::speaking(&folder.path().join("cm.sock"), protocol, &Arc::default());
+        let options = common::communicating(&folder.path().join("cm.sock"), protocol, &Arc::default());
         Daemon::bind(options).unwrap_err().to_string()
     };
     assert!(second(&over_udp(near)).contains("--port 0"));
@@ -364,6 +364,6 @@ fn what_is_wrong_with_an_address_or_a_port_is_said() {
     let client = running.client();
     assert_eq!(client.listen(0), Err(Error::Invalid));
     assert_eq!(client.listen(PORT), Err(Error::Invalid), "messages in messages");
-    assert_eq!(client.unlisten(5000), Err(Error::Invalid), "it was not listened to");
+    assert_eq!(client.unlisten(5000), Err(Error::Invalid), "no program listens there");
     assert_eq!(client.hint(near, &[(5000, 1); 181]), Err(Error::Invalid));
 }

@@ -1,32 +1,33 @@
-//! Where an aggregate leaves its island: headers come off, and each packet is answered. Packets go on in the order in which
-//! they come, at once.
+//! The end of an aggregate at which packets leave the island: it removes the headers and answers each packet. Packets
+//! are forwarded at once, in the order of their arrival.
 
 use rampmeter_router::Parcel;
 use rampmeter_units::Ecn;
 
 use crate::Feedback;
 
-/// The far end of an aggregate.
+/// The egress of an aggregate.
 #[derive(Debug, Clone, Default)]
 pub struct Egress {
-    hand_on: bool,
+    propagate_overload: bool,
     feedback: Feedback,
 }
 
 impl Egress {
-    /// An egress that nothing has reached. `hand_on`: whether it tells overload on, to senders that understand marks
-    /// (RFC 6040 section 4.2, where the outer header has CE).
-    pub fn new(hand_on: bool) -> Self {
-        Self { hand_on, feedback: Feedback::default() }
+    /// An egress without packets so far. `propagate_overload`: whether it copies overload to ECN-capable packets (RFC
+    /// 6040 section 4.2, where the outer header has CE).
+    pub fn new(propagate_overload: bool) -> Self {
+        Self { propagate_overload, feedback: Feedback::default() }
     }
 
-    /// Packet `number`, which is `inner`, has come with `code` on the island's header. Gives the answer to it.
+    /// Packet `number`, which contains `inner`, has arrived with `code` in the island's header. Returns the answer.
     pub fn receive(&mut self, number: u32, code: Ecn, inner: &mut impl Parcel) -> Feedback {
-        // RFC 6040 drops what is not capable and was told CE. Here nothing speaks for a drop: the ingress has heard it.
-        if self.hand_on && code == Ecn::Ce && inner.ecn().is_capable() {
+        // RFC 6040 drops packets that are not ECN-capable if the outer header has CE. Here a drop is not needed: the
+        // ingress reacts.
+        if self.propagate_overload && code == Ecn::Ce && inner.ecn().is_capable() {
             inner.set_ecn(Ecn::Ce);
         }
-        self.feedback.note(number, code);
+        self.feedback.on_packet(number, code);
         self.feedback
     }
 }

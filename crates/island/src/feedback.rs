@@ -1,25 +1,25 @@
-//! What an egress answers: of the packet that has just arrived and the 31 numbered before it, which have arrived, and with
-//! which codes. So up to 31 answers in a row can be lost without anything being lost by it.
+//! The answer of an egress: which of the newest packet and the 31 numbered before it have arrived, and with which
+//! codes. So no information is lost if up to 31 answers in a row are lost.
 
 use rampmeter_units::Ecn;
 use rampmeter_wire::UDP_BYTES;
 
-/// Packets that an answer speaks of.
+/// The number of packets that an answer covers.
 const SPAN: u32 = 32;
 
-/// An egress's answer.
+/// The answer of an egress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Feedback {
     /// The highest number that has arrived.
     newest: u32,
     /// Bit `n`: `newest - n` has arrived.
     arrived: u32,
-    /// Bits `2n` and `2n + 1`: the code it arrived with.
+    /// Bits `2n` and `2n + 1`: the code of that packet.
     codes: u64,
 }
 
 impl Feedback {
-    /// Its size as a packet: IP and UDP, `newest`, `arrived` and `codes`.
+    /// The size of its packet: IP and UDP, `newest`, `arrived` and `codes`.
     pub const BYTES: u64 = UDP_BYTES as u64 + 16;
 
     /// The highest number that has arrived.
@@ -27,14 +27,14 @@ impl Feedback {
         self.newest
     }
 
-    /// The code that packet `newest - back` arrived with; none if it has not, or if it is too long ago.
+    /// The code with which packet `newest - back` arrived; none if it has not arrived or is too old.
     pub fn code(&self, back: u64) -> Option<Ecn> {
         let known = back < u64::from(SPAN) && self.arrived >> back & 1 == 1;
         known.then(|| Ecn::from_bits((self.codes >> (2 * back)) as u8 & 0b11))
     }
 
-    /// Packet `number` arrives with `code`.
-    pub(crate) fn note(&mut self, number: u32, code: Ecn) {
+    /// Packet `number` arrived with `code`.
+    pub(crate) fn on_packet(&mut self, number: u32, code: Ecn) {
         let ahead = number.wrapping_sub(self.newest);
         if self.arrived == 0 {
             self.newest = number;
@@ -57,22 +57,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_speaks_of_the_last_32_numbers() {
+    fn an_answer_covers_the_last_32_numbers() {
         let mut feedback = Feedback::default();
         for number in u32::MAX - 20..=u32::MAX {
-            feedback.note(number, Ecn::Ect0);
+            feedback.on_packet(number, Ecn::Ect0);
         }
-        feedback.note(2, Ecn::Ce); // 0 and 1 are missing
-        feedback.note(1, Ecn::NotEct); // late
+        feedback.on_packet(2, Ecn::Ce); // 0 and 1 are missing
+        feedback.on_packet(1, Ecn::NotEct); // late
         assert_eq!(feedback.newest(), 2);
         assert_eq!(
             [0, 1, 2, 3].map(|back| feedback.code(back)),
             [Some(Ecn::Ce), Some(Ecn::NotEct), None, Some(Ecn::Ect0)]
         );
         assert_eq!((feedback.code(23), feedback.code(24)), (Some(Ecn::Ect0), None));
-        feedback.note(34, Ecn::Ect1);
+        feedback.on_packet(34, Ecn::Ect1);
         assert_eq!((feedback.code(0), feedback.code(32), feedback.code(33)), (Some(Ecn::Ect1), None, None));
-        feedback.note(1000, Ecn::Ect1);
+        feedback.on_packet(1000, Ecn::Ect1);
         assert_eq!((0..64).filter(|&back| feedback.code(back).is_some()).count(), 1);
     }
 }

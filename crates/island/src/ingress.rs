@@ -1,10 +1,11 @@
-//! Where an aggregate enters its island: packets wait in a queue of any discipline, and leave as a VCP sender's would.
+//! The end of an aggregate at which packets enter the island: they wait in a queue of any discipline and are sent as by
+//! a VCP sender.
 //!
-//! Losses within the island are found as RFC 9002 section 6.1.1 does: three packets sent later have arrived; or, if nothing
-//! is heard for a timeout (RFC 6298, at least 200 ms, doubled each time), by that. What is lost is not sent again.
+//! Losses within the island are detected as in RFC 9002 section 6.1.1: three packets sent later have arrived; or by a
+//! timeout without feedback (RFC 6298, at least 200 ms, doubled each time). Lost packets are not retransmitted.
 //!
-//! There is no handshake. The first packets leave by VCP's first window, and the answer to them is the first measurement of
-//! the round trip, with which the controller begins.
+//! There is no handshake. The first packets are sent with VCP's initial window, and the answer to them is the first
+//! measurement of the round-trip time, with which the controller starts.
 
 use std::collections::VecDeque;
 
@@ -17,60 +18,60 @@ use rampmeter_wire::{RouterFeedback, unwrap, wrap};
 
 use crate::{Feedback, HEADER_BYTES, Watch};
 
-/// A packet is lost when one that left so many later has arrived (RFC 9002, `kPacketThreshold`).
+/// The number of later packets, one of which has to arrive before a packet is lost (RFC 9002, `kPacketThreshold`).
 const REORDERING: u64 = 3;
 
-/// The least timeout, and what stands for it before anything has been measured (RFC 6298 (2.1)).
+/// The minimum timeout, and the timeout before the first measurement (RFC 6298 (2.1)).
 const MIN_TIMEOUT: Duration = Duration::from_millis(200);
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A packet on its way into the island.
+/// A packet that enters the island.
 #[derive(Debug)]
 pub struct Leaving<P> {
     /// Its number, for the island's header.
     pub number: u32,
-    /// The island's header's code.
+    /// The code of the island's header.
     pub code: Ecn,
     /// The packet.
     pub inner: P,
 }
 
-/// A packet within the island.
+/// A packet in transit through the island.
 #[derive(Debug, Clone, Copy)]
-struct UnderWay {
+struct InTransit {
     number: u64,
     bytes: Bytes,
     sent_at: Time,
 }
 
-/// The near end of an aggregate.
+/// The ingress of an aggregate.
 #[derive(Debug)]
 pub struct Ingress<P> {
     manager: Manager<Vcp>,
     flow: FlowId,
     queue: AnyRouter<P>,
-    /// The largest packet, all headers included.
+    /// The maximum packet size, including all headers.
     packet: Bytes,
-    /// What is not known to have arrived or to be lost, in the order of numbers.
-    under_way: VecDeque<UnderWay>,
-    /// The highest number that left.
+    /// The packets that are neither delivered nor lost, in the order of their numbers.
+    in_transit: VecDeque<InTransit>,
+    /// The highest number that was sent.
     sent: Option<u64>,
-    /// The highest number known to have arrived.
+    /// The highest number that was delivered.
     newest: Option<u64>,
-    /// The round trip has been measured.
+    /// The round-trip time has been measured.
     measured: bool,
-    /// When nothing will have been heard for too long.
+    /// The time of the feedback timeout.
     timer: Time,
-    /// How often it has been too long since anything was heard.
+    /// The number of timeouts in a row.
     timeouts: u32,
-    /// Of the answer that is being read: here so that its room is used again.
+    /// The receipts of the current answer, stored here to reuse the memory.
     arrivals: Vec<Arrival>,
     watch: Watch,
 }
 
 impl<P: Parcel + Send> Ingress<P> {
-    /// An ingress with VCP's settings and a queue of its own, which is told to stand before a link like `environment`.
-    /// `packet` is the largest that may be offered.
+    /// An ingress with VCP's settings and its own queue, which is configured for a link like `environment`. `packet` is
+    /// the maximum size of packets.
     pub fn new(config: &Config, queue: &AnyConfig, environment: Environment, packet: Bytes, random: Stream) -> Self {
         let mut manager = Manager::new(Sharing::default());
         let flow = manager.open(Time::ZERO, Destination(0), || Vcp::new(config, random.clone()));
@@ -81,7 +82,7 @@ impl<P: Parcel + Send> Ingress<P> {
             flow,
             queue: queue.make(environment, random),
             packet,
-            under_way: VecDeque::new(),
+            in_transit: VecDeque::new(),
             sent: None,
             newest: None,
             measured: false,
@@ -92,7 +93,7 @@ impl<P: Parcel + Send> Ingress<P> {
         }
     }
 
-    /// A packet wants to cross. Returns the one that was dropped for want of room, if one was.
+    /// Enqueues a packet. Returns the packet that was dropped because the queue was full, if any.
     pub fn offer(&mut self, now: Time, packet: P) -> Option<P> {
         self.watch.counts.offered += 1;
         self.watch.counts.offered_data += u64::from(!packet.is_control());
@@ -107,7 +108,7 @@ impl<P: Parcel + Send> Ingress<P> {
         }
     }
 
-    /// The next packet that may leave now.
+    /// The next packet that may be sent now.
     pub fn poll(&mut self, now: Time) -> Option<Leaving<P>> {
         if self.queue.backlog().packets > 0 {
             self.manager.request(now, self.flow, false);
@@ -116,14 +117,14 @@ impl<P: Parcel + Send> Ingress<P> {
         let inner = self.queue.dequeue(now);
         self.watch.on_change(now, self.queue.backlog());
         let Some(inner) = inner else {
-            // The queue threw away what waited.
+            // The queue has dropped the packets that waited.
             self.manager.notify(now, self.flow, Bytes::ZERO);
             return None;
         };
         let bytes = inner.bytes() + Bytes::new(HEADER_BYTES);
         self.manager.notify(now, self.flow, bytes);
         self.watch.transmitted(bytes);
-        self.under_way.push_back(UnderWay { number: grant.number, bytes, sent_at: now });
+        self.in_transit.push_back(InTransit { number: grant.number, bytes, sent_at: now });
         self.sent = Some(grant.number);
         if self.timer == Time::MAX {
             self.timer = now + self.timeout();
@@ -131,38 +132,38 @@ impl<P: Parcel + Send> Ingress<P> {
         Some(Leaving { number: wrap(grant.number), code: grant.ecn.unwrap_or_default(), inner })
     }
 
-    /// The egress has answered.
+    /// An answer of the egress.
     pub fn on_feedback(&mut self, now: Time, feedback: &Feedback) {
         let newest = unwrap(self.newest.unwrap_or_default(), feedback.newest());
         if self.sent.is_none_or(|sent| newest > sent) {
-            return; // of a packet that never left
+            return; // about a packet that was never sent
         }
-        let is_news = self.newest.is_none_or(|known| newest > known);
+        let is_newest = self.newest.is_none_or(|known| newest > known);
         let highest = self.newest.map_or(newest, |known| known.max(newest));
         let flight_size = self.manager.in_flight(self.flow);
         let (mut acked, mut lost, mut lost_number, mut rtt) = (Bytes::ZERO, Bytes::ZERO, None, None);
         self.arrivals.clear();
         self.newest = Some(highest);
-        // What is below and neither told nor lost stays: fewer than `REORDERING`.
-        let mut place = 0;
-        while let Some(&packet) = self.under_way.get(place).filter(|packet| packet.number <= highest) {
+        // Packets below that are neither delivered nor lost stay: fewer than `REORDERING`.
+        let mut index = 0;
+        while let Some(&packet) = self.in_transit.get(index).filter(|packet| packet.number <= highest) {
             let code = newest.checked_sub(packet.number).and_then(|back| feedback.code(back));
             if let Some(ecn) = code {
-                let UnderWay { number, bytes, sent_at } = packet;
+                let InTransit { number, bytes, sent_at } = packet;
                 acked += bytes;
-                if number == newest && is_news {
+                if number == newest && is_newest {
                     rtt = Some(now.since(sent_at));
                 }
-                // Answers say nothing of times, which VCP does not ask for.
+                // Answers have no arrival times, and VCP does not need them.
                 self.arrivals.push(Arrival { number, bytes, sent_at, received_at: now, ecn });
             } else if packet.number + REORDERING <= highest {
                 lost += packet.bytes;
                 lost_number = Some(packet.number);
             } else {
-                place += 1;
+                index += 1;
                 continue;
             }
-            self.under_way.remove(place);
+            self.in_transit.remove(index);
         }
         if acked + lost == Bytes::ZERO {
             return;
@@ -188,33 +189,33 @@ impl<P: Parcel + Send> Ingress<P> {
             },
         );
         self.timeouts = 0;
-        self.timer = if self.under_way.is_empty() { Time::MAX } else { now + self.timeout() }; // RFC 6298 (5.2), (5.3)
+        self.timer = if self.in_transit.is_empty() { Time::MAX } else { now + self.timeout() }; // RFC 6298 (5.2), (5.3)
     }
 
-    /// When [`Ingress::on_deadline`] wants to be called; [`Time::MAX`] for never.
+    /// The time at which [`Ingress::on_deadline`] has to be called; [`Time::MAX`] for never.
     pub fn deadline(&self) -> Time {
         self.timer.min(self.manager.deadline()).min(self.queue.next_tick())
     }
 
-    /// The time given by [`Ingress::deadline`] has come.
+    /// Has to be called at the time of [`Ingress::deadline`].
     pub fn on_deadline(&mut self, now: Time) {
         if self.queue.next_tick() <= now {
             self.queue.tick(now);
         }
         self.manager.on_deadline(now);
         if self.timer <= now {
-            self.give_up(now);
+            self.on_timeout(now);
         }
     }
 
-    /// Nothing has been heard for too long: all that is under way is lost.
-    fn give_up(&mut self, now: Time) {
+    /// After the feedback timeout, all packets in flight are lost.
+    fn on_timeout(&mut self, now: Time) {
         let (flight_size, number) =
-            (self.manager.in_flight(self.flow), self.under_way.back().map_or(0, |packet| packet.number));
+            (self.manager.in_flight(self.flow), self.in_transit.back().map_or(0, |packet| packet.number));
         let repeated = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = Time::MAX; // the next packet sets it again
-        self.under_way.clear();
+        self.in_transit.clear();
         self.manager.update(
             now,
             self.flow,
@@ -238,27 +239,27 @@ impl<P: Parcel + Send> Ingress<P> {
         (timeout * (1 << self.timeouts.min(16))).min(Duration::from_secs(60)) // RFC 6298 (5.5)
     }
 
-    /// The VCP sender that lets packets in.
+    /// The VCP controller.
     pub fn controller(&self) -> &Vcp {
         self.manager.controller(self.flow).expect("its flow is never closed")
     }
 
-    /// What waits.
+    /// The queued packets and bytes.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
 
-    /// Bytes that have entered the island, its headers included.
+    /// The number of bytes that have entered the island, including its headers.
     pub fn transmitted_bytes(&self) -> Bytes {
         self.watch.counts.transmitted_bytes
     }
 
-    /// Counts, and watches the queue, from now on.
+    /// Starts to count and to measure the queue.
     pub fn start_measuring(&mut self, now: Time) {
         self.watch.start(now, self.queue.tally(), self.queue.backlog());
     }
 
-    /// What was counted since, and what the queue was like up to `now`.
+    /// The counts since then, and the summary of the queue up to `now`.
     pub fn measured(&self, now: Time) -> (Counts, QueueSummary) {
         (self.watch.since_start(self.queue.tally()), self.watch.queue(now))
     }

@@ -1,6 +1,6 @@
-//! The borders of a VCP island (VCP section VI-D): all that crosses it from one border to another is one VCP flow, an
-//! *aggregate*, whatever TCP flows it is made of. State is kept per aggregate, and at the borders alone; routers within are
-//! VCP's as they are.
+//! The borders of a VCP island (VCP section VI-D): all traffic that crosses the island between two borders is one VCP
+//! flow, an *aggregate*, whatever TCP flows it consists of. State is kept per aggregate, and only at the borders; the
+//! routers of the island are ordinary VCP routers.
 //!
 //! ```text
 //!   TCP packets                             island                            TCP packets
@@ -10,21 +10,21 @@
 //!             marks
 //! ```
 //!
-//! The [`Ingress`] is a host of the Congestion Manager with one flow, the aggregate: a packet that waits leaves when the
-//! flow is granted one, and the controller is VCP's own ([`rampmeter_control::vcp`]). It wraps each in a header of the
-//! island's, with a number and the code of low load. The [`Egress`] takes the header off and answers each packet with a
-//! [`Feedback`]. Nothing is repeated that is lost within: that is for TCP, and the window is halved as VCP has it.
+//! The [`Ingress`] uses a Congestion Manager with one flow, the aggregate: a waiting packet is sent when the flow gets
+//! a grant, and the controller is VCP's ([`rampmeter_control::vcp`]). It adds the island's header to each packet, with
+//! a number and the code of low load. The [`Egress`] removes the header and answers each packet with a [`Feedback`].
+//! Packets lost within the island are not retransmitted, which is left to TCP; the window is halved as in VCP.
 //!
-//! **ECN.** The TCP packet's own code is within and leaves as it came. So does every code that the island's routers write:
-//! low and high load mean nothing outside. Overload is not handed on either: it has been answered, by the ingress,
-//! with a window of 7/8; what TCP then sends too fast waits in the ingress's queue, which tells it by dropping or marking.
-//! (RFC 9599 calls this the feed-backward mode. RFC 6040's rule, that the outer CE becomes the inner's, is for tunnels whose
-//! ends answer nothing.) [`Egress::new`] can be told to hand it on all the same; then every flow answers again, for itself,
-//! what the aggregate has answered.
+//! **ECN.** The TCP packet's own code is in the inner header and does not change. Codes that the island's routers write
+//! stay in the island: low and high load have no meaning outside. Overload is not copied either, because the ingress
+//! has reacted to it, with a window of 7/8; if TCP then sends too fast, its packets wait in the ingress's queue, which
+//! drops or marks them. (RFC 9599 calls this the feed-backward mode. RFC 6040's rule, that an outer CE becomes the
+//! inner one, is for tunnels without answers.) [`Egress::new`] has an option that copies overload; then each flow
+//! reacts again to what the aggregate has reacted to.
 //!
-//! What the paper leaves open and what is chosen here: the aggregate is a tunnel, and headers are counted
-//! ([`HEADER_BYTES`]); each packet is answered by one of [`Feedback::BYTES`]; acknowledgements of TCP, and all else that
-//! brings an application nothing, pass by without a window, as VCP's own do (the caller does not offer them).
+//! Choices that the paper leaves open: the aggregate is a tunnel, and headers are counted ([`HEADER_BYTES`]); each
+//! packet is answered by one of [`Feedback::BYTES`]; TCP acknowledgements and other packets without application data
+//! pass without a window, as VCP's own do (the caller does not offer them).
 
 mod egress;
 mod feedback;
@@ -38,7 +38,7 @@ pub use watch::Watch;
 
 use rampmeter_wire::UDP_BYTES;
 
-/// What the island's header adds to a packet: IP and UDP, and the packet's number.
+/// The size of the island's header: IP, UDP and the packet's number.
 pub const HEADER_BYTES: u64 = UDP_BYTES as u64 + 4;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! For tests: aggregates that share one VCP link, whose answers come back after a time and can be lost.
+//! A model for tests: aggregates that share one VCP link. Answers are delayed and can be lost.
 //!
 //! ```text
 //!   source ──► ingress ──┐                       ┌──► egress ──► out
@@ -16,13 +16,13 @@ use rampmeter_wire::RouterFeedback;
 
 use crate::{Egress, Feedback, HEADER_BYTES, Ingress};
 
-/// One way through the island.
+/// The one-way delay of the island.
 pub(crate) const DELAY: Duration = Duration::from_millis(20);
 
-/// The largest packet that is offered.
+/// The maximum packet size.
 pub(crate) const PACKET: Bytes = Bytes::new(1000);
 
-/// A packet, within the island or without.
+/// A packet, inside or outside of the island.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestPacket {
     pub(crate) name: u64,
@@ -85,9 +85,9 @@ impl Parcel for Wrapped {
 pub(crate) struct Aggregate {
     pub(crate) ingress: Ingress<TestPacket>,
     egress: Egress,
-    /// Always has something to send.
+    /// The aggregate always has packets to send.
     pub(crate) is_greedy: bool,
-    made: u64,
+    created: u64,
     pub(crate) out: Vec<TestPacket>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Island {
     pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) link: Link<Wrapped, AnyRouter<Wrapped>>,
     answers: VecDeque<(Time, usize, Feedback)>,
-    /// Answers that are lost, from the next one on.
+    /// The number of answers to lose, from the next one on.
     pub(crate) lose_answers: usize,
 }
 
@@ -105,17 +105,17 @@ fn router(name: &str, settings: &str) -> AnyConfig {
 }
 
 impl Island {
-    /// `weights`: an aggregate each. The core's buffer is 100 ms.
-    pub(crate) fn new(rate: Rate, weights: &[f64], loss: Loss, hand_on: bool) -> Self {
+    /// One aggregate per weight. The core's buffer is 100 ms.
+    pub(crate) fn new(rate: Rate, weights: &[f64], loss: Loss, propagate_overload: bool) -> Self {
         let environment = Environment { rate, delay: DELAY };
-        let room = rate.bytes_in(Duration::from_millis(100)).as_u64() / 1000;
-        let core = router("vcp", &format!("packets = {room}")).make(environment, Stream::from_seed(1));
+        let limit = rate.bytes_in(Duration::from_millis(100)).as_u64() / 1000;
+        let core = router("vcp", &format!("packets = {limit}")).make(environment, Stream::from_seed(1));
         let aggregate = |&weight: &f64| {
             let config = Config { weight, ..Config::default() };
             config.check().unwrap();
             let queue = router("drop-tail", "packets = 50");
             let ingress = Ingress::new(&config, &queue, environment, PACKET, Stream::from_seed(2));
-            Aggregate { ingress, egress: Egress::new(hand_on), is_greedy: true, made: 0, out: Vec::new() }
+            Aggregate { ingress, egress: Egress::new(propagate_overload), is_greedy: true, created: 0, out: Vec::new() }
         };
         Self {
             now: Time::ZERO,
@@ -128,16 +128,16 @@ impl Island {
 
     /// Offers a packet to an aggregate; false if it was dropped.
     pub(crate) fn offer(&mut self, aggregate: usize, packet: TestPacket) -> bool {
-        let taken = self.aggregates[aggregate].ingress.offer(self.now, packet).is_none();
-        self.attend();
-        taken
+        let accepted = self.aggregates[aggregate].ingress.offer(self.now, packet).is_none();
+        self.send_packets();
+        accepted
     }
 
-    /// Lets time pass.
+    /// Runs the model for `span`.
     pub(crate) fn run(&mut self, span: Duration) {
         let end = self.now + span;
         loop {
-            self.attend();
+            self.send_packets();
             let timers = self.aggregates.iter().map(|aggregate| aggregate.ingress.deadline()).min().unwrap();
             let answer = self.answers.front().map_or(Time::MAX, |(at, ..)| *at);
             let next = self.link.next_event().min(answer).min(timers).max(self.now);
@@ -169,14 +169,14 @@ impl Island {
         }
     }
 
-    /// Fills the queues of those that are greedy, and lets in what may enter.
-    fn attend(&mut self) {
+    /// Fills the queues of greedy aggregates, and sends the packets that may enter.
+    fn send_packets(&mut self) {
         for (index, aggregate) in self.aggregates.iter_mut().enumerate() {
             loop {
                 while aggregate.is_greedy && aggregate.ingress.backlog().packets < 10 {
-                    let packet = TestPacket { name: aggregate.made, bytes: PACKET, ecn: Ecn::Ect0 };
+                    let packet = TestPacket { name: aggregate.created, bytes: PACKET, ecn: Ecn::Ect0 };
                     assert_eq!(aggregate.ingress.offer(self.now, packet), None);
-                    aggregate.made += 1;
+                    aggregate.created += 1;
                 }
                 let Some(leaving) = aggregate.ingress.poll(self.now) else { break };
                 let (number, code, inner) = (leaving.number, leaving.code, leaving.inner);
@@ -185,7 +185,7 @@ impl Island {
         }
     }
 
-    /// Packets that have come out of each aggregate in the next `span`.
+    /// The number of packets that leave each aggregate in the next `span`.
     pub(crate) fn carried(&mut self, span: Duration) -> Vec<usize> {
         let before: Vec<usize> = self.aggregates.iter().map(|aggregate| aggregate.out.len()).collect();
         self.run(span);

@@ -1,4 +1,4 @@
-//! What the paper says of islands, and what crossing one must leave alone.
+//! Tests of the paper's statements about islands, and of packets that cross one.
 
 use proptest::prelude::*;
 use rampmeter_control::Controller;
@@ -8,14 +8,14 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate};
 use crate::Feedback;
 use crate::model::{DELAY, Island, TestPacket};
 
-/// 1290 wrapped packets a second.
+/// 1290 packets with the island's header per second.
 const RATE: Rate = Rate::from_bps(10_650_000);
 
 fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// The saw between 7/8 and 1 of the 98% that VCP aims at: 0.92 in the mean, and no less than 0.86 of the link.
+/// The sawtooth between 7/8 and 1 of VCP's target of 98%: 0.92 in the mean, and at least 0.86 of the link.
 #[test]
 fn an_aggregate_fills_the_island_without_a_queue_there() {
     let mut island = Island::new(RATE, &[1.0], Loss::default(), false);
@@ -53,9 +53,9 @@ fn two_aggregates_share_equally_and_by_weight() {
     }
 }
 
-/// The second begins when the first has filled the island.
+/// The second aggregate starts when the first one has filled the island.
 #[test]
-fn a_newcomer_gets_its_share() {
+fn a_new_aggregate_gets_its_share() {
     let mut island = Island::new(RATE, &[1.0, 1.0], Loss::default(), false);
     island.aggregates[1].is_greedy = false;
     island.run(secs(30));
@@ -78,9 +78,9 @@ fn thirty_answers_in_a_row_can_be_lost() {
     assert!(after.as_f64() > window.as_f64() * 0.87, "{window} {after}");
 }
 
-/// The core is silent for 3 s.
+/// No answers arrive for 3 s.
 #[test]
-fn an_aggregate_outlives_a_core_that_is_silent() {
+fn an_aggregate_recovers_from_missing_answers() {
     let mut island = Island::new(RATE, &[1.0], Loss::default(), false);
     island.run(secs(20));
     island.lose_answers = usize::MAX;
@@ -93,24 +93,24 @@ fn an_aggregate_outlives_a_core_that_is_silent() {
 }
 
 #[test]
-fn overload_is_handed_on_only_where_that_is_asked_for() {
-    for hand_on in [false, true] {
-        let mut island = Island::new(RATE, &[1.0], Loss::default(), hand_on);
+fn overload_is_copied_only_on_request() {
+    for propagate_overload in [false, true] {
+        let mut island = Island::new(RATE, &[1.0], Loss::default(), propagate_overload);
         island.run(secs(40));
         assert!(island.link.router().tally().marked > 0);
         let marks = island.aggregates[0].out.iter().filter(|packet| packet.ecn == Ecn::Ce).count();
-        assert_eq!(marks > 0, hand_on, "{marks}");
+        assert_eq!(marks > 0, propagate_overload, "{marks}");
     }
 }
 
-/// Whoever answers what was never sent is not heard: else all under way would count as lost.
+/// An answer about a packet that was never sent is ignored: otherwise all packets in transit would count as lost.
 #[test]
-fn an_answer_of_a_packet_that_never_left_is_not_heard() {
+fn an_answer_about_an_unsent_packet_is_ignored() {
     let mut island = Island::new(RATE, &[1.0], Loss::default(), false);
     island.run(secs(20));
     let before = island.carried(secs(20))[0];
     let mut forged = Feedback::default();
-    forged.note(1 << 30, Ecn::Ce);
+    forged.on_packet(1 << 30, Ecn::Ce);
     island.aggregates[0].ingress.on_feedback(island.now, &forged);
     let after = island.carried(secs(20))[0];
     assert!(after * 10 > before * 9, "{before}, {after}");
@@ -123,31 +123,31 @@ fn code() -> impl Strategy<Value = Ecn> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// What the ingress takes comes out, less what the core loses: once, in order, as it was.
+    /// The packets that the ingress accepts leave the island, except those lost in the core: once, in order, unchanged.
     #[test]
-    fn what_goes_in_comes_out_once_in_order_and_with_its_code(
+    fn packets_leave_once_in_order_and_with_their_code(
         loss in prop_oneof![Just(0.0), 0.0..0.3],
         bursts in prop::collection::vec((0..400_u64, prop::collection::vec((64..=1000_u64, code()), 1..60)), 1..20),
     ) {
         let mut island = Island::new(RATE, &[1.0], Loss { per_packet: loss, per_bit: 0.0 }, false);
         island.aggregates[0].is_greedy = false;
-        let mut taken = Vec::new();
+        let mut accepted = Vec::new();
         for (pause, packets) in bursts {
             for (bytes, ecn) in packets {
-                let packet = TestPacket { name: taken.len() as u64, bytes: Bytes::new(bytes), ecn };
+                let packet = TestPacket { name: accepted.len() as u64, bytes: Bytes::new(bytes), ecn };
                 if island.offer(0, packet.clone()) {
-                    taken.push(packet);
+                    accepted.push(packet);
                 }
             }
             island.run(Duration::from_millis(pause));
         }
         island.run(secs(1000));
         let (aggregate, lost) = (&island.aggregates[0], island.link.counts().lost as usize);
-        prop_assert_eq!(aggregate.ingress.backlog().packets, 0, "all that waits gets in");
-        prop_assert_eq!(aggregate.out.len() + lost, taken.len());
-        let mut came_in = taken.iter();
+        prop_assert_eq!(aggregate.ingress.backlog().packets, 0, "all waiting packets enter");
+        prop_assert_eq!(aggregate.out.len() + lost, accepted.len());
+        let mut entered = accepted.iter();
         for packet in &aggregate.out {
-            prop_assert!(came_in.any(|taken| taken == packet), "{:?} is new, late or changed", packet);
+            prop_assert!(entered.any(|accepted| accepted == packet), "{:?} is new, late or changed", packet);
         }
     }
 }

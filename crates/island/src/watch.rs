@@ -1,19 +1,19 @@
-//! What an aggregate is measured by: as a link would be, its ingress's queue.
+//! The measurements of an aggregate: counts and its ingress's queue, as of a link.
 
 use rampmeter_router::{Backlog, Counts, QueueMeter, QueueSummary, Tally};
 use rampmeter_units::{Bytes, Time};
 
-/// Counts, and the queue from when it is watched.
+/// Counts, and the queue since the measurement started.
 #[derive(Debug, Default)]
 pub struct Watch {
     pub(crate) counts: Counts,
-    before: Counts,
+    at_start: Counts,
     meter: Option<Box<QueueMeter>>,
 }
 
 impl Watch {
     pub(crate) fn start(&mut self, now: Time, tally: Tally, backlog: Backlog) {
-        self.before = self.counts.with(tally);
+        self.at_start = self.counts.with(tally);
         self.meter = Some(Box::new(QueueMeter::new(now, backlog)));
     }
 
@@ -28,9 +28,9 @@ impl Watch {
         self.counts.transmitted_bytes += bytes;
     }
 
-    /// What was counted since it was started.
+    /// The counts since the measurement started.
     pub(crate) fn since_start(&self, tally: Tally) -> Counts {
-        self.counts.with(tally).since(self.before)
+        self.counts.with(tally).since(self.at_start)
     }
 
     pub(crate) fn queue(&self, now: Time) -> QueueSummary {

@@ -1,30 +1,30 @@
-//! What the audio server and a plain receiver tell each other: the receiver need know nothing of congestion.
+//! The packets of the audio server and of a plain receiver, which needs no congestion control.
 //!
 //! ```text
-//! datagram          "RMau", number, encoding in b/s; the rest is sound
-//! acknowledgement   "RMak", number, and which of the 64 datagrams before it have arrived: bit 0 is the one just before
+//! datagram          "RMau", number, encoding in b/s; the rest is audio data
+//! acknowledgement   "RMak", number, 64 bits for the datagrams before it that have arrived: bit 0 is the previous one
 //! ```
 
-/// The least that a datagram may have.
-pub(super) const LEAST: usize = 16;
+/// The minimum size of a datagram.
+pub(super) const MIN_BYTES: usize = 16;
 
-/// Bytes of an acknowledgement.
+/// The size of an acknowledgement.
 pub(super) const ACKNOWLEDGEMENT: usize = 16;
 
-/// Writes the head of datagram `number` into `bytes`.
+/// Writes the header of datagram `number` into `bytes`.
 pub(super) fn write(bytes: &mut [u8], number: u32, encoding_bps: u64) {
     bytes[..4].copy_from_slice(b"RMau");
     bytes[4..8].copy_from_slice(&number.to_be_bytes());
     bytes[8..16].copy_from_slice(&encoding_bps.to_be_bytes());
 }
 
-/// The number of a datagram, if it is one of ours.
+/// The number of a datagram, if it is valid.
 pub(super) fn read(bytes: &[u8]) -> Option<u32> {
-    let number = bytes.get(4..8).filter(|_| bytes.len() >= LEAST && bytes.starts_with(b"RMau"))?;
+    let number = bytes.get(4..8).filter(|_| bytes.len() >= MIN_BYTES && bytes.starts_with(b"RMau"))?;
     Some(u32::from_be_bytes(number.try_into().ok()?))
 }
 
-/// That a datagram has arrived, and which of those before it.
+/// Acknowledges a datagram, and up to 64 before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Acknowledgement {
     pub(super) number: u32,
@@ -47,7 +47,7 @@ impl Acknowledgement {
         Some(Self { number: u32::from_be_bytes(number), before: u64::from_be_bytes(before) })
     }
 
-    /// The numbers that it says have arrived.
+    /// The acknowledged numbers.
     pub(super) fn numbers(self) -> impl Iterator<Item = u32> {
         let before = (0..64).filter(move |bit| self.before >> bit & 1 == 1);
         std::iter::once(self.number).chain(before.map(move |bit| self.number.wrapping_sub(bit + 1)))
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_come_back_as_they_were_written() {
+    fn datagrams_and_acknowledgements_are_read_as_written() {
         let mut bytes = [7; 1000];
         write(&mut bytes, 41, 80_000);
         assert_eq!(read(&bytes), Some(41));

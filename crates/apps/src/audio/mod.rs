@@ -1,18 +1,19 @@
-//! The layered audio server (`congestion-manager.md`, section 3.2.2): it takes the best encoding that its share carries.
+//! The layered audio server (`congestion-manager.md`, section 3.2.2): it sends the best encoding that its share
+//! carries.
 //!
 //! ```text
-//! begins                   cm_open; cm_query says which encoding is sent first
-//! by a clock of its own    a datagram leaves, cm_notify: no request, everybody else is shaped around it
-//! acknowledged             cm_update: what arrived, what was lost, the round trip                  (`ledger`)
-//! or else                  cm_send: the congestion managers of both hosts tell each other what arrived
-//! its share has changed    cmapp_update: another encoding                                          (`LayeredAudio`)
+//! start                    cm_open; the first encoding follows from cm_query
+//! by its own clock         sends a datagram, cm_notify: no request, other flows get the rest of the rate
+//! acknowledged             cm_update: bytes delivered and lost, round-trip time          (`in_flight_table`)
+//! alternatively            cm_send: the receiver's congestion manager reports what arrived
+//! the share has changed    cmapp_update: another encoding                                (`LayeredAudio`)
 //! ```
 //!
-//! When to send what is [`LayeredAudio`]'s, the same that the simulator runs. The receiver is [`Receiver`], or any that
-//! acknowledges as `datagram` says. The sound is silence.
+//! [`LayeredAudio`], which the simulator runs too, decides what is sent and when. The receiver is [`Receiver`], or any
+//! program that acknowledges as in `datagram`. The audio data is silence.
 
 mod datagram;
-mod ledger;
+mod in_flight_table;
 mod receiver;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -33,74 +34,74 @@ use rand::rngs::OsRng;
 use serde::Serialize;
 
 use self::datagram::Acknowledgement;
-use self::ledger::Ledger;
+use self::in_flight_table::InFlightTable;
 pub use self::receiver::Receiver;
 use crate::AppError;
 
-/// The paper's encodings in kb/s, as a user would write them.
+/// The paper's encodings in kb/s, as an option's value.
 pub const ENCODINGS: &str = "10,20,40,80,160,320";
 
-/// The longest sleep: how soon it notices that it is to stop.
-const NAP: Duration = Duration::from_millis(100);
+/// The maximum sleep, after which `stop` is checked.
+const MAX_SLEEP: Duration = Duration::from_millis(100);
 
-/// What a stream is to be like.
+/// The options of a stream.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its receiver.
+    /// The address of the receiver.
     pub to: SocketAddr,
-    /// From the lowest to the highest.
+    /// The rates of the encodings, from the lowest to the highest.
     pub encodings: Vec<Rate>,
-    /// Bytes of each datagram.
+    /// The size of a datagram.
     pub datagram: Bytes,
-    /// Leave datagrams with the congestion manager, which asks the receiver's what arrived; without, the receiver
-    /// acknowledges them.
+    /// Send with `cm_send`, so that the receiver's congestion manager reports what arrived; otherwise the receiver
+    /// acknowledges the datagrams.
     pub through_cm: bool,
-    /// How long it lasts.
+    /// The duration of the stream.
     pub lasts: Duration,
-    /// Raised from outside to end it.
+    /// Set from outside to end the stream.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Another encoding is sent from here on.
+/// A change of the encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
-    /// Since the stream began.
+    /// The time since the start of the stream.
     pub at_s: f64,
-    /// The encoding.
+    /// The new encoding.
     pub encoding_bps: u64,
-    /// The share that it was chosen by.
+    /// The share at that time.
     pub share_bps: u64,
-    /// The smoothed round trip of that moment.
+    /// The smoothed round-trip time at that time.
     pub srtt_s: f64,
 }
 
-/// What part of the time an encoding was sent.
+/// The fraction of the time in which an encoding was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spent {
     /// The encoding.
     pub encoding_bps: u64,
-    /// Of 1.
+    /// The fraction, from 0 to 1.
     pub part: f64,
 }
 
-/// How a stream went.
+/// The result of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// How long it lasted.
+    /// The duration of the stream.
     pub seconds: f64,
-    /// Datagrams sent.
+    /// The number of datagrams sent.
     pub datagrams: u64,
-    /// Of those, known to be lost; none where the congestion managers know.
+    /// The number of lost datagrams; none if the congestion managers count them.
     pub lost: Option<u64>,
-    /// Part of its time in the encoding just below its mean share.
+    /// The fraction of the time in the encoding just below the mean share.
     pub just_below_share: f64,
-    /// Each encoding's part, from the lowest.
+    /// The fraction of each encoding, from the lowest.
     pub encodings: Vec<Spent>,
-    /// Every change, the first encoding included.
+    /// All changes, including the first encoding.
     pub changes: Vec<Change>,
 }
 
-/// A stream under way.
+/// A running stream.
 struct Stream<'a> {
     client: &'a Client,
     flow: Id,
@@ -108,12 +109,12 @@ struct Stream<'a> {
     clock: Clock,
     began: Time,
     audio: LayeredAudio,
-    /// None where the congestion managers keep the books.
-    ledger: Option<Ledger>,
+    /// None if the congestion managers count the bytes in flight.
+    in_flight: Option<InFlightTable>,
     packet: Vec<u8>,
-    /// Something has been acknowledged.
-    heard: bool,
-    /// The receiver's system has said that nobody listens.
+    /// At least one datagram was acknowledged.
+    has_feedback: bool,
+    /// The receiver's host has reported that the port is closed.
     refused: bool,
     path: PathState,
     datagrams: u64,
@@ -121,7 +122,7 @@ struct Stream<'a> {
     tell: &'a mut dyn FnMut(&Change),
 }
 
-/// Sends a stream; `client` is connected to the congestion manager, and `tell` hears of every change.
+/// Sends a stream; `client` is connected to the congestion manager, and `tell` is called for every change.
 pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -> Result<Report, AppError> {
     let config = Config { datagrams: options.datagram, encodings: options.encodings.clone() };
     check(options)?;
@@ -132,7 +133,7 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
     socket.set_nonblocking(true)?;
     let flow = client.open(options.to, &rampmeter_cm::Options::default())?;
     if Bytes::new(client.mtu(flow)?.into()) < options.datagram {
-        return Err(AppError::Usage("datagrams are larger than the path's packets; make them smaller with --datagram"));
+        return Err(AppError::Usage("datagrams are larger than the path's packets; reduce their size with --datagram"));
     }
     let path = client.query(flow)?;
     let clock = Clock::start();
@@ -146,29 +147,29 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
         clock,
         began,
         audio,
-        ledger: (!options.through_cm).then(|| Ledger::new(OsRng.try_next_u32().unwrap_or_default())),
+        in_flight: (!options.through_cm).then(|| InFlightTable::new(OsRng.try_next_u32().unwrap_or_default())),
         packet: vec![0; options.datagram.as_u64() as usize],
-        heard: false,
+        has_feedback: false,
         refused: false,
         path,
         datagrams: 0,
         changes: Vec::new(),
         tell,
     };
-    stream.note();
+    stream.record_change();
     let result = stream.run(began + options.lasts, &options.stop);
     let report = stream.report();
-    let (heard, refused) = (stream.heard, stream.refused);
+    let (has_feedback, refused) = (stream.has_feedback, stream.refused);
     let _ = client.close(flow);
     result?;
-    // A report of a stream of which nothing arrived would only say that all of it was lost.
-    if !heard && (refused || report.lost.is_some_and(|lost| lost > 0)) {
+    // If nothing arrived, an error says more than a report.
+    if !has_feedback && (refused || report.lost.is_some_and(|lost| lost > 0)) {
         return Err(AppError::Unheard { to: options.to, refused });
     }
     Ok(report)
 }
 
-/// What the application learns of the path.
+/// The state of the path for the application.
 fn path_of(path: &PathState) -> Path {
     Path { share: path.rate, smoothed_rtt: path.srtt }
 }
@@ -176,31 +177,31 @@ fn path_of(path: &PathState) -> Path {
 fn check(options: &Options) -> Result<(), AppError> {
     let rising = options.encodings.is_sorted_by(|a, b| a < b);
     if options.encodings.is_empty() || !rising || options.encodings[0] == Rate::ZERO {
-        return Err(AppError::Usage("encodings are rates above zero, from the lowest to the highest: 10,20,40"));
+        return Err(AppError::Usage("encodings must be rates above zero in rising order, such as 10,20,40"));
     }
-    if options.datagram < Bytes::new(datagram::LEAST as u64) {
-        return Err(AppError::Usage("datagrams have 16 bytes or more"));
+    if options.datagram < Bytes::new(datagram::MIN_BYTES as u64) {
+        return Err(AppError::Usage("datagrams must have at least 16 bytes"));
     }
     Ok(())
 }
 
-/// Whether the receiver's system has said that its port is closed.
+/// Whether the receiver's host has reported that the port is closed.
 fn is_refusal(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
 impl Stream<'_> {
     fn run(&mut self, end: Time, stop: &AtomicBool) -> Result<(), AppError> {
-        // Waits end up to 50 us later without it.
+        // Without this, waits end up to 50 us later.
         let _ = nix::sys::prctl::set_timerslack(1);
         let events = self.client.file()?;
         while self.clock.now() < end && !stop.load(Ordering::Relaxed) {
             self.send()?;
-            self.hear()?;
-            self.obey()?;
-            let silence = self.ledger.as_ref().map_or(Time::MAX, Ledger::deadline);
-            let next = self.audio.deadline(End::Sender).min(silence).min(end);
-            let span = next.since(self.clock.now()).min(NAP);
+            self.read_feedback()?;
+            self.apply_updates()?;
+            let feedback_timeout = self.in_flight.as_ref().map_or(Time::MAX, InFlightTable::deadline);
+            let next = self.audio.deadline(End::Sender).min(feedback_timeout).min(end);
+            let span = next.since(self.clock.now()).min(MAX_SLEEP);
             let mut files = [events, self.socket.as_fd()].map(|file| PollFd::new(file, PollFlags::POLLIN));
             let span = TimeSpec::from_duration(std::time::Duration::from_nanos(span.as_nanos()));
             match ppoll(&mut files, Some(span), None) {
@@ -215,51 +216,53 @@ impl Stream<'_> {
     fn send(&mut self) -> Result<(), AppError> {
         let now = self.clock.now();
         while self.audio.on_deadline(now, End::Sender).send_datagram {
-            let number = self.ledger.as_ref().map_or(self.datagrams as u32, Ledger::number);
+            let number = self.in_flight.as_ref().map_or(self.datagrams as u32, InFlightTable::number);
             datagram::write(&mut self.packet, number, self.audio.encoding().as_bps());
             self.datagrams += 1;
-            let Some(ledger) = &mut self.ledger else {
+            let Some(in_flight) = &mut self.in_flight else {
                 match self.client.send(self.flow, &self.packet) {
-                    Ok(()) | Err(rampmeter_cm::Error::Full) => continue, // what has no room now comes too late later
+                    Ok(()) | Err(rampmeter_cm::Error::Full) => continue, // a delayed datagram would arrive too late
                     Err(error) => return Err(error.into()),
                 }
             };
-            // One that does not leave, or that nobody takes, is as lost as it could be on the way.
+            // A datagram that the kernel refuses counts as lost on the path.
             self.refused |= self.socket.send(&self.packet).is_err_and(|error| is_refusal(&error));
-            ledger.sent(now, Bytes::new(self.packet.len() as u64));
+            in_flight.on_sent(now, Bytes::new(self.packet.len() as u64));
             self.client.notify(self.flow, self.packet.len() as u64)?;
         }
         Ok(())
     }
 
-    /// Tells the congestion manager what the receiver says, or that it says nothing.
-    fn hear(&mut self) -> Result<(), AppError> {
-        let Some(ledger) = &mut self.ledger else { return Ok(()) };
+    /// Reports acknowledgements, or a feedback timeout, to the congestion manager.
+    fn read_feedback(&mut self) -> Result<(), AppError> {
+        let Some(in_flight) = &mut self.in_flight else { return Ok(()) };
         let mut bytes = [0; 64];
         loop {
             let now = self.clock.now();
             let feedback = match self.socket.recv(&mut bytes) {
-                Ok(length) => Acknowledgement::read(&bytes[..length]).and_then(|ack| ledger.acknowledged(now, ack)),
-                // Nothing, or what a router or the receiver's system has to say of its being there (ICMP): nothing is
-                // heard then either, and that tells enough. Whatever else has come is there at the next look.
+                Ok(length) => {
+                    Acknowledgement::read(&bytes[..length]).and_then(|ack| in_flight.on_acknowledgement(now, ack))
+                }
+                // Nothing to read, or an ICMP error from a router or the receiver's host. In both cases there is no
+                // acknowledgement, and the feedback timeout follows. Other packets are read in the next turn.
                 Err(error) => {
                     self.refused |= is_refusal(&error);
                     break;
                 }
             };
             if let Some(feedback) = feedback {
-                self.heard = true;
+                self.has_feedback = true;
                 self.client.update(self.flow, &feedback)?;
             }
         }
-        if let Some(feedback) = ledger.silence(self.clock.now()) {
+        if let Some(feedback) = in_flight.on_feedback_timeout(self.clock.now()) {
             self.client.update(self.flow, &feedback)?;
         }
         Ok(())
     }
 
-    /// Takes another encoding where its share has changed (`cmapp_update`).
-    fn obey(&mut self) -> Result<(), AppError> {
+    /// Changes the encoding when the share has changed (`cmapp_update`).
+    fn apply_updates(&mut self) -> Result<(), AppError> {
         while let Some((_, event)) = self.client.next(Some(Duration::ZERO))? {
             match event {
                 Event::Update(path) => {
@@ -268,7 +271,7 @@ impl Stream<'_> {
                     let event = Happened::ShareChanged(path_of(&path));
                     let _ = self.audio.on_event(self.clock.now(), End::Sender, &event);
                     if self.audio.encoding() != before {
-                        self.note();
+                        self.record_change();
                     }
                 }
                 Event::Closed(error) => return Err(error.into()),
@@ -278,8 +281,8 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Notes the encoding of the moment.
-    fn note(&mut self) {
+    /// Records the current encoding as a change.
+    fn record_change(&mut self) {
         let change = Change {
             at_s: self.clock.now().since(self.began).as_secs_f64(),
             encoding_bps: self.audio.encoding().as_bps(),
@@ -301,7 +304,7 @@ impl Stream<'_> {
         Report {
             seconds,
             datagrams: self.datagrams,
-            lost: self.ledger.as_ref().map(|ledger| ledger.lost),
+            lost: self.in_flight.as_ref().map(|in_flight| in_flight.lost),
             just_below_share,
             encodings: self.audio.spent(now).map(part).collect(),
             changes: std::mem::take(&mut self.changes),
@@ -316,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_that_nobody_takes_is_an_error() {
+    fn a_stream_without_a_receiver_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let (socket, stop) = (folder.path().join("cm.sock"), Arc::<AtomicBool>::default());
         let settings =
@@ -333,7 +336,7 @@ mod tests {
             stop: Arc::default(),
         };
         let error = send(&options, &Client::connect_to(&socket).unwrap(), &mut |_| ()).unwrap_err().to_string();
-        assert!(error.contains("nobody listens") && error.contains(&closed.to_string()), "{error}");
+        assert!(error.contains("its port is closed") && error.contains(&closed.to_string()), "{error}");
         stop.store(true, Ordering::Relaxed);
         thread.join().unwrap();
     }

@@ -1,4 +1,4 @@
-//! A plain receiver: it acknowledges each datagram, and knows nothing of congestion.
+//! A plain receiver: it acknowledges each datagram and does no congestion control.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -10,27 +10,28 @@ use std::time::{Duration, Instant};
 use super::datagram::{Acknowledgement, read};
 use crate::AppError;
 
-/// How soon it notices that it is to stop.
-const NAP: Duration = Duration::from_millis(100);
+/// The maximum wait, after which `stop` is checked.
+const MAX_WAIT: Duration = Duration::from_millis(100);
 
-/// Streams at a time; more are not acknowledged. One that is silent for [`FORGOTTEN`] makes room.
+/// The maximum number of streams; datagrams of further ones are not acknowledged. A stream without datagrams for
+/// [`STREAM_TIMEOUT`] may be removed.
 const MAX_STREAMS: usize = 1024;
-const FORGOTTEN: Duration = Duration::from_secs(60);
+const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A stream that comes in.
+/// A received stream.
 #[derive(Debug, Clone, Copy)]
 struct Stream {
     latest: Acknowledgement,
-    heard: Instant,
+    last_arrival: Instant,
 }
 
 impl Stream {
-    /// Datagram `number` has come.
-    fn take(&mut self, number: u32) {
+    /// Datagram `number` has arrived.
+    fn on_datagram(&mut self, number: u32) {
         let latest = &mut self.latest;
         let ahead = number.wrapping_sub(latest.number);
         if (1..1 << 31).contains(&ahead) {
-            // What came last is now one of those before.
+            // The previous latest datagram is now one of those before.
             let before = if ahead < 64 { latest.before << ahead } else { 0 };
             let last = if ahead <= 64 { 1 << (ahead - 1) } else { 0 };
             *latest = Acknowledgement { number, before: before | last };
@@ -49,62 +50,68 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Listens at `listen` until `stop` is raised.
+    /// Listens at `listen` until `stop` is set.
     pub fn bind(listen: SocketAddr, stop: Arc<AtomicBool>) -> Result<Self, AppError> {
         let refuse = |error| AppError::Listen { address: listen, error };
         let socket = UdpSocket::bind(listen).map_err(refuse)?;
-        socket.set_read_timeout(Some(NAP))?;
+        socket.set_read_timeout(Some(MAX_WAIT))?;
         Ok(Self { socket, streams: HashMap::new(), stop })
     }
 
-    /// Where it listens.
+    /// The receiver's address.
     pub fn address(&self) -> Result<SocketAddr, AppError> {
         Ok(self.socket.local_addr()?)
     }
 
-    /// Acknowledges what comes; `tell` hears of each new stream.
+    /// Acknowledges datagrams; `tell` is called for each new stream.
     pub fn run(&mut self, mut tell: impl FnMut(SocketAddr)) -> Result<(), AppError> {
         let mut bytes = vec![0; 65_536];
         while !self.stop.load(Ordering::Relaxed) {
             let (length, from) = match self.socket.recv_from(&mut bytes) {
                 Ok(received) => received,
-                Err(error) if is_passing(error.kind()) => continue,
+                Err(error) if is_temporary(error.kind()) => continue,
                 Err(error) => return Err(error.into()),
             };
             let Some(number) = read(&bytes[..length]) else { continue };
-            let Some(acknowledgement) = self.take(from, number, &mut tell) else { continue };
-            // One that does not leave is lost, as it could be on the way.
+            let Some(acknowledgement) = self.acknowledge(from, number, &mut tell) else { continue };
+            // An acknowledgement that the kernel refuses counts as lost on the path.
             let _ = self.socket.send_to(&acknowledgement.write(), from);
         }
         Ok(())
     }
 
-    fn take(&mut self, from: SocketAddr, number: u32, tell: &mut impl FnMut(SocketAddr)) -> Option<Acknowledgement> {
+    fn acknowledge(
+        &mut self,
+        from: SocketAddr,
+        number: u32,
+        tell: &mut impl FnMut(SocketAddr),
+    ) -> Option<Acknowledgement> {
         let now = Instant::now();
         if let Some(stream) = self.streams.get_mut(&from) {
-            stream.heard = now;
-            stream.take(number);
-            // Acknowledges this one by name, so that its round trip is known; those before it are told from the latest.
+            stream.last_arrival = now;
+            stream.on_datagram(number);
+            // The acknowledgement names this datagram, so that the sender measures its round-trip time; those before it
+            // follow from the latest one.
             let latest = stream.latest;
             let back = latest.number.wrapping_sub(number);
             let before = latest.before.checked_shr(back).unwrap_or(0);
             return Some(Acknowledgement { number, before });
         }
         if self.streams.len() >= MAX_STREAMS {
-            self.streams.retain(|_, stream| now.duration_since(stream.heard) < FORGOTTEN);
+            self.streams.retain(|_, stream| now.duration_since(stream.last_arrival) < STREAM_TIMEOUT);
         }
         if self.streams.len() >= MAX_STREAMS {
             return None;
         }
         let latest = Acknowledgement { number, before: 0 };
-        self.streams.insert(from, Stream { latest, heard: now });
+        self.streams.insert(from, Stream { latest, last_arrival: now });
         tell(from);
         Some(latest)
     }
 }
 
-/// Whether there is just nothing to read, or somebody who was sent something is gone.
-fn is_passing(error: ErrorKind) -> bool {
+/// Whether the error is temporary: nothing to read, or ICMP about an earlier packet.
+fn is_temporary(error: ErrorKind) -> bool {
     matches!(error, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::ConnectionRefused)
 }
 
@@ -113,17 +120,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_remembers_what_came_before_in_any_order() {
+    fn arrivals_in_any_order_are_acknowledged() {
         let latest = Acknowledgement { number: u32::MAX, before: 0 };
-        let mut stream = Stream { latest, heard: Instant::now() };
+        let mut stream = Stream { latest, last_arrival: Instant::now() };
         for number in [1, 0, 1, 3] {
-            stream.take(number);
+            stream.on_datagram(number);
         }
-        // 3 is the latest; before it 1, 0 and the one before that came, and 2 did not.
+        // 3 is the latest; before it 1, 0 and the one before that arrived, and 2 did not.
         assert_eq!(stream.latest, Acknowledgement { number: 3, before: 0b1110 });
-        stream.take(67);
+        stream.on_datagram(67);
         assert_eq!(stream.latest, Acknowledgement { number: 67, before: 1 << 63 });
-        stream.take(1000);
+        stream.on_datagram(1000);
         assert_eq!(stream.latest, Acknowledgement { number: 1000, before: 0 });
     }
 }

@@ -1,4 +1,4 @@
-//! What a request gets: a file, one of its representations or a refusal, with the head that goes before it.
+//! The answer to a request: a file, one of its representations or a refusal, with the header.
 
 use std::fmt::Write;
 use std::fs::{File, Metadata};
@@ -13,33 +13,33 @@ use super::representation::{LEVELS, name};
 use super::request::Request;
 use super::status::Status;
 
-/// An answer that has yet to be sent.
+/// An answer that is not sent yet.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: Status,
-    /// All that is sent before the file.
+    /// The header, and the text of a refusal.
     pub(crate) head: Vec<u8>,
     pub(crate) file: Option<File>,
-    /// Bytes of the file that are to be sent.
+    /// The number of bytes of the file to send.
     pub(crate) length: u64,
-    /// The file's name, where there is one.
+    /// The file's name, if there is a file.
     pub(crate) name: Option<String>,
-    /// The path that the choice among representations was made by.
+    /// The path state by which a representation was chosen.
     pub(crate) path: Option<PathState>,
     pub(crate) keeps_alive: bool,
 }
 
-/// A file that was found for a request.
+/// The file for a request.
 struct Found {
     name: String,
     file: File,
     metadata: Metadata,
-    /// What it was chosen by, of several.
+    /// The path state by which it was chosen, if there were several.
     path: Option<PathState>,
 }
 
 impl Answer {
-    /// The answer to `request`; `query` is asked for the flow's part of its path where there is a choice.
+    /// The answer to `request`; `query` is called for the flow's path state if there are several representations.
     pub(crate) fn to(
         request: &Request,
         directory: &Directory,
@@ -58,7 +58,7 @@ impl Answer {
             let _ = write!(head, "Last-Modified: {}\r\n", httpdate::fmt_http_date(modified));
         }
         if found.path.is_some() {
-            // What was chosen depends on the path, which no header of a request tells (RFC 9110, section 12.5.5).
+            // The choice depends on the path, which is in no header of a request (RFC 9110, section 12.5.5).
             let _ =
                 write!(head, "Content-Location: /{}\r\nVary: *\r\nCache-Control: no-cache\r\n", encoded(&found.name));
         }
@@ -75,9 +75,9 @@ impl Answer {
         })
     }
 
-    /// An answer that says no; without a request that was understood the connection ends with it.
+    /// A refusal; without a valid request it also ends the connection.
     pub(crate) fn refusal(status: Status, request: Option<&Request>) -> Self {
-        let (number, words) = status.words();
+        let (number, words) = status.number_and_name();
         let body = format!("{number} {words}\n");
         let keeps_alive = request.is_some_and(|request| request.keeps_alive);
         let mut head = begin(status);
@@ -93,7 +93,7 @@ impl Answer {
     }
 }
 
-/// One of the representations of `object`, if it has any; else the file of that name.
+/// One of the representations of `object`, if it has any; otherwise the file of that name.
 fn find(
     object: &str,
     directory: &Directory,
@@ -107,12 +107,12 @@ fn find(
         return Ok(open(object.to_owned()));
     }
     let path = query()?;
-    let place = choose(&sizes, path.rate, path.srtt, within).unwrap_or(0);
-    Ok(Ok(Found { path: Some(path), ..found.swap_remove(place) }))
+    let index = choose(&sizes, path.rate, path.srtt, within).unwrap_or(0);
+    Ok(Ok(Found { path: Some(path), ..found.swap_remove(index) }))
 }
 
 fn begin(status: Status) -> String {
-    let (number, words) = status.words();
+    let (number, words) = status.number_and_name();
     let date = httpdate::fmt_http_date(SystemTime::now());
     format!("HTTP/1.1 {number} {words}\r\nDate: {date}\r\nServer: rampmeter\r\n")
 }
@@ -125,7 +125,7 @@ fn finish(head: &mut String, keeps_alive: bool, is_old: bool) {
     });
 }
 
-/// A name as it may stand in a header.
+/// A percent-encoded name for a header.
 fn encoded(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn answer(directory: &Directory, line: &str, kbps: u64) -> (Answer, String) {
-        let Parsed::Whole(request, _) = parse(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()) else {
+        let Parsed::Complete(request, _) = parse(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()) else {
             panic!("{line}")
         };
         let path = PathState { rate: Rate::from_bps(kbps * 1000), srtt: Duration::from_millis(100) };
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_decides_which_representation_is_sent_and_the_head_says_which() {
+    fn the_path_decides_which_representation_is_sent() {
         let folder = tempfile::tempdir().unwrap();
         for (level, size) in [("low", 10_000), ("medium", 100_000), ("high", 1_000_000)] {
             std::fs::write(folder.path().join(format!("a photo.{level}.jpg")), vec![0; size]).unwrap();
@@ -190,11 +190,11 @@ mod tests {
         }
         let (answer, head) = answer(&directory, "HEAD /a%20photo.low.jpg", 9000);
         assert!(answer.file.is_none() && answer.length == 0 && head.contains("Content-Length: 10000"), "{head}");
-        assert!(!head.contains("Vary"), "asked for by its own name: {head}");
+        assert!(!head.contains("Vary"), "requested by its own name: {head}");
     }
 
     #[test]
-    fn nothing_outside_the_directory_is_sent() {
+    fn files_outside_the_directory_are_not_sent() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("served")).unwrap();
         std::fs::write(folder.path().join("secret"), "s").unwrap();

@@ -1,12 +1,13 @@
-//! One client's connection: requests come in, answers leave a granted packet at a time.
+//! One client's connection: it reads requests and sends answers, one granted packet at a time.
 //!
 //! ```text
-//! head of a request ──► Answer ──► cm_request ... cmapp_send ──► a packet to the kernel, cm_notify
+//! request header ────► Answer ──► cm_request ... cmapp_send ──► a packet to the kernel, cm_notify
 //!                                  TCP_INFO, 16 times a round trip ──► cm_update
 //! ```
 //!
-//! The kernel holds nothing back: it takes a packet only while it has none that it has not sent (`TCP_NOTSENT_LOWAT`).
-//! Where its own window is full, the grant goes back, and the flow asks again when the kernel has room.
+//! The kernel's send buffer stays empty: the kernel accepts a packet only while it has no unsent data
+//! (`TCP_NOTSENT_LOWAT`). If the kernel's own window is full, the grant is returned, and the flow sends a new request
+//! when the kernel has room.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,32 +21,32 @@ use rampmeter_net::TcpInfo;
 use super::answer::Answer;
 use super::line::Line;
 use super::request::MAX_HEAD;
-use crate::tcp_feedback::{Books, Reading};
+use crate::tcp_feedback::{ByteCounts, Reading};
 
-/// Requests that wait at the congestion manager at a time: enough that it needs not wait for us.
-const AHEAD: u64 = 4;
+/// The number of requests that wait at the congestion manager: enough that it need not wait for this process.
+const MAX_REQUESTS: u64 = 4;
 
-/// How often `TCP_INFO` is looked at: this part of a round trip, within these bounds.
-const LOOKS_A_ROUND_TRIP: u32 = 16;
-const SOONEST_LOOK: Duration = Duration::from_millis(1);
-const LATEST_LOOK: Duration = Duration::from_millis(20);
+/// The number of reads of `TCP_INFO` per round trip, and the bounds of their interval.
+const POLLS_PER_RTT: u32 = 16;
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The head of a request comes whole within this; so does the next request.
-const PATIENCE_FOR_HEAD: Duration = Duration::from_secs(10);
-const PATIENCE_FOR_REQUEST: Duration = Duration::from_secs(60);
+/// The timeout for a complete request header, and for the next request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A client that acknowledges nothing for so long is given up.
-const PATIENCE_FOR_ACK: Duration = Duration::from_secs(60);
+/// The timeout for acknowledgements, after which the connection ends.
+const ACK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An answer under way.
+/// An answer that is being sent.
 #[derive(Debug)]
 struct Sending {
     file: Option<File>,
-    /// Bytes of the file that have yet to be read.
+    /// Bytes of the file that are not read yet.
     left: u64,
     line: Line,
-    begun: Instant,
-    /// The first and the last byte's place among all that this connection sends.
+    started: Instant,
+    /// The position of the first byte in the connection's stream.
     first: u64,
     keeps_alive: bool,
 }
@@ -56,37 +57,37 @@ pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) flow: Id,
-    books: Books,
-    /// What the kernel puts into one packet.
+    counts: ByteCounts,
+    /// The size of the kernel's segments.
     segment: usize,
-    /// Bytes of requests that have not been answered.
+    /// Bytes of requests without an answer so far.
     pub(crate) input: Vec<u8>,
-    /// The client will send no more; it may still want its answer.
+    /// The client sends no more requests, but may still wait for its answer.
     pub(crate) is_half_closed: bool,
-    /// Bytes of the answer that are next.
+    /// The next bytes of the answer.
     output: Vec<u8>,
     sending: Option<Sending>,
-    /// Requests at the congestion manager.
-    asked: u64,
-    /// All that was handed to the kernel.
+    /// The number of requests at the congestion manager.
+    pending_requests: u64,
+    /// The number of bytes written to the kernel.
     written: u64,
-    /// The kernel has packets of ours that it has not sent.
+    /// The kernel has unsent data.
     pub(crate) is_blocked: bool,
-    /// When the other end was last heard of, as far as patience goes.
-    heard: Instant,
-    /// When `TCP_INFO` is looked at next.
-    pub(crate) next_look: Option<Instant>,
+    /// The time of the client's last sign of progress, for the timeouts.
+    last_progress: Instant,
+    /// The time of the next read of `TCP_INFO`.
+    pub(crate) next_poll: Option<Instant>,
 }
 
-/// What an end of a connection leaves: how its answer went, if one was under way.
+/// The log line of an answer that was being sent when the connection ended.
 pub(crate) type Last = Option<Line>;
 
 impl Connection {
-    /// Of a client that has just connected: a flow to its address, which begins with the handshake's round trip.
-    pub(crate) fn new(socket: TcpStream, peer: SocketAddr, client: &Client) -> Result<Self, Refused> {
+    /// A connection of a new client: opens a flow to its address, with the handshake's round-trip time.
+    pub(crate) fn new(socket: TcpStream, peer: SocketAddr, client: &Client) -> Result<Self, Failure> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        hold_nothing_back(&socket)?;
+        keep_send_buffer_empty(&socket)?;
         let info = TcpInfo::of(&socket)?;
         let flow = client.open(peer, &rampmeter_cm::Options::default())?;
         let rtt = Some(rampmeter_units::Duration::from_micros(info.rtt_us.max(1).into()));
@@ -95,32 +96,32 @@ impl Connection {
             socket,
             peer,
             flow,
-            books: Books::new(Reading::from(&info)),
+            counts: ByteCounts::new(Reading::from(&info)),
             segment: info.segment.max(64) as usize,
             input: Vec::new(),
             is_half_closed: false,
             output: Vec::new(),
             sending: None,
-            asked: 0,
+            pending_requests: 0,
             written: 0,
             is_blocked: false,
-            heard: Instant::now(),
-            next_look: None,
+            last_progress: Instant::now(),
+            next_poll: None,
         })
     }
 
-    /// Whether it waits for a request: nothing is left to be written.
+    /// Whether the connection waits for a request: all data is written.
     pub(crate) fn is_listening(&self) -> bool {
         self.sending.as_ref().is_none_or(|sending| sending.keeps_alive && self.to_write(sending) == 0)
     }
 
-    /// Whether an answer is under way.
+    /// Whether an answer is being sent.
     pub(crate) fn is_sending(&self) -> bool {
         self.sending.is_some()
     }
 
-    /// Takes what the client has sent.
-    pub(crate) fn hear(&mut self) -> io::Result<()> {
+    /// Reads what the client has sent.
+    pub(crate) fn read_requests(&mut self) -> io::Result<()> {
         let mut buffer = [0; 4096];
         while self.input.len() < MAX_HEAD {
             match self.socket.read(&mut buffer) {
@@ -130,7 +131,7 @@ impl Connection {
                 }
                 Ok(length) => {
                     if self.input.is_empty() {
-                        self.heard = Instant::now();
+                        self.last_progress = Instant::now();
                     }
                     self.input.extend_from_slice(&buffer[..length]);
                 }
@@ -142,54 +143,54 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins to send `answer`; `line` is what will be told of it.
-    pub(crate) fn begin(&mut self, client: &Client, answer: Answer, line: Line) -> Result<(), Error> {
+    /// Starts to send `answer`; `line` is its log line.
+    pub(crate) fn start_answer(&mut self, client: &Client, answer: Answer, line: Line) -> Result<(), Error> {
         let now = Instant::now();
         self.output = answer.head;
         let (file, left) = (answer.file, answer.length);
         let first = self.written;
         let keeps_alive = answer.keeps_alive && !self.is_half_closed;
-        self.sending = Some(Sending { file, left, line, begun: now, first, keeps_alive });
-        (self.heard, self.next_look) = (now, Some(now + SOONEST_LOOK));
-        self.ask(client)
+        self.sending = Some(Sending { file, left, line, started: now, first, keeps_alive });
+        (self.last_progress, self.next_poll) = (now, Some(now + MIN_POLL_INTERVAL));
+        self.request_grants(client)
     }
 
     fn to_write(&self, sending: &Sending) -> u64 {
         self.output.len() as u64 + sending.left
     }
 
-    /// Asks for as many packets as there are to send, and not too many.
-    pub(crate) fn ask(&mut self, client: &Client) -> Result<(), Error> {
+    /// Sends requests for the packets to send, up to a limit.
+    pub(crate) fn request_grants(&mut self, client: &Client) -> Result<(), Error> {
         let Some(sending) = self.sending.as_ref().filter(|_| !self.is_blocked) else { return Ok(()) };
-        let wanted = self.to_write(sending).div_ceil(self.segment as u64).min(AHEAD);
-        while self.asked < wanted {
+        let wanted = self.to_write(sending).div_ceil(self.segment as u64).min(MAX_REQUESTS);
+        while self.pending_requests < wanted {
             client.request(self.flow)?;
-            self.asked += 1;
+            self.pending_requests += 1;
         }
         Ok(())
     }
 
-    /// It may send one packet of up to `bytes` now (`cmapp_send`).
-    pub(crate) fn send(&mut self, client: &Client, bytes: u32) -> Result<(), Refused> {
-        self.asked = self.asked.saturating_sub(1);
-        let most = self.segment.min(bytes as usize);
-        let sent = match self.fill(most).and_then(|()| self.write(most)) {
+    /// A grant for one packet of up to `bytes` bytes (`cmapp_send`).
+    pub(crate) fn send(&mut self, client: &Client, bytes: u32) -> Result<(), Failure> {
+        self.pending_requests = self.pending_requests.saturating_sub(1);
+        let max = self.segment.min(bytes as usize);
+        let sent = match self.fill(max).and_then(|()| self.write(max)) {
             Ok(sent) => sent,
             Err(error) => {
-                client.notify(self.flow, self.books.sent(0))?;
+                client.notify(self.flow, self.counts.on_sent(0))?;
                 return Err(error.into());
             }
         };
-        client.notify(self.flow, self.books.sent(sent))?;
-        Ok(self.ask(client)?)
+        client.notify(self.flow, self.counts.on_sent(sent))?;
+        Ok(self.request_grants(client)?)
     }
 
-    /// Has `most` bytes ready, or as many as are left.
-    fn fill(&mut self, most: usize) -> io::Result<()> {
+    /// Reads from the file until `max` bytes are ready, or as many as are left.
+    fn fill(&mut self, max: usize) -> io::Result<()> {
         let Some(Sending { file: Some(file), left, .. }) = &mut self.sending else { return Ok(()) };
-        while self.output.len() < most && *left > 0 {
-            let wanted = (*left).min((most - self.output.len()) as u64);
-            // A file that has become shorter can't be sent as announced.
+        while self.output.len() < max && *left > 0 {
+            let wanted = (*left).min((max - self.output.len()) as u64);
+            // A file that has become shorter cannot be sent as announced.
             let read = file.take(wanted).read_to_end(&mut self.output)? as u64;
             if read < wanted {
                 return Err(ErrorKind::UnexpectedEof.into());
@@ -199,8 +200,8 @@ impl Connection {
         Ok(())
     }
 
-    fn write(&mut self, most: usize) -> io::Result<u64> {
-        let length = self.output.len().min(most);
+    fn write(&mut self, max: usize) -> io::Result<u64> {
+        let length = self.output.len().min(max);
         if length == 0 || self.is_blocked {
             return Ok(0);
         }
@@ -221,88 +222,89 @@ impl Connection {
         }
     }
 
-    /// Tells the congestion manager what became of packets (`cm_update`). An answer that has arrived whole is handed back.
-    pub(crate) fn look(&mut self, client: &Client, now: Instant) -> Result<Last, Refused> {
+    /// Reports feedback to the congestion manager (`cm_update`). Returns the line of an answer that has arrived
+    /// completely.
+    pub(crate) fn poll_tcp_info(&mut self, client: &Client, now: Instant) -> Result<Last, Failure> {
         let info = TcpInfo::of(&self.socket)?;
         self.segment = info.segment.max(64) as usize;
-        if let Some(feedback) = self.books.read(Reading::from(&info)) {
+        if let Some(feedback) = self.counts.read(Reading::from(&info)) {
             client.update(self.flow, &feedback)?;
             if feedback.received > rampmeter_units::Bytes::ZERO {
-                self.heard = now;
+                self.last_progress = now;
             }
         }
-        if self.asked == 0 && self.books.owes() {
-            // No grant is on its way that this could be taken for the answer to.
-            client.notify(self.flow, self.books.sent(0))?;
+        if self.pending_requests == 0 && self.counts.has_unreported() {
+            // No grant is pending that this report could answer.
+            client.notify(self.flow, self.counts.on_sent(0))?;
         }
         let last = if self.has_arrived() { self.finish(now) } else { None };
-        let pause = Duration::from_micros(info.rtt_us.into()) / LOOKS_A_ROUND_TRIP;
-        let busy = self.sending.is_some() || self.books.unacknowledged() > 0;
-        self.next_look = busy.then(|| now + pause.clamp(SOONEST_LOOK, LATEST_LOOK));
+        let interval = Duration::from_micros(info.rtt_us.into()) / POLLS_PER_RTT;
+        let busy = self.sending.is_some() || self.counts.unacknowledged() > 0;
+        self.next_poll = busy.then(|| now + interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL));
         Ok(last)
     }
 
-    /// The server ends: a look at what has arrived by now, without the congestion manager.
+    /// The server ends: reads `TCP_INFO` a last time, without the congestion manager.
     pub(crate) fn end(&mut self, now: Instant) -> Last {
         if let Ok(info) = TcpInfo::of(&self.socket) {
-            self.books.read(Reading::from(&info));
+            self.counts.read(Reading::from(&info));
         }
-        if self.has_arrived() { self.finish(now) } else { self.give_up(now) }
+        if self.has_arrived() { self.finish(now) } else { self.abort(now) }
     }
 
-    /// All of the answer has been written and acknowledged.
+    /// Whether all of the answer is written and acknowledged.
     fn has_arrived(&self) -> bool {
-        self.books.unacknowledged() == 0 && self.sending.as_ref().is_some_and(|s| self.to_write(s) == 0)
+        self.counts.unacknowledged() == 0 && self.sending.as_ref().is_some_and(|s| self.to_write(s) == 0)
     }
 
-    /// The answer has been written whole; the client, which asks for more, has it.
+    /// The answer is complete: the client has acknowledged it or has sent the next request.
     pub(crate) fn finish(&mut self, now: Instant) -> Last {
-        let mut last = self.give_up(now)?;
+        let mut last = self.abort(now)?;
         last.whole = true;
-        self.heard = now;
+        self.last_progress = now;
         Some(last)
     }
 
-    /// The answer ends here.
-    pub(crate) fn give_up(&mut self, now: Instant) -> Last {
-        let Sending { mut line, begun, first, .. } = self.sending.take()?;
-        line.end(self.written - first, now.duration_since(begun));
+    /// Ends the answer.
+    pub(crate) fn abort(&mut self, now: Instant) -> Last {
+        let Sending { mut line, started, first, .. } = self.sending.take()?;
+        line.end(self.written - first, now.duration_since(started));
         Some(line)
     }
 
-    /// Whether the client was given time enough.
-    pub(crate) fn is_late(&self, now: Instant) -> bool {
-        let patience = match (&self.sending, self.input.is_empty()) {
-            (Some(_), _) => PATIENCE_FOR_ACK,
-            (None, false) => PATIENCE_FOR_HEAD,
-            (None, true) => PATIENCE_FOR_REQUEST,
+    /// Whether a timeout has expired.
+    pub(crate) fn has_timed_out(&self, now: Instant) -> bool {
+        let timeout = match (&self.sending, self.input.is_empty()) {
+            (Some(_), _) => ACK_TIMEOUT,
+            (None, false) => HEADER_TIMEOUT,
+            (None, true) => REQUEST_TIMEOUT,
         };
-        now.duration_since(self.heard) > patience
+        now.duration_since(self.last_progress) > timeout
     }
 
-    /// Whether it goes on after the answer that is under way.
+    /// Whether the connection stays open after the current answer.
     pub(crate) fn keeps_alive(&self) -> bool {
         !self.is_half_closed && self.sending.as_ref().is_none_or(|sending| sending.keeps_alive)
     }
 }
 
-/// Why a connection can't go on: it broke, or the congestion manager did.
+/// The reason why a connection cannot continue: it failed, or the congestion manager did.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum Failure {
     Broken,
     Manager(Error),
 }
 
-impl From<io::Error> for Refused {
+impl From<io::Error> for Failure {
     fn from(_: io::Error) -> Self {
         Self::Broken
     }
 }
 
-impl From<Error> for Refused {
+impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
-            // The flow's end, not the manager's.
+            // These errors end the flow only.
             Error::Closed
             | Error::Unknown
             | Error::Unanswered
@@ -315,16 +317,16 @@ impl From<Error> for Refused {
     }
 }
 
-/// The kernel takes bytes of `socket` only while it has sent all it has.
-fn hold_nothing_back(socket: &TcpStream) -> io::Result<()> {
-    let least: libc::c_int = 1;
-    // SAFETY: the pointer and the length describe `least`, which outlives the call.
+/// The kernel accepts bytes for `socket` only while it has no unsent data.
+fn keep_send_buffer_empty(socket: &TcpStream) -> io::Result<()> {
+    let threshold: libc::c_int = 1;
+    // SAFETY: the pointer and the length describe `threshold`, which outlives the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_NOTSENT_LOWAT,
-            (&raw const least).cast(),
+            (&raw const threshold).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };

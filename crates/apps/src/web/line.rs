@@ -1,4 +1,4 @@
-//! What is told of a response: one line.
+//! The log line of a response.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,40 +7,40 @@ use std::time::Duration;
 use rampmeter_units::{Bytes, Rate};
 use serde::Serialize;
 
-/// How a response went.
+/// The result of a response.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// Whose request.
+    /// The client.
     pub peer: SocketAddr,
-    /// What was asked for, as it was written.
+    /// The target as it was written in the request.
     pub target: String,
     /// The status.
     pub status: u16,
     /// The file that was sent.
     pub file: Option<String>,
-    /// Where there was a choice: the share and the round trip that it was made by.
+    /// The share by which a representation was chosen, if there were several.
     pub share_bps: Option<u64>,
-    /// As above.
+    /// The smoothed round-trip time at that time.
     pub srtt_s: Option<f64>,
-    /// Bytes that were sent, head included.
+    /// The number of bytes sent, including the header.
     pub bytes: u64,
-    /// From the request to the last acknowledgement.
+    /// The time from the request to the last acknowledgement.
     pub seconds: f64,
-    /// Those bytes over that time.
+    /// Those bytes divided by that time.
     pub goodput_bps: f64,
-    /// The client has all of it.
+    /// The client has acknowledged all bytes.
     pub whole: bool,
-    /// Grants that were given back because the kernel's own window was full.
+    /// The number of grants that were returned because the kernel's window was full.
     pub held_up: u64,
 }
 
 impl Line {
-    /// Of a response that begins.
+    /// The line of a response that starts.
     pub(crate) fn new(peer: SocketAddr, target: String, answer: &super::answer::Answer) -> Self {
         Self {
             peer,
             target,
-            status: answer.status.words().0,
+            status: answer.status.number_and_name().0,
             file: answer.name.clone(),
             share_bps: answer.path.map(|path| path.rate.as_bps()),
             srtt_s: answer.path.map(|path| path.srtt.as_secs_f64()),
@@ -58,14 +58,14 @@ impl Line {
     }
 }
 
-/// To three significant digits.
+/// Rounded to three significant digits.
 fn rounded(number: f64) -> f64 {
     format!("{number:.2e}").parse().unwrap_or(number)
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names come from strangers and files: nothing in them reaches a terminal raw.
+        // Names come from clients and files, so they are escaped before they reach a terminal.
         write!(f, "{} {:?} {}", self.peer, self.target, self.status)?;
         if let Some(file) = &self.file {
             write!(f, " {file:?}")?;

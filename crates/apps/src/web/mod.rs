@@ -1,18 +1,19 @@
-//! A web server whose transmissions the Congestion Manager schedules, although they leave through the kernel's TCP
-//! (`congestion-manager.md`, section 3.2.1). Its clients are any.
+//! A web server whose transmissions the Congestion Manager schedules, although they go through the kernel's TCP
+//! (`congestion-manager.md`, section 3.2.1). It works with any HTTP client.
 //!
 //! ```text
 //! a client connects        cm_open to its address: all of its connections share one macroflow
-//! it asks for an object    cm_query says which representation arrives in time                    (`representation`)
+//! it requests an object    cm_query decides which representation arrives in time              (`representation`)
 //! there is data            cm_request, cmapp_send: one packet to the kernel, cm_notify           (`connection`)
-//! the kernel knows more    cm_update with what TCP_INFO says                                     (`tcp_feedback`)
+//! feedback                 cm_update with the values of TCP_INFO                             (`tcp_feedback`)
 //! ```
 //!
-//! One thread serves all. What a stranger can cost is bounded: a head of 8 kB within ten seconds, a connection that is
-//! silent for a minute, so many connections at once. Only regular files below the directory leave.
+//! One thread serves all connections. The cost of a client is bounded: a header of 8 kB within ten seconds, a
+//! connection without progress for a minute, a maximum number of connections. Only regular files below the directory
+//! are sent.
 //!
-//! *Deviation*: what the kernel repairs it sends again at times of its own, and its window, which grows and shrinks as
-//! ever, can bind where it is smaller than the flow's share of the macroflow's; [`Line::held_up`] says how often.
+//! *Deviation*: the kernel retransmits at times of its own, and its congestion window still applies where it is smaller
+//! than the flow's share; [`Line::held_up`] counts how often.
 
 mod answer;
 mod connection;
@@ -35,32 +36,32 @@ use rampmeter_cm::{Client, Error, Event, Id};
 use rampmeter_net::files::Directory;
 
 use self::answer::Answer;
-use self::connection::{Connection, Refused};
+use self::connection::{Connection, Failure};
 pub use self::line::Line;
 use self::request::{Parsed, parse};
 use crate::AppError;
 
-/// The longest sleep: how soon it notices that it is to stop, and who is late.
-const NAP: Duration = Duration::from_millis(100);
+/// The maximum sleep, after which `stop` and the timeouts are checked.
+const MAX_SLEEP: Duration = Duration::from_millis(100);
 
-/// How long answers may still take once it is to stop.
-const GRACE: Duration = Duration::from_secs(2);
+/// The maximum time for answers after `stop` is set.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 const LISTENER: u64 = 0;
 const MANAGER: u64 = 1;
 
-/// What a server is to be like.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The directory whose files are served.
     pub directory: PathBuf,
-    /// Where it listens.
+    /// The address at which it listens.
     pub listen: SocketAddr,
-    /// An object is to arrive within this, where there is a choice.
+    /// The time within which an object should arrive, if there are several representations.
     pub within: rampmeter_units::Duration,
-    /// Connections at a time.
+    /// The maximum number of connections.
     pub max_connections: usize,
-    /// Raised from outside to end it.
+    /// Set from outside to end the server.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -78,7 +79,7 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// Listens; `client` is connected to the congestion manager, and `tell` hears of every response.
+    /// Starts to listen; `client` is connected to the congestion manager, and `tell` is called for every response.
     pub fn bind(options: Options, client: Client, tell: impl FnMut(&Line) + 'a) -> Result<Self, AppError> {
         let directory = Directory::open(&options.directory)
             .map_err(|error| AppError::Directory { path: options.directory.clone(), error })?;
@@ -86,9 +87,9 @@ impl<'a> Server<'a> {
             TcpListener::bind(options.listen).map_err(|error| AppError::Listen { address: options.listen, error })?;
         listener.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(std::io::Error::from)?;
-        let watch = |word| EpollEvent::new(EpollFlags::EPOLLIN, word);
-        epoll.add(&listener, watch(LISTENER)).map_err(std::io::Error::from)?;
-        epoll.add(client.file()?, watch(MANAGER)).map_err(std::io::Error::from)?;
+        let readable = |word| EpollEvent::new(EpollFlags::EPOLLIN, word);
+        epoll.add(&listener, readable(LISTENER)).map_err(std::io::Error::from)?;
+        epoll.add(client.file()?, readable(MANAGER)).map_err(std::io::Error::from)?;
         Ok(Self {
             options,
             client,
@@ -102,12 +103,13 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.listener.local_addr().unwrap_or(self.options.listen)
     }
 
-    /// Serves until it is told to stop, or the congestion manager is gone. What is under way then is told of, too.
+    /// Serves until `stop` is set or the congestion manager ends. Answers that are being sent at the end are reported,
+    /// too.
     pub fn run(&mut self) -> Result<(), AppError> {
         let result = self.serve();
         for mut connection in std::mem::take(&mut self.connections).into_values() {
@@ -116,22 +118,22 @@ impl<'a> Server<'a> {
             }
         }
         match result {
-            // Whoever stops the server as a rule stops the daemon with it, and that may be the first to go.
-            Err(AppError::Manager(Error::Gone)) if self.options.stop.load(Ordering::Relaxed) => Ok(()),
+            // The server and its daemon are usually stopped together, and the daemon may end first.
+            Err(AppError::Manager(Error::Disconnected)) if self.options.stop.load(Ordering::Relaxed) => Ok(()),
             other => other,
         }
     }
 
     fn serve(&mut self) -> Result<(), AppError> {
-        // Waits end up to 50 us later without it.
+        // Without this, waits end up to 50 us later.
         let _ = nix::sys::prctl::set_timerslack(1);
         let mut events = [EpollEvent::empty(); 64];
-        let mut last_orders = None;
-        while !self.is_closed(&mut last_orders)? {
+        let mut stopped_at = None;
+        while !self.is_closed(&mut stopped_at)? {
             let now = Instant::now();
-            let next = self.connections.values().filter_map(|connection| connection.next_look).min();
-            let left = next.map_or(NAP, |next| next.saturating_duration_since(now).min(NAP));
-            // Rounded up: looking a little late costs less than not sleeping.
+            let next = self.connections.values().filter_map(|connection| connection.next_poll).min();
+            let left = next.map_or(MAX_SLEEP, |next| next.saturating_duration_since(now).min(MAX_SLEEP));
+            // Rounded up: a slightly late poll costs less than not sleeping.
             let left = u16::try_from(left.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
             let ready = match self.epoll.wait(&mut events, EpollTimeout::from(left)) {
                 Err(Errno::EINTR) => 0,
@@ -139,54 +141,55 @@ impl<'a> Server<'a> {
             };
             for event in &events[..ready] {
                 match event.data() {
-                    LISTENER => self.welcome()?,
-                    MANAGER => self.obey()?,
-                    number => self.attend(number, event.events())?,
+                    LISTENER => self.accept_clients()?,
+                    MANAGER => self.handle_events()?,
+                    number => self.on_ready(number, event.events())?,
                 }
             }
-            self.look()?;
+            self.poll_connections()?;
         }
         Ok(())
     }
 
-    /// Whether it was told to stop and all answers that were under way then have ended, or taken too long.
-    fn is_closed(&mut self, last_orders: &mut Option<Instant>) -> Result<bool, AppError> {
+    /// Whether `stop` is set and all answers that were being sent then have ended, or taken too long.
+    fn is_closed(&mut self, stopped_at: &mut Option<Instant>) -> Result<bool, AppError> {
         if !self.options.stop.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        if last_orders.is_none() {
+        if stopped_at.is_none() {
             let _ = self.epoll.delete(&self.listener);
         }
-        let since = *last_orders.get_or_insert_with(Instant::now);
-        if since.elapsed() < GRACE && self.connections.values().any(Connection::is_sending) {
+        let since = *stopped_at.get_or_insert_with(Instant::now);
+        if since.elapsed() < STOP_TIMEOUT && self.connections.values().any(Connection::is_sending) {
             return Ok(false);
         }
         let left: Vec<u64> = self.connections.keys().copied().collect();
-        left.into_iter().try_for_each(|number| self.part(number))?;
+        left.into_iter().try_for_each(|number| self.disconnect(number))?;
         Ok(true)
     }
 
-    /// Does what the congestion manager says.
-    fn obey(&mut self) -> Result<(), AppError> {
+    /// Handles the congestion manager's events.
+    fn handle_events(&mut self) -> Result<(), AppError> {
         while let Some((flow, event)) = self.client.next(Some(rampmeter_units::Duration::ZERO))? {
             let Some(&number) = self.by_flow.get(&flow) else { continue };
             match event {
                 Event::Send { bytes } => self.with(number, |connection, client| connection.send(client, bytes))?,
-                Event::Closed(_) => self.part(number)?,
+                Event::Closed(_) => self.disconnect(number)?,
                 Event::Update(_) | Event::Room => {}
             }
         }
         Ok(())
     }
 
-    /// Lets in whoever waits.
-    fn welcome(&mut self) -> Result<(), AppError> {
+    /// Accepts waiting connections.
+    fn accept_clients(&mut self) -> Result<(), AppError> {
         loop {
             let (socket, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(_) => {
-                    // They hung up, or no files are left; trying again at once would not help.
+                    // The client has closed the connection, or there are no file descriptors left; an immediate retry
+                    // would fail too.
                     std::thread::sleep(Duration::from_millis(1));
                     return Ok(());
                 }
@@ -196,8 +199,8 @@ impl<'a> Server<'a> {
             }
             let connection = match Connection::new(socket, peer, &self.client) {
                 Ok(connection) => connection,
-                Err(Refused::Broken) => continue,
-                Err(Refused::Manager(error)) => return Err(error.into()),
+                Err(Failure::Broken) => continue,
+                Err(Failure::Manager(error)) => return Err(error.into()),
             };
             let number = self.next;
             self.next += 1;
@@ -208,85 +211,86 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// A connection has something to say, or room.
-    fn attend(&mut self, number: u64, events: EpollFlags) -> Result<(), AppError> {
+    /// A connection is readable or writable.
+    fn on_ready(&mut self, number: u64, events: EpollFlags) -> Result<(), AppError> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         if events.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP) {
-            return self.part(number);
+            return self.disconnect(number);
         }
         if events.contains(EpollFlags::EPOLLOUT) && connection.is_blocked {
             connection.is_blocked = false;
-            self.with(number, |connection, client| Ok(connection.ask(client)?))?;
+            self.with(number, |connection, client| Ok(connection.request_grants(client)?))?;
         }
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         if events.contains(EpollFlags::EPOLLIN) && connection.is_listening() {
-            if connection.hear().is_err() {
-                return self.part(number);
+            if connection.read_requests().is_err() {
+                return self.disconnect(number);
             }
-            // What has just arrived acknowledges as a rule what was sent before.
-            self.look_at(number, Instant::now())?;
+            // A request usually acknowledges the previous answer.
+            self.poll_connection(number, Instant::now())?;
             self.answer(number)?;
             let stays = |connection: &Connection| connection.is_sending() || !connection.is_half_closed;
             if !self.connections.get(&number).is_some_and(stays) {
-                return self.part(number);
+                return self.disconnect(number);
             }
         }
         self.watch(number);
         Ok(())
     }
 
-    /// Answers the next request, if it has come whole and the one before it is answered.
+    /// Answers the next request, if it is complete and the one before it is answered.
     fn answer(&mut self, number: u64) -> Result<(), AppError> {
         let Some(connection) = self.connections.get_mut(&number).filter(|c| c.is_listening()) else { return Ok(()) };
         if connection.input.is_empty() {
             return Ok(());
         }
         let (answer, target) = match parse(&connection.input) {
-            Parsed::Part => return Ok(()),
+            Parsed::Incomplete => return Ok(()),
             Parsed::Refused(status, target) => {
                 connection.input.clear();
                 (Answer::refusal(status, None), target)
             }
-            Parsed::Whole(request, length) => {
+            Parsed::Complete(request, length) => {
                 connection.input.drain(..length);
                 let flow = connection.flow;
                 let answer = Answer::to(&request, &self.directory, self.options.within, || self.client.query(flow));
-                (answer.or_else(survivable)?, request.target)
+                (answer.or_else(refuse_or_fail)?, request.target)
             }
         };
         if let Some(line) = connection.finish(Instant::now()) {
             (self.tell)(&line);
         }
         let line = Line::new(connection.peer, target, &answer);
-        self.with(number, |connection, client| Ok(connection.begin(client, answer, line)?))
+        self.with(number, |connection, client| Ok(connection.start_answer(client, answer, line)?))
     }
 
-    /// Looks at all connections whose time has come, and parts with those whose time is over.
-    fn look(&mut self) -> Result<(), AppError> {
+    /// Polls all connections that are due, and ends those with expired timeouts.
+    fn poll_connections(&mut self) -> Result<(), AppError> {
         let now = Instant::now();
-        let due = |connection: &Connection| connection.next_look.is_some_and(|at| at <= now) || connection.is_late(now);
+        let due =
+            |connection: &Connection| connection.next_poll.is_some_and(|at| at <= now) || connection.has_timed_out(now);
         let due: Vec<u64> = self.connections.iter().filter(|(_, c)| due(c)).map(|(number, _)| *number).collect();
         for number in due {
-            self.look_at(number, now)?;
-            if self.connections.get(&number).is_some_and(|connection| connection.is_late(now)) {
-                self.part(number)?;
+            self.poll_connection(number, now)?;
+            if self.connections.get(&number).is_some_and(|connection| connection.has_timed_out(now)) {
+                self.disconnect(number)?;
             }
         }
         Ok(())
     }
 
-    fn look_at(&mut self, number: u64, now: Instant) -> Result<(), AppError> {
+    fn poll_connection(&mut self, number: u64, now: Instant) -> Result<(), AppError> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         let stays = connection.keeps_alive();
-        let last = match connection.look(&self.client, now) {
+        let last = match connection.poll_tcp_info(&self.client, now) {
             Ok(last) => last,
-            Err(Refused::Broken) => return self.part(number),
-            Err(Refused::Manager(error)) => return Err(error.into()),
+            Err(Failure::Broken) => return self.disconnect(number),
+            Err(Failure::Manager(error)) => return Err(error.into()),
         };
         if let Some(line) = last {
             (self.tell)(&line);
             if !stays {
-                return self.part(number);
+                return self.disconnect(number);
             }
             self.answer(number)?;
         }
@@ -294,22 +298,22 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Does something with a connection; parts with it if it is broken.
+    /// Runs `work` on a connection, and ends the connection if it fails.
     fn with(
         &mut self,
         number: u64,
-        work: impl FnOnce(&mut Connection, &Client) -> Result<(), Refused>,
+        work: impl FnOnce(&mut Connection, &Client) -> Result<(), Failure>,
     ) -> Result<(), AppError> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         match work(connection, &self.client) {
             Ok(()) => self.watch(number),
-            Err(Refused::Broken) => self.part(number)?,
-            Err(Refused::Manager(error)) => return Err(error.into()),
+            Err(Failure::Broken) => self.disconnect(number)?,
+            Err(Failure::Manager(error)) => return Err(error.into()),
         }
         Ok(())
     }
 
-    /// Has the kernel wake us for what matters: requests when one can be answered, room when it was missing.
+    /// Sets the events to wait for: requests when one can be answered, room when there was none.
     fn watch(&mut self, number: u64) {
         let Some(connection) = self.connections.get(&number) else { return };
         let mut interest = EpollFlags::empty();
@@ -318,25 +322,25 @@ impl<'a> Server<'a> {
         let _ = self.epoll.modify(&connection.socket, &mut EpollEvent::new(interest, number));
     }
 
-    /// A connection ends. Its flow's share goes to the client's others.
-    fn part(&mut self, number: u64) -> Result<(), AppError> {
+    /// Ends a connection. Its share goes to other flows of the client.
+    fn disconnect(&mut self, number: u64) -> Result<(), AppError> {
         let Some(mut connection) = self.connections.remove(&number) else { return Ok(()) };
-        if let Some(line) = connection.give_up(Instant::now()) {
+        if let Some(line) = connection.abort(Instant::now()) {
             (self.tell)(&line);
         }
         let _ = self.epoll.delete(&connection.socket);
         self.by_flow.remove(&connection.flow);
-        match self.client.close(connection.flow).map_err(Refused::from) {
-            Err(Refused::Manager(error)) => Err(error.into()),
+        match self.client.close(connection.flow).map_err(Failure::from) {
+            Err(Failure::Manager(error)) => Err(error.into()),
             _ => Ok(()),
         }
     }
 }
 
-/// A flow that is over can't be asked for its path; its connection is about to end anyway.
-fn survivable(error: Error) -> Result<Answer, AppError> {
-    match Refused::from(error) {
-        Refused::Broken => Ok(Answer::refusal(status::Status::BadRequest, None)),
-        Refused::Manager(error) => Err(error.into()),
+/// A closed flow has no path; its connection ends anyway.
+fn refuse_or_fail(error: Error) -> Result<Answer, AppError> {
+    match Failure::from(error) {
+        Failure::Broken => Ok(Answer::refusal(status::Status::BadRequest, None)),
+        Failure::Manager(error) => Err(error.into()),
     }
 }

@@ -1,14 +1,14 @@
-//! The representations of an object, of which a client gets the one that [`choose`](rampmeter_workload::representations::choose)
-//! takes, as in the simulator (section 3.2.1 of the paper).
+//! The representations of an object. [`choose`](rampmeter_workload::representations::choose) selects the one for a
+//! client, as in the simulator (section 3.2.1 of the paper).
 //!
 //! ```text
-//! photo.jpg asked for     photo.low.jpg, photo.medium.jpg, photo.high.jpg beside each other
+//! photo.jpg requested     photo.low.jpg, photo.medium.jpg, photo.high.jpg in the same directory
 //! ```
 
-/// What the names of representations say, from the lowest.
+/// The levels in the names of representations, from the lowest.
 pub const LEVELS: [&str; 3] = ["low", "medium", "high"];
 
-/// The name of a representation of `object`: its level stands before the last dot of the file's name.
+/// The name of a representation of `object`: the level is inserted before the last dot of the file's name.
 pub fn name(object: &str, level: &str) -> String {
     let file = object.rfind('/').map_or(0, |slash| slash + 1);
     match object[file..].rfind('.').filter(|dot| *dot > 0) {
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_level_stands_before_the_last_dot() {
+    fn the_level_is_inserted_before_the_last_dot() {
         assert_eq!(name("a.b/photo.old.jpg", "low"), "a.b/photo.old.low.jpg");
         assert_eq!(name("a.b/README", "high"), "a.b/README.high");
         assert_eq!(name(".profile", "low"), ".profile.low");

@@ -1,61 +1,61 @@
-//! A request, out of bytes that a stranger sent. `httparse` reads them; what is beyond its limits or not for this server
-//! is refused with a status.
+//! Parses requests from untrusted bytes with `httparse`. Requests beyond its limits, or that this server does not
+//! support, are refused with a status.
 
 use super::status::Status;
 
-/// The most that a request's head may have.
+/// The maximum size of a request's header.
 pub(crate) const MAX_HEAD: usize = 8 * 1024;
 
-/// The most headers.
+/// The maximum number of header fields.
 const MAX_HEADERS: usize = 64;
 
-/// A request that this server understands.
+/// A valid request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Only the head of the answer is wanted.
+    /// Only the header of the answer is requested.
     pub(crate) is_head: bool,
-    /// What is asked for, as it was written.
+    /// The target as it was written.
     pub(crate) target: String,
-    /// The file that this names, below the directory.
+    /// The file of the target, below the directory.
     pub(crate) object: String,
-    /// The connection goes on afterwards.
+    /// The connection stays open after the answer.
     pub(crate) keeps_alive: bool,
-    /// And says so: HTTP/1.0 wants to be told.
+    /// The request is HTTP/1.0: the answer has to say that the connection stays open.
     pub(crate) is_old: bool,
 }
 
-/// What there is in a buffer.
+/// The result of parsing a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// Not all of a head.
-    Part,
-    /// A request, and how many bytes it took.
-    Whole(Request, usize),
-    /// What is refused, with what was asked for if that is known. The connection ends.
+    /// An incomplete header.
+    Incomplete,
+    /// A request, and its size.
+    Complete(Request, usize),
+    /// A refused request, with its target if known. The connection ends.
     Refused(Status, String),
 }
 
-/// Reads the first request in `bytes`.
+/// Parses the first request in `bytes`.
 pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
     let length = match head.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
-        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Parsed::Part,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Parsed::Incomplete,
         Ok(_) | Err(httparse::Error::TooManyHeaders) => return Parsed::Refused(Status::TooLarge, String::new()),
         Err(_) => return Parsed::Refused(Status::BadRequest, String::new()),
     };
     let target = head.path.unwrap_or_default().to_owned();
     match read(&head, &target) {
-        Ok(request) => Parsed::Whole(request, length),
+        Ok(request) => Parsed::Complete(request, length),
         Err(status) => Parsed::Refused(status, target),
     }
 }
 
 fn read(head: &httparse::Request<'_, '_>, target: &str) -> Result<Request, Status> {
     let values = |name: &str| {
-        let named = head.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
-        named.map(|header| header.value.trim_ascii()).collect::<Vec<_>>()
+        let matching = head.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+        matching.map(|header| header.value.trim_ascii()).collect::<Vec<_>>()
     };
     let is_head = match head.method {
         Some("GET") => false,
@@ -66,18 +66,19 @@ fn read(head: &httparse::Request<'_, '_>, target: &str) -> Result<Request, Statu
     if !is_old && values("host").len() != 1 {
         return Err(Status::BadRequest); // RFC 9112, section 3.2
     }
-    // Nobody sends a body with these, and what is not read would be taken for the next request.
+    // These methods have no body, and unread bytes would be parsed as the next request.
     if !values("transfer-encoding").is_empty() || values("content-length").iter().any(|length| *length != b"0") {
         return Err(Status::BodyUnwanted);
     }
     let connection = values("connection").join(&b","[..]);
-    let says = |word: &[u8]| connection.split(|b| *b == b',').any(|said| said.trim_ascii().eq_ignore_ascii_case(word));
-    let keeps_alive = if is_old { says(b"keep-alive") } else { !says(b"close") };
+    let has_option =
+        |word: &[u8]| connection.split(|b| *b == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(word));
+    let keeps_alive = if is_old { has_option(b"keep-alive") } else { !has_option(b"close") };
     let object = object(target).ok_or(Status::BadRequest)?;
     Ok(Request { is_head, target: target.to_owned(), object, keeps_alive, is_old })
 }
 
-/// The file that a target names: `/a%20b/?x` is `a b/index.html`.
+/// The file of a target: `/a%20b/?x` is `a b/index.html`.
 fn object(target: &str) -> Option<String> {
     let path = match target.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
@@ -107,25 +108,25 @@ mod tests {
 
     use super::*;
 
-    fn whole(text: &str) -> Request {
+    fn complete(text: &str) -> Request {
         match parse(text.as_bytes()) {
-            Parsed::Whole(request, length) if length == text.len() => request,
+            Parsed::Complete(request, length) if length == text.len() => request,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn requests_say_what_they_want() {
-        let request = whole("GET /a%20b/photo.jpg?x=1 HTTP/1.1\r\nhost: x\r\n\r\n");
+    fn targets_and_connection_headers_are_parsed() {
+        let request = complete("GET /a%20b/photo.jpg?x=1 HTTP/1.1\r\nhost: x\r\n\r\n");
         assert_eq!((request.object.as_str(), request.keeps_alive, request.is_head), ("a b/photo.jpg", true, false));
-        assert_eq!(whole("GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n").object, "index.html");
-        assert!(!whole("HEAD / HTTP/1.1\r\nHost: x\r\nConnection: Foo, Close\r\n\r\n").keeps_alive);
-        assert!(!whole("GET / HTTP/1.0\r\n\r\n").keeps_alive);
-        assert!(whole("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keeps_alive);
+        assert_eq!(complete("GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n").object, "index.html");
+        assert!(!complete("HEAD / HTTP/1.1\r\nHost: x\r\nConnection: Foo, Close\r\n\r\n").keeps_alive);
+        assert!(!complete("GET / HTTP/1.0\r\n\r\n").keeps_alive);
+        assert!(complete("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keeps_alive);
     }
 
     #[test]
-    fn what_is_not_for_us_is_refused() {
+    fn unsupported_requests_are_refused() {
         let status = |text: &str| match parse(text.as_bytes()) {
             Parsed::Refused(status, _) => Some(status),
             _ => None,
@@ -138,12 +139,12 @@ mod tests {
         assert_eq!(status("\x16\x03\x01\x02\0"), Some(Status::BadRequest));
         assert_eq!(status(&format!("GET /{} HTTP/1.0\r\n", "x".repeat(MAX_HEAD))), Some(Status::TooLarge));
         assert_eq!(status(&format!("GET / HTTP/1.0\r\n{}\r\n", "a: b\r\n".repeat(99))), Some(Status::TooLarge));
-        assert_eq!(parse(b"GET / HT"), Parsed::Part);
+        assert_eq!(parse(b"GET / HT"), Parsed::Incomplete);
     }
 
     proptest! {
         #[test]
-        fn no_bytes_of_a_stranger_break_it(bytes in prop::collection::vec(any::<u8>(), 0..300), target in ".{0,40}") {
+        fn parsing_any_bytes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), target in ".{0,40}") {
             parse(&bytes);
             parse(format!("GET /{target} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
         }

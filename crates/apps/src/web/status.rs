@@ -1,4 +1,4 @@
-//! The statuses that this server answers with.
+//! The HTTP statuses of this server.
 
 /// A status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Its number, and its name.
-    pub(crate) fn words(self) -> (u16, &'static str) {
+    /// The number and the name.
+    pub(crate) fn number_and_name(self) -> (u16, &'static str) {
         match self {
             Self::Fine => (200, "OK"),
             Self::BadRequest => (400, "Bad Request"),

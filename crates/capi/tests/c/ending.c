@@ -1,4 +1,4 @@
-/* cm_disconnect and cm_connect end what other threads do with the connection. Needs a running daemon with an open window. */
+/* cm_disconnect and cm_connect end the calls of other threads. Needs a running daemon with an open window. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <cm.h>
@@ -19,13 +19,13 @@ static void expect(int line, const char *what, int got, int wanted)
 
 #define EXPECT(call, wanted) expect(__LINE__, #call, call, wanted)
 
-static int begun, returned;
+static int started, returned;
 
 static void slow(cm_id id, int bytes, void *user)
 {
     (void)bytes;
     (void)user;
-    __atomic_add_fetch(&begun, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&started, 1, __ATOMIC_SEQ_CST);
     usleep(20000);
     cm_notify(id, 0);
     __atomic_add_fetch(&returned, 1, __ATOMIC_SEQ_CST);
@@ -53,13 +53,13 @@ static int disconnect(void)
     return cm_disconnect();
 }
 
-static int connect_anew(void)
+static int reconnect(void)
 {
     return cm_connect(NULL);
 }
 
-/* A thread dispatches, with so many requests to be granted; then the connection ends. */
-static void ends(int (*end)(void), int requests)
+/* A thread dispatches the grants of `requests` requests; then the connection ends. */
+static void test_end(int (*end)(void), int requests)
 {
     int last = 0;
     cm_id id = open_flow();
@@ -69,10 +69,10 @@ static void ends(int (*end)(void), int requests)
         EXPECT(cm_request(id), CM_OK);
     usleep(50000);
     EXPECT(end(), CM_OK);
-    int before = __atomic_load_n(&begun, __ATOMIC_SEQ_CST);
+    int before = __atomic_load_n(&started, __ATOMIC_SEQ_CST);
     EXPECT(__atomic_load_n(&returned, __ATOMIC_SEQ_CST), before);
     usleep(100000);
-    EXPECT(__atomic_load_n(&begun, __ATOMIC_SEQ_CST), before);
+    EXPECT(__atomic_load_n(&started, __ATOMIC_SEQ_CST), before);
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 5;
@@ -85,13 +85,13 @@ static void ends(int (*end)(void), int requests)
 int main(void)
 {
     for (int requests = 0; requests <= 20; requests += 20) {
-        ends(disconnect, requests);
+        test_end(disconnect, requests);
         EXPECT(cm_connect(NULL), CM_OK);
         if (requests == 0)
-            ends(connect_anew, 0);
+            test_end(reconnect, 0);
     }
-    EXPECT(begun > 0, 1);
+    EXPECT(started > 0, 1);
     EXPECT(cm_disconnect(), CM_OK);
-    puts(failed ? "ending: failed" : "ending: nobody is called after the end");
+    puts(failed ? "ending: failed" : "ending: no callback is called after the end");
     return failed;
 }

@@ -1,4 +1,4 @@
-/* Every misuse has an error of its own, and callbacks may call back in. Needs a running daemon with an open window. */
+/* Every misuse has its own error, and callbacks may call the API. Needs a running daemon with an open window. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <cm.h>
@@ -99,7 +99,7 @@ int main(void)
 
     cm_id id = cm_open((struct sockaddr *)&to, sizeof to, &callbacks, &calls);
     EXPECT(id > 0, 1);
-    EXPECT(cm_mtu(id) == 1452 || cm_mtu(id) == 1472, 1); /* with headers of its own, if the daemon speaks to others */
+    EXPECT(cm_mtu(id) == 1452 || cm_mtu(id) == 1472, 1); /* less the CM header, if the daemon communicates with others */
     EXPECT(cm_request(0), CM_EUNKNOWN);
     EXPECT(cm_request(-5), CM_EUNKNOWN);
     EXPECT(cm_request(id + 1), CM_EUNKNOWN);
@@ -135,7 +135,7 @@ int main(void)
     EXPECT(cm_query(id, NULL, NULL), CM_OK);
     EXPECT(cm_dispatch(0), 0);
 
-    /* Callbacks that ask again from within, a hundred times. */
+    /* Callbacks that send the next request, a hundred times. */
     EXPECT(cm_request(id), CM_OK);
     while (calls < 100)
         EXPECT(cm_dispatch(10000) > 0, 1);
@@ -146,7 +146,7 @@ int main(void)
     EXPECT(cm_request(id), CM_ECLOSED);
     EXPECT(cm_close(id), CM_ECLOSED);
 
-    /* A child is told. */
+    /* A child process gets errors. */
     cm_id again = cm_open((struct sockaddr *)&to, sizeof to, NULL, NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -160,7 +160,7 @@ int main(void)
     int status;
     waitpid(child, &status, 0);
     EXPECT(status, 0);
-    EXPECT(cm_request(again), CM_OK); /* nobody is called: the grant goes back by itself */
+    EXPECT(cm_request(again), CM_OK); /* no callback: the library returns the grant */
     EXPECT(cm_dispatch(50), 0);
 
     pthread_t threads[THREADS];
@@ -176,6 +176,6 @@ int main(void)
     EXPECT(cm_connect(NULL), CM_OK);
     EXPECT(cm_request(again) == CM_EUNKNOWN || cm_request(again) == CM_ECLOSED, 1);
     EXPECT(cm_strerror(CM_OK) != NULL && cm_strerror(-12345) != NULL, 1);
-    puts(failed ? "misuse: failed" : "misuse: every call answered as cm.h says");
+    puts(failed ? "misuse: failed" : "misuse: every call returned what cm.h says");
     return failed;
 }

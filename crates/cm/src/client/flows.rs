@@ -1,20 +1,20 @@
-//! The flows of this process by id: places, generations, and what a flow may have waiting.
+//! The flows of this process by id: slots, generations, and the requests and data that wait for each flow.
 
 use std::collections::VecDeque;
 
 use rampmeter_manager::Share;
 
 use crate::error::Error;
-use crate::limits::{GENERATIONS, MAX_DATAGRAMS, MAX_FLOWS, MAX_QUEUED, generation, id, place};
+use crate::limits::{GENERATIONS, MAX_DATAGRAMS, MAX_FLOWS, MAX_QUEUED, generation, id, slot};
 use crate::message::PathState;
 
-/// How far a flow is.
+/// The stage of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Opening,
     Open,
-    /// The daemon ended it; the process has yet to close it.
-    Over(Error),
+    /// The daemon ended it; the process has not closed it yet.
+    Ended(Error),
 }
 
 #[derive(Debug)]
@@ -23,23 +23,23 @@ pub(super) struct Flow {
     pub(super) mtu: u32,
     pub(super) state: PathState,
     pub(super) share: Share,
-    /// It can be sent to (`cm_send`).
+    /// The destination has a port, as `cm_send` needs it.
     pub(super) has_port: bool,
-    /// Requests that no grant has come for.
-    pub(super) wanted: u32,
-    /// Data that the daemon holds.
+    /// Requests without a grant so far.
+    pub(super) pending_requests: u32,
+    /// Bytes in the daemon's queue.
     pub(super) queued: u64,
     pub(super) datagrams: usize,
-    /// The process was told that there is no room.
-    pub(super) wants_room: bool,
-    /// News of its path wait for the process, which gets the latest when it asks.
+    /// The process got [`Error::Full`] and waits for [`Event::Room`](super::Event::Room).
+    pub(super) awaits_room_event: bool,
+    /// An update is waiting; the process gets the latest state when it asks.
     pub(super) has_update: bool,
-    /// That there is room again waits for the process.
-    pub(super) has_room: bool,
+    /// [`Event::Room`](super::Event::Room) is waiting.
+    pub(super) has_room_event: bool,
 }
 
 impl Flow {
-    /// One that is being opened.
+    /// A flow that is being opened.
     pub(super) fn new(share: Share, has_port: bool) -> Self {
         Self {
             stage: Stage::Opening,
@@ -47,17 +47,17 @@ impl Flow {
             state: PathState::default(),
             share,
             has_port,
-            wanted: 0,
+            pending_requests: 0,
             queued: 0,
             datagrams: 0,
-            wants_room: false,
+            awaits_room_event: false,
             has_update: false,
-            has_room: false,
+            has_room_event: false,
         }
     }
 
-    /// Whether it may leave a datagram of so many bytes with the daemon.
-    pub(super) fn takes(&self, length: u64) -> Result<(), Error> {
+    /// Checks that a datagram of `length` bytes can be sent or queued.
+    pub(super) fn check_datagram(&self, length: u64) -> Result<(), Error> {
         if !self.has_port {
             Err(Error::Destination)
         } else if length > self.mtu.into() {
@@ -79,46 +79,46 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Flows {
     slots: Vec<Slot>,
-    /// Places that were used, the one left longest ago first.
+    /// Free slots that were used before, the one freed first at the front.
     free: VecDeque<usize>,
     first_generation: u32,
 }
 
 impl Flows {
-    /// No flows yet; ids differ from those of tables with other first generations.
+    /// An empty table; its ids differ from those of tables with other first generations.
     pub(super) fn new(first_generation: u32) -> Self {
         Self { slots: Vec::new(), free: VecDeque::new(), first_generation: first_generation % GENERATIONS }
     }
 
-    /// Takes a place.
+    /// Adds a flow in a free slot.
     pub(super) fn add(&mut self, flow: Flow) -> Result<u32, Error> {
-        // A place is taken again only when there is no other: its old id stays wrong for as long as can be.
-        let place = if self.slots.len() < MAX_FLOWS && self.free.len() < 64 {
+        // A slot is used again as late as possible, so that its old id stays invalid for a long time.
+        let index = if self.slots.len() < MAX_FLOWS && self.free.len() < 64 {
             self.slots.push(Slot { generation: self.first_generation, flow: None });
             self.slots.len() - 1
         } else {
-            let place = self.free.pop_front().ok_or(Error::TooManyFlows)?;
-            self.slots[place].generation = (self.slots[place].generation + 1) % GENERATIONS;
-            place
+            let index = self.free.pop_front().ok_or(Error::TooManyFlows)?;
+            self.slots[index].generation = (self.slots[index].generation + 1) % GENERATIONS;
+            index
         };
-        let slot = &mut self.slots[place];
-        // Zero is nobody's id.
-        if id(place, slot.generation) == 0 {
+        let slot = &mut self.slots[index];
+        // Zero is not a valid id.
+        if id(index, slot.generation) == 0 {
             slot.generation = 1;
         }
         slot.flow = Some(flow);
-        Ok(id(place, slot.generation))
+        Ok(id(index, slot.generation))
     }
 
-    /// The flow that goes by `id`, whatever its stage.
+    /// The flow with this id, in any stage.
     pub(super) fn get(&mut self, id: u32) -> Result<&mut Flow, Error> {
-        let slot = self.slots.get_mut(place(id)).ok_or(Error::Unknown)?;
+        let slot = self.slots.get_mut(slot(id)).ok_or(Error::Unknown)?;
         match (&mut slot.flow, generation(id)) {
-            (Some(flow), asked) if asked == slot.generation => Ok(flow),
-            // Those before it have been closed; those to come are unknown.
-            (None, asked) if asked == slot.generation => Err(Error::Closed),
-            (_, asked) if (slot.generation + GENERATIONS - asked) % GENERATIONS < GENERATIONS / 2 => {
-                if asked < self.first_generation && slot.generation >= self.first_generation {
+            (Some(flow), other) if other == slot.generation => Ok(flow),
+            // Ids of earlier generations are closed; ids of later ones are unknown.
+            (None, other) if other == slot.generation => Err(Error::Closed),
+            (_, other) if (slot.generation + GENERATIONS - other) % GENERATIONS < GENERATIONS / 2 => {
+                if other < self.first_generation && slot.generation >= self.first_generation {
                     return Err(Error::Unknown);
                 }
                 Err(Error::Closed)
@@ -127,28 +127,28 @@ impl Flows {
         }
     }
 
-    /// The flow that goes by `id`, if it can be used.
+    /// The flow with this id, if it is open.
     pub(super) fn open(&mut self, id: u32) -> Result<&mut Flow, Error> {
         let flow = self.get(id)?;
         match flow.stage {
             Stage::Open => Ok(flow),
             Stage::Opening => Err(Error::Unknown),
-            Stage::Over(error) => Err(error),
+            Stage::Ended(error) => Err(error),
         }
     }
 
-    /// How many there are.
+    /// The number of flows.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Gives a place back.
+    /// Removes a flow and frees its slot.
     pub(super) fn remove(&mut self, id: u32) -> Result<Flow, Error> {
         self.get(id)?;
-        let place = place(id);
-        self.free.push_back(place);
-        self.slots[place].flow.take().ok_or(Error::Closed)
+        let slot = slot(id);
+        self.free.push_back(slot);
+        self.slots[slot].flow.take().ok_or(Error::Closed)
     }
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_come_again_late_and_old_ones_stay_closed() {
+    fn ids_are_reused_late_and_old_ones_stay_closed() {
         let mut flows = Flows::new(5);
         let first = flows.add(flow()).unwrap();
         flows.remove(first).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_never_were_are_unknown() {
+    fn ids_that_were_never_used_are_unknown() {
         let mut flows = Flows::new(5);
         let id = flows.add(flow()).unwrap();
         for wrong in [0, 1, id + 1, id + MAX_FLOWS as u32, id - MAX_FLOWS as u32, i32::MAX as u32] {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_flows() {
+    fn the_number_of_flows_is_limited() {
         let mut flows = Flows::new(0);
         let ids: Vec<_> = (0..MAX_FLOWS).map(|_| flows.add(flow()).unwrap()).collect();
         assert!(ids.iter().all(|id| *id > 0));

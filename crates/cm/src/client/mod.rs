@@ -1,4 +1,4 @@
-//! The application's side: the calls of the paper's Figure 4.
+//! The application's side of the API: the calls of the paper's Figure 4.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), rampmeter_cm::Error> {
@@ -9,7 +9,7 @@
 //! while let Some((flow, event)) = client.next(None)? {
 //!     match event {
 //!         Event::Send { bytes } => {
-//!             // send a packet of up to `bytes` bytes from a socket of one's own, then:
+//!             // send a packet of up to `bytes` bytes from your own socket, then:
 //!             client.notify(flow, bytes.into())?;
 //!             client.request(flow)?;
 //!         }
@@ -22,9 +22,10 @@
 //! # }
 //! ```
 //!
-//! A [`Client`] can be cloned and used from any number of threads. Whatever waits, waits without the lock: one thread
-//! listens to the bell, the others to that thread. So a call first waits for room for what it has to say, and then, under
-//! one lock, sees whether it makes sense, notes it and says it: what fails has changed nothing.
+//! A [`Client`] can be cloned and used from any number of threads. No thread waits with the lock held: one thread polls
+//! the eventfd, the others wait for that thread. So a call first waits until there is room for its commands. Then,
+//! under one lock, it checks its arguments, updates the state and writes the commands: a call that fails has changed
+//! nothing.
 
 mod flows;
 mod receiving;
@@ -46,51 +47,51 @@ use rampmeter_manager::Share;
 use rampmeter_units::Duration;
 
 use self::state::State;
-use crate::bell::Bell;
 use crate::error::Error;
 use crate::fork;
+use crate::handshake::{ANSWER_TIMEOUT, ClientRequest, connect, receive_files, send_request};
 use crate::layout::{CLIENT_SLEEPS, DAEMON_SLEEPS, WORDS};
-use crate::meeting::{SILENCE, Wish, greet, reach, receive};
 use crate::memory::Memory;
 use crate::message::PathState;
 use crate::time::now;
+use crate::wakeup::Wakeup;
 
-/// A flow's id. Positive; not used again for long after the flow is closed.
+/// A flow's id. Positive; not used again for a long time after the flow is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(u32);
 
 impl Id {
-    /// As C has it.
+    /// The id in C.
     pub fn to_c(self) -> i32 {
         self.0 as i32
     }
 
-    /// The id that C has; `None` if that can be none.
+    /// The id from C; `None` if it is not positive.
     pub fn from_c(id: i32) -> Option<Self> {
         u32::try_from(id).ok().filter(|id| *id > 0).map(Self)
     }
 }
 
-/// What a flow is to be like.
+/// The options of a new flow.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Options {
-    /// Its share of what all flows to its destination have.
+    /// The flow's share of its destination's rate.
     pub share: Share,
 }
 
-/// What happens to a flow.
+/// An event of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It may send one packet now (`cmapp_send`). Answered by [`Client::notify`].
+    /// The flow may send one packet now (`cmapp_send`). The answer is [`Client::notify`].
     Send {
-        /// The most that the packet may carry.
+        /// The maximum size of the packet.
         bytes: u32,
     },
-    /// Its rate or its round-trip time has changed (`cmapp_update`).
+    /// The flow's rate or round-trip time has changed (`cmapp_update`).
     Update(PathState),
-    /// There is room again for [`Client::send`], which was refused.
+    /// There is room again for [`Client::send`], which had returned [`Error::Full`].
     Room,
-    /// The daemon closed it. Its id is good for [`Client::close`] only.
+    /// The daemon closed the flow. Its id is valid for [`Client::close`] only.
     Closed(Error),
 }
 
@@ -103,20 +104,20 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Something was taken in, or the listener stopped listening.
+    /// Signalled when notices were read, or when the thread that polled the eventfd has stopped polling.
     changed: Condvar,
-    ours: Bell,
-    theirs: Bell,
+    own_wakeup: Wakeup,
+    peer_wakeup: Wakeup,
     socket: UnixStream,
-    /// Readable when there are events, or the daemon is gone: for a program's own poll loop.
+    /// Readable when there are events or the daemon has ended: for the program's own poll loop.
     epoll: Epoll,
-    /// Somebody polls that: the bell must ring also while nobody waits here.
+    /// The program polls `epoll`: the eventfd must be written also while no thread waits here.
     is_polled: AtomicBool,
-    /// The process that all this belongs to.
-    mark: u64,
+    /// The process that made the connection.
+    tag: u64,
 }
 
-/// Ids of one connection are not those of the one before.
+/// The number of connections so far, so that each connection starts with other ids.
 static CONNECTIONS: AtomicU32 = AtomicU32::new(0);
 
 impl Client {
@@ -125,50 +126,50 @@ impl Client {
         Self::connect_to(&crate::default_socket())
     }
 
-    /// Connects to the daemon that listens at `path`; gives up one that does not answer in ten seconds.
+    /// Connects to the daemon that listens at `path`; fails if it does not answer within ten seconds.
     pub fn connect_to(path: &Path) -> Result<Self, Error> {
-        let mark = fork::mark().map_err(|_| Error::System)?;
-        let socket = reach(path, SILENCE)?;
-        greet(&socket, Wish::Client).map_err(|_| Error::Gone)?;
-        let files = receive(&socket)?;
+        let tag = fork::tag().map_err(|_| Error::System)?;
+        let socket = connect(path, ANSWER_TIMEOUT)?;
+        send_request(&socket, ClientRequest::Connect).map_err(|_| Error::Disconnected)?;
+        let files = receive_files(&socket)?;
         let memory = Arc::new(Memory::open(&files.memory, WORDS).map_err(|_| Error::System)?);
-        let ours = Bell::new(Arc::clone(&memory), CLIENT_SLEEPS, files.client_bell);
-        let theirs = Bell::new(Arc::clone(&memory), DAEMON_SLEEPS, files.daemon_bell);
+        let own_wakeup = Wakeup::new(Arc::clone(&memory), CLIENT_SLEEPS, files.client_wakeup);
+        let peer_wakeup = Wakeup::new(Arc::clone(&memory), DAEMON_SLEEPS, files.daemon_wakeup);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|_| Error::System)?;
-        for file in [socket.as_fd(), ours.as_fd()] {
+        for file in [socket.as_fd(), own_wakeup.as_fd()] {
             epoll.add(file, EpollEvent::new(EpollFlags::EPOLLIN, 0)).map_err(|_| Error::System)?;
         }
         let state = State::new(memory, CONNECTIONS.fetch_add(1, Ordering::Relaxed).wrapping_mul(64));
         let shared = Shared {
             state: Mutex::new(state),
             changed: Condvar::new(),
-            ours,
-            theirs,
+            own_wakeup,
+            peer_wakeup,
             socket,
             epoll,
             is_polled: AtomicBool::new(false),
-            mark,
+            tag,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The next event of any flow; `None` if there is none when `timeout` is over or a signal has come. Without a timeout
-    /// waits as long as it takes.
+    /// The next event of any flow; `None` if there is none before `timeout` or a signal. Without a timeout the call
+    /// waits without limit.
     pub fn next(&self, timeout: Option<Duration>) -> Result<Option<(Id, Event)>, Error> {
         let mut state = self.lock()?;
         let until = timeout.map(|timeout| now() + timeout);
         let mut is_last = false;
         if self.shared.is_polled.load(Ordering::Relaxed) {
-            self.shared.ours.silence();
+            self.shared.own_wakeup.clear();
         }
         loop {
-            state.take_in();
+            state.read_notices();
             if let Some((id, event)) = state.next_event() {
-                self.leave(&state);
+                self.rearm_poll(&state);
                 return Ok(Some((Id(id), event)));
             }
             if is_last {
-                self.leave(&state);
+                self.rearm_poll(&state);
                 return Ok(None);
             }
             let is_late = until.is_some_and(|until| now() >= until);
@@ -178,36 +179,36 @@ impl Client {
         }
     }
 
-    /// A file that is readable when there may be events, or the daemon is gone: for a program's own poll loop, which then
-    /// calls [`Client::next`] with a timeout of zero until there are no more.
+    /// A file that is readable when there may be events or the daemon has ended: for the program's own poll loop, which
+    /// then calls [`Client::next`] with a timeout of zero until there are no more events.
     pub fn file(&self) -> Result<BorrowedFd<'_>, Error> {
         let state = self.lock()?;
         self.shared.is_polled.store(true, Ordering::Relaxed);
-        self.leave(&state);
+        self.rearm_poll(&state);
         Ok(self.shared.epoll.0.as_fd())
     }
 
-    /// Ends the connection and all flows, for every clone: whoever waits is told ([`Error::Gone`]), as is whoever calls
-    /// from now on. In a forked child does nothing: the connection is its parent's.
-    pub fn hang_up(&self) {
+    /// Ends the connection and all flows, for every clone: waiting and later calls return [`Error::Disconnected`]. Does
+    /// nothing in a forked child, because the connection belongs to its parent.
+    pub fn disconnect(&self) {
         if self.is_ours().is_err() {
             return;
         }
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).gone = true;
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).disconnected = true;
         let _ = self.shared.socket.shutdown(Shutdown::Both);
-        self.shared.ours.ring_anyway();
+        self.shared.own_wakeup.notify_always();
         self.shared.changed.notify_all();
     }
 
-    /// Whether this process is the one that connected, and not a child of it.
+    /// Checks that this process made the connection and is not a child of the process that did.
     pub fn is_ours(&self) -> Result<(), Error> {
-        if fork::is_still(self.shared.mark) { Ok(()) } else { Err(Error::Forked) }
+        if fork::is_current(self.shared.tag) { Ok(()) } else { Err(Error::Forked) }
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>, Error> {
-        // Before the lock: in a child another thread of its parent may hold it for ever.
+        // This check comes before the lock: in a child, another thread of the parent may hold the lock forever.
         self.is_ours()?;
         let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.gone { Err(Error::Gone) } else { Ok(state) }
+        if state.disconnected { Err(Error::Disconnected) } else { Ok(state) }
     }
 }

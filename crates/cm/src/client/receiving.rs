@@ -1,5 +1,5 @@
-//! The receiver's side of the API (sections 2 and 3.2.1 of the paper): who takes what comes with a CM header, and which
-//! shares senders' flows should have; and how questions are asked.
+//! The receiver's side of the API (sections 2 and 3.2.1 of the paper): which process receives datagrams that come with
+//! a CM header, and the shares that it requests for the senders' flows; and requests that wait for a result.
 
 use std::net::IpAddr;
 
@@ -8,72 +8,72 @@ use rampmeter_wire::MAX_COUNTS;
 use super::state::{Answer, State};
 use super::wait::Guard;
 use super::{Client, Error, Id};
-use crate::meeting::SILENCE;
+use crate::handshake::ANSWER_TIMEOUT;
 use crate::message::Command;
 use crate::time::now;
 
-/// The id of no flow.
+/// The id of requests that concern no flow.
 const NO_FLOW: u32 = 0;
 
 impl Client {
-    /// This process takes datagrams that come to the UDP port `port` of this host (`cm_listen`): the daemon takes off
-    /// their CM headers and hands them on to that port, until the process ends or says [`Client::unlisten`]. Nothing is
-    /// handed on to ports that nobody has asked for.
+    /// This process receives the datagrams for the UDP port `port` of this host that come with a CM header
+    /// (`cm_listen`): the daemon removes the header and forwards them to the port, until the process ends or calls
+    /// [`Client::unlisten`]. The daemon forwards nothing to ports that no process listens to.
     pub fn listen(&self, port: u16) -> Result<(), Error> {
-        self.settle(|token| Command::Listen { token, port, on: true })
+        self.execute(|token| Command::Listen { token, port, on: true })
     }
 
-    /// This process does not take them any more.
+    /// This process stops receiving them.
     pub fn unlisten(&self, port: u16) -> Result<(), Error> {
-        self.settle(|token| Command::Listen { token, port, on: false })
+        self.execute(|token| Command::Listen { token, port, on: false })
     }
 
-    /// Flows from the host `peer` should have shares of their path in proportion to these weights: `[o1:r1, ...]`, flows
-    /// being named by the port here that they come to (`cm_hint`). The sender's congestion manager hears of it when it
-    /// next asks what has arrived. A flow without a hint has a weight of 1 as a rule. They are taken one after the other:
-    /// those before one that is refused stand.
+    /// Requests shares in proportion to these weights for flows from the host `peer`: `[o1:r1, ...]`, where a flow is
+    /// named by the local port that it sends to (`cm_hint`). The sender's congestion manager gets the weights with the
+    /// next answer to one of its probes. A flow without a hint usually has a weight of 1. The weights are sent one
+    /// after the other: if one is refused, those before it stay in force.
     pub fn hint(&self, peer: IpAddr, weights: &[(u16, u32)]) -> Result<(), Error> {
         if weights.len() > MAX_COUNTS || weights.iter().any(|&(port, weight)| port == 0 || weight == 0) {
             return Err(Error::Invalid);
         }
-        weights.iter().try_for_each(|&(port, weight)| self.settle(|token| Command::Hint { token, peer, port, weight }))
+        weights.iter().try_for_each(|&(port, weight)| self.execute(|token| Command::Hint { token, peer, port, weight }))
     }
 
-    /// Asks for something to be done.
-    fn settle(&self, command: impl Fn(u64) -> Command) -> Result<(), Error> {
+    /// Sends a command and returns its result.
+    fn execute(&self, command: impl Fn(u64) -> Command) -> Result<(), Error> {
         match self.ask(None, command)? {
             Answer::Done(result) => result,
-            Answer::State(_) => Err(Error::Gone), // a daemon that answers something else is none
+            Answer::State(_) => Err(Error::Disconnected), // the daemon sent the wrong answer
         }
     }
 
-    /// Asks, and waits for the answer. If it is about a flow, that may end meanwhile.
+    /// Sends a command and waits for the answer. If `flow` is closed meanwhile, the call fails.
     pub(super) fn ask(&self, flow: Option<Id>, command: impl Fn(u64) -> Command) -> Result<Answer, Error> {
         let is_open = |state: &mut State| flow.map_or(Ok(()), |flow| state.flows.open(flow.0).map(drop));
-        let mut state = self.room(1, 0, is_open)?;
+        let mut state = self.lock_with_room(1, 0, is_open)?;
         let token = state.next_token;
         state.next_token += 1;
-        state.questions.insert(token, None);
-        self.say(&mut state, flow.map_or(NO_FLOW, |flow| flow.0), command(token))?;
-        let answer = self.hear(state, token, is_open);
-        self.leave_after_waiting();
+        state.requests.insert(token, None);
+        self.send_command(&mut state, flow.map_or(NO_FLOW, |flow| flow.0), command(token))?;
+        let answer = self.await_answer(state, token, is_open);
+        self.rearm_poll_after_wait();
         answer
     }
 
-    fn hear<'a>(
+    fn await_answer<'a>(
         &'a self,
         mut state: Guard<'a>,
         token: u64,
         is_open: impl Fn(&mut State) -> Result<(), Error>,
     ) -> Result<Answer, Error> {
-        let until = now() + SILENCE;
+        let until = now() + ANSWER_TIMEOUT;
         loop {
-            if let Some(answer) = state.questions.get(&token).copied().flatten() {
-                state.questions.remove(&token);
+            if let Some(answer) = state.requests.get(&token).copied().flatten() {
+                state.requests.remove(&token);
                 return Ok(answer);
             }
             if let Err(error) = is_open(&mut state) {
-                state.questions.remove(&token);
+                state.requests.remove(&token);
                 return Err(error);
             }
             state = self.wait_for_answer(state, until)?;

@@ -1,4 +1,4 @@
-//! A client's side of the conversation, under its lock: what goes into the rings, and what comes out of them.
+//! A client's state under its lock: writes commands into the ring and reads notices from it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::message::{Command, Notice, PathState};
 use crate::ring::{Broken, Consumer, Producer, Record};
 use crate::spin::Spin;
 
-/// The longest that a waiting client spins before it sleeps.
+/// The maximum time that a waiting client spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// What the daemon answers to a question.
+/// The daemon's answer to a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Answer {
     State(PathState),
@@ -31,20 +31,21 @@ pub(super) struct State {
     pub(super) notices: Consumer,
     pub(super) data: Writer,
     pub(super) flows: Flows,
-    /// Events that nobody has asked for yet: of each flow no more than its requests, and one of each other kind.
+    /// Events that the program has not read yet: for each flow at most as many as its requests, and one of each other
+    /// kind.
     pub(super) events: VecDeque<(u32, Event)>,
-    /// Questions that wait for an answer.
-    pub(super) questions: HashMap<u64, Option<Answer>>,
+    /// Requests that wait for an answer, by token.
+    pub(super) requests: HashMap<u64, Option<Answer>>,
     pub(super) next_token: u64,
-    /// The daemon is gone.
-    pub(super) gone: bool,
-    /// Somebody waits for the bell; others wait for that one.
-    pub(super) has_listener: bool,
+    /// The connection to the daemon has ended.
+    pub(super) disconnected: bool,
+    /// A thread polls the eventfd; other threads wait for that thread.
+    pub(super) has_poller: bool,
     pub(super) spin: Spin,
 }
 
 impl State {
-    /// A conversation that begins; its flows' ids begin with `first_generation`.
+    /// A new connection; the ids of its flows start with `first_generation`.
     pub(super) fn new(memory: Arc<Memory>, first_generation: u32) -> Self {
         Self {
             commands: Producer::new(Arc::clone(&memory), COMMANDS),
@@ -52,35 +53,35 @@ impl State {
             data: Writer::new(memory),
             flows: Flows::new(first_generation),
             events: VecDeque::new(),
-            questions: HashMap::new(),
+            requests: HashMap::new(),
             next_token: 0,
-            gone: false,
-            has_listener: false,
+            disconnected: false,
+            has_poller: false,
             spin: Spin::new(SPIN),
         }
     }
 
-    /// Takes in what has come; true if there was something.
-    pub(super) fn take_in(&mut self) -> bool {
-        let mut some = false;
+    /// Reads all waiting notices; true if there was one.
+    pub(super) fn read_notices(&mut self) -> bool {
+        let mut any = false;
         loop {
             match self.notices.pop() {
                 Ok(Some(record)) => {
-                    some = true;
-                    self.hear(&record);
+                    any = true;
+                    self.on_record(&record);
                 }
-                Ok(None) => return some,
+                Ok(None) => return any,
                 Err(_) => {
-                    self.gone = true;
+                    self.disconnected = true;
                     return true;
                 }
             }
         }
     }
 
-    fn hear(&mut self, record: &Record) {
+    fn on_record(&mut self, record: &Record) {
         let Some((id, notice)) = Notice::decode(record) else {
-            self.gone = true; // a daemon that writes nonsense is none
+            self.disconnected = true; // an invalid record: the daemon does not work
             return;
         };
         let answer = match notice {
@@ -89,89 +90,90 @@ impl State {
             _ => None,
         };
         if let Some((token, answer)) = answer {
-            if let Some(place) = self.questions.get_mut(&token) {
-                *place = Some(answer);
+            if let Some(slot) = self.requests.get_mut(&token) {
+                *slot = Some(answer);
             }
             return;
         }
-        // What is said of flows that were closed meanwhile is of no interest.
+        // Notices of flows that were closed meanwhile are ignored.
         let Ok(flow) = self.flows.get(id) else { return };
         match notice {
             Notice::State { .. } | Notice::Done { .. } => {}
             Notice::Opened { mtu, state } => (flow.stage, flow.mtu, flow.state) = (Stage::Open, mtu, state),
             Notice::Grant { bytes } => {
-                flow.wanted = flow.wanted.saturating_sub(1);
+                flow.pending_requests = flow.pending_requests.saturating_sub(1);
                 self.events.push_back((id, Event::Send { bytes }));
             }
             Notice::Change(state) => {
                 flow.state = state;
-                // Who is behind needs the latest only.
+                // A program that reads slowly gets the latest state only.
                 if !std::mem::replace(&mut flow.has_update, true) {
                     self.events.push_back((id, Event::Update(state)));
                 }
             }
-            Notice::Left { bytes } => {
+            Notice::Dequeued { bytes } => {
                 flow.queued = flow.queued.saturating_sub(bytes.into());
                 flow.datagrams = flow.datagrams.saturating_sub(1);
-                if std::mem::take(&mut flow.wants_room) {
-                    self.tell_room(id);
+                if std::mem::take(&mut flow.awaits_room_event) {
+                    self.send_room_event(id);
                 }
             }
-            Notice::Over(error) => {
+            Notice::Ended(error) => {
                 if flow.stage == Stage::Open {
                     self.events.push_back((id, Event::Closed(error)));
                 }
-                flow.stage = Stage::Over(error);
+                flow.stage = Stage::Ended(error);
             }
         }
     }
 
-    /// The oldest event that nobody has asked for yet, with what is known of the flow by now.
+    /// The oldest unread event, with the flow's current state.
     pub(super) fn next_event(&mut self) -> Option<(u32, Event)> {
         let (id, mut event) = self.events.pop_front()?;
         if let Ok(flow) = self.flows.get(id) {
             match &mut event {
                 Event::Update(state) => (flow.has_update, *state) = (false, flow.state),
-                Event::Room => flow.has_room = false,
+                Event::Room => flow.has_room_event = false,
                 Event::Send { .. } | Event::Closed(_) => {}
             }
         }
         Some((id, event))
     }
 
-    /// The flow was told that there is no room: it is to hear of some. That comes with the next of its datagrams that
-    /// leaves; if none waits, it was the daemon that took nothing for a while, and trying again is all that can be done.
-    pub(super) fn promise_room(&mut self, id: u32) {
+    /// Arranges an [`Event::Room`] for a flow that got [`Error::Full`]. The event comes with the next datagram of the
+    /// flow that leaves the daemon's queue; if the queue is empty, the daemon has read nothing for a while, and the
+    /// event comes at once, because the program can only try again.
+    pub(super) fn request_room_event(&mut self, id: u32) {
         let Ok(flow) = self.flows.open(id) else { return };
-        flow.wants_room = flow.datagrams > 0;
-        if !flow.wants_room {
-            self.tell_room(id);
+        flow.awaits_room_event = flow.datagrams > 0;
+        if !flow.awaits_room_event {
+            self.send_room_event(id);
         }
     }
 
-    fn tell_room(&mut self, id: u32) {
+    fn send_room_event(&mut self, id: u32) {
         let Ok(flow) = self.flows.get(id) else { return };
-        if !std::mem::replace(&mut flow.has_room, true) {
+        if !std::mem::replace(&mut flow.has_room_event, true) {
             self.events.push_back((id, Event::Room));
         }
     }
 
-    /// Whether there is room for so many commands, and for `data` bytes that go with them.
+    /// Whether `commands` commands and `data` bytes fit.
     pub(super) fn has_room(&mut self, commands: u64, data: usize) -> Result<bool, Error> {
-        let room =
-            self.commands.has_room(commands).and_then(|room| Ok(room && (data == 0 || self.data.has_room(data)?)));
-        room.map_err(|Broken| self.break_off())
+        let room = self.commands.fits(commands).and_then(|room| Ok(room && (data == 0 || self.data.fits(data)?)));
+        room.map_err(|Broken| self.fail_connection())
     }
 
-    /// Puts a command into the ring, where there is room for it, behind the data that goes with it.
-    pub(super) fn say(&mut self, id: u32, command: Command, data: &[u8]) -> Result<(), Error> {
-        let is_said = self.data.write(data).and_then(|written| Ok(written && self.commands.push(&command.encode(id))?));
-        // Data without its command: nobody could tell what belongs to what any more.
-        if is_said == Ok(true) { Ok(()) } else { Err(self.break_off()) }
+    /// Writes a command and its data into the rings, which must have room for both.
+    pub(super) fn push_command(&mut self, id: u32, command: Command, data: &[u8]) -> Result<(), Error> {
+        let is_written =
+            self.data.write(data).and_then(|written| Ok(written && self.commands.push(&command.encode(id))?));
+        // Data without its command would be read with a later command.
+        if is_written == Ok(true) { Ok(()) } else { Err(self.fail_connection()) }
     }
 
-    fn break_off(&mut self) -> Error {
-        self.gone = true;
-        Error::Gone
+    fn fail_connection(&mut self) -> Error {
+        self.disconnected = true;
+        Error::Disconnected
     }
 }

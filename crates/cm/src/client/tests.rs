@@ -1,4 +1,4 @@
-//! A client before a daemon that takes and says only what a test wants.
+//! A client with a daemon whose reads and writes are controlled by the test.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use rampmeter_units::Rate;
 
 use super::*;
 use crate::data::Reader;
+use crate::handshake::{Files, read_request, send_answer};
 use crate::layout::{COMMANDS, EVENTS, SLOTS};
-use crate::meeting::{Files, answer, hear};
 use crate::message::{Command, Notice};
 use crate::ring::{Consumer, Producer};
 
@@ -19,42 +19,43 @@ struct Daemon {
     commands: Consumer,
     notices: Producer,
     data: Reader,
-    ours: Bell,
-    theirs: Bell,
+    own_wakeup: Wakeup,
+    peer_wakeup: Wakeup,
 }
 
 impl Daemon {
     fn new(mut socket: UnixStream) -> Self {
-        assert_eq!(hear(&mut socket), Ok(Wish::Client));
+        assert_eq!(read_request(&mut socket), Ok(ClientRequest::Connect));
         let (file, memory) = Memory::create(WORDS).unwrap();
-        let (memory, daemon_bell, client_bell) = (Arc::new(memory), Bell::file().unwrap(), Bell::file().unwrap());
-        let copy = |bell: &std::os::fd::OwnedFd| bell.try_clone().unwrap();
-        let files = Files { memory: file, daemon_bell: copy(&daemon_bell), client_bell: copy(&client_bell) };
-        answer(&socket, Ok(Some(&files))).unwrap();
+        let (memory, daemon_wakeup, client_wakeup) =
+            (Arc::new(memory), Wakeup::event_file().unwrap(), Wakeup::event_file().unwrap());
+        let copy = |file: &std::os::fd::OwnedFd| file.try_clone().unwrap();
+        let files = Files { memory: file, daemon_wakeup: copy(&daemon_wakeup), client_wakeup: copy(&client_wakeup) };
+        send_answer(&socket, Ok(Some(&files))).unwrap();
         Self {
             _socket: socket,
             commands: Consumer::new(Arc::clone(&memory), COMMANDS),
             notices: Producer::new(Arc::clone(&memory), EVENTS),
             data: Reader::new(Arc::clone(&memory)),
-            ours: Bell::new(Arc::clone(&memory), DAEMON_SLEEPS, daemon_bell),
-            theirs: Bell::new(memory, CLIENT_SLEEPS, client_bell),
+            own_wakeup: Wakeup::new(Arc::clone(&memory), DAEMON_SLEEPS, daemon_wakeup),
+            peer_wakeup: Wakeup::new(memory, CLIENT_SLEEPS, client_wakeup),
         }
     }
 
-    /// The next command, and the data that goes with it.
+    /// The next command and its data.
     fn take(&mut self) -> Option<(u32, Command, Vec<u8>)> {
         let (id, command) = Command::decode(&self.commands.pop().unwrap()?).unwrap();
         let length = if let Command::Send { length } = command { length } else { 0 };
         Some((id, command, self.data.read(length as usize).unwrap()))
     }
 
-    fn tell(&mut self, id: u32, notice: Notice) {
+    fn send(&mut self, id: u32, notice: Notice) {
         assert_eq!(self.notices.push(&notice.encode(id)), Ok(true));
-        self.theirs.ring();
+        self.peer_wakeup.notify();
     }
 }
 
-/// A client with so many flows, and its daemon.
+/// A client with `flows` flows, and its daemon.
 fn connected(flows: usize) -> (Client, Vec<Id>, Daemon) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cm.sock");
@@ -71,10 +72,10 @@ fn connected(flows: usize) -> (Client, Vec<Id>, Daemon) {
             match daemon.take() {
                 Some((id, Command::Open { .. }, _)) => break id,
                 Some(other) => panic!("{other:?}"),
-                None => daemon.ours.about_to_sleep(),
+                None => daemon.own_wakeup.prepare_sleep(),
             }
         };
-        daemon.tell(id, Notice::Opened { mtu: 1472, state: PathState::default() });
+        daemon.send(id, Notice::Opened { mtu: 1472, state: PathState::default() });
         opening.join().unwrap()
     });
     let ids = ids.collect();
@@ -88,7 +89,7 @@ fn fill(client: &Client, flow: Id) {
 }
 
 #[test]
-fn a_datagram_goes_where_it_was_sent_whoever_else_waits_for_room() {
+fn datagrams_reach_their_flow_while_threads_wait_for_room() {
     const EACH: usize = 200;
     let (client, flows, mut daemon) = connected(8);
     fill(&client, flows[0]);
@@ -110,7 +111,7 @@ fn a_datagram_goes_where_it_was_sent_whoever_else_waits_for_room() {
             None => std::thread::yield_now(),
         }
         if arrived % 16 == 0 {
-            sleep(Span::from_micros(50)); // the ring is full as a rule
+            sleep(Span::from_micros(50)); // the ring is usually full
         }
     }
     for sender in senders {
@@ -119,7 +120,7 @@ fn a_datagram_goes_where_it_was_sent_whoever_else_waits_for_room() {
 }
 
 #[test]
-fn what_finds_no_room_leaves_nothing_behind() {
+fn calls_that_find_no_room_change_nothing() {
     let (client, flows, mut daemon) = connected(2);
     let (flow, other) = (flows[0], flows[1]);
     fill(&client, flow);
@@ -143,15 +144,19 @@ fn what_finds_no_room_leaves_nothing_behind() {
     }
     {
         let state = client.lock().unwrap();
-        assert!(state.questions.is_empty());
+        assert!(state.requests.is_empty());
         assert_eq!(state.flows.len(), 2);
     }
-    assert_eq!(client.next(Some(Duration::ZERO)), Ok(Some((other, Event::Room))), "try again: nothing else will tell");
+    assert_eq!(
+        client.next(Some(Duration::ZERO)),
+        Ok(Some((other, Event::Room))),
+        "try again: no other event will come"
+    );
     for _ in 0..SLOTS {
         assert!(matches!(daemon.take(), Some((_, Command::Notify { .. }, _))));
     }
     assert_eq!(daemon.take(), None);
-    // As if nothing had happened: all requests are there to be made, the flow to be closed, its place to be taken.
+    // The failed calls changed nothing: all requests can be made, the flow closed, and its slot used.
     (0..crate::limits::MAX_REQUESTS).for_each(|_| client.request(other).unwrap());
     assert_eq!(client.request(other), Err(Error::Full));
     while daemon.take().is_some() {}
@@ -160,7 +165,7 @@ fn what_finds_no_room_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_place_is_free_when_the_daemon_has_heard_so() {
+fn a_slot_is_free_when_the_daemon_has_the_close() {
     let (client, flows, mut daemon) = connected(1);
     let (flow, closing) = (flows[0], client.clone());
     fill(&client, flow);
@@ -175,32 +180,32 @@ fn a_place_is_free_when_the_daemon_has_heard_so() {
 }
 
 #[test]
-fn events_that_nobody_asks_for_stay_few_and_tell_the_latest() {
+fn unread_events_stay_few_and_contain_the_latest_state() {
     let (client, flows, mut daemon) = connected(40);
     let at = |n: u64| PathState { rate: Rate::from_bps(n), srtt: Duration::from_millis(1) };
     client.send(flows[0], b"data").unwrap();
     for n in 0..3000 {
         let flow = flows[n % flows.len()].0;
-        daemon.tell(flow, Notice::Change(at(n as u64)));
-        client.lock().unwrap().flows.get(flow).unwrap().wants_room = true;
-        daemon.tell(flow, Notice::Left { bytes: 4 });
-        client.lock().unwrap().take_in();
+        daemon.send(flow, Notice::Change(at(n as u64)));
+        client.lock().unwrap().flows.get(flow).unwrap().awaits_room_event = true;
+        daemon.send(flow, Notice::Dequeued { bytes: 4 });
+        client.lock().unwrap().read_notices();
     }
     let events: Vec<_> = std::iter::from_fn(|| client.next(Some(Duration::ZERO)).unwrap()).collect();
     assert_eq!(events.len(), 2 * flows.len());
     for (n, flow) in flows.into_iter().enumerate() {
         assert!(events.contains(&(flow, Event::Update(at(2960 + n as u64)))));
-        daemon.tell(flow.0, Notice::Change(at(1)));
+        daemon.send(flow.0, Notice::Change(at(1)));
     }
     assert!(matches!(client.next(Some(Duration::ZERO)), Ok(Some((_, Event::Update(_))))), "and again");
 }
 
 #[test]
-fn an_id_is_known_before_the_daemon_hears_of_it() {
+fn an_id_is_returned_before_the_daemon_gets_it() {
     let (client, _, mut daemon) = connected(0);
     let (named, ids) = std::sync::mpsc::channel();
     let opening = spawn(move || {
-        client.open_named(([192, 0, 2, 1], 9).into(), &Options::default(), |id| {
+        client.open_with(([192, 0, 2, 1], 9).into(), &Options::default(), |id| {
             sleep(Span::from_millis(20));
             named.send(id).unwrap();
         })
@@ -211,6 +216,6 @@ fn an_id_is_known_before_the_daemon_hears_of_it() {
         }
     };
     assert_eq!(ids.try_recv(), Ok(Id(id)));
-    daemon.tell(id, Notice::Opened { mtu: 1472, state: PathState::default() });
+    daemon.send(id, Notice::Opened { mtu: 1472, state: PathState::default() });
     assert_eq!(opening.join().unwrap(), Ok(Id(id)));
 }

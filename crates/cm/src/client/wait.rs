@@ -1,4 +1,5 @@
-//! Waiting for the daemon. One thread at a time listens to the bell, without the lock; others that wait, wait for it.
+//! Waiting for the daemon. One thread at a time polls the eventfd, without the lock; all other waiting threads wait for
+//! that thread.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -11,164 +12,171 @@ use super::state::State;
 use super::{Client, Id};
 use crate::error::Error;
 use crate::message::Command;
-use crate::ring::Lookout;
-use crate::spin::look_away;
+use crate::ring::Poller;
+use crate::spin::pause;
 use crate::time::{now, sleep};
 
-/// How long a call waits for a daemon that does not take what is said to it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// The maximum time that a call waits for a daemon that does not read its commands.
+pub(super) const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) type Guard<'a> = MutexGuard<'a, State>;
 
 impl Client {
-    /// The lock, with room for so many commands and for `data` bytes that go with them, and with what is `sound` at that
-    /// moment. Waiting for room lets other threads in, so nothing of a call may be noted or said before this.
-    pub(super) fn room(
+    /// Takes the lock when `commands` commands and `data` bytes fit and `check` succeeds. While the call waits for
+    /// room, other threads get the lock, so a call must not change anything before this.
+    pub(super) fn lock_with_room(
         &self,
         commands: u64,
         data: usize,
-        sound: impl Fn(&mut State) -> Result<(), Error>,
+        check: impl Fn(&mut State) -> Result<(), Error>,
     ) -> Result<Guard<'_>, Error> {
         let mut state = self.lock()?;
-        sound(&mut state)?;
+        check(&mut state)?;
         let mut until = None;
         while !state.has_room(commands, data)? {
-            state = self.wait_for_room(state, *until.get_or_insert_with(|| now() + PATIENCE))?;
-            sound(&mut state)?;
+            state = self.wait_for_room(state, *until.get_or_insert_with(|| now() + ROOM_TIMEOUT))?;
+            check(&mut state)?;
         }
         Ok(state)
     }
 
-    /// Room for a command about a flow that is open.
-    pub(super) fn room_for(&self, flow: Id) -> Result<Guard<'_>, Error> {
-        self.room(1, 0, |state| state.flows.open(flow.0).map(drop))
+    /// The lock with room for a command about an open flow.
+    pub(super) fn lock_for_flow(&self, flow: Id) -> Result<Guard<'_>, Error> {
+        self.lock_with_room(1, 0, |state| state.flows.open(flow.0).map(drop))
     }
 
-    /// Says something to the daemon, for which there is room, and wakes it if it sleeps.
-    pub(super) fn say(&self, state: &mut State, id: u32, command: Command) -> Result<(), Error> {
-        self.say_with(state, id, command, &[])
+    /// Sends a command, for which there is room, and wakes the daemon if it sleeps.
+    pub(super) fn send_command(&self, state: &mut State, id: u32, command: Command) -> Result<(), Error> {
+        self.send_command_with_data(state, id, command, &[])
     }
 
-    /// Says something with data to the daemon.
-    pub(super) fn say_with(&self, state: &mut State, id: u32, command: Command, data: &[u8]) -> Result<(), Error> {
-        state.say(id, command, data)?;
-        self.shared.theirs.ring();
+    /// Sends a command with data.
+    pub(super) fn send_command_with_data(
+        &self,
+        state: &mut State,
+        id: u32,
+        command: Command,
+        data: &[u8],
+    ) -> Result<(), Error> {
+        state.push_command(id, command, data)?;
+        self.shared.peer_wakeup.notify();
         Ok(())
     }
 
-    /// The ring or the data area is full: the daemon has something to do.
+    /// Waits for a moment because the ring or the data area is full.
     fn wait_for_room<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
-        self.shared.theirs.ring();
-        if now() >= until || self.is_over() {
-            state.gone |= self.is_over();
-            return Err(if state.gone { Error::Gone } else { Error::Full });
+        self.shared.peer_wakeup.notify();
+        if now() >= until || self.is_disconnected() {
+            state.disconnected |= self.is_disconnected();
+            return Err(if state.disconnected { Error::Disconnected } else { Error::Full });
         }
         drop(state);
         std::thread::sleep(std::time::Duration::from_micros(20));
         self.lock()
     }
 
-    /// Waits until something comes, somebody else has taken something in, or it is `until`; takes in what came. The flag
-    /// says that a signal ended the wait.
+    /// Waits for notices, for another thread that has read some, or until `until`; reads the notices. The flag says
+    /// that a signal ended the wait.
     pub(super) fn wait<'a>(&'a self, mut state: Guard<'a>, until: Option<Time>) -> Result<(Guard<'a>, bool), Error> {
-        if state.take_in() {
-            return Ok((self.took_in(state)?, false));
+        if state.read_notices() {
+            return Ok((self.on_notices_read(state)?, false));
         }
-        if state.has_listener {
+        if state.has_poller {
             let left = until.map_or(Duration::from_secs(1), |until| until.since(now()));
             let left = std::time::Duration::from_nanos(left.as_nanos());
             let (state, _) = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
-            return if state.gone { Err(Error::Gone) } else { Ok((state, false)) };
+            return if state.disconnected { Err(Error::Disconnected) } else { Ok((state, false)) };
         }
-        state.has_listener = true;
-        let (lookout, spell, start) = (state.notices.lookout(), state.spin.spell(), now());
+        state.has_poller = true;
+        let (poller, spin_time, start) = (state.notices.poller(), state.spin.spin_time(), now());
         drop(state);
-        let interrupted = self.await_bell(&lookout, spell, until);
-        let is_over = !lookout.sees_something() && self.is_over();
+        let interrupted = self.await_notices(&poller, spin_time, until);
+        let is_disconnected = !poller.has_new() && self.is_disconnected();
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.has_listener = false;
-        state.gone |= is_over;
-        if state.take_in() {
-            state.spin.learn(now().since(start));
+        state.has_poller = false;
+        state.disconnected |= is_disconnected;
+        if state.read_notices() {
+            state.spin.on_wait(now().since(start));
         }
-        Ok((self.took_in(state)?, interrupted))
+        Ok((self.on_notices_read(state)?, interrupted))
     }
 
-    /// Waits for something to come that may be the answer to a question.
+    /// Waits for notices that may contain an answer.
     pub(super) fn wait_for_answer<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
         if now() >= until {
-            state.gone = true;
-            return Err(Error::Gone);
+            state.disconnected = true;
+            return Err(Error::Disconnected);
         }
         self.wait(state, Some(until)).map(|(state, _)| state)
     }
 
-    /// Something has changed for everybody who waits.
-    fn took_in<'a>(&'a self, state: Guard<'a>) -> Result<Guard<'a>, Error> {
+    /// Wakes the other waiting threads after notices were read.
+    fn on_notices_read<'a>(&'a self, state: Guard<'a>) -> Result<Guard<'a>, Error> {
         self.shared.changed.notify_all();
-        if state.gone { Err(Error::Gone) } else { Ok(state) }
+        if state.disconnected { Err(Error::Disconnected) } else { Ok(state) }
     }
 
-    /// Spins for a while, then sleeps; true if a signal ended that.
-    fn await_bell(&self, lookout: &Lookout, spell: Duration, until: Option<Time>) -> bool {
+    /// Spins for a while, then sleeps; true if a signal ended the sleep.
+    fn await_notices(&self, poller: &Poller, spin_time: Duration, until: Option<Time>) -> bool {
         let start = now();
         let until = until.unwrap_or(Time::MAX);
         loop {
             let time = now();
-            if lookout.sees_something() || time >= until {
+            if poller.has_new() || time >= until {
                 return false;
             }
-            if time.since(start) >= spell {
+            if time.since(start) >= spin_time {
                 break;
             }
-            look_away(time.since(start));
+            pause(time.since(start));
         }
-        let bell = &self.shared.ours;
-        bell.about_to_sleep();
+        let wakeup = &self.shared.own_wakeup;
+        wakeup.prepare_sleep();
         let mut interrupted = false;
-        if !lookout.sees_something() {
-            // Not for ever, though nothing should get lost.
+        if !poller.has_new() {
+            // The sleep is limited as a safeguard; no wakeup should get lost.
             let span = until.since(now()).min(Duration::from_secs(1));
-            interrupted = sleep(&[bell.as_fd(), self.shared.socket.as_fd()], span).unwrap_or(true);
-            bell.silence();
+            interrupted = sleep(&[wakeup.as_fd(), self.shared.socket.as_fd()], span).unwrap_or(true);
+            wakeup.clear();
         }
-        bell.awake();
+        wakeup.end_sleep();
         interrupted
     }
 
-    /// Whether the daemon has hung up.
-    fn is_over(&self) -> bool {
+    /// Whether the daemon has closed the socket.
+    fn is_disconnected(&self) -> bool {
         let mut files = [PollFd::new(self.shared.socket.as_fd(), PollFlags::POLLIN)];
         poll(&mut files, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
 
-    /// Who had to wait for an answer has heard the bell, and taken in what else came: see [`Client::leave`].
-    pub(super) fn leave_after_waiting(&self) {
+    /// A thread that waited for an answer has reset the eventfd and read other notices too: see [`Client::rearm_poll`].
+    pub(super) fn rearm_poll_after_wait(&self) {
         if self.shared.is_polled.load(Ordering::Relaxed) {
-            self.leave(&self.shared.state.lock().unwrap_or_else(PoisonError::into_inner));
+            self.rearm_poll(&self.shared.state.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// A flow that was told there is no room is to hear of some, [`State::promise_room`]; if that is at once, so is whoever
-    /// sleeps.
-    pub(super) fn promise_room(&self, id: u32) {
+    /// Arranges an [`Event::Room`](super::Event::Room) for the flow, see [`State::request_room_event`], and wakes the
+    /// thread that polls if the event is there at once.
+    pub(super) fn request_room_event(&self, id: u32) {
         let Ok(mut state) = self.lock() else { return };
-        state.promise_room(id);
+        state.request_room_event(id);
         if !state.events.is_empty() {
             self.shared.changed.notify_all();
-            if state.has_listener {
-                self.shared.ours.ring_anyway();
+            if state.has_poller {
+                self.shared.own_wakeup.notify_always();
             }
-            self.leave(&state);
+            self.rearm_poll(&state);
         }
     }
 
-    /// The caller goes about its own business: whoever polls must hear of what comes, or is here already.
-    pub(super) fn leave(&self, state: &State) {
+    /// The caller returns to the program. If that polls `epoll`, the file must become readable with the next notice, or
+    /// now if there are events.
+    pub(super) fn rearm_poll(&self, state: &State) {
         if self.shared.is_polled.load(Ordering::Relaxed) {
-            self.shared.ours.about_to_sleep();
-            if state.gone || !state.events.is_empty() || state.notices.has_more() {
-                self.shared.ours.ring_anyway();
+            self.shared.own_wakeup.prepare_sleep();
+            if state.disconnected || !state.events.is_empty() || state.notices.has_more() {
+                self.shared.own_wakeup.notify_always();
             }
         }
     }

@@ -1,13 +1,12 @@
-//! What daemons say to each other, on the wire: over UDP, or in IP packets of protocol 253 (RFC 3692), which takes
-//! privileges.
+//! The transport of messages between daemons: UDP, or IP packets of protocol 253 (RFC 3692), which need privileges.
 //!
 //! ```text
 //! UDP   IP | UDP, port 2961 | message        data: IP | UDP | CM | UDP | payload
 //! raw   IP | message                         data: IP | CM | UDP | payload
 //! ```
 //!
-//! Data leaves with ECT(0), as its receiver says what became of marks; what ECN code a message came with is handed up.
-//! The error queue (ip(7), `IP_RECVERR`) says whose system answers that nobody there speaks this.
+//! Data is sent with ECT(0), because its receiver reports marks; the ECN code of a received message is passed on. The
+//! error queue (ip(7), `IP_RECVERR`) reports hosts on which no daemon listens.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,20 +22,20 @@ use rampmeter_units::Ecn;
 
 use super::protocol::{Carriage, RAW_PROTOCOL};
 
-/// Messages that one socket takes in before others have their turn.
-const TURN: usize = 64;
+/// The maximum number of messages read from one socket in a turn.
+const MAX_PER_TURN: usize = 64;
 
-/// The largest there is.
-const LARGEST: usize = 1 << 16;
+/// The maximum size of a message.
+const MAX_MESSAGE: usize = 1 << 16;
 
-/// Kernel buffers, for bursts that come while the daemon is busy.
+/// The size of the kernel's buffers, for bursts that arrive while the daemon is busy.
 const KERNEL_BUFFER: usize = 4 << 20;
 
-/// A message that came in.
+/// A received message.
 #[derive(Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) from: SocketAddr,
-    /// Our address that it was sent to.
+    /// The local address that it was sent to.
     pub(super) to: IpAddr,
     pub(super) ecn: Ecn,
     pub(super) bytes: &'a [u8],
@@ -46,13 +45,13 @@ pub(super) struct Arrival<'a> {
 struct Socket {
     file: OwnedFd,
     v4: bool,
-    /// What comes has its IP header.
+    /// Received packets include the IP header.
     raw: bool,
-    /// It takes ECN codes.
+    /// The socket accepts ECN codes.
     ecn: bool,
 }
 
-/// The sockets that messages go through.
+/// The sockets for messages.
 #[derive(Debug)]
 pub(super) struct Carrier {
     sockets: Vec<Socket>,
@@ -60,7 +59,7 @@ pub(super) struct Carrier {
 }
 
 impl Carrier {
-    /// Listens as `carriage` says, at `address` or at all of the host's.
+    /// Listens as `carriage` says, at `address` or at all addresses of the host.
     pub(super) fn new(carriage: Carriage, address: Option<IpAddr>) -> io::Result<Self> {
         let mut sockets = Vec::new();
         match (carriage, address) {
@@ -69,7 +68,7 @@ impl Carrier {
             (Carriage::Udp(port), None) => {
                 sockets.push(Socket::udp((Ipv4Addr::UNSPECIFIED, port).into())?);
                 match Socket::udp((Ipv6Addr::UNSPECIFIED, port).into()) {
-                    // Then there is no IPv6 on this host.
+                    // The host has no IPv6.
                     Err(error) if matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)) => {}
                     other => sockets.push(other?),
                 }
@@ -78,19 +77,19 @@ impl Carrier {
             (Carriage::Raw, Some(IpAddr::V6(_))) => return Err(Errno::EAFNOSUPPORT.into()),
             (Carriage::Raw, None) => sockets.push(Socket::raw(Ipv4Addr::UNSPECIFIED)?),
         }
-        Ok(Self { sockets, buffer: vec![0; LARGEST] })
+        Ok(Self { sockets, buffer: vec![0; MAX_MESSAGE] })
     }
 
-    /// Files that are readable when something has come in.
+    /// Files that are readable when a message has arrived.
     pub(super) fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets.iter().map(|socket| socket.file.as_fd())
     }
 
-    /// Sends a message. False if none can ever be sent there; one that the kernel does not take for now is lost, as it
-    /// could be anywhere on the way.
+    /// Sends a message. False if no message can ever be sent there; a message that the kernel refuses for now is lost,
+    /// as if it were lost on the path.
     pub(super) fn send(&mut self, to: SocketAddr, bytes: &[u8], ecn: Ecn) -> bool {
         let Some(socket) = self.sockets.iter_mut().find(|socket| socket.v4 == to.is_ipv4()) else { return false };
-        // An earlier packet's error may be told instead of this one's being sent.
+        // The call may return the error of an earlier packet instead of sending this one.
         for _ in 0..3 {
             match socket.send(to, bytes, ecn) {
                 Err(Errno::EINVAL | Errno::EPERM) if socket.ecn && ecn != Ecn::NotEct => socket.ecn = false,
@@ -101,24 +100,24 @@ impl Carrier {
         true
     }
 
-    /// Takes in what has come to the `index`th socket, as much as one turn allows.
+    /// Reads the messages of socket `index`, at most `MAX_PER_TURN`.
     pub(super) fn receive(&mut self, index: usize, mut each: impl FnMut(Arrival<'_>)) {
         let Some(socket) = self.sockets.get(index) else { return };
-        for _ in 0..TURN {
+        for _ in 0..MAX_PER_TURN {
             match socket.receive(&mut self.buffer) {
                 Ok(Some(arrival)) => each(arrival),
                 Err(Errno::EAGAIN) => return,
-                // None of ours; or an error of something sent, of which the error queue has the whole.
+                // Not a valid message; or the error of a sent message, which is also in the error queue.
                 Ok(None) | Err(_) => {}
             }
         }
     }
 
-    /// Looks who cannot be reached, because nobody speaks this there.
-    pub(super) fn complaints(&mut self, index: usize, mut each: impl FnMut(SocketAddr)) {
+    /// Reads from the error queue which peers have no daemon.
+    pub(super) fn read_errors(&mut self, index: usize, mut each: impl FnMut(SocketAddr)) {
         let Some(socket) = self.sockets.get(index) else { return };
-        for _ in 0..TURN {
-            match socket.complaint(&mut self.buffer) {
+        for _ in 0..MAX_PER_TURN {
+            match socket.read_error(&mut self.buffer) {
                 Ok(Some(peer)) => each(peer),
                 Ok(None) => {}
                 Err(_) => return,
@@ -152,14 +151,14 @@ impl Socket {
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made this file for us, and nobody else knows of it.
+        // SAFETY: the kernel has just created this file; it has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         setsockopt(&file, sockopt::Ipv4RecvErr, &true)?;
         Self::bound(file, (address, 0).into(), true)
     }
 
     fn bound(file: OwnedFd, address: SocketAddr, raw: bool) -> io::Result<Self> {
-        // The kernel takes what the system's limit allows.
+        // The kernel reduces the size to the system's limit.
         let _ = setsockopt(&file, sockopt::RcvBuf, &KERNEL_BUFFER);
         bind(file.as_raw_fd(), &SockaddrStorage::from(address))?;
         Ok(Self { file, v4: address.is_ipv4(), raw, ecn: true })
@@ -173,7 +172,7 @@ impl Socket {
         sendmsg(self.file.as_raw_fd(), &[IoSlice::new(bytes)], controls, MsgFlags::MSG_NOSIGNAL, Some(&name))
     }
 
-    /// What came; none if it is none of ours.
+    /// A received message; none if it is invalid.
     fn receive<'a>(&self, buffer: &'a mut [u8]) -> nix::Result<Option<Arrival<'a>>> {
         let mut control = cmsg_space!(libc::in6_pktinfo, libc::c_int);
         let mut pieces = [IoSliceMut::new(buffer)];
@@ -186,7 +185,7 @@ impl Socket {
                 ControlMessageOwned::Ipv4Tos(tos) => ecn = Ecn::from_bits(tos),
                 ControlMessageOwned::Ipv6TClass(class) => ecn = Ecn::from_bits(class as u8),
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
-                    // What was sent to many at once has another address than the one it came to.
+                    // For broadcast and multicast packets these two addresses differ.
                     let own = info.ipi_spec_dst.s_addr == info.ipi_addr.s_addr;
                     to = own.then(|| IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
                 }
@@ -199,13 +198,13 @@ impl Socket {
         }
         let Some(from) = from else { return Ok(None) };
         if self.raw {
-            return Ok(out_of_packet(&buffer[..length]));
+            return Ok(parse_ipv4(&buffer[..length]));
         }
         Ok(to.map(|to| Arrival { from, to, ecn, bytes: &buffer[..length] }))
     }
 
-    /// Whose system says that nobody there speaks this; none if it is another error.
-    fn complaint(&self, buffer: &mut [u8]) -> nix::Result<Option<SocketAddr>> {
+    /// The peer that has no daemon, from the error queue; none for other errors.
+    fn read_error(&self, buffer: &mut [u8]) -> nix::Result<Option<SocketAddr>> {
         let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, libc::in6_pktinfo, libc::c_int);
         let mut pieces = [IoSliceMut::new(buffer)];
         let got: RecvMsg<'_, '_, SockaddrStorage> =
@@ -213,7 +212,7 @@ impl Socket {
         let mut is_final = false;
         for control in got.cmsgs()? {
             if let ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) = control {
-                // ICMP's port or protocol unreachable.
+                // ICMP port or protocol unreachable.
                 is_final = [libc::ECONNREFUSED, libc::ENOPROTOOPT].contains(&(error.ee_errno as i32));
             }
         }
@@ -227,22 +226,22 @@ fn address(name: &SockaddrStorage) -> Option<SocketAddr> {
     v4.or_else(|| name.as_sockaddr_in6().map(|v6| SocketAddr::from(*v6)))
 }
 
-/// The message in an IPv4 packet (RFC 791), which is what raw sockets are given.
-fn out_of_packet(packet: &[u8]) -> Option<Arrival<'_>> {
+/// The message in an IPv4 packet (RFC 791), as raw sockets return it.
+fn parse_ipv4(packet: &[u8]) -> Option<Arrival<'_>> {
     let (header, _) = packet.split_first_chunk::<20>()?;
     let ip = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
     let bytes = packet.get(usize::from(header[0] & 0xf).max(5) * 4..)?;
     let (from, to) = (ip(12), ip(16));
-    let is_sound = header[0] >> 4 == 4 && !(to.is_multicast() || to.is_broadcast());
+    let is_valid = header[0] >> 4 == 4 && !(to.is_multicast() || to.is_broadcast());
     let arrival = Arrival { from: (from, 0).into(), to: to.into(), ecn: Ecn::from_bits(header[1]), bytes };
-    is_sound.then_some(arrival)
+    is_valid.then_some(arrival)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Two that speak at the same port of different addresses.
+    /// Two carriers at the same port of different addresses.
     fn pair(carriage: impl Fn() -> Carriage) -> Option<(Carrier, Carrier)> {
         let at = |ip: &str| Carrier::new(carriage(), Some(ip.parse().unwrap()));
         match (at("127.0.0.1"), at("127.0.0.2")) {
@@ -257,60 +256,60 @@ mod tests {
             .expect("a port is free")
     }
 
-    fn taken(carrier: &mut Carrier) -> Vec<(SocketAddr, IpAddr, Ecn, Vec<u8>)> {
-        let mut taken = Vec::new();
-        carrier.receive(0, |arrival| taken.push((arrival.from, arrival.to, arrival.ecn, arrival.bytes.to_vec())));
-        taken
+    fn received(carrier: &mut Carrier) -> Vec<(SocketAddr, IpAddr, Ecn, Vec<u8>)> {
+        let mut received = Vec::new();
+        carrier.receive(0, |arrival| received.push((arrival.from, arrival.to, arrival.ecn, arrival.bytes.to_vec())));
+        received
     }
 
     #[test]
-    fn messages_come_with_their_ecn_code_and_both_addresses() {
+    fn messages_arrive_with_ecn_code_and_both_addresses() {
         let (mut one, mut two, port) = udp();
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ce] {
             assert!(one.send(([127, 0, 0, 2], port).into(), b"hello", ecn));
             let from = ([127, 0, 0, 1], port).into();
-            assert_eq!(taken(&mut two), [(from, [127, 0, 0, 2].into(), ecn, b"hello".to_vec())]);
+            assert_eq!(received(&mut two), [(from, [127, 0, 0, 2].into(), ecn, b"hello".to_vec())]);
         }
         assert!(!one.send("[::1]:9".parse().unwrap(), b"hello", Ecn::NotEct), "there is no socket for it");
     }
 
     #[test]
-    fn the_system_says_where_nobody_speaks_this() {
+    fn the_error_queue_reports_hosts_without_a_daemon() {
         let (mut one, two, port) = udp();
         drop(two);
         let there = SocketAddr::from(([127, 0, 0, 2], port));
         for _ in 0..5 {
             assert!(one.send(there, b"hello", Ecn::NotEct));
         }
-        let mut complaints = Vec::new();
-        one.complaints(0, |peer| complaints.push(peer));
-        assert!(!complaints.is_empty() && complaints.iter().all(|peer| *peer == there), "{complaints:?}");
+        let mut unreachable = Vec::new();
+        one.read_errors(0, |peer| unreachable.push(peer));
+        assert!(!unreachable.is_empty() && unreachable.iter().all(|peer| *peer == there), "{unreachable:?}");
     }
 
     #[test]
-    fn raw_packets_carry_messages_too() {
+    fn raw_packets_carry_messages() {
         let Some((mut one, mut two)) = pair(|| Carriage::Raw) else {
-            println!("raw_packets_carry_messages_too: SKIPPED, needs CAP_NET_RAW");
+            println!("raw_packets_carry_messages: SKIPPED, needs CAP_NET_RAW");
             return;
         };
         assert!(one.send(([127, 0, 0, 2], 0).into(), b"hello", Ecn::Ect0));
         let from = ([127, 0, 0, 1], 0).into();
-        assert_eq!(taken(&mut two), [(from, [127, 0, 0, 2].into(), Ecn::Ect0, b"hello".to_vec())]);
+        assert_eq!(received(&mut two), [(from, [127, 0, 0, 2].into(), Ecn::Ect0, b"hello".to_vec())]);
         drop(two);
-        // The kernel tells nothing of packets that carry less than eight bytes.
+        // The kernel reports no errors of packets that carry less than eight bytes.
         one.send(([127, 0, 0, 2], 0).into(), b"hello again", Ecn::Ect0);
-        let mut complaints = Vec::new();
-        one.complaints(0, |peer| complaints.push(peer));
-        assert_eq!(complaints, [SocketAddr::from(([127, 0, 0, 2], 0))]);
+        let mut unreachable = Vec::new();
+        one.read_errors(0, |peer| unreachable.push(peer));
+        assert_eq!(unreachable, [SocketAddr::from(([127, 0, 0, 2], 0))]);
     }
 
     #[test]
-    fn any_bytes_are_a_packet_or_none() {
+    fn parsing_any_bytes_never_panics() {
         for length in 0..80 {
             for first in 0..=255 {
                 let mut packet = vec![0; length];
                 packet.iter_mut().take(1).for_each(|byte| *byte = first);
-                let _ = out_of_packet(&packet);
+                let _ = parse_ipv4(&packet);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the daemon knows of one flow of one process.
+//! The daemon's state of one flow.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -6,72 +6,72 @@ use std::net::SocketAddr;
 use rampmeter_manager::{Destination, FlowId};
 use rampmeter_units::{Bytes, Duration, Time};
 
-/// A grant that has not been answered.
+/// A grant without an answer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct PendingGrant {
     pub(super) bytes: Bytes,
-    /// When it is taken back.
-    pub(super) until: Time,
+    /// The time at which it is revoked.
+    pub(super) revoked_at: Time,
 }
 
-/// Who says what became of its packets.
+/// The source of feedback on the flow's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fed {
-    /// Nobody yet.
-    Undecided,
+pub(super) enum FeedbackSource {
+    /// None so far.
+    Unknown,
     /// The receiver's Congestion Manager, if there is one.
-    ByAgent,
-    /// Its process, if anybody.
-    ByItself,
+    Agent,
+    /// The flow's process, or no source at all.
+    Process,
 }
 
 #[derive(Debug)]
 pub(super) struct Flow {
-    /// Its process, and what that process calls it.
+    /// The flow's process, and the process's id of the flow.
     pub(super) client: u32,
     pub(super) id: u32,
     pub(super) manager_id: FlowId,
     pub(super) destination: Destination,
     pub(super) to: SocketAddr,
-    /// Requests that no grant has come for.
-    pub(super) wanted: u32,
-    /// Grants that no answer has come for, oldest first.
-    pub(super) held: VecDeque<Held>,
-    /// Grants in a row that were taken back.
-    pub(super) ignored: u32,
-    pub(super) fed: Fed,
-    /// Sent and not known to have arrived or to be lost, but for what the agent keeps the books of. What a flow says of more
-    /// than this is not believed.
+    /// Requests without a grant so far.
+    pub(super) requests: u32,
+    /// Grants without an answer, oldest first.
+    pub(super) grants: VecDeque<PendingGrant>,
+    /// The number of grants in a row that were revoked.
+    pub(super) unanswered: u32,
+    pub(super) feedback_source: FeedbackSource,
+    /// Bytes sent that are neither delivered nor lost, except those that the agent counts. A report of more bytes than
+    /// this is cut to it.
     pub(super) in_flight: Bytes,
-    /// Since when nothing has been said of what is outstanding.
-    pub(super) unreported: Option<Time>,
-    /// Was given back after long silence, and may be told of yet.
-    pub(super) late: Bytes,
-    /// Of what the agent keeps the books of: bytes of the process's, and of whole packets.
-    pub(super) by_agent: (u64, u64),
-    /// Datagrams that wait for a grant (`cm_send`), and their bytes.
+    /// The time since which bytes are in flight without a report.
+    pub(super) unreported_since: Option<Time>,
+    /// Bytes that were removed after the feedback timeout and may still be reported.
+    pub(super) late_reports: Bytes,
+    /// Bytes that the agent counts: application bytes, and bytes of whole packets.
+    pub(super) agent_bytes: (u64, u64),
+    /// Datagrams that wait for a grant (`cm_send`), and their total bytes.
     pub(super) queue: VecDeque<Vec<u8>>,
     pub(super) queued: u64,
-    pub(super) last_heard: Time,
-    /// It reported persistent loss, and since then nothing that arrived.
-    pub(super) silent: bool,
+    pub(super) last_active: Time,
+    /// The flow reported persistent loss, and nothing delivered since then.
+    pub(super) persistent_loss: bool,
 }
 
 impl Flow {
-    /// Whether it has something to send.
-    pub(super) fn asks(&self) -> bool {
-        self.wanted > 0 || !self.queue.is_empty()
+    /// Whether the flow waits for permission to send.
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.requests > 0 || !self.queue.is_empty()
     }
 
-    /// When somebody must look after it, who closes it after that `silence` and waits so long for news (`patience`).
-    pub(super) fn deadline(&self, silence: Duration, patience: Duration) -> Time {
-        let end = self.last_heard + silence;
-        let end = self.unreported.map_or(end, |since| end.min(since + patience));
-        self.held.front().map_or(end, |held| held.until.min(end))
+    /// When the flow's timer is due, with the time after which an idle flow is closed and the feedback timeout.
+    pub(super) fn deadline(&self, idle_timeout: Duration, feedback_timeout: Duration) -> Time {
+        let end = self.last_active + idle_timeout;
+        let end = self.unreported_since.map_or(end, |since| end.min(since + feedback_timeout));
+        self.grants.front().map_or(end, |grant| grant.revoked_at.min(end))
     }
 
-    /// Outstanding beyond grants that have no answer.
-    pub(super) fn on_its_way(&self) -> Bytes {
-        self.held.iter().fold(self.in_flight, |left, held| left.saturating_sub(held.bytes))
+    /// Bytes in flight that do not belong to grants without an answer.
+    pub(super) fn sent_in_flight(&self) -> Bytes {
+        self.grants.iter().fold(self.in_flight, |left, grant| left.saturating_sub(grant.bytes))
     }
 }

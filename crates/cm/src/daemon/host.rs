@@ -1,15 +1,16 @@
-//! All flows of all processes of a host over one manager. No sockets, no clock, no shared memory: commands and time go
-//! in, actions come out.
+//! All flows of all processes of a host with one manager. No sockets, no clock, no shared memory: commands and time are
+//! arguments, actions are results.
 //!
-//! Grants go to other processes, so many are under way at once. Each therefore counts as sent in full when it is given,
-//! and when the answer comes what was not used is taken back. An answer that does not come within [`Limits::patience`]
-//! takes all of it back; a flow that leaves too many in a row unanswered is closed. So is one that is silent for long.
+//! Grants go to other processes, so many are pending at once. Each grant therefore counts as sent in full when it is
+//! given, and the answer returns what was not used. A grant without an answer within [`Limits::grant_timeout`] is
+//! revoked; a flow with too many revoked grants in a row is closed. A flow that makes no call for a long time is closed
+//! too.
 //!
-//! What becomes of packets says their process (`cm_update`) or, for those that were left here (`buffered`), the
-//! receiver's Congestion Manager. Where nobody does, `silence` sees to it that nothing waits for ever.
+//! Feedback comes from the flow's process (`cm_update`) or, for datagrams that the daemon sends (`buffered`), from the
+//! receiver's Congestion Manager. If no feedback comes, `missing_feedback` removes the bytes in flight after a timeout.
 
 mod buffered;
-mod silence;
+mod missing_feedback;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -20,7 +21,7 @@ use rampmeter_manager::{Agent, AgentConfig, FlowId, Grouping, LossMode, Manager,
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 
-use super::flow::{Fed, Flow, Held};
+use super::flow::{FeedbackSource, Flow, PendingGrant};
 use super::listeners::Listeners;
 use super::options::Limits;
 use super::paths::{self, destination, is_one_host};
@@ -29,20 +30,20 @@ use crate::error::Error;
 use crate::limits;
 use crate::message::{Command, Feedback, Notice, PathState};
 
-/// What the daemon has to do.
+/// An action for the daemon.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Tell the process of a flow.
-    Tell { client: u32, id: u32, notice: Notice },
-    /// Send a datagram for a flow.
+    /// Send a notice to the process of a flow.
+    Notify { client: u32, id: u32, notice: Notice },
+    /// Send a flow's datagram.
     Transmit { to: SocketAddr, data: Vec<u8> },
     /// Send a message to another Congestion Manager.
-    Say { to: SocketAddr, message: Vec<u8>, ecn: Ecn },
-    /// Hand a datagram on to a program of this host.
+    SendMessage { to: SocketAddr, message: Vec<u8>, ecn: Ecn },
+    /// Forward a datagram to a program of this host.
     Deliver { to: SocketAddr, data: Vec<u8> },
 }
 
-/// Why a client is no longer talked to: it did what no client of ours does.
+/// A client did something that the client library never does; its connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Misuse;
 
@@ -51,18 +52,18 @@ pub(crate) struct Host {
     agent: Agent<SocketAddr>,
     carriage: Carriage,
     listeners: Listeners,
-    /// First numbers of conversations come from it: nobody must foresee them.
+    /// The source of the first sequence numbers, which must be unpredictable.
     random: Box<dyn RngCore + Send>,
-    /// What came in and was no message.
+    /// The number of received packets that were not valid messages.
     garbage: u64,
     factory: Factory,
     seeds: u64,
     limits: Limits,
-    /// Flows, by the manager's number.
+    /// The flows by the manager's index.
     flows: Vec<Option<Flow>>,
-    /// Each client's flows, by the low bits of its ids; one above the manager's number, zero for none.
-    names: HashMap<u32, Vec<u32>>,
-    /// When each flow must be looked after.
+    /// Each client's flows by the slot of the id: the manager's index plus one, zero for none.
+    indexes: HashMap<u32, Vec<u32>>,
+    /// The timer of each flow.
     timers: Timers,
     actions: VecDeque<Action>,
 }
@@ -77,7 +78,7 @@ impl Host {
     ) -> Self {
         Self {
             manager: Manager::new(Sharing { grouping: Grouping::PerDestination, ..sharing }),
-            agent: Agent::patient(AgentConfig::default(), limits.patience),
+            agent: Agent::patient(AgentConfig::default(), limits.grant_timeout),
             carriage: protocol.carriage,
             listeners: Listeners::new(&protocol.deliver),
             random,
@@ -86,18 +87,18 @@ impl Host {
             seeds: 0,
             limits,
             flows: Vec::new(),
-            names: HashMap::new(),
+            indexes: HashMap::new(),
             timers: Timers::default(),
             actions: VecDeque::new(),
         }
     }
 
-    /// What is to be done next.
+    /// The next action.
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// When [`Host::advance`] wants to be called.
+    /// The time at which [`Host::advance`] has to be called.
     pub(crate) fn deadline(&self) -> Time {
         self.manager.deadline().min(self.timers.next()).min(self.agent.deadline())
     }
@@ -112,27 +113,27 @@ impl Host {
         share: Share,
         mtu: Bytes,
     ) -> Result<(), Misuse> {
-        let place = limits::place(id);
-        let names = self.names.entry(client).or_default();
-        if names.len() <= place {
-            names.resize(place + 1, 0);
+        let slot = limits::slot(id);
+        let indexes = self.indexes.entry(client).or_default();
+        if indexes.len() <= slot {
+            indexes.resize(slot + 1, 0);
         }
-        if names[place] != 0 {
-            return Err(Misuse); // clients don't use a place again before they close it
+        if indexes[slot] != 0 {
+            return Err(Misuse); // the library closes a flow before it uses the slot again
         }
         if !is_one_host(to.ip()) {
-            self.tell(client, id, Notice::Over(Error::Destination));
+            self.notify_client(client, id, Notice::Ended(Error::Destination));
             return Ok(());
         }
         let destination = destination(to.ip());
-        // Who may leave datagrams here is to know how large they may be.
+        // For a flow that can send datagrams here, the MTU excludes the headers of the messages.
         let overhead = if to.port() == 0 { 0 } else { self.carriage.overhead(to.ip()) };
         let mtu = mtu.saturating_sub(Bytes::new(overhead as u64));
         let (factory, seeds) = (&self.factory, &mut self.seeds);
         let manager_id = self.manager.open(now, destination, || make(factory, seeds));
         let index = manager_id.index();
-        if let Some(names) = self.names.get_mut(&client) {
-            names[place] = index as u32 + 1;
+        if let Some(indexes) = self.indexes.get_mut(&client) {
+            indexes[slot] = index as u32 + 1;
         }
         self.manager.share(manager_id, share);
         paths::begin(&mut self.manager, now, manager_id, mtu);
@@ -146,32 +147,32 @@ impl Host {
             manager_id,
             destination,
             to,
-            wanted: 0,
-            held: VecDeque::new(),
-            ignored: 0,
-            fed: Fed::Undecided,
+            requests: 0,
+            grants: VecDeque::new(),
+            unanswered: 0,
+            feedback_source: FeedbackSource::Unknown,
             in_flight: Bytes::ZERO,
-            unreported: None,
-            late: Bytes::ZERO,
-            by_agent: (0, 0),
+            unreported_since: None,
+            late_reports: Bytes::ZERO,
+            agent_bytes: (0, 0),
             queue: VecDeque::new(),
             queued: 0,
-            last_heard: now,
-            silent: false,
+            last_active: now,
+            persistent_loss: false,
         };
         self.timers.arm(index as u32, flow.deadline(self.limits.silence, Duration::MAX));
         self.flows[index] = Some(flow);
         let (mtu, state) = (self.manager.mtu(manager_id).min(mtu), paths::state(&self.manager, now, manager_id));
-        self.tell(client, id, Notice::Opened { mtu: mtu.as_u64() as u32, state });
+        self.notify_client(client, id, Notice::Opened { mtu: mtu.as_u64() as u32, state });
         Ok(())
     }
 
-    /// `client` says something of its flow `id`. What is said of a flow that is over already crossed that news on its
-    /// way.
+    /// A command of `client` about its flow `id`. A command about a closed flow was sent before the client got the
+    /// notice, and is ignored.
     pub(crate) fn command(&mut self, now: Time, client: u32, id: u32, command: Command, data: Vec<u8>) {
         let Some(index) = self.index(client, id) else { return };
         if let Some(flow) = &mut self.flows[index] {
-            flow.last_heard = now;
+            flow.last_active = now;
         }
         match command {
             Command::Open { .. } | Command::Listen { .. } | Command::Hint { .. } => {}
@@ -194,90 +195,94 @@ impl Host {
         }
     }
 
-    /// All flows of `client` end; nobody is left to be told.
-    pub(crate) fn forget(&mut self, now: Time, client: u32) {
-        self.listeners.forget(client);
-        for name in self.names.remove(&client).unwrap_or_default() {
-            if let Some(index) = name.checked_sub(1) {
+    /// All flows of `client` end, without notices.
+    pub(crate) fn remove_client(&mut self, now: Time, client: u32) {
+        self.listeners.remove_client(client);
+        for entry in self.indexes.remove(&client).unwrap_or_default() {
+            if let Some(index) = entry.checked_sub(1) {
                 self.end(now, index as usize, None);
             }
         }
     }
 
-    /// Does what is due, and gives the grants that can be given.
+    /// Runs the timers that are due, and gives all grants that are permitted.
     pub(crate) fn advance(&mut self, now: Time) {
         if self.manager.deadline() <= now {
             self.manager.on_deadline(now);
         }
         while let Some(index) = self.timers.due(now) {
-            self.look_after(now, index as usize);
+            self.on_flow_timer(now, index as usize);
         }
         if self.agent.deadline() <= now {
             self.agent.on_deadline(now, &mut self.manager);
-            self.speak();
+            self.send_agent_messages();
         }
         let (factory, seeds) = (&self.factory, &mut self.seeds);
         self.manager.segregate(now, || make(factory, seeds));
         while let Some(grant) = self.manager.grant(now) {
-            self.pass_on(now, grant.flow, grant.bytes);
+            self.forward_grant(now, grant.flow, grant.bytes);
         }
         while let Some(change) = self.manager.poll_change() {
             let Some(Some(flow)) = self.flows.get(change.flow.index()) else { continue };
             let state = PathState { rate: change.share, srtt: change.smoothed_rtt };
-            self.tell(flow.client, flow.id, Notice::Change(state));
+            self.notify_client(flow.client, flow.id, Notice::Change(state));
         }
     }
 
     fn index(&self, client: u32, id: u32) -> Option<usize> {
-        let name = *self.names.get(&client)?.get(limits::place(id))?;
-        let index = name.checked_sub(1)? as usize;
+        let entry = *self.indexes.get(&client)?.get(limits::slot(id))?;
+        let index = entry.checked_sub(1)? as usize;
         self.flows.get(index)?.as_ref().filter(|flow| flow.id == id).map(|_| index)
     }
 
-    fn tell(&mut self, client: u32, id: u32, notice: Notice) {
-        self.actions.push_back(Action::Tell { client, id, notice });
+    fn notify_client(&mut self, client: u32, id: u32, notice: Notice) {
+        self.actions.push_back(Action::Notify { client, id, notice });
     }
 
     fn request(&mut self, now: Time, index: usize) {
         let Some(flow) = &mut self.flows[index] else { return };
-        // More than clients of ours ask for at once are not counted.
-        flow.wanted = (flow.wanted + 1).min(limits::MAX_REQUESTS);
+        // Requests beyond the limit of the client library are not counted.
+        flow.requests = (flow.requests + 1).min(limits::MAX_REQUESTS);
         self.manager.request(now, flow.manager_id, false);
     }
 
-    /// The flow may send: a datagram that it left here, or its process.
-    fn pass_on(&mut self, now: Time, manager_id: FlowId, bytes: Bytes) {
+    /// A grant for the flow: sends a queued datagram, or passes the grant to the process.
+    fn forward_grant(&mut self, now: Time, manager_id: FlowId, bytes: Bytes) {
         let index = manager_id.index();
-        let patience = self.manager.round_trip(manager_id).map_or(Duration::ZERO, |(smoothed, _)| smoothed * 2);
+        let two_rtts = self.manager.round_trip(manager_id).map_or(Duration::ZERO, |(smoothed, _)| smoothed * 2);
         let Some(Some(flow)) = self.flows.get_mut(index) else { return };
         let (client, id) = (flow.client, flow.id);
         if let Some(data) = flow.queue.pop_front() {
             let length = data.len() as u64;
             flow.queued -= length;
             self.transmit(now, index, data);
-            self.tell(client, id, Notice::Left { bytes: length as u32 });
-        } else if flow.wanted > 0 {
-            flow.wanted -= 1;
+            self.notify_client(client, id, Notice::Dequeued { bytes: length as u32 });
+        } else if flow.requests > 0 {
+            flow.requests -= 1;
             flow.in_flight += bytes;
-            let until = now + patience.max(self.limits.patience);
-            flow.held.push_back(Held { bytes, until });
+            let revoked_at = now + two_rtts.max(self.limits.grant_timeout);
+            flow.grants.push_back(PendingGrant { bytes, revoked_at });
             self.manager.notify(now, manager_id, bytes);
-            self.timers.arm(index as u32, until);
-            self.actions.push_back(Action::Tell { client, id, notice: Notice::Grant { bytes: bytes.as_u64() as u32 } });
+            self.timers.arm(index as u32, revoked_at);
+            self.actions.push_back(Action::Notify {
+                client,
+                id,
+                notice: Notice::Grant { bytes: bytes.as_u64() as u32 },
+            });
         } else {
             self.manager.notify(now, manager_id, Bytes::ZERO);
         }
-        if self.flows[index].as_ref().is_some_and(Flow::asks) {
+        if self.flows[index].as_ref().is_some_and(Flow::wants_to_send) {
             self.manager.request(now, manager_id, false);
         }
     }
 
-    /// The flow's process has sent so much: on the oldest grant, or on its own account.
+    /// The flow's process has sent `sent` bytes: with its oldest grant, or without one.
     fn notify(&mut self, now: Time, index: usize, sent: Bytes) {
         let Some(flow) = &mut self.flows[index] else { return };
-        let sent = sent.min(Bytes::new(limits::MAX_PACKET_BYTES)); // clients of ours refuse more
-        let counted = flow.held.pop_front().map_or(Bytes::ZERO, |held| held.bytes);
-        flow.ignored = 0;
+        let sent = sent.min(Bytes::new(limits::MAX_PACKET_BYTES)); // the client library refuses more
+        let counted = flow.grants.pop_front().map_or(Bytes::ZERO, |grant| grant.bytes);
+        flow.unanswered = 0;
         flow.in_flight = (flow.in_flight + sent).saturating_sub(counted);
         let manager_id = flow.manager_id;
         if sent > counted {
@@ -285,41 +290,41 @@ impl Host {
         } else {
             self.manager.unsent(now, manager_id, counted.saturating_sub(sent));
         }
-        self.await_news(now, index);
+        self.arm_feedback_timer(now, index);
     }
 
     fn update(&mut self, now: Time, index: usize, feedback: Feedback) {
-        self.feed_by_itself(now, index);
+        self.use_process_feedback(now, index);
         let Some(flow) = &mut self.flows[index] else { return };
-        // Nobody has received, or lost, more than was sent.
+        // No more can be delivered or lost than was sent.
         let received = feedback.received.min(flow.in_flight);
         let lost = feedback.lost.min(flow.in_flight.saturating_sub(received));
         flow.in_flight = flow.in_flight.saturating_sub(received + lost);
-        let late = feedback.received.saturating_sub(received).min(flow.late);
-        flow.late = flow.late.saturating_sub(late);
+        let late = feedback.received.saturating_sub(received).min(flow.late_reports);
+        flow.late_reports = flow.late_reports.saturating_sub(late);
         if late > Bytes::ZERO {
             self.manager.give_again(flow.manager_id, late);
         }
         let feedback = Feedback { received: received + late, lost, ..feedback };
-        paths::report(&mut self.manager, now, flow.manager_id, &feedback, flow.silent);
+        paths::report(&mut self.manager, now, flow.manager_id, &feedback, flow.persistent_loss);
         let is_persistent = feedback.mode == Some(LossMode::Persistent);
-        flow.silent = is_persistent || (flow.silent && feedback.received == Bytes::ZERO);
-        flow.unreported = None;
-        self.await_news(now, index);
+        flow.persistent_loss = is_persistent || (flow.persistent_loss && feedback.received == Bytes::ZERO);
+        flow.unreported_since = None;
+        self.arm_feedback_timer(now, index);
     }
 
     fn send(&mut self, now: Time, index: usize, data: Vec<u8>) {
         let Some(flow) = &mut self.flows[index] else { return };
         let length = data.len() as u64;
         if flow.queued + length > limits::MAX_QUEUED || flow.queue.len() >= limits::MAX_DATAGRAMS {
-            // Clients of ours count for themselves and don't come here.
+            // The client library checks this limit itself.
             let (client, id) = (flow.client, flow.id);
-            self.tell(client, id, Notice::Left { bytes: length as u32 });
+            self.notify_client(client, id, Notice::Dequeued { bytes: length as u32 });
             return;
         }
         flow.queued += length;
         flow.queue.push_back(data);
-        self.feed_by_agent(now, index);
+        self.use_agent_feedback(now, index);
         if let Some(flow) = &self.flows[index] {
             self.manager.request(now, flow.manager_id, false);
         }
@@ -328,43 +333,45 @@ impl Host {
     fn query(&mut self, now: Time, index: usize, token: u64) {
         let Some(flow) = &self.flows[index] else { return };
         let state = paths::state(&self.manager, now, flow.manager_id);
-        self.tell(flow.client, flow.id, Notice::State { token, state });
+        self.notify_client(flow.client, flow.id, Notice::State { token, state });
     }
 
-    /// Takes back grants that nobody answered, and ends flows that nobody cares for.
-    fn look_after(&mut self, now: Time, index: usize) {
-        self.give_back(now, index);
-        let patience = self.patience(index);
+    /// The flow's timer is due: revokes grants without an answer, and closes the flow if it is idle or does not answer.
+    fn on_flow_timer(&mut self, now: Time, index: usize) {
+        self.remove_unreported(now, index);
+        let feedback_timeout = self.feedback_timeout(index);
         let Some(Some(flow)) = self.flows.get_mut(index) else { return };
-        while let Some(held) = flow.held.front().copied().filter(|held| held.until <= now) {
-            flow.held.pop_front();
-            flow.ignored += 1;
-            flow.in_flight = flow.in_flight.saturating_sub(held.bytes);
-            self.manager.unsent(now, flow.manager_id, held.bytes);
+        while let Some(grant) = flow.grants.front().copied().filter(|grant| grant.revoked_at <= now) {
+            flow.grants.pop_front();
+            flow.unanswered += 1;
+            flow.in_flight = flow.in_flight.saturating_sub(grant.bytes);
+            self.manager.unsent(now, flow.manager_id, grant.bytes);
         }
-        if flow.ignored >= self.limits.ignored {
+        if flow.unanswered >= self.limits.max_unanswered {
             return self.end(now, index, Some(Error::Unanswered));
         }
-        // A flow that waits for its turn has said all that it can.
-        if flow.asks() || !flow.held.is_empty() {
-            flow.last_heard = now;
+        // A flow that waits for its turn is not idle.
+        if flow.wants_to_send() || !flow.grants.is_empty() {
+            flow.last_active = now;
         }
-        if flow.last_heard + self.limits.silence <= now {
+        if flow.last_active + self.limits.silence <= now {
             return self.end(now, index, Some(Error::Silent));
         }
-        let deadline = flow.deadline(self.limits.silence, patience);
+        let deadline = flow.deadline(self.limits.silence, feedback_timeout);
         self.timers.arm(index as u32, deadline.max(now + Duration::from_nanos(1)));
     }
 
-    fn end(&mut self, now: Time, index: usize, why: Option<Error>) {
+    fn end(&mut self, now: Time, index: usize, error: Option<Error>) {
         let Some(flow) = self.flows.get_mut(index).and_then(Option::take) else { return };
         self.agent.close(flow.manager_id);
         self.manager.close(now, flow.manager_id);
-        if let Some(name) = self.names.get_mut(&flow.client).and_then(|names| names.get_mut(limits::place(flow.id))) {
-            *name = 0;
+        if let Some(entry) =
+            self.indexes.get_mut(&flow.client).and_then(|indexes| indexes.get_mut(limits::slot(flow.id)))
+        {
+            *entry = 0;
         }
-        if let Some(error) = why {
-            self.tell(flow.client, flow.id, Notice::Over(error));
+        if let Some(error) = error {
+            self.notify_client(flow.client, flow.id, Notice::Ended(error));
         }
     }
 
@@ -377,7 +384,7 @@ impl Host {
     }
 }
 
-/// A controller with chances of its own.
+/// A new controller with its own random stream.
 fn make(factory: &Factory, seeds: &mut u64) -> AnyController {
     *seeds += 1;
     factory(Stream::from_seed(*seeds))

@@ -1,4 +1,4 @@
-//! What flows get from the host's manager, in time that the tests make up.
+//! Tests of the host's manager, in simulated time.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ fn at(millis: u64) -> Time {
     Time::from_nanos(1 + millis * 1_000_000)
 }
 
-/// As daemons have it.
+/// The daemon's default.
 const BY_WEIGHT: Sharing = Sharing {
     grouping: Grouping::PerDestination,
     scheduling: Scheduling::RoundRobin,
@@ -40,8 +40,8 @@ fn sharing(sharing: Sharing) -> Host {
     Host::new(factory, sharing, Limits::default(), &Protocol::default(), random)
 }
 
-/// One that speaks to others.
-fn speaking() -> Host {
+/// A host that communicates with other daemons.
+fn communicating() -> Host {
     let factory = Registry::default().factory("newreno", &toml::Table::new()).unwrap();
     let protocol = Protocol { carriage: Carriage::Udp(2961), address: None, deliver: vec![] };
     Host::new(factory, BY_WEIGHT, Limits::default(), &protocol, Box::new(Stream::from_seed(1)))
@@ -55,30 +55,30 @@ fn open(host: &mut Host, now: Time, id: u32, to: &str) {
     assert!(matches!(notices(host)[..], [(_, Notice::Opened { mtu: 1472 | 1452, .. })]));
 }
 
-fn say(host: &mut Host, now: Time, id: u32, command: Command) {
+fn send(host: &mut Host, now: Time, id: u32, command: Command) {
     host.command(now, 1, id, command, Vec::new());
 }
 
 fn notices(host: &mut Host) -> Vec<(u32, Notice)> {
-    let told = |action| match action {
-        Action::Tell { id, notice, .. } => Some((id, notice)),
+    let notice = |action| match action {
+        Action::Notify { id, notice, .. } => Some((id, notice)),
         _ => None,
     };
-    std::iter::from_fn(|| host.poll_action()).filter_map(told).collect()
+    std::iter::from_fn(|| host.poll_action()).filter_map(notice).collect()
 }
 
-/// Who is granted at `now`.
+/// The flows that get grants at `now`.
 fn grants(host: &mut Host, now: Time) -> Vec<u32> {
     host.advance(now);
     let granted = |(id, notice)| matches!(notice, Notice::Grant { .. }).then_some(id);
     notices(host).into_iter().filter_map(granted).collect()
 }
 
-fn ask(host: &mut Host, now: Time, id: u32, times: usize) {
-    (0..times).for_each(|_| say(host, now, id, Command::Request));
+fn request(host: &mut Host, now: Time, id: u32, times: usize) {
+    (0..times).for_each(|_| send(host, now, id, Command::Request));
 }
 
-fn arrived(packets: u64) -> Command {
+fn delivered(packets: u64) -> Command {
     Command::Update(Feedback { received: MTU * packets, rtt: Some(RTT), ..Feedback::default() })
 }
 
@@ -90,16 +90,16 @@ fn in_flight(host: &Host) -> Bytes {
 fn each_request_is_granted_once_within_the_window() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
-    ask(&mut host, at(0), A, 30);
+    request(&mut host, at(0), A, 30);
     assert_eq!(grants(&mut host, at(0)).len(), 10, "the initial window");
     assert_eq!(in_flight(&host), MTU * 10);
     for _ in 0..10 {
-        say(&mut host, at(20), A, Command::Notify { sent: MTU });
+        send(&mut host, at(20), A, Command::Notify { sent: MTU });
     }
-    say(&mut host, at(20), A, arrived(10));
+    send(&mut host, at(20), A, delivered(10));
     assert_eq!(grants(&mut host, at(20)).len(), 20, "slow start doubles it");
-    say(&mut host, at(40), A, arrived(20));
-    assert!(grants(&mut host, at(40)).is_empty(), "thirty were asked for");
+    send(&mut host, at(40), A, delivered(20));
+    assert!(grants(&mut host, at(40)).is_empty(), "thirty were requested");
 }
 
 #[test]
@@ -107,103 +107,103 @@ fn flows_of_several_processes_share_one_window() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:1000");
     host.open(at(0), 2, A, "192.0.2.1:2000".parse().unwrap(), Share { weight: 4.0, ..Share::default() }, MTU).unwrap();
-    ask(&mut host, at(0), A, 20);
+    request(&mut host, at(0), A, 20);
     (0..20).for_each(|_| host.command(at(0), 2, A, Command::Request, Vec::new()));
     notices(&mut host);
     host.advance(at(0));
-    let second = |action: &Action| matches!(action, Action::Tell { client: 2, notice: Notice::Grant { .. }, .. });
+    let second = |action: &Action| matches!(action, Action::Notify { client: 2, notice: Notice::Grant { .. }, .. });
     let actions: Vec<_> = std::iter::from_fn(|| host.poll_action()).collect();
     assert_eq!((actions.len(), actions.iter().filter(|action| second(action)).count()), (10, 8));
-    host.forget(at(1), 2);
-    assert_eq!(grants(&mut host, at(1)).len(), 8, "what the dead had under way is room for others");
+    host.remove_client(at(1), 2);
+    assert_eq!(grants(&mut host, at(1)).len(), 8, "the grants of ended processes go to others");
 }
 
 #[test]
-fn what_is_not_used_of_a_grant_is_taken_back_at_once() {
+fn the_unused_part_of_a_grant_is_returned_at_once() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
-    ask(&mut host, at(0), A, 12);
+    request(&mut host, at(0), A, 12);
     assert_eq!(grants(&mut host, at(0)).len(), 10);
-    say(&mut host, at(1), A, Command::Notify { sent: Bytes::ZERO });
+    send(&mut host, at(1), A, Command::Notify { sent: Bytes::ZERO });
     assert_eq!(in_flight(&host), MTU * 9);
     assert_eq!(grants(&mut host, at(1)).len(), 1);
-    say(&mut host, at(2), A, Command::Notify { sent: Bytes::new(100) });
+    send(&mut host, at(2), A, Command::Notify { sent: Bytes::new(100) });
     assert_eq!(in_flight(&host), MTU * 9 + Bytes::new(100));
 }
 
 #[test]
-fn who_sends_without_a_grant_is_counted_too() {
+fn packets_sent_without_a_grant_are_counted() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     open(&mut host, at(0), B, "192.0.2.1:0");
-    (0..9).for_each(|_| say(&mut host, at(0), A, Command::Notify { sent: MTU }));
-    ask(&mut host, at(0), B, 5);
-    assert_eq!(grants(&mut host, at(0)), [B], "others are shaped around it");
+    (0..9).for_each(|_| send(&mut host, at(0), A, Command::Notify { sent: MTU }));
+    request(&mut host, at(0), B, 5);
+    assert_eq!(grants(&mut host, at(0)), [B], "other flows get the rest");
 }
 
 #[test]
-fn nobody_is_believed_to_have_received_more_than_was_sent() {
+fn reports_of_more_bytes_than_were_sent_are_cut() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     let rate = |host: &Host| host.manager().query(at(0), host.flows().next().unwrap().manager_id).unwrap().window;
     let before = rate(&host);
-    say(&mut host, at(0), A, arrived(1_000_000));
+    send(&mut host, at(0), A, delivered(1_000_000));
     assert_eq!(rate(&host), before);
 }
 
 #[test]
-fn grants_without_an_answer_are_taken_back_and_in_the_end_the_flow_is_closed() {
+fn unanswered_grants_are_revoked_and_then_the_flow_is_closed() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     open(&mut host, at(0), B, "192.0.2.1:0");
-    say(&mut host, at(0), A, Command::Notify { sent: MTU });
-    say(&mut host, at(20), A, arrived(1)); // the round trip is known now
-    ask(&mut host, at(20), A, 11);
+    send(&mut host, at(0), A, Command::Notify { sent: MTU });
+    send(&mut host, at(20), A, delivered(1)); // now the round-trip time is measured
+    request(&mut host, at(20), A, 11);
     assert_eq!(grants(&mut host, at(20)).len(), 10);
-    ask(&mut host, at(21), B, 1);
+    request(&mut host, at(21), B, 1);
     assert!(grants(&mut host, at(119)).is_empty());
     assert_eq!(host.deadline(), at(120));
     host.advance(at(120));
-    let told = notices(&mut host);
-    assert!(told.contains(&(A, Notice::Over(Error::Unanswered))), "{told:?}");
-    assert!(told.iter().any(|(id, notice)| *id == B && matches!(notice, Notice::Grant { .. })), "{told:?}");
-    // What it says after that has crossed the news.
-    say(&mut host, at(121), A, Command::Request);
+    let sent = notices(&mut host);
+    assert!(sent.contains(&(A, Notice::Ended(Error::Unanswered))), "{sent:?}");
+    assert!(sent.iter().any(|(id, notice)| *id == B && matches!(notice, Notice::Grant { .. })), "{sent:?}");
+    // Its later commands were sent before it got the notice.
+    send(&mut host, at(121), A, Command::Request);
     assert!(grants(&mut host, at(121)).is_empty());
 }
 
 #[test]
-fn a_few_unanswered_grants_are_forgiven() {
+fn a_few_unanswered_grants_do_not_close_a_flow() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
-    ask(&mut host, at(0), A, 7);
+    request(&mut host, at(0), A, 7);
     assert_eq!(grants(&mut host, at(0)).len(), 7);
     let later = at(2000); // two round trips of an unmeasured path
     host.advance(later);
     assert_eq!(in_flight(&host), Bytes::ZERO);
-    ask(&mut host, later, A, 1);
+    request(&mut host, later, A, 1);
     assert_eq!(grants(&mut host, later), [A]);
-    // Answered too late it counts as sent without leave.
-    (0..2).for_each(|_| say(&mut host, later, A, Command::Notify { sent: MTU }));
+    // An answer to a revoked grant counts as a packet sent without a grant.
+    (0..2).for_each(|_| send(&mut host, later, A, Command::Notify { sent: MTU }));
     assert_eq!(in_flight(&host), MTU * 2);
 }
 
 #[test]
-fn a_silent_flow_is_closed_and_one_that_waits_is_not() {
+fn an_idle_flow_is_closed_but_not_a_waiting_one() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     open(&mut host, at(0), B, "192.0.2.2:0");
-    ask(&mut host, at(0), B, 12);
+    request(&mut host, at(0), B, 12);
     for _ in grants(&mut host, at(0)) {
-        say(&mut host, at(0), B, Command::Notify { sent: MTU });
+        send(&mut host, at(0), B, Command::Notify { sent: MTU });
     }
     host.advance(at(600_000));
-    let over = notices(&mut host).into_iter().filter(|(_, notice)| matches!(notice, Notice::Over(_)));
-    assert_eq!(over.collect::<Vec<_>>(), [(A, Notice::Over(Error::Silent))]);
+    let over = notices(&mut host).into_iter().filter(|(_, notice)| matches!(notice, Notice::Ended(_)));
+    assert_eq!(over.collect::<Vec<_>>(), [(A, Notice::Ended(Error::Silent))]);
 }
 
 #[test]
-fn data_left_here_is_sent_a_packet_a_grant() {
+fn queued_data_is_sent_one_packet_per_grant() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:9");
     for n in 0..15 {
@@ -221,16 +221,16 @@ fn data_left_here_is_sent_a_packet_a_grant() {
 }
 
 #[test]
-fn what_is_known_of_a_path_is_where_the_next_flow_begins() {
+fn the_next_flow_starts_with_the_history_of_its_path() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     for round in 0..4 {
-        ask(&mut host, at(20 * round), A, 200);
+        request(&mut host, at(20 * round), A, 200);
         let granted = grants(&mut host, at(20 * round)).len() as u64;
-        (0..granted).for_each(|_| say(&mut host, at(20 * round), A, Command::Notify { sent: MTU }));
-        say(&mut host, at(20 * round + 19), A, arrived(granted));
+        (0..granted).for_each(|_| send(&mut host, at(20 * round), A, Command::Notify { sent: MTU }));
+        send(&mut host, at(20 * round + 19), A, delivered(granted));
     }
-    host.forget(at(80), 1);
+    host.remove_client(at(80), 1);
     let state = |host: &mut Host, id: u32, to: &str| {
         host.open(at(81), 1, id, to.parse().unwrap(), Share::default(), MTU).unwrap();
         match notices(host)[..] {
@@ -238,30 +238,35 @@ fn what_is_known_of_a_path_is_where_the_next_flow_begins() {
             ref other => panic!("{other:?}"),
         }
     };
-    let known = state(&mut host, A, "192.0.2.1:0");
-    let unknown = state(&mut host, B, "192.0.2.77:0");
-    assert_eq!(known.srtt, RTT);
-    assert!(known.rate > unknown.rate.scale(100.0), "{} and {}", known.rate, unknown.rate);
-    assert!(unknown.rate > Rate::ZERO);
+    let with_history = state(&mut host, A, "192.0.2.1:0");
+    let without_history = state(&mut host, B, "192.0.2.77:0");
+    assert_eq!(with_history.srtt, RTT);
+    assert!(
+        with_history.rate > without_history.rate.scale(100.0),
+        "{} and {}",
+        with_history.rate,
+        without_history.rate
+    );
+    assert!(without_history.rate > Rate::ZERO);
 }
 
 #[test]
-fn places_are_not_taken_twice_and_not_everything_is_a_destination() {
+fn used_slots_and_invalid_destinations_are_refused() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
     assert_eq!(host.open(at(0), 1, A, "192.0.2.1:0".parse().unwrap(), Share::default(), MTU), Err(Misuse));
     for wrong in ["0.0.0.0:9", "224.0.0.1:9", "255.255.255.255:9", "[::]:9", "[ff02::1]:9"] {
         host.open(at(0), 1, B, wrong.parse().unwrap(), Share::default(), MTU).unwrap();
-        assert_eq!(notices(&mut host), [(B, Notice::Over(Error::Destination))], "{wrong}");
+        assert_eq!(notices(&mut host), [(B, Notice::Ended(Error::Destination))], "{wrong}");
     }
 }
 
-/// What `host` has for others to hear, and how many datagrams it hands on.
-fn said(host: &mut Host) -> (Vec<(Vec<u8>, Ecn)>, usize) {
+/// The messages of `host` to other daemons, and the number of datagrams that it forwards.
+fn messages_of(host: &mut Host) -> (Vec<(Vec<u8>, Ecn)>, usize) {
     let (mut messages, mut delivered) = (Vec::new(), 0);
     while let Some(action) = host.poll_action() {
         match action {
-            Action::Say { message, ecn, .. } => messages.push((message, ecn)),
+            Action::SendMessage { message, ecn, .. } => messages.push((message, ecn)),
             Action::Deliver { .. } => delivered += 1,
             _ => {}
         }
@@ -270,14 +275,14 @@ fn said(host: &mut Host) -> (Vec<(Vec<u8>, Ecn)>, usize) {
 }
 
 #[test]
-fn data_leaves_with_ect_and_a_mark_comes_back_and_halves_the_window() {
+fn data_is_sent_with_ect_and_a_mark_halves_the_window() {
     let far = SocketAddr::from(([192, 0, 2, 9], 2961));
-    let (mut sender, mut receiver) = (speaking(), speaking());
+    let (mut sender, mut receiver) = (communicating(), communicating());
     receiver.listen(1, 5000, true).unwrap();
     open(&mut sender, at(0), A, "192.0.2.9:5000");
-    let (mut under_way, mut delivered, mut windows) = (Vec::<(bool, Vec<u8>, Ecn)>::new(), 0, Vec::new());
+    let (mut in_transit, mut delivered, mut windows) = (Vec::<(bool, Vec<u8>, Ecn)>::new(), 0, Vec::new());
     for now in 0..600 {
-        for (there, message, ecn) in std::mem::take(&mut under_way) {
+        for (there, message, ecn) in std::mem::take(&mut in_transit) {
             let (host, from, to) = if there { (&mut receiver, PEER, far) } else { (&mut sender, far, PEER) };
             let ecn = if ecn == Ecn::Ect0 && now == 500 { Ecn::Ce } else { ecn };
             host.receive(at(now), from, to.ip(), ecn, &message);
@@ -285,13 +290,13 @@ fn data_leaves_with_ect_and_a_mark_comes_back_and_halves_the_window() {
         sender.command(at(now), 1, A, Command::Send { length: 1000 }, vec![0; 1000]);
         for (host, there) in [(&mut sender, true), (&mut receiver, false)] {
             host.advance(at(now));
-            let (messages, handed_on) = said(host);
-            delivered += handed_on;
+            let (messages, forwarded) = messages_of(host);
+            delivered += forwarded;
             for (message, ecn) in messages {
                 let is_data =
                     matches!(cm_decode(&message), Ok((CmMessage::Header(header), _)) if header.kind == CmKind::Data);
                 assert_eq!(ecn == Ecn::Ect0, is_data);
-                under_way.push((there, message, ecn));
+                in_transit.push((there, message, ecn));
             }
         }
         windows.push(sender.manager().query(at(now), sender.flows().next().unwrap().manager_id).unwrap().window);
@@ -303,14 +308,14 @@ fn data_leaves_with_ect_and_a_mark_comes_back_and_halves_the_window() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever processes say in whatever order, nothing panics, and what is outstanding is what flows account for.
+    /// With any commands in any order nothing panics, and the bytes in flight are those of the flows.
     #[test]
     fn any_order_of_commands(
-        speaks: bool,
+        communicates: bool,
         steps in prop::collection::vec((0..12_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200),
     ) {
-        let mut host = if speaks { speaking() } else { host() };
-        let mut said: Vec<Vec<u8>> = Vec::new();
+        let mut host = if communicates { communicating() } else { host() };
+        let mut messages: Vec<Vec<u8>> = Vec::new();
         let mut now = at(0);
         for (what, client, flow, amount, wait) in steps {
             now += Duration::from_micros(wait * wait);
@@ -331,9 +336,9 @@ proptest! {
                     Command::Update(Feedback { lost, mode: Some(mode), ..Feedback::default() })
                 }
                 7 => Command::Send { length: amount as u32 },
-                9 | 10 if !said.is_empty() => {
-                    // Others answer what they like: what they heard, or nearly that.
-                    let mut bytes = said[amount as usize % said.len()].clone();
+                9 | 10 if !messages.is_empty() => {
+                    // Peers answer anything: a message they received, or one that is similar.
+                    let mut bytes = messages[amount as usize % messages.len()].clone();
                     host.receive(now, PEER, [192, 0, 2, 9].into(), Ecn::Ce, &bytes);
                     if let Ok((CmMessage::Header(header), _)) = cm_decode(&bytes) {
                         let kind = [CmKind::SynAck, CmKind::Reset, CmKind::Probe][client as usize];
@@ -351,8 +356,8 @@ proptest! {
             if amount % 2 == 0 {
                 host.advance(now);
                 while let Some(action) = host.poll_action() {
-                    if let Action::Say { message, .. } = action {
-                        said.push(message);
+                    if let Action::SendMessage { message, .. } = action {
+                        messages.push(message);
                     }
                 }
             }
@@ -363,13 +368,14 @@ proptest! {
             let sum = by_destination.entry(flow.destination).or_insert((Bytes::ZERO, counted));
             let own = host.manager().in_flight(flow.manager_id);
             sum.0 += own;
-            prop_assert!(flow.in_flight <= own && (flow.fed == Fed::ByAgent || flow.in_flight == own));
+            let is_agent = flow.feedback_source == FeedbackSource::Agent;
+            prop_assert!(flow.in_flight <= own && (is_agent || flow.in_flight == own));
         }
         for (flows, macroflow) in by_destination.into_values() {
             prop_assert_eq!(flows, macroflow);
         }
         for client in 0..3 {
-            host.forget(now, client);
+            host.remove_client(now, client);
         }
         prop_assert_eq!(host.flows().count(), 0);
     }

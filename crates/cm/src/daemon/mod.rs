@@ -1,17 +1,17 @@
-//! The daemon: one process owns congestion control for all of a host's flows.
+//! The daemon: one process owns congestion control for all flows of a host.
 //!
 //! ```text
-//! loop { commands of all clients ──► host ──► grants and news into rings, bells;  nothing came? spin, then sleep }
+//! loop { commands of all clients ──► host ──► notices into rings, wakeups;  nothing came? spin, then sleep }
 //!        messages of other daemons ──►    ──► messages to them, datagrams
 //! ```
 //!
-//! While clients are busy nobody sleeps and no system call is made for a grant. In silence the daemon sleeps until a
-//! bell rings, somebody connects or dies, or the manager's next deadline comes.
+//! While clients are busy, the daemon does not sleep, and a grant needs no system call. When idle, the daemon sleeps
+//! until a client wakes it, a client connects or ends, or the manager's next deadline comes.
 
 mod carrier;
 mod flow;
 mod host;
-mod inner;
+mod inner_udp;
 mod listeners;
 mod options;
 mod output;
@@ -42,20 +42,20 @@ pub use self::protocol::{Carriage, DEFAULT_PORT, Protocol};
 use self::session::Session;
 pub use self::status::{MacroflowStatus, PeerStatus, Status, status};
 use crate::error::Error;
+use crate::handshake::{ClientRequest, Peer, read_request, send_answer};
 use crate::limits::MAX_CLIENTS;
-use crate::meeting::{Peer, Wish, answer, hear};
-use crate::place;
-use crate::spin::{Spin, look_away};
+use crate::socket_path;
+use crate::spin::{Spin, pause};
 use crate::time::{now, sleep};
 
-/// The longest spell of spinning.
+/// The maximum spin time.
 const SPIN: Duration = Duration::from_micros(50);
-/// How late the kernel may wake us: what is left of a wait is spun.
-const LATE: Duration = Duration::from_micros(15);
-/// While there is always something to do: how often sockets are looked at.
-const GLANCE: Duration = Duration::from_micros(500);
-/// How often a sleeper looks whether it is to stop.
-const NAP: Duration = Duration::from_millis(100);
+/// The maximum delay of the kernel's wakeups: this last part of a wait is spun.
+const MAX_WAKEUP_DELAY: Duration = Duration::from_micros(15);
+/// The interval between checks of the sockets while the daemon is busy.
+const FILE_CHECK_INTERVAL: Duration = Duration::from_micros(500);
+/// The maximum sleep, after which the daemon checks whether it has to stop.
+const MAX_SLEEP: Duration = Duration::from_millis(100);
 
 /// The Congestion Manager of a host.
 #[derive(Debug)]
@@ -63,17 +63,17 @@ pub struct Daemon {
     controller: String,
     public: bool,
     path: PathBuf,
-    /// Which socket there is ours.
+    /// The identity of this daemon's socket at `path`.
     identity: Option<(u64, u64)>,
     listener: UnixListener,
     epoll: Epoll,
-    /// Connected, and yet to say what they want; by number.
-    newcomers: BTreeMap<u32, Newcomer>,
+    /// Clients that have connected but not sent a request yet, by number.
+    pending_clients: BTreeMap<u32, PendingClient>,
     sessions: Vec<Session>,
     next_number: u32,
     host: Host,
     output: Output,
-    /// Who is being told what goes on.
+    /// One clone for each reader of the status.
     readers: Arc<()>,
     carrier: Carrier,
     spin: Spin,
@@ -82,29 +82,29 @@ pub struct Daemon {
 
 const LISTENER: u64 = u64::MAX;
 
-/// The first of the sockets that messages come through; no client's files have such numbers.
+/// The event number of the first carrier socket; no client's files have such numbers.
 const CARRIER: u64 = u64::MAX - 16;
 
-/// How long somebody may be connected without saying what for.
-const HESITATION: Duration = Duration::from_secs(5);
+/// The time in which a connected client has to send its request.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many may be reading what goes on at a time.
+/// The maximum number of simultaneous readers of the status.
 const MAX_READERS: usize = 16;
 
 #[derive(Debug)]
-struct Newcomer {
+struct PendingClient {
     peer: Peer,
     socket: UnixStream,
     since: Time,
 }
 
 impl Daemon {
-    /// Listens; clients are served by [`Daemon::run`].
+    /// Starts to listen; [`Daemon::run`] serves the clients.
     pub fn bind(options: Options) -> Result<Self, DaemonError> {
         let factory = options.registry.factory(&options.controller, &options.settings)?;
         let Protocol { carriage, address, .. } = options.protocol;
         let path = options.socket;
-        let listener = place::listen(&path, options.public).map_err(|error| match error.kind() {
+        let listener = socket_path::listen(&path, options.public).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => DaemonError::Running(path.clone()),
             _ => DaemonError::Listen { path: path.clone(), error },
         })?;
@@ -121,11 +121,11 @@ impl Daemon {
         Ok(Self {
             controller: options.controller,
             public: options.public,
-            identity: place::identity(&path),
+            identity: socket_path::identity(&path),
             path,
             listener,
             epoll,
-            newcomers: BTreeMap::new(),
+            pending_clients: BTreeMap::new(),
             sessions: Vec::new(),
             next_number: 0,
             host: Host::new(factory, options.sharing, options.limits, &options.protocol, random),
@@ -137,39 +137,39 @@ impl Daemon {
         })
     }
 
-    /// Where it listens.
+    /// The path of the daemon's socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Serves until it is told to stop. The thread that calls this has its timers made precise.
+    /// Serves clients until `stop` is set. Makes the timers of the calling thread precise.
     pub fn run(&mut self) -> Result<(), DaemonError> {
         raise_file_limit();
-        // Without it waits end up to 50 us later; nothing else changes.
+        // Without this, waits end up to 50 us later.
         let _ = nix::sys::prctl::set_timerslack(1);
-        let mut glanced = now();
+        let mut checked_at = now();
         while !self.stop.load(Ordering::Relaxed) {
             let time = now();
             if self.turn(time) {
-                if time.since(glanced) > GLANCE {
-                    glanced = time;
-                    self.look_at_files()?;
+                if time.since(checked_at) > FILE_CHECK_INTERVAL {
+                    checked_at = time;
+                    self.check_files()?;
                 }
                 continue;
             }
-            self.rest()?;
-            glanced = now();
+            self.wait()?;
+            checked_at = now();
         }
         Ok(())
     }
 
-    /// Everything that can be done now; true if there was something.
+    /// Does everything that can be done now; true if there was something.
     fn turn(&mut self, now: Time) -> bool {
-        let (mut busy, mut leaving) = (false, Vec::new());
+        let (mut busy, mut failed) = (false, Vec::new());
         for session in &mut self.sessions {
-            match session.take_commands(&mut self.host, now).and_then(|some| session.catch_up().map(|()| some)) {
+            match session.take_commands(&mut self.host, now).and_then(|some| session.flush_unread().map(|()| some)) {
                 Ok(some) => busy |= some,
-                Err(_) => leaving.push(session.number),
+                Err(_) => failed.push(session.number),
             }
         }
         self.host.advance(now);
@@ -177,69 +177,69 @@ impl Daemon {
             busy = true;
             match action {
                 Action::Transmit { to, data } | Action::Deliver { to, data } => self.output.send(to, &data),
-                Action::Say { to, message, ecn } => {
+                Action::SendMessage { to, message, ecn } => {
                     if !self.carrier.send(to, &message, ecn) {
                         self.host.unreachable(now, to);
                     }
                 }
-                Action::Tell { client, id, notice } => {
+                Action::Notify { client, id, notice } => {
                     let session = self.sessions.binary_search_by_key(&client, |session| session.number);
                     let Ok(index) = session else { continue };
-                    if self.sessions[index].tell(id, notice).is_err() {
-                        leaving.push(client);
+                    if self.sessions[index].send_notice(id, notice).is_err() {
+                        failed.push(client);
                     }
                 }
             }
         }
         for session in &mut self.sessions {
-            session.ring();
+            session.wake();
         }
-        for number in leaving {
-            self.part(now, number);
+        for number in failed {
+            self.disconnect(now, number);
         }
         busy
     }
 
-    /// Nothing is to be done: spins for a while, then sleeps.
-    fn rest(&mut self) -> Result<(), DaemonError> {
+    /// Waits for the next event: spins for a while, then sleeps.
+    fn wait(&mut self) -> Result<(), DaemonError> {
         let start = now();
         let deadline = self.host.deadline();
         loop {
             if self.sessions.iter().any(Session::has_more) {
-                self.spin.learn(now().since(start));
+                self.spin.on_wait(now().since(start));
                 return Ok(());
             }
             let time = now();
             if time >= deadline {
                 return Ok(());
             }
-            if time.since(start) >= self.spin.spell() && deadline.since(time) > LATE {
+            if time.since(start) >= self.spin.spin_time() && deadline.since(time) > MAX_WAKEUP_DELAY {
                 break;
             }
-            look_away(time.since(start));
+            pause(time.since(start));
         }
         for session in &self.sessions {
-            session.about_to_sleep();
+            session.prepare_sleep();
         }
-        let behind = self.sessions.iter().any(Session::is_behind);
-        let longest = if behind { Duration::from_millis(1) } else { NAP };
+        let has_unread = self.sessions.iter().any(Session::has_unread);
+        let max_sleep = if has_unread { Duration::from_millis(1) } else { MAX_SLEEP };
         let mut timed = false;
         if !self.sessions.iter().any(Session::has_more) {
-            let left = deadline.since(now()).saturating_sub(LATE);
-            timed = left < longest;
-            sleep(&[self.epoll.0.as_fd()], left.min(longest)).map_err(io::Error::from)?;
+            let left = deadline.since(now()).saturating_sub(MAX_WAKEUP_DELAY);
+            timed = left < max_sleep;
+            sleep(&[self.epoll.0.as_fd()], left.min(max_sleep)).map_err(io::Error::from)?;
         }
         for session in &self.sessions {
-            session.awake();
+            session.end_sleep();
         }
-        let quiet = now().since(start);
-        if !(timed && now() + LATE >= deadline) {
-            self.spin.learn(quiet);
+        let waited = now().since(start);
+        if !(timed && now() + MAX_WAKEUP_DELAY >= deadline) {
+            self.spin.on_wait(waited);
         }
-        self.look_at_files()
+        self.check_files()
     }
 
-    fn look_at_files(&mut self) -> Result<(), DaemonError> {
+    fn check_files(&mut self) -> Result<(), DaemonError> {
         let mut ready = [EpollEvent::empty(); 64];
         let count = match self.epoll.wait(&mut ready, EpollTimeout::ZERO) {
             Err(Errno::EINTR) => 0,
@@ -247,116 +247,118 @@ impl Daemon {
         };
         for event in &ready[..count] {
             match event.data() {
-                LISTENER => self.welcome(),
-                number if number >= CARRIER => self.listen((number - CARRIER) as usize, event.events()),
-                data => self.hear_of(data as u32, data >> 32),
+                LISTENER => self.accept_clients(),
+                number if number >= CARRIER => self.on_carrier_event((number - CARRIER) as usize, event.events()),
+                data => self.on_readable(data as u32, data >> 32),
             }
         }
         let time = now();
-        self.newcomers.retain(|_, newcomer| time.since(newcomer.since) < HESITATION);
+        self.pending_clients.retain(|_, client| time.since(client.since) < HELLO_TIMEOUT);
         Ok(())
     }
 
-    /// Other daemons have said something, or their systems that there are none.
-    fn listen(&mut self, socket: usize, events: EpollFlags) {
+    /// A carrier socket is readable or has errors in its error queue.
+    fn on_carrier_event(&mut self, socket: usize, events: EpollFlags) {
         let (host, time) = (&mut self.host, now());
         if events.contains(EpollFlags::EPOLLERR) {
-            self.carrier.complaints(socket, |peer| host.unreachable(time, peer));
+            self.carrier.read_errors(socket, |peer| host.unreachable(time, peer));
         }
         self.carrier.receive(socket, |arrival| {
             host.receive(now(), arrival.from, arrival.to, arrival.ecn, arrival.bytes);
         });
     }
 
-    /// Lets in whoever waits.
-    fn welcome(&mut self) {
+    /// Accepts waiting connections.
+    fn accept_clients(&mut self) {
         loop {
             let socket = match self.listener.accept() {
                 Ok((socket, _)) => socket,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // No files are left, as a rule. Trying again at once would not help.
+                // Usually there are no file descriptors left, and an immediate retry would fail too.
                 Err(_) => return std::thread::sleep(std::time::Duration::from_millis(1)),
             };
             let Ok(peer) = Peer::of(&socket) else { continue };
             let refusal = if !(self.public || peer.is_trusted()) {
                 Some(Error::Denied)
-            } else if self.sessions.len() + self.newcomers.len() >= MAX_CLIENTS {
+            } else if self.sessions.len() + self.pending_clients.len() >= MAX_CLIENTS {
                 Some(Error::Full)
             } else {
                 None
             };
             if let Some(error) = refusal {
-                let _ = answer(&socket, Err(error));
+                let _ = send_answer(&socket, Err(error));
                 continue;
             }
             let number = self.next_number;
             self.next_number = (number + 1) % (u32::MAX - 1);
             let watched = self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, number.into())).is_ok();
             if watched && socket.set_nonblocking(true).is_ok() {
-                self.newcomers.insert(number, Newcomer { peer, socket, since: now() });
+                self.pending_clients.insert(number, PendingClient { peer, socket, since: now() });
             }
         }
     }
 
-    /// A file of this client has something to say: the first is its socket, the second its bell, the third its process.
-    fn hear_of(&mut self, number: u32, file: u64) {
-        if let Some(Newcomer { peer, socket, .. }) = self.newcomers.remove(&number) {
-            // Who fails here hears nothing more of us, which tells it enough.
+    /// A file of this client is readable: `file` is 0 for its socket, 1 for its eventfd, 2 for its process.
+    fn on_readable(&mut self, number: u32, file: u64) {
+        if let Some(PendingClient { peer, socket, .. }) = self.pending_clients.remove(&number) {
+            // If this fails, the socket is closed, which tells the client.
             let _ = self.epoll.delete(&socket);
             let _ = self.admit(number, peer, socket);
         } else if let Ok(index) = self.sessions.binary_search_by_key(&number, |session| session.number) {
             match file {
-                1 => self.sessions[index].silence(),
-                // A socket says nothing but that it is over.
-                _ => self.part(now(), number),
+                1 => self.sessions[index].clear_wakeup(),
+                // The socket and the process only signal the end.
+                _ => self.disconnect(now(), number),
             }
         }
     }
 
     fn admit(&mut self, number: u32, peer: Peer, mut socket: UnixStream) -> io::Result<()> {
-        match hear(&mut socket) {
-            Err(error) => answer(&socket, Err(error)),
-            Ok(Wish::Status) if Arc::strong_count(&self.readers) > MAX_READERS => answer(&socket, Err(Error::Full)),
-            Ok(Wish::Status) => {
-                answer(&socket, Ok(None))?;
+        match read_request(&mut socket) {
+            Err(error) => send_answer(&socket, Err(error)),
+            Ok(ClientRequest::Status) if Arc::strong_count(&self.readers) > MAX_READERS => {
+                send_answer(&socket, Err(Error::Full))
+            }
+            Ok(ClientRequest::Status) => {
+                send_answer(&socket, Ok(None))?;
                 let pids = self.sessions.iter().map(|session| (session.number, session.peer.pid)).collect();
                 let status = status::describe(&self.host, now(), &self.controller, &pids, self.output.refused);
                 let readers = Arc::clone(&self.readers);
-                status::hand_over(&status, socket, status::READING, readers);
+                status::send(&status, socket, status::READ_TIMEOUT, readers);
                 Ok(())
             }
-            Ok(Wish::Client) => {
+            Ok(ClientRequest::Connect) => {
                 let reply = socket.try_clone()?;
                 let (session, files) = Session::new(number, peer, socket)?;
                 for (file, kind) in session.files().zip(0_u64..) {
                     self.epoll.add(file, EpollEvent::new(EpollFlags::EPOLLIN, kind << 32 | u64::from(number)))?;
                 }
-                answer(&reply, Ok(Some(&files)))?;
-                let place = self.sessions.partition_point(|other| other.number < number);
-                self.sessions.insert(place, session);
+                send_answer(&reply, Ok(Some(&files)))?;
+                let index = self.sessions.partition_point(|other| other.number < number);
+                self.sessions.insert(index, session);
                 Ok(())
             }
         }
     }
 
-    /// A client is gone, or has to go; nobody else notices.
-    fn part(&mut self, now: Time, number: u32) {
+    /// Removes a client that has ended or misbehaved; other clients are not affected.
+    fn disconnect(&mut self, now: Time, number: u32) {
         if let Ok(index) = self.sessions.binary_search_by_key(&number, |session| session.number) {
             let session = self.sessions.remove(index);
             for file in session.files() {
                 let _ = self.epoll.delete(file);
             }
-            self.host.forget(now, number);
+            self.host.remove_client(now, number);
         }
     }
 }
 
-/// Each client takes four files, and systems allow few unless asked.
+/// Raises the limit of open files: each client needs four, and the default limit is low.
 fn raise_file_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         if soft < hard {
-            // Where that is refused, clients beyond the limit are too.
+            // If this fails, clients beyond the limit are refused.
             let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
         }
     }
@@ -364,8 +366,9 @@ fn raise_file_limit() {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Clients notice by their sockets; the next daemon finds the place empty, unless it is there already.
-        if place::identity(&self.path) == self.identity {
+        // Clients see that their sockets are closed. The socket is removed unless the next daemon has replaced it
+        // already.
+        if socket_path::identity(&self.path) == self.identity {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! What a daemon is to be like, and why it could not start.
+//! The options of a daemon, and the errors of its start.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,43 +14,43 @@ use thiserror::Error as ThisError;
 use super::protocol::{Carriage, Protocol, RAW_PROTOCOL};
 use crate::default_socket;
 
-/// What a daemon puts up with.
+/// The limits for flows of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// A grant is taken back after two round trips, and not before this.
-    pub patience: Duration,
-    /// Grants in a row that a flow may leave unanswered.
-    pub ignored: u32,
-    /// A flow that says nothing for so long, and has nothing under way, is closed.
+    /// A grant without an answer is revoked after two round trips, and at the earliest after this time.
+    pub grant_timeout: Duration,
+    /// The number of unanswered grants in a row after which a flow is closed.
+    pub max_unanswered: u32,
+    /// A flow without calls and without pending requests or grants is closed after this time.
     pub silence: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { patience: Duration::from_millis(100), ignored: 8, silence: Duration::from_secs(600) }
+        Self { grant_timeout: Duration::from_millis(100), max_unanswered: 8, silence: Duration::from_secs(600) }
     }
 }
 
-/// What a daemon is to be like.
+/// The options of a daemon.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where it listens.
+    /// The path of its socket.
     pub socket: PathBuf,
     /// The controller of each macroflow, by name.
     pub controller: String,
     /// That controller's settings.
     pub settings: toml::Table,
-    /// Where names of controllers come from.
+    /// The registry of controllers.
     pub registry: Registry,
-    /// How flows share their paths. Those to one host are one macroflow, whatever this says of their grouping.
+    /// How flows share their paths. The flows to one host always form one macroflow, whatever the grouping here.
     pub sharing: Sharing,
-    /// What it puts up with.
+    /// The limits for flows of clients.
     pub limits: Limits,
-    /// Serve processes of all users, not only of its own and root.
+    /// Serve the processes of all users, not only of its own user and root.
     pub public: bool,
-    /// How it talks to daemons of other hosts; not at all by default.
+    /// The protocol to daemons of other hosts; none by default.
     pub protocol: Protocol,
-    /// Raised from outside to end it.
+    /// Set from outside to end the daemon.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -70,39 +70,42 @@ impl Default for Options {
     }
 }
 
-/// Why a daemon could not start or go on.
+/// The reason why a daemon could not start or continue.
 #[derive(Debug, ThisError)]
 pub enum DaemonError {
-    /// The controller can't be made.
+    /// The controller cannot be created.
     #[error(transparent)]
     Controller(#[from] RegistryError),
-    /// Another one listens there.
-    #[error("a congestion manager already listens at {0}; stop it, or choose another place with --socket")]
+    /// Another daemon listens there.
+    #[error("a congestion manager already listens at {0}; stop it, or choose another path with --socket")]
     Running(PathBuf),
-    /// It can't listen there.
-    #[error("can't listen at {path}: {error}; choose another place with --socket or RAMPMETER_CM_SOCKET")]
+    /// The daemon cannot listen at this path.
+    #[error("cannot listen at {path}: {error}; choose another path with --socket or RAMPMETER_CM_SOCKET")]
     Listen {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// It can't speak to other daemons there.
-    #[error("can't speak to other congestion managers {}: {error}; {}", place(*.carriage, *.address), remedy(*.carriage, .error))]
+    /// The daemon cannot open its sockets to other daemons.
+    #[error(
+        "cannot communicate with other congestion managers {}: {error}; {}",
+        endpoint(*.carriage, *.address), remedy(*.carriage, .error)
+    )]
     Speak {
-        /// What in.
+        /// The carriage.
         carriage: Carriage,
-        /// From which address.
+        /// The local address.
         address: Option<IpAddr>,
-        /// Why not.
+        /// The error.
         error: io::Error,
     },
-    /// The system refused something.
-    #[error("the system refused what a congestion manager needs: {0}")]
+    /// The system refused a resource.
+    #[error("the system refused a resource of the congestion manager: {0}")]
     System(#[from] io::Error),
 }
 
-fn place(carriage: Carriage, address: Option<IpAddr>) -> String {
+fn endpoint(carriage: Carriage, address: Option<IpAddr>) -> String {
     let at = address.map_or_else(String::new, |address| format!(" at {address}"));
     match carriage {
         Carriage::Udp(port) => format!("over UDP port {port}{at}"),
@@ -113,13 +116,13 @@ fn place(carriage: Carriage, address: Option<IpAddr>) -> String {
 fn remedy(carriage: Carriage, error: &io::Error) -> &'static str {
     match (carriage, error.kind()) {
         (Carriage::Raw, io::ErrorKind::PermissionDenied) => {
-            "start it as root, give the command CAP_NET_RAW (setcap cap_net_raw+ep), or leave --raw out"
+            "start it as root, give the command CAP_NET_RAW (setcap cap_net_raw+ep), or omit --raw"
         }
         (_, io::ErrorKind::AddrInUse) => {
-            "another daemon has it; choose another with --port, on both hosts, or none: --port 0"
+            "another daemon uses it; choose another port with --port, on both hosts, or none: --port 0"
         }
-        (_, io::ErrorKind::AddrNotAvailable) => "--bind takes an address of this host",
+        (_, io::ErrorKind::AddrNotAvailable) => "--bind needs an address of this host",
         (Carriage::Raw, _) => "--raw is for IPv4 only",
-        _ => "choose another with --port, on both hosts, or none: --port 0",
+        _ => "choose another port with --port, on both hosts, or none: --port 0",
     }
 }

@@ -1,5 +1,5 @@
-//! Datagrams of the daemon's: it sends what flows left with it (`cm_send`) and hands on what came for programs of this host;
-//! and it asks the kernel how large a packet may be.
+//! The daemon's datagrams: it sends those of flows (`cm_send`) and forwards received ones to programs of this host.
+//! Also asks the kernel for the size of packets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -8,24 +8,24 @@ use std::os::fd::AsRawFd;
 use libc::{c_int, c_void, socklen_t};
 use rampmeter_units::Bytes;
 
-/// Headers of a datagram: UDP's, and IPv4's or IPv6's.
+/// The headers of a datagram: UDP and IPv4, or UDP and IPv6.
 const HEADERS: [usize; 2] = [28, 48];
 
-/// A packet's size where the kernel knows none, and at most: interfaces of larger ones, such as loopback, are as a rule
-/// not the whole path.
-const LARGEST: usize = 1500;
+/// The packet size if the kernel reports none, and the maximum: interfaces with a larger one, such as loopback, are
+/// usually not the whole path.
+const MAX_MTU: usize = 1500;
 
-/// Every path of IPv6 carries so much, and nearly every one of IPv4.
-const LEAST: usize = 576;
+/// The minimum packet size: every IPv6 path and nearly every IPv4 path carries it.
+const MIN_MTU: usize = 576;
 
 /// Sends datagrams.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// The address of ours that they come from; the kernel's choice if there is none.
+    /// The local address of the datagrams; none for the kernel's choice.
     address: Option<IpAddr>,
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
-    /// Datagrams that the kernel refused; like those that get lost on the way, but known to [`super::status()`].
+    /// Datagrams that the kernel refused; reported by [`super::status()`].
     pub(super) refused: u64,
 }
 
@@ -35,7 +35,7 @@ impl Output {
         Self { address, ..Self::default() }
     }
 
-    /// Sends a datagram. One that the kernel does not take is lost, as it could be anywhere on the way.
+    /// Sends a datagram. One that the kernel refuses is lost, as if it were lost on the path.
     pub(super) fn send(&mut self, to: SocketAddr, data: &[u8]) {
         if self.socket(to.is_ipv4()).and_then(|socket| socket.send_to(data, to)).is_err() {
             self.refused += 1;
@@ -43,24 +43,25 @@ impl Output {
     }
 
     fn socket(&mut self, v4: bool) -> io::Result<&UdpSocket> {
-        let (place, any): (_, SocketAddr) = if v4 {
+        let (socket, any): (_, SocketAddr) = if v4 {
             (&mut self.v4, (Ipv4Addr::UNSPECIFIED, 0).into())
         } else {
             (&mut self.v6, (Ipv6Addr::UNSPECIFIED, 0).into())
         };
-        if place.is_none() {
+        if socket.is_none() {
             let own = self.address.filter(|address| address.is_ipv4() == v4);
-            let socket = UdpSocket::bind(own.map_or(any, |own| (own, 0).into()))?;
-            socket.set_nonblocking(true)?;
-            *place = Some(socket);
+            let new = UdpSocket::bind(own.map_or(any, |own| (own, 0).into()))?;
+            new.set_nonblocking(true)?;
+            *socket = Some(new);
         }
-        place.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+        socket.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
-/// How many bytes of an application a packet to `ip` carries: what the kernel has discovered of the path, without headers.
+/// The number of application bytes in a packet to `ip`: the MTU that the kernel has discovered for the path, without
+/// headers.
 pub(super) fn mtu(ip: IpAddr) -> Bytes {
-    let packet = kernel_mtu(ip).map_or(LARGEST, |mtu| mtu.clamp(LEAST, LARGEST));
+    let packet = kernel_mtu(ip).map_or(MAX_MTU, |mtu| mtu.clamp(MIN_MTU, MAX_MTU));
     Bytes::new((packet - HEADERS[usize::from(ip.is_ipv6())]) as u64)
 }
 
@@ -70,7 +71,7 @@ fn kernel_mtu(ip: IpAddr) -> io::Result<usize> {
         IpAddr::V6(_) => ((Ipv6Addr::UNSPECIFIED, 0).into(), libc::IPPROTO_IPV6, libc::IPV6_MTU),
     };
     let socket = UdpSocket::bind(any)?;
-    socket.connect((ip, 9))?; // any port will do: nothing is sent
+    socket.connect((ip, 9))?; // any port: nothing is sent
     let mut mtu: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
     // SAFETY: the pointers and the length describe `mtu`, which outlives the call.
@@ -84,12 +85,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_knows_how_large_packets_may_be() {
+    fn the_kernel_reports_the_packet_size() {
         assert_eq!(mtu("127.0.0.1".parse().unwrap()), Bytes::new(1472));
     }
 
     #[test]
-    fn datagrams_leave_and_refusals_are_counted() {
+    fn datagrams_are_sent_and_refusals_are_counted() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut output = Output::default();
         output.send(receiver.local_addr().unwrap(), b"hello");

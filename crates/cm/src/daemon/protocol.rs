@@ -1,42 +1,42 @@
-//! How a daemon talks to those of other hosts, as whoever starts it wants it.
+//! The settings of the protocol between daemons.
 
 use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_wire::CM_HEADER_BYTES;
 
-use super::inner::INNER_BYTES;
+use super::inner_udp::INNER_BYTES;
 
-/// The UDP port that daemons listen at unless told otherwise. It is not one that IANA has assigned for this.
+/// The default UDP port of daemons. IANA has not assigned it for this use.
 pub const DEFAULT_PORT: u16 = 2961;
 
-/// IP's number for experiments (RFC 3692).
+/// The IP protocol number for experiments (RFC 3692).
 pub(super) const RAW_PROTOCOL: u8 = 253;
 
-/// What messages travel in. Daemons that are to understand each other agree on it.
+/// The carriage of messages. Daemons that communicate must use the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Carriage {
-    /// Nothing: no daemon is talked to.
+    /// None: no communication with other daemons.
     #[default]
     None,
-    /// UDP datagrams, here and there at this port.
+    /// UDP datagrams, with this port at both ends.
     Udp(u16),
-    /// IPv4 packets of protocol 253, which takes privileges.
+    /// IPv4 packets of protocol 253, which need privileges.
     Raw,
 }
 
-/// How a daemon talks to others.
+/// The settings of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Protocol {
-    /// What in.
+    /// The carriage of messages.
     pub carriage: Carriage,
-    /// From which address; from all of the host's if none is named.
+    /// The local address; all addresses of the host if there is none.
     pub address: Option<IpAddr>,
-    /// Ports that datagrams with a CM header are handed on to although no program has asked for it.
+    /// Ports to which datagrams with a CM header are forwarded even if no program has asked for them.
     pub deliver: Vec<u16>,
 }
 
 impl Carriage {
-    /// Where the daemon of the host at `to` is spoken to; none if it can't be.
+    /// The address of the daemon on the host of `to`; none without a carriage for it.
     pub(super) fn peer(self, mut to: SocketAddr) -> Option<SocketAddr> {
         to.set_port(match self {
             Self::Udp(port) => port,
@@ -46,7 +46,7 @@ impl Carriage {
         Some(to)
     }
 
-    /// How much less a packet to `ip` carries with a header than without.
+    /// The number of bytes by which a CM header reduces the payload of a packet to `ip`.
     pub(super) fn overhead(self, ip: IpAddr) -> usize {
         match self {
             Self::Udp(_) => CM_HEADER_BYTES + INNER_BYTES,

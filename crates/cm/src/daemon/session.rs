@@ -1,7 +1,7 @@
-//! One client as the daemon holds it: its rings, its bell, and its socket, which says when it is gone.
+//! The daemon's side of one client: its rings, its wakeup, and its socket, which signals its end.
 //!
-//! The client may be anything, also hostile: what it writes is copied out, then looked at. Whatever no client of ours
-//! would write ends the session.
+//! The client may be hostile: its records are copied, then checked. Anything that the client library would not write
+//! ends the session.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,19 +13,19 @@ use rampmeter_units::Time;
 
 use super::host::{Host, Misuse};
 use super::output;
-use crate::bell::Bell;
 use crate::data::Reader;
+use crate::handshake::{Files, Peer};
 use crate::layout::{CLIENT_SLEEPS, COMMANDS, DAEMON_SLEEPS, EVENTS, WORDS};
-use crate::limits::place;
-use crate::meeting::{Files, Peer};
+use crate::limits::slot;
 use crate::memory::Memory;
 use crate::message::{Command, Notice};
 use crate::ring::{Broken, Consumer, Producer};
+use crate::wakeup::Wakeup;
 
-/// Commands taken from one client before others have their turn.
-const TURN: usize = 64;
+/// The maximum number of commands of one client in a turn.
+const MAX_PER_TURN: usize = 64;
 
-/// Notices that wait for a client that does not read; more, and it is given up.
+/// The maximum number of notices that wait for a client; beyond it the session ends.
 const MAX_UNREAD: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -37,64 +37,67 @@ pub(super) struct Session {
     process: Option<OwnedFd>,
     commands: Consumer,
     notices: Producer,
-    /// What did not fit into the ring, oldest first.
+    /// Notices that did not fit into the ring, oldest first.
     unread: VecDeque<(u32, Notice)>,
     data: Reader,
-    ours: Bell,
-    theirs: Bell,
-    /// Something was written since the client's bell was last rung.
-    news: bool,
+    own_wakeup: Wakeup,
+    peer_wakeup: Wakeup,
+    /// A notice was written since the client was last woken.
+    has_new_notices: bool,
 }
 
 impl Session {
-    /// A session, and the files that the client needs for it.
+    /// Creates a session and the files for the client.
     pub(super) fn new(number: u32, peer: Peer, socket: UnixStream) -> io::Result<(Self, Files)> {
         let (file, memory) = Memory::create(WORDS)?;
         let memory = Arc::new(memory);
-        let (daemon_bell, client_bell) = (Bell::file()?, Bell::file()?);
-        let files =
-            Files { memory: file, daemon_bell: daemon_bell.try_clone()?, client_bell: client_bell.try_clone()? };
+        let (daemon_wakeup, client_wakeup) = (Wakeup::event_file()?, Wakeup::event_file()?);
+        let files = Files {
+            memory: file,
+            daemon_wakeup: daemon_wakeup.try_clone()?,
+            client_wakeup: client_wakeup.try_clone()?,
+        };
         let session = Self {
             number,
             peer,
             socket,
-            process: peer.watch(),
+            process: peer.pidfd(),
             commands: Consumer::new(Arc::clone(&memory), COMMANDS),
             notices: Producer::new(Arc::clone(&memory), EVENTS),
             unread: VecDeque::new(),
             data: Reader::new(Arc::clone(&memory)),
-            ours: Bell::new(Arc::clone(&memory), DAEMON_SLEEPS, daemon_bell),
-            theirs: Bell::new(memory, CLIENT_SLEEPS, client_bell),
-            news: false,
+            own_wakeup: Wakeup::new(Arc::clone(&memory), DAEMON_SLEEPS, daemon_wakeup),
+            peer_wakeup: Wakeup::new(memory, CLIENT_SLEEPS, client_wakeup),
+            has_new_notices: false,
         };
         Ok((session, files))
     }
 
-    /// The files to watch: they are readable when there is a reason to look.
+    /// The files to poll: they are readable when there is a reason to check the session.
     pub(super) fn files(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [self.socket.as_fd(), self.ours.as_fd()].into_iter().chain(self.process.as_ref().map(AsFd::as_fd))
+        [self.socket.as_fd(), self.own_wakeup.as_fd()].into_iter().chain(self.process.as_ref().map(AsFd::as_fd))
     }
 
     pub(super) fn has_more(&self) -> bool {
         self.commands.has_more()
     }
 
-    pub(super) fn about_to_sleep(&self) {
-        self.ours.about_to_sleep();
+    pub(super) fn prepare_sleep(&self) {
+        self.own_wakeup.prepare_sleep();
     }
 
-    pub(super) fn awake(&self) {
-        self.ours.awake();
+    pub(super) fn end_sleep(&self) {
+        self.own_wakeup.end_sleep();
     }
 
-    /// Its bell was heard.
-    pub(super) fn silence(&self) {
-        self.ours.silence();
+    /// Resets the eventfd that the client wrote.
+    pub(super) fn clear_wakeup(&self) {
+        self.own_wakeup.clear();
     }
 
-    /// Carries out what the client asks for; true if there was something.
+    /// Executes the client's commands; true if there was one.
     pub(super) fn take_commands(&mut self, host: &mut Host, now: Time) -> Result<bool, Misuse> {
-        for taken in 0..TURN {
+        for taken in 0..MAX_PER_TURN {
             let Some(record) = self.commands.pop()? else { return Ok(taken > 0) };
             let (id, command) = Command::decode(&record).ok_or(Misuse)?;
             if id > i32::MAX as u32 {
@@ -102,7 +105,7 @@ impl Session {
             }
             match command {
                 Command::Open { to, share } => {
-                    debug_assert!(place(id) < crate::limits::MAX_FLOWS);
+                    debug_assert!(slot(id) < crate::limits::MAX_FLOWS);
                     host.open(now, self.number, id, to, share, output::mtu(to.ip()))?;
                 }
                 Command::Send { length } => {
@@ -111,11 +114,11 @@ impl Session {
                 }
                 Command::Listen { token, port, on } => {
                     let result = host.listen(self.number, port, on);
-                    self.tell(id, Notice::Done { token, result })?;
+                    self.send_notice(id, Notice::Done { token, result })?;
                 }
                 Command::Hint { token, peer, port, weight } => {
                     let result = host.hint(self.number, peer, port, weight);
-                    self.tell(id, Notice::Done { token, result })?;
+                    self.send_notice(id, Notice::Done { token, result })?;
                 }
                 _ => host.command(now, self.number, id, command, Vec::new()),
             }
@@ -123,37 +126,37 @@ impl Session {
         Ok(true)
     }
 
-    /// Tells the client something, as soon as there is room.
-    pub(super) fn tell(&mut self, id: u32, notice: Notice) -> Result<(), Misuse> {
-        self.news = true;
+    /// Sends a notice to the client, as soon as there is room.
+    pub(super) fn send_notice(&mut self, id: u32, notice: Notice) -> Result<(), Misuse> {
+        self.has_new_notices = true;
         if self.unread.is_empty() && self.notices.push(&notice.encode(id))? {
             return Ok(());
         }
         self.unread.push_back((id, notice));
-        if self.unread.len() > MAX_UNREAD { Err(Misuse) } else { self.catch_up() }
+        if self.unread.len() > MAX_UNREAD { Err(Misuse) } else { self.flush_unread() }
     }
 
-    /// Moves what waited into the ring.
-    pub(super) fn catch_up(&mut self) -> Result<(), Misuse> {
+    /// Moves waiting notices into the ring.
+    pub(super) fn flush_unread(&mut self) -> Result<(), Misuse> {
         while let Some((id, notice)) = self.unread.front() {
             if !self.notices.push(&notice.encode(*id))? {
                 break;
             }
             self.unread.pop_front();
-            self.news = true;
+            self.has_new_notices = true;
         }
         Ok(())
     }
 
-    /// Wakes the client if there is something new for it and it sleeps.
-    pub(super) fn ring(&mut self) {
-        if std::mem::take(&mut self.news) {
-            self.theirs.ring();
+    /// Wakes the client if there are new notices and it sleeps.
+    pub(super) fn wake(&mut self) {
+        if std::mem::take(&mut self.has_new_notices) {
+            self.peer_wakeup.notify();
         }
     }
 
-    /// Whether notices wait for room.
-    pub(super) fn is_behind(&self) -> bool {
+    /// Whether notices wait for room in the ring.
+    pub(super) fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 }
@@ -187,7 +190,7 @@ mod tests {
         (host, session, Memory::open(&files.memory, WORDS).unwrap())
     }
 
-    /// Plausible or not: the first word of a record decides how far it gets.
+    /// Valid or invalid records: the first word decides how far the decoding gets.
     fn record() -> impl Strategy<Value = [u64; SLOT]> {
         let word = prop_oneof![0..4_u64, 1000..2000_u64, any::<u64>(), any::<f64>().prop_map(f64::to_bits)];
         (0..13_u64, 0..4_u64, any::<[u64; 3]>(), prop::array::uniform7(word)).prop_map(|(kind, id, wild, words)| {
@@ -206,7 +209,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
-        /// A hostile client writes what it likes where it likes. The worst that happens is that it is given up.
+        /// A hostile client may write any value anywhere. At worst its session ends.
         #[test]
         fn hostile_memory_never_panics_the_daemon(
             records in prop::collection::vec(record(), 0..100),
@@ -236,37 +239,38 @@ mod tests {
                 }
                 host.advance(now);
                 while let Some(action) = host.poll_action() {
-                    if let Action::Tell { id, notice, .. } = action {
-                        let _ = session.tell(id, notice);
+                    if let Action::Notify { id, notice, .. } = action {
+                        let _ = session.send_notice(id, notice);
                     }
                 }
-                session.ring();
+                session.wake();
             }
-            host.forget(now, 3);
+            host.remove_client(now, 3);
             prop_assert_eq!(host.flows().count(), 0);
         }
     }
 
     #[test]
-    fn who_never_reads_is_given_up() {
+    fn a_client_that_never_reads_is_disconnected() {
         let (_, mut session, _memory) = hosted();
-        let told = (0..=MAX_UNREAD + crate::layout::SLOTS + 1).map(|_| session.tell(1, Notice::Grant { bytes: 1 }));
-        assert!(told.last().unwrap().is_err());
+        let results =
+            (0..=MAX_UNREAD + crate::layout::SLOTS + 1).map(|_| session.send_notice(1, Notice::Grant { bytes: 1 }));
+        assert!(results.last().unwrap().is_err());
     }
 
     #[test]
-    fn what_did_not_fit_comes_later_in_order() {
+    fn notices_that_did_not_fit_follow_in_order() {
         let (_, mut session, memory) = hosted();
         let mut reader = Consumer::new(Arc::new(memory), EVENTS);
-        (0..3000).for_each(|bytes| session.tell(1, Notice::Grant { bytes }).unwrap());
-        assert!(session.is_behind());
+        (0..3000).for_each(|bytes| session.send_notice(1, Notice::Grant { bytes }).unwrap());
+        assert!(session.has_unread());
         for expected in 0..3000 {
             if !reader.has_more() {
-                session.catch_up().unwrap();
+                session.flush_unread().unwrap();
             }
             let record = reader.pop().unwrap().unwrap();
             assert_eq!(Notice::decode(&record), Some((1, Notice::Grant { bytes: expected })));
         }
-        assert!(!session.is_behind());
+        assert!(!session.has_unread());
     }
 }

@@ -1,4 +1,4 @@
-//! What goes on, for `rampmeter cm status`: one JSON document, read over the daemon's socket.
+//! The daemon's status for `rampmeter cm status`: one JSON document, read over the daemon's socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -14,64 +14,64 @@ use serde::{Deserialize, Serialize};
 
 use super::host::Host;
 use crate::error::Error;
-use crate::meeting::{SILENCE, Wish, greet, reach, receive_go_ahead};
+use crate::handshake::{ANSWER_TIMEOUT, ClientRequest, connect, receive_acceptance, send_request};
 
-/// What a daemon is doing.
+/// The status of a daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// The controller of its macroflows.
     pub controller: String,
-    /// The processes that are connected.
+    /// The connected processes.
     pub processes: Vec<i32>,
     /// The paths in use.
     pub macroflows: Vec<MacroflowStatus>,
-    /// The hosts that datagrams left with it go to.
+    /// The hosts to which the daemon sends datagrams of flows.
     pub peers: Vec<PeerStatus>,
-    /// How many other daemons send to this one.
+    /// The number of other daemons that send to this one.
     pub senders: usize,
-    /// How much came in that was no message.
+    /// The number of received packets that were not valid messages.
     pub garbage: u64,
-    /// Datagrams that the kernel did not take.
+    /// The number of datagrams that the kernel refused.
     pub refused: u64,
 }
 
-/// A host, as far as its congestion manager is concerned.
+/// The congestion manager of another host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PeerStatus {
-    /// Where that is spoken to.
+    /// Its address.
     pub address: SocketAddr,
-    /// Whether it has one; nothing while that is not known.
+    /// Whether the host has a congestion manager; none while that is unknown.
     pub present: Option<bool>,
-    /// The last round trip of a probe or of the handshake.
+    /// The last round-trip time of a probe or of the handshake.
     pub rtt_s: Option<f64>,
-    /// Probes that were sent.
+    /// The number of probes sent.
     pub probes: u64,
-    /// Responses to them.
+    /// The number of responses received.
     pub responses: u64,
-    /// Flows that are open to it.
+    /// The number of open flows to it.
     pub flows: usize,
 }
 
-/// Flows to one destination: all of them, but for those that the network was found to treat worse.
+/// A macroflow: the flows to one destination, without those that the network was found to treat worse.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MacroflowStatus {
-    /// Where they go.
+    /// The destination.
     pub destination: IpAddr,
-    /// The rate that they have together.
+    /// The rate of all its flows together.
     pub rate_bps: u64,
-    /// How much they may have outstanding together; nothing where a rate alone decides.
+    /// The congestion window of all its flows together; none if only a rate applies.
     pub window_bytes: Option<u64>,
-    /// How much they have outstanding together.
+    /// The bytes in flight of all its flows together.
     pub in_flight_bytes: u64,
-    /// Smoothed round-trip time.
+    /// The smoothed round-trip time.
     pub srtt_s: f64,
-    /// Flows.
+    /// The number of flows.
     pub flows: usize,
-    /// Whose they are.
+    /// The processes of the flows.
     pub processes: Vec<i32>,
 }
 
-/// What goes on in `host`; `pid` tells whose client a number stands for.
+/// The status of `host`; `pids` has the process of each client's number.
 pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap<u32, i32>, refused: u64) -> Status {
     let mut macroflows: BTreeMap<(Destination, Option<u32>), Vec<_>> = BTreeMap::new();
     for flow in host.flows() {
@@ -116,17 +116,17 @@ fn of_peer(peer: &rampmeter_manager::PeerStatus<SocketAddr>) -> PeerStatus {
     }
 }
 
-/// How long a reader may take.
-pub(super) const READING: Duration = Duration::from_secs(5);
+/// The time in which a reader has to read the status.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes written at a time: so few go into a socket whole or not at all.
-const PIECE: usize = 16 * 1024;
+/// The number of bytes written at a time: a socket takes so few at once or not at all.
+const CHUNK: usize = 16 * 1024;
 
-/// Hands `status` to whoever asked, in a thread of its own: a slow reader holds nobody up, and none is served for longer
-/// than `within`. So long there is a copy of `readers`.
-pub(super) fn hand_over(status: &Status, socket: UnixStream, within: Duration, readers: Arc<()>) {
+/// Sends `status` in its own thread, so that a slow reader delays no other client. The thread ends after `within` at
+/// the latest, and holds `readers` until then.
+pub(super) fn send(status: &Status, socket: UnixStream, within: Duration, readers: Arc<()>) {
     let Ok(text) = serde_json::to_string(status) else { return };
-    // Whoever hangs up does not want to know.
+    // A reader that closes the socket needs no error.
     let _ = std::thread::Builder::new().name("status".into()).spawn(move || {
         let _ = write(text.as_bytes(), socket, Instant::now() + within);
         drop(readers);
@@ -135,25 +135,25 @@ pub(super) fn hand_over(status: &Status, socket: UnixStream, within: Duration, r
 
 fn write(text: &[u8], mut socket: UnixStream, until: Instant) -> io::Result<()> {
     socket.set_nonblocking(false)?;
-    for piece in text.chunks(PIECE) {
+    for chunk in text.chunks(CHUNK) {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         socket.set_write_timeout(Some(left))?;
-        socket.write_all(piece)?;
+        socket.write_all(chunk)?;
     }
     Ok(())
 }
 
-/// What the daemon at `path` is doing; gives up one that does not answer in ten seconds.
+/// The status of the daemon at `path`; fails if it does not answer within ten seconds.
 pub fn status(path: &Path) -> Result<Status, Error> {
-    let mut socket = reach(path, SILENCE)?;
-    greet(&socket, Wish::Status).map_err(|_| Error::Gone)?;
-    receive_go_ahead(&mut socket)?;
+    let mut socket = connect(path, ANSWER_TIMEOUT)?;
+    send_request(&socket, ClientRequest::Status).map_err(|_| Error::Disconnected)?;
+    receive_acceptance(&mut socket)?;
     let mut text = String::new();
-    socket.read_to_string(&mut text).map_err(|_| Error::Gone)?;
-    serde_json::from_str(&text).map_err(|_| Error::Gone)
+    socket.read_to_string(&mut text).map_err(|_| Error::Disconnected)?;
+    serde_json::from_str(&text).map_err(|_| Error::Disconnected)
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_reads_slowly_is_told_for_a_while_only() {
+    fn a_slow_reader_is_served_for_a_limited_time() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let processes = (0..1_000_000).collect(); // more than fits into a socket
         let status = Status {
@@ -174,7 +174,7 @@ mod tests {
             refused: 0,
         };
         let readers = Arc::new(());
-        hand_over(&status, ours, Duration::from_millis(200), Arc::clone(&readers));
+        send(&status, ours, Duration::from_millis(200), Arc::clone(&readers));
         let (begin, mut bytes) = (Instant::now(), [0; 4096]);
         while Arc::strong_count(&readers) > 1 {
             assert!(begin.elapsed() < Duration::from_secs(10));

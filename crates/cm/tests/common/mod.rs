@@ -1,6 +1,6 @@
-//! A daemon in this process, in a folder of its own.
+//! A daemon in this process, in its own folder.
 
-#![allow(dead_code, reason = "each file of tests takes what it needs")]
+#![allow(dead_code, reason = "each test file uses some of them")]
 
 pub(crate) mod relay;
 
@@ -13,7 +13,7 @@ use rampmeter_cm::daemon::{Daemon, Limits, Options, Protocol};
 use rampmeter_cm::{Client, Event, Feedback, Id};
 use rampmeter_units::{Bytes, Duration};
 
-/// Long enough for any machine; nothing waits so long unless it fails.
+/// A timeout that is long enough for any machine; nothing waits so long unless it fails.
 pub(crate) const LONG: Option<Duration> = Some(Duration::from_secs(20));
 
 pub(crate) struct Running {
@@ -31,9 +31,9 @@ impl Running {
         Self::of(|path, stop| options(path, limits, stop))
     }
 
-    /// One that speaks to others, with the paper's controller.
-    pub(crate) fn speaking(protocol: &Protocol) -> Self {
-        Self::of(|path, stop| speaking(path, protocol, stop))
+    /// A daemon that communicates with others, with the paper's controller.
+    pub(crate) fn communicating(protocol: &Protocol) -> Self {
+        Self::of(|path, stop| communicating(path, protocol, stop))
     }
 
     fn of(options: impl Fn(&Path, &Arc<AtomicBool>) -> Options) -> Self {
@@ -51,8 +51,8 @@ impl Running {
         self.begin(|path, stop| options(path, limits, stop));
     }
 
-    pub(crate) fn start_speaking(&mut self, protocol: &Protocol) {
-        self.begin(|path, stop| speaking(path, protocol, stop));
+    pub(crate) fn start_communicating(&mut self, protocol: &Protocol) {
+        self.begin(|path, stop| communicating(path, protocol, stop));
     }
 
     fn begin(&mut self, options: impl Fn(&Path, &Arc<AtomicBool>) -> Options) {
@@ -82,7 +82,7 @@ impl Drop for Running {
 }
 
 pub(crate) fn options(path: &Path, limits: Limits, stop: &Arc<AtomicBool>) -> Options {
-    // A window alone decides: tests need not wait for its packets to be spaced.
+    // With a window only, tests need not wait for paced packets.
     Options {
         socket: path.to_owned(),
         controller: "newreno".into(),
@@ -92,7 +92,7 @@ pub(crate) fn options(path: &Path, limits: Limits, stop: &Arc<AtomicBool>) -> Op
     }
 }
 
-pub(crate) fn speaking(path: &Path, protocol: &Protocol, stop: &Arc<AtomicBool>) -> Options {
+pub(crate) fn communicating(path: &Path, protocol: &Protocol, stop: &Arc<AtomicBool>) -> Options {
     let (socket, stop) = (path.to_owned(), Arc::clone(stop));
     Options { socket, stop, protocol: protocol.clone(), ..Options::default() }
 }
@@ -108,12 +108,12 @@ pub(crate) fn granted(client: &Client) -> (Id, u32) {
     }
 }
 
-/// Sends so many packets, as far as the congestion manager knows, and has them all arrive.
+/// Reports `packets` packets as sent and delivered.
 pub(crate) fn transfer(client: &Client, flow: Id, packets: usize, rtt: Duration) {
     for _ in 0..packets {
         client.request(flow).unwrap();
-        let (who, bytes) = granted(client);
-        assert_eq!(who, flow);
+        let (granted_flow, bytes) = granted(client);
+        assert_eq!(granted_flow, flow);
         client.notify(flow, bytes.into()).unwrap();
         let feedback = Feedback { received: Bytes::new(bytes.into()), rtt: Some(rtt), ..Feedback::default() };
         client.update(flow, &feedback).unwrap();

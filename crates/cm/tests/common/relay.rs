@@ -1,8 +1,8 @@
-//! A narrow path in this process: what one host sends goes to the other, late, no faster than the path takes it, and not
-//! all of it.
+//! A bottleneck in this process: forwards packets from one host to the other with a delay, at the path's rate, and with
+//! losses.
 //!
 //! ```text
-//! 127.0.0.x ──► relay's address, 127.0.0.y ──► 127.0.0.z      all at one port; answers the same way back
+//! 127.0.0.x ──► relay's address, 127.0.0.y ──► 127.0.0.z      all at one port; answers take the same way back
 //! ```
 
 use std::collections::VecDeque;
@@ -12,25 +12,25 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Packets that wait for the path at most.
+/// The maximum number of queued packets.
 const QUEUE: usize = 40;
 
 pub(crate) struct Relay {
-    /// How many of a thousand packets get lost.
+    /// The number of lost packets per thousand.
     pub(crate) loss: Arc<AtomicU32>,
-    /// Bytes that came through to the far host.
-    pub(crate) through: Arc<AtomicU64>,
+    /// The number of bytes delivered to the far host.
+    pub(crate) delivered: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
-    /// Between `near` and `far`, at `rate` bits per second and with `delay` each way.
+    /// A path between `near` and `far`, at `rate` bits per second and with `delay` each way.
     pub(crate) fn new(at: SocketAddr, near: SocketAddr, far: SocketAddr, rate: u64, delay: Duration) -> Self {
         let socket = UdpSocket::bind(at).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-        let (loss, through, stop) = (Arc::<AtomicU32>::default(), Arc::<AtomicU64>::default(), Arc::default());
-        let (lose, count, end) = (Arc::clone(&loss), Arc::clone(&through), Arc::<AtomicBool>::clone(&stop));
+        let (loss, delivered, stop) = (Arc::<AtomicU32>::default(), Arc::<AtomicU64>::default(), Arc::default());
+        let (loss_rate, count, end) = (Arc::clone(&loss), Arc::clone(&delivered), Arc::<AtomicBool>::clone(&stop));
         let thread = std::thread::spawn(move || {
             let mut queue = VecDeque::<(Instant, SocketAddr, Vec<u8>)>::new();
             let (mut free, mut random) = (Instant::now(), 1_u32);
@@ -39,7 +39,7 @@ impl Relay {
             while !end.load(Ordering::Relaxed) {
                 if let Ok((length, from)) = socket.recv_from(&mut bytes) {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    let is_lost = (random >> 16) % 1000 < lose.load(Ordering::Relaxed);
+                    let is_lost = (random >> 16) % 1000 < loss_rate.load(Ordering::Relaxed);
                     let (now, to) = (Instant::now(), if from == near { far } else { near });
                     let is_full = to == far && free > now + span(QUEUE * 1000);
                     if !(is_full || is_lost) {
@@ -48,8 +48,8 @@ impl Relay {
                             leaves = free.max(now) + span(length + 28);
                             free = leaves;
                         }
-                        let place = queue.partition_point(|(at, ..)| *at <= leaves + delay);
-                        queue.insert(place, (leaves + delay, to, bytes[..length].to_vec()));
+                        let index = queue.partition_point(|(at, ..)| *at <= leaves + delay);
+                        queue.insert(index, (leaves + delay, to, bytes[..length].to_vec()));
                     }
                 }
                 while queue.front().is_some_and(|(at, ..)| *at <= Instant::now()) {
@@ -61,7 +61,7 @@ impl Relay {
                 }
             }
         });
-        Self { loss, through, stop, thread: Some(thread) }
+        Self { loss, delivered, stop, thread: Some(thread) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the daemon listens, and whether one does already.
+//! The path of the daemon's socket, and whether a daemon listens there.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -7,23 +7,24 @@ use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
-/// Names another socket than the usual one, for the daemon and for clients.
+/// The environment variable that sets another socket path, for the daemon and for clients.
 pub const SOCKET_VARIABLE: &str = "RAMPMETER_CM_SOCKET";
 
-/// Where the daemon of this user listens: what `RAMPMETER_CM_SOCKET` says; else `$XDG_RUNTIME_DIR/rampmeter/cm.sock`; for
-/// root, or where that is not set, `/run/rampmeter/cm.sock`.
+/// The socket of this user's daemon: the value of `RAMPMETER_CM_SOCKET`; otherwise
+/// `$XDG_RUNTIME_DIR/rampmeter/cm.sock`; for root, or where that is not set, `/run/rampmeter/cm.sock`.
 pub fn default_socket() -> PathBuf {
-    let said = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let runtime = || said("XDG_RUNTIME_DIR").filter(|_| !nix::unistd::geteuid().is_root());
-    said(SOCKET_VARIABLE)
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let runtime = || variable("XDG_RUNTIME_DIR").filter(|_| !nix::unistd::geteuid().is_root());
+    variable(SOCKET_VARIABLE)
         .unwrap_or_else(|| runtime().unwrap_or_else(|| PathBuf::from("/run")).join("rampmeter").join("cm.sock"))
 }
 
-/// Listens at `path`: takes over what a dead daemon left, and refuses where one lives (`AddrInUse`).
+/// Listens at `path`: replaces the socket of a daemon that has ended, and fails if a daemon listens there
+/// (`AddrInUse`).
 pub(crate) fn listen(path: &Path, public: bool) -> io::Result<UnixListener> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
-    // Of two that start at the same time only one takes over, and the other finds it alive.
+    // If two daemons start at the same time, only one replaces the socket; the other one finds it in use.
     let _lock = Flock::lock(std::fs::File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
     if let Ok(metadata) = path.symlink_metadata() {
         if !metadata.file_type().is_socket() {
@@ -32,24 +33,24 @@ pub(crate) fn listen(path: &Path, public: bool) -> io::Result<UnixListener> {
             return Err(io::ErrorKind::AddrInUse.into());
         }
     }
-    // It appears in its place when it listens already: whoever finds it there can connect.
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".new");
-    let _ = std::fs::remove_file(&aside);
-    let listener = UnixListener::bind(&aside)?;
+    // The socket is renamed to its path after it listens: every process that finds it there can connect.
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let _ = std::fs::remove_file(&temporary);
+    let listener = UnixListener::bind(&temporary)?;
     listener.set_nonblocking(true)?;
-    // Who may connect is decided by who they are; this keeps others from even trying.
-    std::fs::set_permissions(&aside, std::fs::Permissions::from_mode(if public { 0o666 } else { 0o600 }))?;
-    std::fs::rename(&aside, path)?;
+    // The daemon decides by the user of a client; the mode keeps other users from connecting at all.
+    std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(if public { 0o666 } else { 0o600 }))?;
+    std::fs::rename(&temporary, path)?;
     Ok(listener)
 }
 
-/// What tells a socket at `path` from another one at the same place.
+/// Distinguishes the socket at `path` from another one at the same path.
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// A socket that nobody listens at.
+/// Whether no process listens at the socket.
 fn is_dead(path: &Path) -> bool {
     UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_live_socket_is_left_alone_and_a_dead_one_taken_over() {
+    fn a_socket_is_replaced_only_if_no_process_listens() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deeper/cm.sock");
         let first = listen(&path, false).unwrap();

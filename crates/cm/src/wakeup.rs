@@ -1,13 +1,13 @@
-//! A door bell: wakes the other side if it sleeps, and costs nothing while it is awake.
+//! Wakes the other process if it sleeps. Costs no system call while the other process is awake.
 //!
 //! ```text
-//! sleeper                              ringer
+//! sleeper                              waker
 //! flag := 1                            write the record, publish it
 //! fence                                fence
-//! look again; if nothing came: sleep   flag = 1?  flag := 0, write to the eventfd
+//! check again; if nothing came: sleep  flag = 1?  flag := 0, write to the eventfd
 //! ```
 //!
-//! With the two fences one of them sees the other, so nobody sleeps on a record.
+//! Because of the two fences at least one side sees the other's write, so no side sleeps while a record is waiting.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,58 +20,58 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::memory::Memory;
 
-/// One side's bell, as either side holds it.
+/// The wakeup of one side; both processes hold it.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct Wakeup {
     memory: Arc<Memory>,
     flag: usize,
     file: OwnedFd,
 }
 
-impl Bell {
-    /// A bell whose sleeper raises the word `flag`.
+impl Wakeup {
+    /// A wakeup whose sleeper sets the word `flag`.
     pub(crate) fn new(memory: Arc<Memory>, flag: usize, file: OwnedFd) -> Self {
         Self { memory, flag, file }
     }
 
-    /// A file to ring, for both sides. It never blocks: whoever fills it wakes only itself.
-    pub(crate) fn file() -> io::Result<OwnedFd> {
+    /// The eventfd of both sides. It never blocks: a process that fills it wakes only itself.
+    pub(crate) fn event_file() -> io::Result<OwnedFd> {
         Ok(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?.into())
     }
 
     /// Wakes the sleeper if it sleeps.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         fence(SeqCst);
         let flag = &self.memory.words()[self.flag];
         if flag.load(Relaxed) != 0 && flag.swap(0, Relaxed) != 0 {
-            self.ring_anyway();
+            self.notify_always();
         }
     }
 
-    /// Makes the sleeper's next sleep short, whether it sleeps yet or not.
-    pub(crate) fn ring_anyway(&self) {
-        // Full means that it has been rung already.
+    /// Ends the sleeper's current or next sleep.
+    pub(crate) fn notify_always(&self) {
+        // A full counter means that the file is readable already.
         let _ = nix::unistd::write(&self.file, &1_u64.to_ne_bytes());
     }
 
-    /// The sleeper is about to look a last time and then to sleep.
-    pub(crate) fn about_to_sleep(&self) {
+    /// Announces that this side checks a last time and then sleeps.
+    pub(crate) fn prepare_sleep(&self) {
         self.memory.words()[self.flag].store(1, Relaxed);
         fence(SeqCst);
     }
 
-    /// The sleeper is awake.
-    pub(crate) fn awake(&self) {
+    /// Announces that this side is awake.
+    pub(crate) fn end_sleep(&self) {
         self.memory.words()[self.flag].store(0, Relaxed);
     }
 
-    /// Takes notice of the ringing.
-    pub(crate) fn silence(&self) {
+    /// Resets the eventfd.
+    pub(crate) fn clear(&self) {
         let _: Result<usize, Errno> = nix::unistd::read(&self.file, &mut [0; 8]);
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Wakeup {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -1,0 +1,240 @@
+//! The handshake between a client and the daemon over a Unix socket. Afterwards the socket only signals the end of
+//! either process.
+//!
+//! ```text
+//! client: 16 bytes      "rampcm", version, the request
+//! daemon: 16 bytes      the same with its answer, and for a client three files: memory and the eventfds of both
+//! ```
+
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, recvmsg, sendmsg,
+    sockopt,
+};
+use rampmeter_units::Duration;
+
+use crate::error::Error;
+
+const MAGIC: &[u8; 8] = b"rampcm\0\0";
+
+/// Increases with every change of the shared memory's layout or of a record.
+const VERSION: u32 = 2;
+
+/// The time after which a daemon without an answer counts as ended.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The request of a client that connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClientRequest {
+    /// Open flows.
+    Connect,
+    /// Read the status.
+    Status,
+}
+
+/// The files of a client.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) memory: OwnedFd,
+    pub(crate) daemon_wakeup: OwnedFd,
+    pub(crate) client_wakeup: OwnedFd,
+}
+
+fn encode(number: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+/// The number, if the sender uses this protocol and version.
+fn decode(bytes: &[u8; 16]) -> Result<u32, Error> {
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    if &bytes[..8] != MAGIC || word(8) != VERSION {
+        return Err(Error::Version);
+    }
+    Ok(word(12))
+}
+
+/// Connects to the socket at `path`. Connecting, and every later read and write, waits no longer than `timeout`: a
+/// daemon may be stopped or not work.
+pub(crate) fn connect(path: &Path, timeout: Duration) -> Result<UnixStream, Error> {
+    let made = nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
+    let socket = UnixStream::from(made.map_err(|_| Error::System)?);
+    let timeout = Some(std::time::Duration::from_nanos(timeout.as_nanos()));
+    socket.set_write_timeout(timeout).and_then(|()| socket.set_read_timeout(timeout)).map_err(|_| Error::System)?;
+    let address = UnixAddr::new(path).map_err(|_| Error::NoDaemon)?;
+    loop {
+        match nix::sys::socket::connect(socket.as_raw_fd(), &address) {
+            Ok(()) => return Ok(socket),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EACCES | Errno::EPERM) => return Err(Error::Denied),
+            Err(Errno::EAGAIN) => return Err(Error::Disconnected), // the backlog is full, and the daemon does not accept
+            Err(_) => return Err(Error::NoDaemon),
+        }
+    }
+}
+
+/// Sends the client's request.
+pub(crate) fn send_request(socket: &UnixStream, request: ClientRequest) -> io::Result<()> {
+    send(socket, &encode(request as u32), &[])
+}
+
+/// Reads the client's request, which must be there completely.
+pub(crate) fn read_request(socket: &mut UnixStream) -> Result<ClientRequest, Error> {
+    let mut bytes = [0; 16];
+    socket.read_exact(&mut bytes).map_err(|_| Error::Version)?;
+    match decode(&bytes)? {
+        0 => Ok(ClientRequest::Connect),
+        1 => Ok(ClientRequest::Status),
+        _ => Err(Error::Version),
+    }
+}
+
+/// Sends the daemon's answer: accepted, with files for a client, or the reason for a refusal.
+pub(crate) fn send_answer(socket: &UnixStream, answer: Result<Option<&Files>, Error>) -> io::Result<()> {
+    match answer {
+        Ok(Some(files)) => {
+            let raw = [files.memory.as_raw_fd(), files.daemon_wakeup.as_raw_fd(), files.client_wakeup.as_raw_fd()];
+            send(socket, &encode(0), &raw)
+        }
+        Ok(None) => send(socket, &encode(0), &[]),
+        Err(error) => send(socket, &encode(error.code().unsigned_abs()), &[]),
+    }
+}
+
+/// Reads the daemon's answer and files.
+pub(crate) fn receive_files(socket: &UnixStream) -> Result<Files, Error> {
+    let mut bytes = [0; 16];
+    let mut room = cmsg_space!([RawFd; 3]);
+    let mut pieces = [IoSliceMut::new(&mut bytes)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_WAITALL;
+    let message = loop {
+        match recvmsg::<UnixAddr>(socket.as_raw_fd(), &mut pieces, Some(&mut room), flags) {
+            Err(Errno::EINTR) => {}
+            other => break other.map_err(|_| Error::Disconnected)?,
+        }
+    };
+    let got = message.bytes;
+    let mut files = Vec::new();
+    for control in message.cmsgs().map_err(|_| Error::Disconnected)? {
+        if let ControlMessageOwned::ScmRights(raw) = control {
+            // SAFETY: the kernel has just created these descriptors for this process; they have no other owner.
+            files.extend(raw.into_iter().map(|raw| unsafe { OwnedFd::from_raw_fd(raw) }));
+        }
+    }
+    if got < bytes.len() {
+        return Err(Error::Disconnected);
+    }
+    check_accepted(&bytes)?;
+    let [memory, daemon_wakeup, client_wakeup] = <[OwnedFd; 3]>::try_from(files).map_err(|_| Error::System)?;
+    Ok(Files { memory, daemon_wakeup, client_wakeup })
+}
+
+/// Reads the daemon's answer if it comes without files; more data may follow.
+pub(crate) fn receive_acceptance(socket: &mut UnixStream) -> Result<(), Error> {
+    let mut bytes = [0; 16];
+    socket.read_exact(&mut bytes).map_err(|_| Error::Disconnected)?;
+    check_accepted(&bytes)
+}
+
+fn check_accepted(answer: &[u8; 16]) -> Result<(), Error> {
+    match decode(answer)? {
+        0 => Ok(()),
+        code => Err(i32::try_from(code).ok().and_then(|code| Error::from_code(-code)).unwrap_or(Error::Version)),
+    }
+}
+
+fn send(socket: &UnixStream, bytes: &[u8], files: &[RawFd]) -> io::Result<()> {
+    let rights = [ControlMessage::ScmRights(files)];
+    let control = if files.is_empty() { &[][..] } else { &rights[..] };
+    let flags = MsgFlags::MSG_NOSIGNAL;
+    // An empty socket takes so few bytes at once.
+    sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(bytes)], control, flags, None)?;
+    Ok(())
+}
+
+/// The process and the user at the other end, as reported by the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) pid: i32,
+    pub(crate) uid: u32,
+}
+
+impl Peer {
+    pub(crate) fn of(socket: &UnixStream) -> io::Result<Self> {
+        let credentials = nix::sys::socket::getsockopt(socket, sockopt::PeerCredentials)?;
+        Ok(Self { pid: credentials.pid(), uid: credentials.uid() })
+    }
+
+    /// Whether the peer is this process's user or root.
+    pub(crate) fn is_trusted(self) -> bool {
+        self.uid == nix::unistd::geteuid().as_raw() || self.uid == 0
+    }
+
+    /// A file that becomes readable when the process ends: its socket may stay open in a child. `None` on kernels
+    /// without pidfds.
+    pub(crate) fn pidfd(self) -> Option<OwnedFd> {
+        // SAFETY: the call takes two numbers and returns a new descriptor or an error.
+        let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) };
+        // SAFETY: the kernel has just created this descriptor for this process; it has no other owner.
+        RawFd::try_from(raw).ok().filter(|raw| *raw >= 0).map(|raw| unsafe { OwnedFd::from_raw_fd(raw) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wakeup::Wakeup;
+
+    #[test]
+    fn files_and_refusals_are_received() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        send_request(&ours, ClientRequest::Connect).unwrap();
+        assert_eq!(read_request(&mut theirs), Ok(ClientRequest::Connect));
+        let files = Files {
+            memory: crate::memory::Memory::create(64).unwrap().0,
+            daemon_wakeup: Wakeup::event_file().unwrap(),
+            client_wakeup: Wakeup::event_file().unwrap(),
+        };
+        send_answer(&theirs, Ok(Some(&files))).unwrap();
+        let got = receive_files(&ours).unwrap();
+        assert!(crate::memory::Memory::open(&got.memory, 64).is_ok());
+        send_answer(&theirs, Err(Error::Denied)).unwrap();
+        assert_eq!(receive_files(&ours).unwrap_err(), Error::Denied);
+        drop(theirs);
+        assert_eq!(receive_files(&ours).unwrap_err(), Error::Disconnected);
+    }
+
+    #[test]
+    fn a_daemon_without_an_answer_counts_as_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cm.sock");
+        assert_eq!(connect(&path, TIMEOUT).unwrap_err(), Error::NoDaemon);
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(1).unwrap()).unwrap();
+        let socket = connect(&path, TIMEOUT).unwrap();
+        send_request(&socket, ClientRequest::Connect).unwrap();
+        assert_eq!(receive_files(&socket).unwrap_err(), Error::Disconnected);
+        let waiting: Vec<_> = (0..5).map(|_| connect(&path, TIMEOUT)).collect();
+        assert_eq!(waiting.last().unwrap().as_ref().unwrap_err(), &Error::Disconnected, "the backlog is full");
+    }
+
+    const TIMEOUT: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn other_protocols_are_refused() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        send(&ours, b"GET / HTTP/1.1\r\n", &[]).unwrap();
+        assert_eq!(read_request(&mut theirs), Err(Error::Version));
+        assert!(Peer::of(&ours).unwrap().is_trusted());
+        assert!(Peer::of(&ours).unwrap().pidfd().is_some());
+    }
+}
