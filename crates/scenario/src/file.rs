@@ -1,4 +1,4 @@
-//! What a scenario file says at one point of its sweep: read and checked as far as the file alone shows.
+//! The content of a scenario file at one point of its sweep, read and checked as far as the file alone allows.
 
 mod island;
 mod network;
@@ -21,7 +21,7 @@ const KEYS: [&str; 13] = [
     "meters",
 ];
 
-/// The file at one point.
+/// The content of the file at one point.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     pub(crate) duration: Duration,
@@ -48,7 +48,7 @@ impl File {
         let span = |key| file.get(key).map_or(Ok(Duration::ZERO), |item| item.quantity());
         let warmup = span("warmup")?;
         if warmup >= duration {
-            let what = format!("`warmup` is {warmup} of a duration of {duration}: nothing would count");
+            let what = format!("`warmup` is {warmup} of a duration of {duration}: no flow would be measured");
             let line = file.get("warmup").map_or(file.line, |item| item.line());
             return Err(source.error(line, Problem::impossible(what, "make it shorter")));
         }
@@ -87,7 +87,7 @@ fn packet(file: &Section<'_>) -> Result<Bytes, ScenarioError> {
     Ok(packet)
 }
 
-/// Samples that a run may take of a link or a flow: some hundred bytes each.
+/// The maximum number of samples of one link or flow in a run; each takes some hundred bytes.
 const MAX_SAMPLES: u64 = 1_000_000;
 
 fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioError> {
@@ -95,16 +95,16 @@ fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioErro
     let section = item.section("[meters]")?;
     section.keys(&["series"])?;
     let Some(item) = section.get("series") else { return Ok(Meters::default()) };
-    let every: Duration = item.positive()?;
-    if duration.as_nanos() / every.as_nanos() > MAX_SAMPLES {
+    let interval: Duration = item.positive()?;
+    if duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES {
         let what =
-            format!("`series` of {every} in a run of {duration} is more than {MAX_SAMPLES} samples of each flow");
+            format!("`series` of {interval} in a run of {duration} is more than {MAX_SAMPLES} samples of each flow");
         return Err(item.error(Problem::impossible(what, "take them less often, for example every \"10 ms\"")));
     }
-    Ok(Meters { series_every: Some(every) })
+    Ok(Meters { series_every: Some(interval) })
 }
 
-/// Refuses the second of two equal names.
+/// Refuses duplicate names.
 fn no_duplicates<'s>(
     source: Source<'_>,
     kind: &'static str,
