@@ -14,7 +14,7 @@ use crate::error::{Problem, ScenarioError};
 pub(crate) use island::IslandSpec;
 pub(crate) use network::{HostsSpec, LinkSpec, RouterSpec};
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
-pub(crate) use traffic::{Arrivals, Gaps, MAX_FLOWS, Pace, Pairs, Size, TrafficSpec};
+pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 
 const KEYS: [&str; 13] = [
     "title", "source", "duration", "warmup", "drain", "packet", "axes", "link", "hosts", "island", "scheme", "traffic",

@@ -87,7 +87,7 @@ fn packets() -> Vec<Column<LinkOutcome>> {
         Of::whole(
             "dropped_packets",
             "packets",
-            "packets that the router dropped on arrival or removed from the queue",
+            "packets that the router dropped, on arrival or from the queue",
             |_, link| Some(link.counts.dropped),
         ),
         Of::number("drop_rate", "share", "packets dropped over packets offered, without random losses", |_, link| {

@@ -34,7 +34,7 @@ pub(crate) enum SenderSpec {
 
 impl SchemeSpec {
     /// Whether Rampmeter's transport sends.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub(crate) fn is_rampmeter(&self) -> bool {
         matches!(self.sender, SenderSpec::Ours { .. })
     }
 

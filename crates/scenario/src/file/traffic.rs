@@ -57,14 +57,14 @@ pub(crate) enum Size {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Arrivals {
     /// Single flows at random times, from `from` until `until`.
-    Random { pace: Pace, gaps: Gaps, from: Time, until: Time },
+    Random { rate: ArrivalRate, gaps: Gaps, from: Time, until: Time },
     /// `count` flows at uniformly random times within `spread` after `from`; repeated every `every`.
     Group { count: u64, from: Time, spread: Duration, every: Option<Duration> },
 }
 
 /// The arrival rate of flows.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Pace {
+pub(crate) enum ArrivalRate {
     /// Flows per second.
     PerSecond(f64),
     /// The arrival rate that offers this share of the rate of the link of this name.
@@ -251,9 +251,9 @@ fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arr
             every: section.get("every").map(|item| item.positive()).transpose()?,
         });
     }
-    let pace = if kind.key == "per_second" {
+    let rate = if kind.key == "per_second" {
         only(&["per_second", "gaps", "at", "until"])?;
-        Pace::PerSecond(kind.number(0.0, 1e9, "flows per second, 0 or more")?)
+        ArrivalRate::PerSecond(kind.number(0.0, 1e9, "flows per second, 0 or more")?)
     } else {
         only(&["load", "of", "gaps", "at", "until"])?;
         if !sized {
@@ -261,10 +261,10 @@ fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arr
             return Err(kind.error(Problem::impossible("`load` of flows without a size", advice)));
         }
         let share = kind.number(0.0, 100.0, "a share of the link's rate, 0 or more: 0.6")?;
-        Pace::Load(share, section.need("of", "of = \"bottleneck\"")?.text()?.to_owned())
+        ArrivalRate::Load(share, section.need("of", "of = \"bottleneck\"")?.text()?.to_owned())
     };
     let gaps = section.get("gaps").map_or(Ok(Gaps::Poisson), |item| gaps(&item))?;
-    Ok(Arrivals::Random { pace, gaps, from, until: instant("until", end)? })
+    Ok(Arrivals::Random { rate, gaps, from, until: instant("until", end)? })
 }
 
 fn gaps(item: &Item<'_>) -> Result<Gaps, ScenarioError> {
@@ -292,7 +292,7 @@ impl File {
             if !known().any(|name| name == traffic.scheme) {
                 return error("scheme", Problem::unknown("scheme", &traffic.scheme, known()));
             }
-            let is_kernel_scheme = self.schemes.iter().any(|s| s.name == traffic.scheme && !s.is_ours());
+            let is_kernel_scheme = self.schemes.iter().any(|s| s.name == traffic.scheme && !s.is_rampmeter());
             if let Some(what) = traffic.workload.needs_manager().filter(|_| is_kernel_scheme) {
                 let what = format!("traffic `{}` {what} by a scheme of the kernel", traffic.name);
                 let advice = "the kernel has no Congestion Manager: give it another scheme";
@@ -332,7 +332,7 @@ impl File {
                 );
                 return Err(source.error(line, Problem::impossible(what, advice)));
             }
-            if let Arrivals::Random { pace: Pace::Load(_, of), .. } = &traffic.arrivals {
+            if let Arrivals::Random { rate: ArrivalRate::Load(_, of), .. } = &traffic.arrivals {
                 let names = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name));
                 let names: Vec<String> = names.collect();
                 if !names.contains(of) {

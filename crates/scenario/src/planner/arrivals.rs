@@ -8,7 +8,7 @@ use rampmeter_units::{Bytes, Duration, Stream, Streams, Time};
 use super::Network;
 use crate::document::Source;
 use crate::error::{Problem, ScenarioError};
-use crate::file::{Arrivals, File, Gaps, MAX_FLOWS, Pace, Pairs, SchemeSpec, Size, TrafficSpec};
+use crate::file::{ArrivalRate, Arrivals, File, Gaps, MAX_FLOWS, Pairs, SchemeSpec, Size, TrafficSpec};
 use crate::{FlowPlan, NodeId, payload};
 
 /// The flows of all traffic in the order of their starts; those of equal starts in the order of the file.
@@ -51,12 +51,12 @@ fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Str
     let end = Time::ZERO + file.duration;
     let mut starts = Vec::new();
     match &traffic.arrivals {
-        Arrivals::Random { pace, gaps, from, until } => {
-            let pace = pace.per_second(file, traffic, network);
-            if pace == 0.0 {
+        Arrivals::Random { rate, gaps, from, until } => {
+            let rate = rate.per_second(file, traffic, network);
+            if rate == 0.0 {
                 return Some(starts);
             }
-            let mean = 1.0 / pace;
+            let mean = 1.0 / rate;
             let mut gap = || match gaps {
                 Gaps::Poisson => random.exponential(mean),
                 Gaps::Pareto(shape) => random.pareto(mean, *shape),
@@ -85,10 +85,10 @@ fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Str
     Some(starts)
 }
 
-impl Pace {
+impl ArrivalRate {
     fn per_second(&self, file: &File, traffic: &TrafficSpec, network: &Network) -> f64 {
         match self {
-            Self::PerSecond(pace) => *pace,
+            Self::PerSecond(rate) => *rate,
             Self::Load(share, of) => {
                 let rate =
                     network.links.iter().find(|link| link.name == *of).map_or(0.0, |l| l.config.rate.as_bps_f64());
