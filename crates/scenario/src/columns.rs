@@ -11,7 +11,7 @@ pub(crate) use links::{link_series, links};
 
 use crate::{Column, FlowOutcome, FlowSample, Plan};
 
-/// Names of columns that earlier versions had: the part of a run's JSON object, the old name, the name to write instead.
+/// Names of columns in earlier versions: the part of a run's JSON object, the old name, the new name.
 const RENAMED: &[(&str, &str, &str)] = &[
     ("", "response_s", "fct_s"),
     ("", "response_mean_s", "fct_mean_s"),
@@ -99,8 +99,8 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
         Column::number(
             "goodput_bps",
             "b/s",
-            "goodput. Of a transfer: size over flow completion time, null if it did not complete. Of a long-lived flow: \
-             bytes delivered between `warmup` and `duration` over the part of that time in which it was active",
+            "goodput. Of a transfer: size over flow completion time, null if it did not complete. Of a long-lived \
+             flow: bytes delivered between `warmup` and `duration` over the part of that time in which it was active",
             |run, flow| flow.goodput_bps(&run.plan),
         ),
         Column::whole("sent_packets", "packets", "packets with payload sent, retransmissions included", |_, flow| {

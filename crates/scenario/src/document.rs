@@ -49,7 +49,7 @@ pub(crate) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    pub(crate) fn whole(source: Source<'a>, table: &'a DeTable<'a>) -> Self {
+    pub(crate) fn root(source: Source<'a>, table: &'a DeTable<'a>) -> Self {
         Self { source, what: "a scenario".into(), line: 1, table }
     }
 

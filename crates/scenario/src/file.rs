@@ -39,7 +39,7 @@ pub(crate) struct File {
 impl File {
     pub(crate) fn read(source: Source<'_>) -> Result<Self, ScenarioError> {
         let document = source.parse()?;
-        let file = Section::whole(source, document.get_ref());
+        let file = Section::root(source, document.get_ref());
         file.keys(&KEYS)?;
         for key in ["title", "source"] {
             file.get(key).map(|item| item.text()).transpose()?;

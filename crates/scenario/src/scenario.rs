@@ -53,7 +53,7 @@ impl Scenario {
     pub fn parse_network(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let source = Source { file, text };
         let document = source.parse()?;
-        let section = Section::whole(source, document.get_ref());
+        let section = Section::root(source, document.get_ref());
         let axes = read_axes(source, &section)?;
         let placeholders = Placeholder::all(source, &section, &axes)?;
         for axis in axes.iter().filter(|axis| axis.name != SEED) {
@@ -129,7 +129,7 @@ impl Scenario {
 
     fn with_traffic(self) -> Result<Self, ScenarioError> {
         let source = Source { file: &self.file, text: &self.text };
-        if Section::whole(source, source.parse()?.get_ref()).get("traffic").is_none() {
+        if Section::root(source, source.parse()?.get_ref()).get("traffic").is_none() {
             let (place, key) = ("a scenario".into(), "[[traffic]]");
             let example = "[[traffic]] name = \"transfers\", scheme = \"tcp\"";
             return Err(source.error(1, Problem::MissingKey { place, key, example }));

@@ -7,7 +7,7 @@
 //! text = "At high load PCP's flow completion time stays near fair queueing's."
 //! scenario = "offered_load.toml"                    # beside this file
 //! set = { load = [0.45, 0.60, 0.75] }               # values of the scenario's axes
-//! quick = { seed = [1] }                            # additional values with --quick; `true`: none; if missing: not run
+//! quick = { seed = [1] }                            # values with --quick; `true`: none; if missing: not run
 //! metric = { mean = "flows.fct_mean_s", where = { scheme = "pcp" }, relative_to = { scheme = "fq" }, by = ["load"] }
 //! expect = { at_most = 1.5 }
 //! status = "holds"                                  # or "open", with a `note`: the best value so far, and why

@@ -40,7 +40,8 @@ impl Stream {
         mean * draw
     }
 
-    /// A Pareto draw with the given mean and shape (above 1): `P(X > x) = (scale/x)^shape`, `scale = mean (shape-1)/shape`.
+    /// A Pareto draw with the given mean and shape (above 1): `P(X > x) = (scale/x)^shape` with
+    /// `scale = mean (shape-1)/shape`.
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
         Pareto::new(scale, shape).map_or(scale, |pareto| pareto.sample(self))

@@ -20,18 +20,18 @@ pub fn read<T: DeserializeOwned>(table: &Table) -> Result<T, String> {
         let error = Table::from_iter([(key.to_owned(), value.clone())]).try_into::<T>().err()?;
         Some(error.message().to_owned()).filter(|message| !message.starts_with("missing field"))
     };
-    table.clone().try_into().map_err(|whole: toml::de::Error| {
-        let error = |(key, value): (&String, &Value)| {
+    table.clone().try_into().map_err(|error: toml::de::Error| {
+        let error_of_entry = |(key, value): (&String, &Value)| {
             let message = error_of(key, value)?;
-            Some(in_words(key, value, &message, || error_of(key, &Value::String("?".into()))))
+            Some(translate(key, value, &message, || error_of(key, &Value::String("?".into()))))
         };
-        table.iter().find_map(error).unwrap_or_else(|| whole.message().to_owned())
+        table.iter().find_map(error_of_entry).unwrap_or_else(|| error.message().to_owned())
     })
 }
 
-/// Translates serde's message about one key, which names types of Rust. `about_text` is its message about a text in that
-/// place, which names the valid texts.
-fn in_words(key: &str, value: &Value, message: &str, about_text: impl FnOnce() -> Option<String>) -> String {
+/// Translates serde's message about one key, which names types of Rust. `about_text` is its message about a text in
+/// that place, which names the valid texts.
+fn translate(key: &str, value: &Value, message: &str, about_text: impl FnOnce() -> Option<String>) -> String {
     if message.starts_with(&format!("unknown field `{key}`")) {
         let names = message.split('`').skip(3).step_by(2);
         return format!("there is no `{key}` among its settings; {}", Known::near(key, names));

@@ -69,7 +69,7 @@ impl Bar {
     pub(crate) fn show(&mut self, progress: Progress) {
         self.bar.set_length((progress.total as f64 * STEPS) as u64);
         self.bar.set_position(((progress.done as f64 + progress.under_way.part) * STEPS) as u64);
-        self.bar.set_message(in_words(progress));
+        self.bar.set_message(describe(progress));
         if progress.finishing && !self.has_announced {
             self.has_announced = true;
             self.bar.suspend(|| eprintln!("rampmeter: finishing the current runs; Ctrl-C again stops at once"));
@@ -82,7 +82,7 @@ impl Bar {
 }
 
 /// `3/12 runs, 2 running at 45 of 120 s, 8 s left`: the first times are simulated, the last is real.
-fn in_words(progress: Progress) -> String {
+fn describe(progress: Progress) -> String {
     let Progress { done, total, under_way: UnderWay { points, seconds, of, .. }, left, .. } = progress;
     let under_way = (points > 0).then(|| format!(", {points} running at {seconds:.0} of {of:.0} s"));
     let left = left.map(|left| format!(", {} s left", left.as_secs()));
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn progress_is_shown_in_runs_and_within_runs() {
         let started = Progress { total: 12, ..Progress::default() };
-        assert_eq!(in_words(started), "0/12 runs");
+        assert_eq!(describe(started), "0/12 runs");
         let under_way = UnderWay { points: 2, part: 0.75, seconds: 45.2, of: 120.0 };
         let later = Progress { done: 3, under_way, left: Some(Duration::from_secs(8)), ..started };
-        assert_eq!(in_words(later), "3/12 runs, 2 running at 45 of 120 s, 8 s left");
+        assert_eq!(describe(later), "3/12 runs, 2 running at 45 of 120 s, 8 s left");
     }
 }

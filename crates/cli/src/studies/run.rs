@@ -136,8 +136,8 @@ fn late_packets(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> 
     let milliseconds = |seconds: Option<f64>| seconds.unwrap_or_default() * 1e3;
     let or = if has_priority() { "" } else { " or with real-time priority (rampmeter probe)" };
     Some(format!(
-        "late packets in {} of {} runs: 1% of them by more than {:.1} ms, at a round-trip time of {:.1} ms; the machine is \
-         busy, repeat the runs on an idle machine{or}",
+        "late packets in {} of {} runs: 1% of them by more than {:.1} ms, at a round-trip time of {:.1} ms; the machine \
+         is busy, repeat the runs on an idle machine{or}",
         late.len(),
         summaries.len(),
         milliseconds(jitter(worst)),

@@ -187,8 +187,8 @@ fn of_applications() -> Vec<Column<FlowGroup>> {
         Of::number(
             "just_below_share",
             "",
-            "layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow, mean \
-             over flows",
+            "layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow, \
+             mean over flows",
             |run, group| group.mean(run, |flow| flow.report.just_below_share),
         ),
         Of::number(

@@ -32,7 +32,7 @@ fn queues() -> Vec<Column<LinkOutcome>> {
         Of::number(
             "queue_sd_bytes",
             "bytes",
-            "standard deviation of the queued bytes over time; divided by the link's rate it is that of the queueing delay",
+            "standard deviation of the queued bytes over time; over the link's rate it is that of the queueing delay",
             |_, link| Some(link.queue.sd_bytes),
         ),
         Of::whole(

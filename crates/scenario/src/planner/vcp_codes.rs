@@ -56,11 +56,12 @@ pub(super) fn check_aggregate(
         |link: &LinkPlan| link.router.is_endless() && slowest > Rate::ZERO && link.config.rate > slowest;
     if let Some(link) = way().find(|link| !is_vcp(link) && !needs_no_router(link)) {
         let what = format!(
-            "island `{}` has the link `{}` between its borders, whose router is not of kind `vcp`: its load would not be reported",
+            "island `{}` has the link `{}` between its borders, whose router is not of kind `vcp`: its load \
+             would not be reported",
             island.name, link.name
         );
-        let advice = "give it router = { kind = \"vcp\", packets = 100 }, or name borders that have only VCP routers between \
-                      them, or write active = false";
+        let advice = "give it router = { kind = \"vcp\", packets = 100 }, or name borders that have only VCP routers \
+                      between them, or write active = false";
         return Err(source.error(island.lines.of("borders"), Problem::impossible(what, advice)));
     }
     let name = format!("island `{}`", island.name);
