@@ -83,8 +83,8 @@ fn unwritable_output_is_an_error_and_a_closed_pipe_is_none() {
 fn an_invalid_value_of_a_flag_names_the_flag() {
     let workspace = Workspace::new("bad_flag");
     for (arguments, flag, right) in [
-        (&["run", "small.toml", "--jobs", "0"][..], "--jobs <N>", "a complete number from 1"),
-        (&["claims", "--jobs", "0"], "--jobs <N>", "a complete number from 1"),
+        (&["run", "small.toml", "--jobs", "0"][..], "--jobs <N>", "a whole number from 1"),
+        (&["claims", "--jobs", "0"], "--jobs <N>", "a whole number from 1"),
         (&["serve", ".", "--listen", "localhost"], "--listen <HOST:PORT>", "write for example 127.0.0.1:7267"),
     ] {
         let output = workspace.rampmeter(arguments);
@@ -391,7 +391,7 @@ fn commands_of_python_name_the_way_to_install_the_package() {
     let away = std::env::temp_dir().join(format!("rampmeter-no-python-{}", std::process::id()));
     std::fs::create_dir_all(&away).unwrap();
     install(Path::new(RAMPMETER), &away.join("rampmeter"));
-    for arguments in [&["column", "pcp.4"][..], &["report", "runs/some"]] {
+    for arguments in [&["figure", "pcp.4"][..], &["report", "runs/some"]] {
         let mut command = Command::new(away.join("rampmeter"));
         let output = command.args(arguments).current_dir(&away).env("PATH", "").output().unwrap();
         assert_eq!(output.status.code(), Some(1));
@@ -410,8 +410,8 @@ fn the_python_of_the_commands_checkout_is_used_anywhere() {
     install(&workspace.0.join("python.sh"), &bin.join("python"));
     install(Path::new(RAMPMETER), &target.join("rampmeter"));
     for (arguments, expected) in [
-        (&["column", "pcp.4", "--quick"][..], "-m rampmeter.figures pcp.4 --quick\n"),
-        (&["column", "pcp.4", "--help"], "-m rampmeter.figures pcp.4 --help\n"),
+        (&["figure", "pcp.4", "--quick"][..], "-m rampmeter.figures pcp.4 --quick\n"),
+        (&["figure", "pcp.4", "--help"], "-m rampmeter.figures pcp.4 --help\n"),
         (&["report", "runs/some"], "-m rampmeter.report -- runs/some\n"),
     ] {
         let output = Command::new(target.join("rampmeter")).args(arguments).current_dir(&elsewhere.0).output().unwrap();
@@ -427,6 +427,6 @@ fn help_shows_examples_and_defaults() {
     assert!(text(&output.stdout).contains("--world emulated"));
     let run = text(&workspace.rampmeter(&["run", "--help"]).stdout);
     assert!(run.contains("--fresh") && run.contains("instead of resuming an interrupted run"), "{run}");
-    assert!(text(&workspace.rampmeter(&["column", "--help"]).stdout).contains("rampmeter column pcp.4 --help"));
+    assert!(text(&workspace.rampmeter(&["figure", "--help"]).stdout).contains("rampmeter figure pcp.4 --help"));
     assert!(text(&workspace.rampmeter(&["controllers"]).stdout).contains("newreno"));
 }
