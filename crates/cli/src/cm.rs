@@ -1,4 +1,4 @@
-//! `rampmeter cm`: the Congestion Manager of this host, and two applications of it.
+//! `rampmeter cm`: the Congestion Manager of this host, and two applications that use it.
 
 mod audio;
 mod bench;
@@ -23,7 +23,7 @@ use crate::lists::check_controller;
 use crate::stop_flag;
 use crate::table::table;
 
-/// What `rampmeter cm` takes.
+/// The arguments of `rampmeter cm`.
 #[derive(Debug, Args)]
 pub(crate) struct CmArgs {
     #[command(subcommand)]
@@ -32,54 +32,57 @@ pub(crate) struct CmArgs {
 
 #[derive(Debug, Subcommand)]
 enum CmCommand {
-    /// Manage congestion for all of this host's programs that ask
+    /// Manage congestion for all programs of this host that use the Congestion Manager
     Daemon(DaemonArgs),
-    /// Say what the running daemon does: paths, rates, flows, processes
+    /// Show the state of the running daemon: paths, rates, flows, processes
     Status(StatusArgs),
-    /// Measure what a grant costs, with a daemon of its own
+    /// Measure the cost of a grant, with a separate daemon
     Bench(bench::BenchArgs),
-    /// Offer a directory over HTTP: the daemon says when to send, and how good a picture fits
+    /// Serve a directory over HTTP; the daemon schedules the sending, and its rates choose the size of pictures
     Web(web::WebArgs),
-    /// Send layered audio: the daemon says which encoding fits
+    /// Send layered audio in the encoding that fits the rate of the daemon
     Audio(audio::AudioArgs),
-    /// Receive layered audio, and acknowledge it
+    /// Receive and acknowledge layered audio
     Listen(audio::ListenArgs),
 }
 
 #[derive(Debug, Args)]
 struct DaemonArgs {
-    /// Where programs find it [default: `$XDG_RUNTIME_DIR/rampmeter/cm.sock`, for root /run/rampmeter/cm.sock]
+    /// The socket at which programs connect [default: `$XDG_RUNTIME_DIR/rampmeter/cm.sock`, for root
+    /// /run/rampmeter/cm.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// The congestion controller of each path: cm, newreno, reno or another window. Of controllers that need what programs
-    /// don't report (the time of each arrival, routers' answers) it warns
+    /// The congestion controller of each path: cm, newreno, reno or another one with a window. The daemon warns about
+    /// controllers that need feedback which programs do not report (arrival times, router feedback)
     #[arg(long, value_name = "NAME", default_value = "cm")]
     controller: String,
-    /// How flows on one path share it
+    /// The scheduler that divides a path among its flows
     #[arg(long, value_enum, default_value_t = Scheduler::RoundRobin)]
     scheduler: Scheduler,
-    /// Give flows that the network treats worse than others to the same host a rate of their own
+    /// Give flows that the network treats worse than other flows to the same host a separate rate
     #[arg(long)]
     segregation: bool,
-    /// While nothing comes back, the rate halves with every round trip: the least, or the mean, which grows with queues
+    /// The time in which the rate halves while no feedback arrives: the minimum or the mean round-trip time, which
+    /// grows with queues
     #[arg(long, value_enum, default_value_t = Aging::MinRtt)]
     half_life: Aging,
-    /// Serve programs of all users, not only one's own and root's
+    /// Accept programs of all users, not only of this user and root
     #[arg(long)]
     public: bool,
-    /// Close flows that have been silent for so long
+    /// Close flows that send no command for this long
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     silence: u64,
-    /// The UDP port at which daemons of other hosts are spoken to and heard, the same on all; 0: none are [default: 2961]
+    /// The UDP port for the daemons of other hosts, the same on all hosts; 0: no communication with them [default:
+    /// 2961]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Speak to them in IP packets of protocol 253 instead, which takes privileges
+    /// Use IP packets of protocol 253 instead of UDP, which needs privileges
     #[arg(long, conflicts_with = "port")]
     raw: bool,
-    /// Speak from this address only [default: all addresses of this host]
+    /// Use only this local address [default: all addresses of this host]
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
-    /// Hand datagrams from other daemons on to these UDP ports, although no program has asked for it
+    /// Deliver datagrams from other daemons to these UDP ports without a request of a program
     #[arg(long, value_name = "PORT", value_delimiter = ',')]
     deliver: Vec<u16>,
 }
@@ -88,34 +91,34 @@ struct DaemonArgs {
 enum Scheduler {
     /// By weights, within classes
     RoundRobin,
-    /// Guarantees of rate and delay first, then by weights (H-FSC)
+    /// By guarantees of rate and delay first, then by weights (H-FSC)
     ServiceCurves,
-    /// In the order in which they ask
+    /// In the order of the requests
     InTurn,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Aging {
-    /// The least
+    /// The minimum round-trip time
     MinRtt,
-    /// The smoothed mean
+    /// The smoothed mean round-trip time
     MeanRtt,
 }
 
 #[derive(Debug, Args)]
 struct StatusArgs {
-    /// Where the daemon listens
+    /// The socket of the daemon
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// One JSON object on standard output
+    /// Write one JSON object to standard output
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn cm(args: &CmArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     match &args.command {
-        CmCommand::Daemon(args) => serve(args, registry),
-        CmCommand::Status(args) => tell(args),
+        CmCommand::Daemon(args) => run_daemon(args, registry),
+        CmCommand::Status(args) => print_status(args),
         CmCommand::Bench(args) => bench::measure(args),
         CmCommand::Web(args) => web::serve(args),
         CmCommand::Audio(args) => audio::send(args),
@@ -123,13 +126,13 @@ pub(crate) fn cm(args: &CmArgs, registry: &Registry) -> Result<ExitCode, Failure
     }
 }
 
-/// A connection to the daemon that listens at `socket`, or at the usual place.
+/// Connects to the daemon at `socket`, or at the default path.
 fn connect(socket: Option<&Path>) -> Result<Client, Failure> {
     let path = socket.map_or_else(default_socket, Path::to_owned);
     Client::connect_to(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
-fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
+fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     check_controller(registry, &args.controller)?;
     let scheduling = match args.scheduler {
         Scheduler::RoundRobin => Scheduling::RoundRobin,
@@ -148,7 +151,7 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     };
     if let Some(wrong) = args.deliver.iter().find(|&&port| port == 0 || carriage == Carriage::Udp(port)) {
         return Err(Failure::input(format!(
-            "--deliver {wrong}: no program can have this port; name those of programs"
+            "--deliver {wrong}: programs cannot use this port; name ports of programs"
         )));
     }
     let mut options = Options {
@@ -163,8 +166,8 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
         ..Options::default()
     };
     let mut daemon = match Daemon::bind(options.clone()) {
-        // Another user's daemon has the usual port: of the rest nothing is lost.
-        Err(error @ DaemonError::Speak { .. }) if args.port.is_none() && !args.raw && is_taken(&error) => {
+        // Another user's daemon has the default port. This one can work without it.
+        Err(error @ DaemonError::Speak { .. }) if args.port.is_none() && !args.raw && is_port_in_use(&error) => {
             eprintln!("warning: {error}");
             options.protocol.carriage = Carriage::None;
             Daemon::bind(options)
@@ -173,14 +176,14 @@ fn serve(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     }
     .map_err(refuse)?;
     if let Some(need) = registry.needs(&args.controller) {
-        eprintln!("warning: {} {need}; cm, newreno and reno do without", args.controller);
+        eprintln!("warning: {} {need}; cm, newreno and reno do not need it", args.controller);
     }
     println!("managing congestion at {} with {}", daemon.path().display(), args.controller);
     daemon.run().map_err(refuse)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_taken(error: &DaemonError) -> bool {
+fn is_port_in_use(error: &DaemonError) -> bool {
     matches!(error, DaemonError::Speak { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
 }
 
@@ -191,23 +194,23 @@ fn refuse(error: DaemonError) -> Failure {
     }
 }
 
-fn tell(args: &StatusArgs) -> Result<ExitCode, Failure> {
+fn print_status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let path = args.socket.clone().unwrap_or_else(default_socket);
     let status = daemon::status(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
     if args.json {
         println!("{}", serde_json::to_string(&status).map_err(Failure::failed)?);
     } else {
-        print!("{}", describe(&status));
+        print!("{}", format_status(&status));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(status: &Status) -> String {
+fn format_status(status: &Status) -> String {
     let mut text = format!("controller {}, processes {}\n", status.controller, list(&status.processes));
     if status.macroflows.is_empty() {
         text.push_str("no flows\n");
     } else {
-        let head = ["destination", "rate", "window", "outstanding", "srtt", "flows", "processes"].map(String::from);
+        let head = ["destination", "rate", "window", "in flight", "srtt", "flows", "processes"].map(String::from);
         let rows: Vec<_> = status.macroflows.iter().map(macroflow_row).collect();
         text.push_str(&table(&head, &rows));
     }
@@ -224,7 +227,7 @@ fn describe(status: &Status) -> String {
     text
 }
 
-/// A rate to four digits: nobody reads more.
+/// Formats a rate with four significant digits.
 fn rounded(bps: u64) -> String {
     let unit = 10_u64.pow(bps.checked_ilog10().unwrap_or(0).saturating_sub(3));
     Rate::from_bps((bps + unit / 2) / unit * unit).to_string()
@@ -249,7 +252,7 @@ fn peer_row(peer: &PeerStatus) -> Vec<String> {
         Some(false) => "no",
     };
     vec![
-        // In IP packets of our own there are no ports.
+        // Raw IP packets have no ports.
         if peer.address.port() == 0 { peer.address.ip().to_string() } else { peer.address.to_string() },
         manager.into(),
         peer.rtt_s.map_or("-".into(), |rtt| format!("{:.3} ms", rtt * 1e3)),

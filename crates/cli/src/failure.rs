@@ -1,11 +1,11 @@
-//! One line for whatever went wrong, and the exit code that says whose fault it was.
+//! Errors of commands: one line each, and an exit code that tells errors of input from failures.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
 use rampmeter_net::files::NetError;
 
-/// Why a command failed.
+/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -13,25 +13,25 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The input is wrong.
+    /// The input is invalid.
     #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn input(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }
     }
 
-    /// The input is right and it did not work out.
+    /// The input is valid and the command failed.
     #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn failed(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 1 }
     }
 
-    /// The user stopped it.
+    /// The user interrupted the command.
     #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn interrupted(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 130 }
     }
 
-    /// With something to add if the user stopped it.
+    /// Adds `more` to the message if the user interrupted the command.
     #[cfg(feature = "studies")]
     pub(crate) fn if_interrupted(mut self, more: &str) -> Self {
         if self.code == 130 {
@@ -53,19 +53,19 @@ impl From<NetError> for Failure {
     }
 }
 
-/// Rust turns output that can't be written into a panic. When its reader has gone the process ends quietly, as other
-/// commands do; when a disk is full it says so in a line.
-pub(crate) fn end_where_output_does() {
-    let usual = std::panic::take_hook();
+/// Rust panics if standard output cannot be written. This hook ends the process instead: quietly if the reader has
+/// closed the pipe, as other commands do, or with an error of one line, for example if the disk is full.
+pub(crate) fn exit_on_output_error() {
+    let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>();
-        let Some(why) = message.and_then(|message| message.strip_prefix("failed printing to stdout: ")) else {
-            return usual(panic);
+        let Some(reason) = message.and_then(|message| message.strip_prefix("failed printing to stdout: ")) else {
+            return default(panic);
         };
-        if why.contains("Broken pipe") {
+        if reason.contains("Broken pipe") {
             std::process::exit(141);
         }
-        eprintln!("rampmeter: the output can't be written: {why}");
+        eprintln!("rampmeter: standard output cannot be written: {reason}");
         std::process::exit(1);
     }));
 }

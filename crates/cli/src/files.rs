@@ -1,4 +1,4 @@
-//! `rampmeter serve` and `rampmeter get`: files over UDP, under one of our controllers.
+//! `rampmeter serve` and `rampmeter get`: files over UDP, with one of Rampmeter's controllers.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -13,40 +13,42 @@ use crate::failure::Failure;
 use crate::lists::check_controller;
 use crate::stop_flag;
 
-/// What `rampmeter serve` takes.
+/// The arguments of `rampmeter serve`.
 #[derive(Debug, Args)]
-#[command(after_help = "Nothing is encrypted or authenticated yet: listen on other addresses than this machine's own \
-                        loopback only where everybody on the way is trusted.")]
+#[command(
+    after_help = "Nothing is encrypted or authenticated: listen on addresses other than loopback only in networks \
+                        that you trust."
+)]
 pub(crate) struct ServeArgs {
-    /// The directory whose regular files are offered
+    /// The directory whose regular files are served
     directory: PathBuf,
-    /// Where to listen; port 0 picks a free one
+    /// The address to listen at; port 0 picks a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267", value_parser = address)]
     listen: SocketAddr,
-    /// The congestion controller that files leave under where `get` names no other (`rampmeter controllers` lists them)
+    /// The congestion controller of transfers for which `get` names none (`rampmeter controllers` lists them)
     #[arg(long, value_name = "NAME", default_value = "newreno")]
     controller: String,
-    /// Keep what is learnt of clients' paths in this file, for the next time; several servers may share one
+    /// Keep measurements of clients' paths in this file for later transfers; several servers may share one file
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }
 
-/// What `rampmeter get` takes.
+/// The arguments of `rampmeter get`.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// HOST:PORT/NAME
     url: String,
-    /// The file or directory to write to; a device or a pipe is written to as the bytes come, like standard output for -
-    /// (what is told then goes to standard error) [default: the name, here]
+    /// The file or directory to write to; a device, a pipe or - (standard output) receives the bytes as they arrive,
+    /// and with - messages go to standard error [default: the name, in the current directory]
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// The congestion controller that the server should send the file under [default: the server's own]
+    /// The congestion controller that the server should use [default: the server's choice]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
-    /// Begin anew instead of going on from an interrupted download
+    /// Start over instead of resuming an interrupted download
     #[arg(long)]
     restart: bool,
-    /// One JSON object on standard output, no progress bar
+    /// Write one JSON object to standard output, without a progress bar
     #[arg(long)]
     json: bool,
 }
@@ -58,44 +60,47 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         address: args.listen,
         controller: args.controller.clone(),
         registry: registry.clone(),
-        on_transfer: Some(Box::new(tell)),
+        on_transfer: Some(Box::new(print_transfer)),
         on_degraded: Some(Box::new(|peer, controller, why| eprintln!("rampmeter: {peer}: {controller}: {why}"))),
         history: args.history.clone(),
         stop: stop_flag(),
         ..ServeOptions::default()
     })?;
     println!("serving {} on {} with {}", args.directory.display(), server.address(), args.controller);
-    if let Some(aside) = server.put_aside() {
-        eprintln!("rampmeter: the file of histories was damaged: it is now {}, and a new one begun", aside.display());
+    if let Some(renamed_to) = server.put_aside() {
+        eprintln!(
+            "rampmeter: the file of histories was damaged: it was renamed to {}, and a new one was started",
+            renamed_to.display()
+        );
     }
     server.run()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// An address, also by a host's name.
+/// Parses an address; the host may be a name.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().map_err(|error| format!("{error}; write for example 127.0.0.1:7267"))?;
     found.into_iter().next().ok_or_else(|| "this name has no address".to_owned())
 }
 
-/// A line a transfer. The name comes from a stranger, so nothing in it reaches the terminal raw.
-fn tell(served: &TransferReport) {
+/// Prints one line per transfer. The file name comes from an untrusted client, so it is escaped.
+fn print_transfer(served: &TransferReport) {
     let amount = amount(served.bytes, served.seconds, served.bytes as f64 * 8.0 / served.seconds.max(1e-9));
-    let how = match (served.ended, &served.refusal) {
+    let result = match (served.ended, &served.refusal) {
         (_, Some(reason)) => format!("refused: {reason}"),
         ("finished", None) => amount,
         (ended, None) => format!("{ended} after {amount}"),
     };
-    println!("{} {:?}: {how}, {}", served.peer, served.name, served.controller);
+    println!("{} {:?}: {result}, {}", served.peer, served.name, served.controller);
 }
 
-/// How much, in what time, how fast.
+/// Formats an amount of data, its time and its rate.
 fn amount(bytes: u64, seconds: f64, bps: f64) -> String {
     let (bytes, rate) = (Bytes::new(rounded(bytes as f64) as u64), Rate::from_bps_f64(rounded(bps)));
     format!("{bytes} in {} s, {rate}", rounded(seconds))
 }
 
-/// To the four significant digits that anyone reads.
+/// Rounds to four significant digits.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
 }
@@ -114,16 +119,16 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
         NetError::Interrupted { .. } => Failure::interrupted(error),
         error => error.into(),
     })?;
-    let told = if args.json {
+    let message = if args.json {
         serde_json::to_string(&report).map_err(Failure::failed)?
     } else {
         let received = report.bytes - report.resumed_from;
-        let before = match report.resumed_from {
+        let earlier = match report.resumed_from {
             0 => String::new(),
             some => format!(" after {} of earlier", Bytes::new(rounded(some as f64) as u64)),
         };
         format!(
-            "{}: {}{before}, loss {}%, {}, blake3 {}",
+            "{}: {}{earlier}, loss {}%, {}, blake3 {}",
             report.path.display(),
             amount(received, report.seconds, report.goodput_bps),
             rounded(report.loss * 100.0),
@@ -132,8 +137,8 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
         )
     };
     match args.output.as_deref() {
-        Some(output) if output == Path::new(STANDARD_OUTPUT) => eprintln!("{told}"),
-        _ => println!("{told}"),
+        Some(output) if output == Path::new(STANDARD_OUTPUT) => eprintln!("{message}"),
+        _ => println!("{message}"),
     }
     Ok(ExitCode::SUCCESS)
 }

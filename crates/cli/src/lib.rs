@@ -1,5 +1,5 @@
-//! The `rampmeter` command, as a library: a crate with a controller or a router of its own adds it to the registries and
-//! gets the whole command.
+//! The `rampmeter` command as a library. A crate with its own controller or router adds it to the registries and gets
+//! the complete command.
 //!
 //! ```no_run
 //! fn main() -> std::process::ExitCode {
@@ -7,8 +7,8 @@
 //! }
 //! ```
 //!
-//! Exit codes: 0 fine; 1 a run, a claim or a transfer failed; 2 the input is wrong; 130 interrupted. Every error is one
-//! line on standard error. What scripts read (`--json`) is the only thing on standard output then.
+//! Exit codes: 0 success; 1 a run, a claim or a transfer failed; 2 the input is invalid; 130 interrupted. Every error
+//! is one line on standard error. With `--json`, standard output has only the JSON object.
 
 mod cm;
 mod failure;
@@ -29,13 +29,13 @@ pub use rampmeter_scenario::Registries;
 
 use crate::failure::Failure;
 
-const EXAMPLES: &str = "  rampmeter serve DIR                                               offer files over UDP
-  rampmeter get 127.0.0.1:7267/NAME                                 fetch one
-  rampmeter get 127.0.0.1:7267/NAME --controller pcp                have it sent under PCP
+const EXAMPLES: &str = "  rampmeter serve DIR                                               serve files over UDP
+  rampmeter get 127.0.0.1:7267/NAME                                 fetch a file
+  rampmeter get 127.0.0.1:7267/NAME --controller pcp                the same with PCP
   rampmeter cm daemon                                               let other programs use the Congestion Manager
-  rampmeter cm web DIR                                              offer files over HTTP, paced by it";
+  rampmeter cm web DIR                                              serve files over HTTP, paced by it";
 
-/// Congestion control, written once: simulated, emulated with real packets, and on the open wire.
+/// Congestion control, written once: simulated, emulated with real packets, and on the open wire
 #[derive(Debug, Parser)]
 #[command(name = "rampmeter", version, after_help = format!("Examples:\n{}{EXAMPLES}", studies::EXAMPLES), arg_required_else_help = true)]
 struct Cli {
@@ -47,17 +47,17 @@ struct Cli {
 enum Command {
     #[command(flatten)]
     Studies(studies::Command),
-    /// Offer the files of a directory over UDP
+    /// Serve the files of a directory over UDP
     Serve(files::ServeArgs),
     /// Fetch a file from `rampmeter serve`
     Get(files::GetArgs),
-    /// Manage congestion for all programs of this host that ask, and say how it goes
+    /// Run or use the Congestion Manager of this host
     Cm(cm::CmArgs),
     /// List the congestion controllers
     Controllers,
     /// List the routers
     Routers,
-    /// Draw a figure of a paper from our own runs (needs the Python package)
+    /// Draw a figure of a paper from runs of Rampmeter (needs the Python package)
     Figure(python::FigureArgs),
     /// Write a run's tables and charts as one HTML page (needs the Python package)
     Report(python::ReportArgs),
@@ -65,11 +65,11 @@ enum Command {
     Manual(manual::ManualArgs),
 }
 
-/// The whole command, with the controllers and routers of `registries`.
+/// Runs the command with the controllers and routers of `registries`.
 #[allow(clippy::needless_pass_by_value, reason = "the caller builds it for us in one expression")]
 pub fn main_with(registries: Registries) -> ExitCode {
     // `rampmeter ... | head` ends quietly, as other commands do.
-    failure::end_where_output_does();
+    failure::exit_on_output_error();
     let cli = Cli::parse();
     if let Command::Studies(command) = &cli.command {
         studies::prepare(command);
@@ -96,6 +96,6 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
 
 /// Raised by the first Ctrl-C; the second one ends the process.
 fn stop_flag() -> Arc<AtomicBool> {
-    // Without signals there is only less comfort: no error.
+    // Without signal handlers Ctrl-C only ends the process less gracefully: this is no error.
     rampmeter_net::files::stop_on_interrupt().unwrap_or_default()
 }

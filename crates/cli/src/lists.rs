@@ -1,4 +1,4 @@
-//! What there is: controllers and routers.
+//! Lists of controllers and routers.
 
 use std::process::ExitCode;
 
@@ -14,16 +14,18 @@ pub(crate) fn controllers(registry: &Registry) -> ExitCode {
     list("controller", registry.list())
 }
 
-/// Refuses `name` where there is no place for settings and the controller can't do without, or where there is none of it.
+/// Refuses `name` if no such controller exists, or if it needs settings, which cannot be given here.
 pub(crate) fn check_controller(registry: &Registry, name: &str) -> Result<(), Failure> {
-    let is_bare = |name: &str| registry.factory(name, &Table::new()).is_ok();
-    if is_bare(name) {
+    let needs_no_settings = |name: &str| registry.factory(name, &Table::new()).is_ok();
+    if needs_no_settings(name) {
         return Ok(());
     }
-    let known = Known::near(name, registry.list().map(|(name, _)| name).filter(|name| is_bare(name)));
+    let known = Known::near(name, registry.list().map(|(name, _)| name).filter(|name| needs_no_settings(name)));
     let problem = match registry.reacts_to_congestion(name) {
         Some(_) => {
-            format!("controller `{name}` can't be used here: it needs settings, as a scenario gives them; {known}")
+            format!(
+                "controller `{name}` cannot be used here: it needs settings, which only a scenario can give; {known}"
+            )
         }
         None => format!("no controller is called `{name}`; {known}"),
     };

@@ -1,4 +1,4 @@
-//! In a build without the feature `studies`: the names of the commands on scenarios, which say what is missing.
+//! The commands on scenarios in a build without the feature `studies`: they report that the feature is missing.
 
 use std::process::ExitCode;
 
@@ -12,13 +12,13 @@ pub(crate) const EXAMPLES: &str = "";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     #[command(name = "run", aliases = ["emulate", "claims", "probe"], hide = true, disable_help_flag = true)]
-    LeftOut {
+    Missing {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _arguments: Vec<String>,
     },
 }
 
-/// Nothing needs it.
+/// Does nothing: no command of this build needs preparation.
 pub(crate) fn prepare(_command: &Command) {}
 
 pub(crate) fn execute(_command: &Command, _registries: &Registries) -> Result<ExitCode, Failure> {

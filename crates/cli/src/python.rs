@@ -1,4 +1,4 @@
-//! What the Python package draws: this command finds a Python that has the package and hands over.
+//! The commands of the Python package: finds a Python that has the package and runs it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -7,22 +7,23 @@ use clap::Args as ClapArgs;
 
 use crate::failure::Failure;
 
-/// What `rampmeter figure` takes: passed on as it is.
+/// The arguments of `rampmeter figure`, passed on unchanged.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "The figures, and the options that they take: rampmeter figure pcp.4 --help")]
+#[command(after_help = "All figures and their options: rampmeter figure pcp.4 --help")]
 pub(crate) struct FigureArgs {
-    /// The figure and its options, for example: pcp.4 --seeds 1 --out runs/figures; without any, the list
+    /// The figure and its options, for example: pcp.4 --seeds 1 --out runs/figures; without arguments, the list of
+    /// figures
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// What `rampmeter report` takes.
+/// The arguments of `rampmeter report`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ReportArgs {
-    /// A run's folder: the last line of `rampmeter run` names it
+    /// The folder of a run, as in the last line of `rampmeter run`
     #[arg(value_name = "RUN_DIR")]
     folder: PathBuf,
-    /// Where the page goes [default: report.html in that folder]
+    /// The file to write [default: report.html in that folder]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -38,12 +39,12 @@ pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     run(&python, command.args(out).arg("--").arg(&args.folder))
 }
 
-/// A Python with the package, and the command that runs its module `name`.
+/// Finds a Python with the package, and the command that runs its module `name`.
 fn module(name: &str) -> Result<(PathBuf, Command), Failure> {
-    let python = checkouts_python().unwrap_or_else(|| PathBuf::from("python3"));
+    let python = checkout_python().unwrap_or_else(|| PathBuf::from("python3"));
     let module = format!("rampmeter.{name}");
-    let has_it = Command::new(&python).args(["-c", &format!("import {module}")]).output();
-    if !has_it.is_ok_and(|output| output.status.success()) {
+    let import = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+    if !import.is_ok_and(|output| output.status.success()) {
         return Err(Failure::failed(format!(
             "this needs the Python package `rampmeter` with matplotlib, and {} does not have them; in a checkout \
              `make python` installs both; elsewhere a python3 that has them must come first in PATH",
@@ -55,9 +56,9 @@ fn module(name: &str) -> Result<(PathBuf, Command), Failure> {
     Ok((python, command))
 }
 
-/// The Python of the checkout that we stand in, or that this command lies in: it has this very version of the package.
-/// What else lies above where we stand may be a stranger's.
-fn checkouts_python() -> Option<PathBuf> {
+/// The Python of the checkout of the current directory, or of this command's file: it has the same version of the
+/// package. Only the current directory itself is searched, because the directories above it may belong to other users.
+fn checkout_python() -> Option<PathBuf> {
     let (here, command) = (std::env::current_dir(), std::env::current_exe());
     let above = command.iter().flat_map(|command| command.ancestors().skip(1));
     let mut paths = here.iter().map(PathBuf::as_path).chain(above).map(|folder| folder.join(".venv/bin/python"));

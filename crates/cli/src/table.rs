@@ -1,9 +1,8 @@
-//! Rows of text under a head: words to the left, numbers to the right.
+//! Formats rows of text under a head: text aligned to the left, numbers to the right.
 
 use std::fmt::Write;
 
-/// Lays out `rows` under `head`; a column is a column of numbers if every cell of it starts with a digit, a sign or is
-/// empty.
+/// Formats `rows` under `head`. A column has numbers if every cell of it starts with a digit or a sign or is empty.
 pub(crate) fn table(head: &[String], rows: &[Vec<String>]) -> String {
     let cell = |row: &[String], column: usize| row.get(column).cloned().unwrap_or_default();
     let columns: Vec<(usize, bool)> = (0..head.len())
@@ -34,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_line_up_at_the_right_and_words_at_the_left() {
+    fn numbers_are_aligned_right_and_text_left() {
         let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
         let text = table(&row(&["scheme", "ms"]), &[row(&["pcp", "9"]), row(&["tcp", "120"])]);
         assert_eq!(text, "scheme   ms\n──────  ───\npcp       9\ntcp     120\n");

@@ -1,6 +1,6 @@
-//! The Congestion Manager's two applications with real packets, over emulated links and with clients that know nothing of
-//! it. Rates are small and bounds wide: what is tested is that everybody plays together. Tests that the machine cannot
-//! run say so.
+//! Tests of the two applications of the Congestion Manager with real packets, over emulated links and with clients that
+//! do not use it. Rates are low and bounds are wide: the tests check that all parts work together. A test that the
+//! machine cannot run prints why it is skipped.
 
 mod common;
 
@@ -9,23 +9,23 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{Desk, RAMPMETER, text};
+use common::{RAMPMETER, Workspace, text};
 use serde_json::Value;
 
-/// Two emulated networks at once would disturb each other.
+/// Two emulated networks at the same time would disturb each other.
 static REAL: Mutex<()> = Mutex::new(());
 
-/// A desk with a web site, and a network to serve it over; `None`, aloud, where real packets can't be.
+/// A workspace with a web site. `None`, with a message, if the machine cannot emulate.
 struct Site {
-    desk: Desk,
+    workspace: Workspace,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Site {
     fn new(name: &str) -> Option<Self> {
         let alone = REAL.lock().unwrap_or_else(PoisonError::into_inner);
-        let desk = Desk::new(name);
-        let probe = text(&desk.rampmeter(&["probe"]).stdout);
+        let workspace = Workspace::new(name);
+        let probe = text(&workspace.rampmeter(&["probe"]).stdout);
         if !probe.lines().any(|line| line.starts_with("emulated world") && line.ends_with("yes")) {
             eprintln!("skipped {name}: {}", probe.trim());
             return None;
@@ -35,15 +35,15 @@ impl Site {
             eprintln!("skipped {name}: there is no curl");
             return None;
         }
-        fs::create_dir(desk.0.join("site")).unwrap();
+        fs::create_dir(workspace.0.join("site")).unwrap();
         for (level, size) in [("low", 10_000), ("medium", 80_000), ("high", 500_000)] {
-            fs::write(desk.0.join(format!("site/photo.{level}.jpg")), vec![7; size]).unwrap();
+            fs::write(workspace.0.join(format!("site/photo.{level}.jpg")), vec![7; size]).unwrap();
         }
-        fs::write(desk.0.join("site/page"), (0..60_000).map(|n| n as u8).collect::<Vec<_>>()).unwrap();
-        Some(Self { desk, _alone: alone })
+        fs::write(workspace.0.join("site/page"), (0..60_000).map(|n| n as u8).collect::<Vec<_>>()).unwrap();
+        Some(Self { workspace, _alone: alone })
     }
 
-    /// Runs `right` against a web server, and whatever `beside` starts, on a link of studies/cm/apps.toml.
+    /// Runs `right` against a web server and the commands `beside` on a link of studies/cm/apps.toml.
     fn emulate(&self, link: &str, beside: &str, right: &str) -> Output {
         let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/cm/apps.toml");
         let wait = "for n in $(seq 100); do test -S cm.sock && break; sleep 0.05; done";
@@ -52,17 +52,17 @@ impl Site {
              exec '{RAMPMETER}' cm web site --json --listen $RAMPMETER_LEFT:8080 > web.log"
         );
         let right = format!("{wait}; sleep 0.3; {right}");
-        let mut command = self.desk.command(&["emulate"]);
+        let mut command = self.workspace.command(&["emulate"]);
         command.arg(scenario).args(["--set", &format!("link={link}"), "--left", &left, "--right", &right]);
-        command.env("RAMPMETER_CM_SOCKET", self.desk.0.join("cm.sock"));
+        command.env("RAMPMETER_CM_SOCKET", self.workspace.0.join("cm.sock"));
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
         output
     }
 
-    /// What the server told of its responses.
+    /// The server's log of its responses.
     fn responses(&self) -> Vec<Value> {
-        let log = fs::read_to_string(self.desk.0.join("web.log")).unwrap();
+        let log = fs::read_to_string(self.workspace.0.join("web.log")).unwrap();
         log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
@@ -77,16 +77,17 @@ fn jain(shares: &[f64]) -> f64 {
 fn four_connections_of_a_client_get_equal_shares() {
     let Some(site) = Site::new("four_connections") else { return };
     let fetch = "for n in 1 2 3 4; do curl -sS -m 20 -o got.$n -w '%{speed_download}\\n' \
-                 http://$RAMPMETER_LEFT:8080/page & done; wait; sleep 1"; // the last acknowledgements take their time
+                 http://$RAMPMETER_LEFT:8080/page & done; wait; sleep 1"; // for the last acknowledgements
     let output = site.emulate("1Mbps", "", fetch);
     let speeds: Vec<f64> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(speeds.len(), 4);
     for n in 1..=4 {
         assert!(
-            fs::read(site.desk.0.join(format!("got.{n}"))).unwrap() == fs::read(site.desk.0.join("site/page")).unwrap()
+            fs::read(site.workspace.0.join(format!("got.{n}"))).unwrap()
+                == fs::read(site.workspace.0.join("site/page")).unwrap()
         );
     }
-    // 240 kB over 1 Mb/s take 2 s with headers; slow start and a loss or two cost more than as much again.
+    // 240 kB over 1 Mb/s take 2 s with headers; slow start and one or two losses may take more than that again.
     let goodput = 8.0 * 60_000.0 * 4.0 / (60_000.0 / speeds.iter().copied().fold(f64::MAX, f64::min));
     eprintln!("speeds {speeds:?}, Jain {:.3}, together {:.0} kb/s", jain(&speeds), goodput / 1e3);
     assert!(jain(&speeds) >= 0.9, "{speeds:?}");
@@ -96,18 +97,18 @@ fn four_connections_of_a_client_get_equal_shares() {
     assert!(responses.len() == 4 && responses.iter().all(is_fine), "{responses:?}");
 }
 
-/// The file that a client gets the last of a few times.
+/// The file that a client gets at the last of several requests.
 fn representation(site: &Site, link: &str) -> String {
     let fetch = "curl -sS -m 20 -o /dev/null $(for n in 1 2 3; do echo http://$RAMPMETER_LEFT:8080/photo.jpg; done); \
                  curl -sS -m 20 -o /dev/null -D head http://$RAMPMETER_LEFT:8080/photo.jpg";
     site.emulate(link, "", fetch);
-    let head = fs::read_to_string(site.desk.0.join("head")).unwrap();
+    let head = fs::read_to_string(site.workspace.0.join("head")).unwrap();
     assert!(head.contains("Vary: *\r\n"), "{head}");
-    let place = head.lines().find_map(|line| line.strip_prefix("Content-Location: /")).unwrap();
-    eprintln!("{link}: {place}");
+    let file = head.lines().find_map(|line| line.strip_prefix("Content-Location: /")).unwrap();
+    eprintln!("{link}: {file}");
     let responses = site.responses();
-    assert!(responses.last().unwrap()["file"] == place, "{responses:?}");
-    place.to_owned()
+    assert!(responses.last().unwrap()["file"] == file, "{responses:?}");
+    file.to_owned()
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn the_representation_follows_the_path() {
 }
 
 #[test]
-fn audio_takes_the_encoding_near_its_share_beside_a_transfer() {
+fn audio_beside_a_transfer_uses_the_encoding_of_its_share() {
     let Some(site) = Site::new("audio_beside_a_transfer") else { return };
     let audio =
         format!("(sleep 0.5; '{RAMPMETER}' cm audio --to $RAMPMETER_RIGHT:7000 --for 4s --json > audio.json) &");
@@ -128,7 +129,8 @@ fn audio_takes_the_encoding_near_its_share_beside_a_transfer() {
          for n in $(seq 200); do test -s audio.json && break; sleep 0.05; done; kill $!"
     );
     site.emulate("500kbps", &audio, &right);
-    let report: Value = serde_json::from_str(&fs::read_to_string(site.desk.0.join("audio.json")).unwrap()).unwrap();
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(site.workspace.0.join("audio.json")).unwrap()).unwrap();
     eprintln!("{report}");
     // Half of 500 kb/s carries 160; its share moves by a factor of two around that.
     let near: f64 = report["encodings"]
@@ -143,32 +145,32 @@ fn audio_takes_the_encoding_near_its_share_beside_a_transfer() {
 }
 
 #[test]
-fn commands_on_two_sides_end_together_and_the_right_ones_code_counts() {
+fn commands_end_together_with_the_right_ones_exit_code() {
     let Some(site) = Site::new("commands") else { return };
-    fs::write(site.desk.0.join("small.toml"), common::SMALL).unwrap();
+    fs::write(site.workspace.0.join("small.toml"), common::SMALL).unwrap();
     let run = |left: &str, right: &str| {
-        let output = site.desk.rampmeter(&["emulate", "small.toml", "--left", left, "--right", right]);
+        let output = site.workspace.rampmeter(&["emulate", "small.toml", "--left", left, "--right", right]);
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
-    let begun = std::time::Instant::now();
-    let (code, said, _) = run("sleep 600 & sleep 600", "echo $RAMPMETER_LEFT $RAMPMETER_RIGHT; exit 7");
-    assert_eq!((code, said.as_str()), (Some(7), "10.64.0.1 10.65.0.1\n"));
-    let (code, _, said) = run("exit 3", "sleep 600");
-    assert_eq!((code, said.contains("left")), (Some(3), true), "{said}");
-    assert!(begun.elapsed().as_secs() < 20);
-    let nothing = site.desk.rampmeter(&["emulate", "small.toml"]);
+    let started_at = std::time::Instant::now();
+    let (code, message, _) = run("sleep 600 & sleep 600", "echo $RAMPMETER_LEFT $RAMPMETER_RIGHT; exit 7");
+    assert_eq!((code, message.as_str()), (Some(7), "10.64.0.1 10.65.0.1\n"));
+    let (code, _, message) = run("exit 3", "sleep 600");
+    assert_eq!((code, message.contains("left")), (Some(3), true), "{message}");
+    assert!(started_at.elapsed().as_secs() < 20);
+    let nothing = site.workspace.rampmeter(&["emulate", "small.toml"]);
     assert_eq!((nothing.status.code(), text(&nothing.stderr).lines().count()), (Some(2), 1));
-    let nobody = site.desk.rampmeter(&["emulate", "small.toml", "--left", "true", "--between", "source,snk"]);
-    assert!(text(&nobody.stderr).contains("sink.0"), "{}", text(&nobody.stderr));
+    let unknown = site.workspace.rampmeter(&["emulate", "small.toml", "--left", "true", "--between", "source,snk"]);
+    assert!(text(&unknown.stderr).contains("sink.0"), "{}", text(&unknown.stderr));
 }
 
 #[test]
-fn applications_without_a_daemon_say_what_to_start() {
-    let desk = Desk::new("no_daemon");
+fn applications_without_a_daemon_name_the_command_to_start() {
+    let workspace = Workspace::new("no_daemon");
     for words in [&["cm", "web", "."][..], &["cm", "audio", "--to", "127.0.0.1:9"]] {
-        let output = desk.command(words).env("RAMPMETER_CM_SOCKET", desk.0.join("none")).output().unwrap();
+        let output = workspace.command(words).env("RAMPMETER_CM_SOCKET", workspace.0.join("none")).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        let said = text(&output.stderr);
-        assert!(said.lines().count() == 1 && said.contains("rampmeter cm daemon"), "{said}");
+        let message = text(&output.stderr);
+        assert!(message.lines().count() == 1 && message.contains("rampmeter cm daemon"), "{message}");
     }
 }

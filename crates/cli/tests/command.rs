@@ -1,4 +1,4 @@
-//! The command as a user drives it.
+//! Tests of the command line.
 
 mod common;
 
@@ -9,17 +9,17 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use common::{Desk, RAMPMETER, SMALL, text};
+use common::{RAMPMETER, SMALL, Workspace, text};
 
 #[test]
-fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
-    let desk = Desk::new("bad_input");
-    std::fs::create_dir(desk.0.join("empty")).unwrap();
+fn invalid_input_gives_one_line_and_exit_code_2() {
+    let workspace = Workspace::new("bad_input");
+    std::fs::create_dir(workspace.0.join("empty")).unwrap();
     let wrong = [("key.toml", "delay = \"10 ms\"", "dellay = \"10 ms\""), ("rate.toml", "40 Mb/s", "40 MB/s")];
     for (file, right, wrong) in wrong {
-        std::fs::write(desk.0.join(file), SMALL.replacen(right, wrong, 1)).unwrap();
+        std::fs::write(workspace.0.join(file), SMALL.replacen(right, wrong, 1)).unwrap();
     }
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["run", "key.toml"][..], "key.toml:15: "),
         (&["run", "rate.toml"], "rate.toml:14: "),
         (&["run", "missing.toml"], "missing.toml: cannot be read"),
@@ -28,21 +28,21 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
         (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
         (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
         (&["run", "small.toml", "--set", "=1"], "--set load=0.3,0.6"),
-        (&["claims", "--studies", "nowhere"], "say where the studies are"),
+        (&["claims", "--studies", "nowhere"], "name the folder of the studies with --studies"),
         (&["claims", "--studies", "empty"], "empty: no folder in it has a claims.toml"),
         (&["get", "not-an-address"], "HOST:PORT/NAME"),
         (&["serve", "no/such/directory"], "no/such/directory"),
-        (&["serve", ".", "--controller", "fixed-rate"], "can't be used here: it needs settings"),
-        (&["cm", "daemon", "--controller", "fixed-rate"], "can't be used here: it needs settings"),
+        (&["serve", ".", "--controller", "fixed-rate"], "cannot be used here: it needs settings"),
+        (&["cm", "daemon", "--controller", "fixed-rate"], "cannot be used here: it needs settings"),
         (
             &["cm", "daemon", "--controller", "fixd-rate"],
             "there are bic, cm, cubic, cubic-2005, fair-share, fast, hstcp",
         ),
     ] {
-        let output = desk.rampmeter(arguments);
+        let output = workspace.rampmeter(arguments);
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
-        assert!(message.contains(said), "{arguments:?}: {message}");
+        assert!(message.contains(expected), "{arguments:?}: {message}");
         assert!(message.starts_with("rampmeter: "), "{arguments:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{arguments:?}: {message}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
@@ -51,10 +51,10 @@ fn bad_input_is_one_line_that_says_what_would_be_right_and_exit_code_2() {
 
 #[test]
 fn manual_writes_a_page_and_completions_for_each_command() {
-    let desk = Desk::new("manual");
-    let output = desk.rampmeter(&["manual", "share"]);
+    let workspace = Workspace::new("manual");
+    let output = workspace.rampmeter(&["manual", "share"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let read = |path: &str| std::fs::read_to_string(desk.0.join("share").join(path)).unwrap();
+    let read = |path: &str| std::fs::read_to_string(workspace.0.join("share").join(path)).unwrap();
     assert!(read("man/man1/rampmeter-run.1").contains("simulated, or emulated"));
     assert!(read("man/man1/rampmeter-cm-daemon.1").contains("scheduler"));
     for completions in ["bash-completion/completions/rampmeter", "zsh/site-functions/_rampmeter"] {
@@ -64,13 +64,13 @@ fn manual_writes_a_page_and_completions_for_each_command() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_one_line_and_nobody_to_read_it_is_none() {
+fn unwritable_output_is_an_error_and_a_closed_pipe_is_none() {
     let run = |out: Stdio| Command::new(RAMPMETER).arg("routers").stdout(out).stderr(Stdio::piped()).output().unwrap();
     let full = run(File::options().write(true).open("/dev/full").unwrap().into());
     let message = text(&full.stderr);
     assert_eq!(full.status.code(), Some(1), "{message}");
     assert!(
-        message.starts_with("rampmeter: the output can't be written: ") && message.lines().count() == 1,
+        message.starts_with("rampmeter: standard output cannot be written: ") && message.lines().count() == 1,
         "{message}"
     );
 
@@ -80,14 +80,14 @@ fn output_that_cannot_be_written_is_one_line_and_nobody_to_read_it_is_none() {
 }
 
 #[test]
-fn a_flag_with_a_value_that_it_cannot_have_says_which() {
-    let desk = Desk::new("bad_flag");
+fn an_invalid_value_of_a_flag_names_the_flag() {
+    let workspace = Workspace::new("bad_flag");
     for (arguments, flag, right) in [
         (&["run", "small.toml", "--jobs", "0"][..], "--jobs <N>", "a whole number from 1"),
         (&["claims", "--jobs", "0"], "--jobs <N>", "a whole number from 1"),
         (&["serve", ".", "--listen", "localhost"], "--listen <HOST:PORT>", "write for example 127.0.0.1:7267"),
     ] {
-        let output = desk.rampmeter(arguments);
+        let output = workspace.rampmeter(arguments);
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
         assert!(message.contains(flag) && message.contains(right), "{arguments:?}: {message}");
@@ -95,24 +95,24 @@ fn a_flag_with_a_value_that_it_cannot_have_says_which() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_an_error_of_one_line() {
-    let desk = Desk::new("nobody");
-    let output = desk.rampmeter(&["get", "127.0.0.1:9/file"]);
+fn a_missing_server_is_an_error_of_one_line() {
+    let workspace = Workspace::new("no_server");
+    let output = workspace.rampmeter(&["get", "127.0.0.1:9/file"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr).lines().count(), 1);
 }
 
-/// `rampmeter serve` until it is dropped.
-struct Serving {
+/// A running `rampmeter serve`, stopped when dropped.
+struct RunningServer {
     child: Child,
     address: String,
-    /// It ends when nobody reads what it prints.
+    /// Standard output; the server ends if it is closed.
     printed: BufReader<ChildStdout>,
 }
 
-impl Serving {
-    fn start(desk: &Desk, arguments: &[&str]) -> Self {
-        let mut command = desk.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat());
+impl RunningServer {
+    fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
+        let mut command = workspace.command(&[&["serve", ".", "--listen", "127.0.0.1:0"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
         let mut serving = Self { child, address: String::new(), printed };
@@ -129,7 +129,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -137,45 +137,47 @@ impl Drop for Serving {
 }
 
 #[test]
-fn get_names_the_controller_of_the_files_sender() {
-    let desk = Desk::new("get_controller");
-    let server = Serving::start(&desk, &["--controller", "reno"]);
+fn get_chooses_the_controller_of_the_server() {
+    let workspace = Workspace::new("get_controller");
+    let server = RunningServer::start(&workspace, &["--controller", "reno"]);
     let url = format!("{}/small.toml", server.address);
-    for (asked, sends) in [(&[][..], "reno"), (&["--controller", "pcp"], "pcp"), (&["--controller", "reno"], "reno")] {
-        let output = desk.rampmeter(&[&["get", &url, "-o", "copy", "--json"], asked].concat());
-        assert!(output.status.success(), "{asked:?}: {}", text(&output.stderr));
+    for (option, controller) in
+        [(&[][..], "reno"), (&["--controller", "pcp"], "pcp"), (&["--controller", "reno"], "reno")]
+    {
+        let output = workspace.rampmeter(&[&["get", &url, "-o", "copy", "--json"], option].concat());
+        assert!(output.status.success(), "{option:?}: {}", text(&output.stderr));
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(report["controller"], sends, "{asked:?}");
-        assert_eq!(std::fs::read_to_string(desk.0.join("copy")).unwrap(), SMALL);
-        std::fs::remove_file(desk.0.join("copy")).unwrap();
+        assert_eq!(report["controller"], controller, "{option:?}");
+        assert_eq!(std::fs::read_to_string(workspace.0.join("copy")).unwrap(), SMALL);
+        std::fs::remove_file(workspace.0.join("copy")).unwrap();
     }
-    for (name, code, said) in [
+    for (name, code, expected) in [
         ("bbr", 1, "refuses `bbr`: it has no controller of that name"),
         ("fixed-rate", 1, "refuses `fixed-rate`: it allows only controllers"),
         ("no name", 2, "can't be a controller"),
     ] {
-        let output = desk.rampmeter(&["get", &url, "-o", "copy", "--controller", name]);
+        let output = workspace.rampmeter(&["get", &url, "-o", "copy", "--controller", name]);
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{name}: {message}");
-        assert!(message.contains(said) && message.starts_with("rampmeter: "), "{name}: {message}");
+        assert!(message.contains(expected) && message.starts_with("rampmeter: "), "{name}: {message}");
         assert_eq!(message.lines().count(), 1, "{name}: {message}");
         assert_eq!(text(&output.stdout), "");
     }
-    assert!(!desk.0.join("copy").exists() && !desk.0.join("copy.part").exists());
-    assert!(text(&desk.rampmeter(&["get", "--help"]).stdout).contains("server should send the file under"));
+    assert!(!workspace.0.join("copy").exists() && !workspace.0.join("copy.part").exists());
+    assert!(text(&workspace.rampmeter(&["get", "--help"]).stdout).contains("server should use"));
 }
 
 #[test]
-fn a_transfer_is_a_line_of_short_numbers_at_both_ends() {
-    let desk = Desk::new("transfer_lines");
-    std::fs::write(desk.0.join("large"), vec![7; 1_234_567]).unwrap();
-    let mut server = Serving::start(&desk, &[]);
+fn a_transfer_prints_one_line_at_both_ends() {
+    let workspace = Workspace::new("transfer_lines");
+    std::fs::write(workspace.0.join("large"), vec![7; 1_234_567]).unwrap();
+    let mut server = RunningServer::start(&workspace, &[]);
     let url = format!("{}/large", server.address);
-    let got = text(&desk.rampmeter(&["get", &url, "-o", "copy"]).stdout);
-    let json = desk.rampmeter(&["get", &url, "-o", "copy", "--json"]).stdout;
+    let got = text(&workspace.rampmeter(&["get", &url, "-o", "copy"]).stdout);
+    let json = workspace.rampmeter(&["get", &url, "-o", "copy", "--json"]).stdout;
     let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
     let hash = report["blake3"].as_str().unwrap();
-    let through = desk.rampmeter(&["get", &url, "-o", "-"]);
+    let through = workspace.rampmeter(&["get", &url, "-o", "-"]);
     assert!(through.stdout == vec![7; 1_234_567] && text(&through.stderr).starts_with("-: 1.235 MB in "));
     assert!(got.starts_with("copy: 1.235 MB in ") && got.ends_with(&format!(" blake3 {hash}\n")), "{got}");
 
@@ -187,78 +189,81 @@ fn a_transfer_is_a_line_of_short_numbers_at_both_ends() {
             assert!(digits.trim_start_matches('0').len() <= 4, "{number} in {line}");
         }
     }
-    server.line(); // of the second time
-    server.line(); // of the third
-    assert_eq!(desk.rampmeter(&["get", &format!("{}/none", server.address)]).status.code(), Some(1));
+    server.line(); // of the second transfer
+    server.line(); // of the third transfer
+    assert_eq!(workspace.rampmeter(&["get", &format!("{}/none", server.address)]).status.code(), Some(1));
     let refused = server.line();
     assert!(refused.contains(" \"none\": refused: ") && refused.contains("no such file"), "{refused}");
 }
 
 #[test]
-fn json_is_all_there_is_on_standard_output_and_has_every_figure() {
-    let desk = Desk::new("json");
-    let output = desk.rampmeter(&["run", "small.toml", "--seed", "7", "--json"]);
+fn standard_output_has_only_the_json_with_every_value() {
+    let workspace = Workspace::new("json");
+    let output = workspace.rampmeter(&["run", "small.toml", "--seed", "7", "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let run = &value["runs"][0];
     assert_eq!(run["point"], serde_json::json!({ "scheme": "tcp", "seed": 7 }));
     assert_eq!(run["world"], "simulated");
-    for figure in ["completed", "unfinished", "fct_mean_s", "fct_sd_s", "fct_p50_s", "fct_p99_s"] {
-        assert!(run["flows"][figure].is_number(), "{figure}: {run}");
+    for column in ["completed", "unfinished", "fct_mean_s", "fct_sd_s", "fct_p50_s", "fct_p99_s"] {
+        assert!(run["flows"][column].is_number(), "{column}: {run}");
     }
     let link = &run["links"]["bottleneck"];
-    for figure in ["utilization", "drop_rate", "mark_rate", "data_mark_rate"] {
-        assert!(link[figure].is_number(), "{figure}: {run}");
+    for column in ["utilization", "drop_rate", "mark_rate", "data_mark_rate"] {
+        assert!(link[column].is_number(), "{column}: {run}");
     }
-    for figure in ["mean_packets", "mean_bytes", "sd_bytes", "p90_packets", "p99_packets", "max_packets"] {
-        assert!(link[format!("queue_{figure}")].is_number(), "{figure}: {run}");
+    for column in ["mean_packets", "mean_bytes", "sd_bytes", "p90_packets", "p99_packets", "max_packets"] {
+        assert!(link[format!("queue_{column}")].is_number(), "{column}: {run}");
     }
     assert!(run["data_packets"].as_u64().unwrap() > 100 && run["wall_s"].is_number());
 }
 
 #[test]
-fn a_sweep_of_which_nothing_can_run_fails_and_says_why() {
-    let desk = Desk::new("all_skipped");
+fn a_sweep_without_possible_runs_fails_with_the_reason() {
+    let workspace = Workspace::new("all_skipped");
     let both = SMALL.replace("[\"tcp\"]", "[\"tcp\", \"linux\"]") + "[scheme.linux]\nkernel = \"cubic\"\n";
-    std::fs::write(desk.0.join("both.toml"), both).unwrap();
-    let some = desk.rampmeter(&["run", "both.toml"]);
+    std::fs::write(workspace.0.join("both.toml"), both).unwrap();
+    let some = workspace.rampmeter(&["run", "both.toml"]);
     assert!(
         some.status.success() && text(&some.stderr).contains("skipped scheme = \"linux\""),
         "{}",
         text(&some.stderr)
     );
     for format in [&[][..], &["--json"]] {
-        let none = desk.rampmeter(&[&["run", "both.toml", "--set", "scheme=linux"], format].concat());
-        let said = text(&none.stderr);
-        assert_eq!((none.status.code(), text(&none.stdout)), (Some(1), String::new()), "{said}");
-        assert!(said.contains("--world emulated") && said.ends_with("none of the 2 runs, see above\n"), "{said}");
+        let none = workspace.rampmeter(&[&["run", "both.toml", "--set", "scheme=linux"], format].concat());
+        let message = text(&none.stderr);
+        assert_eq!((none.status.code(), text(&none.stdout)), (Some(1), String::new()), "{message}");
+        assert!(
+            message.contains("--world emulated") && message.ends_with("none of the 2 runs, see above\n"),
+            "{message}"
+        );
     }
 }
 
 #[test]
-fn links_are_said_to_mark_where_one_does() {
-    let desk = Desk::new("marks");
+fn marks_are_shown_only_if_a_link_marks() {
+    let workspace = Workspace::new("marks");
     let marking = SMALL.replace("drop-tail", "virtual-queue").replace("\"newreno\"", "\"stable\"");
-    std::fs::write(desk.0.join("marking.toml"), marking).unwrap();
-    for (file, says_so) in [("small.toml", false), ("marking.toml", true)] {
-        let output = desk.rampmeter(&["run", file, "--set", "seed=1"]);
+    std::fs::write(workspace.0.join("marking.toml"), marking).unwrap();
+    for (file, shows_marks) in [("small.toml", false), ("marking.toml", true)] {
+        let output = workspace.rampmeter(&["run", file, "--set", "seed=1"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        assert_eq!(text(&output.stdout).contains("bottleneck marked %"), says_so, "{}", text(&output.stdout));
+        assert_eq!(text(&output.stdout).contains("bottleneck marked %"), shows_marks, "{}", text(&output.stdout));
     }
 }
 
 #[test]
-fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
-    let desk = Desk::new("threads");
+fn tables_are_identical_with_one_thread_and_with_two() {
+    let workspace = Workspace::new("threads");
     for jobs in ["1", "2"] {
-        let output = desk.rampmeter(&["run", "small.toml", "--jobs", jobs, "--out", jobs, "--quiet"]);
+        let output = workspace.rampmeter(&["run", "small.toml", "--jobs", jobs, "--out", jobs, "--quiet"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
     let mut compared = 0;
-    for entry in std::fs::read_dir(desk.0.join("1")).unwrap() {
+    for entry in std::fs::read_dir(workspace.0.join("1")).unwrap() {
         let name = entry.unwrap().file_name();
         if Path::new(&name).extension().is_some_and(|kind| kind == "parquet") {
-            let read = |jobs: &str| std::fs::read(desk.0.join(jobs).join(&name)).unwrap();
+            let read = |jobs: &str| std::fs::read(workspace.0.join(jobs).join(&name)).unwrap();
             assert!(read("1") == read("2"), "{}", name.display());
             compared += 1;
         }
@@ -266,7 +271,7 @@ fn tables_are_the_same_to_the_byte_with_one_thread_and_with_two() {
     assert!(compared >= 3, "{compared} tables");
 }
 
-/// What the claims of the file are judged with: two that hold, marked `holds` and `open`, one of each that does not.
+/// Claims that hold and claims that fail, one of each with the status `holds` and one with `open`.
 const CLAIMS: &str = r#"
 [[claim]]
 id = "kept"
@@ -308,53 +313,53 @@ quick = true
 metric = { mean = "flows.fct_mean_s" }
 expect = { below = 100.0 }
 status = "open"
-note = "nobody has waited"
+note = "not run for long enough"
 "#;
 
 #[test]
-fn claims_that_fail_or_are_open_are_told_with_their_texts_and_notes() {
-    let desk = Desk::new("claims");
-    std::fs::create_dir_all(desk.0.join("studies/mine")).unwrap();
-    std::fs::write(desk.0.join("studies/mine/claims.toml"), CLAIMS).unwrap();
-    let said = |arguments: &[&str]| {
-        let output = desk.rampmeter(&[&["claims"], arguments].concat());
+fn failed_and_open_claims_are_shown_with_texts_and_notes() {
+    let workspace = Workspace::new("claims");
+    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
+    std::fs::write(workspace.0.join("studies/mine/claims.toml"), CLAIMS).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = workspace.rampmeter(&[&["claims"], arguments].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     };
-    let whole = said(&[]);
+    let complete = run(&[]);
     for line in [
         "BROKEN  lost: Transfers take no time\n",
         "open    near: Transfers take next to no time\n        light is too slow\n",
-        "news    reached: Transfers end\n        is marked open and holds here\n        nobody has waited\n",
+        "news    reached: Transfers end\n        is marked open and holds here\n        not run for long enough\n",
         "2 hold, 2 do not, 0 not judged\n",
     ] {
-        assert!(whole.contains(line), "{line}{whole}");
+        assert!(complete.contains(line), "{line}{complete}");
     }
-    assert!(!whole.contains("holds   kept: ") && said(&["--text"]).contains("holds   kept: "));
-    let kept: Vec<&str> = whole.lines().filter(|line| line.contains("kept")).collect();
-    assert!(kept.len() == 1 && kept[0].matches(" RTT").count() == 2, "the bound and the figure have a unit: {kept:?}");
+    assert!(!complete.contains("holds   kept: ") && run(&["--text"]).contains("holds   kept: "));
+    let kept: Vec<&str> = complete.lines().filter(|line| line.contains("kept")).collect();
+    assert!(kept.len() == 1 && kept[0].matches(" RTT").count() == 2, "the bound and the value have a unit: {kept:?}");
 
-    let quick = said(&["--quick"]);
+    let quick = run(&["--quick"]);
     assert!(!quick.contains("news") && !quick.contains("BROKEN"), "{quick}");
     assert!(quick.contains("fails   lost: ") && quick.contains("open    reached: "), "{quick}");
-    assert_eq!(desk.rampmeter(&["claims", "--quick", "--strict"]).status.code(), Some(1));
+    assert_eq!(workspace.rampmeter(&["claims", "--quick", "--strict"]).status.code(), Some(1));
 }
 
 #[test]
-fn claims_are_picked_by_name_and_run_as_often_as_asked() {
-    let desk = Desk::new("some_claims");
-    std::fs::create_dir_all(desk.0.join("studies/mine")).unwrap();
+fn claims_are_selected_by_name_and_run_with_given_seeds() {
+    let workspace = Workspace::new("some_claims");
+    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
     let numbered =
         CLAIMS.replace("\"kept\"", "\"7.kept\"").replace("\"lost\"", "\"7.lost\"").replace("\"near\"", "\"70.near\"");
-    std::fs::write(desk.0.join("studies/mine/claims.toml"), numbered).unwrap();
+    std::fs::write(workspace.0.join("studies/mine/claims.toml"), numbered).unwrap();
     let judged = |arguments: &[&str]| -> Vec<String> {
-        let output = desk.rampmeter(&[&["claims", "mine", "--json"], arguments].concat());
-        let told: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
-        let names = told["claims"].as_array().unwrap().iter().map(|claim| claim["id"].as_str().unwrap().to_owned());
+        let output = workspace.rampmeter(&[&["claims", "mine", "--json"], arguments].concat());
+        let output: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        let names = output["claims"].as_array().unwrap().iter().map(|claim| claim["id"].as_str().unwrap().to_owned());
         names.collect()
     };
     let points = || {
-        std::fs::read_dir(desk.0.join("runs/claims"))
+        std::fs::read_dir(workspace.0.join("runs/claims"))
             .unwrap()
             .flat_map(|kept| kept.unwrap().path().read_dir().unwrap())
             .count()
@@ -366,23 +371,23 @@ fn claims_are_picked_by_name_and_run_as_often_as_asked() {
 
     let nowhere = Command::new(RAMPMETER).arg("claims").current_dir("/").output().unwrap();
     assert!(text(&nowhere.stderr).contains("no folder `studies` here or above"), "{}", text(&nowhere.stderr));
-    // The studies are found above, too.
-    let (deep, arguments) = (desk.0.join("studies/mine"), ["claims", "mine", "8"]);
+    // The folder of studies is also found above.
+    let (deep, arguments) = (workspace.0.join("studies/mine"), ["claims", "mine", "8"]);
     let unknown = Command::new(RAMPMETER).args(arguments).current_dir(deep).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("there are 7.kept, 7.lost, 70.near, reached"), "{}", text(&unknown.stderr));
 }
 
-/// Copies a program in a process of its own: a descriptor of ours that is open for writing could be inherited by
-/// whatever another test starts just then, and nothing runs that somebody still writes ("text file busy").
+/// Copies a program in a separate process. A descriptor of this process that is open for writing could be inherited by
+/// a process that another test starts, and a file that is open for writing cannot be executed ("text file busy").
 fn install(program: &Path, to: &Path) {
     let installed = Command::new("install").arg("--mode=755").args([program, to]).status().unwrap();
     assert!(installed.success(), "{}", to.display());
 }
 
 #[test]
-fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
-    // Neither this command nor where it runs may be below a checkout, which could have a Python.
+fn commands_of_python_name_the_way_to_install_the_package() {
+    // Neither this command nor the current directory may be in a checkout, which could have a Python.
     let away = std::env::temp_dir().join(format!("rampmeter-no-python-{}", std::process::id()));
     std::fs::create_dir_all(&away).unwrap();
     install(Path::new(RAMPMETER), &away.join("rampmeter"));
@@ -396,32 +401,32 @@ fn what_python_draws_says_how_to_get_it_where_it_is_missing() {
 }
 
 #[test]
-fn the_python_of_the_commands_checkout_draws_anywhere() {
-    let (desk, elsewhere) = (Desk::new("checkouts_python"), Desk::new("elsewhere"));
-    let (bin, target) = (desk.0.join(".venv/bin"), desk.0.join("target/release"));
+fn the_python_of_the_commands_checkout_is_used_anywhere() {
+    let (workspace, elsewhere) = (Workspace::new("checkouts_python"), Workspace::new("elsewhere"));
+    let (bin, target) = (workspace.0.join(".venv/bin"), workspace.0.join("target/release"));
     std::fs::create_dir_all(&bin).unwrap();
     std::fs::create_dir_all(&target).unwrap();
-    std::fs::write(desk.0.join("python.sh"), "#!/bin/sh\necho \"$@\"\n").unwrap();
-    install(&desk.0.join("python.sh"), &bin.join("python"));
+    std::fs::write(workspace.0.join("python.sh"), "#!/bin/sh\necho \"$@\"\n").unwrap();
+    install(&workspace.0.join("python.sh"), &bin.join("python"));
     install(Path::new(RAMPMETER), &target.join("rampmeter"));
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["figure", "pcp.4", "--quick"][..], "-m rampmeter.figures pcp.4 --quick\n"),
         (&["figure", "pcp.4", "--help"], "-m rampmeter.figures pcp.4 --help\n"),
         (&["report", "runs/some"], "-m rampmeter.report -- runs/some\n"),
     ] {
         let output = Command::new(target.join("rampmeter")).args(arguments).current_dir(&elsewhere.0).output().unwrap();
-        assert_eq!(text(&output.stdout), said, "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
     }
 }
 
 #[test]
-fn help_teaches() {
-    let desk = Desk::new("help");
-    let output = desk.rampmeter(&["--help"]);
+fn help_shows_examples_and_defaults() {
+    let workspace = Workspace::new("help");
+    let output = workspace.rampmeter(&["--help"]);
     assert!(output.status.success());
     assert!(text(&output.stdout).contains("--world emulated"));
-    let run = text(&desk.rampmeter(&["run", "--help"]).stdout);
-    assert!(run.contains("--fresh") && run.contains("instead of going on with an interrupted run"), "{run}");
-    assert!(text(&desk.rampmeter(&["figure", "--help"]).stdout).contains("rampmeter figure pcp.4 --help"));
-    assert!(text(&desk.rampmeter(&["controllers"]).stdout).contains("newreno"));
+    let run = text(&workspace.rampmeter(&["run", "--help"]).stdout);
+    assert!(run.contains("--fresh") && run.contains("instead of resuming an interrupted run"), "{run}");
+    assert!(text(&workspace.rampmeter(&["figure", "--help"]).stdout).contains("rampmeter figure pcp.4 --help"));
+    assert!(text(&workspace.rampmeter(&["controllers"]).stdout).contains("newreno"));
 }

@@ -1,5 +1,5 @@
-//! The command as a process: what a signal does to it, what it leaves behind, what it can do without root. Tests that
-//! the machine cannot run say so.
+//! Tests of the command as a process: signals, leftovers, running without root. A test that the machine cannot run
+//! prints why it is skipped.
 
 mod common;
 
@@ -13,19 +13,19 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Desk, RAMPMETER, SMALL, text};
+use common::{RAMPMETER, SMALL, Workspace, text};
 
-/// Two emulated networks at once would disturb each other.
+/// Two emulated networks at the same time would disturb each other.
 static REAL: Mutex<()> = Mutex::new(());
 
-/// Waits until `what` is there.
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
+/// Waits until `check` returns a value, which `what` describes.
+fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+    let started_at = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = check() {
             return found;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "no {what}");
+        assert!(started_at.elapsed() < Duration::from_secs(60), "no {what}");
         sleep(Duration::from_millis(5));
     }
 }
@@ -34,20 +34,20 @@ fn start(mut command: Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Ctrl-C, as the terminal would send it.
+/// Sends SIGINT, as the terminal does at Ctrl-C.
 fn signal(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 }
 
-/// The same; what came of it and how long that took.
+/// Interrupts the process; returns its output and the time until its end.
 fn interrupt(child: Child) -> (Output, Duration) {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     signal(&child);
     let output = child.wait_with_output().unwrap();
-    (output, begun.elapsed())
+    (output, started_at.elapsed())
 }
 
-/// The finished points in a run folder, and when they were written.
+/// The finished points in a run folder with their modification times.
 fn points(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
     let entries = fs::read_dir(folder.join("points")).into_iter().flatten().flatten();
     let whole = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json"));
@@ -55,33 +55,33 @@ fn points(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
 }
 
 #[test]
-fn an_interrupted_sweep_keeps_what_is_finished_and_goes_on_from_there() {
+fn an_interrupted_sweep_keeps_finished_points_and_resumes() {
     const SEEDS: usize = 12;
-    let desk = Desk::new("interrupted_sweep");
+    let workspace = Workspace::new("interrupted_sweep");
     let seeds: Vec<_> = (1..=SEEDS).map(|seed| seed.to_string()).collect();
     let long = SMALL
         .replace("duration = \"3 s\"", "duration = \"60 s\"")
         .replace("per_second = 4", "per_second = 30")
         .replace("[1, 2]", &format!("[{}]", seeds.join(", ")));
-    fs::write(desk.0.join("long.toml"), long).unwrap();
+    fs::write(workspace.0.join("long.toml"), long).unwrap();
     let sweep = ["run", "long.toml", "--out", "kept", "--jobs", "1", "--json"];
-    let folder = desk.0.join("kept");
+    let folder = workspace.0.join("kept");
 
-    let child = start(desk.command(&sweep));
+    let child = start(workspace.command(&sweep));
     until("finished point", || (points(&folder).len() >= 2).then_some(()));
     let (output, _) = interrupt(child);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    let last = said.lines().last().unwrap_or_default();
-    assert!(last.contains(" of 12 points finished") && last.contains("goes on from there"), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    let last = message.lines().last().unwrap_or_default();
+    assert!(last.contains(" of 12 points finished") && last.contains("resumes from there"), "{message}");
     assert_eq!(text(&output.stdout), "");
     let kept = points(&folder);
     assert!((2..SEEDS).contains(&kept.len()), "{} of {SEEDS} points", kept.len());
 
-    let output = desk.rampmeter(&sweep);
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains(&format!("{} of {SEEDS} runs were there from before", kept.len())), "{said}");
+    let output = workspace.rampmeter(&sweep);
+    let message = text(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    assert!(message.contains(&format!("{} of {SEEDS} runs were already finished", kept.len())), "{message}");
     let runs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(runs["runs"].as_array().map(Vec::len), Some(SEEDS));
     let all = points(&folder);
@@ -90,30 +90,30 @@ fn an_interrupted_sweep_keeps_what_is_finished_and_goes_on_from_there() {
 }
 
 #[test]
-fn the_first_interrupt_says_that_runs_are_finished_and_the_second_stops_them() {
-    let desk = Desk::new("interrupted_twice");
-    let endless = SMALL.replace("duration = \"3 s\"", "duration = \"20000 s\"").replace("[1, 2]", "[1]");
-    fs::write(desk.0.join("endless.toml"), endless).unwrap();
-    let mut child = start(desk.command(&["run", "endless.toml", "--out", "kept", "--quiet"]));
-    until("folder", || desk.0.join("kept/run.json").exists().then_some(()));
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+fn the_first_interrupt_finishes_runs_and_the_second_stops() {
+    let workspace = Workspace::new("interrupted_twice");
+    let unlimited = SMALL.replace("duration = \"3 s\"", "duration = \"20000 s\"").replace("[1, 2]", "[1]");
+    fs::write(workspace.0.join("unlimited.toml"), unlimited).unwrap();
+    let mut child = start(workspace.command(&["run", "unlimited.toml", "--out", "kept", "--quiet"]));
+    until("folder", || workspace.0.join("kept/run.json").exists().then_some(()));
+    let mut message = BufReader::new(child.stderr.take().unwrap()).lines();
     signal(&child);
-    let first = said.next().unwrap().unwrap();
-    assert_eq!(first, "rampmeter: finishing the runs under way; Ctrl-C again stops at once");
+    let first = message.next().unwrap().unwrap();
+    assert_eq!(first, "rampmeter: finishing the current runs; Ctrl-C again stops at once");
     let (output, took) = interrupt(child);
     assert_eq!(output.status.code(), Some(130));
     assert!(took < Duration::from_secs(10), "{took:?}");
-    let last = said.next().unwrap().unwrap();
-    assert!(last.starts_with("rampmeter: stopped; what is finished is in kept, and the same command"), "{last}");
-    assert!(said.next().is_none());
+    let last = message.next().unwrap().unwrap();
+    assert!(last.starts_with("rampmeter: stopped; finished runs are in kept, and the same command"), "{last}");
+    assert!(message.next().is_none());
 }
 
-/// Why the machine cannot emulate for `command`, a way to call `rampmeter`; `None` if it can.
+/// The reason why the machine cannot emulate with `command`, which runs `rampmeter`; `None` if it can.
 fn refusal(mut command: Command) -> Option<String> {
     let output = command.arg("probe").output().unwrap();
-    let said = text(&output.stdout);
-    let able = said.lines().any(|line| line.starts_with("emulated world") && line.ends_with("yes"));
-    (!able).then(|| format!("{}{}", said.trim(), text(&output.stderr).trim()))
+    let message = text(&output.stdout);
+    let able = message.lines().any(|line| line.starts_with("emulated world") && line.ends_with("yes"));
+    (!able).then(|| format!("{}{}", message.trim(), text(&output.stderr).trim()))
 }
 
 /// Network devices of this namespace, and network namespaces with a name.
@@ -124,7 +124,7 @@ fn traces() -> BTreeSet<String> {
     devices.chain(names.map(|entry| entry.path().display().to_string())).collect()
 }
 
-/// Network namespaces that a process stands in or has open, as far as we may look.
+/// The network namespaces of a process and of its open files, as far as they are accessible.
 fn namespaces(process: &Path) -> BTreeSet<u64> {
     let entries = |folder: &str| fs::read_dir(process.join(folder)).into_iter().flatten().flatten();
     let threads = entries("task").map(|thread| thread.path().join("ns/net"));
@@ -135,67 +135,67 @@ fn namespaces(process: &Path) -> BTreeSet<u64> {
 }
 
 #[test]
-fn an_interrupted_emulation_ends_at_once_and_leaves_nothing_behind() {
+fn an_interrupted_emulation_ends_at_once_and_cleans_up() {
     let _alone = REAL.lock();
-    let desk = Desk::new("interrupted_emulation");
-    if let Some(reason) = refusal(desk.command(&[])) {
-        return eprintln!("skipped an_interrupted_emulation_ends_at_once_and_leaves_nothing_behind: {reason}");
+    let workspace = Workspace::new("interrupted_emulation");
+    if let Some(reason) = refusal(workspace.command(&[])) {
+        return eprintln!("skipped an_interrupted_emulation_ends_at_once_and_cleans_up: {reason}");
     }
     let long = SMALL.replace("duration = \"3 s\"", "duration = \"600 s\"");
-    fs::write(desk.0.join("long.toml"), long).unwrap();
+    fs::write(workspace.0.join("long.toml"), long).unwrap();
     let before = traces();
-    let child = start(desk.command(&["run", "long.toml", "--world", "emulated", "--out", "kept", "--quiet"]));
+    let child = start(workspace.command(&["run", "long.toml", "--world", "emulated", "--out", "kept", "--quiet"]));
     let process = PathBuf::from(format!("/proc/{}", child.id()));
     until("TUN device", || {
         let files = fs::read_dir(process.join("fd")).unwrap().flatten();
         let open = files.filter_map(|file| fs::read_link(file.path()).ok());
         (open.filter(|file| file.ends_with("net/tun")).count() == 2).then_some(())
     });
-    sleep(Duration::from_millis(300)); // packets are on their way
-    let ours = namespaces(Path::new("/proc/self"));
-    let made: BTreeSet<u64> = namespaces(&process).difference(&ours).copied().collect();
+    sleep(Duration::from_millis(300)); // until packets are in transit
+    let own = namespaces(Path::new("/proc/self"));
+    let made: BTreeSet<u64> = namespaces(&process).difference(&own).copied().collect();
     assert_eq!(made.len(), 2, "{made:?}");
 
     let (output, took) = interrupt(child);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
     assert!(took < Duration::from_secs(20), "{took:?}"); // of 600
-    assert_eq!(points(&desk.0.join("kept")).len(), 0);
+    assert_eq!(points(&workspace.0.join("kept")).len(), 0);
     assert_eq!(traces(), before);
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let left: Vec<_> = processes.filter(|process| !namespaces(process).is_disjoint(&made)).collect();
     assert!(left.is_empty(), "{left:?} are still in the run's networks");
 }
 
-/// A way to call `rampmeter` as nobody, who may open `/dev/net/tun`: in a mount namespace with a device node for all. Who
-/// is not root calls it as himself.
-fn unprivileged(desk: &Desk) -> Command {
+/// A command that runs `rampmeter` as the user nobody, with access to `/dev/net/tun` by a device node in a mount
+/// namespace. If the test does not run as root, it runs `rampmeter` as the same user.
+fn unprivileged(workspace: &Workspace) -> Command {
     const BECOME_NOBODY: &str = "set -e
         mount -t tmpfs -o mode=755 none dev
         mknod -m 666 dev/tun c 10 200
         mount --bind dev/tun /dev/net/tun
         exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --bounding-set=-all \"$@\"";
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        return desk.command(&[]);
+        return workspace.command(&[]);
     }
-    fs::create_dir_all(desk.0.join("dev")).unwrap();
+    fs::create_dir_all(workspace.0.join("dev")).unwrap();
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", BECOME_NOBODY, "sh", RAMPMETER]);
-    command.current_dir(&desk.0);
+    command.current_dir(&workspace.0);
     command
 }
 
 #[test]
 fn real_packets_need_no_root() {
     let _alone = REAL.lock();
-    let desk = Desk::new("no_root");
-    if let Some(reason) = refusal(unprivileged(&desk)) {
+    let workspace = Workspace::new("no_root");
+    if let Some(reason) = refusal(unprivileged(&workspace)) {
         return eprintln!("skipped real_packets_need_no_root: {reason}");
     }
     let nobody = (fs::metadata("/proc/self").unwrap().uid() == 0).then_some(65534);
-    std::os::unix::fs::chown(&desk.0, nobody, nobody).unwrap();
-    let mut command = unprivileged(&desk);
+    std::os::unix::fs::chown(&workspace.0, nobody, nobody).unwrap();
+    let mut command = unprivileged(&workspace);
     command.args(["run", "small.toml", "--world", "emulated", "--seed", "1", "--out", "kept", "--json"]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -205,23 +205,23 @@ fn real_packets_need_no_root() {
     assert!(run["flows"]["completed"].as_u64().unwrap() > 3, "{run}");
     assert!(run["host_jitter_p99_s"].is_number() && run["rtt_min_s"] == 0.024, "{run}");
     if let Some(nobody) = nobody {
-        assert_eq!(fs::metadata(desk.0.join("kept/run.json")).unwrap().uid(), nobody);
+        assert_eq!(fs::metadata(workspace.0.join("kept/run.json")).unwrap().uid(), nobody);
     }
 }
 
 #[test]
 fn audio_goes_through_the_congestion_managers_of_two_hosts() {
-    let desk = Desk::new("through_cm");
+    let workspace = Workspace::new("through_cm");
     let cm = |host: u8, words: &[&str]| {
         let mut command = Command::new(RAMPMETER);
-        let socket = desk.0.join(format!("{host}.sock"));
+        let socket = workspace.0.join(format!("{host}.sock"));
         command.arg("cm").args(words).env("RAMPMETER_CM_SOCKET", socket);
         command
     };
-    // Each test has a port of its own: others may run meanwhile.
+    // Each test has a different port, because tests run at the same time.
     let daemon = |host: u8| {
         let running = start(cm(host, &["daemon", "--port", "29611", "--bind", &format!("127.0.77.{host}")]));
-        until("socket", || desk.0.join(format!("{host}.sock")).exists().then_some(()));
+        until("socket", || workspace.0.join(format!("{host}.sock")).exists().then_some(()));
         running
     };
     let daemons = [daemon(1), daemon(2)];
@@ -232,8 +232,8 @@ fn audio_goes_through_the_congestion_managers_of_two_hosts() {
         assert!(sent.status.success(), "{}", text(&sent.stderr));
         serde_json::from_slice::<serde_json::Value>(&sent.stdout).unwrap()
     };
-    // Its first datagrams may go before the receiver's manager is known, its last ones never do.
-    let report = until("the best encoding", || {
+    // The first datagrams may be sent before the receiver's manager is known, the last ones never are.
+    let report = until("the highest encoding", || {
         let report = send();
         let best = report["encodings"].as_array().unwrap().last().unwrap()["part"].as_f64().unwrap();
         (best > 0.3).then_some(report)
@@ -248,29 +248,29 @@ fn audio_goes_through_the_congestion_managers_of_two_hosts() {
 }
 
 #[test]
-fn one_congestion_manager_listens_at_a_place_and_leaves_nothing_behind() {
-    let desk = Desk::new("congestion_manager");
-    let socket = desk.0.join("run/cm.sock");
+fn one_congestion_manager_has_a_socket_and_removes_it() {
+    let workspace = Workspace::new("congestion_manager");
+    let socket = workspace.0.join("run/cm.sock");
     let cm = |words: &[&str]| {
         let mut command = Command::new(RAMPMETER);
         command.arg("cm").args(words).env("RAMPMETER_CM_SOCKET", &socket);
         command
     };
     let status = || cm(&["status", "--json"]).output().unwrap();
-    let nobody = status();
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(text(&nobody.stderr).contains("rampmeter cm daemon"), "{}", text(&nobody.stderr));
+    let missing = status();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("rampmeter cm daemon"), "{}", text(&missing.stderr));
     let daemon = start(cm(&["daemon", "--controller", "newreno"]));
     until("socket", || socket.exists().then_some(()));
     let second = cm(&["daemon"]).output().unwrap();
     assert_eq!((second.status.code(), text(&second.stderr).lines().count()), (Some(1), 1));
     assert!(text(&second.stderr).contains("--socket"), "{}", text(&second.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&status().stdout).unwrap();
+    let status_object: serde_json::Value = serde_json::from_slice(&status().stdout).unwrap();
     let idle = serde_json::json!({
         "controller": "newreno", "processes": [], "macroflows": [], "peers": [], "senders": 0, "garbage": 0,
         "refused": 0
     });
-    assert_eq!(told, idle);
+    assert_eq!(status_object, idle);
     let (output, _) = interrupt(daemon);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(!socket.exists());
@@ -286,15 +286,15 @@ fn one_congestion_manager_listens_at_a_place_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_benchmark_that_is_stopped_takes_its_daemon_along() {
-    let desk = Desk::new("bench_stopped");
+fn a_benchmark_that_is_stopped_stops_its_daemon() {
+    let workspace = Workspace::new("bench_stopped");
     for signal in ["-INT", "-TERM", "-KILL"] {
-        let mut command = desk.command(&["cm", "bench", "--samples", "1000000000"]);
+        let mut command = workspace.command(&["cm", "bench", "--samples", "1000000000"]);
         let bench = start({
-            command.env("TMPDIR", &desk.0);
+            command.env("TMPDIR", &workspace.0);
             command
         });
-        let folder = desk.0.join(format!("rampmeter-cm-bench-{}", bench.id()));
+        let folder = workspace.0.join(format!("rampmeter-cm-bench-{}", bench.id()));
         let socket = folder.join("cm.sock");
         until("daemon", || socket.exists().then_some(()));
         assert!(Command::new("kill").args([signal, &bench.id().to_string()]).status().unwrap().success());

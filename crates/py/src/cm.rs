@@ -1,4 +1,5 @@
-//! `rampmeter._engine.CmClient`: the Congestion Manager's client as it is; `python/rampmeter/cm.py` makes it pleasant.
+//! `rampmeter._engine.CmClient`: the plain client of the Congestion Manager; `python/rampmeter/cm.py` is the public
+//! interface.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -8,23 +9,23 @@ use pyo3::prelude::*;
 use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossMode, Options, Share, Thresholds, default_socket};
 use rampmeter_units::{Bytes, Duration};
 
-use crate::NAP;
+use crate::SIGNAL_CHECK_INTERVAL;
 
 pyo3::create_exception!(
     rampmeter,
     CmError,
     PyRuntimeError,
-    "What the Congestion Manager refused, and what to do about it, in words; `code` is its number in cm.h."
+    "An error of the Congestion Manager and its remedy; `code` is the error's number in cm.h."
 );
 
 fn refuse(error: Error) -> PyErr {
-    told(error, error.to_string())
+    exception(error, error.to_string())
 }
 
-/// The exception for `error`, which says `message`.
-fn told(error: Error, message: String) -> PyErr {
+/// The exception for `error` with this message.
+fn exception(error: Error, message: String) -> PyErr {
     let refused = CmError::new_err(message);
-    // Without the number it says as much in words.
+    // The message is enough if the number cannot be set.
     let _ = Python::attach(|python| refused.value(python).setattr("code", error.code()));
     refused
 }
@@ -34,21 +35,21 @@ fn id(flow: i32) -> PyResult<Id> {
 }
 
 fn seconds(number: f64) -> PyResult<Duration> {
-    let sound = (0.0..=1e9).contains(&number);
-    if sound { Ok(Duration::from_secs_f64(number)) } else { Err(refuse(Error::Invalid)) }
+    let is_valid = (0.0..=1e9).contains(&number);
+    if is_valid { Ok(Duration::from_secs_f64(number)) } else { Err(refuse(Error::Invalid)) }
 }
 
-/// A number of bytes, which Python can have below zero.
+/// A number of bytes; a number in Python may be negative.
 fn size(name: &str, bytes: i64) -> PyResult<u64> {
-    u64::try_from(bytes).map_err(|_| PyValueError::new_err(format!("{name} is {bytes}: bytes are 0 or more")))
+    u64::try_from(bytes).map_err(|_| PyValueError::new_err(format!("{name} is {bytes}: use 0 or more bytes")))
 }
 
-/// A port; a number in Python may be below zero, or above 65535.
+/// A port; a number in Python may be negative or above 65535.
 fn port_number(port: i64) -> PyResult<u16> {
-    u16::try_from(port).map_err(|_| PyValueError::new_err(format!("{port} is no port: ports are from 0 to 65535")))
+    u16::try_from(port).map_err(|_| PyValueError::new_err(format!("{port} is not a port: use 0 to 65535")))
 }
 
-/// A kind of event, its flow, and two numbers that mean what the kind says.
+/// A kind of event, its flow, and two numbers whose meaning depends on the kind.
 type PyEvent = (&'static str, i32, f64, f64);
 
 /// A connection to the daemon.
@@ -63,7 +64,7 @@ impl CmClient {
     fn new(python: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
         let path = path.unwrap_or_else(default_socket);
         let client = python.detach(|| Client::connect_to(&path));
-        let client = client.map_err(|error| told(error, format!("{}: {error}", path.display())))?;
+        let client = client.map_err(|error| exception(error, format!("{}: {error}", path.display())))?;
         Ok(Self { client })
     }
 
@@ -71,7 +72,7 @@ impl CmClient {
         let port = port_number(port)?;
         let address = python.detach(|| (host, port).to_socket_addrs().ok().and_then(|mut found| found.next()));
         let to: SocketAddr =
-            address.ok_or_else(|| PyValueError::new_err(format!("{host} is no host that has an address")))?;
+            address.ok_or_else(|| PyValueError::new_err(format!("no address was found for the host {host}")))?;
         let options = Options { share: Share { weight, ..Share::default() } };
         python.detach(|| self.client.open(to, &options)).map(Id::to_c).map_err(refuse)
     }
@@ -142,7 +143,7 @@ impl CmClient {
     #[allow(clippy::needless_pass_by_value, reason = "Python gives it away")]
     fn hint(&self, python: Python<'_>, host: &str, weights: Vec<(u16, u32)>) -> PyResult<()> {
         let peer = python.detach(|| (host, 0).to_socket_addrs().ok().and_then(|mut found| found.next()));
-        let peer = peer.ok_or_else(|| PyValueError::new_err(format!("{host} is no host that has an address")))?;
+        let peer = peer.ok_or_else(|| PyValueError::new_err(format!("no address was found for the host {host}")))?;
         python.detach(|| self.client.hint(peer.ip(), &weights)).map_err(refuse)
     }
 
@@ -150,13 +151,13 @@ impl CmClient {
         self.client.close(id(flow)?).map_err(refuse)
     }
 
-    /// The next event, or nothing when `timeout` seconds are over. Python's lock is free while this waits, and Ctrl-C ends
+    /// The next event, or `None` after `timeout` seconds. Python's lock is released while this waits, and Ctrl-C ends
     /// it.
     fn next(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Option<PyEvent>> {
         let mut left = timeout.map(seconds).transpose()?;
         loop {
-            let nap = Duration::from_nanos(NAP.as_nanos() as u64);
-            let wait = left.map_or(nap, |left| left.min(nap));
+            let interval = Duration::from_nanos(SIGNAL_CHECK_INTERVAL.as_nanos() as u64);
+            let wait = left.map_or(interval, |left| left.min(interval));
             let event = python.detach(|| self.client.next(Some(wait))).map_err(refuse)?;
             if let Some((flow, event)) = event {
                 let (kind, a, b) = match event {
@@ -181,7 +182,7 @@ impl CmClient {
     }
 }
 
-/// What an error's number means.
+/// The text of an error's number.
 #[pyfunction]
 pub(crate) fn cm_strerror(code: i32) -> Option<String> {
     Error::from_code(code).map(|error| error.to_string())

@@ -1,8 +1,8 @@
-//! `rampmeter._engine`: scenarios run in the process that asks; `python/rampmeter/emulation.py` makes one for real packets.
-//! And the client of this host's Congestion Manager.
+//! `rampmeter._engine`: runs scenarios in the calling process (`python/rampmeter/emulation.py` starts one for real
+//! packets), and the client of this host's Congestion Manager.
 //!
-//! Nothing is decided here. Values come in as Python's own, results stay in a run folder, and Python's lock is free while
-//! packets move. What is typed, documented and pleasant to use is `python/rampmeter`.
+//! This module only converts: values come in as Python's types, results stay in a run folder, and Python's lock is
+//! released during a run. `python/rampmeter` has the typed and documented interface.
 
 mod cm;
 
@@ -24,14 +24,14 @@ pyo3::create_exception!(
     rampmeter,
     ScenarioError,
     PyValueError,
-    "What is wrong with a scenario, where, and what would be right."
+    "An error in a scenario, with its place and the remedy."
 );
-pyo3::create_exception!(rampmeter, WorldError, PyRuntimeError, "Why a scenario could not be run.");
+pyo3::create_exception!(rampmeter, WorldError, PyRuntimeError, "A scenario could not be run.");
 
-/// How often a run looks whether Ctrl-C was pressed.
-const NAP: Duration = Duration::from_millis(50);
+/// The interval at which a run checks for Ctrl-C.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A value of an axis, as Python has it.
+/// A value of an axis in Python's types.
 #[derive(FromPyObject)]
 enum AxisValue {
     Bool(bool),
@@ -51,10 +51,10 @@ impl From<AxisValue> for toml::Value {
     }
 }
 
-/// Runs every point of the scenario at `path` and leaves the results in the folder `out`. `resume` says whether points
-/// that are finished there are kept; nothing: those of an interrupted run. `program` is the file of this module: points
-/// of another build of it are not kept. `watch` is called, from another thread, with the runs that are done, all of them,
-/// and the seconds left if that is known.
+/// Runs every point of the scenario at `path` and leaves the results in the folder `out`. `resume` chooses whether
+/// points that are finished there are kept; by default, those of an interrupted run. `program` is the file of this
+/// module: points of another build of it are not kept. `watch` is called from another thread with the number of
+/// finished runs, the number of all runs, and the seconds left if they are known.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "Python names what it gives")]
 fn run(
@@ -90,18 +90,18 @@ fn run(
         thread::scope(|scope| {
             let (done, result) = mpsc::sync_channel(1);
             let (scenario, sweep, world) = (&scenario, &sweep, &*world);
-            let tell = move |progress| Python::attach(|python| tell(python, &watch, progress));
+            let watch = move |progress| Python::attach(|python| report(python, &watch, progress));
             scope.spawn(move || {
                 let folder = || Folder::open(out, &path, scenario, world, Program::of(&program)?, resume);
-                done.send(folder().and_then(|mut folder| folder.run(sweep, scenario, world, tell)))
+                done.send(folder().and_then(|mut folder| folder.run(sweep, scenario, world, watch)))
             });
             loop {
-                match result.recv_timeout(NAP) {
+                match result.recv_timeout(SIGNAL_CHECK_INTERVAL) {
                     Ok(result) => return result.map(drop).map_err(|error| refuse(&error)),
                     Err(RecvTimeoutError::Timeout) => Python::attach(interrupted).inspect_err(|_| {
                         stop.store(true, Ordering::Relaxed);
                     })?,
-                    Err(RecvTimeoutError::Disconnected) => unreachable!("the sweep ended without a word"),
+                    Err(RecvTimeoutError::Disconnected) => unreachable!("the sweep ended without a result"),
                 }
             }
         })
@@ -117,16 +117,16 @@ fn read(path: &Path, axes: Vec<(String, Vec<AxisValue>)>, registries: &Registrie
     Ok(scenario)
 }
 
-/// A run goes on if nobody can be told how far it is.
-fn tell(python: Python<'_>, watch: &Py<PyAny>, progress: Progress) {
+/// Calls `watch`. An exception there does not stop the run.
+fn report(python: Python<'_>, watch: &Py<PyAny>, progress: Progress) {
     let left = progress.left.map(|left| left.as_secs_f64());
     if let Err(error) = watch.call1(python, (progress.done, progress.total, left)) {
         error.write_unraisable(python, None);
     }
 }
 
-/// Makes this process able to run emulated networks without being root, if the system lets it: where it does not, the
-/// run says why. The process must have one thread yet.
+/// Enters a user namespace, so that this process can run emulated networks without root if the system permits it;
+/// otherwise the run reports the reason. The process must have only one thread.
 #[pyfunction]
 fn enter_user_namespace() {
     let _ = rampmeter_linux::enter_user_namespace();

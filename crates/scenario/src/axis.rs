@@ -1,4 +1,4 @@
-//! What a sweep varies: `[axes]`, its values, and values that are several things at once.
+//! The axes of a sweep: `[axes]`, their values, and records, which set several values at once.
 //!
 //! ```text
 //!   load = [0.3, 0.6]                                          "$load"
@@ -15,10 +15,10 @@ use crate::error::{Problem, ScenarioError};
 /// The axis that every scenario has.
 pub(crate) const SEED: &str = "seed";
 
-/// What a record goes by in points, tables and on command lines.
+/// The key of a record's name in points, tables and on command lines.
 const RECORD_NAME: &str = "name";
 
-/// Most points of one sweep.
+/// The maximum number of points of one sweep.
 const MAX_POINTS: usize = 1_000_000;
 
 /// A dimension of a sweep.
@@ -26,9 +26,9 @@ const MAX_POINTS: usize = 1_000_000;
 pub struct Axis {
     /// Its name.
     pub name: String,
-    /// Its values, in the order they are run: texts, whole numbers, numbers, true or false; the names of records.
+    /// Its values in the order of the runs: texts, whole numbers, numbers, true or false; the names of records.
     pub values: Vec<Value>,
-    /// Every record of the file, whether or not it is among the values; none if values are plain.
+    /// Every record of the file, also those that are not among the values; empty if values are plain.
     records: Vec<Table>,
     pub(crate) line: usize,
 }
@@ -46,7 +46,7 @@ impl Axis {
         Ok(axis)
     }
 
-    /// The axis with other values; of records, some of those that the file has.
+    /// The axis with other values; these must be records of the file if the axis has records.
     pub(crate) fn with(&self, values: Vec<Value>) -> Result<Self, Problem> {
         let axis = Self { values, ..self.clone() };
         axis.check()?;
@@ -60,7 +60,7 @@ impl Axis {
         }
     }
 
-    /// What `"$axis"`, or `"$axis.field"`, stands for where the axis has `value`.
+    /// The value of the placeholder `"$axis"` or `"$axis.field"` where the axis has `value`.
     pub(crate) fn field(&self, value: &Value, field: Option<&str>) -> Option<Value> {
         match field {
             None => Some(value.clone()),
@@ -68,13 +68,13 @@ impl Axis {
         }
     }
 
-    /// The fields that every record has, but for its name.
+    /// The fields that every record has, except its name.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         let first = self.records.first().into_iter().flat_map(Table::keys).map(String::as_str);
         first.filter(|field| *field != RECORD_NAME)
     }
 
-    /// What of it nothing in the file stands for, as `used` knows of the axis itself and of each field.
+    /// The first field, or the axis itself, that no placeholder in the file uses, according to `used`.
     pub(crate) fn unused(&self, used: impl Fn(Option<&str>) -> bool) -> Option<String> {
         if self.fields().next().is_none() {
             return (!used(None)).then(|| self.name.clone());
@@ -92,22 +92,22 @@ impl Axis {
             return Err(Problem::impossible(format!("axis `{name}` has no values"), "give it one or more"));
         }
         let fields = |record: &Table| record.keys().cloned().collect::<Vec<_>>();
-        if let Some(odd) = self.records.iter().find(|record| fields(record) != fields(&self.records[0])) {
-            let what = format!("record {} of axis `{name}` has other keys than the first one", odd[RECORD_NAME]);
+        if let Some(different) = self.records.iter().find(|record| fields(record) != fields(&self.records[0])) {
+            let what = format!("record {} of axis `{name}` has other keys than the first one", different[RECORD_NAME]);
             return Err(Problem::impossible(what, "give all records the same keys"));
         }
         for value in self.records.iter().flat_map(|record| record.values()).chain(&self.values) {
             if !is_plain(value) {
-                let what = format!("axis `{name}` has a value that is no plain text or number");
+                let what = format!("axis `{name}` has a value that is not a plain text or number");
                 return Err(Problem::impossible(what, "list values like \"pcp\", 0.6, 30 or true"));
             }
         }
-        for (place, value) in self.values.iter().enumerate() {
+        for (index, value) in self.values.iter().enumerate() {
             if name == SEED && value.as_integer().is_none_or(|seed| seed < 0) {
                 let what = format!("axis `seed` has the value {value}");
                 return Err(Problem::impossible(what, "seeds are whole numbers, 0 or more"));
             }
-            if self.values[..place].contains(value) {
+            if self.values[..index].contains(value) {
                 let what = format!("axis `{name}` has the value {value} twice");
                 return Err(Problem::impossible(what, "remove one"));
             }
@@ -145,8 +145,7 @@ pub(crate) fn check_size(axes: &[Axis]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The values in a comma-separated list, as given on a command line: numbers, true and false are themselves, all else
-/// is text.
+/// The values in a comma-separated list from a command line: numbers, true and false as such, everything else as text.
 pub fn values(list: &str) -> Vec<Value> {
     let value = |text: &str| match text.parse() {
         Ok(value @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::String(_))) => value,
@@ -167,15 +166,15 @@ pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Ax
     let section = file.get("axes").map(|item| item.section("[axes]")).transpose()?;
     let mut axes = section.iter().flat_map(Section::items).map(read).collect::<Result<Vec<_>, _>>()?;
     let line = section.map_or(1, |section| section.line);
-    let whole = |problem| source.error(line, problem);
+    let at_axes = |problem| source.error(line, problem);
     if !axes.iter().any(|axis| axis.name == SEED) {
-        axes.push(Axis::new(SEED, vec![Value::Integer(1)], 1).map_err(whole)?);
+        axes.push(Axis::new(SEED, vec![Value::Integer(1)], 1).map_err(at_axes)?);
     }
-    check_size(&axes).map_err(whole)?;
+    check_size(&axes).map_err(at_axes)?;
     Ok(axes)
 }
 
-/// The axis called `name`, or what is called so nearly.
+/// The axis called `name`, or the similar names for the error.
 pub(crate) fn named<'a>(axes: &'a [Axis], name: &str) -> Result<&'a Axis, Known> {
     let near = || Known::near(name, axes.iter().map(|axis| axis.name.as_str()));
     axes.iter().find(|axis| axis.name == name).ok_or_else(near)

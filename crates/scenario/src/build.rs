@@ -1,5 +1,5 @@
-//! What every world makes of a plan: links and endpoints, with random streams that are numbered alike everywhere. So a
-//! plan's queues, losses and controllers are the same objects with the same chances, whoever runs them.
+//! Builds links and endpoints from a plan, the same in every world. Random streams are numbered alike everywhere, so a
+//! plan has the same queues, losses and controllers with the same random numbers in all worlds.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use rampmeter_workload::Path;
 
 use crate::{Change, Node, Plan};
 
-/// Connections an endpoint can name: hosts of a plan refuse none.
+/// The connection limit of an endpoint: hosts of a plan refuse no connection.
 const MAX_CONNECTIONS: usize = 1 << 20;
 
 impl Plan {
-    /// Its links, as they are before the first packet.
+    /// Builds the links in their state before the first packet.
     pub fn make_links<P: Parcel + Send>(&self) -> Vec<Link<P, AnyRouter<P>>> {
         let streams = Streams::new(self.seed);
         let make = |(id, link): (usize, &crate::LinkPlan)| {
@@ -33,7 +33,7 @@ impl Plan {
 }
 
 impl Change {
-    /// Changes `link`, which has come to `now`.
+    /// Applies the change to `link` at `now`.
     pub fn make<P: Parcel, R: Router<P>>(&self, now: Time, link: &mut Link<P, R>) {
         link.advance(now);
         if let Some(rate) = self.rate {
@@ -48,22 +48,22 @@ impl Change {
     }
 }
 
-/// What an application learns of the path of its flow.
+/// The state of a flow's path that its application can use.
 pub fn path_of<C: Controller, A: Address>(now: Time, flow: FlowId, endpoint: &Endpoint<C, A>) -> Path {
     let status = endpoint.manager().query(now, flow);
     status.map_or_else(Path::default, |status| Path { share: status.share, smoothed_rtt: status.smoothed_rtt })
 }
 
-/// One of Rampmeter's own schemes, with all its settings read: makes the endpoints that send by it.
+/// One of Rampmeter's schemes with all its settings; builds the endpoints that use it.
 #[derive(Clone)]
 pub struct Scheme {
-    /// Its connections' settings.
+    /// The settings of its connections.
     pub config: Config,
     /// How its flows share congestion control.
     pub sharing: Sharing,
-    /// How its flows of datagrams get feedback.
+    /// How its datagram flows get feedback.
     pub agent: AgentConfig,
-    /// Makes its controllers.
+    /// Creates its controllers.
     pub controller: Factory,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Debug for Scheme {
 }
 
 impl Scheme {
-    /// The endpoint of `node`. `number` tells it from the run's other endpoints.
+    /// Builds the endpoint of `node`. `number` distinguishes it from the run's other endpoints.
     pub fn endpoint<A: Address>(&self, seed: u64, number: u32, node: &Node) -> Endpoint<AnyController, A> {
         let config = EndpointConfig {
             accept: Some(self.config.clone()),

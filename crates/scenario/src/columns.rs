@@ -1,4 +1,4 @@
-//! The built-in columns of results: an entry each.
+//! The built-in columns of results.
 
 mod groups;
 mod links;
@@ -11,7 +11,7 @@ pub(crate) use links::{link_series, links};
 
 use crate::{Column, FlowOutcome, FlowSample, Plan};
 
-/// Names of columns that earlier versions had: the part of a run's JSON object, the old name, the name to write instead.
+/// Names of columns in earlier versions: the part of a run's JSON object, the old name, the new name.
 const RENAMED: &[(&str, &str, &str)] = &[
     ("", "response_s", "fct_s"),
     ("", "response_mean_s", "fct_mean_s"),
@@ -25,15 +25,15 @@ const RENAMED: &[(&str, &str, &str)] = &[
     ("links.", "rate_variation", "throughput_variation"),
 ];
 
-/// What to write instead of `path`, the place of a figure in a run's JSON object, if its column had that name in an earlier
-/// version: `flows.fct_mean_s` instead of `flows.response_mean_s`.
+/// The current path of a value in a run's JSON object, if `path` uses a column name of an earlier version:
+/// `flows.fct_mean_s` for `flows.response_mean_s`.
 pub fn renamed(path: &str) -> Option<String> {
-    let (place, name) = path.rfind('.').map_or(("", path), |dot| path.split_at(dot + 1));
-    let (.., new) = RENAMED.iter().find(|(part, old, _)| place.starts_with(part) && *old == name)?;
-    Some(format!("{place}{new}"))
+    let (prefix, name) = path.rfind('.').map_or(("", path), |dot| path.split_at(dot + 1));
+    let (.., new) = RENAMED.iter().find(|(part, old, _)| prefix.starts_with(part) && *old == name)?;
+    Some(format!("{prefix}{new}"))
 }
 
-/// Whether a sample taken `at` that time is between `warmup` and `duration`.
+/// Whether a sample at this time is between `warmup` and `duration`.
 fn is_measured(plan: &Plan, at: Time) -> bool {
     (Time::ZERO + plan.warmup..=Time::ZERO + plan.duration).contains(&at)
 }
@@ -41,7 +41,7 @@ fn is_measured(plan: &Plan, at: Time) -> bool {
 /// Columns of a run as a whole.
 pub(crate) fn runs() -> Vec<Column<()>> {
     vec![
-        Column::text("world", "the world it ran in, `simulated` or `emulated`", |run, ()| run.world.to_owned()),
+        Column::text("world", "the world that ran it, `simulated` or `emulated`", |run, ()| run.world.to_owned()),
         Column::whole(
             "data_packets",
             "packets",
@@ -51,13 +51,13 @@ pub(crate) fn runs() -> Vec<Column<()>> {
         Column::number(
             "host_jitter_p99_s",
             "s",
-            "emulated only: 99% of packets left the network no later than this after they should have",
+            "emulated only: 99% of packets left the network at most this much after the planned time",
             |run, ()| run.outcome.host_jitter.map(|jitter| jitter.p99.as_secs_f64()),
         ),
         Column::number(
             "rtt_min_s",
             "s",
-            "emulated only: the smallest round trip of its flows, by the delays of the links",
+            "emulated only: the minimum round-trip time of its flows, from the delays of the links",
             |run, ()| run.outcome.host_jitter.and_then(|_| run.plan.min_round_trip()).map(Duration::as_secs_f64),
         ),
     ]
@@ -66,25 +66,25 @@ pub(crate) fn runs() -> Vec<Column<()>> {
 /// Columns of a flow.
 pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
     vec![
-        Column::whole("flow", "", "its number in the plan: the same for all schemes of a seed", |_, flow| {
+        Column::whole("flow", "", "its index in the plan, the same for all schemes with the same seed", |_, flow| {
             Some(flow.flow as u64)
         }),
-        Column::text("traffic", "the `[[traffic]]` that it belongs to", |run, flow| {
+        Column::text("traffic", "the name of its `[[traffic]]`", |run, flow| {
             run.plan.traffic[flow.traffic].name.clone()
         }),
-        Column::text("flow_scheme", "the `[scheme.NAME]` that it was sent under", |run, flow| {
+        Column::text("flow_scheme", "the name of the `[scheme.NAME]` that sent it", |run, flow| {
             run.plan.schemes[flow.scheme].name.clone()
         }),
         Column::truth(
             "measured",
-            "whether its traffic counts (`measure`); true also of flows that started during the warm-up",
+            "whether its traffic is measured (`measure`); also true for flows that started during the warm-up",
             |run, flow| run.plan.traffic[flow.traffic].measured,
         ),
         Column::number("start_s", "s", "when its connection opened", |_, flow| Some(flow.start.as_secs_f64())),
         Column::number(
             "fct_s",
             "s",
-            "flow completion time: from `start_s` to the receiver's last byte; null if that never came",
+            "flow completion time: from `start_s` to the receiver's last byte; null if the flow did not complete",
             |_, flow| flow.fct.map(Duration::as_secs_f64),
         ),
         Column::whole("size_bytes", "bytes", "bytes to transfer; null if the flow is long-lived", |run, flow| {
@@ -93,29 +93,26 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
         Column::whole(
             "delivered_bytes",
             "bytes",
-            "bytes that the receiver's application got in the whole run",
+            "bytes delivered to the receiver's application in the whole run",
             |_, flow| Some(flow.delivered.as_u64()),
         ),
         Column::number(
             "goodput_bps",
             "b/s",
-            "goodput. Of a transfer: size over flow completion time, null if it did not end. Of a long-lived flow: what it \
-             got between `warmup` and `duration` over the part of that time in which it was active",
+            "goodput. Of a transfer: size over flow completion time, null if it did not complete. Of a long-lived \
+             flow: bytes delivered between `warmup` and `duration` over the part of that time in which it was active",
             |run, flow| flow.goodput_bps(&run.plan),
         ),
-        Column::whole(
-            "sent_packets",
-            "packets",
-            "packets with payload that it sent, retransmissions included",
-            |_, flow| Some(flow.sent_packets),
-        ),
+        Column::whole("sent_packets", "packets", "packets with payload sent, retransmissions included", |_, flow| {
+            Some(flow.sent_packets)
+        }),
         Column::whole("retransmitted_packets", "packets", "of these, retransmissions", |_, flow| {
             Some(flow.retransmitted_packets)
         }),
         Column::number(
             "just_below_share",
             "",
-            "layered audio: the part of its time in the encoding just below its mean share of the macroflow",
+            "layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow",
             |_, flow| flow.report.just_below_share,
         ),
         Column::number("startup_s", "s", "video: time from the flow's start until playback begins", |_, flow| {
@@ -136,24 +133,24 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
 pub(crate) fn flow_series() -> Vec<Column<FlowSample>> {
     vec![
         Column::number("time_s", "s", "when the sample was taken", |_, sample| Some(sample.at.as_secs_f64())),
-        Column::whole("flow", "", "the flow's number in `flows`", |_, sample| Some(sample.flow as u64)),
+        Column::whole("flow", "", "the flow's index in `flows`", |_, sample| Some(sample.flow as u64)),
         Column::whole(
             "window_bytes",
             "bytes",
-            "the controller's window; null where only a rate decides, as with PCP",
+            "the controller's window; null if only a rate limits the flow, as with PCP",
             |_, sample| sample.window.map(Bytes::as_u64),
         ),
         Column::whole(
             "rate_bps",
             "b/s",
-            "the controller's rate; null where only a window decides, as with NewReno. Of kernel TCP its pacing rate, \
-             null where it does not pace",
+            "the controller's rate; null if only a window limits the flow, as with NewReno. For kernel TCP its pacing \
+             rate, null if it does not pace",
             |_, sample| sample.rate.map(Rate::as_bps),
         ),
         Column::whole(
             "delivered_bytes",
             "bytes",
-            "bytes that the receiver's application got since the flow began",
+            "bytes delivered to the receiver's application since the flow started",
             |_, sample| Some(sample.delivered.as_u64()),
         ),
     ]
@@ -167,7 +164,7 @@ mod tests {
     use crate::{About, Schema};
 
     #[test]
-    fn runs_and_links_share_no_name_so_that_they_can_be_joined() {
+    fn runs_and_links_can_be_joined_without_equal_names() {
         let schema = Schema::default();
         let [(_, runs), (_, links), ..] = schema.tables();
         assert!(!runs.iter().any(|run| links.iter().any(|link| link.name == run.name)));

@@ -1,4 +1,4 @@
-//! TOML with the places of everything: what the readers of the file's parts are written in.
+//! TOML with the line of every key and value. The readers of the parts of a scenario file use it.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -38,22 +38,22 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A table with its place.
+/// A table with its line.
 #[derive(Debug, Clone)]
 pub(crate) struct Section<'a> {
     source: Source<'a>,
-    /// What it is, for messages: "link `bottleneck`".
+    /// Its description in messages: "link `bottleneck`".
     pub(crate) what: String,
     pub(crate) line: usize,
     table: &'a DeTable<'a>,
 }
 
 impl<'a> Section<'a> {
-    pub(crate) fn whole(source: Source<'a>, table: &'a DeTable<'a>) -> Self {
+    pub(crate) fn root(source: Source<'a>, table: &'a DeTable<'a>) -> Self {
         Self { source, what: "a scenario".into(), line: 1, table }
     }
 
-    /// The same with another name for messages.
+    /// The same section with another description.
     pub(crate) fn called(&self, what: String) -> Self {
         Self { what, ..self.clone() }
     }
@@ -70,7 +70,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Everything in it, in the order of the file.
+    /// Its entries in the order of the file.
     pub(crate) fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
         let source = self.source;
         let mut entries: Vec<_> = self.table.iter().collect();
@@ -96,13 +96,13 @@ impl<'a> Section<'a> {
     ) -> Result<Vec<T>, ScenarioError> {
         let Some(array) = self.get(key) else { return Ok(Vec::new()) };
         if array.is_table() {
-            let what = format!("`[{key}]` is a single one");
-            return Err(array.error(Problem::impossible(what, format!("write [[{key}]]: there may be several"))));
+            let what = format!("`[{key}]` is a single table");
+            return Err(array.error(Problem::impossible(what, format!("write [[{key}]], also for a single one"))));
         }
         array.list()?.into_iter().map(|item| read(item.section(&format!("[[{key}]]"))?)).collect()
     }
 
-    /// Where it and its keys stand, for who checks them against the rest of the file.
+    /// The lines of the section and of its keys, for errors that are found after reading.
     pub(crate) fn lines(&self) -> Lines {
         Lines { head: self.line, keys: self.items().map(|item| (item.key.to_owned(), item.line())).collect() }
     }
@@ -124,18 +124,18 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// That of the table.
+    /// The line of the table.
     pub(crate) fn head(&self) -> usize {
         self.head
     }
 
-    /// That of `key`; of the table if it is not there.
+    /// The line of `key`; that of the table if the key is missing.
     pub(crate) fn of(&self, key: &str) -> usize {
         self.keys.iter().find(|(known, _)| known == key).map_or(self.head, |(_, line)| *line)
     }
 }
 
-/// A value with its key and its place.
+/// A value with its key and its line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'a> {
     source: Source<'a>,
@@ -186,17 +186,17 @@ impl<'a> Item<'a> {
 
     /// A quantity with its unit: "40 Mb/s".
     pub(crate) fn quantity<T: FromStr<Err = BadQuantity>>(&self) -> Result<T, ScenarioError> {
-        // A bare number is refused with the same words as a bad text.
+        // The error for a number without a unit is the same as for an invalid text.
         let text = self.as_text().unwrap_or_else(|| self.source.text.get(self.value.span()).unwrap_or_default());
         text.parse().map_err(|error| self.error(Problem::Quantity { key: self.key.to_owned(), error }))
     }
 
-    /// What the text stands for, which must be one of these words; `advice` says what they do.
+    /// The meaning of the text, which must be one of `words`; `advice` describes them.
     pub(crate) fn one_of<T: Copy>(&self, words: &[(&str, T)], advice: &str) -> Result<T, ScenarioError> {
         let text = self.text()?;
-        let meant = words.iter().find(|(word, _)| *word == text);
+        let found = words.iter().find(|(word, _)| *word == text);
         let what = || format!("`{}` is \"{text}\"", self.key);
-        meant.map(|(_, meaning)| *meaning).ok_or_else(|| self.error(Problem::impossible(what(), advice)))
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| self.error(Problem::impossible(what(), advice)))
     }
 
     /// A quantity that is not zero.
@@ -205,17 +205,17 @@ impl<'a> Item<'a> {
         if quantity == T::default() { Err(self.wrong("more than zero")) } else { Ok(quantity) }
     }
 
-    /// A number from `least` up to, but not at, `most`; `expected` says so in words.
-    pub(crate) fn number(&self, least: f64, most: f64, expected: &str) -> Result<f64, ScenarioError> {
+    /// A number from `min` to below `max`; `expected` describes the range.
+    pub(crate) fn number(&self, min: f64, max: f64, expected: &str) -> Result<f64, ScenarioError> {
         let number = match self.value.get_ref() {
             DeValue::Float(number) => number.as_str().parse().ok(),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64),
             _ => None,
         };
-        number.filter(|number| (least..most).contains(number)).ok_or_else(|| self.wrong(expected))
+        number.filter(|number| (min..max).contains(number)).ok_or_else(|| self.wrong(expected))
     }
 
-    /// A whole number from 0.
+    /// A whole number, 0 or more.
     pub(crate) fn whole(&self) -> Result<u64, ScenarioError> {
         let number = self.value.get_ref().as_integer();
         let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
@@ -243,13 +243,13 @@ impl<'a> Item<'a> {
         Ok(Section { source: self.source, what: what.to_owned(), line: self.line(), table })
     }
 
-    /// The value without places.
+    /// The value without line numbers.
     pub(crate) fn value(&self) -> Result<Value, ScenarioError> {
         Value::deserialize(ValueDeserializer::from(self.value.clone()))
             .map_err(|error| self.error(Problem::Syntax(error.message().replace('\n', "; "))))
     }
 
-    /// Every text within it and where it stands, quotes included.
+    /// Every text within it with its range in the file, quotes included.
     pub(crate) fn texts(&self, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
         texts(self.value, found);
     }
@@ -270,7 +270,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// A table that someone else reads, with the line of each of its keys.
+/// A table that another crate reads, with the line of each of its keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     pub(crate) table: toml::Table,
@@ -282,23 +282,23 @@ impl Settings {
         Self::of(&item.section("")?, |_| true)
     }
 
-    /// The keys of a section that are `wanted`.
+    /// The keys of a section for which `wanted` is true.
     pub(crate) fn of(section: &Section<'_>, wanted: impl Fn(&str) -> bool) -> Result<Self, ScenarioError> {
         let entry = |entry: Item<'_>| Ok((entry.key.to_owned(), entry.value()?));
         let table = section.items().filter(|item| wanted(item.key)).map(entry).collect::<Result<_, _>>()?;
         Ok(Self { table, lines: section.lines() })
     }
 
-    /// Settings that were left out, for a complaint about which this is the line.
-    pub(crate) fn left_out(line: usize) -> Self {
+    /// Settings that the file omits; `line` is where errors about them point.
+    pub(crate) fn omitted(line: usize) -> Self {
         Self { lines: Lines { head: line, keys: Vec::new() }, ..Self::default() }
     }
 
-    /// The line that a complaint about these settings is about: that of the key that it names first, in backquotes or at
-    /// its start.
-    pub(crate) fn line_of(&self, complaint: &str) -> usize {
+    /// The line of the key that `message` names first, in backquotes or at its start; that of the table if it names
+    /// none.
+    pub(crate) fn line_of(&self, message: &str) -> usize {
         let named = |key: &str| {
-            let places = [format!("`{key}`"), format!(": {key} ")].map(|name| complaint.find(&name));
+            let places = [format!("`{key}`"), format!(": {key} ")].map(|name| message.find(&name));
             places.into_iter().flatten().min()
         };
         let keys = self.lines.keys.iter().filter_map(|(key, line)| Some((named(key)?, *line)));
@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_is_about_the_key_that_it_names_first() {
+    fn an_error_points_to_the_key_that_it_names_first() {
         let keys = vec![("packets".to_owned(), 2), ("pakets".to_owned(), 5)];
         let settings = Settings { table: toml::Table::new(), lines: Lines { head: 1, keys } };
         assert_eq!(settings.line_of("router `red`: there is no `pakets`; did you mean `packets`?"), 5);

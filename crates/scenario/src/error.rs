@@ -1,11 +1,11 @@
-//! What can be wrong with a scenario: one line each, with the place and what would be right.
+//! The errors of scenario files. Each is one line with the place and the remedy.
 
 use rampmeter_units::{BadQuantity, Known, RegistryError};
 use thiserror::Error;
 
 use crate::NoPath;
 
-/// Why a scenario cannot be used.
+/// An error in a scenario.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
     /// The file could not be read.
@@ -13,96 +13,96 @@ pub enum ScenarioError {
     Unreadable {
         /// Its path.
         file: String,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// Something in the file is wrong.
+    /// The file contains an error.
     #[error("{file}:{line}: {problem}")]
     Wrong {
         /// The file's name.
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The error and its remedy.
         problem: Box<Problem>,
     },
-    /// An axis was given values from outside that it cannot take.
+    /// Values set from outside, for example on the command line, are invalid for an axis.
     #[error("{file}: {problem}")]
     Set {
         /// The file's name.
         file: String,
-        /// What is wrong and what would be right.
+        /// The error and its remedy.
         problem: Box<Problem>,
     },
 }
 
-/// What is wrong.
+/// An error and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The text is not TOML.
     #[error("not TOML: {0}")]
     Syntax(String),
-    /// A key that means nothing here.
+    /// An unknown key.
     #[error("{place} has no key `{key}`; {known}")]
     UnknownKey {
-        /// What the key stands in.
+        /// The table that has the key.
         place: String,
         /// The key.
         key: String,
-        /// What would be right.
+        /// The known or similar names.
         known: Known,
     },
-    /// A key that must be there is not.
+    /// A required key is missing.
     #[error("{place} needs `{key}`, for example {example}")]
     MissingKey {
-        /// What lacks it.
+        /// The table that needs it.
         place: String,
         /// The key.
         key: &'static str,
-        /// How it could look.
+        /// An example.
         example: &'static str,
     },
-    /// A value of the wrong kind.
+    /// A value of the wrong type.
     #[error("`{key}` is {found}; it should be {expected}")]
     WrongType {
         /// The key.
         key: String,
-        /// What it is.
+        /// The value found.
         found: String,
-        /// What it should be.
+        /// The type or range expected.
         expected: String,
     },
-    /// A quantity that cannot be read.
+    /// A quantity that cannot be parsed.
     #[error("`{key}`: {error}")]
     Quantity {
         /// The key.
         key: String,
-        /// What is wrong and what would be right.
+        /// The error and its remedy.
         error: BadQuantity,
     },
-    /// A value that can be read but makes no sense.
+    /// A value that can be parsed but is invalid.
     #[error("{what}; {advice}")]
     Impossible {
-        /// What makes no sense.
+        /// What is invalid.
         what: String,
-        /// What would.
+        /// What to write instead.
         advice: String,
     },
-    /// A name that nothing goes by.
+    /// A name that is not defined.
     #[error("no {kind} is called `{name}`; {known}")]
     UnknownName {
-        /// What it should name.
+        /// The kind of thing that it should name.
         kind: &'static str,
         /// The name.
         name: String,
-        /// What would be right.
+        /// The known or similar names.
         known: Known,
     },
     /// A name given twice.
     #[error("there are two {kind} called `{name}`; rename one")]
     Duplicate {
-        /// What it names, of which there are two: "links".
+        /// The kind of thing, in the plural: "links".
         kind: &'static str,
         /// The name.
         name: String,
@@ -112,25 +112,25 @@ pub enum Problem {
     UndefinedAxis {
         /// The name.
         name: String,
-        /// What would be right.
+        /// The known or similar names.
         known: Known,
     },
-    /// An axis that changes nothing.
+    /// An axis that no placeholder uses.
     #[error("axis `{name}` changes nothing; write \"${name}\" where its value belongs, or remove it")]
     UnusedAxis {
         /// The axis.
         name: String,
     },
-    /// Two hosts that exchange packets and cannot.
-    #[error("{0}; packets and their acknowledgements need a way each: add a link, or drop `one_way`")]
+    /// Two hosts exchange packets but no path connects them.
+    #[error("{0}; packets and their acknowledgements each need a path: add a link, or remove `one_way`")]
     NoPath(#[from] NoPath),
-    /// The name or the settings of a controller or router are wrong.
+    /// The name or the settings of a controller or router are invalid.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// A scheme's transport settings are wrong.
+    /// A scheme's transport settings are invalid.
     #[error("transport: {0}")]
     Transport(String),
-    /// An island's settings are wrong.
+    /// An island's settings are invalid.
     #[error("island settings: {0}")]
     Island(String),
 }

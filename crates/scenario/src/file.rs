@@ -1,4 +1,4 @@
-//! What a scenario file says at one point of its sweep: read and checked as far as the file alone shows.
+//! The content of a scenario file at one point of its sweep, read and checked as far as the file alone allows.
 
 mod island;
 mod network;
@@ -14,14 +14,14 @@ use crate::error::{Problem, ScenarioError};
 pub(crate) use island::IslandSpec;
 pub(crate) use network::{HostsSpec, LinkSpec, RouterSpec};
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
-pub(crate) use traffic::{Arrivals, Gaps, MAX_FLOWS, Pace, Pairs, Size, TrafficSpec};
+pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 
 const KEYS: [&str; 13] = [
     "title", "source", "duration", "warmup", "drain", "packet", "axes", "link", "hosts", "island", "scheme", "traffic",
     "meters",
 ];
 
-/// The file at one point.
+/// The content of the file at one point.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     pub(crate) duration: Duration,
@@ -39,7 +39,7 @@ pub(crate) struct File {
 impl File {
     pub(crate) fn read(source: Source<'_>) -> Result<Self, ScenarioError> {
         let document = source.parse()?;
-        let file = Section::whole(source, document.get_ref());
+        let file = Section::root(source, document.get_ref());
         file.keys(&KEYS)?;
         for key in ["title", "source"] {
             file.get(key).map(|item| item.text()).transpose()?;
@@ -48,7 +48,7 @@ impl File {
         let span = |key| file.get(key).map_or(Ok(Duration::ZERO), |item| item.quantity());
         let warmup = span("warmup")?;
         if warmup >= duration {
-            let what = format!("`warmup` is {warmup} of a duration of {duration}: nothing would count");
+            let what = format!("`warmup` is {warmup} of a duration of {duration}: no flow would be measured");
             let line = file.get("warmup").map_or(file.line, |item| item.line());
             return Err(source.error(line, Problem::impossible(what, "make it shorter")));
         }
@@ -87,7 +87,7 @@ fn packet(file: &Section<'_>) -> Result<Bytes, ScenarioError> {
     Ok(packet)
 }
 
-/// Samples that a run may take of a link or a flow: some hundred bytes each.
+/// The maximum number of samples of one link or flow in a run; each takes some hundred bytes.
 const MAX_SAMPLES: u64 = 1_000_000;
 
 fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioError> {
@@ -95,16 +95,16 @@ fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioErro
     let section = item.section("[meters]")?;
     section.keys(&["series"])?;
     let Some(item) = section.get("series") else { return Ok(Meters::default()) };
-    let every: Duration = item.positive()?;
-    if duration.as_nanos() / every.as_nanos() > MAX_SAMPLES {
+    let interval: Duration = item.positive()?;
+    if duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES {
         let what =
-            format!("`series` of {every} in a run of {duration} is more than {MAX_SAMPLES} samples of each flow");
+            format!("`series` of {interval} in a run of {duration} is more than {MAX_SAMPLES} samples of each flow");
         return Err(item.error(Problem::impossible(what, "take them less often, for example every \"10 ms\"")));
     }
-    Ok(Meters { series_every: Some(every) })
+    Ok(Meters { series_every: Some(interval) })
 }
 
-/// Refuses the second of two equal names.
+/// Refuses duplicate names.
 fn no_duplicates<'s>(
     source: Source<'_>,
     kind: &'static str,

@@ -1,11 +1,11 @@
-//! Scenario files, the plans made of them and what a run yields.
+//! Scenario files, plans and outcomes.
 //!
 //! A [`Scenario`] is a TOML file with axes to sweep. Each [`Point`] of the sweep gives one [`Plan`]: checked, typed and
-//! complete down to the start, the ends and the size of every flow, so that every [`World`] runs the very same work. A
-//! world turns a plan into an [`Outcome`]. A [`Schema`] declares the columns of results that are read from both, and
-//! [`Summary`] is a run in one JSON object.
+//! complete, with the start, the ends and the size of every flow, so that every [`World`] runs the same work. A world
+//! turns a plan into an [`Outcome`]. A [`Schema`] declares the columns of results, which are read from both.
+//! [`Summary`] is a run as one JSON object.
 //!
-//! Nothing here moves a packet or reads a clock. `docs/scenario.md` explains the format.
+//! This crate sends no packets and reads no clock. `docs/scenario.md` explains the format.
 
 mod axis;
 mod build;
@@ -13,8 +13,8 @@ mod columns;
 mod document;
 mod error;
 mod file;
-mod hole;
 mod outcome;
+mod placeholder;
 mod plan;
 mod planner;
 mod point;

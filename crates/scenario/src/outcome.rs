@@ -1,4 +1,4 @@
-//! What a run yields.
+//! The result of a run.
 
 use rampmeter_control::Controller;
 use rampmeter_router::{Backlog, Counts, Link, Parcel, QueueSummary, Router};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LinkId, Plan, QueueId};
 
-/// What a run yields.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// One entry per flow of the plan, in its order.
@@ -19,69 +19,71 @@ pub struct Outcome {
     pub series: Series,
     /// Packets with payload that reached their receivers, over the whole run.
     pub data_packets: u64,
-    /// Flows whose controllers could not work as their schemes do, in the order of their reports.
+    /// Flows whose controllers were degraded, in the order of their reports.
     pub degraded: Vec<Degraded>,
-    /// How late packets left the network; `None` where time is not real.
+    /// How much later than planned packets left the network of a world with a real clock. If this is more than a
+    /// fraction of a round trip, the results describe a busy machine and not the schemes.
     pub host_jitter: Option<HostJitter>,
 }
 
-/// A flow whose controller could not work as its scheme does ([`Controller::degraded_reason`]), for some time at least.
+/// A flow whose controller was degraded for some time at least ([`Controller::degraded_reason`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
-    /// Its place in [`crate::Plan::flows`].
+    /// Its index in [`crate::Plan::flows`].
     pub flow: usize,
-    /// Why, and what the controller does instead.
+    /// The reason, and what the controller does instead.
     pub reason: String,
 }
 
-/// How late packets left the network of a world with a real clock. If this is more than a fraction of a round trip, the
-/// results describe a busy machine and not the schemes.
+/// How much later than planned packets left the network of a world with a real clock. If this is more than a fraction
+/// of a round trip, the results describe a busy machine and not the schemes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostJitter {
-    /// Half of all packets left the network no later than this after they should have.
+    /// Half of all packets left the network at most this much after the planned time.
     #[serde(with = "exact")]
     pub p50: Duration,
-    /// 99% did.
+    /// The same of 99% of all packets.
     #[serde(with = "exact")]
     pub p99: Duration,
-    /// The latest.
+    /// The maximum.
     #[serde(with = "exact")]
     pub max: Duration,
 }
 
-/// What became of a flow.
+/// The result of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
-    /// Its place in [`crate::Plan::flows`].
+    /// Its index in [`crate::Plan::flows`].
     pub flow: usize,
-    /// Its kind, in [`crate::Plan::traffic`].
+    /// The index of its kind in [`crate::Plan::traffic`].
     pub traffic: usize,
-    /// How it sent, in [`crate::Plan::schemes`].
+    /// The index of its scheme in [`crate::Plan::schemes`].
     pub scheme: usize,
-    /// When its connection opened.
+    /// The time at which its connection opened.
     #[serde(with = "exact")]
     pub start: Time,
-    /// Flow completion time: from there until the receiver's application had the last byte; `None` if it never did.
+    /// Flow completion time: from `start` until the receiver's application had the last byte; `None` if the flow did
+    /// not complete.
     #[serde(with = "exact")]
     pub fct: Option<Duration>,
-    /// Stream bytes the receiver's application got.
+    /// Stream bytes delivered to the receiver's application.
     #[serde(with = "exact")]
     pub delivered: Bytes,
-    /// Of these, what it got between `warmup` and `duration`.
+    /// The part of them delivered between `warmup` and `duration`.
     #[serde(with = "exact")]
     pub delivered_measured: Bytes,
-    /// Packets with payload sent, repetitions included.
+    /// Packets with payload sent, retransmissions included.
     pub sent_packets: u64,
-    /// Packets that repeated stream bytes.
+    /// Packets that retransmitted stream bytes.
     pub retransmitted_packets: u64,
-    /// What its application measured.
+    /// The measurements of its application.
     pub report: Report,
 }
 
 impl FlowOutcome {
-    /// Bits a second for the application: a transfer's size over its completion time, or what a long-lived flow got
-    /// between `warmup` and `duration` over the part of that time in which it lived. `None` if the one never ended, or
-    /// the other never lived then.
+    /// Goodput in bits a second: a transfer's size over its completion time, or the bytes of a long-lived flow between
+    /// `warmup` and `duration` over the part of that time in which it was active. `None` if the transfer did not
+    /// complete or the flow was not active then.
     pub fn goodput_bps(&self, plan: &Plan) -> Option<f64> {
         let flow = &plan.flows[self.flow];
         let (bytes, span) = if flow.bytes.is_some() {
@@ -93,31 +95,31 @@ impl FlowOutcome {
         (span > Duration::ZERO).then(|| bytes.as_f64() * 8.0 / span.as_secs_f64())
     }
 
-    /// Of a flow of datagrams, how many did not arrive over the whole run; those that are on their way at its end are
-    /// among them. `None` of other flows.
+    /// The datagrams of a flow that did not arrive over the whole run, including those in transit at its end. `None`
+    /// for flows of other kinds.
     pub fn lost_datagrams(&self, plan: &Plan) -> Option<u64> {
         let Carrier::Datagrams(size) = plan.traffic[self.traffic].workload.carrier() else { return None };
         Some(self.sent_packets.saturating_sub(self.delivered.as_u64() / size.as_u64()))
     }
 }
 
-/// What became of a measured link, or of what crosses an island, between `warmup` and `duration`.
+/// The result of a measured link, or of an aggregate of an island, between `warmup` and `duration`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkOutcome {
-    /// Its queue in the plan.
+    /// The queue in the plan.
     pub id: QueueId,
     /// Its name.
     pub name: String,
-    /// Bytes transmitted over what its rate allowed.
+    /// Bytes transmitted over those that its rate allowed.
     pub utilization: f64,
-    /// Its queue.
+    /// Statistics of its queue.
     pub queue: QueueSummary,
-    /// Its packets.
+    /// Its packet counts.
     pub counts: Counts,
 }
 
 impl LinkOutcome {
-    /// What `link` of `plan` has seen from [`Link::start_measuring`] up to `now`.
+    /// The measurements of `link` of `plan` from [`Link::start_measuring`] to `now`.
     pub fn of<P: Parcel, R: Router<P>>(plan: &Plan, id: LinkId, link: &mut Link<P, R>, now: Time) -> Self {
         link.advance(now);
         Self {
@@ -135,27 +137,27 @@ impl LinkOutcome {
 pub struct Series {
     /// Measured links.
     pub links: Vec<LinkSample>,
-    /// Measured flows, while they last.
+    /// Measured flows while they are active.
     pub flows: Vec<FlowSample>,
 }
 
 /// A queue at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSample {
-    /// When.
+    /// The time.
     #[serde(with = "exact")]
     pub at: Time,
-    /// Which queue.
+    /// The queue.
     pub id: QueueId,
-    /// What waited.
+    /// The packets and bytes queued.
     pub queue: Backlog,
-    /// Bytes transmitted since the run began.
+    /// Bytes transmitted since the start of the run.
     #[serde(with = "exact")]
     pub transmitted: Bytes,
 }
 
 impl LinkSample {
-    /// `link` as it is at `at`.
+    /// A sample of `link` at `at`.
     pub fn of<P: Parcel, R: Router<P>>(id: LinkId, link: &mut Link<P, R>, at: Time) -> Self {
         link.advance(at);
         Self { at, id: QueueId::Link(id), queue: link.router().backlog(), transmitted: link.transmitted_bytes() }
@@ -165,24 +167,24 @@ impl LinkSample {
 /// A sender at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSample {
-    /// When.
+    /// The time.
     #[serde(with = "exact")]
     pub at: Time,
-    /// Which flow.
+    /// The flow.
     pub flow: usize,
-    /// Its controller's window; `None` where the rate alone decides.
+    /// Its controller's window; `None` if only a rate limits it.
     #[serde(with = "exact")]
     pub window: Option<Bytes>,
-    /// Its controller's rate; `None` where the window alone decides.
+    /// Its controller's rate; `None` if only a window limits it.
     #[serde(with = "exact")]
     pub rate: Option<Rate>,
-    /// Stream bytes delivered since the flow began.
+    /// Stream bytes delivered since the start of the flow.
     #[serde(with = "exact")]
     pub delivered: Bytes,
 }
 
 impl FlowSample {
-    /// A flow under one of Rampmeter's controllers.
+    /// A sample of a flow with one of Rampmeter's controllers.
     pub fn of(at: Time, flow: usize, controller: &impl Controller, delivered: Bytes) -> Self {
         let window = Some(controller.window()).filter(|&window| window < Bytes::MAX);
         Self { at, flow, window, rate: controller.rate(), delivered }

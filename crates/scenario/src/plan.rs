@@ -1,4 +1,4 @@
-//! A plan: everything one run needs, with nothing left to choose.
+//! A plan: the complete description of one run.
 
 use std::collections::BTreeSet;
 use std::ops::Add;
@@ -13,20 +13,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NoPath, Point, Routes, Scheme, Stalls};
 
-/// A node's place in [`Plan::nodes`].
+/// A node's index in [`Plan::nodes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
-/// A link's place in [`Plan::links`].
+/// A link's index in [`Plan::links`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LinkId(pub usize);
 
 /// A queue that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum QueueId {
-    /// That of a link.
+    /// The queue of a link.
     Link(LinkId),
-    /// That at the ingress of an aggregate: its place in [`Plan::aggregates`].
+    /// The queue at the ingress of an aggregate, by its index in [`Plan::aggregates`].
     Ingress(usize),
 }
 
@@ -34,22 +34,22 @@ pub enum QueueId {
 ///
 /// ```text
 /// 0 ────── warmup ───────────────── duration ───────── duration + drain
-///   flows start, none counts   flows start and count   transfers may end
+///   flows are not measured    flows are measured     transfers may complete
 ///                              links are measured
 /// ```
 ///
-/// A run ends when it has reached `duration` and every transfer has ended, at the latest at `duration + drain`.
+/// A run ends when it has reached `duration` and every transfer has completed, at the latest at `duration + drain`.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The values of the sweep's axes that it stands for.
+    /// The values of the sweep's axes.
     pub point: Point,
-    /// What all its random streams come from.
+    /// The seed of all its random streams.
     pub seed: u64,
-    /// Flows start, and links and long-lived flows are measured, up to here.
+    /// The end of the time in which flows start and links and long-lived flows are measured.
     pub duration: Duration,
-    /// Flows count if they start from here on; links and long-lived flows are measured from here.
+    /// The start of the measurement: of links, of long-lived flows and of flows that start afterwards.
     pub warmup: Duration,
-    /// How much longer transfers may take.
+    /// The additional time in which transfers may complete.
     pub drain: Duration,
     /// The largest IP packet, headers included.
     pub packet: Bytes,
@@ -57,9 +57,9 @@ pub struct Plan {
     pub nodes: Vec<Node>,
     /// Links, each one direction.
     pub links: Vec<LinkPlan>,
-    /// The ways between the nodes.
+    /// The routes between the nodes.
     pub routes: Routes,
-    /// Flows across islands, of TCP flows: where those wait that want to cross, and how they are let in.
+    /// Aggregates: each carries TCP flows across an island, with its queue and its settings.
     pub aggregates: Vec<AggregatePlan>,
     /// The schemes that [`Plan::traffic`] uses.
     pub schemes: Vec<SchemePlan>,
@@ -67,17 +67,18 @@ pub struct Plan {
     pub traffic: Vec<TrafficPlan>,
     /// Every flow, in the order of their starts.
     pub flows: Vec<FlowPlan>,
-    /// What to record beyond the summary.
+    /// What to record in addition to the summary.
     pub meters: Meters,
 }
 
 impl Plan {
-    /// The links from one node to another: fewest hops, and of equals the one whose links stand first in the file.
+    /// The links from one node to another: the path of the fewest hops, and of equal ones the one whose links are
+    /// listed first in the file.
     pub fn path(&self, from: NodeId, to: NodeId) -> Result<Vec<LinkId>, NoPath> {
         self.routes.path(from, to)
     }
 
-    /// The queues to measure: first those of links.
+    /// The queues to measure, those of links first.
     pub fn measured_queues(&self) -> impl Iterator<Item = QueueId> {
         let links = self.links.iter().enumerate().filter(|(_, link)| link.measured);
         let ingresses = self.aggregates.iter().enumerate().filter(|(_, aggregate)| aggregate.measured);
@@ -92,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// The packets that may wait in a queue, if that is limited.
+    /// The maximum number of packets in a queue, if it is limited.
     pub fn queue_room(&self, id: QueueId) -> Option<u64> {
         match id {
             QueueId::Link(link) => self.links[link.0].room,
@@ -100,17 +101,17 @@ impl Plan {
         }
     }
 
-    /// The least round trip between the ends of a flow, by the delays of the links alone; `None` without flows.
+    /// The minimum round-trip time of all flows, from the delays of the links alone; `None` without flows.
     pub fn min_round_trip(&self) -> Option<Duration> {
-        let way = |from, to| {
+        let delay = |from, to| {
             let links = self.path(from, to).ok()?;
             Some(links.iter().map(|link| self.links[link.0].config.delay).fold(Duration::ZERO, Duration::add))
         };
         let pairs: BTreeSet<_> = self.flows.iter().map(|flow| (flow.from, flow.to)).collect();
-        pairs.into_iter().filter_map(|(from, to)| Some(way(from, to)? + way(to, from)?)).min()
+        pairs.into_iter().filter_map(|(from, to)| Some(delay(from, to)? + delay(to, from)?)).min()
     }
 
-    /// When the run ends even if transfers have not.
+    /// The time at which the run ends even if transfers have not completed.
     pub fn end(&self) -> Time {
         Time::ZERO + self.duration + self.drain
     }
@@ -120,7 +121,7 @@ impl Plan {
         self.duration.saturating_sub(self.warmup)
     }
 
-    /// When queues and flows are sampled; never unless [`Meters::series_every`] says so.
+    /// The times at which queues and flows are sampled; none without [`Meters::series_every`].
     pub fn samples(&self) -> impl Iterator<Item = Time> + use<> {
         let every = self.meters.series_every.filter(|&every| every > Duration::ZERO);
         let samples = every.map(|every| {
@@ -130,23 +131,23 @@ impl Plan {
         samples.into_iter().flatten()
     }
 
-    /// The first scheme that needs the operating system's TCP, for worlds that have none.
+    /// The first scheme that uses the operating system's TCP, for worlds that have none.
     pub fn kernel_scheme(&self) -> Option<&SchemePlan> {
         self.schemes.iter().find(|scheme| matches!(scheme.sender, Sender::Kernel { .. }))
     }
 
-    /// What part of its macroflow a flow is to have.
+    /// A flow's share of its macroflow.
     pub fn share(&self, flow: &FlowPlan) -> Share {
         let traffic = &self.traffic[flow.traffic];
         Share { weight: traffic.weight, curve: traffic.curve, ..Share::default() }
     }
 
-    /// A fresh application for a flow.
+    /// Creates the application of a flow.
     pub fn application(&self, flow: &FlowPlan) -> AnyApplication {
         self.traffic[flow.traffic].workload.make(flow.bytes)
     }
 
-    /// Stream bytes in a full packet.
+    /// Stream bytes in a packet of the largest size.
     pub fn payload(&self) -> Bytes {
         payload(self.packet)
     }
@@ -164,37 +165,37 @@ pub struct Node {
     pub name: String,
     /// Whether flows may start and end here.
     pub is_host: bool,
-    /// The clock by which it says when packets of our own schemes arrived.
+    /// The clock that dates the arrivals of packets of Rampmeter's schemes.
     pub clock: Clock,
-    /// How it stalls, if it does.
+    /// Its stalls, if it has any.
     pub stalls: Option<Stalls>,
 }
 
 /// One direction of a link.
 #[derive(Debug, Clone)]
 pub struct LinkPlan {
-    /// Its name; `NAME.reverse` for the way back of a two-way link. An access link is named after its host and leads
-    /// from it.
+    /// Its name; `NAME.reverse` for the reverse direction of a two-way link. An access link has the name of its host
+    /// and leads from it.
     pub name: String,
-    /// Where packets enter.
+    /// The node where packets enter.
     pub from: NodeId,
-    /// Where they leave.
+    /// The node where they leave.
     pub to: NodeId,
     /// Rate, delay and random loss.
     pub config: LinkConfig,
-    /// What becomes of packets' ECN codes at its far end.
+    /// How the link treats the ECN codes of packets at its far end.
     pub ecn: EcnPassage,
     /// The settings of its queue.
     pub router: AnyConfig,
-    /// The packets that may wait there, if that is limited.
+    /// The maximum number of packets in that queue, if it is limited.
     pub room: Option<u64>,
-    /// What changes on the way, in the order of time.
+    /// Its changes during the run, in the order of time.
     pub changes: Vec<Change>,
-    /// Whether its queue is watched and the outcome has a row for it.
+    /// Whether its queue is measured and has a row in the outcome.
     pub measured: bool,
 }
 
-/// What crosses an island from one border to another: one VCP flow.
+/// All traffic across an island from one border to another: one VCP flow.
 #[derive(Debug, Clone)]
 pub struct AggregatePlan {
     /// Its name: the island's and those of both borders, `core.in.out`.
@@ -203,25 +204,25 @@ pub struct AggregatePlan {
     pub from: NodeId,
     /// The border where they leave.
     pub to: NodeId,
-    /// What the queue at its ingress stands before: the rate of the slowest link on its way, the delay of all of them.
+    /// The environment of the queue at its ingress: the rate of the slowest link of its path, the sum of all delays.
     pub environment: Environment,
     /// The settings of that queue.
     pub router: AnyConfig,
-    /// The packets that may wait there, if that is limited.
+    /// The maximum number of packets in that queue, if it is limited.
     pub room: Option<u64>,
     /// Whether that queue is measured.
     pub measured: bool,
-    /// The links that it crosses.
+    /// The links of its path.
     pub way: Vec<LinkId>,
-    /// Those that its egress's answers take.
+    /// The links that its egress's feedback takes.
     pub back: Vec<LinkId>,
-    /// How it sends.
+    /// The settings of its controller.
     pub settings: vcp::Config,
-    /// Whether its egress tells flows of overload.
+    /// Whether its egress reports overload to flows.
     pub hand_on: bool,
 }
 
-/// A change of a link while the run goes on.
+/// A change of a link during the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// When.
@@ -230,7 +231,7 @@ pub struct Change {
     pub rate: Option<Rate>,
     /// The propagation delay from then on.
     pub delay: Option<Duration>,
-    /// What becomes of ECN codes from then on.
+    /// The treatment of ECN codes from then on.
     pub ecn: Option<EcnPassage>,
 }
 
@@ -239,12 +240,12 @@ pub struct Change {
 pub struct SchemePlan {
     /// Its name in the file.
     pub name: String,
-    /// Who sends.
+    /// The sender of a scheme.
     pub sender: Sender,
 }
 
 impl SchemePlan {
-    /// The scheme, if it is one of Rampmeter's own.
+    /// The scheme, if Rampmeter's transport sends.
     pub fn ours(&self) -> Option<&Scheme> {
         match &self.sender {
             Sender::Ours(scheme) => Some(scheme),
@@ -253,14 +254,14 @@ impl SchemePlan {
     }
 }
 
-/// Who sends.
+/// The sender of a scheme.
 #[derive(Debug, Clone)]
 pub enum Sender {
-    /// Rampmeter's own transport under one of its controllers.
+    /// Rampmeter's transport with one of its controllers.
     Ours(Box<Scheme>),
     /// The operating system's TCP, in worlds that have one.
     Kernel {
-        /// Its congestion control, as the system calls it: `cubic`.
+        /// The system's name for its congestion control: `cubic`.
         algorithm: String,
     },
 }
@@ -270,38 +271,38 @@ pub enum Sender {
 pub struct TrafficPlan {
     /// Its name in the file.
     pub name: String,
-    /// What its flows are to have of their macroflows, relative to other flows there.
+    /// The weight of its flows in their macroflows.
     pub weight: f64,
-    /// What each of its flows is guaranteed of its macroflow, where that can be guaranteed.
+    /// The service curve of each of its flows, where the scheduler supports it.
     pub curve: Option<ServiceCurve>,
-    /// What its flows' applications send and when.
+    /// The workload of its flows' applications.
     pub workload: AnyWorkload,
-    /// Whether its flows count in the summary.
+    /// Whether its flows are part of the summary.
     pub measured: bool,
 }
 
 /// A flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// Its kind, in [`Plan::traffic`].
+    /// The index of its kind in [`Plan::traffic`].
     pub traffic: usize,
-    /// How it sends, in [`Plan::schemes`].
+    /// The index of its scheme in [`Plan::schemes`].
     pub scheme: usize,
-    /// When its connection opens.
+    /// The time at which its connection opens.
     pub start: Time,
-    /// When its application stops sending; `None` for when it has sent `bytes`, or when the run ends.
+    /// The time at which its application stops sending; `None`: after `bytes`, or at the end of the run.
     pub stop: Option<Time>,
     /// The sending host.
     pub from: NodeId,
     /// The receiving host.
     pub to: NodeId,
-    /// Stream bytes to transfer, of several representations those of the largest; `None` for a long-lived flow.
+    /// Stream bytes to transfer; of several representations, those of the largest; `None` for a long-lived flow.
     pub bytes: Option<Bytes>,
 }
 
-/// What to record beyond the summary.
+/// What to record in addition to the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meters {
-    /// Sample measured queues, and windows and rates of measured flows, this often; `None` for never.
+    /// The interval of samples of measured queues, and of windows and rates of measured flows; `None` for no samples.
     pub series_every: Option<Duration>,
 }

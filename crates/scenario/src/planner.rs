@@ -1,9 +1,9 @@
-//! From a file at one point of its sweep to a plan: names become places, groups become hosts, arrivals become flows.
-//! What only a registries or the whole network can refuse is refused here.
+//! Builds a plan from a file at one point of its sweep: it resolves names, creates the hosts of groups and draws the
+//! flows of arrivals. Errors that only the registries or the whole network show are found here.
 
 mod arrivals;
 mod islands;
-mod speech;
+mod vcp_codes;
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub(crate) fn plan(
     point: &Point,
     registries: &Registries,
 ) -> Result<Plan, ScenarioError> {
-    // What this point does not use is read as well: it may be wrong.
+    // Schemes that this point does not use are checked, too.
     let all = file.schemes.iter().map(|spec| Ok((spec, scheme(source, spec, &registries.controllers, file.packet)?)));
     let all = all.collect::<Result<Vec<_>, ScenarioError>>()?;
     let is_used = |spec: &SchemeSpec| file.traffic.iter().any(|traffic| traffic.scheme == spec.name);
@@ -37,13 +37,13 @@ pub(crate) fn plan(
     let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
     let flows = arrivals::flows(source, file, &used, &network, Streams::new(seed))?;
     for (index, traffic) in file.traffic.iter().enumerate() {
-        // One pair speaks for all: the hosts of a group stand at one router.
+        // One pair of hosts is enough: all hosts of a group are at one router.
         let Some(flow) = flows.iter().find(|flow| flow.traffic == index) else { continue };
         for (from, to) in [(flow.from, flow.to), (flow.to, flow.from)] {
             routes.path(from, to).map_err(|no_path| source.error(traffic.lines.head(), no_path))?;
         }
     }
-    speech::check_flows(source, &used, &network, &routes, &flows)?;
+    vcp_codes::check_flows(source, &used, &network, &routes, &flows)?;
     let aggregates = islands::aggregates(source, file, routers, &network, &routes, &flows)?;
     Ok(Plan {
         point: point.clone(),
@@ -117,7 +117,8 @@ impl Network {
             let [a, b] = link.ends.each_ref().map(|end| routers[end.as_str()]);
             for ((name, direction), (from, to)) in link.directions().zip([(a, b), (b, a)]) {
                 let router = scheme_router(source, &name, &link.name, schemes)?.unwrap_or(&direction.router);
-                let (router, room) = read_router(source, registry, router, direction.config.rate, file.packet)?;
+                let (router, limit_packets) =
+                    read_router(source, registry, router, direction.config.rate, file.packet)?;
                 links.push(LinkPlan {
                     name,
                     from,
@@ -125,7 +126,7 @@ impl Network {
                     config: direction.config,
                     ecn: direction.ecn,
                     router,
-                    room,
+                    room: limit_packets,
                     changes: direction.changes.clone(),
                     measured: direction.measured,
                 });
@@ -134,9 +135,9 @@ impl Network {
         let mut groups = HashMap::new();
         for hosts in &file.hosts {
             let at = routers[hosts.at.as_str()];
-            let endless = RouterSpec::endless();
-            let router = hosts.router.as_ref().unwrap_or(&endless);
-            let (router, room) = read_router(source, registry, router, hosts.rate, file.packet)?;
+            let unlimited = RouterSpec::unlimited();
+            let router = hosts.router.as_ref().unwrap_or(&unlimited);
+            let (router, limit_packets) = read_router(source, registry, router, hosts.rate, file.packet)?;
             let mut group = Vec::new();
             for i in 0..hosts.count {
                 let host = NodeId(nodes.len());
@@ -146,7 +147,17 @@ impl Network {
                 for (name, from, to) in [(name.clone(), host, at), (format!("{name}.reverse"), at, host)] {
                     let config = LinkConfig { rate: hosts.rate, delay: hosts.delay_of(i), loss: Loss::default() };
                     let (router, changes, ecn) = (router.clone(), Vec::new(), EcnPassage::Kept);
-                    links.push(LinkPlan { name, from, to, config, ecn, router, room, changes, measured: false });
+                    links.push(LinkPlan {
+                        name,
+                        from,
+                        to,
+                        config,
+                        ecn,
+                        router,
+                        room: limit_packets,
+                        changes,
+                        measured: false,
+                    });
                 }
             }
             groups.insert(hosts.name.clone(), group);
@@ -155,7 +166,7 @@ impl Network {
     }
 }
 
-/// The router that the schemes of this run bring for the link direction `name` of `link`.
+/// The router that the schemes of this run set for the link direction `name` of `link`.
 fn scheme_router<'s>(
     source: Source<'_>,
     name: &str,
@@ -164,11 +175,11 @@ fn scheme_router<'s>(
 ) -> Result<Option<&'s RouterSpec>, ScenarioError> {
     let mut chosen: Option<(&SchemeSpec, &RouterSpec)> = None;
     for scheme in schemes {
-        let brought = |wanted: &str| scheme.routers.iter().find(|(place, ..)| place == wanted);
-        let Some((_, at, router)) = brought(name).or_else(|| brought(link)) else { continue };
+        let set = |wanted: &str| scheme.routers.iter().find(|(place, ..)| place == wanted);
+        let Some((_, at, router)) = set(name).or_else(|| set(link)) else { continue };
         if let Some((other, _)) = chosen.filter(|(_, other)| !other.same(router)) {
             let what =
-                format!("schemes `{}` and `{}` bring different routers for link `{name}`", other.name, scheme.name);
+                format!("schemes `{}` and `{}` set different routers for link `{name}`", other.name, scheme.name);
             let problem = Problem::impossible(what, "run them one at a time, or give both the same router");
             return Err(source.error(*at, problem));
         }
@@ -177,7 +188,7 @@ fn scheme_router<'s>(
     Ok(chosen.map(|(_, router)| router))
 }
 
-/// A router's settings, and how many packets may wait there.
+/// A router's settings and the maximum number of packets in its queue.
 fn read_router(
     source: Source<'_>,
     registry: &Routers,
@@ -195,18 +206,20 @@ fn read_router(
             }
         }
     }
-    let room = table.get("packets").and_then(Value::as_integer).and_then(|packets| u64::try_from(packets).ok());
+    let limit_packets =
+        table.get("packets").and_then(Value::as_integer).and_then(|packets| u64::try_from(packets).ok());
     let config = registry.config(&spec.kind, &table).map_err(|error| match error {
         RegistryError::Unknown { .. } => fail("`kind`".into(), error.into()),
         RegistryError::Settings { .. } => fail(error.to_string(), error.into()),
     })?;
-    Ok((config, room))
+    Ok((config, limit_packets))
 }
 
-/// A buffer as the time the link takes to send it: `{ worth = "80 ms" }`, in packets of the largest size or `of` another.
+/// A buffer size given as the time the link takes to send it: `{ worth = "80 ms" }`, in packets of the largest size or
+/// of the size `of`.
 fn worth_of(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result<Value, Problem> {
     const ADVICE: &str =
-        "write packets = { worth = \"80 ms\" }, with `of` = \"1000 B\" for other than the largest packets";
+        "write packets = { worth = \"80 ms\" }, with `of` = \"1000 B\" for a packet size other than `packet`";
     let span: Duration = quantity(table, "worth")?.unwrap_or_default();
     let of = quantity(table, "of")?.unwrap_or(packet);
     let known = table.keys().all(|name| name == "worth" || (name == "of" && key == "packets"));
@@ -227,7 +240,7 @@ fn worth_of(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result
 
 fn quantity<T: FromStr<Err = BadQuantity>>(table: &toml::Table, key: &str) -> Result<Option<T>, Problem> {
     let Some(value) = table.get(key) else { return Ok(None) };
-    // A bare number is refused with the same words as a bad text.
+    // The error for a number without a unit is the same as for an invalid text.
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.parse().map(Some).map_err(|error| Problem::Quantity { key: key.to_owned(), error })
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use toml::Value;
 
-/// A value for every axis of a sweep, in the order of the file. Displayed as `scheme = "pcp", seed = 1`; serialised as a
-/// map.
+/// One value for every axis of a sweep, in the order of the file. Displayed as `scheme = "pcp", seed = 1`, serialized
+/// as a map.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Point(pub(crate) Vec<(String, Value)>);
 
@@ -16,7 +16,7 @@ impl Point {
         self.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
     }
 
-    /// Axes and values.
+    /// Iterates over axes and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }

@@ -1,4 +1,4 @@
-//! What a scenario file can name: the controllers and routers of Rampmeter, and those that other crates add.
+//! The controllers and routers that a scenario file can name: Rampmeter's, and those that other crates add.
 
 use rampmeter_control::{Algorithm, Registry as Controllers};
 use rampmeter_router::{Discipline, Registry as Routers};

@@ -1,4 +1,4 @@
-//! Ways through the network: fewest hops; among equals the link that stands first in the file.
+//! Routes through the network: the path of the fewest hops; of equal ones, that whose link is listed first in the file.
 
 use std::collections::VecDeque;
 
@@ -6,26 +6,26 @@ use thiserror::Error;
 
 use crate::{LinkId, LinkPlan, Node, NodeId};
 
-/// There is no way from one node to another.
+/// There is no path from one node to another.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("no path leads from `{from}` to `{to}`")]
 pub struct NoPath {
     /// The first node's name.
     pub from: String,
-    /// The other's.
+    /// The last node's name.
     pub to: String,
 }
 
-/// For every pair of routers the next link. A host has one access link, so its routes are its router's.
+/// The next link for every pair of routers. A host has one access link, so its routes are those of its router.
 #[derive(Debug, Clone)]
 pub struct Routes {
     names: Vec<String>,
     ends: Vec<(NodeId, NodeId)>,
-    /// Per node: the links out of a host and into it, and the router they lead to; `None` for a router.
+    /// Per node: the links out of a host and into it, and its router; `None` for a router.
     access: Vec<Option<(LinkId, LinkId, NodeId)>>,
-    /// Per node: its place among the routers; hosts have none.
+    /// Per node: its index among the routers; `None` for hosts.
     router: Vec<Option<usize>>,
-    /// `next[destination][here]`, both places among the routers.
+    /// `next[destination][here]`, both indices among the routers.
     next: Vec<Vec<Option<LinkId>>>,
 }
 
@@ -79,12 +79,12 @@ impl Routes {
             path.push(out);
             here = router;
         }
-        let (last, goal) = self.access[to.0].map_or((None, to), |(_, back, router)| (Some(back), router));
-        while here != goal {
-            let (Some(place), Some(destination)) = (self.router[here.0], self.router[goal.0]) else {
+        let (last, target) = self.access[to.0].map_or((None, to), |(_, back, router)| (Some(back), router));
+        while here != target {
+            let (Some(index), Some(destination)) = (self.router[here.0], self.router[target.0]) else {
                 return Err(no_path());
             };
-            let link = self.next[destination][place].ok_or_else(no_path)?;
+            let link = self.next[destination][index].ok_or_else(no_path)?;
             path.push(link);
             here = self.ends[link.0].1;
         }
@@ -93,7 +93,7 @@ impl Routes {
     }
 }
 
-/// The next link towards `destination` from every router: breadth first, against the direction of the links.
+/// The next link towards `destination` from every router, by breadth-first search against the direction of the links.
 fn towards(destination: usize, into: &[Vec<(usize, LinkId)>]) -> Vec<Option<LinkId>> {
     let mut hops = vec![usize::MAX; into.len()];
     let mut next: Vec<Option<LinkId>> = vec![None; into.len()];

@@ -1,16 +1,16 @@
-//! A run: a plan and what came of it.
+//! A run: a plan and its outcome.
 
 use crate::{Outcome, Plan};
 
 /// A plan that ran, with its result.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// What was to happen.
+    /// The plan.
     pub plan: Plan,
-    /// What happened.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The world that it happened in: `simulated`.
+    /// The name of the world: `simulated`.
     pub world: &'static str,
-    /// Seconds of real time that it took.
+    /// Duration in seconds of real time.
     pub wall_s: f64,
 }

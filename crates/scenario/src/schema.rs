@@ -1,4 +1,4 @@
-//! The schema of results. A column is declared once: its name, its unit, what it means, and how it is read from a run.
+//! The schema of results. A column is declared once: its name, its unit, its meaning, and how it is read from a run.
 //!
 //! ```text
 //!                     ┌► JSON objects (Summary)      runs, groups, links
@@ -8,7 +8,8 @@
 //!                     └► the tables of docs/output.md
 //! ```
 //!
-//! [`Schema::default`] has the built-in columns, which `columns/` declares. To add one is one entry in one of its lists.
+//! [`Schema::default`] has the built-in columns, which `columns/` declares. A new column is one entry in one of its
+//! lists.
 
 use std::fmt::Write;
 
@@ -17,7 +18,7 @@ use serde::{Serialize, Serializer};
 use crate::columns::{self, FlowGroup};
 use crate::{FlowOutcome, FlowSample, LinkOutcome, LinkSample, Run};
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Text.
@@ -30,7 +31,7 @@ pub enum Kind {
     Truth,
 }
 
-/// What a row has in a column.
+/// The value of a row in a column.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -42,42 +43,42 @@ pub enum Value {
     Number(f64),
     /// True or false.
     Truth(bool),
-    /// Does not apply.
+    /// Not applicable.
     Null,
 }
 
-/// What a column is, apart from how it is read.
+/// The description of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct About {
-    /// Its name in every output. A quantity's name ends with its unit: `fct_mean_s`.
+    /// Its name in every output. The name of a quantity ends with its unit: `fct_mean_s`.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its values.
     pub kind: Kind,
     /// Its unit, as `docs/output.md` names it; empty for pure numbers.
     pub unit: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
-    /// How the terminal's table shows it, if it does.
+    /// Its format in the terminal's table, if it is part of it.
     pub shown: Option<Shown>,
 }
 
-/// How the terminal's table shows a column.
+/// The format of a column in the terminal's table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shown {
-    /// The heading, with the unit that values have once they are scaled.
+    /// The heading, with the unit of the scaled values.
     pub heading: &'static str,
-    /// What values are multiplied by.
+    /// The factor by which values are multiplied.
     pub scale: f64,
     /// Digits after the point.
     pub digits: usize,
-    /// Whether it is left out where no row has anything but zero.
+    /// Whether it is omitted if all rows have zero.
     pub unless_zero: bool,
 }
 
-/// A column: what it is, and how it is read from a run and one of its parts, `T`.
+/// A column: its description, and how it is read from a run and one of its parts, `T`.
 #[derive(Debug)]
 pub struct Column<T> {
-    /// What it is.
+    /// Its description.
     pub about: About,
     read: Read<T>,
 }
@@ -132,7 +133,7 @@ impl<T> Column<T> {
         self
     }
 
-    /// The same column, left out of the terminal's table where no row has anything but zero.
+    /// The same column, omitted from the terminal's table if all rows have zero.
     #[must_use]
     pub fn unless_zero(mut self) -> Self {
         self.about.shown = self.about.shown.map(|shown| Shown { unless_zero: true, ..shown });
@@ -153,17 +154,17 @@ impl<T> Column<T> {
 /// All columns of results, in the order of their outputs.
 #[derive(Debug)]
 pub struct Schema {
-    /// A run as a whole.
+    /// Columns of runs.
     pub runs: Vec<Column<()>>,
-    /// Groups of flows of a run: all measured ones, and those of each kind of measured traffic.
+    /// Columns of groups of flows: all measured flows of a run, and those of each kind of measured traffic.
     pub groups: Vec<Column<FlowGroup>>,
-    /// Measured links.
+    /// Columns of measured links.
     pub links: Vec<Column<LinkOutcome>>,
-    /// Flows.
+    /// Columns of flows.
     pub flows: Vec<Column<FlowOutcome>>,
-    /// Samples of measured links over time.
+    /// Columns of samples of measured links.
     pub link_series: Vec<Column<LinkSample>>,
-    /// Samples of flows of measured traffic over time.
+    /// Columns of samples of flows of measured traffic.
     pub flow_series: Vec<Column<FlowSample>>,
 }
 
@@ -211,12 +212,12 @@ impl Schema {
     }
 }
 
-/// What `columns` are.
+/// The descriptions of `columns`.
 pub fn abouts<T>(columns: &[Column<T>]) -> impl Iterator<Item = &About> {
     columns.iter().map(|column| &column.about)
 }
 
-/// Values by the names of their columns, in the order of these. In JSON an object.
+/// The values of a row by the names of their columns, in the order of the columns. An object in JSON.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row(Vec<(&'static str, Value)>);
 
@@ -226,7 +227,7 @@ impl Row {
         Self(columns.iter().map(|column| (column.about.name, column.read(run, part))).collect())
     }
 
-    /// Names and values.
+    /// Iterates over names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.0.iter().map(|(name, value)| (*name, value))
     }
@@ -236,7 +237,7 @@ impl Row {
         self.0.iter().find(|(known, _)| *known == name).map_or(&Value::Null, |(_, value)| value)
     }
 
-    /// That value as a number; `None` if it is none.
+    /// The value of the column called `name` as a number; `None` if it is not one.
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.get(name) {
             Value::Whole(whole) => Some(*whole as f64),

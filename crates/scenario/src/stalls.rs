@@ -1,43 +1,43 @@
-//! Hosts that stall. A virtual machine is now and then not given a processor for a while. Packets that arrive meanwhile are
-//! taken at the end, with the time of that, and what was due to leave leaves late. Real hosts do so by themselves; these
-//! do as they are told, to see what controllers make of it.
+//! Hosts that stall, as a virtual machine does when it gets no processor for a while. Packets that arrive during a
+//! stall are received at its end, with that time as their arrival, and packets that are due leave late. The stalls of
+//! simulated hosts are random, with given means, so that their effect on controllers can be measured.
 
 use rampmeter_units::{Duration, Stream, Time};
 
-/// How a host stalls.
+/// The stalls of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalls {
-    /// The mean time from the end of a stall to the next one's begin, drawn from an exponential distribution.
+    /// The mean time from the end of a stall to the start of the next one, exponentially distributed.
     pub every: Duration,
-    /// The mean time that one lasts, drawn likewise.
+    /// The mean length of a stall, exponentially distributed.
     pub lasting: Duration,
 }
 
-/// The stalls of one host, one after another.
+/// The sequence of stalls of one host.
 #[derive(Debug, Clone)]
 pub struct Stalling {
     stalls: Stalls,
     random: Stream,
-    begin: Time,
+    start: Time,
     end: Time,
 }
 
 impl Stalling {
     /// A host that has not stalled yet.
     pub fn new(stalls: Stalls, random: Stream) -> Self {
-        Self { stalls, random, begin: Time::ZERO, end: Time::ZERO }
+        Self { stalls, random, start: Time::ZERO, end: Time::ZERO }
     }
 
-    /// When the stall ends that the host is in at `now`; none if it is awake. Time never goes back.
+    /// The end of the stall that the host is in at `now`; `None` outside stalls. `now` must not decrease.
     pub fn until(&mut self, now: Time) -> Option<Time> {
         while self.end <= now {
-            self.begin = self.end + self.draw(self.stalls.every);
-            self.end = self.begin + self.draw(self.stalls.lasting);
+            self.start = self.end + self.draw(self.stalls.every);
+            self.end = self.start + self.draw(self.stalls.lasting);
         }
-        (self.begin <= now).then_some(self.end)
+        (self.start <= now).then_some(self.end)
     }
 
-    /// A nanosecond at least, so that time goes on.
+    /// Draws a time of at least one nanosecond, so that time advances.
     fn draw(&mut self, mean: Duration) -> Duration {
         Duration::from_secs_f64(self.random.exponential(mean.as_secs_f64())).max(Duration::from_nanos(1))
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stalls_are_as_frequent_and_as_long_as_told() {
+    fn stalls_have_the_given_frequency_and_length() {
         let stalls = Stalls { every: Duration::from_millis(9), lasting: Duration::from_millis(1) };
         let mut stalling = Stalling::new(stalls, Stream::from_seed(1));
         let (mut stalled, mut ends) = (0, std::collections::BTreeSet::new());
@@ -62,7 +62,7 @@ mod tests {
         }
         let share = f64::from(stalled) / 1e6;
         assert!((0.09..0.11).contains(&share), "{share}");
-        // Some are too short for a tick of a tenth of a millisecond to see.
+        // Some stalls are shorter than a tick of 0.1 ms and remain unseen.
         assert!((8_500..10_500).contains(&ends.len()), "{}", ends.len());
     }
 }

@@ -1,4 +1,4 @@
-//! What columns make of several values: `None` where there are too few.
+//! Statistics of several values for columns: `None` for too few values.
 
 /// The mean.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
@@ -18,7 +18,7 @@ pub(crate) fn variation(values: &[f64]) -> Option<f64> {
     Some(deviation(values)? / mean)
 }
 
-/// Nearest rank: the smallest of `sorted` that at least `share` of them do not exceed.
+/// The quantile by nearest rank: the smallest value of `sorted` that is not below `share` of the values.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()

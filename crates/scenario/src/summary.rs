@@ -1,4 +1,4 @@
-//! A run in figures: one JSON object.
+//! The summary of a run: one JSON object.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::columns::FlowGroup;
 use crate::{Degraded, Outcome, Plan, Point, Row, Run, Schema, Value};
 
-/// One run in figures.
+/// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
     /// The values of the sweep's axes.
@@ -16,26 +16,26 @@ pub struct Summary {
     pub run: Row,
     /// All measured flows together, by the columns of [`Schema::groups`].
     pub flows: Row,
-    /// The flows of each kind of measured traffic by itself, where there are several.
+    /// The flows of each kind of measured traffic, if there are several kinds.
     pub traffic: Vec<(String, Row)>,
     /// Measured links by name, in the plan's order, by the columns of [`Schema::links`].
     pub links: Vec<(String, Row)>,
-    /// Flows whose controllers could not work as their schemes do, by the reason.
+    /// Flows whose controllers were degraded, grouped by reason.
     pub degraded: Vec<DegradedSummary>,
-    /// Seconds of real time the run took.
+    /// Duration of the run in seconds of real time.
     pub wall_s: f64,
 }
 
-/// Flows whose controllers could not work as their scheme does, for the same reason.
+/// Flows of one scheme whose controllers were degraded for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct DegradedSummary {
-    /// Why, and what the controller does instead.
+    /// The reason, and what the controller does instead.
     pub reason: String,
     /// The flows' scheme.
     pub scheme: String,
-    /// The first of them, from host to host: `source.0 > sink.0`.
+    /// The first of them, as sender and receiver: `source.0 > sink.0`.
     pub first: String,
-    /// How many there are.
+    /// The number of flows.
     pub flows: u64,
 }
 
@@ -46,11 +46,11 @@ impl Summary {
         let group = |kinds| Row::of(&schema.groups, run, &FlowGroup::of(run, kinds));
         let measured: Vec<usize> = (0..plan.traffic.len()).filter(|kind| plan.traffic[*kind].measured).collect();
         let several = measured.len() > 1;
-        let by_itself = |kind: &usize| (plan.traffic[*kind].name.clone(), group(vec![*kind]));
+        let of_kind = |kind: &usize| (plan.traffic[*kind].name.clone(), group(vec![*kind]));
         Self {
             point: plan.point.clone(),
             run: Row::of(&schema.runs, run, &()),
-            traffic: measured.iter().filter(|_| several).map(by_itself).collect(),
+            traffic: measured.iter().filter(|_| several).map(of_kind).collect(),
             flows: group(measured),
             links: outcome.links.iter().map(|link| (link.name.clone(), Row::of(&schema.links, run, link))).collect(),
             degraded: DegradedSummary::all(plan, outcome),
@@ -58,8 +58,8 @@ impl Summary {
         }
     }
 
-    /// Whether packets left the network so late that the results describe a busy machine and not the schemes: 1% of them
-    /// by more than 2 ms, or by more than a tenth of the smallest round trip.
+    /// Whether packets left the network so late that the results describe a busy machine and not the schemes: 1% of
+    /// them by more than 2 ms, or by more than a tenth of the minimum round-trip time.
     pub fn is_late(&self) -> bool {
         let rtt = self.run.number("rtt_min_s");
         self.run.number("host_jitter_p99_s").is_some_and(|late| late > 2e-3 || rtt.is_some_and(|rtt| late > 0.1 * rtt))
@@ -96,7 +96,7 @@ impl Serialize for Object<'_> {
 }
 
 impl DegradedSummary {
-    /// Those of `outcome`, which came from running `plan`.
+    /// The summaries of `outcome`, the result of `plan`.
     pub fn all(plan: &Plan, outcome: &Outcome) -> Vec<Self> {
         let mut summaries: Vec<Self> = Vec::new();
         let mut seen = BTreeSet::new();

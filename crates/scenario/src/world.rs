@@ -1,4 +1,4 @@
-//! The seam between a plan and whoever runs it.
+//! The interface between a plan and the worlds that run it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,62 +7,62 @@ use thiserror::Error;
 
 use crate::{NoPath, Outcome, Plan};
 
-/// Why a world could not run a plan.
+/// An error of a world.
 #[derive(Debug, Error)]
 pub enum WorldError {
-    /// The plan asks for what this world does not have.
+    /// The plan needs a feature that this world does not have.
     #[error("the {world} world has no {what}; {advice}")]
     Lacks {
         /// The world's name.
         world: &'static str,
-        /// What is missing: "kernel TCP (scheme `linux-cubic`)".
+        /// The missing feature: "kernel TCP (scheme `linux-cubic`)".
         what: String,
-        /// What would be right: "run it with --world emulated".
+        /// The remedy: "run it with --world emulated".
         advice: String,
     },
-    /// A flow has no way to go.
+    /// A flow has no path.
     #[error(transparent)]
     NoPath(#[from] NoPath),
-    /// The operating system refused.
+    /// An error of the operating system.
     #[error("{what}: {error}")]
     System {
-        /// What was being done: "cannot create a network namespace".
+        /// The failed operation: "cannot create a network namespace".
         what: String,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// The user stopped it.
+    /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// How far a run is, for those who wait for it: the world writes, others read. No run looks at it.
+/// The progress of a run: the world writes it, others read it. Runs do not depend on it.
 #[derive(Debug, Default)]
 pub struct Reached(AtomicU64);
 
 impl Reached {
-    /// The run is at `now`.
+    /// Reports that the run has reached `now`.
     pub fn tell(&self, now: Time) {
         self.0.store(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Where the run was when it last told.
+    /// The time that the run last reported.
     pub fn at(&self) -> Time {
         Time::from_nanos(self.0.load(Ordering::Relaxed))
     }
 }
 
-/// Something that can run a plan: a simulator, an emulated network.
+/// Runs plans: a simulator, an emulated network.
 pub trait World: Send + Sync {
-    /// Its name, as in the results: `simulated`.
+    /// The name in results: `simulated`.
     fn name(&self) -> &'static str;
 
-    /// Whether its runs disturb each other: those of real packets need the machine to themselves.
+    /// Whether a run needs the whole machine: runs with real packets would disturb each other.
     fn runs_alone(&self) -> bool {
         false
     }
 
-    /// Whether a run that is under way breaks off when the user stops it: else it is worth finishing.
+    /// Whether a run stops immediately when the user interrupts it; otherwise it is finished.
     fn breaks_off(&self) -> bool {
         false
     }
@@ -70,8 +70,8 @@ pub trait World: Send + Sync {
     /// Runs `plan`.
     fn run(&self, plan: &Plan) -> Result<Outcome, WorldError>;
 
-    /// The same, telling how far it is now and then, if this world does.
-    fn run_telling(&self, plan: &Plan, _reached: &Reached) -> Result<Outcome, WorldError> {
+    /// The same, and reports progress from time to time, if this world supports it.
+    fn run_telling(&self, plan: &Plan, _progress: &Reached) -> Result<Outcome, WorldError> {
         self.run(plan)
     }
 }

@@ -1,4 +1,5 @@
-//! `docs/output.md` has the columns that the schema declares. `UPDATE_DOCS=1 cargo test -p rampmeter-scenario` rewrites it.
+//! `docs/output.md` lists the columns that the schema declares. `UPDATE_DOCS=1 cargo test -p rampmeter-scenario`
+//! rewrites it.
 
 use rampmeter_scenario::Schema;
 

@@ -1,9 +1,9 @@
-//! Every mistake gives one line that says where it is and what would be right; none panics.
+//! Every mistake gives an error of one line with its place and the remedy; none panics.
 
 use proptest::prelude::*;
 use rampmeter_scenario::{Registries, Scenario, ScenarioError, values};
 
-/// A file that is right. Its lines are numbered by the tests below.
+/// A valid file. The tests below refer to its line numbers.
 const GOOD: &str = r#"title = "T"
 duration = "10 s"
 warmup = "1 s"
@@ -70,7 +70,7 @@ fn message(find: &str, replace: &str) -> String {
     check(&GOOD.replacen(find, replace, 1)).expect_err(replace).to_string()
 }
 
-/// With `find` replaced, `GOOD` is refused in one line that names the line and what would be right.
+/// Asserts that `GOOD` with `find` replaced is refused in one line that names the line and the remedy.
 fn is_refused(find: &str, replace: &str, line: usize, advice: &str) {
     let message = message(find, replace);
     assert!(message.starts_with(&format!("x.toml:{line}: ")), "{replace}: {message}");
@@ -79,12 +79,12 @@ fn is_refused(find: &str, replace: &str, line: usize, advice: &str) {
 }
 
 #[test]
-fn the_good_file_is_good() {
+fn the_valid_file_is_accepted() {
     check(GOOD).unwrap();
 }
 
 #[test]
-fn macroflows_that_cannot_be_are_refused() {
+fn invalid_macroflows_are_refused() {
     for (key, line, advice) in [
         ("macroflow = \"host\"", 34, "\"destination\""),
         ("scheduler = \"fair\"", 34, "\"round-robin\""),
@@ -96,15 +96,15 @@ fn macroflows_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn service_curves_that_cannot_be_are_refused() {
+fn invalid_service_curves_are_refused() {
     let hfsc =
         |text: &str| text.replace("controller = \"newreno\"\n", "controller = \"newreno\"\nscheduler = \"h-fsc\"\n");
     let with = |curve: &str| GOOD.replace("pairs = \"any\"", &format!("curve = {curve}"));
     for (curve, advice) in [
         ("\"1 Mb/s\"", "{ m1 = \"1.6 Mb/s\", d = \"5 ms\", m2 = \"320 kb/s\" }"),
         ("{ m1 = \"1 Mb/s\", d = \"5 ms\" }", "needs `m2`"),
-        ("{ m1 = \"1 Mb/s\", m2 = \"1 Mb/s\" }", "has `m1` alone; give it both or neither"),
-        ("{ d = \"5 ms\", m2 = \"1 Mb/s\" }", "has `d` alone"),
+        ("{ m1 = \"1 Mb/s\", m2 = \"1 Mb/s\" }", "has only `m1`; give it both or neither"),
+        ("{ d = \"5 ms\", m2 = \"1 Mb/s\" }", "has only `d`"),
         ("{ m2 = \"0 b/s\" }", "more than zero"),
         ("{ m1 = \"1 Mb/s\", d = 5, m2 = \"1 Mb/s\" }", "one of ns, us, ms, s"),
         ("{ m1 = \"1 Mb/s\", D = \"5 ms\", m2 = \"1 Mb/s\" }", "has no key `D`"),
@@ -112,14 +112,14 @@ fn service_curves_that_cannot_be_are_refused() {
         let message = check(&hfsc(&with(curve))).expect_err(curve).to_string();
         assert!(message.starts_with("x.toml:54: ") && message.contains(advice), "{curve}: {message}");
     }
-    let nobody = check(&with("{ m2 = \"1 Mb/s\" }")).unwrap_err().to_string();
-    assert!(nobody.starts_with("x.toml:53: ") && nobody.contains("scheduler = \"h-fsc\""), "{nobody}");
-    assert!(nobody.contains("[scheme.tcp]"), "{nobody}");
+    let message = check(&with("{ m2 = \"1 Mb/s\" }")).unwrap_err().to_string();
+    assert!(message.starts_with("x.toml:53: ") && message.contains("scheduler = \"h-fsc\""), "{message}");
+    assert!(message.contains("[scheme.tcp]"), "{message}");
     check(&hfsc(&GOOD.replace("pairs = \"any\"", "pairs = \"any\"\ncurve = { m2 = \"1 Mb/s\" }"))).unwrap();
 }
 
 #[test]
-fn islands_that_cannot_be_are_refused() {
+fn invalid_islands_are_refused() {
     let island = "[[island]]\nname = \"island\"\nborders = [\"left\", \"right\"]\nrouter = { kind = \"drop-tail\" }\n\
                   settings = { weight = 3 }\nmeasure = true\n";
     let drop_tail = GOOD.replace("[scheme.tcp]\n", &format!("{island}[scheme.tcp]\n"));
@@ -137,8 +137,18 @@ fn islands_that_cannot_be_are_refused() {
         ("measure = true\n[scheme", "mesure = true\n[scheme", 37, "did you mean `measure`?"),
         ("measure = true\n[scheme", "active = 1\n[scheme", 37, "true or false"),
         ("measure = true\n[scheme", &format!("{island}[scheme"), 38, "two islands called `island`"),
-        ("weight = 3", "codes = \"ect0-low\"", 36, "and the VCP router of link `bottleneck` \"ect1-low\"; give both"),
-        ("weight = 3", "load_interval = \"500 ms\"", 36, "the VCP router of link `bottleneck` \"200 ms\"; give both"),
+        (
+            "weight = 3",
+            "codes = \"ect0-low\"",
+            36,
+            "and the VCP router of link `bottleneck` has \"ect1-low\"; give both",
+        ),
+        (
+            "weight = 3",
+            "load_interval = \"500 ms\"",
+            36,
+            "the VCP router of link `bottleneck` has \"200 ms\"; give both",
+        ),
         ("\"vcp\", packets = 100", "\"vcp\", packets = 100, codes = \"ect0-low\"", 36, "codes = \"ect1-low\", and"),
         ("\"vcp\", packets = 100", "\"red\", packets = 100", 34, "`bottleneck` between its borders"),
         ("\"vcp\", packets = 7", "\"drop-tail\", packets = 7", 34, "give it router = { kind = \"vcp\""),
@@ -149,9 +159,9 @@ fn islands_that_cannot_be_are_refused() {
     }
 }
 
-// A queue without end before a link that VCP routers keep from ever being full is as good as wire.
+// An unlimited queue before a link that is never the bottleneck needs no VCP router.
 #[test]
-fn an_island_is_of_vcp_routers_and_of_what_is_as_good_as_wire() {
+fn an_island_has_only_vcp_routers_and_faster_unlimited_links() {
     let link = |rate: &str, router: &str| {
         format!(
             "[[link]]\nname = \"more\"\nbetween = [\"right\", \"far\"]\nrate = \"{rate}\"\ndelay = \"1 ms\"\nrouter = {router}\n\
@@ -182,9 +192,9 @@ fn vcp_senders_that_routers_would_misread_are_refused() {
         routers.replace("controller = \"newreno\"\nsettings = { initial_window = 1 }", &scheme)
     };
     check(&vcp("initial_window = 1")).unwrap();
-    for (settings, theirs) in [("codes = \"ect0-low\"", "ect1-low"), ("load_interval = \"0.5 s\"", "200 ms")] {
+    for (settings, router_value) in [("codes = \"ect0-low\"", "ect1-low"), ("load_interval = \"0.5 s\"", "200 ms")] {
         let message = check(&vcp(settings)).unwrap_err().to_string();
-        assert!(message.starts_with("x.toml:34: scheme `tcp` has ") && message.contains(theirs), "{message}");
+        assert!(message.starts_with("x.toml:34: scheme `tcp` has ") && message.contains(router_value), "{message}");
         assert!(message.contains("`bottleneck`") && message.contains("give both the same"), "{message}");
         check(&vcp(settings).replace("kind = \"vcp\"", "kind = \"drop-tail\"")).unwrap();
     }
@@ -194,7 +204,7 @@ fn vcp_senders_that_routers_would_misread_are_refused() {
 }
 
 #[test]
-fn stalls_that_cannot_be_are_refused() {
+fn invalid_stalls_are_refused() {
     for (stalls, advice) in [
         ("every = \"1 s\"", "lasting = \"2 ms\""),
         ("every = \"0 s\", lasting = \"1 ms\"", "more than zero"),
@@ -205,7 +215,7 @@ fn stalls_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn every_mistake_names_its_line_and_what_would_be_right() {
+fn every_mistake_names_its_line_and_the_remedy() {
     for (find, replace, line, advice) in [
         // Not TOML, or not a scenario.
         ("duration = \"10 s\"", "duration = 10 s", 2, "not TOML"),
@@ -264,12 +274,12 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("{ per_packet = 0.01 }", "0.01", 17, "{ per_packet = 0.01 } or"),
         ("per_packet", "per_paket", 17, "did you mean `per_packet`?"),
         ("{ at = \"4 s\", rate = \"20 Mb/s\" }", "{ at = \"4 s\" }", 18, "give it a rate, a delay or an `ecn`"),
-        ("loss = { per_packet = 0.01 }", "ecn = \"bleached\"", 17, "write \"kept\", or what all packets arrive with"),
+        ("loss = { per_packet = 0.01 }", "ecn = \"bleached\"", 17, "write \"kept\", or the code"),
         ("loss = { per_packet = 0.01 }", "ecn = 0", 17, "a text in quotes"),
         ("at = \"4 s\", rate = \"20 Mb/s\"", "at = \"4 s\", ecn = \"ECT\"", 18, "\"not-ect\""),
         ("{ at = \"4 s\", rate", "{ rate", 18, "needs `at`"),
         ("reverse = {", "one_way = true\nreverse = {", 20, "remove one of the two"),
-        ("reverse = { rate = \"20 Mb/s\", measure = true }", "one_way = true", 40, "drop `one_way`"),
+        ("reverse = { rate = \"20 Mb/s\", measure = true }", "one_way = true", 40, "`one_way`"),
         ("reverse = { rate", "reverse = { name", 19, "no key `name`"),
         // Hosts.
         ("count = 3", "count = 0", 22, "from 1 to 100000"),
@@ -281,7 +291,7 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
         ("controller = \"newreno\"", "controller = \"newreeno\"", 33, "did you mean `newreno`?"),
         ("controller = \"newreno\"", "", 32, "needs `controller`"),
         ("controller = \"newreno\"", "kernel = \"reno\"", 34, "takes no settings"),
-        ("controller = \"newreno\"", "controller = \"newreno\"\nkernel = \"reno\"", 34, "keep the one"),
+        ("controller = \"newreno\"", "controller = \"newreno\"\nkernel = \"reno\"", 34, "remove one"),
         ("initial_window = 1", "initial_windw = 1", 34, "did you mean `initial_window`?"),
         ("initial_window = 1", "initial_window = 0", 34, "1 or more"),
         ("{ bottleneck = {", "{ botleneck = {", 39, "did you mean `bottleneck`?"),
@@ -328,14 +338,14 @@ fn a_workloads_mistakes_name_their_lines() {
 }
 
 #[test]
-fn single_brackets_are_told_to_be_double() {
+fn single_brackets_are_refused_in_favor_of_double() {
     let single = "duration = \"10 s\"\n[link]\nname = \"bottleneck\"";
     let message = Scenario::parse("x.toml", single).expect_err("[link]").to_string();
     assert!(message.starts_with("x.toml:2: ") && message.contains("write [[link]]"), "{message}");
 }
 
 #[test]
-fn settings_of_a_wrong_type_are_said_in_words() {
+fn errors_about_types_of_settings_are_in_plain_words() {
     is_refused(
         "initial_window = 1",
         "initial_window = \"one\"",
@@ -346,7 +356,7 @@ fn settings_of_a_wrong_type_are_said_in_words() {
 }
 
 #[test]
-fn what_no_machine_could_keep_is_refused() {
+fn too_many_samples_are_refused() {
     is_refused("series = \"100 ms\"", "series = \"1 ns\"", 10, "less often");
 }
 
@@ -368,7 +378,7 @@ fn records_have_names_and_the_same_fields_and_all_are_used() {
 }
 
 #[test]
-fn two_schemes_cannot_bring_different_routers_for_one_link() {
+fn two_schemes_cannot_set_different_routers_for_one_link() {
     let text = GOOD.replacen(
         "transport = ",
         "routers = { bottleneck = { kind = \"drop-tail\", packets = 8 } }\ntransport = ",
@@ -381,7 +391,7 @@ fn two_schemes_cannot_bring_different_routers_for_one_link() {
 }
 
 #[test]
-fn a_missing_file_and_a_missing_part_are_said_to_be_missing() {
+fn missing_files_and_missing_tables_are_reported() {
     let message = Scenario::read("no/such.toml").unwrap_err().to_string();
     assert!(message.starts_with("no/such.toml: cannot be read"), "{message}");
     let message = check("duration = \"1 s\"").unwrap_err().to_string();
@@ -389,7 +399,7 @@ fn a_missing_file_and_a_missing_part_are_said_to_be_missing() {
 }
 
 #[test]
-fn values_from_outside_are_checked_like_those_in_the_file() {
+fn values_of_the_command_line_are_checked_like_the_files() {
     let mut scenario = Scenario::parse("x.toml", GOOD).unwrap();
     for (axis, list, start) in [
         ("laod", "1", "x.toml: no axis is called `laod`; did you mean `load`?"),

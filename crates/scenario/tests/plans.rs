@@ -1,4 +1,4 @@
-//! What a plan is made of, checked on the scenarios that ship and on small ones.
+//! The content of plans of the scenarios in the repository and of small ones.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn study(path: &str) -> Scenario {
 }
 
 #[test]
-fn a_record_is_known_by_its_name_and_stands_for_all_its_fields() {
+fn a_record_is_named_and_sets_all_its_fields() {
     let mut scenario = study("pcp/paths.toml");
     scenario.set("path", values("p22,p40")).unwrap();
     scenario.set("sender", values("four-pcp")).unwrap();
@@ -24,7 +24,8 @@ fn a_record_is_known_by_its_name_and_stands_for_all_its_fields() {
     );
     let plans = points.iter().map(|point| scenario.plan(point, &Registries::default()).unwrap()).collect::<Vec<_>>();
     let flows = |plan: &Plan, traffic: usize| plan.flows.iter().filter(|flow| flow.traffic == traffic).count();
-    // Seven times four transfers; on the first path nobody else, on the other one web traffic and two long-lived flows.
+    // Seven times four transfers. The first path has no other traffic, the second one web traffic and two long-lived
+    // flows.
     assert_eq!([0, 1, 2].map(|traffic| flows(&plans[0], traffic)), [28, 0, 0]);
     assert_eq!((flows(&plans[1], 0), flows(&plans[1], 1) > 100, flows(&plans[1], 2)), (28, true, 2));
     assert_eq!(
@@ -34,7 +35,7 @@ fn a_record_is_known_by_its_name_and_stands_for_all_its_fields() {
 }
 
 #[test]
-fn a_groups_clock_is_that_of_its_hosts() {
+fn the_hosts_of_a_group_have_its_clock() {
     let mut scenario = study("pcp/clocks.toml");
     scenario.set("clock", values("slow")).unwrap();
     let plan = first_plan(&scenario).unwrap();
@@ -56,9 +57,9 @@ fn flows_share_a_macroflow_by_the_weights_of_their_traffic() {
 }
 
 #[test]
-fn flows_are_guaranteed_the_curve_of_their_traffic() {
+fn flows_have_the_service_curve_of_their_traffic() {
     let hfsc = SMALL.replace("\"newreno\"", "\"newreno\"\nmacroflow = \"destination\"\nscheduler = \"h-fsc\"");
-    let promised = |curve: &str| {
+    let curve_of = |curve: &str| {
         let plan = plan(&format!("{hfsc}{curve}\narrivals = {{ count = 1 }}"));
         assert_eq!(plan.schemes[0].ours().unwrap().sharing.scheduling, Scheduling::ServiceCurves);
         plan.share(&plan.flows[0]).curve
@@ -66,14 +67,14 @@ fn flows_are_guaranteed_the_curve_of_their_traffic() {
     let [m1, m2] = [1_600_000, 320_000].map(Rate::from_bps);
     let d = Duration::from_millis(5);
     let two_pieces = "curve = { m1 = \"1.6 Mb/s\", d = \"5 ms\", m2 = \"320 kb/s\" }";
-    assert_eq!(promised(two_pieces), Some(ServiceCurve { m1, d, m2 }));
-    assert_eq!(promised("curve = { m2 = \"320 kb/s\" }"), Some(ServiceCurve::linear(m2)));
-    assert_eq!(promised(""), None);
+    assert_eq!(curve_of(two_pieces), Some(ServiceCurve { m1, d, m2 }));
+    assert_eq!(curve_of("curve = { m2 = \"320 kb/s\" }"), Some(ServiceCurve::linear(m2)));
+    assert_eq!(curve_of(""), None);
 }
 
 /// Three borders, and flows between two of them: one aggregate, in their direction, at the rate of its slowest link.
 #[test]
-fn an_aggregate_leads_from_the_first_border_on_a_flows_way_to_the_last() {
+fn an_aggregate_runs_from_a_paths_first_border_to_its_last() {
     let link = |name: &str, ends: &str, rate: &str| {
         format!(
             "[[link]]\nname = \"{name}\"\nbetween = {ends}\nrate = \"{rate}\"\ndelay = \"3 ms\"\nrouter = {{ kind = \"vcp\" }}\n"
@@ -114,9 +115,9 @@ fn figure_4_is_set_up_as_in_the_paper() {
     assert_eq!(names(&plan, last, node(&plan, "sink.99")), ["source.99", "bottleneck", "sink.99.reverse"]);
     let round_trip = |from: usize, to: usize| {
         let delay = |link: &LinkId| plan.links[link.0].config.delay.as_secs_f64();
-        let there: f64 = plan.path(NodeId(from), NodeId(to)).unwrap().iter().map(delay).sum();
-        let back: f64 = plan.path(NodeId(to), NodeId(from)).unwrap().iter().map(delay).sum();
-        there + back
+        let forward: f64 = plan.path(NodeId(from), NodeId(to)).unwrap().iter().map(delay).sum();
+        let reverse: f64 = plan.path(NodeId(to), NodeId(from)).unwrap().iter().map(delay).sum();
+        forward + reverse
     };
     assert!((round_trip(first, node(&plan, "sink.0")) - 0.0151).abs() < 1e-9);
     assert!((round_trip(last, node(&plan, "sink.99")) - 0.0349).abs() < 1e-9);
@@ -130,14 +131,14 @@ fn figure_4_is_set_up_as_in_the_paper() {
 }
 
 #[test]
-fn what_ships_is_right() {
+fn the_studies_are_valid() {
     for path in ["pcp/offered_load.toml", "pcp/first_light.toml", "bench/dumbbell.toml"] {
         study(path).check(&Registries::default()).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
 #[test]
-fn the_example_in_the_reference_is_right() {
+fn the_example_in_the_reference_is_valid() {
     let page = std::fs::read_to_string(format!("{}/../../docs/scenario.md", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let scenario = Scenario::parse("docs/scenario.md", example).unwrap();
@@ -165,7 +166,7 @@ fn the_dumbbell_scales_with_its_buffer() {
 }
 
 #[test]
-fn another_scheme_meets_the_same_flows_and_another_seed_others() {
+fn flows_depend_on_the_seed_and_not_on_the_scheme() {
     let scenario = study("pcp/first_light.toml");
     let flows = |scheme: &str, seed: &str| {
         let mut scenario = scenario.clone();
@@ -178,37 +179,37 @@ fn another_scheme_meets_the_same_flows_and_another_seed_others() {
 }
 
 #[test]
-fn a_scheme_brings_its_router_only_when_it_runs() {
+fn a_schemes_router_is_used_only_when_it_runs() {
     let text = SMALL.replace(
         "[[traffic]]",
         "[scheme.big]\nkernel = \"cubic\"\nrouters = { wire = { kind = \"drop-tail\", packets = 99 }, \
          \"wire.reverse\" = { kind = \"drop-tail\", packets = 98 } }\n[[traffic]]",
     ) + "arrivals = { count = 1 }";
     let routers = |plan: &Plan| [0, 1].map(|link| format!("{:?}", plan.links[link].router));
-    let [there, back] = routers(&plan(&text));
-    assert!(there.contains("Some(10)") && back.contains("Some(10)"), "{there} {back}");
+    let [forward, reverse] = routers(&plan(&text));
+    assert!(forward.contains("Some(10)") && reverse.contains("Some(10)"), "{forward} {reverse}");
     let plan = plan(&text.replace("scheme = \"tcp\"", "scheme = \"big\""));
-    let [there, back] = routers(&plan);
-    assert!(there.contains("Some(99)") && back.contains("Some(98)"), "{there} {back}");
+    let [forward, reverse] = routers(&plan);
+    assert!(forward.contains("Some(99)") && reverse.contains("Some(98)"), "{forward} {reverse}");
     assert_eq!(plan.schemes.len(), 1);
     assert!(matches!(&plan.schemes[0].sender, Sender::Kernel { algorithm } if algorithm == "cubic"));
 }
 
 #[test]
-fn the_way_back_is_like_the_way_there_except_where_the_file_says_otherwise() {
+fn the_reverse_direction_has_the_same_settings_by_default() {
     let text =
         SMALL.replace("measure = true", "measure = true\nreverse = { rate = \"1 Mb/s\" }") + "arrivals = { count = 1 }";
     let plan = plan(&text);
-    let [there, back] = [&plan.links[0], &plan.links[1]];
-    assert_eq!((there.name.as_str(), back.name.as_str()), ("wire", "wire.reverse"));
-    assert_eq!((there.from, there.to), (back.to, back.from));
-    assert_eq!((there.config.rate, back.config.rate), (Rate::from_bps(8_000_000), Rate::from_bps(1_000_000)));
-    assert_eq!(there.config.delay, back.config.delay);
-    assert_eq!((there.measured, back.measured), (true, false));
+    let [forward, reverse] = [&plan.links[0], &plan.links[1]];
+    assert_eq!((forward.name.as_str(), reverse.name.as_str()), ("wire", "wire.reverse"));
+    assert_eq!((forward.from, forward.to), (reverse.to, reverse.from));
+    assert_eq!((forward.config.rate, reverse.config.rate), (Rate::from_bps(8_000_000), Rate::from_bps(1_000_000)));
+    assert_eq!(forward.config.delay, reverse.config.delay);
+    assert_eq!((forward.measured, reverse.measured), (true, false));
 }
 
 #[test]
-fn the_shortest_way_is_taken_and_of_equals_the_first() {
+fn the_first_of_the_shortest_paths_is_taken() {
     let link = |name: &str, a: &str, b: &str| {
         format!(
             "[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\nrate = \"8 Mb/s\"\ndelay = \"1 ms\"\nrouter = {{ kind = \"drop-tail\" }}\n"
@@ -237,7 +238,7 @@ fn arrivals_have_their_rate_and_sizes_their_mean() {
 }
 
 #[test]
-fn groups_start_together_again_and_again() {
+fn groups_start_together_and_repeatedly() {
     let plan = plan(&format!("{SMALL}lasts = \"5 s\"\narrivals = {{ count = 6, at = \"1 s\", every = \"40 s\" }}"));
     let starts: Vec<u64> = plan.flows.iter().map(|flow| flow.start.as_nanos() / 1_000_000_000).collect();
     assert_eq!(starts, [[1; 6], [41; 6], [81; 6]].concat());

@@ -1,4 +1,4 @@
-//! What a run comes down to: its summary, of outcomes made up for it.
+//! Summaries of made-up outcomes.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn summary(plan: &Plan, outcome: Outcome) -> Summary {
 }
 
 #[test]
-fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
+fn the_summary_counts_transfers_after_warm_up() {
     let text = SMALL.replace("[[traffic]]", "[axes]\nload = [0.5]\n[[traffic]]")
         + "size = \"1 kB\"\narrivals = { load = \"$load\", of = \"wire\", until = \"11 s\" }";
     let plan = plan(&text);
@@ -48,7 +48,7 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
     assert_eq!(summary.flows.number("unfinished"), Some(1.0));
     assert!((summary.flows.number("fct_mean_s").unwrap() - 0.020).abs() < 1e-3);
     assert_eq!(summary.flows.number("fct_p99_s"), Some(0.030));
-    // The one that did not end is as old as the time from its start to the end of `drain`.
+    // The age of the transfer that did not complete is the time from its start to the end of `drain`.
     let age = plan.end().since(plan.flows[early].start).as_secs_f64();
     let expected = (summary.flows.number("fct_mean_s").unwrap() * completed + age) / (completed + 1.0);
     assert!(age > 88.0 && (summary.flows.number("fct_or_age_mean_s").unwrap() - expected).abs() < 1e-9);
@@ -80,7 +80,7 @@ fn the_summary_counts_transfers_after_warm_up_and_is_the_object_promised() {
 }
 
 #[test]
-fn host_jitter_is_judged_by_the_smallest_round_trip() {
+fn host_jitter_is_judged_by_the_minimum_round_trip() {
     let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
     assert_eq!(plan.min_round_trip(), Some(Duration::from_millis(24)));
     for (micros, is_late) in [(1_900, false), (2_100, true)] {
@@ -94,7 +94,7 @@ fn host_jitter_is_judged_by_the_smallest_round_trip() {
 }
 
 #[test]
-fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
+fn long_lived_flows_are_judged_by_measured_bytes() {
     let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
     let outcome = |flow: usize, megabytes: u64| FlowOutcome {
         flow,
@@ -121,7 +121,7 @@ fn long_lived_flows_are_judged_by_what_they_got_while_measured() {
 }
 
 #[test]
-fn rates_vary_from_sample_to_sample_once_they_count() {
+fn rate_variation_excludes_samples_before_warm_up() {
     let plan = plan(&format!("{SMALL}arrivals = {{ count = 2 }}"));
     let at = |seconds: u64| Time::ZERO + plan.warmup + Duration::from_secs(seconds);
     let flow = |seconds: u64, flow: usize, kbps: u64| FlowSample {
@@ -160,7 +160,7 @@ fn rates_vary_from_sample_to_sample_once_they_count() {
 }
 
 #[test]
-fn each_kind_of_traffic_is_judged_by_itself_where_there_are_several() {
+fn each_of_several_kinds_of_traffic_has_a_summary() {
     let second = SMALL.rsplit_once("[[traffic]]").unwrap().1.replace("name = \"", "name = \"more-");
     let arrivals = "arrivals = { count = 2 }\n";
     let plan = plan(&format!("{SMALL}{arrivals}[[traffic]]{second}{arrivals}"));

@@ -1,19 +1,19 @@
-//! Papers' claims: what a paper says, the runs and the figure that test it, and the bound.
+//! Claims of papers: the text of a claim, the runs and the metric that test it, and the bound.
 //!
 //! ```toml
 //! [[claim]]
 //! id = "4.response"
 //! where = "Figure 4"
-//! text = "At high load PCP's response stays near fair queueing's."
+//! text = "At high load PCP's flow completion time stays near fair queueing's."
 //! scenario = "offered_load.toml"                    # beside this file
-//! set = { load = [0.45, 0.60, 0.75] }               # values for the scenario's axes
-//! quick = { seed = [1] }                            # with --quick: these too (or `true`: as it is); without: not run
+//! set = { load = [0.45, 0.60, 0.75] }               # values of the scenario's axes
+//! quick = { seed = [1] }                            # values with --quick; `true`: none; if missing: not run
 //! metric = { mean = "flows.fct_mean_s", where = { scheme = "pcp" }, relative_to = { scheme = "fq" }, by = ["load"] }
 //! expect = { at_most = 1.5 }
-//! status = "holds"                                  # or "open", with a `note`: the best figure so far, and why
+//! status = "holds"                                  # or "open", with a `note`: the best value so far, and why
 //! ```
 //!
-//! A claim is never loosened to make it hold: it stays, `open`. Docs: `docs/claims.md`.
+//! The bound of a claim is never loosened to make it hold: the claim stays `open`. Docs: `docs/claims.md`.
 
 mod expect;
 mod file;

@@ -1,4 +1,4 @@
-//! What can go wrong between a scenario and its tables: one line each.
+//! The errors of studies, one line each.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use thiserror::Error;
 
 use crate::claims::ClaimsError;
 
-/// Why a study did not come to its end.
+/// An error of a study.
 #[derive(Debug, Error)]
 pub enum StudyError {
-    /// The scenario is wrong.
+    /// The scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A file of claims is wrong.
+    /// A file of claims is invalid.
     #[error(transparent)]
     Claims(#[from] ClaimsError),
     /// A world could not run a point.
@@ -21,7 +21,7 @@ pub enum StudyError {
     World {
         /// The point.
         point: String,
-        /// Why.
+        /// The error.
         error: WorldError,
     },
     /// A folder holds another run.
@@ -29,7 +29,7 @@ pub enum StudyError {
     Taken {
         /// The folder.
         folder: PathBuf,
-        /// What is in it.
+        /// The content of the folder.
         what: String,
     },
     /// A file of the run folder could not be read or written.
@@ -37,15 +37,15 @@ pub enum StudyError {
     File {
         /// The file.
         path: PathBuf,
-        /// "written".
+        /// The failed action: "written".
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
-    /// The user stopped it.
+    /// The user interrupted the study.
     #[error("interrupted with {done} of {total} points finished")]
     Interrupted {
-        /// Points finished, now or before.
+        /// Points finished, including those of earlier runs.
         done: usize,
         /// Points of the sweep.
         total: usize,
@@ -57,7 +57,7 @@ impl StudyError {
         Self::File { path: path.to_owned(), action, reason: reason.to_string() }
     }
 
-    /// Whether the user's input is to blame rather than the run.
+    /// Whether the cause is the user's input rather than the run.
     pub fn is_bad_input(&self) -> bool {
         matches!(self, Self::Scenario(_) | Self::Claims(_) | Self::Taken { .. })
     }

@@ -1,11 +1,11 @@
-//! A run folder: what ran, its finished points, and the tables made of them.
+//! A run folder: a description of the run, its finished points and its tables.
 //!
 //! ```text
 //!   runs/offered_load-1f2e3d4c5b6a7980/
-//!     run.json          title, SHA-256 of the scenario's text, axes, world, version, points left out and why
-//!     points/           the journal: one file a finished point
-//!     runs.parquet      one row a run           links.parquet    one row a run and measured link
-//!     flows.parquet     one row a run and flow  *_series.parquet samples over time, if the scenario asks for them
+//!     run.json          title, SHA-256 of the scenario's text, axes, world, version, skipped points and the reasons
+//!     points/           the journal: one file per finished point
+//!     runs.parquet      one row per run         links.parquet    one row per run and measured link
+//!     flows.parquet     one row per run and flow  *_series.parquet samples over time, if the scenario has `series`
 //! ```
 
 use std::fs;
@@ -15,12 +15,12 @@ use rampmeter_scenario::{Outcome, Run, Scenario, Summary, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::journal::{short_hash, write_whole};
+use crate::journal::{short_hash, write_atomically};
 use crate::{Finished, Journal, Program, Progress, Skipped, StudyError, Sweep, Task, tables};
 
-/// What a folder is of.
+/// The description of a run in `run.json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct About {
+struct RunInfo {
     title: String,
     scenario: String,
     scenario_sha256: String,
@@ -29,25 +29,25 @@ struct About {
     axes: Map<String, Value>,
     points: usize,
     finished: usize,
-    skipped: Vec<Left>,
+    skipped: Vec<SkippedPoint>,
 }
 
-/// A point left out.
+/// A skipped point.
 #[derive(Debug, Serialize, Deserialize)]
-struct Left {
+struct SkippedPoint {
     point: String,
     reason: String,
 }
 
-/// Which finished points of its folder a run keeps. Points of another build of the program are never kept.
+/// The finished points of its folder that a run keeps. Points of another build of the program are never kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Resume {
-    /// Those of an interrupted run; a complete run begins anew.
+    /// The points of an interrupted run; a complete run starts over.
     #[default]
     Interrupted,
-    /// Those of a complete run, too.
+    /// Also the points of a complete run.
     Always,
-    /// None.
+    /// No points.
     Never,
 }
 
@@ -55,11 +55,11 @@ pub enum Resume {
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    about: About,
+    info: RunInfo,
     journal: Journal,
 }
 
-/// Where a run goes if nobody says otherwise: `runs/`, the file's stem and a hash of all that the run is of.
+/// The default folder of a run: `runs/`, the file's stem and a hash of the scenario, its axes and the world.
 pub fn default_folder(file: &Path, scenario: &Scenario, world: &dyn World) -> PathBuf {
     let stem = file.file_stem().map_or("scenario".into(), |stem| stem.to_string_lossy());
     let axes = Value::Object(axes(scenario)).to_string();
@@ -73,7 +73,8 @@ fn axes(scenario: &Scenario) -> Map<String, Value> {
 }
 
 impl Folder {
-    /// Makes the folder at `path`, or opens it if it holds this very run, with the finished points that `resume` keeps.
+    /// Creates the folder at `path`, or opens it if it holds the same run, with the finished points that `resume`
+    /// keeps.
     pub fn open(
         path: impl Into<PathBuf>,
         file: &Path,
@@ -83,7 +84,7 @@ impl Folder {
         resume: Resume,
     ) -> Result<Self, StudyError> {
         let path = path.into();
-        let about = About {
+        let info = RunInfo {
             title: scenario.title().to_owned(),
             scenario: file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
             scenario_sha256: scenario.hash(),
@@ -94,31 +95,31 @@ impl Folder {
             finished: 0,
             skipped: Vec::new(),
         };
-        let there = About::read(&path)?;
-        if let Some(what) = there.as_ref().and_then(|there| about.differs(there)) {
+        let existing = RunInfo::read(&path)?;
+        if let Some(what) = existing.as_ref().and_then(|existing| info.differs(existing)) {
             return Err(StudyError::Taken { folder: path, what });
         }
         let journal = Journal::open(path.join("points"), program)?;
         let kept = match resume {
-            Resume::Interrupted => !there.is_some_and(|there| there.is_complete()),
+            Resume::Interrupted => !existing.is_some_and(|existing| existing.is_complete()),
             Resume::Always => true,
             Resume::Never => false,
         };
         if !kept {
             journal.clear()?;
         }
-        let folder = Self { path, about, journal };
+        let folder = Self { path, info, journal };
         folder.write_run()?;
         Ok(folder)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs the points that it does not hold yet and writes the tables. `scenario` and `world` are those that it was
-    /// opened for; results are in the order of the scenario's points.
+    /// Runs the points that it does not hold yet and writes the tables. `scenario` and `world` must be those that it
+    /// was opened with. Results are in the order of the scenario's points.
     pub fn run(
         &mut self,
         sweep: &Sweep<'_>,
@@ -132,8 +133,8 @@ impl Folder {
         let keep = |run| (Summary::of(sweep.schema, &run), Run { outcome: Outcome::default(), ..run });
         let results = sweep.run(&tasks, keep, watch)?;
         let results = tables::write(&self.path, scenario, sweep.schema, &self.journal, results)?;
-        self.about.finished = results.iter().filter(|result| result.run().is_some()).count();
-        self.about.skipped = results.iter().filter_map(Left::of).collect();
+        self.info.finished = results.iter().filter(|result| result.run().is_some()).count();
+        self.info.skipped = results.iter().filter_map(SkippedPoint::of).collect();
         self.write_run()?;
         Ok(results)
     }
@@ -141,32 +142,32 @@ impl Folder {
     fn write_run(&self) -> Result<(), StudyError> {
         let path = self.path.join("run.json");
         let text =
-            serde_json::to_string_pretty(&self.about).map_err(|error| StudyError::file(&path, "written", &error))?;
-        write_whole(&path, (text + "\n").as_bytes())
+            serde_json::to_string_pretty(&self.info).map_err(|error| StudyError::file(&path, "written", &error))?;
+        write_atomically(&path, (text + "\n").as_bytes())
     }
 }
 
-impl About {
-    /// What the folder at `path` holds; `None` if it is not there or empty.
+impl RunInfo {
+    /// The description of the run in the folder at `path`; `None` if the folder is missing or empty.
     fn read(path: &Path) -> Result<Option<Self>, StudyError> {
         let taken = |what: &str| StudyError::Taken { folder: path.to_owned(), what: what.to_owned() };
         let file = path.join("run.json");
         if !file.exists() {
-            // Anything else there is none of ours to overwrite.
+            // Other content of the folder must not be overwritten.
             let busy = path.is_file() || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-            return if busy { Err(taken("is something else than a run folder")) } else { Ok(None) };
+            return if busy { Err(taken("is not a run folder")) } else { Ok(None) };
         }
         let text = fs::read_to_string(&file).map_err(|error| StudyError::file(&file, "read", &error))?;
-        serde_json::from_str(&text).map(Some).map_err(|_| taken("holds a run.json that is not ours"))
+        serde_json::from_str(&text).map(Some).map_err(|_| taken("holds a run.json of another format"))
     }
 
-    /// What makes `there` another run than this.
-    fn differs(&self, there: &Self) -> Option<String> {
-        if there.scenario_sha256 != self.scenario_sha256 {
-            Some(format!("holds a run of another scenario or of another text of it (`{}`)", there.title))
-        } else if there.world != self.world {
-            Some(format!("holds a run in the {} world", there.world))
-        } else if there.axes != self.axes {
+    /// The difference between the run of `existing` and this one.
+    fn differs(&self, existing: &Self) -> Option<String> {
+        if existing.scenario_sha256 != self.scenario_sha256 {
+            Some(format!("holds a run of another scenario or of another version of it (`{}`)", existing.title))
+        } else if existing.world != self.world {
+            Some(format!("holds a run in the {} world", existing.world))
+        } else if existing.axes != self.axes {
             Some("holds a run with other values of the axes".to_owned())
         } else {
             None
@@ -178,7 +179,7 @@ impl About {
     }
 }
 
-impl Left {
+impl SkippedPoint {
     fn of(result: &Finished<Summary>) -> Option<Self> {
         match result {
             Finished::Run(_) => None,

@@ -1,8 +1,8 @@
-//! Finished points on disk: one file each, there whole or not at all.
+//! Finished points on disk: one file each, complete or absent.
 //!
-//! A file is written under another name and then renamed, so an interrupted run leaves no half of one. A point counts as
-//! finished only if the very program that asks ran it: a rebuilt controller never meets its predecessor's results, and a
-//! record of another version of this format is not read.
+//! A file is written under a temporary name and then renamed, so an interrupted run leaves no partial file. A point
+//! counts as finished only if the same build of the program ran it: results of an older build of a controller are not
+//! reused, and a record of another version of this format is not read.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -14,18 +14,18 @@ use sha2::{Digest, Sha256};
 
 use crate::StudyError;
 
-/// The program that runs the points, told from its other builds by its size and its time of change.
+/// The program that runs the points, identified by its size and its modification time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program(String);
 
 impl Program {
     /// The program in the file at `path`.
     pub fn of(path: &Path) -> Result<Self, StudyError> {
-        let about = || -> io::Result<_> {
-            let about = fs::metadata(path)?;
-            Ok((about.len(), about.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()))
+        let metadata = || -> io::Result<_> {
+            let metadata = fs::metadata(path)?;
+            Ok((metadata.len(), metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()))
         };
-        let (len, changed) = about().map_err(|error| StudyError::file(path, "read", &error))?;
+        let (len, changed) = metadata().map_err(|error| StudyError::file(path, "read", &error))?;
         Ok(Self(short_hash(&[&len.to_string(), &changed.to_string()])))
     }
 
@@ -35,16 +35,16 @@ impl Program {
     }
 }
 
-/// A finished point. Every number is exact: an outcome read back equals the one written.
+/// A finished point. Numbers are exact: an outcome read back equals the one written.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record<O> {
-    /// The point, as it displays.
+    /// The text form of the point.
     point: String,
     /// The program that ran it.
     program: String,
-    /// Seconds of real time it took.
+    /// Duration of the run in seconds of real time.
     pub(crate) wall_s: f64,
-    /// What the run yielded.
+    /// The outcome of the run.
     pub(crate) outcome: O,
 }
 
@@ -56,14 +56,14 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in `folder`, which is made if it is not there.
+    /// Opens the journal in `folder`, and creates the folder if it is missing.
     pub fn open(folder: impl Into<PathBuf>, program: Program) -> Result<Self, StudyError> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(|error| StudyError::file(&folder, "made", &error))?;
         Ok(Self { folder, program })
     }
 
-    /// Forgets every point.
+    /// Removes all points.
     pub fn clear(&self) -> Result<(), StudyError> {
         let refuse = |error| StudyError::file(&self.folder, "emptied", &error);
         fs::remove_dir_all(&self.folder).map_err(refuse)?;
@@ -77,12 +77,12 @@ impl Journal {
         (record.point == point.to_string() && record.program == self.program.0).then_some(record)
     }
 
-    /// Keeps what a run of `point` yielded in `wall_s` seconds.
+    /// Stores the outcome of a run of `point` that took `wall_s` seconds.
     pub(crate) fn store(&self, point: &Point, outcome: &Outcome, wall_s: f64) -> Result<(), StudyError> {
         let path = self.path(point);
         let record = Record { point: point.to_string(), program: self.program.0.clone(), wall_s, outcome };
         let text = serde_json::to_vec(&record).map_err(|error| StudyError::file(&path, "written", &error))?;
-        write_whole(&path, &text)
+        write_atomically(&path, &text)
     }
 
     fn path(&self, point: &Point) -> PathBuf {
@@ -90,17 +90,17 @@ impl Journal {
     }
 }
 
-/// Writes a file that is there whole or not at all.
-pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), StudyError> {
-    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+/// Writes a file atomically: it is complete or absent.
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), StudyError> {
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let write = || {
-        fs::write(&beside, content)?;
-        fs::rename(&beside, path)
+        fs::write(&temporary, content)?;
+        fs::rename(&temporary, path)
     };
     write().map_err(|error| StudyError::file(path, "written", &error))
 }
 
-/// 16 hexadecimal digits that stand for `parts`.
+/// A hash of `parts` in 16 hexadecimal digits.
 pub(crate) fn short_hash(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -147,7 +147,7 @@ mod tests {
                 flows: vec![FlowSample { at, flow: 3, window: None, rate, delivered: Bytes::new(1) }],
             },
             data_packets: 77,
-            degraded: vec![Degraded { flow: 3, reason: "a wall".into() }],
+            degraded: vec![Degraded { flow: 3, reason: "no codes".into() }],
             host_jitter: Some(HostJitter {
                 p50: Duration::ZERO,
                 p99: Duration::from_nanos(3),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_comes_back_to_the_last_bit() {
+    fn an_outcome_is_read_back_exactly() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::open(folder.path(), Program::this().unwrap()).unwrap();
         let point = Point::default();

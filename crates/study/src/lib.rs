@@ -1,17 +1,17 @@
-//! Studies: a scenario run over its sweep and kept on disk, and the claims that its runs judge.
+//! Studies: runs a scenario over its sweep, keeps the results on disk, and judges claims by them.
 //!
 //! ```text
-//!   Scenario ── points ──► Sweep ── threads ──► World ── outcome ──► Journal: one file a finished point
+//!   Scenario ── points ──► Sweep ── threads ──► World ── outcome ──► Journal: one file per finished point
 //!                            │                                          │
 //!                            └── summaries, in the sweep's order        └──► Folder: run.json and Parquet tables
 //! ```
 //!
-//! A point's outcome depends on the scenario and the point alone, so what a sweep yields is the same to the byte however
-//! many threads run it. The journal makes interruption cheap: what is finished is on disk, whole or not at all, and a
-//! later run of the same points by the same program takes it from there. Tables are written from the journal, in the
-//! order of the sweep. What cannot repeat, the seconds a run took, stays out of them.
+//! A point's outcome depends only on the scenario and the point, so the tables of a sweep are identical to the byte for
+//! any number of threads. An interruption loses only the points that are running: finished points are on disk,
+//! complete, and a later run of the same points by the same program reuses them. Tables are written from the journal,
+//! in the order of the sweep. The duration of a run, which varies, is not part of the tables.
 //!
-//! [`claims`] holds papers' measurable sentences against such runs.
+//! [`claims`] tests measurable sentences of papers against such runs.
 
 pub mod claims;
 mod error;

@@ -1,11 +1,11 @@
-//! The table that the terminal shows of a sweep: the columns of the schema that have a heading.
+//! The terminal's table of a sweep: the columns of the schema that have a heading.
 
 use std::iter::once;
 
 use rampmeter_scenario::{About, Row, Scenario, Schema, Shown, Summary, Value, abouts};
 
-/// Headings and rows. A row a point: its axes, its flows, each measured link, the run; below it one for the flows of each
-/// kind of measured traffic where there are several.
+/// Headings and rows. Each point has a row: its axes, its flows, each measured link, the run. If there are several
+/// kinds of measured traffic, a row for the flows of each kind follows.
 pub fn overview(schema: &Schema, scenario: &Scenario, summaries: &[&Summary]) -> (Vec<String>, Vec<Vec<String>>) {
     let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
     let several = summaries.iter().any(|run| !run.traffic.is_empty());
@@ -38,7 +38,7 @@ pub fn overview(schema: &Schema, scenario: &Scenario, summaries: &[&Summary]) ->
     (head, rows)
 }
 
-/// The names of those of `columns` that the table shows, and how, going by what `rows` have in them.
+/// The names and formats of the columns that the table shows, given the values of `rows`.
 fn shown<'a, R: Iterator<Item = &'a Row>>(
     columns: impl Iterator<Item = &'a About>,
     rows: impl Fn() -> R,
@@ -71,7 +71,7 @@ router = { kind = "drop-tail" }
 "#;
 
     #[test]
-    fn each_kind_of_traffic_has_a_row_below_that_of_all() {
+    fn each_kind_of_traffic_has_a_row_below_all_traffic() {
         let (schema, scenario) = (Schema::default(), Scenario::parse_network("x.toml", TEXT).unwrap());
         let flows = |n| Row::from([("completed", Value::Whole(n)), ("fct_mean_s", Value::Number(0.0123))]);
         let one = Summary { point: scenario.points()[0].clone(), flows: flows(30), ..Summary::default() };

@@ -1,4 +1,4 @@
-//! Points run on all cores, kept as they finish, and given in the order of the sweep.
+//! Runs points on all cores, stores each when it finishes, and returns the results in the order of the sweep.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,33 +11,33 @@ use rampmeter_units::Time;
 
 use crate::{Journal, StudyError};
 
-/// How often is told how far points are that are under way.
+/// The interval of progress reports while points are running.
 const TICK: Duration = Duration::from_millis(200);
 
-/// One point to run: of which scenario, in which world, and where its result is kept.
+/// One point to run: its scenario, its world and its journal.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
     /// One of its points.
     pub point: &'a Point,
-    /// Where it runs.
+    /// The world that runs it.
     pub world: &'a dyn World,
-    /// Where its result is kept.
+    /// The journal that stores its outcome.
     pub journal: &'a Journal,
 }
 
-/// What became of a point.
+/// The result of a point.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Finished<T> {
-    /// It ran; what is kept of the run.
+    /// It ran; the value that is kept of the run.
     Run(T),
-    /// It asks for what its world does not have.
+    /// It needs a feature that its world does not have.
     Skipped(Skipped),
 }
 
 impl<T> Finished<T> {
-    /// What is kept of its run, if it ran.
+    /// The value that is kept of its run, if it ran.
     pub fn run(&self) -> Option<&T> {
         match self {
             Self::Run(kept) => Some(kept),
@@ -51,78 +51,79 @@ impl<T> Finished<T> {
 pub struct Skipped {
     /// The point.
     pub point: Point,
-    /// What the world lacks, and what would be right.
+    /// The missing feature of the world, and the remedy.
     pub reason: String,
 }
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Progress {
     /// Points finished.
     pub done: usize,
-    /// Of these, found in the journal.
+    /// The part of them that was found in the journal.
     pub kept: usize,
     /// All points.
     pub total: usize,
-    /// What is running.
+    /// The running points.
     pub under_way: UnderWay,
-    /// The user stopped it, and what is under way is being finished.
+    /// The user stopped the sweep; running points are being finished.
     pub finishing: bool,
-    /// How long the rest will take, going by what ran.
+    /// The estimated time of the rest, from the points that ran.
     pub left: Option<Duration>,
 }
 
-/// Points that are running in a world that tells how far they are.
+/// Running points of worlds that report progress.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct UnderWay {
-    /// How many.
+    /// The number of points.
     pub points: usize,
-    /// How far they are, added up: 1 is a whole point.
+    /// The sum of their completed fractions.
     pub part: f64,
-    /// How many seconds of their time they have behind them, together.
+    /// The sum of their elapsed simulated seconds.
     pub seconds: f64,
-    /// How many they have at most.
+    /// The sum of their maximum durations in seconds.
     pub of: f64,
 }
 
-/// How to run points.
+/// The settings of a sweep.
 #[derive(Debug, Clone, Copy)]
 pub struct Sweep<'a> {
-    /// The controllers.
+    /// The controllers and routers.
     pub registries: &'a Registries,
     /// The columns of results.
     pub schema: &'a Schema,
-    /// Points at once. By default one for every core; in worlds whose runs disturb each other, one.
+    /// The number of points at a time. The default is one per core, and one in total for worlds that need the whole
+    /// machine.
     pub jobs: Option<usize>,
-    /// Set to stop after the points under way.
+    /// Set to stop after the running points.
     pub stop: &'a AtomicBool,
 }
 
 impl Sweep<'_> {
-    /// Runs `tasks`; a task that its journal has is taken from there. `keep` makes of each run what is kept of it, on the
-    /// thread that ran it. Results are in the tasks' order.
+    /// Runs `tasks`, except those that the journal has finished. `keep` computes the value to keep of a run, on the
+    /// thread that ran it. Results are in the order of the tasks.
     pub fn run<T: Send>(
         &self,
         tasks: &[Task<'_>],
         keep: impl Fn(Run) -> T + Sync,
         mut watch: impl FnMut(Progress),
     ) -> Result<Vec<Finished<T>>, StudyError> {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let mut results: Vec<Option<Finished<T>>> = tasks.iter().map(|_| None).collect();
         let mut first_error: Option<(usize, StudyError)> = None;
         let mut progress = Progress { total: tasks.len(), ..Progress::default() };
         watch(progress);
-        let desks: Vec<Desk> = (0..self.threads(tasks)).map(|_| Desk::default()).collect();
+        let workers: Vec<Worker> = (0..self.threads(tasks)).map(|_| Worker::default()).collect();
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();
-            for desk in &desks {
+            for worker in &workers {
                 let (send, next, failed, keep) = (send.clone(), &next, &failed, &keep);
                 scope.spawn(move || {
                     while !self.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
-                        let place = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(task) = tasks.get(place) else { break };
-                        if send.send((place, task.run(self.registries, desk, keep))).is_err() {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(task) = tasks.get(index) else { break };
+                        if send.send((index, task.run(self.registries, worker, keep))).is_err() {
                             break;
                         }
                     }
@@ -130,26 +131,26 @@ impl Sweep<'_> {
             }
             drop(send);
             loop {
-                let (place, result) = match receive.recv_timeout(TICK) {
+                let (index, result) = match receive.recv_timeout(TICK) {
                     Ok(result) => result,
                     Err(RecvTimeoutError::Timeout) => {
-                        watch(self.look(progress, &desks, tasks, begun.elapsed()));
+                        watch(self.with_running(progress, &workers, tasks, started_at.elapsed()));
                         continue;
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
                 };
                 match result {
                     Ok((finished, kept)) => {
-                        results[place] = Some(finished);
+                        results[index] = Some(finished);
                         progress.done += 1;
                         progress.kept += usize::from(kept);
-                        watch(self.look(progress, &desks, tasks, begun.elapsed()));
+                        watch(self.with_running(progress, &workers, tasks, started_at.elapsed()));
                     }
                     Err(StudyError::World { error: WorldError::Interrupted, .. }) => {}
                     Err(error) => {
                         failed.store(true, Ordering::Relaxed);
-                        if first_error.as_ref().is_none_or(|(first, _)| place < *first) {
-                            first_error = Some((place, error));
+                        if first_error.as_ref().is_none_or(|(first, _)| index < *first) {
+                            first_error = Some((index, error));
                         }
                     }
                 }
@@ -165,44 +166,44 @@ impl Sweep<'_> {
 
 impl Sweep<'_> {
     fn threads(&self, tasks: &[Task<'_>]) -> usize {
-        let alone = tasks.iter().any(|task| task.world.runs_alone());
-        let cores = || if alone { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
+        let whole_machine = tasks.iter().any(|task| task.world.runs_alone());
+        let cores = || if whole_machine { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
         self.jobs.unwrap_or_else(cores).clamp(1, tasks.len().max(1))
     }
 
-    /// How far it is, with what is under way.
-    fn look(&self, progress: Progress, desks: &[Desk], tasks: &[Task<'_>], elapsed: Duration) -> Progress {
+    /// `progress` with the running points and the estimated time.
+    fn with_running(&self, progress: Progress, workers: &[Worker], tasks: &[Task<'_>], elapsed: Duration) -> Progress {
         let mut under_way = UnderWay::default();
-        for desk in desks {
-            desk.add_to(&mut under_way);
+        for worker in workers {
+            worker.add_to(&mut under_way);
         }
-        let finishes = !tasks.iter().any(|task| task.world.breaks_off());
-        let finishing = finishes && self.stop.load(Ordering::Relaxed) && progress.done < progress.total;
+        let must_finish = !tasks.iter().any(|task| task.world.breaks_off());
+        let finishing = must_finish && self.stop.load(Ordering::Relaxed) && progress.done < progress.total;
         let progress = Progress { under_way, finishing, ..progress };
         Progress { left: time_left(elapsed, progress), ..progress }
     }
 }
 
-/// What less of a point says nothing of how long it will take.
-const MIN_PART: f64 = 0.01;
+/// The minimum amount of completed work, in points, for an estimate of the time left.
+const MIN_WORK: f64 = 0.01;
 
-/// Points that were kept took no time and say nothing about the others.
+/// The estimated time of the rest. Points from the journal took no time and are not counted.
 fn time_left(elapsed: Duration, progress: Progress) -> Option<Duration> {
     let ran = (progress.done - progress.kept) as f64 + progress.under_way.part;
     let left = (progress.total - progress.done) as f64 - progress.under_way.part;
-    (ran >= MIN_PART).then(|| elapsed.mul_f64(left.max(0.0) / ran))
+    (ran >= MIN_WORK).then(|| elapsed.mul_f64(left.max(0.0) / ran))
 }
 
-/// Where one thread's points run, one after the other.
+/// The progress of the points of one thread.
 #[derive(Debug, Default)]
-struct Desk {
+struct Worker {
     reached: Reached,
-    /// When the one that is running ends, in nanoseconds; 0 if none is.
+    /// The end of the running point in nanoseconds; 0 if none is running.
     end: AtomicU64,
 }
 
-impl Desk {
-    fn begin(&self, end: Time) {
+impl Worker {
+    fn start(&self, end: Time) {
         self.reached.tell(Time::ZERO);
         self.end.store(end.as_nanos(), Ordering::Relaxed);
     }
@@ -224,11 +225,11 @@ impl Desk {
 }
 
 impl Task<'_> {
-    /// Its result, and whether the journal had it.
+    /// The result, and whether the journal had it.
     fn run<T>(
         &self,
         registries: &Registries,
-        desk: &Desk,
+        worker: &Worker,
         keep: impl Fn(Run) -> T,
     ) -> Result<(Finished<T>, bool), StudyError> {
         let plan = self.scenario.plan(self.point, registries)?;
@@ -237,10 +238,10 @@ impl Task<'_> {
             let run = Run { plan, outcome: record.outcome, world, wall_s: record.wall_s };
             return Ok((Finished::Run(keep(run)), true));
         }
-        let begun = Instant::now();
-        desk.begin(plan.end());
-        let outcome = self.world.run_telling(&plan, &desk.reached);
-        desk.clear();
+        let started_at = Instant::now();
+        worker.start(plan.end());
+        let outcome = self.world.run_telling(&plan, &worker.reached);
+        worker.clear();
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error @ WorldError::Lacks { .. }) => {
@@ -249,7 +250,7 @@ impl Task<'_> {
             }
             Err(error) => return Err(StudyError::World { point: self.point.to_string(), error }),
         };
-        let wall_s = begun.elapsed().as_secs_f64();
+        let wall_s = started_at.elapsed().as_secs_f64();
         self.journal.store(self.point, &outcome, wall_s)?;
         Ok((Finished::Run(keep(Run { plan, outcome, world, wall_s })), false))
     }

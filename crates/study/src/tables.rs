@@ -1,6 +1,6 @@
-//! The tables of a run: tidy, a column an axis first, then the columns of the [`Schema`].
+//! The tables of a run: one column per axis first, then the columns of the [`Schema`].
 //!
-//! Where an axis has the name of one of a table's own columns, that column is called `its_NAME`.
+//! A column of the schema that has the name of an axis is called `its_NAME`.
 
 mod axes;
 mod parquet;
@@ -13,8 +13,8 @@ use self::axes::AxisColumns;
 use self::parquet::Table;
 use crate::{Finished, Journal, StudyError};
 
-/// Writes every table of a finished run to `folder`, in the order of the sweep, and gives the summaries back. `results`
-/// have the runs without their outcomes, which are large and wait in the journal.
+/// Writes all tables of a finished run to `folder`, in the order of the sweep, and returns the summaries. `results`
+/// have the runs without their outcomes, which are large and are read from the journal.
 pub(crate) fn write(
     folder: &Path,
     scenario: &Scenario,
@@ -38,7 +38,7 @@ pub(crate) fn write(
             }
         };
         let Some(record) = journal.load(point) else {
-            return Err(StudyError::file(folder, "completed", &format!("the record of {point} has gone")));
+            return Err(StudyError::file(folder, "completed", &format!("the record of {point} is missing")));
         };
         let run = Run { outcome: record.outcome, ..run };
         let axes = axes.values(point);

@@ -1,4 +1,4 @@
-//! Claims are read with their mistakes named, run once a point, and judged by their bounds.
+//! Claims are checked for mistakes, run once per point, and judged by their bounds.
 
 mod common;
 
@@ -26,7 +26,7 @@ status = "holds"
 [[claim]]
 id = "growth"
 where = "Figure 1"
-text = "Responses grow"
+text = "Completion times grow"
 scenario = "six.toml"
 set = { scheme = ["reno"] }
 metric = { median = "flows.fct_p50_s", by = ["load"], in = { ms = 0.001 } }
@@ -67,7 +67,7 @@ fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<Verdict<'c
 }
 
 #[test]
-fn bounds_and_shapes_are_judged_by_the_value_that_decides() {
+fn bounds_and_shapes_are_judged_by_the_worst_value() {
     let (points, world) = (tempdir().unwrap(), Made::default());
     let claims = read(GOOD, false).unwrap();
     let verdicts = judge(&claims, &world, points.path());
@@ -80,7 +80,7 @@ fn bounds_and_shapes_are_judged_by_the_value_that_decides() {
     assert_eq!(world.runs.load(Ordering::SeqCst), 8, "kept for the next time");
 
     let json = serde_json::to_string(&verdicts[1]).unwrap();
-    let start = r#"{"id":"growth","where":"Figure 1","text":"Responses grow","paper":null,"expect":"grows with load","measured":1.94"#;
+    let start = r#"{"id":"growth","where":"Figure 1","text":"Completion times grow","paper":null,"expect":"grows with load","measured":1.94"#;
     assert!(
         json.starts_with(start) && json.contains(r#""holds":true,"status":"open","values":[{"at":{"load":0.25}"#),
         "{json}"
@@ -97,7 +97,7 @@ fn quick_claims_run_with_their_quick_values() {
 }
 
 #[test]
-fn a_claim_whose_world_is_not_here_is_not_judged() {
+fn a_claim_of_a_missing_world_is_not_judged() {
     let (points, world) = (tempdir().unwrap(), Made::default());
     let elsewhere = read(&GOOD.replace("quick = true", "world = \"emulated\""), false).unwrap();
     let kernel =
@@ -110,12 +110,12 @@ fn a_claim_whose_world_is_not_here_is_not_judged() {
 }
 
 #[test]
-fn every_mistake_names_its_line_and_what_would_be_right() {
+fn every_mistake_names_its_line_and_the_remedy() {
     for (find, replace, line, advice) in [
         ("id = \"twice\"", "ident = \"twice\"", 3, "unknown field `ident`"),
         ("id = \"queue\"", "id = \"twice\"", 21, "rename one"),
         ("status = \"open\"", "status = \"maybe\"", 19, "expected `holds` or `open`"),
-        ("note = \"not tried\"\n", "", 11, "say the best figure so far and the reason"),
+        ("note = \"not tried\"\n", "", 11, "write the best value so far and the reason"),
         ("\"six.toml\"", "\"seven.toml\"", 2, "seven.toml: cannot be read"),
         ("set = { scheme", "set = { skeme", 11, "did you mean `scheme`?"),
         ("by = [\"load\"], in", "by = [\"lode\"], in", 11, "no axis is called `lode`"),
@@ -135,7 +135,7 @@ fn every_mistake_names_its_line_and_what_would_be_right() {
 }
 
 #[test]
-fn the_papers_claims_are_in_order() {
+fn the_claims_of_the_studies_are_valid() {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
     let mut found = 0;
     for study in fs::read_dir(studies).unwrap() {

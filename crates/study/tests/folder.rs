@@ -1,4 +1,4 @@
-//! A run folder keeps what is finished, and its tables do not depend on how they came about.
+//! A run folder keeps finished points, and its tables do not depend on the order of execution.
 
 mod common;
 
@@ -24,7 +24,7 @@ struct Run<'a> {
     world: &'a Made,
     jobs: usize,
     resume: Resume,
-    /// Interrupted in this many runs from now; 0 for never.
+    /// The run is interrupted after this many points; 0 for never.
     stop_after: usize,
 }
 
@@ -33,11 +33,11 @@ impl<'a> Run<'a> {
         Self { folder, scenario, world, jobs: 1, resume: Resume::default(), stop_after: 0 }
     }
 
-    fn go(&self) -> Result<(Vec<Finished<Summary>>, Progress), StudyError> {
+    fn run(&self) -> Result<(Vec<Finished<Summary>>, Progress), StudyError> {
         let (registries, schema, stop) = (Registries::default(), Schema::default(), &self.world.stop);
         stop.store(false, Ordering::SeqCst);
         let last_run = if self.stop_after > 0 { self.world.runs.load(Ordering::SeqCst) + self.stop_after } else { 0 };
-        self.world.patience.store(last_run, Ordering::SeqCst);
+        self.world.interrupt_in.store(last_run, Ordering::SeqCst);
         let program = Program::this().unwrap();
         let file = Path::new("six.toml");
         let mut folder = Folder::open(self.folder, file, self.scenario, self.world, program, self.resume)?;
@@ -53,83 +53,83 @@ fn tables(folder: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn tables_are_the_same_to_the_byte_on_one_thread_and_on_many() {
+fn tables_are_identical_on_one_thread_and_on_many() {
     let (one, many) = (tempdir().unwrap(), tempdir().unwrap());
     let (scenario, world) = (scenario(), Made::default());
-    Run::of(one.path(), &scenario, &world).go().unwrap();
-    Run { jobs: 4, ..Run::of(many.path(), &scenario, &world) }.go().unwrap();
+    Run::of(one.path(), &scenario, &world).run().unwrap();
+    Run { jobs: 4, ..Run::of(many.path(), &scenario, &world) }.run().unwrap();
     assert_eq!(tables(one.path()), tables(many.path()));
 }
 
 #[test]
-fn an_interrupted_run_goes_on_where_it_was_and_ends_the_same() {
+fn an_interrupted_run_resumes_with_the_same_result() {
     let (whole, broken) = (tempdir().unwrap(), tempdir().unwrap());
     let (scenario, world) = (scenario(), Made::default());
-    Run::of(whole.path(), &scenario, &world).go().unwrap();
+    Run::of(whole.path(), &scenario, &world).run().unwrap();
     let before = world.runs.load(Ordering::SeqCst);
-    let error = Run { stop_after: 3, ..Run::of(broken.path(), &scenario, &world) }.go().unwrap_err();
+    let error = Run { stop_after: 3, ..Run::of(broken.path(), &scenario, &world) }.run().unwrap_err();
     assert!(matches!(error, StudyError::Interrupted { done: 3, total: 12 }), "{error}");
-    let (_, progress) = Run::of(broken.path(), &scenario, &world).go().unwrap();
+    let (_, progress) = Run::of(broken.path(), &scenario, &world).run().unwrap();
     assert_eq!(progress.kept, 3);
     assert_eq!(world.runs.load(Ordering::SeqCst), before + 8, "no point ran twice");
     assert_eq!(tables(whole.path()), tables(broken.path()));
 }
 
 #[test]
-fn a_complete_run_and_a_fresh_one_begin_anew() {
+fn a_complete_run_and_a_fresh_one_start_over() {
     let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run::of(folder.path(), &scenario, &world).go().unwrap();
-    let (_, progress) = Run::of(folder.path(), &scenario, &world).go().unwrap();
+    Run::of(folder.path(), &scenario, &world).run().unwrap();
+    let (_, progress) = Run::of(folder.path(), &scenario, &world).run().unwrap();
     assert_eq!(progress.kept, 0);
-    Run { stop_after: 3, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap_err();
-    let (_, progress) = Run { resume: Resume::Never, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap();
+    Run { stop_after: 3, ..Run::of(folder.path(), &scenario, &world) }.run().unwrap_err();
+    let (_, progress) = Run { resume: Resume::Never, ..Run::of(folder.path(), &scenario, &world) }.run().unwrap();
     assert_eq!(progress.kept, 0);
 }
 
 #[test]
-fn a_complete_run_is_kept_if_asked() {
+fn a_complete_run_is_kept_on_request() {
     let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run::of(folder.path(), &scenario, &world).go().unwrap();
+    Run::of(folder.path(), &scenario, &world).run().unwrap();
     let before = tables(folder.path());
-    let (_, progress) = Run { resume: Resume::Always, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap();
+    let (_, progress) = Run { resume: Resume::Always, ..Run::of(folder.path(), &scenario, &world) }.run().unwrap();
     assert_eq!(progress.kept, 8);
     assert_eq!(tables(folder.path()), before);
 }
 
 #[test]
-fn a_folder_of_another_run_is_left_alone() {
+fn a_folder_of_another_run_is_not_changed() {
     let (folder, world) = (tempdir().unwrap(), Made::default());
-    Run::of(folder.path(), &scenario(), &world).go().unwrap();
+    Run::of(folder.path(), &scenario(), &world).run().unwrap();
     let mut fewer = scenario();
     fewer.set("load", values("0.5")).unwrap();
     let other = Scenario::parse("six.toml", &TEXT.replace("10 Mb/s", "11 Mb/s")).unwrap();
     for (scenario, word) in [(&fewer, "other values of the axes"), (&other, "another scenario")] {
-        let error = Run::of(folder.path(), scenario, &world).go().unwrap_err();
+        let error = Run::of(folder.path(), scenario, &world).run().unwrap_err();
         assert!(error.is_bad_input() && error.to_string().contains(word), "{error}");
     }
-    let strange = tempdir().unwrap();
-    fs::write(strange.path().join("thesis.tex"), "years of work").unwrap();
-    let error = Run::of(strange.path(), &scenario(), &world).go().unwrap_err();
-    assert!(error.is_bad_input() && strange.path().join("thesis.tex").exists(), "{error}");
+    let other = tempdir().unwrap();
+    fs::write(other.path().join("thesis.tex"), "years of work").unwrap();
+    let error = Run::of(other.path(), &scenario(), &world).run().unwrap_err();
+    assert!(error.is_bad_input() && other.path().join("thesis.tex").exists(), "{error}");
 }
 
 #[test]
-fn half_a_file_is_no_finished_point() {
+fn a_truncated_file_is_not_a_finished_point() {
     let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run { stop_after: 5, ..Run::of(folder.path(), &scenario, &world) }.go().unwrap_err();
+    Run { stop_after: 5, ..Run::of(folder.path(), &scenario, &world) }.run().unwrap_err();
     for entry in fs::read_dir(folder.path().join("points")).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..text.len() / 2]).unwrap();
     }
-    let (_, progress) = Run::of(folder.path(), &scenario, &world).go().unwrap();
+    let (_, progress) = Run::of(folder.path(), &scenario, &world).run().unwrap();
     assert_eq!(progress.kept, 0);
 }
 
 #[test]
-fn points_that_the_world_cannot_run_are_left_out_and_named() {
+fn points_that_the_world_cannot_run_are_listed() {
     let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    let (results, _) = Run::of(folder.path(), &scenario, &world).go().unwrap();
+    let (results, _) = Run::of(folder.path(), &scenario, &world).run().unwrap();
     assert_eq!(results.iter().filter(|result| result.run().is_none()).count(), 4);
     let about: serde_json::Value = serde_json::from_slice(&fs::read(folder.path().join("run.json")).unwrap()).unwrap();
     assert_eq!((&about["points"], &about["finished"]), (&12.into(), &8.into()));
@@ -140,7 +140,7 @@ fn points_that_the_world_cannot_run_are_left_out_and_named() {
 #[test]
 fn tables_are_tidy_and_typed() {
     let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run::of(folder.path(), &scenario, &world).go().unwrap();
+    Run::of(folder.path(), &scenario, &world).run().unwrap();
     let open = |name: &str| {
         SerializedFileReader::new(fs::File::open(folder.path().join(format!("{name}.parquet"))).unwrap()).unwrap()
     };
@@ -163,7 +163,7 @@ fn an_axis_named_like_a_column_keeps_its_name() {
     let text = TEXT.replace("load = [0.25, 0.5]", "load = [0.25, 0.5]\nlink = [50]").replace("= 50 }", "= \"$link\" }");
     let (folder, world) = (tempdir().unwrap(), Made::default());
     let scenario = Scenario::parse("six.toml", &text).unwrap();
-    Run::of(folder.path(), &scenario, &world).go().unwrap();
+    Run::of(folder.path(), &scenario, &world).run().unwrap();
     let file = fs::File::open(folder.path().join("links.parquet")).unwrap();
     let row = SerializedFileReader::new(file).unwrap().get_row_iter(None).unwrap().next().unwrap().unwrap().to_string();
     assert!(row.contains("link: 50") && row.contains("its_link: \"wire\""), "{row}");

@@ -1,4 +1,4 @@
-//! A column that is declared once is in every output.
+//! A column that is declared once appears in every output.
 
 mod common;
 
@@ -12,7 +12,7 @@ use rampmeter_study::claims::{self, Judge};
 use rampmeter_study::{Finished, Folder, Program, Resume, Sweep, overview};
 use tempfile::tempdir;
 
-/// Of each table one column more than the built-in ones.
+/// The built-in columns and one more in each table.
 fn schema() -> Schema {
     let mut schema = Schema::default();
     let planned = "flows in the plan";
@@ -31,7 +31,7 @@ fn schema() -> Schema {
 }
 
 #[test]
-fn a_column_declared_once_is_in_every_output() {
+fn a_column_declared_once_appears_in_every_output() {
     let (folder, world) = (tempdir().unwrap(), Made::default());
     let scenario = Scenario::parse("six.toml", TEXT).unwrap();
     let (registries, schema, stop) = (Registries::default(), schema(), std::sync::atomic::AtomicBool::new(false));
@@ -59,8 +59,8 @@ fn a_column_declared_once_is_in_every_output() {
     }
 
     let (head, rows) = overview(&schema, &scenario, &summaries);
-    let place = head.iter().position(|heading| heading == "sent").unwrap();
-    assert_eq!(rows[0][place], "400.0");
+    let index = head.iter().position(|heading| heading == "sent").unwrap();
+    assert_eq!(rows[0][index], "400.0");
 
     let documented = schema.document("<!-- columns of runs -->\n<!-- end -->");
     assert!(documented.contains("| `sent_mean_packets` | packets | packets sent, mean over flows |"), "{documented}");

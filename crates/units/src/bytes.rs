@@ -7,12 +7,12 @@ use std::str::FromStr;
 
 use crate::quantity::{self, BadQuantity};
 
-/// A number of bytes; never negative. Packets are counted whole, with their IP header.
+/// A number of bytes, never negative. A packet counts in full, with its IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// None.
+    /// No bytes.
     pub const ZERO: Self = Self(0);
     /// No limit.
     pub const MAX: Self = Self(u64::MAX);
@@ -32,7 +32,7 @@ impl Bytes {
         self.0 as f64
     }
 
-    /// `self - other`, zero if `other` is more.
+    /// `self - other`, or zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_goes_both_ways() {
+    fn text_round_trips() {
         for text in ["250 kB", "1.5 MB", "1250 B", "2 GB"] {
             let amount: Bytes = text.parse().unwrap();
             assert_eq!(amount.to_string().parse::<Bytes>().unwrap(), amount);

@@ -1,6 +1,6 @@
 //! The two ECN bits of the IP header (RFC 3168 section 5).
 
-/// An ECN code. What a code *means* is each scheme's business: VCP reads load regions where TCP reads capability.
+/// An ECN code. Its meaning depends on the scheme: VCP reads load regions where TCP reads capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Ecn {

@@ -1,14 +1,14 @@
-//! Quantities as whole numbers, for files that programs write and read back: nothing is rounded.
+//! Quantities as whole numbers, without rounding, for files that programs write and read back.
 //!
-//! `#[serde(with = "rampmeter_units::exact")]` on a field writes nanoseconds, bytes or bits per second. Without it these
-//! types are texts with a unit, as people write them.
+//! `#[serde(with = "rampmeter_units::exact")]` on a field writes nanoseconds, bytes or bits per second. Without it
+//! these types are texts with a unit.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Bytes, Duration, Rate, Time};
 
-/// A quantity that a whole number stands for.
+/// A quantity that can be written as a whole number.
 pub trait Exact: Copy {
     /// The number: `u64`, or an option of it.
     type Number: Serialize + DeserializeOwned;

@@ -1,9 +1,7 @@
-//! The quantities everything else is written in: time, rate, bytes, ECN codes and random streams; and how people write
-//! them down.
+//! The quantities that all other crates use: time, rate, bytes, ECN codes and random streams, and their text form.
 //!
-//! Every number that has a unit has a type here, so that a delay can't be added to a rate and nobody has to ask
-//! whether a field is in bits or bytes. All are plain integers inside: the same inputs give the same outputs on every
-//! machine.
+//! Every number with a unit has a type here, so that a delay cannot be added to a rate and no field is ambiguous
+//! between bits and bytes. All are integers inside: the same inputs give the same outputs on every machine.
 
 mod bytes;
 mod ecn;

@@ -1,9 +1,10 @@
-//! How loaded a link is, in the two ECN bits: VCP's three regions (VCP section III-B, Fig. 2) and the codes that stand for
-//! them. Routers write them, end hosts read them.
+//! The load of a link in the two ECN bits: VCP's three regions (VCP section III-B, Fig. 2) and their codes. Routers
+//! write them, end hosts read them.
 //!
-//! The paper numbers the regions 1, 2, 3 and writes the number: `01`, `10`, `11`. Others read `10` and `01` otherwise: TCP
-//! with ECN sends ECT(0), which is `10`; ECT(1), `01`, says "L4S" (RFC 9331); and a tunnel's end takes ECT(1) for the
-//! graver of the two (RFC 6040 section 4.2). [`LoadCodes::Ect0Low`] swaps the two for networks where that counts.
+//! The paper numbers the regions 1, 2, 3 and writes the number: `01`, `10`, `11`. Other protocols interpret `10` and
+//! `01` differently: TCP with ECN sends ECT(0), which is `10`; ECT(1), `01`, means "L4S" (RFC 9331); and a tunnel's end
+//! takes ECT(1) for the more severe of the two (RFC 6040 section 4.2). [`LoadCodes::Ect0Low`] swaps the two for
+//! networks where that matters.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,28 +13,28 @@ use crate::Ecn;
 /// A link's load, from the lightest to the heaviest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoadRegion {
-    /// Load factor below the transition point, 80%: senders grow multiplicatively.
+    /// Load factor below the transition point, 80%: senders increase multiplicatively.
     Low,
-    /// From there to 100%: senders grow additively.
+    /// From there to 100%: senders increase additively.
     High,
-    /// 100% or more: senders cut back.
+    /// 100% or more: senders decrease multiplicatively.
     Over,
 }
 
-/// Which code stands for which region. `11`, congestion experienced, is always overload, and `00` no region at all.
+/// The assignment of codes to regions. `11`, congestion experienced, is always overload; `00` is no region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum LoadCodes {
     /// The paper's: low is `01`, ECT(1); high is `10`, ECT(0).
     #[default]
     #[serde(rename = "ect1-low")]
     Ect1Low,
-    /// Low is `10`, ECT(0), what classic ECN senders send; high is `01`, ECT(1). Tunnels let it pass.
+    /// Low is `10`, ECT(0), which classic ECN senders send; high is `01`, ECT(1). Tunnels preserve it.
     #[serde(rename = "ect0-low")]
     Ect0Low,
 }
 
 impl LoadCodes {
-    /// The code that stands for `region`.
+    /// The code of `region`.
     pub const fn encode(self, region: LoadRegion) -> Ecn {
         match (self, region) {
             (_, LoadRegion::Over) => Ecn::Ce,
@@ -42,7 +43,7 @@ impl LoadCodes {
         }
     }
 
-    /// The region that `code` stands for; `None` for a packet that bears none.
+    /// The region of `code`; `None` for a packet that carries none.
     pub const fn decode(self, code: Ecn) -> Option<LoadRegion> {
         match (self, code) {
             (_, Ecn::NotEct) => None,
@@ -60,7 +61,7 @@ mod tests {
     const REGIONS: [LoadRegion; 3] = [LoadRegion::Low, LoadRegion::High, LoadRegion::Over];
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn codes_round_trip() {
         for codes in [LoadCodes::Ect1Low, LoadCodes::Ect0Low] {
             for region in REGIONS {
                 assert_eq!(codes.decode(codes.encode(region)), Some(region));
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn classic_senders_are_at_low_load_with_the_other_codes() {
+    fn classic_ecn_is_low_load_with_swapped_codes() {
         assert_eq!(LoadCodes::Ect0Low.decode(Ecn::Ect0), Some(LoadRegion::Low));
         assert_eq!(LoadCodes::Ect0Low.encode(LoadRegion::Over), Ecn::Ce);
     }

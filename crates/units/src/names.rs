@@ -1,23 +1,23 @@
-//! What to offer somebody who wrote a name that there isn't.
+//! Suggestions for unknown names.
 
 use std::fmt;
 
 use crate::renamed::new_name;
 
-/// The names that would have been right: the nearest if one is near, or all.
+/// The names to suggest: a similar one if there is exactly one, otherwise all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
-    /// The name replaces the old one that was written.
+    /// The unknown name is an old one; this name replaces it.
     Renamed(&'static str),
-    /// This one was probably meant.
+    /// The only similar name.
     Near(String),
-    /// These are there.
+    /// All names.
     All(Vec<String>),
 }
 
 impl Known {
-    /// Of `known` names that which is no more than two letters from `name`, one from a short one, capitals or not; or all
-    /// of them if there is none or more than one as near.
+    /// The name among `known` that differs from `name` by at most two letters (one if `name` is short), without regard
+    /// to case; all of them if no name or several names are that similar.
     pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         if let Some(new) = new_name(name, &known) {
@@ -27,9 +27,11 @@ impl Known {
         let mut known: Vec<(usize, &str)> = known.into_iter().map(|other| (distance(other), other)).collect();
         let all = known.iter().map(|(_, other)| (*other).to_owned()).collect();
         known.sort_unstable();
-        let most = if name.len() < 5 { 1 } else { 2 };
+        let max_distance = if name.len() < 5 { 1 } else { 2 };
         match known[..] {
-            [(steps, other), ref rest @ ..] if steps <= most && rest.first().is_none_or(|(next, _)| *next > steps) => {
+            [(steps, other), ref rest @ ..]
+                if steps <= max_distance && rest.first().is_none_or(|(next, _)| *next > steps) =>
+            {
                 Self::Near(other.to_owned())
             }
             _ => Self::All(all),
@@ -54,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_name_is_answered_with_the_new_one() {
+    fn the_new_name_is_suggested_for_an_old_one() {
         assert_eq!(
             Known::near("longest_interval", ["alpha", "max_interval"]).to_string(),
             "its name is `max_interval`"
@@ -62,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_is_offered_if_it_is_near() {
+    fn a_similar_name_is_suggested() {
         let known = ["bottleneck", "access"];
         assert_eq!(Known::near("botleneck", known), Known::Near("bottleneck".into()));
         assert_eq!(Known::near("TCP", ["rate", "tcp"]), Known::Near("tcp".into()));

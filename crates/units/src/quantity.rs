@@ -1,19 +1,19 @@
-//! Quantities as people write them: a number and a unit, `"40 Mb/s"`, `"12.5 ms"`, `"250 kB"`.
+//! Quantities as text: a number and a unit, `"40 Mb/s"`, `"12.5 ms"`, `"250 kB"`.
 
 use thiserror::Error;
 
-/// A quantity that could not be read, with what would have been right.
+/// A quantity that cannot be parsed, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not {what}: write {} and one of {units}, for example \"{example}\"", number(text))]
 pub struct BadQuantity {
     pub(crate) text: String,
-    /// With its article.
+    /// The kind of quantity, with its article.
     pub(crate) what: &'static str,
     pub(crate) units: &'static str,
     pub(crate) example: &'static str,
 }
 
-/// What should stand before the unit. Whether it may be 0 is for others to say.
+/// What to write before the unit. Callers decide whether it may be 0.
 fn number(text: &str) -> &'static str {
     if text.trim_start().starts_with('-') { "a number, which can't be negative," } else { "a number" }
 }
@@ -48,7 +48,7 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
-/// Writes `value` in the largest unit that it has at least one of.
+/// Writes `value` in the largest unit that does not exceed it.
 pub(crate) fn write(f: &mut std::fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> std::fmt::Result {
     let (name, scale) = units.iter().find(|(_, scale)| value >= *scale).unwrap_or(&units[units.len() - 1]);
     write!(f, "{} {name}", value as f64 / *scale as f64)

@@ -1,20 +1,20 @@
 //! Seeded random streams.
 //!
-//! One scenario seed feeds many independent streams, one a purpose (`"arrivals"`, `"loss"`, `"accept"`, ...) and one an
-//! index within it, so that adding a flow or a link does not change what the others draw. `rand_distr` is built without
-//! the platform's mathematics library, so that a draw has the same bits everywhere.
+//! One scenario seed gives many independent streams, one for each purpose (`"arrivals"`, `"loss"`, `"accept"`, ...) and
+//! index within it. So adding a flow or a link does not change the draws of the others. `rand_distr` is built without
+//! the platform's mathematics library, so a draw has the same bits on every platform.
 
 use rand::{RngCore, SeedableRng};
 use rand_distr::{Distribution, Exp1, Pareto, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// One stream of random numbers: xoshiro256++, which is named (not "the standard generator") so that its draws never
-/// change between library versions.
+/// One stream of random numbers from xoshiro256++. The generator is named, unlike "the standard generator", so that its
+/// draws never change between library versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// A stream from a seed of its own, for tests and examples.
+    /// A stream with its own seed, for tests and examples.
     pub fn from_seed(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
@@ -24,7 +24,7 @@ impl Stream {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// A whole number in [0, n), without bias to speak of (multiply-shift; n is far below 2^32 here). Zero if n is zero.
+    /// A whole number in [0, n), with negligible bias (multiply-shift; n is far below 2^32 here). Zero if n is zero.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
     }
@@ -40,7 +40,8 @@ impl Stream {
         mean * draw
     }
 
-    /// A Pareto draw with the given mean and shape (above 1): `P(X > x) = (scale/x)^shape`, `scale = mean (shape-1)/shape`.
+    /// A Pareto draw with the given mean and shape (above 1): `P(X > x) = (scale/x)^shape` with
+    /// `scale = mean (shape-1)/shape`.
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
         Pareto::new(scale, shape).map_or(scale, |pareto| pareto.sample(self))

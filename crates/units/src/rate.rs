@@ -13,7 +13,7 @@ use crate::{Bytes, Duration};
 pub struct Rate(u64);
 
 impl Rate {
-    /// Nothing moves.
+    /// No transmission.
     pub const ZERO: Self = Self(0);
     /// Unlimited: sending takes no time.
     pub const MAX: Self = Self(u64::MAX);
@@ -52,13 +52,14 @@ impl Rate {
         Self::from_bps_f64(self.0 as f64 * factor)
     }
 
-    /// `self - other`, zero if `other` is higher.
+    /// `self - other`, or zero if `other` is higher.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// How long `bytes` take at this rate, to the next nanosecond; forever if the rate is zero.
+    /// The transmission time of `bytes` at this rate, rounded up to a nanosecond; [`Duration::MAX`] if the rate is
+    /// zero.
     pub const fn time_to_send(self, bytes: Bytes) -> Duration {
         match (self.0, bytes.as_u64().checked_mul(8_000_000_000)) {
             (u64::MAX, _) => Duration::ZERO,
@@ -71,7 +72,7 @@ impl Rate {
         }
     }
 
-    /// How many whole bytes pass in `span`.
+    /// The number of whole bytes sent in `span`.
     pub const fn bytes_in(self, span: Duration) -> Bytes {
         let bytes = self.0 as u128 * span.as_nanos() as u128 / 8_000_000_000;
         Bytes::new(if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 })
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn unlimited_takes_no_time_and_zero_takes_forever() {
+    fn sending_is_instant_if_unlimited_and_endless_if_zero() {
         assert_eq!(Rate::MAX.time_to_send(Bytes::new(1)), Duration::ZERO);
         assert_eq!(Rate::ZERO.time_to_send(Bytes::new(1)), Duration::MAX);
         assert_eq!("unlimited".parse::<Rate>().unwrap(), Rate::MAX);
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn text_goes_both_ways() {
+    fn text_round_trips() {
         for text in ["40 Mb/s", "1.5 Gb/s", "500 kb/s", "17 b/s", "unlimited"] {
             let rate: Rate = text.parse().unwrap();
             assert_eq!(rate.to_string(), text);

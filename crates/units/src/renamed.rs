@@ -1,7 +1,7 @@
 //! Old names of settings and scenario keys, each with the name that replaces it.
 //!
-//! An error about an unknown key offers the new name of an old one. A name may have several rows, because its meaning
-//! depends on what it is a setting of: the row applies whose new name is known there.
+//! An error about an unknown key suggests the new name of an old one. A name may have several rows, because its meaning
+//! depends on the controller or router: the row applies whose new name is known there.
 
 /// Old and new names.
 const RENAMED: &[(&str, &str)] = &[

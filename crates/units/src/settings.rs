@@ -1,37 +1,37 @@
-//! Settings as people write them, a table of keys and values, and what is wrong with them in their words.
+//! Reads settings from a table of keys and values, with errors in the words of the file instead of Rust types.
 
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use crate::{Known, Settings};
 
-/// Reads and checks `table`, or says which of its keys is wrong and what would be right.
+/// Reads and checks `table`; an error names the wrong key and the remedy.
 pub fn checked<T: Settings>(table: &Table) -> Result<T, String> {
     let settings: T = read(table)?;
     settings.check()?;
     Ok(settings)
 }
 
-/// Reads `table`, or says which of its keys is wrong and what would be right.
+/// Reads `table`; an error names the wrong key and the remedy.
 pub fn read<T: DeserializeOwned>(table: &Table) -> Result<T, String> {
-    // What is said of a wrong value does not name its key. A table of that one alone is wrong for the same reason, unless
-    // there are others that must not be left out.
-    let wrong_with = |key: &str, value: &Value| {
+    // Serde's message about a wrong value does not name its key. A table of only that key fails with the same message,
+    // unless other keys are required.
+    let error_of = |key: &str, value: &Value| {
         let error = Table::from_iter([(key.to_owned(), value.clone())]).try_into::<T>().err()?;
         Some(error.message().to_owned()).filter(|message| !message.starts_with("missing field"))
     };
-    table.clone().try_into().map_err(|whole: toml::de::Error| {
-        let complaint = |(key, value): (&String, &Value)| {
-            let message = wrong_with(key, value)?;
-            Some(in_words(key, value, &message, || wrong_with(key, &Value::String("?".into()))))
+    table.clone().try_into().map_err(|error: toml::de::Error| {
+        let error_of_entry = |(key, value): (&String, &Value)| {
+            let message = error_of(key, value)?;
+            Some(translate(key, value, &message, || error_of(key, &Value::String("?".into()))))
         };
-        table.iter().find_map(complaint).unwrap_or_else(|| whole.message().to_owned())
+        table.iter().find_map(error_of_entry).unwrap_or_else(|| error.message().to_owned())
     })
 }
 
-/// What the reader says of one key, which is about types of Rust. What it would say of a text there tells which texts
-/// there may be.
-fn in_words(key: &str, value: &Value, message: &str, of_a_text: impl FnOnce() -> Option<String>) -> String {
+/// Translates serde's message about one key, which names types of Rust. `about_text` is its message about a text in
+/// that place, which names the valid texts.
+fn translate(key: &str, value: &Value, message: &str, about_text: impl FnOnce() -> Option<String>) -> String {
     if message.starts_with(&format!("unknown field `{key}`")) {
         let names = message.split('`').skip(3).step_by(2);
         return format!("there is no `{key}` among its settings; {}", Known::near(key, names));
@@ -43,7 +43,7 @@ fn in_words(key: &str, value: &Value, message: &str, of_a_text: impl FnOnce() ->
     let Some((_, expected)) = message.split_once(", expected ").filter(|_| message.starts_with("invalid ")) else {
         return format!("`{key}`: {message}");
     };
-    let whole = |most: &str| format!("must be a whole number, 0 {most}");
+    let whole = |range: &str| format!("must be a whole number, 0 {range}");
     let right = match expected {
         "a boolean" => "must be true or false".into(),
         "f32" | "f64" => "must be a number".into(),
@@ -51,8 +51,8 @@ fn in_words(key: &str, value: &Value, message: &str, of_a_text: impl FnOnce() ->
         "u32" => whole(&format!("to {}", u32::MAX)),
         "u16" => whole(&format!("to {}", u16::MAX)),
         "u8" => whole(&format!("to {}", u8::MAX)),
-        "a string" | "string only" => match of_a_text() {
-            Some(told) => text_wanted(&told),
+        "a string" | "string only" => match about_text() {
+            Some(message_about_text) => expected_text(&message_about_text),
             None => "must be a text in quotes".into(),
         },
         other => format!("must be {other}"),
@@ -60,13 +60,13 @@ fn in_words(key: &str, value: &Value, message: &str, of_a_text: impl FnOnce() ->
     format!("`{key}` = {value}: {right}")
 }
 
-/// Which texts there may be, by what was said of one that isn't: `unknown variant .., expected ..`, or as a
-/// [`BadQuantity`](crate::BadQuantity) does, `.. is not a ..: write ..`.
-fn text_wanted(told: &str) -> String {
-    match (told.split_once(", expected "), told.split_once(": ")) {
+/// The valid texts, from serde's message about an invalid one: `unknown variant .., expected ..`, or that of a
+/// [`BadQuantity`](crate::BadQuantity), `.. is not a ..: write ..`.
+fn expected_text(message_about_text: &str) -> String {
+    match (message_about_text.split_once(", expected "), message_about_text.split_once(": ")) {
         (Some((_, variants)), _) => format!("must be {variants}"),
         (None, Some((_, remedy))) => remedy.to_owned(),
-        (None, None) => told.to_owned(),
+        (None, None) => message_about_text.to_owned(),
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
         Fancy,
     }
 
-    fn complaint<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
+    fn error<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
         read::<T>(&text.parse().unwrap()).unwrap_err()
     }
 
@@ -129,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn the_wrong_one_is_named_with_what_would_be_right() {
-        for (text, said) in [
+    fn the_wrong_setting_is_named_with_the_remedy() {
+        for (text, expected) in [
             ("packets = 'x'", "`packets` = \"x\": must be a whole number, 0 or more"),
             ("share = 0.5\npackets = -1", "`packets` = -1: must be a whole number, 0 or more"),
             ("ports = 70000", "`ports` = 70000: must be a whole number, 0 to 65535"),
@@ -147,15 +147,15 @@ mod tests {
             ("size = 3", "there are packets, ports, share, adaptive, delay, name, kind, inner"),
             ("inner = { a = { outer = 1 } }", "`inner`: unknown field `outer`, expected `needed`"),
         ] {
-            let complaint = complaint::<Example>(text);
-            assert!(complaint.contains(said), "{text}: {complaint}");
+            let error = error::<Example>(text);
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 
     #[test]
-    fn a_right_key_is_not_blamed_for_one_that_is_missing() {
-        assert_eq!(complaint::<Inner>(""), "missing field `needed`");
-        assert_eq!(complaint::<Two>("gain = 0.5"), "missing field `limit`");
-        assert!(complaint::<Two>("gain = 0.5\nlimit = 'x'").starts_with("`limit` = \"x\": must be a whole number"));
+    fn a_missing_key_is_not_blamed_on_another() {
+        assert_eq!(error::<Inner>(""), "missing field `needed`");
+        assert_eq!(error::<Two>("gain = 0.5"), "missing field `limit`");
+        assert!(error::<Two>("gain = 0.5\nlimit = 'x'").starts_with("`limit` = \"x\": must be a whole number"));
     }
 }

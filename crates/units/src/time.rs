@@ -1,4 +1,4 @@
-//! Instants and spans, in integer nanoseconds.
+//! Instants and spans of time, in integer nanoseconds.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::quantity::{self, BadQuantity};
 
-/// An instant: nanoseconds since the world began. Each world says what its beginning is.
+/// An instant: nanoseconds since the start of the world. Each world defines its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -15,34 +15,34 @@ pub struct Time(u64);
 pub struct Duration(u64);
 
 impl Time {
-    /// The world's beginning.
+    /// The start of the world.
     pub const ZERO: Self = Self(0);
-    /// Later than any instant a world reaches: about 584 years.
+    /// Later than any instant of a run: about 584 years.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after the beginning.
+    /// The instant `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the beginning.
+    /// Nanoseconds since the start.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the beginning.
+    /// Seconds since the start.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span since `earlier`, zero if `earlier` is in fact later.
+    /// The span since `earlier`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Duration {
-    /// No time at all.
+    /// No time.
     pub const ZERO: Self = Self(0);
     /// The longest span.
     pub const MAX: Self = Self(u64::MAX);
@@ -88,13 +88,13 @@ impl Duration {
         Self((self.0 as f64 * factor).round() as u64)
     }
 
-    /// `self - other`, zero if `other` is longer.
+    /// `self - other`, or zero if `other` is longer.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// The distance between two spans.
+    /// The absolute difference of two spans.
     #[must_use]
     pub const fn abs_diff(self, other: Self) -> Self {
         Self(self.0.abs_diff(other.0))
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_goes_both_ways() {
+    fn text_round_trips() {
         for (text, nanos) in [("12.5 ms", 12_500_000), ("3s", 3_000_000_000), ("250 us", 250_000), ("7 ns", 7)] {
             let span: Duration = text.parse().unwrap();
             assert_eq!(span.as_nanos(), nanos);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_length_says_what_would_be_right() {
+    fn an_invalid_length_is_refused_with_the_remedy() {
         let error = "12 parsecs".parse::<Duration>().unwrap_err().to_string();
         assert!(error.contains("12 parsecs") && error.contains("ms"), "{error}");
         assert!("-3 ms".parse::<Duration>().is_err());
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn since_never_goes_below_zero() {
+    fn since_is_never_negative() {
         assert_eq!(Time::ZERO.since(Time::from_nanos(5)), Duration::ZERO);
     }
 }

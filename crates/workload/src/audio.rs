@@ -1,8 +1,8 @@
 //! The layered audio server of the Congestion Manager paper (sections 3.2.2 and 5.2): a synchronous sender.
 //!
 //! ```text
-//! encodings   10, 20, 40, 80, 160, 320 kb/s      the best one that its share of the path carries
-//! datagrams   1 kB each, size / encoding apart    at times of its own: everything else is shaped around them
+//! encodings   10, 20, 40, 80, 160, 320 kb/s      the highest one that its share of the path can carry
+//! datagrams   1 kB each, size / encoding apart    sent by its own timer, not by the controller's grants
 //! ```
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
@@ -18,7 +18,7 @@ use crate::{Application, Carrier, End, Event, Path, Reply, Report, Settings, Wor
 pub struct Config {
     /// Bytes of each datagram.
     pub datagrams: Bytes,
-    /// From the lowest to the highest.
+    /// The bitrates of the encodings, from the lowest to the highest.
     pub encodings: Vec<Rate>,
 }
 
@@ -27,7 +27,7 @@ impl Settings for Config {
         check_size(self.datagrams)?;
         let all = &self.encodings;
         if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Rate::ZERO {
-            return Err("`encodings` that are none, too many or out of order; \
+            return Err("`encodings` is empty, too long or out of order; \
                         give 1 to 32 rates from the lowest to the highest: [\"10 kb/s\", \"20 kb/s\"]"
                 .into());
         }
@@ -35,17 +35,17 @@ impl Settings for Config {
     }
 }
 
-/// An audio stream under way.
+/// A running audio stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayeredAudio {
     config: Config,
     current: usize,
-    /// When the next datagram leaves.
+    /// The time of the next datagram.
     next: Time,
-    /// The current share, and since when.
+    /// The current share, and the time of its last change or accounting.
     share: Rate,
     since: Time,
-    began: Time,
+    started_at: Time,
     /// Time spent in each encoding.
     spent: Vec<Duration>,
     /// The share's integral: bits.
@@ -68,7 +68,7 @@ impl Workload for LayeredAudio {
             next: Time::MAX,
             share: Rate::ZERO,
             since: Time::MAX,
-            began: Time::MAX,
+            started_at: Time::MAX,
             spent: vec![Duration::ZERO; config.encodings.len()],
             offered: 0.0,
         }
@@ -77,7 +77,7 @@ impl Workload for LayeredAudio {
 
 impl Application for LayeredAudio {
     fn on_start(&mut self, now: Time, path: Path) -> Reply {
-        (self.next, self.since, self.began) = (now, now, now);
+        (self.next, self.since, self.started_at) = (now, now, now);
         self.share = path.share;
         self.choose();
         Reply::NONE
@@ -117,19 +117,19 @@ impl LayeredAudio {
     }
 
     fn on_change(&mut self, now: Time, share: Rate) {
-        self.pass(now);
+        self.account_until(now);
         let before = self.encoding();
         self.share = share;
         self.choose();
         let after = self.encoding();
         if before != after && self.next > now {
-            // What of the gap is left is as much longer or shorter as its packets are now apart.
-            let left = self.next.since(now).scale(before.as_bps_f64() / after.as_bps_f64());
-            self.next = now + left;
+            // The rest of the gap scales with the interval between datagrams.
+            let rest = self.next.since(now).scale(before.as_bps_f64() / after.as_bps_f64());
+            self.next = now + rest;
         }
     }
 
-    fn pass(&mut self, now: Time) {
+    fn account_until(&mut self, now: Time) {
         let span = now.since(self.since);
         self.spent[self.current] += span;
         self.offered += self.share.as_bps_f64() * span.as_secs_f64();
@@ -141,22 +141,22 @@ impl LayeredAudio {
         self.config.encodings.get(self.current).copied().unwrap_or(Rate::ZERO)
     }
 
-    /// How long it has spent in each encoding up to `now`, from the lowest.
+    /// The time spent in each encoding up to `now`, from the lowest.
     pub fn spent(&mut self, now: Time) -> impl Iterator<Item = (Rate, Duration)> {
-        self.pass(now);
+        self.account_until(now);
         self.config.encodings.iter().copied().zip(self.spent.iter().copied())
     }
 
-    /// Which part of its time up to `now` it spent in the encoding just below its mean share; none before any has passed.
+    /// The fraction of time up to `now` in the highest encoding below the mean share; `None` if no time has passed.
     fn just_below_share(&mut self, now: Time) -> Option<f64> {
-        self.pass(now);
-        let all = now.since(self.began).as_secs_f64();
+        self.account_until(now);
+        let all = now.since(self.started_at).as_secs_f64();
         let best = just_below(&self.config.encodings, Rate::from_bps_f64(self.offered / all));
         (all > 0.0).then(|| self.spent[best].as_secs_f64() / all)
     }
 }
 
-/// The place of the highest encoding that `share` carries, or of the lowest.
+/// The index of the highest encoding that `share` can carry, or of the lowest.
 fn just_below(encodings: &[Rate], share: Rate) -> usize {
     encodings.partition_point(|encoding| *encoding <= share).saturating_sub(1)
 }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_the_best_encoding_that_its_share_carries() {
+    fn it_uses_the_highest_encoding_that_its_share_carries() {
         let mut audio = started(&[10, 20, 40, 80, 160, 320], 85);
         for (given, encoding) in [(85, 80), (79, 40), (5, 10), (400, 320), (160, 160)] {
             let _ = audio.on_event(at(0), End::Sender, &Event::ShareChanged(share(given)));
@@ -196,14 +196,14 @@ mod tests {
     #[test]
     fn its_datagrams_leave_at_the_rate_of_its_encoding() {
         let mut audio = started(&[40, 80], 80);
-        let mut left = Vec::new();
+        let mut departures = Vec::new();
         for ms in 0..1000 {
             if ms == 450 {
                 let _ = audio.on_event(at(450), End::Sender, &Event::ShareChanged(share(40)));
             }
-            left.extend(audio.on_deadline(at(ms), End::Sender).send_datagram.then_some(ms));
+            departures.extend(audio.on_deadline(at(ms), End::Sender).send_datagram.then_some(ms));
         }
-        assert_eq!(left, [0, 100, 200, 300, 400, 550, 750, 950]);
+        assert_eq!(departures, [0, 100, 200, 300, 400, 550, 750, 950]);
         let each = Duration::from_millis(450);
         assert_eq!(audio.spent(at(900)).collect::<Vec<_>>(), [(kbps(40), each), (kbps(80), each)]);
         assert_eq!(audio.report(at(900)).just_below_share, Some(0.5), "its mean share carries 40 kb/s");

@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use crate::{Application, End, Event, Path, Reply, Settings, Workload};
 
-/// More than any run can send.
-const ENDLESS: u64 = 1 << 62;
+/// More bytes than any run can send.
+const UNLIMITED: u64 = 1 << 62;
 
 /// It has no settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -29,7 +29,7 @@ impl Workload for Bulk {
 
 impl Application for Bulk {
     fn on_start(&mut self, _: Time, _: Path) -> Reply {
-        Reply::write(ENDLESS)
+        Reply::write(UNLIMITED)
     }
 
     fn on_event(&mut self, _: Time, end: End, event: &Event) -> Reply {

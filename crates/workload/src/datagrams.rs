@@ -1,4 +1,5 @@
-//! Datagrams as fast as the congestion controller permits, until the flow is stopped. Nothing is repeated.
+//! Datagrams at the rate that the congestion controller permits, until the flow is stopped. Lost datagrams are not
+//! retransmitted.
 
 use std::ops::RangeInclusive;
 
@@ -7,10 +8,10 @@ use serde::Deserialize;
 
 use crate::{Application, Carrier, End, Event, Path, Reply, Settings, Workload};
 
-/// More than any run can send.
-const ENDLESS: u64 = 1 << 62;
+/// More datagrams than any run can send.
+const UNLIMITED: u64 = 1 << 62;
 
-/// Bytes of a datagram, to which headers of the Congestion Manager, UDP and IP are added.
+/// The valid sizes of a datagram in bytes, without the headers of the Congestion Manager, UDP and IP.
 const SIZES: RangeInclusive<u64> = 8..=9000;
 
 /// A flow of datagrams.
@@ -27,7 +28,7 @@ impl Settings for Config {
     }
 }
 
-/// Refuses datagrams that are too small or too large.
+/// Refuses sizes that are too small or too large.
 pub(crate) fn check_size(size: Bytes) -> Result<(), String> {
     if SIZES.contains(&size.as_u64()) {
         return Ok(());
@@ -54,7 +55,7 @@ impl Workload for Datagrams {
 
 impl Application for Datagrams {
     fn on_start(&mut self, _: Time, _: Path) -> Reply {
-        Reply { queue_datagrams: ENDLESS, ..Reply::NONE }
+        Reply { queue_datagrams: UNLIMITED, ..Reply::NONE }
     }
 
     fn on_event(&mut self, _: Time, _: End, _: &Event) -> Reply {

@@ -1,6 +1,6 @@
-//! What applications send and when. An [`Application`] is a plain object: it learns the time and what happened to its
-//! flow, and answers with what the flow should do. It owns no socket, clock or thread, so the same object runs on a
-//! simulated network, on an emulated one and in a program of its own.
+//! Applications: the data that flows send, and when. An [`Application`] is a plain object: it receives the time and the
+//! events of its flow and returns what the flow should do. It owns no socket, clock or thread, so the same object runs
+//! on a simulated network, on an emulated one and in a real program.
 //!
 //! ```text
 //!                on_start, on_event, on_deadline
@@ -9,7 +9,7 @@
 //!            Reply: write, finish, datagrams, complete
 //! ```
 //!
-//! `docs/workloads.md` has a table of all workloads and says how to add one.
+//! `docs/workloads.md` lists all workloads and explains how to add one.
 
 pub mod audio;
 pub mod bulk;
@@ -19,10 +19,10 @@ pub mod representations;
 pub mod transfer;
 pub mod video;
 
-mod alarms;
 mod application;
+mod deadlines;
 
-pub use alarms::Alarms;
 pub use application::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
+pub use deadlines::Alarms;
 pub use rampmeter_units::Settings;
 pub use registry::{AnyApplication, AnyWorkload};

@@ -4,13 +4,13 @@ use rampmeter_units::{Bytes, RegistryError, Time, settings};
 
 use crate::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
 
-/// The most encodings, representations or rungs of a ladder.
+/// The maximum number of encodings, representations or rungs of a ladder.
 pub(crate) const MAX_LEVELS: usize = 32;
 
-/// The kind of thing that is made here, for messages.
+/// The kind of this registry, for messages.
 const KIND: &str = "workload";
 
-/// Writes the enums, the lists of names and the dispatch from one list: a line a workload.
+/// Generates the enums, the lists of names and the dispatch from one list with one line for each workload.
 macro_rules! workloads {
     (
         keys { $($key_variant:ident($key_place:ty): $key_module:ident, $key_name:literal, $key_about:literal;)* }
@@ -25,19 +25,19 @@ macro_rules! workloads {
         }
     };
     (@all $($variant:ident($place:ty): $module:ident, $name:literal, $about:literal;)*) => {
-        /// Any application. Where it is large it is in a box: most flows are small, and there may be a million.
+        /// Any application. Large ones are boxed: most flows have a small one, and there may be a million flows.
         #[derive(Debug)]
         pub enum AnyApplication {
             $(#[doc = $about] $variant($place),)*
         }
 
-        /// The settings of any workload, read and checked; makes an application for each flow.
+        /// The settings of any workload, read and checked; creates an application for each flow.
         #[derive(Debug, Clone, PartialEq)]
         pub enum AnyWorkload {
             $(#[doc = $about] $variant(crate::$module::Config),)*
         }
 
-        /// Every workload's name with its one line.
+        /// The name of every workload with a one-line description.
         pub const NAMES: &[(&str, &str)] = &[$(($name, $about)),*];
 
         impl AnyWorkload {
@@ -67,14 +67,14 @@ macro_rules! workloads {
                 }
             }
 
-            /// Whether it chooses by its share of the path ([`Workload::USES_SHARE`]).
+            /// Whether it uses its share of the path ([`Workload::USES_SHARE`]).
             pub fn uses_share(&self) -> bool {
                 match self {
                     $(Self::$variant(_) => <crate::$module::$variant as Workload>::USES_SHARE,)*
                 }
             }
 
-            /// What it needs of the sender's Congestion Manager ([`Workload::NEEDS_MANAGER`]).
+            /// Its use of the sender's Congestion Manager ([`Workload::NEEDS_MANAGER`]).
             pub fn needs_manager(&self) -> Option<&'static str> {
                 match self {
                     $(Self::$variant(_) => <crate::$module::$variant as Workload>::NEEDS_MANAGER,)*
@@ -97,9 +97,9 @@ workloads! {
     keys {
         Bulk(crate::bulk::Bulk): bulk, "bulk", "Always has more to send";
         Transfer(crate::transfer::Transfer): transfer, "transfer", "Sends the response to one request";
-        Representations(Box<crate::representations::Representations>): representations, "representations", "Sends the best representation that arrives in time (SIGCOMM 1999, section 3.2.1)";
-        Datagrams(crate::datagrams::Datagrams): datagrams, "datagrams", "Sends datagrams as fast as it may";
-        LayeredAudio(Box<crate::audio::LayeredAudio>): audio, "audio", "Sends the best encoding that its share carries (SIGCOMM 1999, section 3.2.2)";
+        Representations(Box<crate::representations::Representations>): representations, "representations", "Sends the largest representation that arrives in time (SIGCOMM 1999, section 3.2.1)";
+        Datagrams(crate::datagrams::Datagrams): datagrams, "datagrams", "Sends datagrams as fast as the controller permits";
+        LayeredAudio(Box<crate::audio::LayeredAudio>): audio, "audio", "Sends the highest encoding that its share can carry (SIGCOMM 1999, section 3.2.2)";
     }
     // And these by a table of their name: video = { ladder = [...] }.
     tables {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_settings_say_what_would_be_right() {
+    fn invalid_settings_are_refused_with_the_remedy() {
         let table = |text: &str| text.parse::<toml::Table>().unwrap();
         for (name, text, words) in [
             ("transfr", "", "`transfer`"),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn applications_of_most_flows_are_small() {
+    fn most_applications_are_small() {
         assert!(size_of::<AnyApplication>() <= 16);
     }
 }

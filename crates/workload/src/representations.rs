@@ -1,6 +1,6 @@
-//! An object in several representations: the web server of the Congestion Manager paper (section 3.2.1) asks what its share
-//! of the path is (`cm_query`) and sends the best one that arrives soon enough: "pick the representation that maximizes
-//! receiver quality without incurring high latency".
+//! An object in several representations. The web server of the Congestion Manager paper (section 3.2.1) queries its
+//! share of the path (`cm_query`) and sends the best representation that arrives soon enough: "pick the representation
+//! that maximizes receiver quality without incurring high latency".
 //!
 //! ```text
 //! the largest with   size / share + srtt <= within,   else the smallest
@@ -18,7 +18,7 @@ use crate::{Application, End, Event, Path, Reply, Settings, Workload, transfer};
 pub struct Config {
     /// Their sizes, from the smallest to the largest.
     pub representations: Vec<Bytes>,
-    /// How soon the object should arrive.
+    /// The time within which the object should arrive.
     pub within: Duration,
 }
 
@@ -26,15 +26,19 @@ impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let all = &self.representations;
         if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Bytes::ZERO {
-            return Err("`representations` that are none, too many or out of order; \
+            return Err("`representations` is empty, too long or out of order; \
                         give 1 to 32 sizes from the smallest to the largest: [\"20 kB\", \"60 kB\"]"
                 .into());
         }
-        if self.within == Duration::ZERO { Err("`within` must be more than zero".into()) } else { Ok(()) }
+        if self.within == Duration::ZERO {
+            Err("`within` is zero; use more than zero, for example \"2 s\"".into())
+        } else {
+            Ok(())
+        }
     }
 }
 
-/// A transfer of one of them, chosen when the connection is open.
+/// A transfer of one representation, which is chosen when the connection is open.
 #[derive(Debug)]
 pub struct Representations {
     config: Config,
@@ -59,21 +63,21 @@ impl Application for Representations {
     fn on_event(&mut self, _: Time, end: End, event: &Event) -> Reply {
         if let (End::Sender, Event::Opened(path)) = (end, event) {
             let Config { representations: sizes, within } = &self.config;
-            let place = choose(sizes, path.share, path.smoothed_rtt, *within);
-            self.chosen = place.map_or(Bytes::ZERO, |place| sizes[place]);
+            let index = choose(sizes, path.share, path.smoothed_rtt, *within);
+            self.chosen = index.map_or(Bytes::ZERO, |index| sizes[index]);
             return transfer::send(self.chosen);
         }
-        transfer::take(end, event, self.chosen)
+        transfer::receive(end, event, self.chosen)
     }
 }
 
-/// The place, among representations of these sizes, of the largest one that a flow with this share of a path with this round
-/// trip delivers `within` a time, or of the smallest; none of none.
+/// The index of the largest of these sizes that a flow with this share and round-trip time delivers `within` the time;
+/// of the smallest if none arrives in time. `None` without sizes.
 pub fn choose(sizes: &[Bytes], share: Rate, srtt: Duration, within: Duration) -> Option<usize> {
     let carried = share.bytes_in(within.saturating_sub(srtt));
-    let places = || sizes.iter().enumerate().map(|(place, size)| (*size, place));
-    let in_time = places().filter(|(size, _)| *size <= carried);
-    in_time.max().or_else(|| places().min()).map(|(_, place)| place)
+    let indexed = || sizes.iter().enumerate().map(|(index, size)| (*size, index));
+    let in_time = indexed().filter(|(size, _)| *size <= carried);
+    in_time.max().or_else(|| indexed().min()).map(|(_, index)| index)
 }
 
 #[cfg(test)]
@@ -81,16 +85,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_that_arrives_in_time_is_taken() {
+    fn the_largest_that_arrives_in_time_is_chosen() {
         // 100 kb/s over 2 s less 120 ms are 23.5 kB.
         let sizes = [800_000, 20_000, 100_000].map(Bytes::new);
         let (srtt, within) = (Duration::from_millis(120), Duration::from_secs(2));
-        let chosen = |kbps: u64| choose(&sizes, Rate::from_bps(kbps * 1000), srtt, within).map(|place| sizes[place]);
+        let chosen = |kbps: u64| choose(&sizes, Rate::from_bps(kbps * 1000), srtt, within).map(|index| sizes[index]);
         let expected = [(10, 20_000), (100, 20_000), (425, 20_000), (426, 100_000), (3400, 100_000), (3410, 800_000)];
         for (kbps, size) in expected {
             assert_eq!(chosen(kbps), Some(Bytes::new(size)), "{kbps} kb/s");
         }
-        assert_eq!(choose(&sizes, Rate::MAX, within, srtt), Some(1), "no rate makes up for the round trip");
+        assert_eq!(choose(&sizes, Rate::MAX, within, srtt), Some(1), "no rate compensates for the round trip");
         assert_eq!(choose(&[], Rate::MAX, srtt, within), None);
     }
 

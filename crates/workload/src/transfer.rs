@@ -1,12 +1,13 @@
-//! A transfer: the response to one request, of a size that is known when the flow starts. The flow's handshake stands for
-//! the request. The sender writes all of it and ends its stream; the receiver ends its own when it has all.
+//! A transfer: the response to one request, of a size that is known when the flow starts. The flow's handshake
+//! represents the request. The sender writes all data and ends its stream; the receiver ends its own stream when it has
+//! all data.
 
 use rampmeter_units::{Bytes, Time};
 use serde::Deserialize;
 
 use crate::{Application, End, Event, Path, Reply, Settings, Workload};
 
-/// It has no settings: its size is each flow's own.
+/// It has no settings: each flow has its own size.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {}
@@ -33,7 +34,7 @@ impl Application for Transfer {
     }
 
     fn on_event(&mut self, _: Time, end: End, event: &Event) -> Reply {
-        take(end, event, self.size)
+        receive(end, event, self.size)
     }
 }
 
@@ -42,8 +43,8 @@ pub(crate) fn send(size: Bytes) -> Reply {
     Reply { write: size.as_u64(), finish: true, ..Reply::NONE }
 }
 
-/// What the receiver of `size` does.
-pub(crate) fn take(end: End, event: &Event, size: Bytes) -> Reply {
+/// The receiver's reply to an event of a transfer of `size`.
+pub(crate) fn receive(end: End, event: &Event, size: Bytes) -> Reply {
     match *event {
         Event::Read { total, ended } if end == End::Receiver => {
             Reply { complete: total == size, ..Reply::finish_if(ended) }

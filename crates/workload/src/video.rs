@@ -1,25 +1,26 @@
-//! A video player that chooses bitrates by its buffer: BBA-0 (Huang and others, "A Buffer-Based
-//! Approach to Rate Adaptation", SIGCOMM 2014, section 4 and Algorithm 1).
+//! A video player that chooses bitrates by its buffer: BBA-0 (Huang and others, "A Buffer-Based Approach to Rate
+//! Adaptation", SIGCOMM 2014, section 4 and Algorithm 1).
 //!
 //! ```text
 //!   bitrate f(B)
 //!     R_max            ┌──────────        B      seconds of video in the buffer
 //!                    ╱ │                  f(B)   linear from R_min to R_max over the cushion
-//!     R_min  ──────╱   │                  the bitrate changes only where f(B) passes the next higher or lower rung
+//!     R_min  ──────╱   │                  the bitrate changes only if f(B) passes the next higher or lower rung
 //!            reservoir  cushion  B        of the ladder
 //! ```
 //!
-//! The player requests one segment after the other, each at the bitrate chosen when it is requested, the first at the lowest.
-//! It pauses while the buffer has no room for another segment. Playback begins with the first segment; it stalls when the
-//! buffer is empty, and goes on with the next segment.
+//! The player requests one segment after the other, each at the bitrate chosen at its request, the first at the lowest.
+//! It pauses while another segment does not fit into the buffer. Playback begins with the first segment. It stalls when
+//! the buffer is empty and resumes with the next segment.
 //!
-//! *Requests* are real: the player writes [`REQUEST`] bytes to its own stream of the connection, and the server, which is
-//! the flow's sender, writes the segment when they have arrived. Each segment so costs a round trip in which the connection
-//! may be idle. The connection is opened by the server, as all flows are by their senders: the first request is half a round
-//! trip later than a player's own handshake would allow.
+//! *Requests* are real: the player writes [`REQUEST`] bytes to its own stream of the connection, and the server, which
+//! is the flow's sender, writes the segment when they have arrived. So each segment costs a round trip in which the
+//! connection may be idle. The server opens the connection, like all senders of flows: the first request is half a
+//! round trip later than after a handshake by the player.
 //!
-//! *Deviations*: segments have a constant bitrate. The paper leaves open how much is buffered before playback goes on; here
-//! it is one segment. What the paper gives in seconds of its buffer of 240 s scales with the buffer.
+//! *Deviations*: segments have a constant bitrate. The paper does not specify how much is buffered before playback
+//! resumes; here it is one segment. Values that the paper gives in seconds of its buffer of 240 s scale with the
+//! buffer.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::Deserialize;
@@ -27,23 +28,23 @@ use serde::Deserialize;
 use crate::registry::MAX_LEVELS;
 use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload};
 
-/// Bytes of a request: about what a browser's GET has with its header fields.
+/// Bytes of a request: about the size of a browser's GET with its header fields.
 pub const REQUEST: Bytes = Bytes::new(400);
 
 /// A video and its player.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The bitrates that the video is encoded at, from the lowest to the highest. It must be given.
+    /// The bitrates of the video, from the lowest to the highest. Required.
     pub ladder: Vec<Rate>,
     /// Playing time of a segment.
     pub segment: Duration,
-    /// Playing time that the buffer has room for (section 4).
+    /// Playing time that fits into the buffer (section 4).
     pub buffer: Duration,
-    /// Below this buffer level the lowest bitrate is chosen; 90 s of 240 s unless given (section 4).
+    /// The lowest bitrate is chosen below this buffer level; the default is 90 s of 240 s (section 4).
     pub reservoir: Option<Duration>,
-    /// The part of the buffer above the reservoir over which the map rises to the highest bitrate; up to 216 s of 240 s
-    /// unless given (section 4).
+    /// The part of the buffer above the reservoir over which the map rises to the highest bitrate; the default ends at
+    /// 216 s of 240 s (section 4).
     pub cushion: Option<Duration>,
 }
 
@@ -71,7 +72,7 @@ impl Settings for Config {
             return Err("`segment` has no bytes at the lowest bitrate; make it longer, for example \"4 s\"".into());
         }
         if self.buffer < self.segment * 4 {
-            return Err(format!("`buffer` has no room for four segments; use {} or more", self.segment * 4));
+            return Err(format!("`buffer` is shorter than four segments; use {} or more", self.segment * 4));
         }
         let ((reservoir, cushion), max) = (self.map(), self.max_end());
         if reservoir + cushion > max || cushion == Duration::ZERO {
@@ -92,8 +93,8 @@ impl Config {
         (reservoir, self.cushion.unwrap_or(end.saturating_sub(reservoir)))
     }
 
-    /// The highest level at which the map may end. A player with a full buffer requests at the level of the buffer less a
-    /// segment or, where its timer is late, a bit lower: the highest bitrate must be chosen there.
+    /// The highest level at which the map may end. A player with a full buffer requests at the level of the buffer less
+    /// a segment, or slightly lower if its timer is late; the highest bitrate must be chosen there.
     fn max_end(&self) -> Duration {
         self.buffer.saturating_sub(self.segment * 2)
     }
@@ -109,21 +110,21 @@ pub struct Video {
     config: Config,
     reservoir: Duration,
     cushion: Duration,
-    /// Nothing more is requested or sent.
+    /// True after the stop: nothing more is requested or sent.
     stopped: bool,
     // The server.
-    /// Requests that it has answered.
+    /// The number of requests answered.
     answered: u64,
     // The player.
-    /// When the viewer started it.
-    began: Time,
+    /// The time at which the viewer started the player.
+    started_at: Time,
     /// The rung of the segment that was requested last.
     rung: usize,
-    /// A segment has been requested and has yet to arrive.
+    /// Whether a requested segment has not arrived yet.
     requested: bool,
     /// Bytes of all segments requested.
-    wanted: Bytes,
-    /// When to request again after a pause; [`Time::MAX`] if it does not pause.
+    requested_bytes: Bytes,
+    /// The time of the next request after a pause; [`Time::MAX`] if the player does not pause.
     resume: Time,
     playback: Playback,
     /// Segments that have arrived, and the sum of their bitrates in bits per second.
@@ -143,10 +144,10 @@ impl Workload for Video {
             cushion,
             stopped: false,
             answered: 0,
-            began: Time::MAX,
+            started_at: Time::MAX,
             rung: 0,
             requested: false,
-            wanted: Bytes::ZERO,
+            requested_bytes: Bytes::ZERO,
             resume: Time::MAX,
             playback: Playback::default(),
             segments: 0,
@@ -158,17 +159,18 @@ impl Workload for Video {
 
 impl Application for Video {
     fn on_start(&mut self, now: Time, _: Path) -> Reply {
-        self.began = now;
+        self.started_at = now;
         Reply::NONE
     }
 
     fn on_event(&mut self, now: Time, end: End, event: &Event) -> Reply {
         match (end, *event) {
-            (End::Sender, Event::Read { total, .. }) => self.serve(total),
+            (End::Sender, Event::Read { total, .. }) => self.on_request(total),
             (End::Receiver, Event::Opened(_)) => self.request(now),
             (End::Receiver, Event::Read { total, ended }) => {
                 self.stopped |= ended;
-                let reply = if self.requested && total >= self.wanted { self.take(now) } else { Reply::NONE };
+                let reply =
+                    if self.requested && total >= self.requested_bytes { self.on_segment(now) } else { Reply::NONE };
                 Reply { finish: ended, ..reply }
             }
             _ => Reply::NONE,
@@ -193,7 +195,7 @@ impl Application for Video {
         let Playback { first, stalls, stalled, stalled_since, .. } = self.playback;
         let stalling = stalled_since.map_or(Duration::ZERO, |since| now.since(since));
         Report {
-            startup_s: first.map(|first| first.since(self.began).as_secs_f64()),
+            startup_s: first.map(|first| first.since(self.started_at).as_secs_f64()),
             stalls: Some(stalls),
             stalled_s: Some((stalled + stalling).as_secs_f64()),
             bitrate_mean_bps: (self.segments > 0).then(|| self.bitrates / self.segments as f64),
@@ -204,8 +206,8 @@ impl Application for Video {
 }
 
 impl Video {
-    /// The server has read `total` bytes of requests; the player waits for the answer to one before it sends the next.
-    fn serve(&mut self, total: Bytes) -> Reply {
+    /// The server has read `total` bytes of requests. The player sends the next request after the response to the last.
+    fn on_request(&mut self, total: Bytes) -> Reply {
         if self.stopped || total < REQUEST * (self.answered + 1) {
             return Reply::NONE;
         }
@@ -214,7 +216,7 @@ impl Video {
     }
 
     /// A segment has arrived.
-    fn take(&mut self, now: Time) -> Reply {
+    fn on_segment(&mut self, now: Time) -> Reply {
         self.requested = false;
         self.segments += 1;
         self.bitrates += self.config.ladder[self.rung].as_bps_f64();
@@ -222,7 +224,7 @@ impl Video {
         self.request(now)
     }
 
-    /// Requests the next segment, now or when the buffer has room for it.
+    /// Requests the next segment, now or when it fits into the buffer.
     fn request(&mut self, now: Time) -> Reply {
         self.resume = Time::MAX;
         if self.stopped || self.requested {
@@ -239,7 +241,7 @@ impl Video {
         self.switches += u64::from(rung != self.rung);
         self.rung = rung;
         self.requested = true;
-        self.wanted += self.config.size(rung);
+        self.requested_bytes += self.config.size(rung);
         Reply::write(REQUEST.as_u64())
     }
 
@@ -265,18 +267,18 @@ impl Video {
     }
 }
 
-/// What the viewer sees.
+/// The state of playback.
 #[derive(Debug, Default)]
 struct Playback {
     /// Playing time in the buffer, at `since`.
     level: Duration,
     since: Time,
-    /// When it began.
+    /// The start of playback.
     first: Option<Time>,
-    /// While it stalls, since when.
+    /// The start of the current stall.
     stalled_since: Option<Time>,
     stalls: u64,
-    /// How long it has stalled before.
+    /// The total length of earlier stalls.
     stalled: Duration,
 }
 
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rung_changes_where_the_map_passes_another() {
+    fn the_rung_changes_if_the_map_passes_another() {
         let mut video = Video::new(&config(), None);
         for (level, before, after) in [
             (10, 4, 0), // the reservoir
@@ -352,19 +354,19 @@ mod tests {
         let mut video = Video::new(config, None);
         let _ = video.on_start(at(0.0), Path::default());
         let mut reply = video.on_event(at(0.0), End::Receiver, &Event::Opened(Path::default()));
-        let (mut now, mut asked, mut sent) = (0.0, 0, 0);
+        let (mut now, mut requested, mut sent) = (0.0, 0, 0);
         while now < end {
             if reply.write == 0 {
                 now = video.deadline(End::Receiver).as_secs_f64();
                 reply = video.on_deadline(at(now), End::Receiver);
                 continue;
             }
-            asked += reply.write;
+            requested += reply.write;
             let read = |total, ended| Event::Read { total: Bytes::new(total), ended };
-            assert_eq!(video.on_event(at(now), End::Sender, &read(asked - 1, false)), Reply::NONE);
-            let answer = video.on_event(at(now), End::Sender, &read(asked, false)).write;
-            sent += answer;
-            now += took(answer as f64);
+            assert_eq!(video.on_event(at(now), End::Sender, &read(requested - 1, false)), Reply::NONE);
+            let response = video.on_event(at(now), End::Sender, &read(requested, false)).write;
+            sent += response;
+            now += took(response as f64);
             reply = video.on_event(at(now), End::Receiver, &read(sent, false));
         }
         (video, sent)
@@ -377,13 +379,13 @@ mod tests {
         assert_eq!((report.startup_s, report.stalls, report.stalled_s), (Some(0.1), Some(0), Some(0.0)));
         assert!(report.bitrate_mean_bps.unwrap() > 4.7e6, "{report:?}");
         assert!(video.playback.level > Duration::from_secs(56), "{video:?}");
-        // Up the ladder once: where 0.1 s bring 2 s of video, the map passes one rung after the other.
+        // The bitrate rises once over the ladder: 0.1 s bring 2 s of video, so the map passes one rung after the other.
         assert_eq!(report.switches, Some(4));
     }
 
-    /// A segment of 2 s takes 2.5 s: every one but the first comes 0.5 s after the buffer is empty.
+    /// A segment of 2 s takes 2.5 s: every segment except the first arrives 0.5 s after the buffer is empty.
     #[test]
-    fn below_the_lowest_bitrate_it_stalls_for_what_is_missing() {
+    fn below_the_lowest_bitrate_it_stalls_for_the_rest() {
         let (mut video, _) = play(&config(), 100.0, |bytes| bytes * 8.0 / 0.8e6);
         let report = video.report(at(100.0));
         assert_eq!((report.startup_s, report.stalls, report.switches), (Some(2.5), Some(39), Some(0)));
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_players_are_refused() {
+    fn invalid_players_are_refused() {
         let refused = |change: fn(&mut Config)| {
             let mut config = config();
             change(&mut config);

@@ -1,4 +1,4 @@
-//! `rampmeter cm audio` and `rampmeter cm listen`: layered audio, and a plain receiver for it.
+//! `rampmeter cm audio` and `rampmeter cm listen`: sends and receives layered audio.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -15,12 +15,11 @@ use crate::files::address;
 use crate::stop_flag;
 use crate::table::table;
 
-/// What `rampmeter cm audio` takes.
+/// The arguments of `rampmeter cm audio`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Datagrams leave at the encoding's own times; the running daemon (rampmeter cm daemon) shapes all \
-    other traffic to that host around them, and tells when another encoding fits. The receiver is `rampmeter cm listen`."
-)]
+#[command(after_help = "Datagrams are sent at the times of the encoding. The running daemon (rampmeter cm daemon) \
+    shapes all other traffic to that host around them and reports when another encoding fits. The receiver is \
+    `rampmeter cm listen`.")]
 pub(crate) struct AudioArgs {
     /// The receiver
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
@@ -31,36 +30,37 @@ pub(crate) struct AudioArgs {
     /// Bytes of each datagram
     #[arg(long, value_name = "BYTES", default_value_t = 1000)]
     datagram: u16,
-    /// Leave datagrams with the congestion manager, as `cm_send` does, whose counterpart at the receiver says what arrived; the
-    /// receiver is then `rampmeter cm listen PORT --through-cm`, or any that one was told to deliver to
+    /// Send datagrams through the congestion manager, like `cm_send`; the congestion manager of the receiver reports
+    /// what arrived. The receiver is then `rampmeter cm listen PORT --through-cm`, or a program at a port of its
+    /// daemon's `--deliver`
     #[arg(long)]
     through_cm: bool,
-    /// How long the stream lasts
+    /// The duration of the stream
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = span)]
     lasts: Duration,
-    /// Where the congestion manager listens
+    /// The socket of the congestion manager
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// One JSON object on standard output at the end, instead of words
+    /// Write one JSON object to standard output at the end, instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// What `rampmeter cm listen` takes.
+/// The arguments of `rampmeter cm listen`.
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {
-    /// Where to listen: a port of all addresses, or HOST:PORT; port 0 picks a free one
-    #[arg(value_name = "[HOST:]PORT", value_parser = place)]
+    /// The address to listen at: a port of all addresses, or HOST:PORT; port 0 picks a free one
+    #[arg(value_name = "[HOST:]PORT", value_parser = listen_address)]
     listen: SocketAddr,
-    /// Have the congestion manager of this host deliver datagrams that come to it for that port
+    /// Receive the datagrams for that port that arrive through the congestion manager of this host
     #[arg(long)]
     through_cm: bool,
-    /// Where that listens
+    /// The socket of the congestion manager
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
 
-fn place(text: &str) -> Result<SocketAddr, String> {
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<u16>() {
         Ok(port) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
         Err(_) => address(text),
@@ -79,19 +79,19 @@ pub(super) fn send(args: &AudioArgs) -> Result<ExitCode, Failure> {
     let client = connect(args.socket.as_deref())?;
     let report = audio::send(&options, &client, &mut |change| {
         if !args.json {
-            println!("{}", told(change));
+            println!("{}", format_change(change));
         }
     })
     .map_err(refuse)?;
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?);
     } else {
-        print!("{}", laid_out(&report));
+        print!("{}", format_report(&report));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(change: &Change) -> String {
+fn format_change(change: &Change) -> String {
     format!(
         "{:7.2} s  {:>8}  (share {}, round trip {:.*} ms)",
         change.at_s,
@@ -102,7 +102,7 @@ fn told(change: &Change) -> String {
     )
 }
 
-fn laid_out(report: &Report) -> String {
+fn format_report(report: &Report) -> String {
     let rows: Vec<Vec<String>> = report
         .encodings
         .iter()
@@ -122,7 +122,7 @@ pub(super) fn listen(args: &ListenArgs) -> Result<ExitCode, Failure> {
     let mut receiver = Receiver::bind(args.listen, stop_flag()).map_err(refuse)?;
     let address = receiver.address().map_err(refuse)?;
     println!("acknowledging datagrams at {address}");
-    // It delivers as long as its client lives.
+    // The daemon delivers as long as its client is connected.
     let client = if args.through_cm { Some(connect(args.socket.as_deref())?) } else { None };
     if let Some(client) = &client {
         client.listen(address.port()).map_err(|error| Failure::failed(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! `rampmeter cm bench`: what a grant costs, with a daemon in a process of its own, as in life. That ends with the command,
-//! however the command ends.
+//! `rampmeter cm bench`: measures the cost of a grant with a daemon in a separate process, as in normal use. The daemon
+//! ends with the command, however the command ends.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -17,47 +17,47 @@ use crate::failure::Failure;
 use crate::stop_flag;
 use crate::table::table;
 
-/// How soon it notices that it is to stop.
-const NAP: Duration = Duration::from_millis(50);
+/// The interval at which the command checks for a stop.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a daemon may take to listen.
-const BEGINNING: Duration = Duration::from_secs(5);
+/// The maximum time until the daemon listens.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What `rampmeter cm bench` takes.
+/// The arguments of `rampmeter cm bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// How many grants
-    #[arg(long, value_name = "NUMBER", default_value_t = 50_000, value_parser = at_least_ten)]
+    /// The number of grants
+    #[arg(long, value_name = "NUMBER", default_value_t = 50_000, value_parser = ten_or_more)]
     samples: usize,
-    /// One JSON object on standard output
+    /// Write one JSON object to standard output
     #[arg(long)]
     json: bool,
 }
 
-fn at_least_ten(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|samples| *samples >= 10).ok_or_else(|| "a number of 10 or more is wanted".into())
+fn ten_or_more(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|samples| *samples >= 10).ok_or_else(|| "write a whole number of 10 or more".into())
 }
 
 pub(super) fn measure(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let stop = stop_flag();
     let daemon = Daemon::start()?;
     let (path, samples) = (daemon.path(), args.samples);
-    // In a thread of its own: whoever is measured looks at nothing else meanwhile.
-    let measuring = std::thread::spawn(move || wait_for(&path).and_then(|()| bench::measure(&path, samples)));
-    while !measuring.is_finished() {
+    // In a separate thread, because the measurement must not check for a stop.
+    let measurement = std::thread::spawn(move || wait_for(&path).and_then(|()| bench::measure(&path, samples)));
+    while !measurement.is_finished() {
         if stop.load(Ordering::Relaxed) {
             return Err(interrupted());
         }
-        std::thread::sleep(NAP);
+        std::thread::sleep(STOP_CHECK_INTERVAL);
     }
-    let figures = measuring.join().map_err(|_| Failure::failed("the measurement came to an end of its own"))?;
-    // A signal ends the waits of the one who measures, too.
+    let figures = measurement.join().map_err(|_| Failure::failed("the measurement failed"))?;
+    // A signal also interrupts the measurement's waits.
     let figures = figures.map_err(|error| if is_raised(&stop) { interrupted() } else { Failure::failed(error) })?;
     drop(daemon);
     if args.json {
         println!("{}", serde_json::to_string(&figures).map_err(Failure::failed)?);
     } else {
-        print!("{}", lay_out(&figures));
+        print!("{}", format_figures(&figures));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -70,7 +70,7 @@ fn interrupted() -> Failure {
     Failure::interrupted("interrupted; nothing was measured")
 }
 
-/// A daemon in a folder of its own. Both end with this.
+/// A daemon in a temporary folder. Dropping it removes both.
 struct Daemon {
     process: Option<Child>,
     folder: PathBuf,
@@ -81,9 +81,9 @@ impl Daemon {
         let folder = std::env::temp_dir().join(format!("rampmeter-cm-bench-{}", std::process::id()));
         let mut daemon = Self { process: None, folder };
         let mut command = Command::new(std::env::current_exe().map_err(Failure::failed)?);
-        // A window alone decides, so that it is open.
+        // A controller without a rate, whose window is open.
         command.args(["cm", "daemon", "--controller", "newreno", "--port", "0", "--socket"]).arg(daemon.path());
-        // SAFETY: between fork and exec the child makes one system call and takes no memory.
+        // SAFETY: between fork and exec the child makes one system call and allocates no memory.
         unsafe {
             command.pre_exec(|| Ok(set_pdeathsig(Signal::SIGTERM)?));
         }
@@ -107,23 +107,23 @@ impl Drop for Daemon {
 }
 
 fn wait_for(path: &Path) -> Result<(), Error> {
-    let nap = Duration::from_millis(10);
-    let naps = BEGINNING.as_millis() / nap.as_millis();
-    let is_there = (0..naps).any(|_| {
-        std::thread::sleep(nap);
+    let interval = Duration::from_millis(10);
+    let checks = START_TIMEOUT.as_millis() / interval.as_millis();
+    let is_listening = (0..checks).any(|_| {
+        std::thread::sleep(interval);
         path.exists()
     });
-    if is_there { Ok(()) } else { Err(Error::NoDaemon) }
+    if is_listening { Ok(()) } else { Err(Error::NoDaemon) }
 }
 
-fn lay_out(figures: &Figures) -> String {
+fn format_figures(figures: &Figures) -> String {
     let row = |name: &str, spread: Spread| {
         let number = |us: f64| format!("{us:.2}");
         vec![name.to_owned(), number(spread.median_us), number(spread.p90_us), number(spread.p99_us)]
     };
     let rows = [
         row("request to grant", figures.grant),
-        row("request to grant, after 1 ms of silence", figures.grant_after_silence),
+        row("request to grant, after 1 ms without commands", figures.grant_after_silence),
         row("of 16 hosts at once, each", figures.each_of_16_hosts),
         row("of 1000 hosts at once, each", figures.each_of_1000_hosts),
         row("of 16 flows to one host at once, each", figures.each_of_16_flows),

@@ -1,4 +1,4 @@
-//! `rampmeter cm web`: files over HTTP, paced by the host's Congestion Manager.
+//! `rampmeter cm web`: serves files over HTTP, paced by the host's Congestion Manager.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,42 +13,42 @@ use crate::failure::Failure;
 use crate::files::address;
 use crate::stop_flag;
 
-/// What `rampmeter cm web` takes.
+/// The arguments of `rampmeter cm web`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A running daemon (rampmeter cm daemon) says when which connection sends: all that lead to one \
-    client share one estimate of the path and get equal parts. Where photo.low.jpg, photo.medium.jpg and photo.high.jpg \
-    stand beside each other, a request for photo.jpg gets the largest that arrives in time at the connection's share; \
-    Content-Location says which. Only GET and HEAD; nothing is encrypted."
+    after_help = "A running daemon (rampmeter cm daemon) schedules the connections: all connections to one client \
+    share one estimate of the path and get equal shares. If a directory has photo.low.jpg, photo.medium.jpg and \
+    photo.high.jpg, a request for photo.jpg gets the largest that arrives in time at the connection's share; \
+    Content-Location names it. Only GET and HEAD; nothing is encrypted."
 )]
 pub(crate) struct WebArgs {
-    /// The directory whose regular files are offered
+    /// The directory whose regular files are served
     directory: PathBuf,
-    /// Where to listen; port 0 picks a free one
+    /// The address to listen at; port 0 picks a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
     listen: SocketAddr,
-    /// How soon an object is to arrive, where there is a choice
+    /// The time within which an object should arrive, if it has several representations
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span)]
     within: Duration,
-    /// Connections at a time
+    /// The maximum number of connections
     #[arg(long, value_name = "NUMBER", default_value_t = 1000)]
     connections: usize,
-    /// Where the congestion manager listens
+    /// The socket of the congestion manager
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// One JSON object a response on standard output, instead of words
+    /// Write one JSON object per response to standard output, instead of text
     #[arg(long)]
     json: bool,
 }
 
 /// A time: `2s`, `500 ms`.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
-    // `2s` as well as `2 s`.
+    // Accept `2s` as well as `2 s`.
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let spaced = format!("{} {}", text[..unit].trim(), &text[unit..]);
     let span: Duration =
         spaced.parse().map_err(|_| "write a time with its unit, for example 2s or 500ms".to_owned())?;
-    if span == Duration::ZERO { Err("a time above zero".into()) } else { Ok(span) }
+    if span == Duration::ZERO { Err("write a time above zero, for example 2s".into()) } else { Ok(span) }
 }
 
 pub(super) fn serve(args: &WebArgs) -> Result<ExitCode, Failure> {
@@ -59,14 +59,14 @@ pub(super) fn serve(args: &WebArgs) -> Result<ExitCode, Failure> {
         max_connections: args.connections,
         stop: stop_flag(),
     };
-    let tell = |line: &Line| {
+    let log = |line: &Line| {
         if args.json {
             println!("{}", serde_json::to_string(line).unwrap_or_default());
         } else {
             println!("{line}");
         }
     };
-    let mut server = Server::bind(options, connect(args.socket.as_deref())?, tell).map_err(refuse)?;
+    let mut server = Server::bind(options, connect(args.socket.as_deref())?, log).map_err(refuse)?;
     if !args.json {
         println!("serving {} on http://{}", args.directory.display(), server.address());
     }

@@ -1,4 +1,4 @@
-//! `rampmeter claims`: what the papers say, against our own runs.
+//! `rampmeter claims`: tests claims of the papers by runs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,43 +16,43 @@ use super::run::from_one;
 use crate::failure::Failure;
 use crate::table::table;
 
-/// Where finished runs are kept.
+/// The folder of finished runs.
 const FOLDER: &str = "runs/claims";
 
-/// What `rampmeter claims` takes.
+/// The arguments of `rampmeter claims`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "A claim's status is what its file says of it: `holds`, or `open` with a note. Without --strict \
-                        a claim that fails is only said to fail."
+    after_help = "The file of a claim gives its status: `holds`, or `open` with a note. Without --strict a claim \
+                        that fails is only reported."
 )]
 pub(crate) struct Args {
-    /// One paper's claims, by the name of its folder: pcp, cm, vcp or stable [default: all]
+    /// The claims of one paper, by the name of its folder: pcp, cm, vcp or stable [default: all]
     paper: Option<String>,
-    /// Only these of its claims: by their names, or by what these begin with before a dot, such as 4 for 4.queue
+    /// Only these claims, by their names or by the part before a dot, such as 4 for 4.queue
     #[arg(value_name = "CLAIM")]
     names: Vec<String>,
-    /// Only the claims that are tested in this world: simulated or emulated
+    /// Only the claims of this world: simulated or emulated
     #[arg(long, value_name = "WORLD", value_parser = ["simulated", "emulated"])]
     world: Option<String>,
     /// Only the quick claims, with fewer and shorter runs
     #[arg(long)]
     quick: bool,
-    /// Runs of each point: seeds 1 to N [default: those of the scenarios]
+    /// The number of runs of each point, with seeds 1 to N [default: the seeds of the scenarios]
     #[arg(long, value_name = "N", value_parser = from_one)]
     seeds: Option<usize>,
-    /// Say what each claim says, not only those that fail or are open
+    /// Print the text of all claims, not only of those that fail or are open
     #[arg(long)]
     text: bool,
-    /// Exit with 1 if a claim that is said to hold does not
+    /// Exit with 1 if a claim with the status `holds` fails
     #[arg(long)]
     strict: bool,
-    /// Where the papers' folders are [default: the folder `studies` here, or the nearest above]
+    /// The directory of the papers' folders [default: the folder `studies` here, or the nearest above]
     #[arg(long, value_name = "DIR")]
     studies: Option<PathBuf>,
-    /// Runs at once [default: simulated, one a core; emulated, one]
+    /// The number of runs at a time [default: simulated, one per core; emulated, one]
     #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
-    /// One JSON object on standard output instead of a table
+    /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -86,11 +86,11 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
         folder: Path::new(FOLDER),
         program: &program,
     };
-    let kept_there = format!("what is finished is in {FOLDER}, and the same command goes on from there");
-    let mut bar = interrupts.bar(args.json, &kept_there);
+    let resume_advice = format!("finished runs are in {FOLDER}, and the same command resumes from there");
+    let mut bar = interrupts.bar(args.json, &resume_advice);
     let verdicts = judge.judge(&list, |progress| bar.show(progress));
     bar.clear();
-    let verdicts = verdicts.map_err(|error| Failure::from(error).if_interrupted(&kept_there))?;
+    let verdicts = verdicts.map_err(|error| Failure::from(error).if_interrupted(&resume_advice))?;
 
     if args.json {
         println!("{}", json!({ "claims": verdicts }));
@@ -101,20 +101,20 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Those of `claims` that are meant by one of `names`; all if there are none.
+/// The claims that `names` select; all if there are no names.
 fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure> {
-    let is_meant = |claim: &Claim, name: &String| {
+    let is_selected = |claim: &Claim, name: &String| {
         claim.id.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| is_meant(claim, name))) {
+    if let Some(name) = names.iter().find(|name| !claims.iter().any(|claim| is_selected(claim, name))) {
         let known = claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>().join(", ");
-        return Err(Failure::input(format!("no claim's name is or begins with `{name}`; there are {known}")));
+        return Err(Failure::input(format!("no claim is called `{name}` or `{name}.*`; there are {known}")));
     }
-    claims.retain(|claim| names.is_empty() || names.iter().any(|name| is_meant(claim, name)));
+    claims.retain(|claim| names.is_empty() || names.iter().any(|name| is_selected(claim, name)));
     Ok(claims)
 }
 
-/// Has every point of `scenario` run with seeds 1 to `count`, if it has seeds.
+/// Sets the seeds of `scenario` to 1 to `count`, if it has seeds.
 fn seed(scenario: &mut Scenario, count: usize) -> Result<(), Failure> {
     if scenario.axes().iter().any(|axis| axis.name == "seed") {
         scenario.set("seed", (1..=count as i64).map(Into::into).collect())?;
@@ -122,7 +122,7 @@ fn seed(scenario: &mut Scenario, count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The folder that is `given`, or else that which is here or above.
+/// The folder of studies: `given`, or else the nearest one here or above.
 fn studies(given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return Ok(given.to_owned());
@@ -130,14 +130,14 @@ fn studies(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let here = std::env::current_dir().map_err(Failure::failed)?;
     let mut above = here.ancestors().map(|folder| folder.join("studies"));
     above.find(|folder| folder.is_dir()).ok_or_else(|| {
-        Failure::input("there is no folder `studies` here or above; say where the studies are with --studies")
+        Failure::input("there is no folder `studies` here or above; name the folder of the studies with --studies")
     })
 }
 
 /// The files of claims below `studies`, in alphabetical order.
 fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(studies).map_err(|error| {
-        Failure::input(format!("{}: {error}; say where the studies are with --studies", studies.display()))
+        Failure::input(format!("{}: {error}; name the folder of the studies with --studies", studies.display()))
     })?;
     let folders = entries.filter_map(Result::ok).map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
@@ -145,7 +145,7 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     files.sort();
     if files.is_empty() {
         let what = format!(
-            "{}: no folder in it has a claims.toml; say where the studies are with --studies",
+            "{}: no folder in it has a claims.toml; name the folder of the studies with --studies",
             studies.display()
         );
         return Err(Failure::input(what));
@@ -160,9 +160,9 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// A row a claim, then what each claim says that fails or is open, or all if `wordy`, and why those were not judged that
-/// were not.
-fn report(verdicts: &[Verdict<'_>], in_part: bool, wordy: bool) -> String {
+/// A table of all claims, followed by the details of those that fail, are open or were not judged, or of all if
+/// `all_texts`.
+fn report(verdicts: &[Verdict<'_>], is_partial: bool, all_texts: bool) -> String {
     let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
     let rows: Vec<Vec<String>> = verdicts
         .iter()
@@ -173,39 +173,39 @@ fn report(verdicts: &[Verdict<'_>], in_part: bool, wordy: bool) -> String {
                 claim.place.clone(),
                 claim.paper.clone().unwrap_or_default(),
                 verdict.expect(),
-                verdict.measured.map_or("none".into(), |measured| figure(measured, verdict.unit())),
+                verdict.measured.map_or("none".into(), |measured| format_value(measured, verdict.unit())),
                 verdict.holds.map_or("not judged", |holds| if holds { "yes" } else { "NO" }).into(),
                 if claim.status == Status::Holds { "holds" } else { "open" }.into(),
             ]
         })
         .collect();
-    let looks: String = verdicts.iter().filter_map(|verdict| look(verdict, in_part, wordy)).collect();
+    let all_details: String = verdicts.iter().filter_map(|verdict| details(verdict, is_partial, all_texts)).collect();
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
     let unjudged = count(verdicts, None);
-    format!("{}\n{looks}\n{holding} hold, {failing} do not, {unjudged} not judged\n", table(&head, &rows))
+    format!("{}\n{all_details}\n{holding} hold, {failing} do not, {unjudged} not judged\n", table(&head, &rows))
 }
 
-/// What to say of a claim below the table; nothing of one that holds as it is said to, unless `wordy`.
-fn look(verdict: &Verdict<'_>, in_part: bool, wordy: bool) -> Option<String> {
+/// The details of a claim below the table; none for a claim whose result is as expected, unless `all_texts`.
+fn details(verdict: &Verdict<'_>, is_partial: bool, all_texts: bool) -> Option<String> {
     let claim = verdict.claim;
-    // Fewer and shorter runs than those that a status is given by cannot contradict it.
-    let word = match claim.status {
+    // A status refers to complete runs, so fewer or shorter runs cannot contradict it.
+    let label = match claim.status {
         _ if verdict.holds.is_none() => "skipped",
-        _ if verdict.is_broken() && in_part => "fails",
+        _ if verdict.is_broken() && is_partial => "fails",
         _ if verdict.is_broken() => "BROKEN",
-        _ if verdict.is_news() && !in_part => "news",
+        _ if verdict.is_news() && !is_partial => "news",
         Status::Open => "open",
-        Status::Holds if wordy => "holds",
+        Status::Holds if all_texts => "holds",
         Status::Holds => return None,
     };
-    let first = format!("{word:<8}{}: {}\n", claim.id, claim.text);
-    let holds = (word == "news").then_some("is marked open and holds here");
+    let first = format!("{label:<8}{}: {}\n", claim.id, claim.text);
+    let holds = (label == "news").then_some("is marked open and holds here");
     let more = holds.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
     Some(std::iter::once(first).chain(more.map(|more| format!("        {more}\n"))).collect())
 }
 
-/// Four digits are as many as runs give.
-fn figure(value: f64, unit: Option<&str>) -> String {
+/// Formats a value with four significant digits.
+fn format_value(value: f64, unit: Option<&str>) -> String {
     let places = if value == 0.0 { 0 } else { 3 - value.abs().log10().floor() as i32 };
     let text = format!("{value:.*}", usize::try_from(places).unwrap_or(0));
     unit.map_or(text.clone(), |unit| format!("{text} {unit}"))
@@ -217,13 +217,13 @@ fn count(verdicts: &[Verdict<'_>], holds: Option<bool>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::figure;
+    use super::format_value;
 
     #[test]
-    fn figures_have_four_digits_and_their_unit() {
-        assert_eq!(figure(3.008_83, Some("RTT")), "3.009 RTT");
-        assert_eq!(figure(0.000_702_9, None), "0.0007029");
-        assert_eq!(figure(-1234.5, None), "-1234");
-        assert_eq!(figure(0.0, None), "0");
+    fn values_have_four_digits_and_their_unit() {
+        assert_eq!(format_value(3.008_83, Some("RTT")), "3.009 RTT");
+        assert_eq!(format_value(0.000_702_9, None), "0.0007029");
+        assert_eq!(format_value(-1234.5, None), "-1234");
+        assert_eq!(format_value(0.0, None), "0");
     }
 }

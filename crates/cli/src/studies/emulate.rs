@@ -1,4 +1,4 @@
-//! `rampmeter emulate`: any client and any server on the two sides of a scenario's network.
+//! `rampmeter emulate`: runs any client and any server on the two sides of a scenario's network.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,36 +11,36 @@ use rampmeter_units::Duration;
 use crate::failure::Failure;
 use crate::stop_flag;
 
-/// What `rampmeter emulate` takes.
+/// The arguments of `rampmeter emulate`.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "The network is the scenario's at its first point, with queues, losses and changes; its traffic \
-    runs beside the commands, and there may be none. Both commands find the hosts' addresses in RAMPMETER_LEFT and \
-    RAMPMETER_RIGHT. When the right one has ended, the left one is told to (SIGTERM); the exit code is the right one's. \
-    Standard input is empty.\n\n\
+    after_help = "The network is that of the scenario's first point, with queues, losses and changes. The traffic of \
+    the scenario, if it has any, runs beside the commands. The variables RAMPMETER_LEFT and RAMPMETER_RIGHT have the \
+    addresses of the hosts. When the right command has ended, the left one gets SIGTERM. The exit code is that of the \
+    right command. Standard input is empty.\n\n\
     Example:\n  rampmeter emulate studies/cm/apps.toml --left 'python3 -m http.server 8000' \
     --right 'sleep 1; curl -o /dev/null http://$RAMPMETER_LEFT:8000/FILE'"
 )]
 pub(crate) struct Args {
     /// The scenario (docs/scenario.md explains the format)
     file: PathBuf,
-    /// What a shell runs on the left host
+    /// The shell command on the left host
     #[arg(long, value_name = "COMMAND")]
     left: Option<String>,
-    /// What a shell runs on the right host
+    /// The shell command on the right host
     #[arg(long, value_name = "COMMAND")]
     right: Option<String>,
     /// The two hosts, as in the scenario [default: the first ones of its first two groups]
     #[arg(long, value_name = "LEFT,RIGHT", value_delimiter = ',')]
     between: Vec<String>,
-    /// A value for an axis of the scenario instead of its first; may be repeated
+    /// A value of an axis instead of its first one; may be repeated
     #[arg(long = "set", value_name = "AXIS=VALUE")]
     set: Vec<String>,
 }
 
 pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     if args.left.is_none() && args.right.is_none() {
-        return Err(Failure::input("nothing is to be run; give --left COMMAND, --right COMMAND or both"));
+        return Err(Failure::input("no command is given; give --left COMMAND, --right COMMAND or both"));
     }
     let mut scenario = Scenario::read_network(&args.file)?;
     for set in &args.set {
@@ -54,7 +54,7 @@ pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, 
         Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };
     let stop = stop_flag();
     let (outcome, status) = Emulated::new(stop).accompany(&plan, &commands).map_err(|error| match error {
-        WorldError::Interrupted => Failure::interrupted("interrupted; both commands were told to end"),
+        WorldError::Interrupted => Failure::interrupted("interrupted; both commands were stopped"),
         error => Failure::failed(error),
     })?;
     report(&plan, &outcome, status);
@@ -81,7 +81,7 @@ fn between(plan: &Plan, names: &[String]) -> Result<(NodeId, NodeId), Failure> {
     }
 }
 
-/// What is worth knowing beside what the commands said.
+/// Prints warnings of the run to standard error.
 fn report(plan: &Plan, outcome: &Outcome, status: Status) {
     if let Some(code) = status.left.filter(|code| *code > 0) {
         eprintln!("rampmeter: the left command ended with {code}");

@@ -1,7 +1,7 @@
-//! What a sweep says while it runs: how far it is, and what Ctrl-C does to it.
+//! Progress and interruption of a sweep.
 //!
-//! The first one, or a request to terminate, has the runs under way finished where a run cannot break off; the second one
-//! ends the process. Whatever is finished is on disk by then.
+//! The first Ctrl-C or SIGTERM stops the sweep; runs that are in progress are finished unless they stop immediately.
+//! The second signal ends the process. Finished runs are on disk by then.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use rampmeter_study::{Progress, UnderWay};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// The bar's steps for a run.
+/// The steps of the bar for each run.
 const STEPS: f64 = 1000.0;
 
-/// Listens for signals from when it is made.
+/// Handles signals from its creation on.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     stop: Arc<AtomicBool>,
-    /// What the second signal meets, once there is something.
+    /// The bar to clear and the message to print at the second signal, during a sweep.
     sweep: Arc<Mutex<Option<(ProgressBar, String)>>>,
 }
 
@@ -27,7 +27,7 @@ impl Interrupts {
     pub(crate) fn listen() -> Self {
         let this = Self { stop: Arc::default(), sweep: Arc::default() };
         let (stop, sweep) = (Arc::clone(&this.stop), Arc::clone(&this.sweep));
-        // Without signals there is only less comfort: no error.
+        // Without signal handlers Ctrl-C only ends the process less gracefully: this is no error.
         let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return this };
         thread::spawn(move || {
             for signal in signals.forever() {
@@ -44,35 +44,35 @@ impl Interrupts {
         this
     }
 
-    /// Up once the first signal has come.
+    /// Set by the first signal.
     pub(crate) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 
-    /// A bar for a sweep; `kept` says where that is which is finished.
+    /// Creates the bar of a sweep; `kept` is a message about finished runs.
     pub(crate) fn bar(&self, hidden: bool, kept: &str) -> Bar {
         let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(0) };
         let style = ProgressStyle::with_template("{bar:20} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = bar.with_style(style);
         *self.sweep.lock().unwrap_or_else(PoisonError::into_inner) = Some((bar.clone(), kept.to_owned()));
-        Bar { bar, has_told: false }
+        Bar { bar, has_announced: false }
     }
 }
 
-/// How far a sweep is.
+/// The progress bar of a sweep.
 pub(crate) struct Bar {
     bar: ProgressBar,
-    has_told: bool,
+    has_announced: bool,
 }
 
 impl Bar {
     pub(crate) fn show(&mut self, progress: Progress) {
         self.bar.set_length((progress.total as f64 * STEPS) as u64);
         self.bar.set_position(((progress.done as f64 + progress.under_way.part) * STEPS) as u64);
-        self.bar.set_message(in_words(progress));
-        if progress.finishing && !self.has_told {
-            self.has_told = true;
-            self.bar.suspend(|| eprintln!("rampmeter: finishing the runs under way; Ctrl-C again stops at once"));
+        self.bar.set_message(describe(progress));
+        if progress.finishing && !self.has_announced {
+            self.has_announced = true;
+            self.bar.suspend(|| eprintln!("rampmeter: finishing the current runs; Ctrl-C again stops at once"));
         }
     }
 
@@ -81,10 +81,10 @@ impl Bar {
     }
 }
 
-/// `3/12 runs, 2 under way at 45 of 120 s, 8 s left`: the first seconds are simulated ones, the others real.
-fn in_words(progress: Progress) -> String {
+/// `3/12 runs, 2 running at 45 of 120 s, 8 s left`: the first times are simulated, the last is real.
+fn describe(progress: Progress) -> String {
     let Progress { done, total, under_way: UnderWay { points, seconds, of, .. }, left, .. } = progress;
-    let under_way = (points > 0).then(|| format!(", {points} under way at {seconds:.0} of {of:.0} s"));
+    let under_way = (points > 0).then(|| format!(", {points} running at {seconds:.0} of {of:.0} s"));
     let left = left.map(|left| format!(", {} s left", left.as_secs()));
     format!("{done}/{total} runs{}{}", under_way.unwrap_or_default(), left.unwrap_or_default())
 }
@@ -96,11 +96,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_told_in_runs_and_within_them() {
-        let begun = Progress { total: 12, ..Progress::default() };
-        assert_eq!(in_words(begun), "0/12 runs");
+    fn progress_is_shown_in_runs_and_within_runs() {
+        let started = Progress { total: 12, ..Progress::default() };
+        assert_eq!(describe(started), "0/12 runs");
         let under_way = UnderWay { points: 2, part: 0.75, seconds: 45.2, of: 120.0 };
-        let later = Progress { done: 3, under_way, left: Some(Duration::from_secs(8)), ..begun };
-        assert_eq!(in_words(later), "3/12 runs, 2 under way at 45 of 120 s, 8 s left");
+        let later = Progress { done: 3, under_way, left: Some(Duration::from_secs(8)), ..started };
+        assert_eq!(describe(later), "3/12 runs, 2 running at 45 of 120 s, 8 s left");
     }
 }

@@ -1,4 +1,4 @@
-//! The commands that run scenarios and judge claims, in the simulated and the emulated world.
+//! The commands that run scenarios and judge claims, simulated and emulated.
 
 mod claims;
 mod emulate;
@@ -22,13 +22,13 @@ pub(crate) const EXAMPLES: &str =
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a scenario over its sweep and print its figures
+    /// Run a scenario over its sweep and print the results
     Run(run::Args),
-    /// Run a client and a server of any kind on the two sides of a scenario's network, with real packets
+    /// Run any client and server on the two sides of a scenario's network, with real packets
     Emulate(emulate::Args),
-    /// Test the papers' claims against our own runs
+    /// Test the claims of the papers by runs
     Claims(claims::Args),
-    /// Say what this machine can emulate
+    /// Show whether this machine can emulate networks
     Probe,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn prepare(command: &Command) {
         Command::Run(args) => args.is_emulated(),
     };
     if may_emulate {
-        // The system wants this before there are threads. Whether it worked shows when a namespace is made.
+        // This must happen before there are threads. Errors are reported when a network namespace is created.
         let _ = rampmeter_linux::enter_user_namespace();
     }
 }

@@ -1,4 +1,4 @@
-//! `rampmeter run`: a scenario over its sweep, in one of the worlds.
+//! `rampmeter run`: runs a scenario over its sweep in one of the worlds.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use super::interrupt::Interrupts;
 use crate::failure::Failure;
 use crate::table::table;
 
-/// Runs of a sweep that a line names at most.
+/// The maximum number of runs that a warning names.
 const MAX_NAMED: usize = 3;
 
-/// What `rampmeter run` takes.
+/// The arguments of `rampmeter run`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Args {
     /// The scenario (docs/scenario.md explains the format)
@@ -29,22 +29,22 @@ pub(crate) struct Args {
     /// simulated, or emulated: real packets in network namespaces of this machine
     #[arg(long, default_value = "simulated")]
     world: String,
-    /// Values for an axis of the scenario instead of its own; may be repeated
+    /// Values of an axis instead of those in the scenario; may be repeated
     #[arg(long = "set", value_name = "AXIS=V1,V2")]
     set: Vec<String>,
     /// The same as --set seed=N
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Where tables and finished points go [default: runs/NAME-HASH]
+    /// The folder of tables and finished points [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Start over instead of going on with an interrupted run of the same scenario
+    /// Start over instead of resuming an interrupted run of the same scenario
     #[arg(long)]
     fresh: bool,
-    /// Runs at once [default: simulated, one a core; emulated, one]
+    /// The number of runs at a time [default: simulated, one per core; emulated, one]
     #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
-    /// One JSON object on standard output instead of a table
+    /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
     /// No progress bar
@@ -53,7 +53,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whether real packets are asked for.
+    /// Whether the run needs real packets.
     pub(crate) fn is_emulated(&self) -> bool {
         self.world == "emulated"
     }
@@ -79,9 +79,9 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
     let resume = if args.fresh { Resume::Never } else { Resume::default() };
     let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, resume)?;
-    let kept_there =
-        format!("what is finished is in {}, and the same command goes on from there", folder.path().display());
-    let mut bar = interrupts.bar(args.quiet || args.json, &kept_there);
+    let resume_advice =
+        format!("finished runs are in {}, and the same command resumes from there", folder.path().display());
+    let mut bar = interrupts.bar(args.quiet || args.json, &resume_advice);
     let schema = Schema::default();
     let sweep = Sweep { registries, schema: &schema, jobs: args.jobs, stop: interrupts.stop() };
     let mut kept = 0;
@@ -90,10 +90,10 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         bar.show(progress);
     });
     bar.clear();
-    let results = results.map_err(|error| Failure::from(error).if_interrupted(&kept_there))?;
+    let results = results.map_err(|error| Failure::from(error).if_interrupted(&resume_advice))?;
 
     if kept > 0 {
-        eprintln!("rampmeter: {kept} of {} runs were there from before (--fresh runs all again)", results.len());
+        eprintln!("rampmeter: {kept} of {} runs were already finished (--fresh repeats them)", results.len());
     }
     for skipped in results.iter().filter_map(skipped) {
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     if summaries.is_empty() {
         let (world, all) = (world.name(), results.len());
         return Err(Failure::failed(format!(
-            "nothing ran: the {world} world can do none of the {all} runs, see above"
+            "no run was possible: the {world} world supports none of the {all} runs, see above"
         )));
     }
     if let Some(warning) = late_packets(&summaries, || probe().real_time.is_ok()) {
@@ -128,7 +128,7 @@ fn skipped(result: &Finished<Summary>) -> Option<&rampmeter_study::Skipped> {
     }
 }
 
-/// The warning that real packets were late; `has_priority`: although they ran before other programs.
+/// A warning if real packets were late; `has_priority`: whether they were sent with real-time priority.
 fn late_packets(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> Option<String> {
     let late: Vec<&&Summary> = summaries.iter().filter(|run| run.is_late()).collect();
     let jitter = |run: &Summary| run.run.number("host_jitter_p99_s");
@@ -136,8 +136,8 @@ fn late_packets(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> 
     let milliseconds = |seconds: Option<f64>| seconds.unwrap_or_default() * 1e3;
     let or = if has_priority() { "" } else { " or with real-time priority (rampmeter probe)" };
     Some(format!(
-        "late packets in {} of {} runs: 1% of them by more than {:.1} ms, where a round trip takes {:.1} ms; the machine \
-         is busy, run again on a calmer one{or}",
+        "late packets in {} of {} runs: 1% of them by more than {:.1} ms, at a round-trip time of {:.1} ms; the machine \
+         is busy, repeat the runs on an idle machine{or}",
         late.len(),
         summaries.len(),
         milliseconds(jitter(worst)),
@@ -145,7 +145,7 @@ fn late_packets(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> 
     ))
 }
 
-/// The warnings about flows whose controllers could not work as their schemes do: a line for each scheme and reason.
+/// The warnings about degraded flows: a line for each scheme and reason.
 fn degraded_flows(summaries: &[&Summary]) -> Vec<String> {
     let mut found: BTreeMap<(&str, &str), (&str, u64, Vec<&Point>)> = BTreeMap::new();
     for run in summaries {
@@ -158,14 +158,15 @@ fn degraded_flows(summaries: &[&Summary]) -> Vec<String> {
     }
     let line = |((scheme, reason), (first, flows, points)): (_, (_, u64, Vec<&Point>))| {
         let others = if flows > 1 { format!(" and {} more flows", flows - 1) } else { String::new() };
-        let runs = format!("{} of {} runs{}", points.len(), summaries.len(), which(&points, summaries));
-        format!("{scheme}, {first}{others}, at some time in {runs}: {reason}")
+        let runs = format!("{} of {} runs{}", points.len(), summaries.len(), name_runs(&points, summaries));
+        format!("{scheme}, {first}{others}, for some time in {runs}: {reason}")
     };
     found.into_iter().map(line).collect()
 }
 
-/// Which of the runs have these points, by the axes that vary: three at most, or else the first; nothing if all have.
-fn which(points: &[&Point], summaries: &[&Summary]) -> String {
+/// The runs with these points, by the axes that vary: up to three, or the first and the number of the others; empty if
+/// all runs have them.
+fn name_runs(points: &[&Point], summaries: &[&Summary]) -> String {
     if points.len() == summaries.len() {
         return String::new();
     }
@@ -182,9 +183,9 @@ fn which(points: &[&Point], summaries: &[&Summary]) -> String {
     format!(" ({})", names.join("; "))
 }
 
-/// A number of simulations at once.
+/// Parses a number of runs.
 pub(crate) fn from_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "a whole number from 1".to_owned())
+    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "write a whole number from 1, for example 4".to_owned())
 }
 
 pub(crate) fn world(name: &str, stop: &Arc<AtomicBool>) -> Result<Box<dyn World>, Failure> {
@@ -224,7 +225,7 @@ router = { kind = "drop-tail" }
     }
 
     #[test]
-    fn late_packets_are_told_in_one_line_with_the_worst_run() {
+    fn late_packets_give_one_line_with_the_worst_run() {
         let runs = [run(Some(0.5e-3), 0.02), run(Some(2.5e-3), 0.1), run(Some(3.5e-3), 0.02), run(None, 0.0)];
         let warning = late_packets(&runs.each_ref(), || true).unwrap();
         assert!(warning.starts_with("late packets in 2 of 4 runs") && warning.contains("3.5 ms"), "{warning}");
@@ -235,7 +236,7 @@ router = { kind = "drop-tail" }
     }
 
     #[test]
-    fn degraded_flows_are_one_line_for_a_scheme_and_reason() {
+    fn degraded_flows_give_one_line_for_a_scheme_and_reason() {
         let degraded = |flows| DegradedSummary {
             reason: "no codes".into(),
             scheme: "vcp".into(),
@@ -245,21 +246,22 @@ router = { kind = "drop-tail" }
         let points = points();
         let run = |seed: usize, degraded| Summary { point: points[seed - 1].clone(), degraded, ..Summary::default() };
         let runs = [run(1, vec![degraded(3)]), run(2, Vec::new()), run(3, vec![degraded(1)])];
-        let told = degraded_flows(&runs.each_ref());
+        let warnings = degraded_flows(&runs.each_ref());
         let expected =
-            "vcp, source.0 > sink.0 and 3 more flows, at some time in 2 of 3 runs (seed = 1; seed = 3): no codes";
-        assert_eq!(told, [expected]);
-        let told = degraded_flows(&[&run(1, vec![degraded(1)])]);
-        assert_eq!(told, ["vcp, source.0 > sink.0, at some time in 1 of 1 runs: no codes"]);
+            "vcp, source.0 > sink.0 and 3 more flows, for some time in 2 of 3 runs (seed = 1; seed = 3): no codes";
+        assert_eq!(warnings, [expected]);
+        let warnings = degraded_flows(&[&run(1, vec![degraded(1)])]);
+        assert_eq!(warnings, ["vcp, source.0 > sink.0, for some time in 1 of 1 runs: no codes"]);
     }
 
     #[test]
-    fn runs_are_named_by_the_axes_that_vary_three_at_most_or_else_the_first() {
+    fn up_to_three_runs_are_named_by_the_axes_that_vary() {
         let run = |point| Summary { point, ..Summary::default() };
         let runs: Vec<Summary> = points().into_iter().map(run).collect();
         let runs: Vec<&Summary> = runs.iter().collect();
-        let first =
-            |count: usize, of: &[&Summary]| which(&of.iter().map(|run| &run.point).collect::<Vec<_>>()[..count], of);
+        let first = |count: usize, of: &[&Summary]| {
+            name_runs(&of.iter().map(|run| &run.point).collect::<Vec<_>>()[..count], of)
+        };
         assert_eq!(first(1, &runs), " (scheme = \"tcp\", seed = 1)");
         assert_eq!(first(3, &runs[4..]), " (seed = 1; seed = 2; seed = 3)");
         assert_eq!(first(4, &runs), " (scheme = \"tcp\", seed = 1; 3 more)");
@@ -267,7 +269,7 @@ router = { kind = "drop-tail" }
     }
 
     #[test]
-    fn packets_on_time_and_simulated_ones_are_no_news() {
+    fn packets_on_time_give_no_warning() {
         assert_eq!(late_packets(&[&run(Some(1.9e-3), 0.02), &run(None, 0.0)], || true), None);
         assert!(late_packets(&[&run(Some(0.3e-3), 0.002)], || true).is_some(), "more than a tenth of the round trip");
     }

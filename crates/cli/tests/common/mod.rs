@@ -1,4 +1,4 @@
-//! A desk to drive the command from.
+//! A folder in which tests run the command.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -52,10 +52,10 @@ size = "100 kB"
 arrivals = { per_second = 4 }
 "#;
 
-/// A directory of its own for one test, with the small scenario in it.
-pub(crate) struct Desk(pub(crate) PathBuf);
+/// A directory for one test, with the small scenario in it.
+pub(crate) struct Workspace(pub(crate) PathBuf);
 
-impl Desk {
+impl Workspace {
     pub(crate) fn new(name: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = std::fs::remove_dir_all(&path);

@@ -1,5 +1,5 @@
-//! Columns of a group of flows: all measured ones of a run, or those of one kind of traffic. A transfer counts if it
-//! started between `warmup` and `duration`.
+//! Columns of a group of flows: all measured flows of a run, or those of one kind of traffic. A transfer is included if
+//! it started between `warmup` and `duration`.
 
 use rampmeter_units::Time;
 
@@ -7,10 +7,10 @@ use super::is_measured;
 use crate::statistics::{deviation, jain, max, mean, min, quantile, spread, variation};
 use crate::{Column, FlowOutcome, Run};
 
-/// A group of flows, with the figures that several columns need.
+/// A group of flows, with the values that several columns need.
 #[derive(Debug)]
 pub struct FlowGroup {
-    /// Its kinds of traffic: their places in [`crate::Plan::traffic`].
+    /// The indices of its kinds of traffic in [`crate::Plan::traffic`].
     kinds: Vec<usize>,
     /// Completion times of completed transfers, in ascending order.
     fcts: Vec<f64>,
@@ -18,9 +18,9 @@ pub struct FlowGroup {
     ages: Vec<f64>,
     /// Bytes of completed transfers.
     sizes: Vec<f64>,
-    /// Of long-lived flows; of completed transfers if there are none.
+    /// Goodputs of long-lived flows; of completed transfers if there are no long-lived flows.
     goodputs: Vec<f64>,
-    /// The same, each over its flow's weight.
+    /// The same goodputs, each over its flow's weight.
     weighted: Vec<f64>,
 }
 
@@ -61,23 +61,23 @@ impl FlowGroup {
         Self { fcts, ages, sizes, ..group }
     }
 
-    /// What became of its flows.
+    /// The results of its flows.
     pub fn flows<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = &'a FlowOutcome> {
         run.outcome.flows.iter().filter(|flow| self.kinds.contains(&flow.traffic))
     }
 
-    /// The mean of a figure over its flows that have it.
-    pub fn mean(&self, run: &Run, figure: impl Fn(&FlowOutcome) -> Option<f64>) -> Option<f64> {
-        mean(&self.flows(run).filter_map(figure).collect::<Vec<_>>())
+    /// The mean of a value over the flows that have it.
+    pub fn mean(&self, run: &Run, value: impl Fn(&FlowOutcome) -> Option<f64>) -> Option<f64> {
+        mean(&self.flows(run).filter_map(value).collect::<Vec<_>>())
     }
 
-    /// The sending rates of its long-lived flows' controllers, at all their samples that count.
+    /// The sending rates of its long-lived flows' controllers, in all samples between `warmup` and `duration`.
     fn sending_rates(&self, run: &Run) -> Vec<f64> {
-        let counting = run.outcome.series.flows.iter().filter(|sample| {
+        let samples = run.outcome.series.flows.iter().filter(|sample| {
             let flow = &run.plan.flows[sample.flow];
             is_measured(&run.plan, sample.at) && flow.bytes.is_none() && self.kinds.contains(&flow.traffic)
         });
-        counting.filter_map(|sample| Some(sample.rate?.as_bps_f64())).collect()
+        samples.filter_map(|sample| Some(sample.rate?.as_bps_f64())).collect()
     }
 }
 
@@ -89,13 +89,16 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         Of::whole(
             "completed",
             "transfers",
-            "transfers of measured traffic that started between `warmup` and `duration`, and ended",
+            "transfers of measured traffic that started between `warmup` and `duration` and completed",
             |_, group| Some(group.fcts.len() as u64),
         )
         .shown("transfers", 1.0, 0),
-        Of::whole("unfinished", "transfers", "such transfers that did not end by `duration + drain`", |_, group| {
-            Some(group.ages.len() as u64)
-        })
+        Of::whole(
+            "unfinished",
+            "transfers",
+            "such transfers that did not complete by `duration + drain`",
+            |_, group| Some(group.ages.len() as u64),
+        )
         .shown("unfinished", 1.0, 0),
         Of::number(
             "fct_mean_s",
@@ -111,17 +114,23 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
             |_, group| deviation(&group.fcts),
         )
         .shown("FCT sd ms", 1e3, 1),
-        Of::number("fct_p50_s", "s", "the smallest completion time that 50% of them do not exceed", |_, group| {
-            quantile(&group.fcts, 0.50)
-        }),
-        Of::number("fct_p99_s", "s", "the smallest completion time that 99% of them do not exceed", |_, group| {
-            quantile(&group.fcts, 0.99)
-        }),
+        Of::number(
+            "fct_p50_s",
+            "s",
+            "median of these completion times: the smallest that 50% of them do not exceed",
+            |_, group| quantile(&group.fcts, 0.50),
+        ),
+        Of::number(
+            "fct_p99_s",
+            "s",
+            "99th percentile of these completion times: the smallest that 99% of them do not exceed",
+            |_, group| quantile(&group.fcts, 0.99),
+        ),
         Of::number(
             "fct_or_age_mean_s",
             "s",
             "mean flow completion time of all of these transfers: an unfinished one counts with its age at \
-             `duration + drain`. `fct_mean_s` leaves unfinished transfers out and flatters a scheme that has any",
+             `duration + drain`. `fct_mean_s` omits unfinished transfers and so favors schemes that have some",
             |_, group| mean(&[&group.fcts[..], &group.ages[..]].concat()),
         ),
         Of::number("size_mean_bytes", "bytes", "mean size of completed transfers", |_, group| mean(&group.sizes)),
@@ -136,8 +145,8 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         Of::number(
             "goodput_jain",
             "",
-            "Jain's index of the same goodputs, each over the `weight` of its flow: 1 if all are equal, 1/n if one of \
-             n has everything",
+            "Jain's index of the same goodputs, each over the `weight` of its flow: 1 if all are equal, 1/n if one \
+             of n gets everything",
             |_, group| jain(&group.weighted),
         )
         .shown("Jain", 1.0, 3),
@@ -147,10 +156,10 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
             "the largest of these weighted goodputs over the smallest; null if one is zero",
             |_, group| spread(&group.weighted),
         ),
-        Of::number("goodput_min_bps", "b/s", "the smallest of the goodputs, weights left aside", |_, group| {
+        Of::number("goodput_min_bps", "b/s", "the minimum of the goodputs, without weights", |_, group| {
             min(&group.goodputs)
         }),
-        Of::number("goodput_max_bps", "b/s", "the largest of the goodputs, weights left aside", |_, group| {
+        Of::number("goodput_max_bps", "b/s", "the maximum of the goodputs, without weights", |_, group| {
             max(&group.goodputs)
         }),
         Of::number(
@@ -158,7 +167,7 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
             "",
             "coefficient of variation of measured long-lived flows' sending rates: standard deviation (n - 1) over mean \
              of `rate_bps` in `flow_series`, over all flows and samples between `warmup` and `duration` together; null \
-             without `[meters] series`, or under controllers without a rate",
+             without `[meters] series`, and for controllers without a rate",
             |run, group| variation(&group.sending_rates(run)),
         ),
     ];
@@ -166,26 +175,26 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
     columns
 }
 
-/// What applications report: of datagrams, audio and video.
+/// Columns of values that applications report: datagrams, audio and video.
 fn of_applications() -> Vec<Column<FlowGroup>> {
     vec![
         Of::number(
             "lost_mean_packets",
             "packets",
-            "flows of datagrams: datagrams that did not arrive in the whole run, mean over flows",
+            "datagram flows: datagrams that did not arrive in the whole run, mean over flows",
             |run, group| group.mean(run, |flow| Some(flow.lost_datagrams(&run.plan)? as f64)),
         ),
         Of::number(
             "just_below_share",
             "",
-            "layered audio: the part of its time in the encoding just below its mean share of the macroflow, mean over \
-             flows",
+            "layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow, \
+             mean over flows",
             |run, group| group.mean(run, |flow| flow.report.just_below_share),
         ),
         Of::number(
             "startup_mean_s",
             "s",
-            "video: time from a flow's start until playback begins, mean over players where it did",
+            "video: time from a flow's start until playback begins, mean over players whose playback began",
             |run, group| group.mean(run, |flow| flow.report.startup_s),
         ),
         Of::number(

@@ -13,47 +13,47 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
     columns
 }
 
-/// How busy the link is, and its queue.
+/// Columns of the link's utilization and its queue.
 fn queues() -> Vec<Column<LinkOutcome>> {
     vec![
         Of::text("link", "the link's name", |_, link| link.name.clone()),
         Of::number(
             "utilization",
             "share",
-            "bytes sent over what the rate allowed, 0 to 1; 0 where the rate is unlimited",
+            "bytes sent over those that the rate allowed, 0 to 1; 0 if the rate is unlimited",
             |_, link| Some(link.utilization),
         )
         .shown("used %", 1e2, 1),
-        Of::number("queue_mean_packets", "packets", "waiting packets, mean over time", |_, link| {
+        Of::number("queue_mean_packets", "packets", "queued packets, mean over time", |_, link| {
             Some(link.queue.mean_packets)
         })
         .shown("queue", 1.0, 1),
-        Of::number("queue_mean_bytes", "bytes", "waiting bytes, mean over time", |_, link| Some(link.queue.mean_bytes)),
+        Of::number("queue_mean_bytes", "bytes", "queued bytes, mean over time", |_, link| Some(link.queue.mean_bytes)),
         Of::number(
             "queue_sd_bytes",
             "bytes",
-            "standard deviation of the waiting bytes over time; over the link's rate it is that of the delay",
+            "standard deviation of the queued bytes over time; over the link's rate it is that of the queueing delay",
             |_, link| Some(link.queue.sd_bytes),
         ),
         Of::whole(
             "queue_p50_packets",
             "packets",
-            "the queue was no longer than this for 50% of the time",
+            "the queue had at most this length for 50% of the time",
             |_, link| Some(link.queue.p50_packets),
         ),
         Of::whole(
             "queue_p90_packets",
             "packets",
-            "the queue was no longer than this for 90% of the time",
+            "the queue had at most this length for 90% of the time",
             |_, link| Some(link.queue.p90_packets),
         ),
         Of::whole(
             "queue_p99_packets",
             "packets",
-            "the queue was no longer than this for 99% of the time",
+            "the queue had at most this length for 99% of the time",
             |_, link| Some(link.queue.p99_packets),
         ),
-        Of::whole("queue_max_packets", "packets", "the longest queue", |_, link| Some(link.queue.max_packets)),
+        Of::whole("queue_max_packets", "packets", "the maximum queue", |_, link| Some(link.queue.max_packets)),
         Of::number(
             "queue_mean_share",
             "share",
@@ -69,13 +69,13 @@ fn queues() -> Vec<Column<LinkOutcome>> {
         Of::whole(
             "buffer_packets",
             "packets",
-            "the most packets that may wait, as the router's `packets` says; null without that limit",
+            "maximum number of packets in the queue, the router's `packets`; null without that limit",
             |run, link| run.plan.queue_room(link.id),
         ),
     ]
 }
 
-/// What became of packets.
+/// Columns of packet counts.
 fn packets() -> Vec<Column<LinkOutcome>> {
     vec![
         Of::whole("offered_packets", "packets", "packets that arrived at the router", |_, link| {
@@ -87,15 +87,12 @@ fn packets() -> Vec<Column<LinkOutcome>> {
         Of::whole(
             "dropped_packets",
             "packets",
-            "packets that the router refused, pushed out or discarded",
+            "packets that the router dropped, on arrival or from the queue",
             |_, link| Some(link.counts.dropped),
         ),
-        Of::number(
-            "drop_rate",
-            "share",
-            "packets dropped over packets offered; random losses are not among them",
-            |_, link| Some(share(link.counts.dropped, link.counts.offered)),
-        )
+        Of::number("drop_rate", "share", "packets dropped over packets offered, without random losses", |_, link| {
+            Some(share(link.counts.dropped, link.counts.offered))
+        })
         .shown("dropped %", 1e2, 3),
         Of::whole("marked_packets", "packets", "packets that the router marked instead of dropping them", |_, link| {
             Some(link.counts.marked)
@@ -114,8 +111,8 @@ fn packets() -> Vec<Column<LinkOutcome>> {
         Of::number(
             "unmarked_per_mark",
             "",
-            "packets with payload that were not marked, for each that was marked: `(1 - p) / p` where `p` is \
-             `data_mark_rate`; null if none was",
+            "packets with payload that were not marked per packet marked: `(1 - p) / p` where `p` is \
+             `data_mark_rate`; null if none was marked",
             |_, link| {
                 let unmarked = link.counts.offered_data.saturating_sub(link.counts.marked) as f64;
                 (link.counts.marked > 0).then(|| unmarked / link.counts.marked as f64)
@@ -132,8 +129,8 @@ fn packets() -> Vec<Column<LinkOutcome>> {
         Of::number(
             "throughput_variation",
             "",
-            "coefficient of variation of what it sent from sample to sample between `warmup` and `duration`; null \
-             without `[meters] series`",
+            "coefficient of variation of the throughput between samples from `warmup` to `duration`; null without \
+             `[meters] series`",
             |run, link| variation(&rates(run, link)),
         ),
     ]
@@ -144,13 +141,13 @@ pub(crate) fn link_series() -> Vec<Column<LinkSample>> {
     vec![
         Column::number("time_s", "s", "when the sample was taken", |_, sample| Some(sample.at.as_secs_f64())),
         Column::text("link", "the link's name", |run, sample| run.plan.queue_name(sample.id).to_owned()),
-        Column::whole("queue_packets", "packets", "packets waiting at this instant", |_, sample| {
+        Column::whole("queue_packets", "packets", "packets queued at this instant", |_, sample| {
             Some(sample.queue.packets)
         }),
-        Column::whole("queue_bytes", "bytes", "bytes waiting at this instant", |_, sample| {
+        Column::whole("queue_bytes", "bytes", "bytes queued at this instant", |_, sample| {
             Some(sample.queue.bytes.as_u64())
         }),
-        Column::whole("transmitted_bytes", "bytes", "bytes sent since the run began", |_, sample| {
+        Column::whole("transmitted_bytes", "bytes", "bytes sent since the start of the run", |_, sample| {
             Some(sample.transmitted.as_u64())
         }),
     ]
@@ -164,7 +161,7 @@ fn of_buffer(run: &Run, link: &LinkOutcome, packets: f64) -> Option<f64> {
     run.plan.queue_room(link.id).map(|buffer| packets / buffer as f64)
 }
 
-/// What the link sent from sample to sample.
+/// The rates at which the link sent between samples.
 fn rates(run: &Run, link: &LinkOutcome) -> Vec<f64> {
     let samples: Vec<(f64, f64)> = run
         .outcome

@@ -1,4 +1,4 @@
-//! `[[island]]`: borders between which TCP flows are carried as VCP flows.
+//! `[[island]]`: a set of borders. TCP flows between two of them are carried as one VCP flow.
 
 use super::{File, RouterSpec, no_duplicates};
 use crate::document::{Item, Lines, Section, Settings, Source};
@@ -9,15 +9,15 @@ use crate::error::{Problem, ScenarioError};
 pub(crate) struct IslandSpec {
     pub(crate) lines: Lines,
     pub(crate) name: String,
-    /// Routers.
+    /// The names of the routers at its borders.
     pub(crate) borders: Vec<String>,
     /// The queue at the ingress of each aggregate.
     pub(crate) router: RouterSpec,
-    /// VCP's.
+    /// The settings of VCP.
     pub(crate) settings: Settings,
     pub(crate) hand_on: bool,
     pub(crate) measured: bool,
-    /// It is there at all.
+    /// False if the island is disabled.
     pub(crate) active: bool,
 }
 
@@ -35,17 +35,17 @@ impl IslandSpec {
             );
         }
         let router = section.need("router", "router = { kind = \"drop-tail\", packets = 100 }")?;
-        let nothing = Settings::left_out(section.line);
-        let truth = |key, default| section.get(key).map_or(Ok(default), |item: Item<'_>| item.boolean());
+        let default = Settings::omitted(section.line);
+        let boolean = |key, default| section.get(key).map_or(Ok(default), |item: Item<'_>| item.boolean());
         Ok(Self {
             lines: section.lines(),
             name,
             borders: names,
             router: RouterSpec::read(&router)?,
-            settings: section.get("settings").map_or(Ok(nothing), |item| Settings::read(&item))?,
-            hand_on: truth("hand_on", false)?,
-            measured: truth("measure", false)?,
-            active: truth("active", true)?,
+            settings: section.get("settings").map_or(Ok(default), |item| Settings::read(&item))?,
+            hand_on: boolean("hand_on", false)?,
+            measured: boolean("measure", false)?,
+            active: boolean("active", true)?,
         })
     }
 }

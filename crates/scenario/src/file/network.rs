@@ -1,4 +1,4 @@
-//! `[[link]]` and `[[hosts]]`: routers, the links between them and the hosts at their edge.
+//! `[[link]]` and `[[hosts]]`: routers, the links between them and their hosts.
 
 use rampmeter_router::{EcnPassage, LinkConfig, Loss};
 use rampmeter_transport::Clock;
@@ -9,13 +9,13 @@ use crate::document::{Item, Lines, Section, Settings, Source};
 use crate::error::{Problem, ScenarioError};
 use crate::{Change, Stalls};
 
-/// Most hosts of one group.
+/// The maximum number of hosts of one group.
 const MAX_HOSTS: u64 = 100_000;
 
-/// A longer way than light has to Jupiter is taken for a slip.
+/// The maximum delay of a link. A longer one is taken for a mistake.
 const MAX_DELAY: Duration = Duration::from_secs(3600);
 
-/// Hosts that stall more often would do nothing else.
+/// The minimum length and interval of stalls.
 const MIN_STALL: Duration = Duration::from_micros(1);
 
 /// A link between two routers.
@@ -25,7 +25,7 @@ pub(crate) struct LinkSpec {
     pub(crate) name: String,
     pub(crate) ends: [String; 2],
     pub(crate) forward: DirectionSpec,
-    /// The way back; `None` if the link is one-way.
+    /// The reverse direction; `None` if the link is one-way.
     pub(crate) reverse: Option<DirectionSpec>,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct DirectionSpec {
     pub(crate) measured: bool,
 }
 
-/// A router as the file names it.
+/// A router's kind and settings in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct RouterSpec {
     pub(crate) kind: String,
     pub(crate) settings: Settings,
 }
 
-/// A group of hosts, each with an access link of its own.
+/// A group of hosts, each with its own access link.
 #[derive(Debug, Clone)]
 pub(crate) struct HostsSpec {
     lines: Lines,
@@ -54,7 +54,7 @@ pub(crate) struct HostsSpec {
     pub(crate) count: u64,
     pub(crate) at: String,
     pub(crate) rate: Rate,
-    /// The first and the last delay of the group.
+    /// The delays of the first and the last host of the group.
     pub(crate) delay: (Duration, Duration),
     pub(crate) router: Option<RouterSpec>,
     pub(crate) clock: Clock,
@@ -106,8 +106,8 @@ impl LinkSpec {
 }
 
 impl DirectionSpec {
-    /// Reads a direction of a link in a run that ends at `end`; what it leaves open is as in `other`, except that it is
-    /// not measured.
+    /// Reads one direction of a link in a run that ends at `end`. Values that are omitted are taken from `other`,
+    /// except `measure`.
     fn read(section: &Section<'_>, end: Duration, other: Option<&Self>) -> Result<Self, ScenarioError> {
         let unset = LinkConfig { rate: Rate::ZERO, delay: Duration::ZERO, loss: Loss::default() };
         let mut config = other.map_or(unset, |other| other.config);
@@ -127,7 +127,7 @@ impl DirectionSpec {
         let router = match (section.get("router"), other) {
             (Some(item), _) => RouterSpec::read(&item)?,
             (None, Some(other)) => other.router.clone(),
-            (None, None) => RouterSpec::endless(),
+            (None, None) => RouterSpec::unlimited(),
         };
         let changes = match (section.get("changes"), other) {
             (Some(item), _) => changes(&item, end)?,
@@ -141,7 +141,7 @@ impl DirectionSpec {
 
 fn loss(item: &Item<'_>) -> Result<Loss, ScenarioError> {
     if !item.is_table() {
-        let advice = "say what of: { per_packet = 0.01 } or { per_bit = 1e-6 }";
+        let advice = "write { per_packet = 0.01 } or { per_bit = 1e-6 }";
         return Err(item.error(Problem::impossible("`loss` is not a table", advice)));
     }
     let section = item.section("`loss`")?;
@@ -162,7 +162,8 @@ fn ecn(item: &Item<'_>) -> Result<EcnPassage, ScenarioError> {
         "ect0" => EcnPassage::SetTo(Ecn::Ect0),
         "ce" => EcnPassage::SetTo(Ecn::Ce),
         other => {
-            let advice = "write \"kept\", or what all packets arrive with: \"not-ect\", \"ect0\", \"ect1\" or \"ce\"";
+            let advice =
+                "write \"kept\", or the code that all packets arrive with: \"not-ect\", \"ect0\", \"ect1\" or \"ce\"";
             return Err(item.error(Problem::impossible(format!("`ecn` is `{other}`"), advice)));
         }
     })
@@ -174,7 +175,7 @@ fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>, ScenarioError>
         section.keys(&["at", "rate", "delay", "ecn"])?;
         let at: Duration = section.need("at", "at = \"4 s\"")?.quantity()?;
         if at >= end {
-            let what = format!("this entry of `changes` is for {at}, when the run has ended");
+            let what = format!("this entry of `changes` is for {at}, after the end of the run");
             return Err(item.error(Problem::impossible(what, "make it earlier, or `duration` longer")));
         }
         let rate = section.get("rate").map(|item| item.positive()).transpose()?;
@@ -208,8 +209,8 @@ impl RouterSpec {
         self.kind == other.kind && self.settings.table == other.settings.table
     }
 
-    /// Room for everything: what an access link has unless the file says otherwise.
-    pub(crate) fn endless() -> Self {
+    /// A queue without limit: the default of access links.
+    pub(crate) fn unlimited() -> Self {
         Self { kind: "drop-tail".into(), settings: Settings::default() }
     }
 }
@@ -232,7 +233,7 @@ impl HostsSpec {
         })
     }
 
-    /// The delay of the group's host `i`: the middle of the `i`-th of `count` equal parts of the range.
+    /// The delay of host `i`: the middle of the `i`-th of `count` equal parts of the range.
     pub(crate) fn delay_of(&self, i: u64) -> Duration {
         let (first, last) = self.delay;
         first + last.saturating_sub(first).scale((i as f64 + 0.5) / self.count as f64)

@@ -1,4 +1,4 @@
-//! `[scheme.NAME]`: who sends, and the routers it needs.
+//! `[scheme.NAME]`: a sender and the routers that it needs.
 
 use rampmeter_manager::{AgentConfig, Grouping, HalfLife, Scheduling, Sharing};
 
@@ -11,14 +11,14 @@ use crate::error::{Problem, ScenarioError};
 pub(crate) struct SchemeSpec {
     pub(crate) name: String,
     pub(crate) sender: SenderSpec,
-    /// Links, the lines that name them, and the routers that this scheme puts there.
+    /// The links where this scheme replaces the router, with the lines that name them and the routers.
     pub(crate) routers: Vec<(String, usize, RouterSpec)>,
 }
 
-/// Who sends.
+/// The sender of a scheme.
 #[derive(Debug, Clone)]
 pub(crate) enum SenderSpec {
-    /// With the line that names the controller.
+    /// Rampmeter's transport; `line` is that of the controller's name.
     Ours {
         controller: String,
         line: usize,
@@ -33,12 +33,12 @@ pub(crate) enum SenderSpec {
 }
 
 impl SchemeSpec {
-    /// Whether it is one of Rampmeter's own.
-    pub(crate) fn is_ours(&self) -> bool {
+    /// Whether Rampmeter's transport sends.
+    pub(crate) fn is_rampmeter(&self) -> bool {
         matches!(self.sender, SenderSpec::Ours { .. })
     }
 
-    /// Whether its flows can be guaranteed anything.
+    /// Whether its scheduler can give guarantees to flows.
     pub(crate) fn guarantees(&self) -> bool {
         matches!(&self.sender, SenderSpec::Ours { sharing, .. } if sharing.scheduling == Scheduling::ServiceCurves)
     }
@@ -71,7 +71,7 @@ impl SchemeSpec {
         let sender = match (section.get("controller"), section.get("kernel")) {
             (Some(controller), None) => {
                 let settings =
-                    |key| section.get(key).map_or(Ok(Settings::left_out(section.line)), |item| Settings::read(&item));
+                    |key| section.get(key).map_or(Ok(Settings::omitted(section.line)), |item| Settings::read(&item));
                 SenderSpec::Ours {
                     controller: controller.text()?.to_owned(),
                     line: controller.line(),
@@ -98,7 +98,7 @@ impl SchemeSpec {
             }
             (Some(_), Some(kernel)) => {
                 let what = format!("{} has a `controller` and a `kernel`", section.what);
-                return Err(kernel.error(Problem::impossible(what, "keep the one that is to send")));
+                return Err(kernel.error(Problem::impossible(what, "remove one of the two")));
             }
         };
         let mut routers = Vec::new();
@@ -113,9 +113,9 @@ impl SchemeSpec {
 
 fn sharing(section: &Section<'_>) -> Result<Sharing, ScenarioError> {
     let groupings = [("flow", Grouping::PerFlow), ("destination", Grouping::PerDestination)];
-    let advice = "use \"flow\" (each by itself) or \"destination\" (all to one host together)";
+    let advice = "use \"flow\" (one per flow) or \"destination\" (one for all flows to a host)";
     let grouping = section.get("macroflow").map_or(Ok(Grouping::PerFlow), |item| item.one_of(&groupings, advice))?;
-    let usual = match grouping {
+    let default = match grouping {
         Grouping::PerFlow => Scheduling::InTurn,
         Grouping::PerDestination => Scheduling::RoundRobin,
     };
@@ -125,9 +125,9 @@ fn sharing(section: &Section<'_>) -> Result<Sharing, ScenarioError> {
         ("h-fsc", Scheduling::ServiceCurves),
     ];
     let advice = "use \"round-robin\" (by weight), \"h-fsc\" (by service curve, then by weight) or \"in-turn\"";
-    let scheduling = section.get("scheduler").map_or(Ok(usual), |item| item.one_of(&schedulings, advice))?;
+    let scheduling = section.get("scheduler").map_or(Ok(default), |item| item.one_of(&schedulings, advice))?;
     let half_lives = [("min-rtt", HalfLife::MinRtt), ("mean-rtt", HalfLife::MeanRtt)];
-    let advice = "use \"min-rtt\" or \"mean-rtt\": how long a rate takes to halve while nothing comes back";
+    let advice = "use \"min-rtt\" or \"mean-rtt\": the time in which a rate halves while no feedback arrives";
     let half_life = section.get("half_life").map_or(Ok(HalfLife::MinRtt), |item| item.one_of(&half_lives, advice))?;
     let segregation = section.get("segregation").map_or(Ok(false), |item| item.boolean())?;
     Ok(Sharing { grouping, scheduling, half_life, segregation })

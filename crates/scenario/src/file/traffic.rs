@@ -1,4 +1,4 @@
-//! `[[traffic]]`: which hosts send to which, how much and when.
+//! `[[traffic]]`: the flows between two groups of hosts, their sizes and arrivals.
 
 use rampmeter_manager::ServiceCurve;
 use rampmeter_units::{Bytes, Duration, RegistryError, Time};
@@ -8,7 +8,7 @@ use super::{File, SchemeSpec, no_duplicates};
 use crate::document::{Item, Lines, Section, Settings, Source};
 use crate::error::{Problem, ScenarioError};
 
-/// Most flows of one run; what would start more is taken for a slip.
+/// The maximum number of flows of one run; more are taken for a mistake.
 pub(crate) const MAX_FLOWS: u64 = 1_000_000;
 
 /// A kind of traffic.
@@ -23,13 +23,13 @@ pub(crate) struct TrafficSpec {
     /// `None` for long-lived flows.
     pub(crate) size: Option<Size>,
     pub(crate) arrivals: Arrivals,
-    /// How long a long-lived flow lives; `None` for as long as the run.
+    /// The duration of a long-lived flow; `None` for the duration of the run.
     pub(crate) lasts: Option<Duration>,
-    /// Its flows' part of their macroflows, relative to others.
+    /// The weight of its flows in their macroflows.
     pub(crate) weight: f64,
-    /// What each of its flows is guaranteed, and the line that says so.
+    /// The service curve of each of its flows, and the line that sets it.
     pub(crate) curve: Option<(ServiceCurve, usize)>,
-    /// What its flows' applications send and when.
+    /// The workload of its flows' applications.
     pub(crate) workload: AnyWorkload,
     pub(crate) measured: bool,
 }
@@ -37,13 +37,13 @@ pub(crate) struct TrafficSpec {
 /// Which hosts of the two groups exchange data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pairs {
-    /// The i-th with the i-th.
+    /// The i-th host with the i-th.
     Same,
-    /// Any with any.
+    /// Any host with any other.
     Any,
 }
 
-/// How much a transfer moves.
+/// The size of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Size {
     Bytes(Bytes),
@@ -53,21 +53,21 @@ pub(crate) enum Size {
     Pareto(Bytes, f64),
 }
 
-/// When flows start.
+/// The start times of flows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Arrivals {
-    /// One by one at random, from `from` until `until`.
-    Random { pace: Pace, gaps: Gaps, from: Time, until: Time },
-    /// `count` flows from `from` on, evenly at random over `spread`; again every `every`.
+    /// Single flows at random times, from `from` until `until`.
+    Random { rate: ArrivalRate, gaps: Gaps, from: Time, until: Time },
+    /// `count` flows at uniformly random times within `spread` after `from`; repeated every `every`.
     Group { count: u64, from: Time, spread: Duration, every: Option<Duration> },
 }
 
-/// How many arrive.
+/// The arrival rate of flows.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Pace {
-    /// This many a second.
+pub(crate) enum ArrivalRate {
+    /// Flows per second.
     PerSecond(f64),
-    /// As many as offer this share of the rate of the link of this name.
+    /// The arrival rate that offers this share of the rate of the link of this name.
     Load(f64, String),
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum Pace {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Gaps {
     Poisson,
-    /// Pareto with this shape.
+    /// Pareto distributed, with this shape.
     Pareto(f64),
 }
 
@@ -138,7 +138,7 @@ impl TrafficSpec {
     }
 }
 
-/// The workload that the section's keys choose; bulk data if there is none.
+/// The workload that the section's keys choose; bulk data if it has none of them.
 fn workload(section: &Section<'_>) -> Result<AnyWorkload, ScenarioError> {
     let mut chosen = ["size", "datagrams"].iter().chain(registry::TABLES).filter_map(|key| section.get(key));
     let item = chosen.next();
@@ -153,7 +153,7 @@ fn workload(section: &Section<'_>) -> Result<AnyWorkload, ScenarioError> {
             (name, Settings::of(section, |key| key == "datagrams" || key == "encodings")?)
         }
         (_, Some(encodings)) => {
-            let advice = "say how large they are: datagrams = \"1000 B\"";
+            let advice = "write datagrams = \"1000 B\"";
             return Err(encodings.error(Problem::impossible("`encodings` without `datagrams`", advice)));
         }
         (Some(item), None) if item.key == "size" => {
@@ -170,8 +170,7 @@ fn workload(section: &Section<'_>) -> Result<AnyWorkload, ScenarioError> {
 
 fn curve(item: &Item<'_>) -> Result<ServiceCurve, ScenarioError> {
     if !item.is_table() {
-        let advice =
-            "say what is guaranteed: { m1 = \"1.6 Mb/s\", d = \"5 ms\", m2 = \"320 kb/s\" }, or { m2 = \"1 Mb/s\" }";
+        let advice = "write { m1 = \"1.6 Mb/s\", d = \"5 ms\", m2 = \"320 kb/s\" }, or { m2 = \"1 Mb/s\" }";
         return Err(item.error(Problem::impossible("`curve` is not a table", advice)));
     }
     let section = item.section("`curve`")?;
@@ -181,8 +180,8 @@ fn curve(item: &Item<'_>) -> Result<ServiceCurve, ScenarioError> {
         (Some(m1), Some(d)) => Ok(ServiceCurve { m1: m1.quantity()?, d: d.positive()?, m2 }),
         (None, None) => Ok(ServiceCurve::linear(m2)),
         (Some(alone), None) | (None, Some(alone)) => {
-            let what = format!("`curve` has `{}` alone", alone.key);
-            let advice = "give it both or neither: the curve is `m1` steep for the time `d`, and `m2` from then on";
+            let what = format!("`curve` has only `{}`", alone.key);
+            let advice = "give it both or neither: the curve has slope `m1` for the time `d`, and `m2` afterwards";
             Err(alone.error(Problem::impossible(what, advice)))
         }
     }
@@ -202,7 +201,7 @@ fn size(item: &Item<'_>) -> Result<Size, ScenarioError> {
     Ok(Size::Pareto(mean, shape(&section.need("pareto", "pareto = 1.25")?)?))
 }
 
-/// A Pareto distribution's shape.
+/// The shape of a Pareto distribution.
 fn shape(item: &Item<'_>) -> Result<f64, ScenarioError> {
     item.number(1.0 + f64::EPSILON, 1e6, "a shape above 1 (at 1 the mean is infinite), for example 1.25")
 }
@@ -235,14 +234,14 @@ fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arr
         Some(item) => {
             let what = format!("`{}` does not go with `{}`", item.key, kind.key);
             let known = allowed.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
-            Err(item.error(Problem::impossible(what, format!("what does: {known}"))))
+            Err(item.error(Problem::impossible(what, format!("use {known}"))))
         }
     };
     if kind.key == "count" {
         only(&["count", "at", "spread", "every"])?;
         let spread = section.get("spread").map_or(Ok(Duration::ZERO), |item| item.quantity())?;
         if from + spread > end {
-            let what = format!("`spread` of {spread} lets flows start after the end at {duration}");
+            let what = format!("`spread` of {spread} has flows start after the end at {duration}");
             return Err(item.error(Problem::impossible(what, "make it shorter")));
         }
         return Ok(Arrivals::Group {
@@ -252,9 +251,9 @@ fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arr
             every: section.get("every").map(|item| item.positive()).transpose()?,
         });
     }
-    let pace = if kind.key == "per_second" {
+    let rate = if kind.key == "per_second" {
         only(&["per_second", "gaps", "at", "until"])?;
-        Pace::PerSecond(kind.number(0.0, 1e9, "flows per second, 0 or more")?)
+        ArrivalRate::PerSecond(kind.number(0.0, 1e9, "flows per second, 0 or more")?)
     } else {
         only(&["load", "of", "gaps", "at", "until"])?;
         if !sized {
@@ -262,10 +261,10 @@ fn read_arrivals(item: &Item<'_>, sized: bool, duration: Duration) -> Result<Arr
             return Err(kind.error(Problem::impossible("`load` of flows without a size", advice)));
         }
         let share = kind.number(0.0, 100.0, "a share of the link's rate, 0 or more: 0.6")?;
-        Pace::Load(share, section.need("of", "of = \"bottleneck\"")?.text()?.to_owned())
+        ArrivalRate::Load(share, section.need("of", "of = \"bottleneck\"")?.text()?.to_owned())
     };
     let gaps = section.get("gaps").map_or(Ok(Gaps::Poisson), |item| gaps(&item))?;
-    Ok(Arrivals::Random { pace, gaps, from, until: instant("until", end)? })
+    Ok(Arrivals::Random { rate, gaps, from, until: instant("until", end)? })
 }
 
 fn gaps(item: &Item<'_>) -> Result<Gaps, ScenarioError> {
@@ -288,56 +287,56 @@ impl File {
         let names = self.traffic.iter().map(|traffic| (traffic.name.as_str(), traffic.lines.of("name")));
         no_duplicates(source, "kinds of traffic", names)?;
         for traffic in &self.traffic {
-            let wrong = |key, problem| Err(source.error(traffic.lines.of(key), problem));
+            let error = |key, problem| Err(source.error(traffic.lines.of(key), problem));
             let known = || self.schemes.iter().map(|scheme| scheme.name.as_str());
             if !known().any(|name| name == traffic.scheme) {
-                return wrong("scheme", Problem::unknown("scheme", &traffic.scheme, known()));
+                return error("scheme", Problem::unknown("scheme", &traffic.scheme, known()));
             }
-            let is_kernels = self.schemes.iter().any(|s| s.name == traffic.scheme && !s.is_ours());
-            if let Some(what) = traffic.workload.needs_manager().filter(|_| is_kernels) {
+            let is_kernel_scheme = self.schemes.iter().any(|s| s.name == traffic.scheme && !s.is_rampmeter());
+            if let Some(what) = traffic.workload.needs_manager().filter(|_| is_kernel_scheme) {
                 let what = format!("traffic `{}` {what} by a scheme of the kernel", traffic.name);
                 let advice = "the kernel has no Congestion Manager: give it another scheme";
-                return wrong("scheme", Problem::impossible(what, advice));
+                return error("scheme", Problem::impossible(what, advice));
             }
             let mut counts = [0; 2];
             for (count, (key, name)) in counts.iter_mut().zip([("from", &traffic.from), ("to", &traffic.to)]) {
                 let Some(hosts) = self.hosts.iter().find(|hosts| hosts.name == *name) else {
                     let known = self.hosts.iter().map(|hosts| hosts.name.as_str());
-                    return wrong(key, Problem::unknown("group of hosts", name, known));
+                    return error(key, Problem::unknown("group of hosts", name, known));
                 };
                 *count = hosts.count;
             }
             let (from, to) = (&traffic.from, &traffic.to);
             if traffic.pairs == Pairs::Same && from == to {
                 let what = format!("traffic `{}` goes from `{from}` to itself", traffic.name);
-                return wrong("to", Problem::impossible(what, "name two groups, or use pairs = \"any\""));
+                return error("to", Problem::impossible(what, "name two groups, or use pairs = \"any\""));
             }
             if from == to && counts[0] < 2 {
                 let what =
                     format!("traffic `{}` goes between the hosts of `{from}`, of which there is one", traffic.name);
-                return wrong("to", Problem::impossible(what, "give the group a count of 2 or more"));
+                return error("to", Problem::impossible(what, "give the group a count of 2 or more"));
             }
             if traffic.pairs == Pairs::Same && counts[0] != counts[1] {
                 let what = format!("there are {} hosts `{from}` and {} hosts `{to}` to pair", counts[0], counts[1]);
-                return wrong(
+                return error(
                     "to",
                     Problem::impossible(what, "give both groups the same count, or use pairs = \"any\""),
                 );
             }
-            // Where schemes are compared, those without h-fsc leave it out of account.
+            // A curve needs one scheme with h-fsc in the file; other schemes of a comparison ignore it.
             if let Some((_, line)) = traffic.curve.filter(|_| !self.schemes.iter().any(SchemeSpec::guarantees)) {
-                let what = format!("traffic `{}` has a `curve`, and no scheme keeps to it", traffic.name);
+                let what = format!("traffic `{}` has a `curve`, and no scheme uses it", traffic.name);
                 let advice = format!(
                     "give [scheme.{}] macroflow = \"destination\" and scheduler = \"h-fsc\", or remove it",
                     traffic.scheme
                 );
                 return Err(source.error(line, Problem::impossible(what, advice)));
             }
-            if let Arrivals::Random { pace: Pace::Load(_, of), .. } = &traffic.arrivals {
+            if let Arrivals::Random { rate: ArrivalRate::Load(_, of), .. } = &traffic.arrivals {
                 let names = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name));
                 let names: Vec<String> = names.collect();
                 if !names.contains(of) {
-                    return wrong("arrivals", Problem::unknown("link", of, names.iter().map(String::as_str)));
+                    return error("arrivals", Problem::unknown("link", of, names.iter().map(String::as_str)));
                 }
             }
         }

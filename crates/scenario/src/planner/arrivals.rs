@@ -1,17 +1,17 @@
-//! Every flow of a run: when it starts, between whom, how much it moves.
+//! The flows of a run: start, hosts and size of each.
 //!
-//! Arrivals, sizes and pairs are drawn from streams of their own, one per kind of traffic: another scheme meets the same
-//! flows, and traffic added at the end of a file does not change what stands before it.
+//! Arrivals, sizes and pairs are drawn from separate streams, one each per kind of traffic. So every scheme gets the
+//! same flows, and traffic added at the end of a file does not change the flows of the traffic above it.
 
 use rampmeter_units::{Bytes, Duration, Stream, Streams, Time};
 
 use super::Network;
 use crate::document::Source;
 use crate::error::{Problem, ScenarioError};
-use crate::file::{Arrivals, File, Gaps, MAX_FLOWS, Pace, Pairs, SchemeSpec, Size, TrafficSpec};
+use crate::file::{ArrivalRate, Arrivals, File, Gaps, MAX_FLOWS, Pairs, SchemeSpec, Size, TrafficSpec};
 use crate::{FlowPlan, NodeId, payload};
 
-/// The flows of all traffic in the order of their starts; of equals, in the order of the file.
+/// The flows of all traffic in the order of their starts; those of equal starts in the order of the file.
 pub(super) fn flows(
     source: Source<'_>,
     file: &File,
@@ -26,7 +26,7 @@ pub(super) fn flows(
         let mut pairs = Pairing::new(traffic, network, stream("pairs"));
         let starts = starts(file, traffic, network, stream("arrivals")).ok_or_else(|| {
             let what = format!("traffic `{}` would start more than {MAX_FLOWS} flows", traffic.name);
-            source.error(traffic.lines.head(), Problem::impossible(what, "make its arrivals rarer or the run shorter"))
+            source.error(traffic.lines.head(), Problem::impossible(what, "reduce its arrivals or the duration"))
         })?;
         let scheme = schemes.iter().position(|scheme| scheme.name == traffic.scheme).unwrap_or_default();
         for start in starts {
@@ -46,17 +46,17 @@ pub(super) fn flows(
     Ok(flows)
 }
 
-/// When the flows of `traffic` start; `None` for too many.
+/// The start times of the flows of `traffic`; `None` if there are too many.
 fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Stream) -> Option<Vec<Time>> {
     let end = Time::ZERO + file.duration;
     let mut starts = Vec::new();
     match &traffic.arrivals {
-        Arrivals::Random { pace, gaps, from, until } => {
-            let pace = pace.per_second(file, traffic, network);
-            if pace == 0.0 {
+        Arrivals::Random { rate, gaps, from, until } => {
+            let rate = rate.per_second(file, traffic, network);
+            if rate == 0.0 {
                 return Some(starts);
             }
-            let mean = 1.0 / pace;
+            let mean = 1.0 / rate;
             let mut gap = || match gaps {
                 Gaps::Poisson => random.exponential(mean),
                 Gaps::Pareto(shape) => random.pareto(mean, *shape),
@@ -85,10 +85,10 @@ fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Str
     Some(starts)
 }
 
-impl Pace {
+impl ArrivalRate {
     fn per_second(&self, file: &File, traffic: &TrafficSpec, network: &Network) -> f64 {
         match self {
-            Self::PerSecond(pace) => *pace,
+            Self::PerSecond(rate) => *rate,
             Self::Load(share, of) => {
                 let rate =
                     network.links.iter().find(|link| link.name == *of).map_or(0.0, |l| l.config.rate.as_bps_f64());
@@ -109,7 +109,7 @@ impl Size {
         }
     }
 
-    /// Whole packets of a flow of mean size.
+    /// The number of packets of a flow of mean size.
     fn mean_packets(self, payload: Bytes) -> f64 {
         match self {
             Self::Bytes(mean) | Self::Pareto(mean, _) => mean.as_u64().div_ceil(payload.as_u64()) as f64,
@@ -118,12 +118,12 @@ impl Size {
     }
 }
 
-/// Chooses the ends of one flow after the other.
+/// Chooses the hosts of one flow after the other.
 struct Pairing<'n> {
     from: &'n [NodeId],
     to: &'n [NodeId],
     pairs: Pairs,
-    /// Take the pairs in turn; at random otherwise.
+    /// Take the pairs in turn; otherwise at random.
     in_turn: bool,
     count: usize,
     random: Stream,
@@ -138,15 +138,15 @@ impl<'n> Pairing<'n> {
 
     fn next(&mut self) -> (NodeId, NodeId) {
         let n = self.from.len();
-        let place = if self.in_turn { self.count % n } else { self.random.below(n as u64) as usize };
+        let index = if self.in_turn { self.count % n } else { self.random.below(n as u64) as usize };
         self.count += 1;
-        let from = self.from[place];
+        let from = self.from[index];
         if self.pairs == Pairs::Same {
-            return (from, self.to[place]);
+            return (from, self.to[index]);
         }
-        // Within one group, any of the others: a draw at or beyond this host's place means the next one.
+        // Within one group, the receiver is any other host: a draw at or above this host's index means the next one.
         let within = self.from == self.to;
         let draw = self.random.below((self.to.len() - usize::from(within)) as u64) as usize;
-        (from, self.to[draw + usize::from(within && draw >= place)])
+        (from, self.to[draw + usize::from(within && draw >= index)])
     }
 }

@@ -1,4 +1,4 @@
-//! Which flows cross which islands, from where to where: an aggregate for each two borders between which there is one.
+//! The aggregates of islands: one for each pair of borders between which a flow crosses the island.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use rampmeter_control::vcp;
 use rampmeter_router::{Environment, Registry as Routers};
 use rampmeter_units::{Duration, Rate, settings};
 
-use super::{Network, read_router, speech};
+use super::{Network, read_router, vcp_codes};
 use crate::document::Source;
 use crate::error::{Problem, ScenarioError};
 use crate::file::{File, IslandSpec};
@@ -22,7 +22,7 @@ pub(super) fn aggregates(
 ) -> Result<Vec<AggregatePlan>, ScenarioError> {
     let mut aggregates = Vec::new();
     for island in &file.islands {
-        let settings = aggregate(source, island)?; // also of those that this point does not use
+        let settings = aggregate(source, island)?; // checked even where this point does not use it
         let is_border = |node: NodeId| island.borders.contains(&network.nodes[node.0].name);
         let mut crossed = BTreeSet::new();
         let pairs: BTreeSet<_> = flows.iter().filter(|_| island.active).map(|flow| (flow.from, flow.to)).collect();
@@ -35,11 +35,11 @@ pub(super) fn aggregates(
         }
         for (from, to) in crossed {
             let path = |from, to| routes.path(from, to).map_err(|no_path| source.error(island.lines.head(), no_path));
-            let (way, back) = (path(from, to)?, path(to, from)?);
-            let links = || way.iter().map(|link| network.links[link.0].config);
+            let (forward, back) = (path(from, to)?, path(to, from)?);
+            let links = || forward.iter().map(|link| network.links[link.0].config);
             let rate = links().map(|link| link.rate).min().unwrap_or(Rate::MAX);
             let delay = links().map(|link| link.delay).fold(Duration::ZERO, |sum, delay| sum + delay);
-            let (router, room) = read_router(source, registries, &island.router, rate, file.packet)?;
+            let (router, limit_packets) = read_router(source, registries, &island.router, rate, file.packet)?;
             let [ingress, egress] = [from, to].map(|node| &network.nodes[node.0].name);
             let aggregate = AggregatePlan {
                 name: format!("{}.{ingress}.{egress}", island.name),
@@ -47,14 +47,14 @@ pub(super) fn aggregates(
                 to,
                 environment: Environment { rate, delay },
                 router,
-                room,
+                room: limit_packets,
                 measured: island.measured,
-                way,
+                way: forward,
                 back,
                 settings: settings.clone(),
                 hand_on: island.hand_on,
             };
-            speech::check_aggregate(source, island, network, &aggregate)?;
+            vcp_codes::check_aggregate(source, island, network, &aggregate)?;
             aggregates.push(aggregate);
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn aggregates(
 
 fn aggregate(source: Source<'_>, island: &IslandSpec) -> Result<vcp::Config, ScenarioError> {
     let refuse = |reason: String| {
-        // A check's complaint begins with the name of what it is about.
+        // The reason starts with the name of the setting.
         let line = island.settings.line_of(&format!(": {reason}"));
         source.error(line, Problem::Island(reason))
     };

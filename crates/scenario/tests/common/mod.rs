@@ -4,7 +4,7 @@
 
 use rampmeter_scenario::{Plan, Registries, Scenario, ScenarioError};
 
-/// Four hosts on each side of a wire. Traffic's last keys are for each test to add.
+/// Four hosts on each side of a link. Each test appends the last keys of the traffic.
 pub const SMALL: &str = r#"
 duration = "100 s"
 warmup = "10 s"

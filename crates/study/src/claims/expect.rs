@@ -1,7 +1,6 @@
-//! What a claim expects of its values: a bound for each, or a shape of all.
+//! Expectations of claims: a bound for each value, or a shape of all values.
 //!
-//! A shape is judged by ratios between neighbours, so every expectation comes down to one number, the worst, and whether
-//! that is right.
+//! A shape is judged by ratios of neighboring values, so every expectation is judged by one number, the worst.
 
 use std::fmt;
 
@@ -24,18 +23,18 @@ pub enum Bound {
     Above(f64),
     /// Every value is one of these or between them.
     Between(f64, f64),
-    /// The greatest value is at most this many times the least.
+    /// The maximum is at most this many times the minimum.
     FlatWithin(f64),
-    /// Values grow with this axis.
+    /// Values increase along this axis.
     IncreasingIn(String),
-    /// Values shrink with this axis.
+    /// Values decrease along this axis.
     DecreasingIn(String),
-    /// Values grow in this order of an axis's values: `order = { scheme = ["fq", "pcp", "tcp"] }`.
+    /// Values increase in this order of an axis's values: `order = { scheme = ["fq", "pcp", "tcp"] }`.
     Order(Table),
 }
 
 impl Bound {
-    /// Whether it fits a metric that tells apart `by`.
+    /// Checks that it fits a metric with a separate value for each value of the axes `by`.
     pub(crate) fn check(&self, by: &[String]) -> Result<(), String> {
         let axis = match self {
             Self::IncreasingIn(axis) | Self::DecreasingIn(axis) => axis,
@@ -44,43 +43,47 @@ impl Bound {
                 _ => return Err("`order` lists values of one axis: { scheme = [\"fq\", \"pcp\", \"tcp\"] }".into()),
             },
             Self::Between(low, high) if low > high => {
-                return Err(format!("between {low} and {high} there is nothing; swap them"));
+                return Err(format!("no value is between {low} and {high}; swap them"));
             }
             _ => return Ok(()),
         };
-        if by.contains(axis) { Ok(()) } else { Err(format!("the metric does not tell `{axis}` apart; add it to `by`")) }
+        if by.contains(axis) {
+            Ok(())
+        } else {
+            Err(format!("the metric has no separate values for `{axis}`; add it to `by`"))
+        }
     }
 
-    /// The value nearest to breaking the bound, or furthest beyond it; of a shape, the worst ratio of neighbours. `None`
-    /// if a value is missing.
+    /// The value nearest to violating the bound, or furthest beyond it; for a shape, the worst ratio of neighbors.
+    /// `None` if a value is missing.
     pub fn worst(&self, values: &[Measured]) -> Option<f64> {
         let plain = values.iter().map(|measured| measured.value).collect::<Option<Vec<f64>>>()?;
-        let most = || plain.iter().copied().max_by(f64::total_cmp);
-        let least = || plain.iter().copied().min_by(f64::total_cmp);
+        let max = || plain.iter().copied().max_by(f64::total_cmp);
+        let min = || plain.iter().copied().min_by(f64::total_cmp);
         match self {
-            Self::AtMost(_) | Self::Below(_) => most(),
-            Self::AtLeast(_) | Self::Above(_) => least(),
+            Self::AtMost(_) | Self::Below(_) => max(),
+            Self::AtLeast(_) | Self::Above(_) => min(),
             Self::Between(low, high) => {
                 let beyond = |value: &f64| (low - value).max(value - high);
                 plain.iter().copied().max_by(|a, b| beyond(a).total_cmp(&beyond(b)))
             }
-            Self::FlatWithin(_) => Some(most()? / least()?),
+            Self::FlatWithin(_) => Some(max()? / min()?),
             Self::IncreasingIn(axis) => ratios(values, |at| rank(at.get(axis)?)).min_by(f64::total_cmp),
             Self::DecreasingIn(axis) => ratios(values, |at| rank(at.get(axis)?)).max_by(f64::total_cmp),
             Self::Order(order) => {
                 let (axis, listed) = order.iter().next()?;
-                let place = |value: &Value| listed.as_array()?.iter().position(|other| other == value);
-                ratios(values, |at| Some(place(at.get(axis)?)? as f64)).min_by(f64::total_cmp)
+                let index = |value: &Value| listed.as_array()?.iter().position(|other| other == value);
+                ratios(values, |at| Some(index(at.get(axis)?)? as f64)).min_by(f64::total_cmp)
             }
         }
     }
 
-    /// Whether its worst is a ratio of values, which has no unit.
+    /// Whether the worst value is a ratio of values, which has no unit.
     pub fn is_shape(&self) -> bool {
         matches!(self, Self::FlatWithin(_) | Self::IncreasingIn(_) | Self::DecreasingIn(_) | Self::Order(_))
     }
 
-    /// Whether `worst` is right.
+    /// Whether `worst` meets the expectation.
     pub fn holds(&self, worst: f64) -> bool {
         match self {
             Self::AtMost(bound) | Self::FlatWithin(bound) => worst <= *bound,
@@ -94,17 +97,18 @@ impl Bound {
     }
 }
 
-/// Each value over the one before it in `rank`, among places that differ in nothing else. Places without a rank are none.
+/// The ratio of each value to the previous one in `rank`, among values whose points differ in no other axis. Points
+/// without a rank are omitted.
 fn ratios(values: &[Measured], rank: impl Fn(&Table) -> Option<f64>) -> impl Iterator<Item = f64> {
     let mut ranked: Vec<(f64, &Measured)> = values.iter().filter_map(|value| Some((rank(&value.at)?, value))).collect();
     ranked.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let mut ratios = Vec::new();
-    for (place, (rank, value)) in ranked.iter().enumerate() {
+    for (index, (rank, value)) in ranked.iter().enumerate() {
         let differ_in_one = |other: &Measured| {
             let differing = value.at.iter().filter(|(axis, here)| other.at.get(*axis) != Some(here));
             differing.count() == 1
         };
-        let before = ranked[..place].iter().rev().find(|(other, measured)| other < rank && differ_in_one(measured));
+        let before = ranked[..index].iter().rev().find(|(other, measured)| other < rank && differ_in_one(measured));
         if let Some((_, before)) = before {
             ratios.extend(value.value.zip(before.value).map(|(here, before)| here / before));
         }

@@ -1,4 +1,4 @@
-//! A `claims.toml`, read and checked against its scenarios before anything runs.
+//! `claims.toml`: reads the file and checks it against its scenarios before any run.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use toml::{Spanned, Table, Value};
 
 use super::{Bound, Metric};
 
-/// Why claims cannot be judged.
+/// An error in a file of claims.
 #[derive(Debug, Error)]
 pub enum ClaimsError {
     /// The file could not be read.
@@ -17,17 +17,17 @@ pub enum ClaimsError {
     Unreadable {
         /// Its path.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// Something in the file is wrong.
+    /// The file contains an error.
     #[error("{}:{line}: {what}", file.display())]
     Wrong {
         /// The file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The error and its remedy.
         what: String,
     },
     /// A claim does not fit its scenario.
@@ -35,22 +35,22 @@ pub enum ClaimsError {
     Scenario {
         /// The file.
         file: PathBuf,
-        /// Where the claim begins, from 1.
+        /// The first line of the claim, from 1.
         line: usize,
         /// The claim.
         id: String,
-        /// What is wrong with the scenario or the values set.
+        /// The error in the scenario or the values set.
         error: ScenarioError,
     },
 }
 
-/// What the authors of the file say of a claim.
+/// The status that the file gives a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It holds; if it ever does not, something broke.
+    /// It holds; a failure is a regression.
     Holds,
-    /// It does not hold yet; the note says how near it is.
+    /// It does not hold yet; the note has the best value so far.
     Open,
 }
 
@@ -59,25 +59,25 @@ pub enum Status {
 pub struct Claim {
     /// Its name, unique in its file.
     pub id: String,
-    /// Where in the paper it stands.
+    /// Its place in the paper.
     pub place: String,
-    /// What it says.
+    /// The text of the claim.
     pub text: String,
-    /// The paper's own figure, where its text gives one.
+    /// The paper's value, if its text gives one.
     pub paper: Option<String>,
-    /// What is measured.
+    /// The metric.
     pub metric: Metric,
-    /// What that must be like.
+    /// The bound of the metric.
     pub bound: Bound,
-    /// What we say of it.
+    /// Its status.
     pub status: Status,
-    /// The best figure so far and the reason, if it is open.
+    /// The best value so far and the reason, for an open claim.
     pub note: Option<String>,
-    /// The world it is tested in.
+    /// The world that tests it.
     pub world: String,
     /// The scenario's file.
     pub file: PathBuf,
-    /// The scenario, its axes set.
+    /// The scenario, with its axes set.
     pub scenario: Scenario,
 }
 
@@ -109,7 +109,7 @@ struct Entry {
     world: String,
 }
 
-/// Whether a claim belongs to the quick ones, and with which values.
+/// Whether a claim is judged with `--quick`, and with which additional values.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "`quick` should be true, false or values for axes: { seed = [1] }")]
 enum Quick {
@@ -127,7 +127,7 @@ fn simulated() -> String {
     "simulated".to_owned()
 }
 
-/// Reads the claims of `file`; if `quick`, only those that are, with their quick values.
+/// Reads the claims of `file`; if `quick`, only the quick ones, with their quick values.
 pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, ClaimsError> {
     let text =
         std::fs::read_to_string(file).map_err(|error| ClaimsError::Unreadable { file: file.to_owned(), error })?;
@@ -146,7 +146,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
             return Err(wrong(at, format!("there are two claims called `{id}`; rename one")));
         }
         if entry.status == Status::Open && entry.note.is_none() {
-            let what = format!("claim `{id}` is open without a `note`; say the best figure so far and the reason");
+            let what = format!("claim `{id}` is open without a `note`; write the best value so far and the reason");
             return Err(wrong(at, what));
         }
         let values = match &entry.quick {

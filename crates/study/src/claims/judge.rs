@@ -1,4 +1,4 @@
-//! Runs what claims need, each point once however many claims look at it, and says which hold.
+//! Runs the points that claims need, each once even if several claims need it, and judges the claims.
 
 use std::path::Path;
 
@@ -9,51 +9,51 @@ use super::{Claim, Measured, Status};
 use crate::journal::short_hash;
 use crate::{Finished, Journal, Program, Progress, StudyError, Sweep, Task};
 
-/// Runs and judges.
+/// Runs the points of claims and judges the claims.
 #[derive(Clone)]
 pub struct Judge<'a> {
-    /// How to run points.
+    /// The settings of the sweep.
     pub sweep: Sweep<'a>,
-    /// The worlds there are; claims for others are not judged.
+    /// The available worlds; claims for others are not judged.
     pub worlds: &'a [&'a dyn World],
-    /// Where finished points are kept.
+    /// The folder of finished points.
     pub folder: &'a Path,
     /// The program that runs them.
     pub program: &'a Program,
 }
 
-/// What became of a claim.
+/// The result of judging a claim.
 #[derive(Debug)]
 pub struct Verdict<'a> {
     /// The claim.
     pub claim: &'a Claim,
     /// The metric's values.
     pub values: Vec<Measured>,
-    /// The one that decides.
+    /// The value that decides.
     pub measured: Option<f64>,
     /// Whether it holds; `None` if it could not be judged.
     pub holds: Option<bool>,
-    /// Why it could not be judged.
+    /// The reason, if it could not be judged.
     pub reason: Option<String>,
 }
 
 impl Verdict<'_> {
-    /// Said to hold, and does not.
+    /// The claim's status is `holds`, and it does not hold.
     pub fn is_broken(&self) -> bool {
         self.claim.status == Status::Holds && self.holds == Some(false)
     }
 
-    /// Said to be open, and holds.
+    /// The claim's status is `open`, and it holds.
     pub fn is_news(&self) -> bool {
         self.claim.status == Status::Open && self.holds == Some(true)
     }
 
-    /// The unit of what is expected and measured, if it has a name.
+    /// The unit of the expected and the measured value, if it has a name.
     pub fn unit(&self) -> Option<&str> {
         self.claim.metric.unit().filter(|_| !self.claim.bound.is_shape())
     }
 
-    /// What is expected, with the unit.
+    /// The expectation, with the unit.
     pub fn expect(&self) -> String {
         self.unit().map_or_else(|| self.claim.bound.to_string(), |unit| format!("{} {unit}", self.claim.bound))
     }
@@ -113,13 +113,13 @@ impl Judge<'_> {
         let total = groups.iter().map(|group| group.points.len()).sum();
         let (mut done_before, mut kept_before) = (0, 0);
         for world in self.worlds {
-            let mine = || groups.iter().filter(|group| group.world.name() == world.name());
+            let of_world = || groups.iter().filter(|group| group.world.name() == world.name());
             let task = |group, point| {
                 let Group { claim, world, journal, .. }: &Group<'_> = group;
                 Task { scenario: &claim.scenario, point, world: *world, journal }
             };
             let tasks: Vec<Task<'_>> =
-                mine().flat_map(|group| group.points.iter().map(move |point| task(group, point))).collect();
+                of_world().flat_map(|group| group.points.iter().map(move |point| task(group, point))).collect();
             let mut kept = 0;
             let keep = |run| Summary::of(self.sweep.schema, &run);
             let results = self.sweep.run(&tasks, keep, |now| {
@@ -141,14 +141,14 @@ impl Judge<'_> {
         Ok(claims.iter().map(|claim| verdict(claim, groups.iter().find(|group| group.is_of(claim)))).collect())
     }
 
-    /// What has to run, each point once.
+    /// The points to run, each once.
     fn groups<'c>(&'c self, claims: &'c [Claim]) -> Result<Vec<Group<'c>>, StudyError> {
         let mut groups: Vec<Group<'c>> = Vec::new();
         for claim in claims {
             let Some(world) = self.worlds.iter().copied().find(|world| world.name() == claim.world) else { continue };
             let known = groups.iter().position(|group| group.is_of(claim));
-            let place = if let Some(place) = known {
-                place
+            let index = if let Some(index) = known {
+                index
             } else {
                 let stem = claim.file.file_stem().unwrap_or_default().to_string_lossy();
                 let name = format!("{stem}-{}", short_hash(&[&claim.scenario.hash(), world.name()]));
@@ -157,8 +157,8 @@ impl Judge<'_> {
                 groups.len() - 1
             };
             for point in claim.scenario.points().into_iter().filter(|point| claim.metric.needs(point)) {
-                if !groups[place].points.contains(&point) {
-                    groups[place].points.push(point);
+                if !groups[index].points.contains(&point) {
+                    groups[index].points.push(point);
                 }
             }
         }
@@ -175,23 +175,23 @@ impl Group<'_> {
 fn verdict<'c>(claim: &'c Claim, group: Option<&Group<'_>>) -> Verdict<'c> {
     let unjudged = |reason| Verdict { claim, values: Vec::new(), measured: None, holds: None, reason: Some(reason) };
     let Some(group) = group else { return unjudged(format!("there is no {} world here", claim.world)) };
-    let wanted = claim.scenario.points();
-    let mine = || {
+    let points = claim.scenario.points();
+    let own = || {
         let pairs = group.points.iter().zip(&group.results);
-        pairs.filter(|(point, _)| claim.metric.needs(point) && wanted.contains(point)).map(|(_, result)| result)
+        pairs.filter(|(point, _)| claim.metric.needs(point) && points.contains(point)).map(|(_, result)| result)
     };
-    let skipped = mine().find_map(|result| match result {
+    let skipped = own().find_map(|result| match result {
         Finished::Skipped(skipped) => Some(skipped.reason.clone()),
         Finished::Run(_) => None,
     });
     if let Some(reason) = skipped {
         return unjudged(reason);
     }
-    let runs: Vec<_> = mine().filter_map(Finished::run).collect();
+    let runs: Vec<_> = own().filter_map(Finished::run).collect();
     let values = claim.metric.values(&runs);
     let measured = claim.bound.worst(&values);
     let holds = measured.map(|worst| claim.bound.holds(worst));
-    let reason = measured.is_none().then(|| "a run has no such figure, or nothing was run".to_owned());
-    // What has no figure does not hold: a scheme that completes nothing has no mean response.
+    let reason = measured.is_none().then(|| "a run has no such value, or nothing was run".to_owned());
+    // A claim without a value does not hold: a scheme that completes no flow has no mean completion time.
     Verdict { claim, values, measured, holds: holds.or(Some(false)), reason }
 }

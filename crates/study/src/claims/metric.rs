@@ -1,31 +1,31 @@
-//! A metric: one figure of the runs, averaged over what the claim does not tell apart.
+//! A metric: a value of the runs, averaged over all axes except those in `by`.
 //!
 //! ```text
 //!   mean | geometric_mean | median | p90 | min | max = "flows.fct_mean_s"
-//!                                            the figure, by its place in a run's JSON object; "links.*.utilization" is
+//!                                            the value, by its path in a run's JSON object; "links.*.utilization" is
 //!                                            that of every measured link, "traffic.*.goodput_mean_bps" of every kind
 //!                                            of traffic
-//!   over = "traffic.far.goodput_mean_bps"    divided by this figure of the same run
-//!   where = { scheme = "pcp" }               of these runs; a list stands for any of its values
-//!   minus = { scheme = "fq" }                less the same figure of these runs: the same point with these values
-//!   relative_to = { scheme = "fq" }          divided by the same figure of these runs, less what `minus` says there
-//!   by = ["load"]                            one value for every load; all else is averaged
-//!   in = { RTT = 0.025 }                     divided by this, and called so
+//!   over = "traffic.far.goodput_mean_bps"    divided by this value of the same run
+//!   where = { scheme = "pcp" }               runs at these points; a list matches any of its values
+//!   minus = { scheme = "fq" }                minus the same value at the same point with these values
+//!   relative_to = { scheme = "fq" }          divided by the same value at these points, minus that of `minus` there
+//!   by = ["load"]                            one value for every load; other axes are averaged
+//!   in = { RTT = 0.025 }                     divided by this, which is the unit's name
 //! ```
 
 use rampmeter_scenario::{Column, Kind, Point, Row, Schema, Summary, abouts, renamed};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// In place of a link's or a traffic's name: all that are measured.
+/// Stands for all measured links or kinds of traffic in place of a name.
 const ALL: &str = "*";
 
-/// What a claim measures.
+/// The metric of a claim.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Entry")]
 pub struct Metric {
     average: Average,
-    figure: String,
+    path: String,
     over: Option<String>,
     of: Table,
     minus: Option<Table>,
@@ -34,24 +34,24 @@ pub struct Metric {
     unit: Option<(String, f64)>,
 }
 
-/// How values of several runs become one.
+/// The average over the values of several runs.
 #[derive(Debug, Clone, Copy)]
 enum Average {
     Mean,
     GeometricMean,
     Median,
-    /// The smallest value that nine tenths do not exceed.
+    /// The smallest value that at least 90% of the values do not exceed.
     P90,
     Min,
     Max,
 }
 
-/// A metric's value at one place.
+/// The value of a metric for one combination of the values of `by`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
     /// The values of the axes in `by`.
     pub at: Table,
-    /// The value; `None` if a run has no such figure.
+    /// The value; `None` if a run does not have it.
     pub value: Option<f64>,
 }
 
@@ -80,9 +80,9 @@ impl TryFrom<Entry> for Metric {
     type Error = String;
 
     fn try_from(entry: Entry) -> Result<Self, String> {
-        for (old, new, figure) in [("least", "min", &entry.least), ("most", "max", &entry.most)] {
-            if let Some(figure) = figure {
-                return Err(format!("`{old}` has another name: write {new} = \"{figure}\""));
+        for (old, new, path) in [("least", "min", &entry.least), ("most", "max", &entry.most)] {
+            if let Some(path) = path {
+                return Err(format!("`{old}` has another name: write {new} = \"{path}\""));
             }
         }
         let averages = [
@@ -93,14 +93,14 @@ impl TryFrom<Entry> for Metric {
             (Average::Min, entry.min),
             (Average::Max, entry.max),
         ];
-        let mut named = averages.into_iter().filter_map(|(average, figure)| Some((average, figure?)));
-        let (Some((average, figure)), None) = (named.next(), named.next()) else {
+        let mut named = averages.into_iter().filter_map(|(average, path)| Some((average, path?)));
+        let (Some((average, path)), None) = (named.next(), named.next()) else {
             let averages = "mean, geometric_mean, median, p90, min, max";
             return Err(format!("a metric has one of {averages} = \"flows.fct_mean_s\""));
         };
         let unit = entry.r#in.map(unit).transpose()?;
         let Entry { over, r#where: of, minus, relative_to, by, .. } = entry;
-        Ok(Self { average, figure, over, of, minus, relative_to, by, unit })
+        Ok(Self { average, path, over, of, minus, relative_to, by, unit })
     }
 }
 
@@ -115,7 +115,7 @@ fn unit(table: Table) -> Result<(String, f64), String> {
 }
 
 impl Metric {
-    /// The axes it tells apart.
+    /// The axes with separate values.
     pub fn by(&self) -> &[String] {
         &self.by
     }
@@ -125,7 +125,7 @@ impl Metric {
         self.unit.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// Whether it looks at `point`.
+    /// Whether it uses `point`.
     pub(crate) fn needs(&self, point: &Point) -> bool {
         let divisor = self.relative_to.as_ref().map(|values| overridden(&self.of, values));
         std::iter::once(self.of.clone()).chain(divisor).any(|place| {
@@ -134,7 +134,7 @@ impl Metric {
         })
     }
 
-    /// Whether it fits a scenario with these axes, measured links and measured kinds of traffic.
+    /// Checks that it fits a scenario with these axes, measured links and measured kinds of traffic.
     pub(crate) fn check(&self, schema: &Schema, axes: &[&str], links: &[&str], traffic: &[&str]) -> Result<(), String> {
         let compared = self.minus.iter().chain(&self.relative_to).flat_map(Table::keys);
         let named = self.of.keys().chain(compared).chain(&self.by);
@@ -144,24 +144,24 @@ impl Metric {
             }
         }
         let (runs, flows, link) = (numbers(&schema.runs), numbers(&schema.groups), numbers(&schema.links));
-        let known = |figure: &str| match figure.split_once('.') {
-            None => runs.contains(&figure),
-            Some(("flows", figure)) => flows.contains(&figure),
+        let known = |path: &str| match path.split_once('.') {
+            None => runs.contains(&path),
+            Some(("flows", path)) => flows.contains(&path),
             Some(("links", rest)) => rest
                 .rsplit_once('.')
-                .is_some_and(|(name, figure)| (links.contains(&name) || name == ALL) && link.contains(&figure)),
-            // Summaries have kinds of traffic only where there are several.
-            Some(("traffic", rest)) => rest.rsplit_once('.').is_some_and(|(name, figure)| {
-                traffic.len() > 1 && (traffic.contains(&name) || name == ALL) && flows.contains(&figure)
+                .is_some_and(|(name, path)| (links.contains(&name) || name == ALL) && link.contains(&path)),
+            // A summary has values of kinds of traffic only if there are several.
+            Some(("traffic", rest)) => rest.rsplit_once('.').is_some_and(|(name, path)| {
+                traffic.len() > 1 && (traffic.contains(&name) || name == ALL) && flows.contains(&path)
             }),
             Some(_) => false,
         };
-        if let Some(unknown) = std::iter::once(&self.figure).chain(&self.over).find(|figure| !known(figure)) {
+        if let Some(unknown) = std::iter::once(&self.path).chain(&self.over).find(|path| !known(path)) {
             if let Some(new) = renamed(unknown) {
                 return Err(format!("`{unknown}` has another name: write `{new}`"));
             }
             let advice = format!(
-                "there are {}, flows.({}), links.({}|{ALL}).({}) and, where several kinds of traffic are \
+                "there are {}, flows.({}), links.({}|{ALL}).({}) and, if several kinds of traffic are \
                  measured, traffic.({}|{ALL}).(as of flows)",
                 runs.join(", "),
                 flows.join("|"),
@@ -169,15 +169,15 @@ impl Metric {
                 link.join("|"),
                 traffic.join("|")
             );
-            return Err(format!("no figure is called `{unknown}`; {advice}"));
+            return Err(format!("no value is called `{unknown}`; {advice}"));
         }
         match &self.over {
-            Some(figure) if figure.contains(ALL) => Err(format!("`over` is one figure, `{figure}` are several")),
+            Some(path) if path.contains(ALL) => Err(format!("`over` must be one value, `{path}` is several")),
             _ => Ok(()),
         }
     }
 
-    /// Its values, in the order in which `runs` first show each place.
+    /// Its values, in the order in which their points first occur in `runs`.
     pub fn values(&self, runs: &[&Summary]) -> Vec<Measured> {
         let mut places: Vec<Table> = Vec::new();
         for run in runs.iter().filter(|run| matches(&run.point, &self.of)) {
@@ -200,18 +200,18 @@ impl Metric {
         Some(value / self.unit.as_ref().map_or(1.0, |(_, size)| *size)).filter(|value| value.is_finite())
     }
 
-    /// The figure at `place`, less that which `minus` names.
+    /// The value at `place`, minus that at the point of `minus`.
     fn difference(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
         let value = self.averaged(place, runs)?;
         let less = self.minus.as_ref().map(|other| self.averaged(&overridden(place, other), runs));
         less.map_or(Some(value), |less| Some(value - less?))
     }
 
-    /// Its figures of one run; `None` if there are none.
+    /// The values of one run; `None` if there are none.
     fn of_run(&self, run: &Summary) -> Option<Vec<f64>> {
-        let mut values = figures(run, &self.figure)?;
+        let mut values = values_at(run, &self.path)?;
         if let Some(over) = &self.over {
-            let divisor = figures(run, over)?.first().copied().filter(|divisor| *divisor != 0.0)?;
+            let divisor = values_at(run, over)?.first().copied().filter(|divisor| *divisor != 0.0)?;
             for value in &mut values {
                 *value /= divisor;
             }
@@ -219,10 +219,10 @@ impl Metric {
         Some(values)
     }
 
-    /// `None` if there is no run there, or one without this figure.
+    /// The average at `place`; `None` if there is no run, or one without this value.
     fn averaged(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
-        let there = runs.iter().filter(|run| matches(&run.point, place));
-        let mut values = there.map(|run| self.of_run(run)).collect::<Option<Vec<_>>>()?.concat();
+        let at_place = runs.iter().filter(|run| matches(&run.point, place));
+        let mut values = at_place.map(|run| self.of_run(run)).collect::<Option<Vec<_>>>()?.concat();
         values.sort_by(f64::total_cmp);
         let n = values.len();
         match self.average {
@@ -237,20 +237,20 @@ impl Metric {
     }
 }
 
-/// `place` with the values of `other` in their stead.
+/// `place` with its values replaced by those of `other`.
 fn overridden(place: &Table, other: &Table) -> Table {
     place.iter().chain(other).map(|(axis, value)| (axis.clone(), value.clone())).collect()
 }
 
 fn matches(point: &Point, place: &Table) -> bool {
-    let is = |value: &Value, wanted: &Value| match (number(value), number(wanted)) {
+    let is_equal = |value: &Value, wanted: &Value| match (number(value), number(wanted)) {
         (Some(value), Some(wanted)) => value == wanted,
         _ => value == wanted,
     };
     place.iter().all(|(axis, wanted)| {
         point.get(axis).is_some_and(|value| match wanted {
-            Value::Array(several) => several.iter().any(|wanted| is(value, wanted)),
-            wanted => is(value, wanted),
+            Value::Array(several) => several.iter().any(|wanted| is_equal(value, wanted)),
+            wanted => is_equal(value, wanted),
         })
     })
 }
@@ -265,9 +265,9 @@ fn numbers<T>(columns: &[Column<T>]) -> Vec<&'static str> {
     abouts(columns).filter(|about| is_number(about.kind)).map(|about| about.name).collect()
 }
 
-/// Figures by their place in the run's JSON object: one, or that of every link or kind of traffic, whose names may have
-/// dots in them. `None` if there is no such figure.
-fn figures(run: &Summary, path: &str) -> Option<Vec<f64>> {
+/// Values by their path in the run's JSON object: one, or that of every link or kind of traffic, whose names may
+/// contain dots. `None` if there is no such value.
+fn values_at(run: &Summary, path: &str) -> Option<Vec<f64>> {
     let (part, rest) = path.split_once('.').unwrap_or(("", path));
     let rows: &[(String, Row)] = match part {
         "" => return Some(vec![run.run.number(rest)?]),
@@ -275,10 +275,10 @@ fn figures(run: &Summary, path: &str) -> Option<Vec<f64>> {
         "links" => &run.links,
         _ => &run.traffic,
     };
-    let (name, figure) = rest.rsplit_once('.')?;
+    let (name, column) = rest.rsplit_once('.')?;
     match name {
-        ALL => rows.iter().map(|(_, row)| row.number(figure)).collect(),
-        name => Some(vec![rows.iter().find(|(known, _)| known == name)?.1.number(figure)?]),
+        ALL => rows.iter().map(|(_, row)| row.number(column)).collect(),
+        name => Some(vec![rows.iter().find(|(known, _)| known == name)?.1.number(column)?]),
     }
 }
 
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_is_one_or_that_of_every_link() {
+    fn a_path_has_one_value_or_that_of_every_link() {
         let link = |utilization| Row::from([("utilization", Value::Number(utilization))]);
         let run = Summary {
             run: [("data_packets", Value::Whole(3))].into(),
@@ -313,12 +313,12 @@ mod tests {
             ("links.*.utilization", Some(vec![0.5, 0.75])),
             ("links.*.queue_mean_share", None),
         ] {
-            assert_eq!(figures(&run, path), values, "{path}");
+            assert_eq!(values_at(&run, path), values, "{path}");
         }
     }
 
     #[test]
-    fn a_figure_may_be_taken_over_another_of_its_run() {
+    fn a_value_is_divided_by_another_of_its_run() {
         let metric = |text: &str| -> Result<Metric, toml::de::Error> { text.parse::<Table>().unwrap().try_into() };
         let run = |near, far| Summary {
             flows: goodput(f64::midpoint(near, far)),
@@ -338,11 +338,11 @@ mod tests {
             assert_eq!(metric.values(&runs), [Measured { at: Table::new(), value: Some(value) }], "{text}");
         }
         let several = metric("mean = 'data_packets'\nover = 'traffic.*.goodput_mean_bps'").unwrap();
-        assert!(several.check(&Schema::default(), &[], &[], &["near", "far"]).unwrap_err().contains("one figure"));
-        assert!(several.check(&Schema::default(), &[], &[], &["near"]).unwrap_err().contains("no figure is called"));
+        assert!(several.check(&Schema::default(), &[], &[], &["near", "far"]).unwrap_err().contains("one value"));
+        assert!(several.check(&Schema::default(), &[], &[], &["near"]).unwrap_err().contains("no value is called"));
     }
 
-    /// One run of each scheme and size, whose `data_packets` is the number given.
+    /// One run of each scheme and size, with the given number as its `data_packets`.
     fn by_scheme_and_size(runs: &[(&str, i64, i64)]) -> Vec<Summary> {
         let run = |&(scheme, size, data_packets): &(&str, i64, i64)| {
             let values = [("scheme".to_owned(), Setting::from(scheme)), ("size".to_owned(), size.into())];
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn averages_are_those_they_are_named_after() {
+    fn averages_are_what_their_names_say() {
         let runs: Vec<Summary> = (1..=20).map(|size| by_scheme_and_size(&[("a", size, 1 << size)]).remove(0)).collect();
         let runs: Vec<&Summary> = runs.iter().collect();
         for (average, value) in [
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_taken_over_the_loss_in_its_place() {
+    fn a_difference_is_divided_by_the_difference_there() {
         let runs = by_scheme_and_size(&[
             ("none", 1, 100),
             ("a", 1, 70),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_in_where_stands_for_any_of_its_values() {
+    fn a_list_in_where_matches_any_of_its_values() {
         let runs = by_scheme_and_size(&[("a", 1, 10), ("a", 2, 30), ("a", 3, 90)]);
         let runs: Vec<&Summary> = runs.iter().collect();
         let values = |by: &str| {
@@ -408,13 +408,13 @@ mod tests {
     }
 
     #[test]
-    fn of_one_kind_of_traffic_alone_summaries_say_nothing() {
+    fn a_single_kind_of_traffic_has_no_separate_values() {
         for name in ["near", ALL] {
             let text = format!("mean = 'traffic.{name}.goodput_mean_bps'");
             let metric: Metric = text.parse::<Table>().unwrap().try_into().unwrap();
             assert_eq!(metric.check(&Schema::default(), &[], &[], &["near", "far"]), Ok(()));
             let refused = metric.check(&Schema::default(), &[], &[], &["near"]).unwrap_err();
-            assert!(refused.contains(&format!("no figure is called `traffic.{name}.goodput_mean_bps`")), "{refused}");
+            assert!(refused.contains(&format!("no value is called `traffic.{name}.goodput_mean_bps`")), "{refused}");
         }
     }
 

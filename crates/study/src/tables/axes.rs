@@ -1,4 +1,4 @@
-//! The axes of a sweep as columns, typed by their values.
+//! The axes of a sweep as columns, with types derived from their values.
 
 use rampmeter_scenario::{About, Axis, Kind, Point, Scenario, Value};
 
@@ -10,7 +10,7 @@ impl AxisColumns {
         Self(scenario.axes().iter().map(|axis| (axis.name.clone(), kind(axis))).collect())
     }
 
-    /// The columns of a table that has `own` after the axes.
+    /// The columns of a table: the axes, followed by `own`.
     pub(crate) fn columns(&self, own: &[&About]) -> Vec<(String, Kind)> {
         let taken = |name: &str| self.0.iter().any(|(axis, _)| axis == name);
         let rename = |name: &str| if taken(name) { format!("its_{name}") } else { name.to_owned() };
@@ -23,7 +23,7 @@ impl AxisColumns {
     }
 }
 
-/// Whole numbers, numbers, true or false; text as soon as values differ in kind.
+/// The type of an axis: whole numbers, numbers or booleans; text if the types of the values differ.
 fn kind(axis: &Axis) -> Kind {
     let all = |kind: fn(&toml::Value) -> bool| axis.values.iter().all(kind);
     if all(toml::Value::is_integer) {

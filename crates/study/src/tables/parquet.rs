@@ -1,4 +1,4 @@
-//! A table of rows as a Parquet file: columns of four kinds, any value may be null, Snappy.
+//! Writes a table of rows as a Parquet file: columns of four types, nullable, compressed with Snappy.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use rampmeter_scenario::{Kind, Value};
 
 use crate::StudyError;
 
-/// Rows held back and written together.
+/// The number of rows that are buffered and written together.
 const GROUP: usize = 1 << 17;
 
-/// Values of one column; `present` is 1 for each row that has one.
+/// The buffered values of one column; `present` is 1 for each row that has a value.
 #[derive(Default)]
 struct Column {
     present: Vec<i16>,
@@ -40,10 +40,10 @@ impl Column {
     }
 }
 
-/// A table under construction.
+/// A table that is being written.
 pub(crate) struct Table {
     path: PathBuf,
-    beside: PathBuf,
+    temporary: PathBuf,
     writer: SerializedFileWriter<File>,
     kinds: Vec<Kind>,
     columns: Vec<Column>,
@@ -51,21 +51,21 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table that will stand at `path` once it is closed.
+    /// Creates a table that appears at `path` when it is closed.
     pub(crate) fn create(path: &Path, columns: &[(String, Kind)]) -> Result<Self, StudyError> {
         let refuse = |error: ParquetError| StudyError::file(path, "written", &error);
-        let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
         let fields = columns.iter().map(|(name, kind)| field(name, *kind)).collect::<Result<Vec<_>, _>>();
         let schema = Type::group_type_builder("table").with_fields(fields.map_err(refuse)?).build().map_err(refuse)?;
-        let file = File::create(&beside).map_err(|error| StudyError::file(path, "written", &error))?;
+        let file = File::create(&temporary).map_err(|error| StudyError::file(path, "written", &error))?;
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
         let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).map_err(refuse)?;
         let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
         let columns = kinds.iter().map(|_| Column::default()).collect();
-        Ok(Self { path: path.to_owned(), beside, writer, kinds, columns, rows: 0 })
+        Ok(Self { path: path.to_owned(), temporary, writer, kinds, columns, rows: 0 })
     }
 
-    /// Adds a row: a value for every column.
+    /// Adds a row with one value for every column.
     pub(crate) fn row(&mut self, values: impl Iterator<Item = Value>) -> Result<(), StudyError> {
         for (column, value) in self.columns.iter_mut().zip(values) {
             column.push(value);
@@ -74,13 +74,13 @@ impl Table {
         if self.rows == GROUP { self.flush() } else { Ok(()) }
     }
 
-    /// Puts the table where it belongs.
+    /// Writes the remaining rows and moves the table to its path.
     pub(crate) fn close(mut self) -> Result<(), StudyError> {
         if self.rows > 0 {
             self.flush()?;
         }
         self.writer.close().map_err(|error| StudyError::file(&self.path, "written", &error))?;
-        std::fs::rename(&self.beside, &self.path).map_err(|error| StudyError::file(&self.path, "written", &error))
+        std::fs::rename(&self.temporary, &self.path).map_err(|error| StudyError::file(&self.path, "written", &error))
     }
 
     fn flush(&mut self) -> Result<(), StudyError> {

@@ -1,4 +1,4 @@
-//! A scenario of six points, and a world that makes its outcomes up from the plan.
+//! A scenario of six points, and a world that makes up its outcomes from the plan.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use rampmeter_scenario::{
 };
 use rampmeter_units::{Bytes, Duration, Time};
 
-/// What it takes to make one; flow completion times are made up, see [`Made`].
+/// The scenario; flow completion times are made up, see [`Made`].
 pub(crate) const TEXT: &str = r#"title = "Six points"
 duration = "10 s"
 [axes]
@@ -54,9 +54,9 @@ arrivals = { load = "$load", of = "wire" }
 pub(crate) struct Made {
     /// Runs so far.
     pub(crate) runs: AtomicUsize,
-    /// The run in which the user loses patience; 0 for none.
-    pub(crate) patience: AtomicUsize,
-    /// Whether that has come.
+    /// The number of the run that the user interrupts; 0 for none.
+    pub(crate) interrupt_in: AtomicUsize,
+    /// Set by the interrupt.
     pub(crate) stop: AtomicBool,
 }
 
@@ -70,18 +70,18 @@ impl World for Made {
             let what = format!("kernel TCP (scheme `{}`)", scheme.name);
             return Err(WorldError::Lacks { world: self.name(), what, advice: "go elsewhere".into() });
         }
-        if 1 + self.runs.fetch_add(1, Ordering::SeqCst) == self.patience.load(Ordering::SeqCst) {
+        if 1 + self.runs.fetch_add(1, Ordering::SeqCst) == self.interrupt_in.load(Ordering::SeqCst) {
             self.stop.store(true, Ordering::SeqCst);
         }
         let load = plan.point.get("load").and_then(toml::Value::as_float).unwrap();
         let factor = if plan.schemes[0].name == "newreno" { 2.0 } else { 1.0 };
         let fct = Duration::from_secs_f64(0.1 * load * factor + 0.001 * plan.seed as f64);
-        let flows = plan.flows.iter().enumerate().map(|(place, flow)| FlowOutcome {
-            flow: place,
+        let flows = plan.flows.iter().enumerate().map(|(index, flow)| FlowOutcome {
+            flow: index,
             traffic: flow.traffic,
             scheme: flow.scheme,
             start: flow.start,
-            fct: (place > 0).then_some(fct),
+            fct: (index > 0).then_some(fct),
             delivered: Bytes::new(50_000),
             delivered_measured: Bytes::new(50_000),
             sent_packets: 40,

@@ -1,5 +1,4 @@
-//! The deadlines of many applications, the earliest first. They move both ways, and nobody is woken at a time that has been
-//! given up.
+//! The deadlines of many applications, the earliest first. A deadline can move in both directions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,7 @@ pub struct Alarms {
 }
 
 impl Alarms {
-    /// The deadline of `key` is now `at`; [`Time::MAX`] for never.
+    /// Sets the deadline of `key` to `at`; [`Time::MAX`] removes it.
     #[inline]
     pub fn set(&mut self, key: u32, at: Time) {
         if at < Time::MAX || !self.by_key.is_empty() {
@@ -39,7 +38,7 @@ impl Alarms {
         self.by_time.first().map_or(Time::MAX, |(at, _)| *at)
     }
 
-    /// A key whose deadline has come at `now`.
+    /// A key whose deadline is not after `now`.
     pub fn due(&self, now: Time) -> Option<u32> {
         self.by_time.first().filter(|(at, _)| *at <= now).map(|(_, key)| *key)
     }
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_moves_both_ways() {
+    fn a_deadline_moves_in_both_directions() {
         let at = Time::from_nanos;
         let mut alarms = Alarms::default();
         alarms.set(7, Time::MAX);

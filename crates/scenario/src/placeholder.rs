@@ -1,7 +1,7 @@
-//! Places in a scenario's text that stand for the value of an axis.
+//! Placeholders: texts in a scenario file that are replaced by the value of an axis.
 //!
-//! `"$rtt"` is the value of axis `rtt`, `"$path.rtt"` that of a field of its records; `"$rtt * 0.3"` is that much of it,
-//! also of a text with a unit: of "20 ms", 6 ms.
+//! `"$rtt"` is the value of axis `rtt`, `"$path.rtt"` that of a field of its records. `"$rtt * 0.3"` is the value times
+//! 0.3; a text keeps its unit: "20 ms" becomes "6 ms".
 
 use std::ops::Range;
 
@@ -14,23 +14,23 @@ use crate::document::{Section, Source};
 use crate::error::{Problem, ScenarioError};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Hole {
+pub(crate) struct Placeholder {
     /// The text that the value replaces, quotes included.
     range: Range<usize>,
     axis: String,
-    /// Of the axis's records.
+    /// The field of the axis's records.
     field: Option<String>,
     factor: Option<f64>,
     line: usize,
 }
 
-impl Hole {
-    /// Every hole of `file` but for its axes, in the order of the text.
+impl Placeholder {
+    /// All placeholders of `file` outside `[axes]`, in the order of the text.
     pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis]) -> Result<Vec<Self>, ScenarioError> {
         let mut texts = Vec::new();
         file.items().filter(|item| item.key != "axes").for_each(|item| item.texts(&mut texts));
         texts.sort_by_key(|(_, range)| range.start);
-        let mut holes = Vec::new();
+        let mut placeholders = Vec::new();
         for (text, range) in texts {
             let Some(text) = text.strip_prefix('$') else { continue };
             let line = source.line(range.start);
@@ -39,7 +39,7 @@ impl Hole {
                 Some((axis, factor)) => match factor.trim().parse::<f64>() {
                     Ok(factor) if factor.is_finite() => (axis.trim_end(), Some(factor)),
                     _ => {
-                        let what = format!("`\"${text}\"` is no axis times a number");
+                        let what = format!("`\"${text}\"` is not an axis times a number");
                         return Err(source.error(line, Problem::impossible(what, "write for example \"$rtt * 0.5\"")));
                     }
                 },
@@ -50,36 +50,36 @@ impl Hole {
             if let Some(field) = field.filter(|field| !records.fields().any(|known| known == *field)) {
                 return Err(undefined(&format!("{axis}.{field}"), Known::near(field, records.fields())));
             }
-            holes.push(Self { range, axis: axis.to_owned(), field: field.map(str::to_owned), factor, line });
+            placeholders.push(Self { range, axis: axis.to_owned(), field: field.map(str::to_owned), factor, line });
         }
-        Ok(holes)
+        Ok(placeholders)
     }
 
-    /// Whether it stands for `axis`, or that field of it.
+    /// Whether it names `axis` with this `field`.
     pub(crate) fn names(&self, axis: &str, field: Option<&str>) -> bool {
         self.axis == axis && self.field.as_deref() == field
     }
 
-    /// The text with the point's values in place.
+    /// The text with the point's values in place of the placeholders.
     pub(crate) fn fill(
-        holes: &[Self],
+        placeholders: &[Self],
         source: Source<'_>,
         axes: &[Axis],
         point: &Point,
     ) -> Result<String, ScenarioError> {
         let mut filled = String::with_capacity(source.text.len());
         let mut end = 0;
-        for hole in holes {
-            filled.push_str(&source.text[end..hole.range.start]);
-            if let Some(value) = hole.value(axes, point) {
-                let scaled = hole.factor.map_or(Some(value.clone()), |factor| times(&value, factor));
+        for placeholder in placeholders {
+            filled.push_str(&source.text[end..placeholder.range.start]);
+            if let Some(value) = placeholder.value(axes, point) {
+                let scaled = placeholder.factor.map_or(Some(value.clone()), |factor| times(&value, factor));
                 let value = scaled.ok_or_else(|| {
-                    let what = format!("axis `{}` has the value {value}, which can't be multiplied", hole.axis);
-                    source.error(hole.line, Problem::impossible(what, "use numbers, or texts like \"20 ms\""))
+                    let what = format!("axis `{}` has the value {value}, which can't be multiplied", placeholder.axis);
+                    source.error(placeholder.line, Problem::impossible(what, "use numbers, or texts like \"20 ms\""))
                 })?;
                 filled.push_str(&value.to_string());
             }
-            end = hole.range.end;
+            end = placeholder.range.end;
         }
         Ok(filled + &source.text[end..])
     }
@@ -107,7 +107,7 @@ fn times(value: &Value, factor: f64) -> Option<Value> {
     }
 }
 
-/// Without the last digits, which come from the product and not from the file: 0.1 times 3 is 0.3.
+/// Rounds away the last digits, which are errors of the multiplication: 0.1 times 3 is 0.3.
 fn rounded(number: f64) -> f64 {
     format!("{number:.12}").parse().unwrap_or(number)
 }
