@@ -13,7 +13,7 @@ import pytest
 
 from rampmeter import figures as package
 from rampmeter import run
-from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, mechanisms, style, tradeoffs
+from rampmeter.figures import FIGURES, comparison, equilibria, fluid_packets, mechanisms, style, tradeoffs
 from rampmeter.figures import __main__ as command
 from rampmeter.figures.along import mbps, number
 from rampmeter.figures.figure import Figure, studies
@@ -246,12 +246,12 @@ def test_vcp_packets_stay_on_a_saw_around_the_target_where_the_fluid_rests_above
 
 
 def test_a_table_is_printed_with_the_numbers_that_are_drawn(tmp_path: Path) -> None:
-    result = run(shortened(studies() / "stable/house.toml", tmp_path), scheme=["stable", "newreno"], seed=[1])
-    lines = house.text(result).splitlines()
+    result = run(shortened(studies() / "stable/comparison.toml", tmp_path), scheme=["stable", "newreno"], seed=[1])
+    lines = comparison.text(result).splitlines()
     assert len(lines) == 3
     assert lines[1].startswith("Stable TCP, virtual queue")
-    _, numbers = house.table(result)
-    drawn = [text.get_text() for text in house.draw(result).axes[0].texts]
+    _, numbers = comparison.table(result)
+    drawn = [text.get_text() for text in comparison.draw(result).axes[0].texts]
     for line, row in zip(lines[1:], numbers, strict=True):
         assert line.split()[-1] in drawn
         assert float(line.split()[-1].replace(",", "")) == pytest.approx(row[-1], abs=0.5)

@@ -29,7 +29,7 @@ HAS_NS3 = Path("/usr/include/ns3").is_dir() and shutil.which("g++") is not None
 
 @cache
 def ours(load: float) -> dict[str, Any]:
-    seeds = max(10, sum(row["load"] == load for row in RECORD))  # losses at low load are few and come in clumps
+    seeds = max(10, sum(row["load"] == load for row in RECORD))  # losses at low load are rare and clustered
     result = rampmeter.run(ROOT / "studies/pcp/offered_load.toml", scheme="tcp", load=load, seed=range(1, seeds + 1))
     dropped, offered = (sum(result.links[name].to_pylist()) for name in ["dropped_packets", "offered_packets"])
     return {

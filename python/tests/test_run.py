@@ -153,7 +153,9 @@ def test_a_terminal_shows_how_far_a_run_is(
         said = capsys.readouterr().err
         steps = [step.strip() for step in said.split("\r") if step]
         if watched:
-            runs = [run for run, _ in groupby(step.split(",")[0] for step in steps)]  # the time left is told in between
+            runs = [
+                run for run, _ in groupby(step.split(",")[0] for step in steps)
+            ]  # the remaining time is shown in between
             assert runs == ["0 of 2 runs", "1 of 2 runs", "2 of 2 runs"]
             assert said.endswith("\n")
         else:

@@ -1,4 +1,4 @@
-"""The fluid models, against what is known of them."""
+"""The fluid models, compared with known results."""
 
 from __future__ import annotations
 

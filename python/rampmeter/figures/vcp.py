@@ -1,4 +1,4 @@
-"""The figures of the VCP paper, and what ours ran. Figure 12 is a block diagram of the model: ours, its signals.
+"""The figures of the VCP paper, with notes about our runs. Figure 12 is a block diagram of the model: ours, its signals.
 
 One run a point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". Seven links of
 2 Gb/s have VCP and XCP alone, and a few places between others are left out: so all of the paper takes two cores less
@@ -138,4 +138,4 @@ FIGURES = {
         draw=fluid_packets.draw,
     ),
 }
-"""By their names: the paper, a dot, the number there."""
+"""Figures by name: the paper, a dot, the number in the paper."""

@@ -1,4 +1,4 @@
-r"""How often a virtual queue marks, by its load: T. Kelly, "On engineering a stable and scalable TCP variant", 2002.
+r"""The marking probability of a virtual queue, by its load: T. Kelly, "On engineering a stable and scalable TCP variant", 2002.
 
 The queue q drains at theta C, a share of the link's rate, and a packet is marked with the probability 1 - phi^(-q/s),
 s the size of packets [text, the form derived]. The load is rho = y / (theta C), y what arrives. With L = ln phi, a
@@ -39,10 +39,10 @@ class Marking(Protocol):
     """A law of marking. Loads are of the virtual queue, below 1 but for `probability`."""
 
     def probability(self, load: Array) -> Array:
-        """Give p, the share of packets that are marked: 1 from a load of 1 on."""
+        """Return p, the share of packets that are marked: 1 from a load of 1 on."""
 
     def margin(self, load: Array) -> Array:
-        """Give p / (y p'), y what responds of the load."""
+        """Return p / (y p'), y what responds of the load."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Poisson:
         return p
 
     def margin(self, load: Array) -> Array:
-        """Give 1 - rho/phi [derived], at least 1 - 1/phi: "higher phi allows more aggressive gain" [text]."""
+        """Return 1 - rho/phi [derived], at least 1 - 1/phi: "higher phi allows more aggressive gain" [text]."""
         m: Array = 1 - load / self.phi
         return m
 
@@ -71,17 +71,17 @@ class Gaussian:
     phi: float
     """The base of marking, above 1."""
     variance: float = 1.0
-    """sigma^2, packets: the variance of what arrives over its mean. A Poisson process has 1."""
+    """sigma^2, packets: the variance of arrivals over their mean; 1 for a Poisson process."""
 
     def probability(self, load: Array) -> Array:
-        """Give L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2) [derived]."""
+        """Return L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2) [derived]."""
         rho = np.minimum(load, 1.0)
         weight = log(self.phi) * self.variance * rho
         p: Array = weight / (weight + 2 * (1 - rho))
         return p
 
     def margin(self, load: Array) -> Array:
-        """Give 1 - rho (1 - sigma^2 L / 2) [derived from p]: it grows with the burstiness of what arrives.
+        """Return 1 - rho (1 - sigma^2 L / 2) [derived from p]: it grows with the burstiness of what arrives.
 
         "Bursts in traffic aid stability at the expense of lower utilization" [text].
         """
@@ -91,21 +91,21 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Batches:
-    """Packets of one size that come several at once, at Poisson times, drained at a constant rate [derived]."""
+    """Batches of packets of one size at Poisson times, drained at a constant rate [derived]."""
 
     phi: float
     """The base of marking, above 1."""
     size: int = 1
-    """k, packets that come at once."""
+    """k, packets of a batch."""
 
     def probability(self, load: Array) -> Array:
-        """Give 1 - g h with g of the queue that a batch meets and h of the batch itself: the head of this file."""
+        """Return 1 - g h with g of the queue that a batch meets and h of the batch itself: the head of this file."""
         rho = np.minimum(load, 1.0)
         ell, kept = log(self.phi), self._kept()
         return np.asarray(1 - self._of_batch() * (1 - rho) * ell / (ell - rho * kept))
 
     def margin(self, load: Array) -> Array:
-        """Give p / (rho dp/drho), by g' = L (c - L) / (L - rho c)^2 with c = (1 - phi^-k) / k."""
+        """Return p / (rho dp/drho), by g' = L (c - L) / (L - rho c)^2 with c = (1 - phi^-k) / k."""
         ell, kept = log(self.phi), self._kept()
         slope = self._of_batch() * ell * (ell - kept) / (ell - load * kept) ** 2
         return np.asarray(self.probability(load) / (load * slope))
@@ -114,7 +114,7 @@ class Batches:
         return (1 - exp(-log(self.phi) * self.size)) / self.size
 
     def _of_batch(self) -> float:
-        """Give the mean of phi^-j over the packets of a batch, j of which go before each."""
+        """Return the mean of phi^-j over the packets of a batch, j of which go before each."""
         return self._kept() / (1 - 1 / self.phi)
 
 
@@ -131,21 +131,21 @@ class Beside:
     other: float
     """rho_o, the load that comes in batches."""
     size: float
-    """k, packets of a batch; where it is no whole number, a curve between those that are."""
+    """k, packets of a batch; interpolated between integers."""
 
     def probability(self, load: Array) -> Array:
-        """Give p of the single packets where the whole load is `load`."""
+        """Return p of the single packets where the whole load is `load`."""
         rho = np.minimum(load, 1.0)
         return np.asarray(1 - (1 - rho) * log(self.phi) / self._left(rho))
 
     def margin(self, load: Array) -> Array:
-        """Give p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
+        """Return p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
         left, one = self._left(load), 1 - 1 / self.phi
         slope = log(self.phi) * (left - (1 - load) * one) / left**2
         return np.asarray(self.probability(load) / ((load - self.other) * slope))
 
     def _left(self, rho: Array) -> Array:
-        """Give L - c."""
+        """Return L - c."""
         batch = (1 - exp(-log(self.phi) * self.size)) / self.size
         left: Array = log(self.phi) - (rho - self.other) * (1 - 1 / self.phi) - self.other * batch
         return left
@@ -167,19 +167,19 @@ class GaussianBeside:
     """k, packets of a batch."""
 
     def probability(self, load: Array) -> Array:
-        """Give L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2), where the whole load is `load`."""
+        """Return L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2), where the whole load is `load`."""
         rho = np.minimum(load, 1.0)
         weight = self._weight(rho)
         p: Array = weight / (weight + 2 * (1 - rho))
         return p
 
     def margin(self, load: Array) -> Array:
-        """Give p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
+        """Return p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
         weight, ell = self._weight(load), log(self.phi)
         m: Array = weight * (weight + 2 * (1 - load)) / (2 * (load - self.other) * (ell * (1 - load) + weight))
         return m
 
     def _weight(self, rho: Array) -> Array:
-        """Give L sigma^2 rho."""
+        """Return L sigma^2 rho."""
         weight: Array = log(self.phi) * ((rho - self.other) + self.other * self.size)
         return weight

@@ -49,13 +49,13 @@ STEPS = 16
 
 
 def rate(p: Array, sharing: float) -> Array:
-    """Give the response curve, x = S (1 - p) / p [derived], in packets a second for S in packets a second."""
+    """Return the response curve, x = S (1 - p) / p [derived], in packets a second for S in packets a second."""
     x: Array = sharing * (1 - p) / p
     return x
 
 
 def conventional_rate(p: Array, rtt: float) -> Array:
-    """Give the response curve of conventional ECN TCP, x = sqrt(2 (1 - p) / p) / T, in packets a second.
+    """Return the response curve of conventional ECN TCP, x = sqrt(2 (1 - p) / p) / T, in packets a second.
 
     It is that of a = 1/w and b = 1/2; that a window is halved once a round trip at most is left out "for ease of
     analysis" [text for that, the form derived].
@@ -65,13 +65,13 @@ def conventional_rate(p: Array, rtt: float) -> Array:
 
 
 def parameters(gain: float, cap: float, sharing: float, rtt: float) -> tuple[float, float]:
-    """Give (a, b): b = min(a0 / (S T), b_max), a = b S T [text, the form derived, the values chosen]. S stays exact."""
+    """Return (a, b): b = min(a0 / (S T), b_max), a = b S T [text, the form derived, the values chosen]. S stays exact."""
     b = min(gain / (sharing * rtt), cap)
     return b * sharing * rtt, b
 
 
 def variation(b: float, p: float = 0.0) -> float:
-    """Give the coefficient of variation of a window, sqrt(b / (2 - b)) for p -> 0 [derived].
+    """Return the coefficient of variation of a window, sqrt(b / (2 - b)) for p -> 0 [derived].
 
     From E[w'^2] = E[w^2] over an acknowledgement: var w / (E w)^2 = b / ((2 - b) (1 - p)), in the mean over
     acknowledgements, where marks are independent of w.
@@ -80,7 +80,7 @@ def variation(b: float, p: float = 0.0) -> float:
 
 
 def mean_rate(p: float, sharing: float, b: float) -> float:
-    """Give what a flow sends in the mean over time where its window varies slowly: S (1 - p) / p / (1 + v^2) [derived].
+    """Return what a flow sends in the mean over time where its window varies slowly: S (1 - p) / p / (1 + v^2) [derived].
 
     More acknowledgements come while w is large. In their mean w is on the response curve, in that of time below it by
     E[w] E[1/w] = 1 + v^2, to the first order in b: 3% for b = 1/16. What comes a round trip late makes it less.
@@ -89,7 +89,7 @@ def mean_rate(p: float, sharing: float, b: float) -> float:
 
 
 def timer_variance(shortest: float, longest: float) -> float:
-    """Give the variance of a clamped exponential interval over the square of its mean [clamps in the text, derived].
+    """Return the variance of a clamped exponential interval over the square of its mean [clamps in the text, derived].
 
     An interval is clamp(X, l, h) in units of its mean, with X exponential of the mean k that makes it so:
 
@@ -107,7 +107,7 @@ def timer_variance(shortest: float, longest: float) -> float:
 
 
 def cut_round_trips(factor: float, window: float, b: float) -> float:
-    """Give how long a window takes to fall by `factor` where all packets are marked, from when it hears of it.
+    """Return how long a window takes to fall by `factor` where all packets are marked, from when it hears of it.
 
     In round trips: log f / (w log(1 / (1 - b))), w acknowledgements in each [text for the shape, constants derived].
     """
@@ -115,7 +115,7 @@ def cut_round_trips(factor: float, window: float, b: float) -> float:
 
 
 def growth_round_trips(factor: float, a: float) -> float:
-    """Give how long a window takes to grow by `factor` without marks, in round trips: log f / log(1 + a).
+    """Return how long a window takes to grow by `factor` without marks, in round trips: log f / log(1 + a).
 
     That it does not depend on w is [text], the constants are [derived].
     """
@@ -123,7 +123,7 @@ def growth_round_trips(factor: float, a: float) -> float:
 
 
 def equilibrium(marking: Marking, pull: float, other: float = 0.0) -> float:
-    """Give the load rho where responses and marking cross [text]: rho = other + pull (1 - p(rho)) / p(rho).
+    """Return the load rho where responses and marking cross [text]: rho = other + pull (1 - p(rho)) / p(rho).
 
     `pull` is N S / (theta C) of the responsive flows, `other` the load of traffic that does not respond.
     """
@@ -158,16 +158,16 @@ class Loop:
 
     @property
     def marked(self) -> float:
-        """Give p at the equilibrium."""
+        """Return p at the equilibrium."""
         return float(self.marking.probability(np.array(self.load)))
 
     @property
     def bound(self) -> float:
-        """Give p / (y p') at the equilibrium: the gain below which the text says it is stable."""
+        """Return p / (y p') at the equilibrium: the gain below which the text says it is stable."""
         return float(self.marking.margin(np.array(self.load)))
 
     def critical_gain(self) -> float:
-        """Give the gain a where the equilibrium loses stability: the equations in the head of this file [derived].
+        """Return the gain a where the equilibrium loses stability: the equations in the head of this file [derived].
 
         With several round trips it is where the Nyquist curve first goes around 0, found by halving intervals.
         """
@@ -235,7 +235,7 @@ class Loop:
         return float(np.interp(0.0, growth[after - 1 : after + 1], list(gains)[after - 1 : after + 1]))
 
     def swing(self, gains: Sequence[float], *, until: float, over: float, steps: int = STEPS) -> Array:
-        """Give the standard deviation of y over the last `over` seconds, as a share of its mean there."""
+        """Return the standard deviation of y over the last `over` seconds, as a share of its mean there."""
         times, loads = self.integrate(gains, until=until, steps=steps)
         last = loads[times >= until - over]
         share: Array = last.std(axis=0) / last.mean(axis=0)

@@ -44,7 +44,7 @@ KAPPA = 0.25
 """The protocol's (section III-C)."""
 
 ALPHA = 1.0
-"""Packets a round trip (section III-C)."""
+"""Packets per round trip (section III-C)."""
 
 GAMMA = 0.98
 """The target utilization (section III-B)."""
@@ -80,7 +80,7 @@ class Bottleneck:
 
     @property
     def epsilon(self) -> float:
-        """Give the additive increase of all flows as a share of the target."""
+        """Return the additive increase of all flows as a share of the target."""
         return self.flows * self.alpha / self.target
 
     @property
@@ -90,7 +90,7 @@ class Bottleneck:
 
     @property
     def rate(self) -> float:
-        """Give each flow's rate r* = gamma C / N + alpha / (kappa T), in packets a second (Theorem 1)."""
+        """Return each flow's rate r* = gamma C / N + alpha / (kappa T), in packets a second (Theorem 1)."""
         return self.gamma * self.capacity / self.flows + self.alpha / (self.kappa * self.rtt)
 
 
@@ -152,7 +152,7 @@ class Network:
         return self.gamma * self.rtt * np.array(self.capacities)
 
     def loads(self, windows: Array) -> Array:
-        """Give each link's load rho_l."""
+        """Return each link's load rho_l."""
         loads: Array = self._uses() @ windows / self.targets()
         return loads
 
@@ -163,7 +163,7 @@ class Network:
         return rates
 
     def equilibrium(self) -> list[float]:
-        """Give each flow's rate at the equilibrium, in packets a second, for an alpha of any size.
+        """Return each flow's rate at the equilibrium, in packets a second, for an alpha of any size.
 
         Theorem 2's rates fall as the load of the worst link rises, so links stop flows in the order of their loads, and
         filling finds them. The flows that a link stops have the window w where (10) is in equilibrium at its load:
@@ -179,12 +179,12 @@ class Network:
         return [window / self.rtt for window in fill(self.paths, level)]
 
     def _uses(self) -> Array:
-        """Give a row for each link, 1 where a flow takes it."""
+        """Return a row for each link, 1 where a flow takes it."""
         return np.array([[float(link in path) for path in self.paths] for link in range(len(self.capacities))])
 
 
 def critical_kappa(epsilon: float) -> float:
-    """Give the kappa above which w* is unstable, exactly: the equation in the head of this file."""
+    """Return the kappa above which w* is unstable, exactly: the equation in the head of this file."""
     low, high = epsilon, epsilon + pi  # the left side is 0 and above pi there, and grows; the right side falls
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
@@ -196,7 +196,7 @@ def critical_kappa(epsilon: float) -> float:
 
 
 def smooth_kappa(epsilon: float) -> float:
-    """Give the kappa up to which w* is approached without oscillation: b e^(a + 1) = 1 in the head of this file."""
+    """Return the kappa up to which w* is approached without oscillation: b e^(a + 1) = 1 in the head of this file."""
     low, high = 0.0, 1.0 + epsilon  # at the upper end b e is above 1 for every epsilon
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
