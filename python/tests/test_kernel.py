@@ -15,7 +15,7 @@ MAX_HOST_JITTER_S = 1e-3
 """Maximum host jitter with a round trip of 25 ms; above it the machine is too busy for the test."""
 
 
-def test_our_tcp_answers_within_15_percent_of_linuxs_reno(
+def test_completion_times_are_within_15_percent_of_linux_reno(
     rampmeter_command: Path, first_light: Path, tmp_path: Path
 ) -> None:
     # The same 250 kB transfers, at a load where most see an empty queue and few a loss. The median of single transfers

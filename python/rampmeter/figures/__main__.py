@@ -19,8 +19,8 @@ def main() -> int:
     names = "\n".join(f"  {name}  {figure.title}" for name, figure in FIGURES.items())
     parser = argparse.ArgumentParser(
         prog="rampmeter figure",
-        description="Draw a paper's figures from our own runs, as PNG and SVG. Runs are kept: an "
-        f"interrupted or repeated one continues from them.\n\nfigures:\n{names}\n\nall of a paper: {', '.join(papers())}",
+        description="Draw a paper's figures from our own runs as PNG and SVG. Runs are kept: an interrupted "
+        f"or repeated one continues from them.\n\nfigures:\n{names}\n\nall of a paper: {', '.join(papers())}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     known = [*FIGURES, *papers()]

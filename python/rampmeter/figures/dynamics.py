@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.figure import Drawing
-from rampmeter.figures.rivals import COLOURS
+from rampmeter.figures.schemes import COLOURS
 from rampmeter.figures.style import RULES, name_lines, note
 from rampmeter.figures.traces import Trace, link_trace, rows, traces, values
 from rampmeter.running import Run

@@ -249,7 +249,7 @@ def burstiness(result: Run) -> Drawing:
 
 
 def _settled(law: Marking, flows: float, drains: float) -> Point:
-    """Give utilization and marking in percent where `flows` settle."""
+    """Return utilization and marking in percent where `flows` settle."""
     load = equilibrium(law, flows * SHARING / drains)
     return 100 * THETA * load, 100 * float(law.probability(np.array(load)))
 

@@ -120,7 +120,7 @@ class Laid:
         return float(np.concatenate([np.diff(self.times[1:][cut]) for cut in self._cuts()]).mean())
 
     def _cuts(self) -> Any:
-        """Give where a flow's window was cut since the sample before, a row a flow."""
+        """Return where a flow's window was cut since the sample before, a row a flow."""
         return self.windows[:, 1:] < (1 - CUT) * self.windows[:, :-1]
 
 

@@ -108,7 +108,7 @@ def swing(result: Run, mix: str, gain: float) -> float:
 
 
 def _after(result: Run, mix: str, gain: float) -> tuple[list[float], list[float]]:
-    """Give times and rates after the warm-up, of the first run."""
+    """Return times and rates after the warm-up, of the first run."""
     times, rates = link_trace(result, "bottleneck", mix=mix, gain=gain, seed=values(result, "seed")[0]).rates(OVER)
     begin = sum(time < WARMUP * times[-1] for time in times)
     return times[begin:], rates[begin:]

@@ -18,7 +18,7 @@ from rampmeter.tables import Row, deviation, grouped, mean
 OTHERS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A"]
 """Colours for lines without a colour of their own (Okabe and Ito, 2008)."""
 
-MOST_LINES = 24
+MAX_LINES = 24
 """The maximum number of lines in a readable chart; the tables contain all."""
 
 RUN_PANELS = [
@@ -64,7 +64,7 @@ def over_the_sweep(sweep: Sweep) -> Chart | None:
     # Panels without data or with zeros only (no marks, no drops) are omitted.
     drawn = [source for source in sources if any(row[source[2]] for row in source[1])]
     lines = colours(sweep, sweep.run.runs.to_pylist())
-    if not drawn or len(lines) > MOST_LINES:
+    if not drawn or len(lines) > MAX_LINES:
         return None
     draw = draw_along if sweep.along is not None else draw_bars
     panels: list[Panel] = [(title, draw(sweep, lines, *rest)) for title, *rest in drawn]
@@ -118,7 +118,7 @@ def completion_times(sweep: Sweep) -> Chart | None:
     rows, place = sweep.example(sweep.run.flows)
     rows = [row for row in rows if row["measured"] and row["fct_s"] is not None]
     lines = colours(sweep, rows)
-    if not rows or len(lines) > MOST_LINES:
+    if not rows or len(lines) > MAX_LINES:
         return None
 
     def draw(axes: Any) -> None:
@@ -140,7 +140,7 @@ def queues(sweep: Sweep) -> Chart | None:
         return None
     rows, place = sweep.example(sweep.run.link_series)
     lines = colours(sweep, rows)
-    if not rows or len(lines) > MOST_LINES:
+    if not rows or len(lines) > MAX_LINES:
         return None
     panels: list[Panel] = []
     for link, of_link in grouped(rows, lambda row: row[sweep.link_column]).items():
@@ -167,13 +167,13 @@ def long_lived(sweep: Sweep) -> Chart | None:
     for name, of_line in grouped(rows, sweep.name).items():
         by_flow = {flow: rates(some, "delivered_bytes") for flow, some in grouped(of_line, flow).items()}
         panels.append((f"{name} (Mb/s)", over_time(by_flow, dict(zip(by_flow, cycle(OTHERS), strict=False)))))
-    if not panels or len(panels) > MOST_LINES:
+    if not panels or len(panels) > MAX_LINES:
         return None
     return chart("Goodput of long-lived flows", f"A line a flow, at {place}.", panels, {})
 
 
 def rates(rows: list[Row], column: str) -> list[tuple[float, float]]:
-    """Give Mb/s between one sample of a count of bytes and the next."""
+    """Return Mb/s between one sample of a count of bytes and the next."""
     pairs = [(before, row) for before, row in pairwise(rows) if row["time_s"] > before["time_s"]]
     return [
         (row["time_s"], 8e-6 * (row[column] - before[column]) / (row["time_s"] - before["time_s"]))

@@ -48,7 +48,7 @@ class Sweep:
         return with_shares([row for row in self.run.links.to_pylist() if row[self.link_column] == name])
 
     def example(self, table: pa.Table) -> tuple[list[Row], str]:
-        """Return the rows of one run a line, and which: the first seed, at the greatest value of the axis drawn along."""
+        """Return one run's rows for each line, and its point: first seed, largest value of the drawn axis."""
         rows = table.to_pylist()
         place: Row = {"seed": self.seeds[0]}
         if self.along is not None:

@@ -9,12 +9,12 @@ Summed over the N flows of a single bottleneck,
 
     w'(t) = 1/T {kappa w(t) [gamma C T / w(t - T) - 1] + N alpha}                                          (13)
 
-The model has no queue, knows the load exactly, and adds both increases at all times; the protocol knows one of three
-ranges of it. Time is in round trips here, since nothing in these equations depends on T but through gamma C T.
+The model has no queue, uses the exact load, and adds both increases at all times; the protocol uses one of three
+ranges of the load. Time is in round trips here, because these equations depend on T only through gamma C T.
 
-What is integrated is x = ln w, x' = kappa (gamma C T / w(t - T) - 1) + N alpha / w. The paper's initial condition, a
-packet a flow, makes it necessary: with a load near nothing, w grows by exp(kappa (P - 1)) in the first round trip,
-where P is a flow's share of gamma C T, and that is no number for P of some thousands.
+The integrated variable is x = ln w, x' = kappa (gamma C T / w(t - T) - 1) + N alpha / w. The paper's initial condition
+of one packet per flow requires this: at a load near zero, w grows by exp(kappa (P - 1)) in the first round trip, where
+P is a flow's share of gamma C T, and that overflows for P of some thousands.
 
 **Beyond the paper.** (13) linearised at w*, with eps = N alpha / (gamma C T) = 1/P for alpha = 1 and y = w - w*, is
 
@@ -25,7 +25,7 @@ Its roots cross the imaginary axis at i omega where omega = sqrt(b^2 - a^2) and 
     kappa sqrt((kappa - eps) / (kappa + eps)) = arccos(-eps / kappa)
 
 whose solution, the critical kappa, is pi/2 for eps -> 0 and grows with eps. So Theorem 1's kappa <= 1/2 is sufficient,
-and a third of what is necessary at most. For alpha = 0 (13) is Wright's equation in ln w. No oscillation at all, not
+and at most a third of the critical kappa. For alpha = 0 (13) is Wright's equation in ln w. No oscillation at all, not
 even one that decays, takes a real root: b e^(a + 1) <= 1, or kappa <= 1/e for eps -> 0.
 """
 
@@ -53,7 +53,7 @@ STEPS = 16
 """Steps in a round trip."""
 
 LARGEST = 700.0
-"""Of ln w, as far as loads are concerned: e^700 packets are an infinite load, and a number still."""
+"""Upper limit of ln w for loads: e^700 packets are practically infinite, but do not overflow."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Bottleneck:
 
     @property
     def target(self) -> float:
-        """Give gamma C T, in packets."""
+        """Return gamma C T, in packets."""
         return self.gamma * self.capacity * self.rtt
 
     @property
@@ -85,7 +85,7 @@ class Bottleneck:
 
     @property
     def equilibrium(self) -> float:
-        """Give w* = gamma C T + N alpha / kappa, in packets (Theorem 1)."""
+        """Return w* = gamma C T + N alpha / kappa, in packets (Theorem 1)."""
         return self.target + self.flows * self.alpha / self.kappa
 
     @property
@@ -148,7 +148,7 @@ class Network:
         return integrate(slope, lambda _: begin, delay=1.0, until=until, steps=steps)
 
     def targets(self) -> Array:
-        """Give gamma C_l T of each link, in packets."""
+        """Return gamma C_l T of each link, in packets."""
         return self.gamma * self.rtt * np.array(self.capacities)
 
     def loads(self, windows: Array) -> Array:
@@ -157,7 +157,7 @@ class Network:
         return loads
 
     def theorem_2(self, loads: Array) -> Array:
-        """Give r_i* = alpha / (kappa T (1 - 1 / max rho_l*)) of each flow from the loads, in packets a second."""
+        """Return r_i* = alpha / (kappa T (1 - 1 / max rho_l*)) of each flow from the loads, in packets a second."""
         worst = (self._uses() * loads[:, None]).max(axis=0)
         rates: Array = self.alpha / (self.kappa * self.rtt * (1 - 1 / worst))
         return rates
@@ -221,13 +221,15 @@ def onset(network: Bottleneck, kappas: Sequence[float]) -> float:
     early, late = (np.ptp(solved.since(begin)[: 20 * STEPS], axis=0) for begin in (20, 60))
     growth = np.log(late / early)
     if not growth[0] < 0 < growth[-1]:
-        raise ValueError(f"kappa from {kappas[0]} to {kappas[-1]}: no onset in there; give a range around it")
+        raise ValueError(
+            f"kappa from {kappas[0]} to {kappas[-1]}: no onset in this range; give a range that contains it"
+        )
     after = int(np.argmax(growth > 0))
     return float(np.interp(0.0, growth[after - 1 : after + 1], kappas[after - 1 : after + 1]))
 
 
 def oscillation(cases: Sequence[Bottleneck], *, until: float, over: float = 40) -> Array:
-    """Give half of what lies between the largest and the least w in the last `over` round trips, as a share of w*."""
+    """Return half the difference of maximum and minimum w in the last `over` round trips, as a share of w*."""
     last = np.exp(aggregate(cases, until=until).since(until - over))
     share: Array = np.ptp(last, axis=0) / 2 / np.array([case.equilibrium for case in cases])
     return share

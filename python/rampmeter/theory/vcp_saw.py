@@ -1,23 +1,23 @@
 r"""VCP's saw: the cycle of its three rules, which the fluid model of its paper (section V) replaces by one equation.
 
 N flows of round trip T = t_rho share a link, each with P packets of gamma C T. Above a load of 80% they add alpha
-packets per round trip. An interval whose load is 1 ends this phase: senders reduce their windows to beta and keep them for
-a round trip (section III-E):
+packets per round trip. An interval whose load is 1 ends this phase: senders reduce their windows to beta and keep them
+for a round trip (section III-E):
 
     peak ---.      /|      /|       peak:  P + LATE alpha
             |    /  |    /  |       fall:  (1 - beta) peak, recovered in (1 - beta) peak / alpha round trips
             |__/    |__/    |__     cycle: one more, in which the window stays
 
-At the cut windows are `LATE` packets above P on average: half a packet because intervals end a round trip apart, half
-because an interval's load is that of the windows in its middle, and one because feedback takes a round trip. (The limit
-to whole packets adds nothing, because senders round at random.)
+At the cut windows are `LATE` packets above P on average: half a packet because intervals end a round trip apart,
+half because an interval's load is that of the windows in its middle, and one because feedback takes a round trip. (The
+limit to whole packets adds nothing, because senders round at random.)
 
-Additive increase does not change the difference of two windows; a cut reduces it by 1 - beta. So the difference decays by
+Additive increase does not change the difference of two windows; a cut reduces it by 1 - beta. So it decays by
 
     ln(1 / beta) / cycle  =  1.068 alpha / (P + 10)        per round trip, for beta = 7/8 and alpha = 1
 
-In the fluid model it decays by N alpha / w* = 1 / (P + 4). Assumptions: all flows cut in the same round trip, senders are
-near the router, and no load after a cut is in the low region, which beta = 7/8 above 80% ensures.
+In the fluid model it decays by N alpha / w* = 1 / (P + 4). Assumptions: all flows cut in the same round trip, senders
+are near the router, and no load after a cut is in the low region, which beta = 7/8 above 80% ensures.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Saw:
 
     @property
     def growing(self) -> float:
-        """Return how long a cycle's growth takes."""
+        """Return the duration of a cycle's increase."""
         return (self.peak - self.trough) / ALPHA
 
     @property
     def cycle(self) -> float:
-        """Return how long it is from cut to cut."""
+        """Return the time between two cuts."""
         return self.growing + 1
 
     @property
@@ -68,5 +68,5 @@ class Saw:
 
     @property
     def decay(self) -> float:
-        """Return the rate at which what sets windows apart decays, per round trip."""
+        """Return the rate at which differences of windows decay, per round trip."""
         return log(1 / BETA) / self.cycle

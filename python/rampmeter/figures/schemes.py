@@ -55,7 +55,7 @@ Point = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Rivals:
+class SchemeLines:
     """A drawing of one or more metrics of each run along one axis of the sweep."""
 
     axis: str
@@ -136,7 +136,7 @@ Lines = dict[str, dict[float, list[Point]]]
 
 
 def bottlenecks(result: Run) -> list[tuple[dict[str, Any], Point]]:
-    """Return the values of the axes and the three shares of each run in percent, in the mean over its measured links."""
+    """Return the values of the axes and the three shares of each run in percent, means over its measured links."""
     axes = [*result.about["axes"]]
     found = defaultdict(list)
     for row in result.links.to_pylist():
