@@ -1,6 +1,6 @@
 """The Congestion Manager of this host: it decides when flows may send, for all programs together.
 
-A daemon must run (`rampmeter cm daemon`). A program opens flows, asks for leave to send, and is told:
+A daemon must run (`rampmeter cm daemon`). A program opens flows, requests permission to send, and receives events:
 
 >>> from rampmeter import cm
 >>> with cm.connect() as manager:
@@ -14,8 +14,8 @@ A daemon must run (`rampmeter cm daemon`). A program opens flows, asks for leave
 ...             case cm.Update(flow, rate, srtt):
 ...                 choose_encoding(rate)
 
-Inside that loop, or wherever acknowledgements come in, `flow.update` says what arrived and what was lost; nothing else
-opens the window.
+Inside that loop, or where acknowledgements arrive, `flow.update` reports delivered and lost bytes. Only these reports
+increase the window.
 """
 
 import contextlib

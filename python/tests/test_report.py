@@ -15,7 +15,7 @@ from rampmeter import report, run
 @pytest.fixture
 def folder(first_light: Path, tmp_path: Path) -> Path:
     scenario = tmp_path / "watched.toml"
-    text = first_light.read_text().replace('title = "First light:', 'title = "Light & <shade>:')
+    text = first_light.read_text().replace('title = "The same transfers,', 'title = "Light & <shade>:')
     scenario.write_text(re.sub('duration = ".*"', 'duration = "6 s"', text) + '\n[meters]\nseries = "200 ms"\n')
     run(scenario, scheme=["pcp", "tcp", "linux-cubic"], seed=[1, 2], out=tmp_path / "kept")
     return tmp_path / "kept"

@@ -119,12 +119,12 @@ def test_a_long_run_shows_its_first_points(first_light: Path, tmp_path: Path) ->
     text = brief(first_light, tmp_path).read_text()
     loads = [round(0.01 * n, 2) for n in range(1, 24)]
     text = text.replace("load = 0.30", 'load = "$load"').replace("[axes]", f"[axes]\nload = {loads}")
-    (tmp_path / "long.toml").write_text(text.replace("First light", "<b>First light"))
+    (tmp_path / "long.toml").write_text(text.replace("The same transfers", "<b>The same transfers"))
     result = rampmeter.run(tmp_path / "long.toml", scheme="tcp")
     assert repr(result).endswith("\nand 3 more points")
     assert "load = 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, ... (23 values)" in repr(result)
     assert result._repr_html_().count("<tr>") == 21
-    assert "&lt;b&gt;First light" in result._repr_html_()
+    assert "&lt;b&gt;The same transfers" in result._repr_html_()
 
 
 def brief(scenario: Path, folder: Path) -> Path:

@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn packets_arrive_on_time() {
         if let Err(reason) = probe().emulation() {
-            eprintln!("skipped packets_arrive_when_they_should: {reason}");
+            eprintln!("skipped packets_arrive_on_time: {reason}");
             return;
         }
         let plan = plan();

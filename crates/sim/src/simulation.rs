@@ -339,7 +339,7 @@ impl Simulation<'_> {
         self.collect_output(now, host, Some(flow));
     }
 
-    /// The application at `end` reads what has arrived there.
+    /// The application at `end` reads the stream bytes that have arrived.
     fn read(&mut self, now: Time, index: u32, end: End) {
         let this = &mut self.flows[index as usize].ends[end as usize];
         let Some(id) = this.connection else { return };
