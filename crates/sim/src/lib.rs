@@ -27,7 +27,7 @@
 //!     type Config = newreno::Config;
 //!     fn new(_: &newreno::Config) -> Self { Self }
 //!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
-//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.acked / seen.window) }
+//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.delivered / seen.window) }
 //!     fn decrease(&mut self, congestion: &Congestion) -> Amount { Amount::Packets(0.75 * congestion.window) }
 //! }
 //!
