@@ -1,4 +1,4 @@
-"""How fast the simulator is, beside ns-3 and ns-2 on the same machine in the same minutes.
+"""Measure the speed of the simulator, of ns-3 and of ns-2 on the same machine.
 
     make bench
 
@@ -28,7 +28,7 @@ PEERS = ROOT / "bench/peers"
 
 @dataclass
 class Measured:
-    """What one simulator did."""
+    """The result of one simulator."""
 
     packets: int
     seconds: float
@@ -44,7 +44,7 @@ class Measured:
 
 
 def measure(command: list[str]) -> tuple[str, float]:
-    """Run `command` on one core; give what it printed and its peak memory in MB."""
+    """Run `command` on one core; return its output and its peak memory in MB."""
     with TemporaryFile() as output:
         cores = os.sched_getaffinity(0)
         process = subprocess.Popen(
@@ -89,7 +89,7 @@ def theirs(command: list[str]) -> Measured:
 
 
 def ns3() -> Measured | None:
-    """Build and run the ns-3 program, if ns-3 is here."""
+    """Build and run the ns-3 program, if ns-3 is installed."""
     if not Path("/usr/include/ns3").is_dir() or shutil.which("g++") is None:
         return None
     out = ROOT / "target/peers"
@@ -98,14 +98,14 @@ def ns3() -> Measured | None:
 
 
 def ns2() -> Measured | None:
-    """Run the ns-2 program, if ns-2 is here."""
+    """Run the ns-2 program, if ns-2 is installed."""
     if shutil.which("ns") is None:
         return None
     return theirs(["ns", str(PEERS / "dumbbell.tcl"), "30", "150", "60", "1"])
 
 
 def main() -> int:
-    """Print the tables, and what the Congestion Manager costs."""
+    """Print the tables, and the costs of the Congestion Manager."""
     program = sys.argv[1]
     us = ours(program)
     rows = [row("Rampmeter", us, us)]
@@ -113,7 +113,7 @@ def main() -> int:
     for name, peer in peers:
         them = peer()
         if them is None:
-            print(f"SKIPPED, {name}: it is not installed here")
+            print(f"SKIPPED, {name}: it is not installed")
         else:
             rows.append(row(name, them, us))
     print("\nBulk dumbbell: 150 Mb/s, 80 ms, 30 + 30 NewReno flows, 60 s simulated, one core\n")
@@ -125,7 +125,7 @@ def main() -> int:
     print(table(head, [row("Rampmeter", large, us)]))
     print(f"\nTime per packet grows {us.speed / large.speed:.2f} times from 60 flows to 2,000.")
 
-    print("\nThe Congestion Manager: what flows and macroflows cost\n", flush=True)
+    print("\nThe Congestion Manager: costs of flows and macroflows\n", flush=True)
     footprint = ["cargo", "run", "--quiet", "--release", "--package", "rampmeter-manager", "--example", "footprint"]
     subprocess.run(footprint, check=True)
     return 0

@@ -12,11 +12,11 @@ from typing import Any
 
 
 class CommandError(Exception):
-    """The command refused; the message is its own."""
+    """The command failed, with this message."""
 
 
 def run(program: Path, scenario: Path | str, *, world: str = "simulated", **axes: str) -> list[dict[str, Any]]:
-    """Give the runs of `rampmeter run SCENARIO --world WORLD --set AXIS=VALUES ... --json`."""
+    """Return the runs of `rampmeter run SCENARIO --world WORLD --set AXIS=VALUES ... --json`."""
     command = [str(program), "run", str(scenario), "--world", world, "--json"]
     for axis, values in axes.items():
         command += ["--set", f"{axis}={values}"]
@@ -29,7 +29,7 @@ def run(program: Path, scenario: Path | str, *, world: str = "simulated", **axes
 
 @contextmanager
 def serve(program: Path, folder: Path, controller: str) -> Iterator[str]:
-    """Serve `folder` on a free port of this machine, and give `HOST:PORT`."""
+    """Serve `folder` on a free port of this machine, and return `HOST:PORT`."""
     command = [str(program), "serve", str(folder), "--listen", "127.0.0.1:0", "--controller", controller]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:
@@ -43,7 +43,7 @@ def serve(program: Path, folder: Path, controller: str) -> Iterator[str]:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Lay out `rows` under `head`, numbers to the right."""
+    """Format `rows` under `head`, with numbers aligned right."""
     lines = [head, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     texts = []

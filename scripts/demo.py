@@ -1,4 +1,4 @@
-"""First light: the same transfers, by the same code, in a simulated network and as real packets.
+"""Run the same transfers, by the same code, in a simulated network and with real packets.
 
     make demo
 
@@ -26,12 +26,12 @@ from command import CommandError, run, serve, table
 ROOT = Path(__file__).parents[1]
 SCENARIO = ROOT / "studies/pcp/first_light.toml"
 OURS = ["pcp", "pcp-paper", "tcp"]
-KERNEL = ["linux-cubic"]  # real packets only: the simulator has no Linux in it
+KERNEL = ["linux-cubic"]  # real packets only: the simulator has no kernel TCP
 MEGABYTES = 5
 
 
 def main() -> int:
-    """Show it all; what this machine cannot do is said and passed over."""
+    """Show all parts; report and skip those that this machine cannot run."""
     program = Path(sys.argv[1])
     failures = [step(program) for step in (two_worlds, a_file, a_figure)]
     return 1 if any(failures) else 0
@@ -42,7 +42,7 @@ def two_worlds(program: Path) -> bool:
     print("Short transfers over a 40 Mb/s path with a round trip of 25 ms\n")
     runs = run(program, SCENARIO, scheme=",".join(OURS))
     try:
-        print("(real packets take their time: two minutes and a half)\n", flush=True)
+        print("(with real packets this takes two and a half minutes)\n", flush=True)
         runs += run(program, SCENARIO, world="emulated", scheme=",".join(OURS + KERNEL))
     except CommandError as error:
         print(f"  SKIPPED, the emulated world: {error}\n")
@@ -60,7 +60,7 @@ def two_worlds(program: Path) -> bool:
 
 
 def fct(runs: list[dict[str, Any]]) -> float:
-    """Give the median over `runs` of the mean flow completion time."""
+    """Return the median over `runs` of the mean flow completion time."""
     return float(median(one["flows"]["fct_mean_s"] for one in runs))
 
 
@@ -79,7 +79,7 @@ def row(runs: list[dict[str, Any]], ratio: float | None) -> list[str]:
 
 
 def a_file(program: Path) -> bool:
-    """Fetch a file of random bytes, as `rampmeter serve` and `rampmeter get` would between two machines."""
+    """Fetch a file of random bytes, as with `rampmeter serve` and `rampmeter get` between two machines."""
     failed = False
     with TemporaryDirectory() as temporary:
         shelf, desk = Path(temporary) / "shelf", Path(temporary) / "desk"

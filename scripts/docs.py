@@ -58,7 +58,7 @@ def split(path: str, text: str) -> Pages:
 
 
 def links_of(path: str, whole: Pages, parts: Pages) -> Pages:
-    """Return the page at `path`, or its parts, with links that hold on the site."""
+    """Return the page at `path`, or its parts, with links adapted to the site."""
     homes = {name: part for part, text in parts.items() for name in anchors(text)}
 
     def mend(here: str, link: re.Match[str]) -> str:
@@ -101,7 +101,7 @@ def nav(site: Pages, parts: Pages) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Write the pages and the configuration, and have MkDocs build the site; a broken link is an error."""
+    """Write the pages and the configuration, and build the site with MkDocs; a broken link is an error."""
     out = Path(sys.argv[1]).resolve()
     source = out / "site-source"
     shutil.rmtree(source, ignore_errors=True)

@@ -63,7 +63,7 @@ def is_elsewhere(target: str) -> bool:
 
 
 def problems(page: Path) -> Iterator[str]:
-    """Yield what is wrong with the links of `page`."""
+    """Yield the errors in the links of `page`."""
     text = (ROOT / page).read_text()
     for number, line, prose in lines(text):
         for link in TARGET.finditer(re.sub(r"`[^`]*`", "", line)) if prose else ():
@@ -78,7 +78,7 @@ def problems(page: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print what is wrong."""
+    """Print all errors."""
     found = [problem for page in pages() for problem in problems(page)]
     for problem in found:
         print(f"links: {problem}", file=sys.stderr)

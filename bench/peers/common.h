@@ -1,4 +1,4 @@
-// What the ns-3 programs here share: a dumbbell of point-to-point links with drop-tail queues in their devices, and a
+// Common parts of the ns-3 programs: a dumbbell of point-to-point links with drop-tail queues in their devices, and a
 // meter on the bottleneck. Queue discs and flow control are off, so that every packet waits, and is lost, in the device.
 #pragma once
 #include "ns3/applications-module.h"
@@ -18,7 +18,7 @@
 
 using namespace ns3;
 
-// TCP as our `newreno` runs it: NewReno with SACK, timestamps, delayed acknowledgements (2 packets, 200 ms).
+// TCP with the settings of our `newreno`: NewReno with SACK, timestamps, delayed acknowledgements (2 packets, 200 ms).
 inline void
 SetTcp(uint32_t segment, uint32_t initialWindow)
 {
@@ -32,7 +32,7 @@ SetTcp(uint32_t segment, uint32_t initialWindow)
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(initialWindow));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(1000000));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(1000000));
-    // Spares ns-3 a search of all interfaces for every packet. The attribute has had two names.
+    // Avoids a search of all interfaces for every packet. The attribute has two names in different versions.
     if (!Config::SetDefaultFailSafe("ns3::Ipv4::StrongEndSystemModel", BooleanValue(true)))
     {
         Config::SetDefaultFailSafe("ns3::Ipv4::WeakEsModel", BooleanValue(false));
@@ -141,7 +141,7 @@ struct Dumbbell
     }
 };
 
-// Runs the simulation and gives the seconds of real time it took.
+// Runs the simulation and returns its wall-clock time in seconds.
 inline double
 RunTimed()
 {

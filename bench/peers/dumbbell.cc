@@ -1,6 +1,6 @@
 // studies/bench/dumbbell.toml in ns-3 (3.37 and later): long NewReno flows both ways over one bottleneck.
 //
-//   source.i ──┐ 5 ms                            5 ms ┌── sink.i              as many the other way
+//   source.i ──┐ 5 ms                            5 ms ┌── sink.i              as many in reverse
 //              left ══ 150 Mb/s, 30 ms ══ right ──────┘    one round trip of buffer, access 1 Gb/s
 //
 // Prints one JSON line.
@@ -49,5 +49,5 @@ main(int argc, char** argv)
            forward.data + reverse.data, wall, PeakMegabytes(), forward.Utilization(bps, duration - warmup),
            forward.QueueMean(), forward.DropRate());
     fflush(stdout);
-    _exit(0); // taking ns-3 down is no part of the measurement
+    _exit(0); // skips the destruction of ns-3 objects
 }

@@ -2,8 +2,8 @@
 //
 //   source.0..99 ── left ══ 40 Mb/s, 2.5 ms, 100 packets ══ right ── sink.0..99      round trips of 15 to 35 ms
 //
-// A packet is 1250 bytes on the wire: 1196 of payload and 54 of headers (PPP 2, IP 20, TCP 20, timestamps 12). Response
-// is from connect() to the receiver's last byte, of transfers that started between warmup and duration. Prints one JSON
+// A packet is 1250 bytes on the wire: 1196 of payload and 54 of headers (PPP 2, IP 20, TCP 20, timestamps 12). Flow
+// completion time is from connect() to the receiver's last byte, of transfers that started between warmup and duration. Prints one JSON
 // line.
 #include "common.h"
 
@@ -135,5 +135,5 @@ main(int argc, char** argv)
            load, completed, unfinished, mean, deviation, meter.Utilization(RATE, DURATION - WARMUP), meter.QueueMean(),
            meter.DropRate(), meter.data, wall);
     fflush(stdout);
-    _exit(0); // taking ns-3 down is no part of the measurement
+    _exit(0); // skips the destruction of ns-3 objects
 }

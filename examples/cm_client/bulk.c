@@ -1,15 +1,15 @@
-/* bulk - sends a lot of UDP, as fast as the Congestion Manager allows and no faster.
+/* bulk - sends UDP packets as fast as the Congestion Manager allows.
  *
- *     bulk receive PORT [RATE]        acknowledges what arrives, until nothing has come for two seconds
- *     bulk send ADDRESS PORT PACKETS  sends; prints what it did, and the rate it was told along the way
+ *     bulk receive PORT [RATE]        acknowledges packets, until none has arrived for two seconds
+ *     bulk send ADDRESS PORT PACKETS  sends; prints its counts and the rates that the CM reported
  *
- * With a RATE the receiver plays the narrow place of a long path, so that there is something to adapt to on one machine:
- * RATE packets a second, a queue of 40, and 20 ms until an acknowledgement is back.
+ * With a RATE the receiver emulates the bottleneck of a long path, so that the sender has to adapt on a single machine:
+ * RATE packets per second, a queue of 40 packets, and a delay of 20 ms for acknowledgements.
  *
- * What it sends comes in three encodings, and it uses the best one that the rate it was last told has room for. The
- * receiver answers each packet with the packet's number and time of sending. The sender keeps one request under
- * way, sends a packet per grant, and tells the CM what arrived (cm_update). A packet that three later ones have
- * overtaken is lost. Everything happens in one thread, in a poll loop of the program's own.
+ * The data has three encodings, and the sender uses the best one that fits the last reported rate. The receiver answers
+ * each packet with the packet's number and sending time. The sender keeps one request pending, sends a packet per
+ * grant, and reports delivered packets to the CM (cm_update). A packet counts as lost after three later ones arrived.
+ * Everything runs in one thread, in the program's own poll loop.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
@@ -24,14 +24,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 65536 };
+enum { MAX_IN_FLIGHT = 65536 };
 
 struct header {
     uint32_t number;
     double sent_at;
 };
 
-/* What the encodings need, in bits per second. */
+/* The rates of the encodings, in bits per second. */
 static const double encodings[] = {0, 4e6, 10e6};
 
 struct transfer {
@@ -42,7 +42,7 @@ struct transfer {
     uint32_t next;             /* number of the next one */
     uint32_t lowest;           /* lowest number that is neither acknowledged nor lost */
     uint32_t acknowledged, lost, grants, updates;
-    int size[MOST];            /* of packets under way, by number modulo MOST; 0 if none */
+    int size[MAX_IN_FLIGHT];            /* of packets in flight, by number modulo MAX_IN_FLIGHT; 0 if none */
     double first_grant, last_grant, slowest_rate, fastest_rate;
 };
 
@@ -61,7 +61,7 @@ static void check(int result, const char *what)
     }
 }
 
-/* The CM says: one packet, now. */
+/* The CM grants one packet. */
 static void may_send(cm_id id, int bytes, void *user)
 {
     struct transfer *t = user;
@@ -81,13 +81,13 @@ static void may_send(cm_id id, int bytes, void *user)
     check(cm_notify(id, sent > 0 ? (int)sent : 0), "cm_notify");
     if (sent > 0) {
         t->encoded[t->encoding]++;
-        t->size[t->next++ % MOST] = (int)sent;
+        t->size[t->next++ % MAX_IN_FLIGHT] = (int)sent;
     }
     if (t->next < t->packets)
         check(cm_request(id), "cm_request");
 }
 
-/* The CM says: your share of the path has changed. So choose what fits. */
+/* The CM reports a changed share of the path. Chooses the encoding that fits. */
 static void changed(cm_id id, double rate, double srtt, void *user)
 {
     struct transfer *t = user;
@@ -109,35 +109,35 @@ static void closed(cm_id id, int error, void *user)
     check(error, "the flow was closed");
 }
 
-/* Takes one acknowledgement. */
+/* Processes one acknowledgement. */
 static void acknowledged(struct transfer *t, cm_id id, const struct header *header)
 {
     uint32_t number = header->number;
-    if (number < t->lowest || number >= t->next || t->size[number % MOST] == 0)
+    if (number < t->lowest || number >= t->next || t->size[number % MAX_IN_FLIGHT] == 0)
         return;
-    int received = t->size[number % MOST], lost = 0;
-    t->size[number % MOST] = 0;
+    int received = t->size[number % MAX_IN_FLIGHT], lost = 0;
+    t->size[number % MAX_IN_FLIGHT] = 0;
     t->acknowledged++;
-    while (t->lowest < t->next && (t->size[t->lowest % MOST] == 0 || t->lowest + 3 <= number)) {
-        int size = t->size[t->lowest % MOST];
+    while (t->lowest < t->next && (t->size[t->lowest % MAX_IN_FLIGHT] == 0 || t->lowest + 3 <= number)) {
+        int size = t->size[t->lowest % MAX_IN_FLIGHT];
         if (size > 0) {
             lost += size;
             t->lost++;
-            t->size[t->lowest % MOST] = 0;
+            t->size[t->lowest % MAX_IN_FLIGHT] = 0;
         }
         t->lowest++;
     }
     check(cm_update(id, received, lost, lost ? CM_TRANSIENT : CM_NO_LOSS, now() - header->sent_at), "cm_update");
 }
 
-/* Nothing has come back for long: all that is under way is lost. */
+/* No acknowledgement for a long time: all packets in flight count as lost. */
 static void given_up(struct transfer *t, cm_id id)
 {
     int lost = 0;
     for (; t->lowest < t->next; t->lowest++) {
-        lost += t->size[t->lowest % MOST];
-        t->lost += t->size[t->lowest % MOST] > 0;
-        t->size[t->lowest % MOST] = 0;
+        lost += t->size[t->lowest % MAX_IN_FLIGHT];
+        t->lost += t->size[t->lowest % MAX_IN_FLIGHT] > 0;
+        t->size[t->lowest % MAX_IN_FLIGHT] = 0;
     }
     check(cm_update(id, 0, lost, CM_PERSISTENT, 0), "cm_update");
 }
@@ -186,7 +186,7 @@ static int send_all(struct sockaddr_in to, uint32_t packets)
     return 0;
 }
 
-/* An acknowledgement that is on its way back. */
+/* A delayed acknowledgement. */
 struct answer {
     double due;
     struct header header;
@@ -199,7 +199,7 @@ static const double WAY_BACK = 0.02;
 static int receive_all(struct sockaddr_in at, double rate)
 {
     static struct answer answers[ANSWERS];
-    unsigned long packets = 0, dropped = 0, first = 0, last = 0; /* answers first .. last - 1 are under way */
+    unsigned long packets = 0, dropped = 0, first = 0, last = 0; /* answers first .. last - 1 are pending */
     double free_at = 0, heard = now();
     int file = socket(AF_INET, SOCK_DGRAM, 0);
 

@@ -1,11 +1,11 @@
-//! Congestion Managers among strangers: messages, and a host that sends to strangers and hears from them.
+//! The Congestion Manager's protocol with untrusted peers: messages, and a host that exchanges them with such peers.
 //!
 //! ```text
-//!   strangers, who see what is said to them ──► messages of any content, aimed or not ──► agent ──► answers
+//!   peers that read their answers ──► messages of any content, aimed or not ──► agent ──► answers
 //! ```
 //!
-//! It never panics. What it takes for a message is one: encoded again it reads the same. A stranger to whom no flow is open
-//! is never told more bytes than it sent. Of a flow no more is outstanding than it sent.
+//! The agent never panics. An accepted message decodes to the same value after it is encoded again. A peer without an open
+//! flow never receives more bytes than it sent. The bytes in flight of a flow never exceed the bytes that it sent.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -19,29 +19,29 @@ use rampmeter_wire::{
     cm_encoded_len,
 };
 
-const STRANGERS: u8 = 4;
+const PEERS: u8 = 4;
 const MAX_FLOWS: usize = 6;
 const PACKET: Bytes = Bytes::new(1500);
 
-/// What one step may say at most: enough for all that waits, few enough to find a loop.
-const MAX_SAID: usize = 10_000;
+/// Maximum number of messages in a step: enough for all that wait, few enough to detect a loop.
+const MAX_MESSAGES: usize = 10_000;
 
 #[derive(Debug, Arbitrary)]
 struct Story {
     sequenced: bool,
-    /// Silence shorter than so many milliseconds means nothing.
-    patience: u8,
+    /// The agent's minimum timeout in milliseconds.
+    min_timeout: u8,
     steps: Vec<Step>,
 }
 
 #[derive(Debug, Arbitrary)]
 enum Step {
-    /// Any bytes at all.
+    /// Arbitrary bytes.
     Bytes {
         from: u8,
         bytes: Vec<u8>,
     },
-    /// A message; `aimed` at what was last said there: its numbers then are small distances.
+    /// A message. If `aimed`, its numbers are small distances from those of the last message to the peer.
     Message {
         from: u8,
         aimed: bool,
@@ -49,12 +49,12 @@ enum Step {
         refuse: bool,
         shape: Shape,
     },
-    /// A peer as it should be: answers what was last said to it.
+    /// A correct answer to the last message.
     Answer {
         from: u8,
         counted: u16,
     },
-    /// Time passes, up to a minute; deadlines are kept.
+    /// Time passes, up to a minute, with all deadlines.
     Wait {
         micros: u32,
     },
@@ -92,16 +92,16 @@ struct Shape {
     payload: u16,
 }
 
-/// What one stranger has seen and done.
+/// The state of one peer.
 #[derive(Debug, Default)]
-struct Stranger {
+struct Peer {
     received: u64,
     sent: u64,
-    /// A flow has been opened to it: it is spoken to unasked.
+    /// Whether a flow was opened to the peer, so that it gets messages without a request.
     known: bool,
     last: u32,
     flow: u32,
-    asked: Option<CmHeader>,
+    request: Option<CmHeader>,
 }
 
 struct Flow {
@@ -116,22 +116,22 @@ struct Host {
     manager: Manager<Cm>,
     random: Stream,
     flows: Vec<Flow>,
-    strangers: Vec<Stranger>,
+    peers: Vec<Peer>,
 }
 
 fuzz_target!(|story: Story| {
     let config = AgentConfig { sequenced: story.sequenced };
     let mut host = Host {
         now: Time::from_nanos(1_000_000_000),
-        agent: Agent::patient(config, Duration::from_millis(story.patience.into())),
+        agent: Agent::patient(config, Duration::from_millis(story.min_timeout.into())),
         manager: Manager::new(Sharing { grouping: Grouping::PerDestination, ..Sharing::default() }),
         random: Stream::from_seed(0),
         flows: Vec::new(),
-        strangers: (0..STRANGERS).map(|_| Stranger::default()).collect(),
+        peers: (0..PEERS).map(|_| Peer::default()).collect(),
     };
     for step in &story.steps {
         host.step(step);
-        host.attend();
+        host.collect_output();
     }
 });
 
@@ -139,13 +139,13 @@ impl Host {
     fn step(&mut self, step: &Step) {
         let now = self.now;
         match step {
-            Step::Bytes { from, bytes } => self.arrive(from % STRANGERS, bytes, Ecn::NotEct, false),
+            Step::Bytes { from, bytes } => self.arrive(from % PEERS, bytes, Ecn::NotEct, false),
             Step::Message { from, aimed, ecn, refuse, shape } => {
-                let from = from % STRANGERS;
-                let bytes = shape.encode(aimed.then_some(&self.strangers[usize::from(from)]));
+                let from = from % PEERS;
+                let bytes = shape.encode(aimed.then_some(&self.peers[usize::from(from)]));
                 self.arrive(from, &bytes, Ecn::from_bits(*ecn), *refuse);
             }
-            Step::Answer { from, counted } => self.answer(from % STRANGERS, *counted),
+            Step::Answer { from, counted } => self.answer(from % PEERS, *counted),
             Step::Wait { micros } => {
                 let until = now + Duration::from_micros(u64::from(micros % 60_000_000));
                 for _ in 0..1000 {
@@ -156,16 +156,16 @@ impl Host {
                     self.now = self.now.max(next);
                     self.manager.on_deadline(self.now);
                     self.agent.on_deadline(self.now, &mut self.manager);
-                    self.attend();
+                    self.collect_output();
                 }
                 self.now = self.now.max(until);
             }
             Step::Open { to } if self.flows.len() < MAX_FLOWS => {
-                let to = to % STRANGERS;
+                let to = to % PEERS;
                 let make = || Cm::new(&Config::default(), Stream::from_seed(1));
                 let id = self.manager.open(now, Destination(to.into()), make);
                 self.agent.open(now, id, to, PACKET, &mut self.random, &mut self.manager);
-                self.strangers[usize::from(to)].known = true;
+                self.peers[usize::from(to)].known = true;
                 self.flows.push(Flow { id, to, sent: 0 });
             }
             Step::Open { .. } => {}
@@ -176,8 +176,8 @@ impl Host {
                     let header = self.agent.send(now, flow.id, 17, usize::from(*payload), &mut self.manager);
                     flow.sent += (usize::from(*payload) + UDP_BYTES + CM_HEADER_BYTES) as u64;
                     if let Some(header) = header {
-                        let stranger = &mut self.strangers[usize::from(flow.to)];
-                        (stranger.last, stranger.flow) = (header.sequence, header.flow);
+                        let peer = &mut self.peers[usize::from(flow.to)];
+                        (peer.last, peer.flow) = (header.sequence, header.flow);
                     }
                 }
             }
@@ -190,40 +190,40 @@ impl Host {
             }
             Step::Hint { to, weights } => {
                 let weights: Vec<Count> = weights.iter().map(|&(flow, count)| Count { flow, count }).collect();
-                self.agent.hint(to % STRANGERS, &weights);
+                self.agent.hint(to % PEERS, &weights);
             }
-            Step::Unreachable { to } => self.agent.on_unreachable(now, to % STRANGERS),
+            Step::Unreachable { to } => self.agent.on_unreachable(now, to % PEERS),
         }
     }
 
-    /// What a well-meaning peer would say.
+    /// The answer of a correct peer.
     fn answer(&mut self, from: u8, counted: u16) {
-        let stranger = &self.strangers[usize::from(from)];
-        let Some(asked) = stranger.asked else { return };
-        let message = match asked.kind {
+        let peer = &self.peers[usize::from(from)];
+        let Some(request) = peer.request else { return };
+        let message = match request.kind {
             CmKind::Probe => CmMessage::Response(Box::new(Response {
-                this_probe: asked.sequence,
-                last_probe: asked.sequence.wrapping_sub(1),
+                this_probe: request.sequence,
+                last_probe: request.sequence.wrapping_sub(1),
                 flows: 1,
-                counts: vec![Count { flow: stranger.flow, count: counted.into() }],
+                counts: vec![Count { flow: peer.flow, count: counted.into() }],
                 ..Response::default()
             })),
-            _ => CmMessage::Header(CmHeader::control(CmKind::SynAck, asked.sequence)),
+            _ => CmMessage::Header(CmHeader::control(CmKind::SynAck, request.sequence)),
         };
         let mut bytes = Vec::new();
         cm_encode(&message, &mut bytes);
         self.arrive(from, &bytes, Ecn::NotEct, false);
     }
 
-    /// A datagram comes in.
+    /// A datagram arrives.
     fn arrive(&mut self, from: u8, bytes: &[u8], ecn: Ecn, refuse: bool) {
-        self.strangers[usize::from(from)].sent += (bytes.len() + UDP_BYTES) as u64;
+        self.peers[usize::from(from)].sent += (bytes.len() + UDP_BYTES) as u64;
         let Ok((message, payload)) = cm_decode(bytes) else { return };
         let mut again = Vec::new();
         cm_encode(&message, &mut again);
         assert_eq!(again.len(), cm_encoded_len(&message));
         again.extend(payload);
-        assert_eq!(cm_decode(&again), Ok((message.clone(), payload)), "it reads otherwise");
+        assert_eq!(cm_decode(&again), Ok((message.clone(), payload)), "the encoded message decodes to another value");
         let delivery = self.agent.receive(self.now, from, &message, payload.len(), ecn, &mut self.manager);
         if let (Some(delivery), CmMessage::Header(header)) = (delivery, &message) {
             assert_eq!((delivery.flow, header.kind), (header.flow, CmKind::Data));
@@ -232,26 +232,29 @@ impl Host {
             }
         }
         while let Some(refused) = self.agent.poll_refused() {
-            assert!(self.flows.iter().any(|flow| flow.id == refused && flow.to == from), "not one of its own");
+            assert!(
+                self.flows.iter().any(|flow| flow.id == refused && flow.to == from),
+                "a flow of another peer was refused"
+            );
         }
     }
 
-    /// What is to be said, until there is no more.
-    fn attend(&mut self) {
-        for said in 0.. {
-            assert!(said < MAX_SAID, "it speaks without end");
+    /// Collects all messages to send.
+    fn collect_output(&mut self) {
+        for count in 0.. {
+            assert!(count < MAX_MESSAGES, "endless output");
             let Some((to, message)) = self.agent.poll_transmit() else { break };
-            let stranger = &mut self.strangers[usize::from(to)];
-            stranger.received += (cm_encoded_len(&message) + UDP_BYTES) as u64;
+            let peer = &mut self.peers[usize::from(to)];
+            peer.received += (cm_encoded_len(&message) + UDP_BYTES) as u64;
             if let CmMessage::Header(header) = &message {
-                stranger.last = header.sequence;
-                stranger.asked = Some(*header).filter(|header| matches!(header.kind, CmKind::Syn | CmKind::Probe));
+                peer.last = header.sequence;
+                peer.request = Some(*header).filter(|header| matches!(header.kind, CmKind::Syn | CmKind::Probe));
             }
             assert!(
-                stranger.known || stranger.received <= stranger.sent,
-                "{} bytes for {} of a stranger's",
-                stranger.received,
-                stranger.sent
+                peer.known || peer.received <= peer.sent,
+                "{} bytes for {} of an unknown peer",
+                peer.received,
+                peer.sent
             );
         }
         for flow in &self.flows {
@@ -261,13 +264,13 @@ impl Host {
 }
 
 impl Shape {
-    fn encode(&self, at: Option<&Stranger>) -> Vec<u8> {
+    fn encode(&self, at: Option<&Peer>) -> Vec<u8> {
         let near = |base: Option<u32>, distance: i32| {
-            // Mostly close by.
+            // Mostly small distances.
             base.map_or(distance as u32, |base| base.wrapping_add((distance % 512) as u32))
         };
-        let sequence = near(at.map(|stranger| stranger.last), self.sequence);
-        let count = |&(flow, count): &(i32, u32)| Count { flow: near(at.map(|stranger| stranger.flow), flow), count };
+        let sequence = near(at.map(|peer| peer.last), self.sequence);
+        let count = |&(flow, count): &(i32, u32)| Count { flow: near(at.map(|peer| peer.flow), flow), count };
         let counts: Vec<Count> = self.counts.iter().take(MAX_COUNTS).map(count).collect();
         let kinds = [CmKind::Data, CmKind::Syn, CmKind::SynAck, CmKind::Reset, CmKind::Probe];
         let message = match self.kind % 8 {
@@ -284,7 +287,7 @@ impl Shape {
                 kind: kinds[usize::from(kind % 5)],
                 protocol: self.protocol,
                 sequence,
-                flow: near(at.map(|stranger| stranger.flow), self.flow),
+                flow: near(at.map(|peer| peer.flow), self.flow),
             }),
         };
         let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
-//! IPv4 packets as the emulated world's routers see and rewrite them. The modules are private to their crate and compiled
-//! into this target as they are.
+//! IPv4 packets as routers of the emulated world read and rewrite them. The modules are private to their crate, so their
+//! files are compiled into this target.
 //!
-//! Rewriting changes what it says it changes, and nothing else; the IP header's sum stays what it was.
+//! A rewrite changes only the intended field. A correct IP header checksum stays correct.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -21,7 +21,7 @@ use datagram::{Datagram, OUR_PORTS};
 
 #[derive(Debug, Arbitrary)]
 struct Input<'a> {
-    /// Whether the bytes get a header that makes them one of our packets.
+    /// Whether the bytes get the headers of one of Rampmeter's packets.
     ours: bool,
     code: u8,
     share: u64,
@@ -52,7 +52,7 @@ fuzz_target!(|input: Input<'_>| {
     assert_eq!(packet.into_bytes().len(), bytes.len());
 });
 
-/// `bytes` in UDP and IPv4, between our ports; their first decides on the length of the IP header.
+/// `bytes` in UDP and IPv4, between Rampmeter's ports. The first byte determines the length of the IP header.
 fn with_headers(bytes: &[u8]) -> Vec<u8> {
     let words = bytes.first().map_or(5, |byte| byte % 11 + 5);
     let mut packet = vec![0; usize::from(words) * 4 + 8];
@@ -62,19 +62,19 @@ fn with_headers(bytes: &[u8]) -> Vec<u8> {
     for port in [udp, udp + 2] {
         packet[port..port + 2].copy_from_slice(&OUR_PORTS.to_be_bytes());
     }
-    packet[udp + 6] = 1; // a checksum, though not a right one
+    packet[udp + 6] = 1; // a checksum, but not a correct one
     packet.extend(bytes.iter().skip(1));
     let len = packet.len() as u16;
     packet[2..4].copy_from_slice(&len.to_be_bytes());
     packet
 }
 
-/// The ones' complement sum over the IP header: one value for a right checksum, whatever the header says.
+/// The ones' complement sum over the IP header, which is the same for every header with a correct checksum.
 fn ip_sum(bytes: &[u8]) -> u32 {
     let header = &bytes[..usize::from(bytes[0] & 0xf) * 4];
     let sum: u32 = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
-    // Of zero's two forms, one.
+    // Uses one of the two forms of zero.
     if folded == 0xffff { 0 } else { folded }
 }

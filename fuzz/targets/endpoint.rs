@@ -1,11 +1,11 @@
-//! A host among strangers: an endpoint that accepts, and whatever datagrams and applications may do to it.
+//! An endpoint that accepts connections from untrusted peers, with arbitrary datagrams and application calls.
 //!
 //! ```text
-//!   four strangers, who see what is sent to them ──► packets of any content, aimed or not ──► endpoint ──► answers
+//!   four peers that read their answers ──► packets of any content, aimed or not ──► endpoint ──► answers
 //! ```
 //!
-//! It never panics. A stranger who has not shown that it gets our packets is never sent more bytes than it sent. A
-//! connection never takes in what its window has no room for, and there are never more connections than allowed.
+//! The endpoint never panics. A peer whose address is not validated never receives more bytes than it sent. A connection
+//! never accepts bytes beyond its window, and the number of connections never exceeds the limit.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -20,12 +20,12 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::{Kind, List, Packet, Receipt, RouterFeedback, Sack, UDP_BYTES, decode, encode};
 
 const CONTROLLERS: [&str; 4] = ["pcp", "newreno", "reno", "fair-share"];
-const STRANGERS: u8 = 4;
+const PEERS: u8 = 4;
 const MAX_CONNECTIONS: usize = 6;
 const MAX_HALF_OPEN: usize = 3;
 const WINDOW: u64 = 4_000;
 
-/// Packets that one step may move: enough for any window here, few enough to find a loop.
+/// Maximum number of packets in a step: enough for any window here, few enough to detect a loop.
 const MAX_PACKETS: usize = 5_000;
 
 #[derive(Debug, Arbitrary)]
@@ -39,23 +39,23 @@ struct Story {
 
 #[derive(Debug, Arbitrary)]
 enum Step {
-    /// Any bytes at all.
+    /// Arbitrary bytes.
     Bytes {
         from: u8,
         bytes: Vec<u8>,
     },
-    /// A packet; `aimed` at what the endpoint last sent there: its fields then are small distances.
+    /// A packet. If `aimed`, its fields are small distances from those of the last packet to the peer.
     Packet {
         from: u8,
         aimed: bool,
         ecn: u8,
         packet: Shape,
     },
-    /// A peer as it should be: acknowledges the last packet sent to it.
+    /// A correct acknowledgement of the last packet to the peer.
     Acknowledge {
         from: u8,
     },
-    /// Time passes, up to a minute; deadlines are kept.
+    /// Time passes, up to a minute, with all deadlines.
     Wait {
         micros: u32,
     },
@@ -97,16 +97,16 @@ struct Shape {
     echoed_feedback: Option<(u64, u64)>,
 }
 
-/// What one stranger has seen and done.
+/// The state of one peer.
 #[derive(Debug, Default)]
-struct Stranger {
+struct Peer {
     received: u64,
     sent: u64,
-    /// One of its connections was accepted, or was opened by us: it has shown that it gets our packets.
+    /// Whether its address is validated: a connection was accepted from the peer or opened to it.
     known: bool,
-    /// The last packet that it got.
+    /// The last packet that it received.
     last: Packet,
-    /// The endpoint's name for the latest connection with it.
+    /// The endpoint's number of the latest connection with it.
     connection: u32,
 }
 
@@ -114,14 +114,14 @@ struct App {
     id: ConnectionId,
     to_send: SendBuffer,
     received: ReceiveBuffer,
-    taken: u64,
+    consumed: u64,
 }
 
 struct Host {
     now: Time,
     endpoint: Endpoint<rampmeter_control::AnyController, u32>,
     config: Config,
-    strangers: Vec<Stranger>,
+    peers: Vec<Peer>,
     apps: BTreeMap<u32, App>,
 }
 
@@ -129,9 +129,9 @@ fuzz_target!(|story: Story| {
     let mut host = Host::new(&story);
     for step in &story.steps {
         host.step(step);
-        host.attend();
+        host.collect_output();
     }
-    // In the end it is quiet: whoever is left alone gives up.
+    // At the end connections without a peer time out, until there are no deadlines.
     for _ in 0..200 {
         let next = host.endpoint.deadline();
         if next == Time::MAX {
@@ -139,7 +139,7 @@ fuzz_target!(|story: Story| {
         }
         host.now = host.now.max(next);
         host.endpoint.on_deadline(host.now);
-        host.attend();
+        host.collect_output();
     }
 });
 
@@ -169,7 +169,7 @@ impl Host {
             now: Time::from_nanos(1_000_000_000),
             endpoint: Endpoint::new(limits, make, Stream::from_seed(0)),
             config,
-            strangers: (0..STRANGERS).map(|_| Stranger::default()).collect(),
+            peers: (0..PEERS).map(|_| Peer::default()).collect(),
             apps: BTreeMap::new(),
         }
     }
@@ -178,12 +178,12 @@ impl Host {
         match step {
             Step::Bytes { from, bytes } => self.arrive(*from, bytes, Ecn::NotEct),
             Step::Packet { from, aimed, ecn, packet } => {
-                let stranger = &self.strangers[usize::from(from % STRANGERS)];
-                let bytes = packet.encode(aimed.then_some(stranger));
+                let peer = &self.peers[usize::from(from % PEERS)];
+                let bytes = packet.encode(aimed.then_some(peer));
                 self.arrive(*from, &bytes, Ecn::from_bits(*ecn));
             }
             Step::Acknowledge { from } => {
-                let bytes = self.strangers[usize::from(from % STRANGERS)].acknowledge(self.now);
+                let bytes = self.peers[usize::from(from % PEERS)].acknowledge(self.now);
                 self.arrive(*from, &bytes, Ecn::NotEct);
             }
             Step::Wait { micros } => {
@@ -195,15 +195,15 @@ impl Host {
                     }
                     self.now = self.now.max(next);
                     self.endpoint.on_deadline(self.now);
-                    self.attend();
+                    self.collect_output();
                 }
                 self.now = self.now.max(until);
             }
             Step::Open { to } => {
-                let to = to % STRANGERS;
+                let to = to % PEERS;
                 if let Some(id) = self.endpoint.open(self.now, u32::from(to), &self.config) {
-                    // Whom we call we send to unasked.
-                    self.strangers[usize::from(to)].known = true;
+                    // The endpoint may send to peers that it connects to.
+                    self.peers[usize::from(to)].known = true;
                     self.apps.insert(id.number(), App::new(id));
                 }
             }
@@ -224,7 +224,7 @@ impl Host {
                 let Some(app) = self.apps.get_mut(&id.number()) else { return };
                 let mut bytes = Vec::new();
                 let read = app.received.read(arrived, &mut bytes) as u64;
-                app.taken += read;
+                app.consumed += read;
                 self.endpoint.consume(now, id, read);
             }
         }
@@ -245,50 +245,50 @@ impl Host {
         }
     }
 
-    /// A datagram comes in.
+    /// A datagram arrives.
     fn arrive(&mut self, from: u8, bytes: &[u8], ecn: Ecn) {
-        let from = from % STRANGERS;
-        self.strangers[usize::from(from)].received += (bytes.len() + UDP_BYTES) as u64;
+        let from = from % PEERS;
+        self.peers[usize::from(from)].received += (bytes.len() + UDP_BYTES) as u64;
         let Ok((packet, payload)) = decode(bytes) else { return };
-        if let Some(news) = self.endpoint.receive(self.now, u32::from(from), &packet, ecn, self.now) {
-            let id = news.connection;
+        if let Some(data) = self.endpoint.receive(self.now, u32::from(from), &packet, ecn, self.now) {
+            let id = data.connection;
             let arrived = self.endpoint.connection(id).map(|connection| connection.arrived());
             let app = self.apps.entry(id.number()).or_insert_with(|| App::new(id));
-            assert!(news.len > 0 && news.skip + news.len <= payload.len());
-            assert!(news.offset + news.len as u64 <= app.taken + WINDOW, "more than there is room for");
-            assert!(news.offset >= app.taken, "what has been taken comes again");
-            assert!(arrived.is_none_or(|arrived| arrived <= app.taken + WINDOW));
-            app.received.store(news.offset, &payload[news.skip..news.skip + news.len]);
+            assert!(data.len > 0 && data.skip + data.len <= payload.len());
+            assert!(data.offset + data.len as u64 <= app.consumed + WINDOW, "bytes beyond the window");
+            assert!(data.offset >= app.consumed, "bytes were delivered twice");
+            assert!(arrived.is_none_or(|arrived| arrived <= app.consumed + WINDOW));
+            app.received.store(data.offset, &payload[data.skip..data.skip + data.len]);
         }
     }
 
-    /// Events and packets, until there are no more.
-    fn attend(&mut self) {
+    /// Processes all events and packets.
+    fn collect_output(&mut self) {
         for round in 0.. {
-            assert!(round < MAX_PACKETS, "sends without end");
+            assert!(round < MAX_PACKETS, "endless output");
             self.events();
             let Some(transmit) = self.endpoint.poll_transmit(self.now) else { break };
             let mut bytes = Vec::new();
             encode(&transmit.packet, &mut bytes);
             let payload = usize::from(transmit.packet.payload);
             if payload > 0 {
-                let app = self.apps.get(&transmit.connection.number()).expect("it sends what somebody wrote");
-                assert!(app.to_send.copy(transmit.offset, payload, &mut bytes), "bytes that were never written");
+                let app = self.apps.get(&transmit.connection.number()).expect("the connection has an application");
+                assert!(app.to_send.copy(transmit.offset, payload, &mut bytes), "sent bytes that were never written");
             }
-            assert!((bytes.len() + UDP_BYTES) as u64 <= self.config.packet.as_u64(), "larger than it may be");
+            assert!((bytes.len() + UDP_BYTES) as u64 <= self.config.packet.as_u64(), "the packet exceeds the limit");
             let open = self.endpoint.connection(transmit.connection).is_some_and(|c| c.state() != State::HalfOpen);
-            let stranger = &mut self.strangers[transmit.to as usize];
-            stranger.known |= open;
-            stranger.sent += (bytes.len() + UDP_BYTES) as u64;
+            let peer = &mut self.peers[transmit.to as usize];
+            peer.known |= open;
+            peer.sent += (bytes.len() + UDP_BYTES) as u64;
             if matches!(transmit.packet.kind, Kind::Syn | Kind::SynAck) {
-                stranger.connection = transmit.packet.number;
+                peer.connection = transmit.packet.number;
             }
-            stranger.last = transmit.packet;
+            peer.last = transmit.packet;
             assert!(
-                stranger.known || stranger.sent <= stranger.received,
-                "{} bytes for {} of a stranger's",
-                stranger.sent,
-                stranger.received
+                peer.known || peer.sent <= peer.received,
+                "{} bytes for {} of an unknown peer",
+                peer.sent,
+                peer.received
             );
         }
         self.events();
@@ -301,7 +301,7 @@ impl Host {
                 Event::Opened(..) | Event::Degraded(..) => {}
                 Event::Accepted(id, _) => {
                     if let Some(peer) = self.endpoint.peer(id) {
-                        self.strangers[peer as usize].known = true;
+                        self.peers[peer as usize].known = true;
                     }
                     self.apps.entry(id.number()).or_insert_with(|| App::new(id));
                 }
@@ -313,19 +313,19 @@ impl Host {
 
 impl App {
     fn new(id: ConnectionId) -> Self {
-        Self { id, to_send: SendBuffer::default(), received: ReceiveBuffer::default(), taken: 0 }
+        Self { id, to_send: SendBuffer::default(), received: ReceiveBuffer::default(), consumed: 0 }
     }
 }
 
-impl Stranger {
-    /// What a well-meaning peer would answer to the last packet.
+impl Peer {
+    /// The answer of a correct peer to the last packet.
     fn acknowledge(&mut self, now: Time) -> Vec<u8> {
         let last = self.last;
         let mut packet = Packet {
             kind: if last.kind == Kind::Syn { Kind::SynAck } else { Kind::Data },
             connection: self.connection,
             number: if last.kind == Kind::Syn { 7 } else { 0 },
-            // A `SynAck` adds which attempt the `Syn` was.
+            // A `SynAck` adds the attempt number of the `Syn`.
             acknowledgement: match last.kind {
                 Kind::Syn => last.sequence.wrapping_add(last.acknowledgement),
                 _ => last.sequence.wrapping_add(last.sequence_len() as u32),
@@ -344,10 +344,10 @@ impl Stranger {
 }
 
 impl Shape {
-    fn encode(&self, at: Option<&Stranger>) -> Vec<u8> {
-        let last = at.map_or(Packet::default(), |stranger| stranger.last);
+    fn encode(&self, at: Option<&Peer>) -> Vec<u8> {
+        let last = at.map_or(Packet::default(), |peer| peer.last);
         let near = |base: u32, distance: i32| {
-            // Mostly close by.
+            // Mostly small distances.
             let distance = if at.is_some() && distance % 8 != 0 { distance % 4096 } else { distance };
             base.wrapping_add(distance as u32)
         };
@@ -364,7 +364,7 @@ impl Shape {
                 208..=239 => Kind::SynAck,
                 _ => Kind::Reset,
             },
-            connection: at.map_or(self.connection, |stranger| stranger.connection),
+            connection: at.map_or(self.connection, |peer| peer.connection),
             number: self.number as u32,
             sequence: near(last.acknowledgement, self.sequence),
             acknowledgement: near(last.sequence.wrapping_add(last.sequence_len() as u32), self.acknowledgement),

@@ -1,5 +1,5 @@
-//! The file protocol: a request as a server reads it, an answer as a client does. The module is private to its crate and
-//! compiled into this target as it is.
+//! The file protocol: requests as a server reads them, answers as a client reads them. The module is private to its crate, so
+//! its file is compiled into this target.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(None) => assert!(bytes.len() < MAX_REQUEST, "a full buffer is decided on"),
         Err(_) => {}
     }
-    // A stream of answers, as long as it makes sense.
+    // A stream of answers, until one is invalid.
     let mut rest = bytes;
     while let Ok(Some((answer, len))) = Answer::parse(rest) {
         assert_eq!(answer.encode(), rest[..len]);

@@ -1,10 +1,10 @@
-//! Scenario files: whatever the text, an answer of one line or a scenario, and of that a plan or an answer of one line.
+//! Scenario files: every text gives a scenario or an error of one line, and every scenario a plan or an error of one line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use rampmeter_scenario::{Registries, Scenario, ScenarioError, values};
 
-/// Points of a sweep to plan at most: a plan of a million flows is right, and takes its time.
+/// Maximum number of planned points, because large plans are valid but slow.
 const MAX_POINTS: usize = 4;
 
 fuzz_target!(|text: &str| {

@@ -1,4 +1,4 @@
-//! Our packets: no bytes make the decoder panic, and what it takes for a packet is one: it encodes to the same bytes.
+//! Rampmeter's packets: no input makes the decoder panic, and an accepted packet encodes to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

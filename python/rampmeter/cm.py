@@ -1,6 +1,6 @@
-"""The Congestion Manager of this host: it says when to send, for all programs together.
+"""The Congestion Manager of this host: it decides when flows may send, for all programs together.
 
-A daemon must run (`rampmeter cm daemon`). A program opens flows, asks for leave to send, and is told:
+A daemon must run (`rampmeter cm daemon`). A program opens flows, requests permission to send, and receives events:
 
 >>> from rampmeter import cm
 >>> with cm.connect() as manager:
@@ -14,8 +14,8 @@ A daemon must run (`rampmeter cm daemon`). A program opens flows, asks for leave
 ...             case cm.Update(flow, rate, srtt):
 ...                 choose_encoding(rate)
 
-Inside that loop, or wherever acknowledgements come in, `flow.update` says what arrived and what was lost; nothing else
-opens the window.
+Inside that loop, or where acknowledgements arrive, `flow.update` reports delivered and lost bytes. Only these reports
+increase the window.
 """
 
 import contextlib
@@ -31,25 +31,25 @@ __all__ = ["Closed", "CmError", "Event", "Flow", "Manager", "Room", "Send", "Upd
 
 
 class Flow:
-    """Packets to one destination. Made by `Manager.open`."""
+    """A flow of packets to one destination, created by `Manager.open`."""
 
     def __init__(self, client: CmClient, number: int, known: dict[int, "Flow"]) -> None:
-        """Wrap the flow that `client` opened as `number`; it is among those `known` until it is closed."""
+        """Wrap flow `number` of `client`. The flow is in `known` until it is closed."""
         self._client = client
         self._number = number
         self._known = known
 
     @property
     def mtu(self) -> int:
-        """How many bytes a packet may carry."""
+        """Return the maximum number of bytes in a packet."""
         return self._client.mtu(self._number)
 
     def request(self) -> None:
-        """Ask for leave to send one packet; a `Send` comes for each request."""
+        """Request permission to send one packet. Each request is answered by a `Send`."""
         self._client.request(self._number)
 
     def notify(self, sent: int) -> None:
-        """Say how many bytes the packet had that was sent; 0 if none was. Answers the oldest `Send`."""
+        """Report the bytes of the packet that was sent for the oldest `Send`; 0 if none was sent."""
         self._client.notify(self._number, sent)
 
     def update(
@@ -59,7 +59,7 @@ class Flow:
         loss: Literal["persistent", "transient", "ecn"] | None = None,
         rtt: float | None = None,
     ) -> None:
-        """Say what has become of packets since the last call: bytes that arrived, bytes that are lost, the round trip.
+        """Report the bytes delivered and lost since the last call, and the round-trip time.
 
         A loss is "persistent" if nothing comes back, "transient" if later packets arrived, "ecn" if packets were
         marked. `rtt` is in seconds.
@@ -67,28 +67,28 @@ class Flow:
         self._client.update(self._number, received, lost, loss, rtt)
 
     def query(self) -> tuple[float, float]:
-        """Tell the flow's share of its path in bits per second, and the smoothed round-trip time in seconds."""
+        """Return the flow's share of its path in bits per second, and the smoothed round-trip time in seconds."""
         return self._client.query(self._number)
 
     def thresholds(self, down: float, up: float) -> None:
-        """Have `Update` come when the rate falls or rises to this many times what was told last."""
+        """Request an `Update` when the rate falls or rises to these multiples of the last reported rate."""
         self._client.thresholds(self._number, down, up)
 
     def weigh(self, weight: float) -> None:
-        """Change the flow's share, relative to others on its path."""
+        """Set the flow's weight relative to other flows on its path."""
         self._client.weigh(self._number, weight)
 
     def send(self, data: bytes) -> None:
-        """Leave a datagram with the daemon, which sends it when it is the flow's turn."""
+        """Give a datagram to the daemon, which sends it when the flow may send."""
         self._client.send(self._number, data)
 
     def close(self) -> None:
-        """End the flow."""
+        """Close the flow."""
         self._client.close(self._number)
         self._known.pop(self._number, None)
 
     def __repr__(self) -> str:
-        """Name the flow as C has it."""
+        """Show the flow's number of the C API."""
         return f"Flow({self._number})"
 
 
@@ -111,7 +111,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Room:
-    """There is room again for `flow.send`, which had been refused."""
+    """`flow.send`, which was refused, is possible again."""
 
     flow: Flow
 
@@ -128,15 +128,15 @@ Event = Send | Update | Room | Closed
 
 
 class Manager:
-    """A connection to the daemon. Made by `connect`."""
+    """A connection to the daemon, created by `connect`."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Connect to the daemon at `path`, or at the usual place."""
+        """Connect to the daemon at `path`, or at the default path."""
         self._client: CmClient | None = CmClient(path)
         self._flows: dict[int, Flow] = {}
 
     def open(self, host: str, port: int = 0, *, weight: float = 1.0) -> Flow:
-        """Open a flow to `host`. The port matters to `Flow.send` only."""
+        """Open a flow to `host`. Only `Flow.send` uses the port."""
         client = self._connected()
         number = client.open(host, port, weight)
         flow = Flow(client, number, self._flows)
@@ -144,18 +144,18 @@ class Manager:
         return flow
 
     def listen(self, port: int) -> None:
-        """Take what comes to this UDP port of this host with a header of the Congestion Manager's.
+        """Receive datagrams with a Congestion Manager's header at this UDP port of this host.
 
-        The daemon takes the header off and hands the datagram on to that port, until this program ends.
+        The daemon removes the header and forwards the datagram to that port, until this program ends.
         """
         self._connected().listen(port, True)
 
     def unlisten(self, port: int) -> None:
-        """Take it no longer."""
+        """Stop receiving."""
         self._connected().listen(port, False)
 
     def hint(self, host: str, weights: dict[int, int]) -> None:
-        """Ask that flows from `host` have shares in proportion to these weights, by the ports that they come to."""
+        """Request shares in proportion to these weights for flows from `host`, by their destination ports."""
         self._connected().hint(host, list(weights.items()))
 
     def next(self, timeout: float | None = None) -> Event | None:
@@ -175,18 +175,18 @@ class Manager:
         return Closed(flow, cm_strerror(int(first)) or "")
 
     def events(self, timeout: float | None = None) -> Iterator[Event]:
-        """All events as they come, until none has come for `timeout` seconds."""
+        """Yield events until there is none for `timeout` seconds."""
         while (event := self.next(timeout)) is not None:
             yield event
 
     def fileno(self) -> int:
-        """Give a file for `select`: readable when `next(0)` should be called."""
+        """Return a file descriptor for `select`: it is readable when `next(0)` should be called."""
         return self._connected().fileno()
 
     def close(self) -> None:
-        """End all flows and the connection."""
+        """Close all flows and the connection."""
         for flow in list(self._flows.values()):
-            # Those that are over already, or whose daemon is gone, need no farewell.
+            # Flows that are already closed, or whose daemon has ended, raise an error, which is ignored.
             with contextlib.suppress(CmError):
                 flow.close()
         self._client = None
@@ -194,7 +194,7 @@ class Manager:
 
     def _connected(self) -> CmClient:
         if self._client is None:
-            raise ValueError("this connection is closed")
+            raise ValueError("this connection is closed; call connect() again")
         return self._client
 
     def __enter__(self) -> "Manager":
@@ -207,7 +207,7 @@ class Manager:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End all flows and the connection."""
+        """Close all flows and the connection."""
         self.close()
 
 

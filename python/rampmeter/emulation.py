@@ -30,7 +30,7 @@ def run(
 ) -> None:
     """Run `engine.run` in the emulated world and in another process; raises what it raises.
 
-    The other process says a JSON list a line: how far it is, each time that `watch` is to be called, and its answer.
+    The other process writes one JSON list per line: its progress, for each call of `watch`, and its answer.
     """
     request = json.dumps([engine.__file__, path, axes, jobs, out, resume], default=_plain)
     command = [sys.executable, "-I", __file__]
@@ -42,7 +42,7 @@ def run(
         assert child.stdin is not None
         assert child.stdout is not None
         try:
-            # A process that ends without listening has left its reason in `trouble`.
+            # A process that ends without reading has written its reason to `trouble`.
             with suppress(BrokenPipeError), child.stdin as asking:
                 asking.write(request)
             for line in child.stdout:
@@ -52,27 +52,27 @@ def run(
                 else:
                     answer = said
         except KeyboardInterrupt:
-            child.send_signal(signal.SIGINT)  # a terminal has told it already, a notebook has not
+            child.send_signal(signal.SIGINT)  # needed in a notebook; a terminal has already sent it
             raise
         child.wait()
         if not answer:
             trouble.seek(0)
             why = trouble.read().strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
-            raise engine.WorldError(f"the process that emulates ended without an answer: {why[0]}")
+            raise engine.WorldError(f"the process of the emulated world ended without a result: {why[0]}")
     error, message = answer
     if error is not None:
         raise getattr(engine, error)(message)
 
 
 def _plain(value: Any) -> Any:
-    """Turn a number of numpy's into one of Python's."""
+    """Convert a numpy number to a Python number."""
     return value.item()
 
 
 def _serve() -> None:
-    """Do what `run` asks for, in the new process."""
+    """Run the request of `run` in the new process."""
     file, path, listed, jobs, out, resume = json.load(sys.stdin)
-    axes = [(axis, values) for axis, values in listed]  # JSON knows no tuples
+    axes = [(axis, values) for axis, values in listed]  # JSON has no tuples
     loader = ExtensionFileLoader("rampmeter._engine", file)
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None

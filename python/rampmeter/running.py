@@ -23,7 +23,7 @@ Value: TypeAlias = str | int | float | bool
 """A value of an axis."""
 
 MAX_LINES = 20
-"""Lines of a table that a terminal or a notebook shows of a run."""
+"""Maximum number of table rows in the `repr` of a run."""
 
 
 class Skipped(TypedDict):
@@ -34,7 +34,7 @@ class Skipped(TypedDict):
 
 
 class About(TypedDict):
-    """What ran: `run.json` of the run folder."""
+    """Description of a run: `run.json` of the run folder."""
 
     title: str
     scenario: str
@@ -49,7 +49,7 @@ class About(TypedDict):
 
 @dataclass(frozen=True)
 class Run:
-    """What a scenario's runs yielded. Every table begins with a column for each axis of the sweep.
+    """Results of a scenario's runs. Every table begins with a column for each axis of the sweep.
 
     `.to_pandas()` of a table gives a data frame where pandas is installed.
     """
@@ -65,9 +65,9 @@ class Run:
     flow_series: pa.Table | None
     """Windows and rates over time, if the scenario asks for them."""
     skipped: list[str]
-    """Points that the world cannot run, with what it lacks."""
+    """Points that the world cannot run, with the reasons."""
     about: About
-    """What ran: title, scenario and its SHA-256, world, version, axes, and how many points finished."""
+    """Title, scenario and its SHA-256, world, version, axes, and the number of finished points."""
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Run:
@@ -90,13 +90,13 @@ class Run:
         )
 
     def __repr__(self) -> str:
-        """Say what ran, with the main columns of each point."""
+        """Show the scenario and the main columns of each point."""
         table, hidden = self._overview()
         more = [f"and {hidden} more points"] if hidden else []
         return "\n".join([self.about["title"], *self._facts(), "", table.text(), *more])
 
     def _repr_html_(self) -> str:
-        """Say the same in a notebook."""
+        """Show the same in a notebook."""
         table, hidden = self._overview()
         facts = "<br>".join(map(escape, self._facts()))
         more = f"<p>and {hidden} more points</p>" if hidden else ""
@@ -109,7 +109,7 @@ class Run:
         return [f"{about['scenario']}, {about['world']}, {about['finished']} of {about['points']} runs{skipped}", axes]
 
     def _overview(self) -> tuple[tables.Table, int]:
-        """Give means over seeds at the first points, of a link too if one is measured; and how many points are left."""
+        """Return means over seeds for the first points, with a measured link, and the number of other points."""
         axes = self.about["axes"]
         varied = [axis for axis in axes if axis != "seed" and len(axes[axis]) > 1] or [
             axis for axis in axes if axis != "seed"
@@ -133,7 +133,7 @@ def run(
     jobs: int | None = None,
     **more_axes: Value | Iterable[Value],
 ) -> Run:
-    """Run every point of the scenario at `path`, `simulated` or `emulated`: `jobs` at once, by default one a core.
+    """Run every point of the scenario at `path`, `simulated` or `emulated`: `jobs` at once, by default one per core.
 
     Emulated runs carry real packets between network namespaces, by default one run at a time, for as long as they say;
     several share the machine, and `host_jitter_p99_s` says how well they did. They need root or user namespaces, and a
@@ -147,14 +147,14 @@ def run(
     of this package are never kept. A terminal and a notebook show how far a run is.
 
     Raises:
-        ScenarioError: the file or a value is wrong; the message says what, where, and what would be right.
-        WorldError: the runs could not be done; the message says what this machine would need.
+        ScenarioError: the file or a value is invalid; the message says what, where, and what to write instead.
+        WorldError: the world cannot run the points; the message says what this machine lacks.
 
     """
     if twice := sorted(more_axes.keys() & (axes or {}).keys()):
         raise ScenarioError(f"{twice[0]}: given twice; give it in axes={{...}} or as a keyword, not in both")
     if resume and out is None:
-        raise ScenarioError("resume=True: there is no run folder to resume; say where it is with out=FOLDER")
+        raise ScenarioError("resume=True: no run folder is given; add out=FOLDER")
     values = [(axis, _listed(axis, given)) for axis, given in {**(axes or {}), **more_axes}.items()]
     with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
         if world == "emulated":
@@ -173,13 +173,13 @@ def _listed(axis: str, given: Value | Iterable[Value]) -> list[Value]:
 
 
 def _listing(values: list[Value]) -> str:
-    """List the values of an axis; of many the first, and how many there are."""
+    """List the values of an axis; of more than eight, the first ones and their number."""
     few = ", ".join(map(str, values[:8]))
     return few if len(values) <= 8 else f"{few}, ... ({len(values)} values)"
 
 
 def _show(done: int, total: int, left: float | None) -> None:
-    """Write how far a run is over what was written last, where somebody looks."""
+    """Write the progress of a run over the last line, on a terminal."""
     if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         return
     text = f"{done} of {total} runs" + ("" if left is None else f", {left:.0f} s left")

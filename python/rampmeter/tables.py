@@ -1,4 +1,4 @@
-"""Rows of results as small tables: which columns are shown, means over seeds, text and HTML.
+"""Small tables of results: their columns, means over seeds, text and HTML.
 
 A report shows all columns that are listed here, `repr` of a run the main ones.
 """
@@ -15,15 +15,15 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Column(NamedTuple):
-    """A column of results, as it is shown."""
+    """A displayed column of results."""
 
     heading: str
     name: str
     """The column's name in the Parquet file."""
     unit: float
-    """What its values are multiplied by."""
+    """The factor from the file's unit to the displayed unit."""
     digits: int
-    """Digits after the point."""
+    """Digits after the decimal point."""
     main: bool = False
 
 
@@ -58,7 +58,7 @@ class Table(NamedTuple):
     body: list[list[str]]
 
     def text(self) -> str:
-        """Lay the cells out in lines, numbers to the right."""
+        """Format the cells as lines, with numbers aligned right."""
         lines = [[*self.axes, *self.headings], *self.body]
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         left = len(self.axes)
@@ -71,7 +71,7 @@ class Table(NamedTuple):
         )
 
     def html(self) -> str:
-        """Write an HTML table; the class `word` has the cells that are not numbers."""
+        """Format an HTML table. Cells that are not numbers have the class `word`."""
 
         def line(tag: str, cells: Iterable[str]) -> str:
             words = [f'<{tag} class="word">'] * len(self.axes)
@@ -84,7 +84,7 @@ class Table(NamedTuple):
 
 
 def means(axes: Sequence[str], *sources: tuple[Sequence[Column], list[Row]]) -> Table:
-    """Give a line for each point of `axes`: the means of the columns of each source, where there is anything."""
+    """Return a line for each point of `axes`, with the means of the columns of each source."""
     headings: list[str] = []
     body: dict[tuple[Any, ...], list[str]] = {}
     for columns, rows in sources:
@@ -112,13 +112,13 @@ def grouped(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Ro
 
 
 def mean(rows: Iterable[Row], column: str) -> float | None:
-    """Average what there is in a column."""
+    """Return the mean of a column's values."""
     values = [row[column] for row in rows if row[column] is not None]
     return fmean(values) if values else None
 
 
 def deviation(rows: Iterable[Row], column: str) -> float:
-    """Give the standard deviation of what there is in a column; 0 for a single value."""
+    """Return the standard deviation of a column's values; 0 for a single value."""
     values = [row[column] for row in rows if row[column] is not None]
     return stdev(values) if len(values) > 1 else 0.0
 

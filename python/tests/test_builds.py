@@ -1,4 +1,4 @@
-"""What the compiler made of the same source runs the same."""
+"""Builds of the same source give the same results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def debug_build(release: Path) -> Path:
-    """The command that `cargo test` built, if it is of the source as it is now."""
+    """The command that `cargo test` built, if it is up to date."""
     debug, sources = release.parents[1] / "debug" / release.name, release.with_suffix(".d")
     if not debug.exists() or not sources.exists():
         pytest.skip(f"{debug} or {sources} is not there: run `make test-rust build`")
@@ -22,7 +22,7 @@ def debug_build(release: Path) -> Path:
 def test_debug_and_release_builds_write_the_same_tables(
     rampmeter_command: Path, first_light: Path, tmp_path: Path
 ) -> None:
-    # With one thread and with two, too: neither matters.
+    # Also with one and with two threads, which must not matter.
     axes = ["--set", "scheme=pcp,tcp", "--set", "seed=1,2"]
     for command, jobs in [(debug_build(rampmeter_command), "2"), (rampmeter_command, "1")]:
         out = tmp_path / jobs

@@ -49,7 +49,7 @@ def test_requests_are_granted_and_feedback_opens_the_window(daemon: Path) -> Non
         assert srtt == pytest.approx(0.01)
 
 
-def test_a_closed_flow_is_forgotten(daemon: Path) -> None:
+def test_a_closed_flow_is_discarded(daemon: Path) -> None:
     with cm.connect(daemon) as manager:
         kept = manager.open("127.0.0.1")
         for _ in range(100):
@@ -57,7 +57,7 @@ def test_a_closed_flow_is_forgotten(daemon: Path) -> None:
         assert list(manager._flows.values()) == [kept]
 
 
-def test_two_connections_share_what_is_known(daemon: Path) -> None:
+def test_two_connections_share_the_state_of_a_path(daemon: Path) -> None:
     with cm.connect(daemon) as one, cm.connect(daemon) as two:
         first = one.open("127.0.0.1")
         for _ in range(50):
@@ -68,7 +68,7 @@ def test_two_connections_share_what_is_known(daemon: Path) -> None:
         assert two.open("127.0.0.1", weight=2).query()[1] == pytest.approx(first.query()[1])
 
 
-def test_data_left_with_the_daemon_arrives(daemon: Path) -> None:
+def test_datagrams_sent_by_the_daemon_arrive(daemon: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, cm.connect(daemon) as manager:
         receiver.bind(("127.0.0.1", 0))
         receiver.settimeout(20)
@@ -76,7 +76,7 @@ def test_data_left_with_the_daemon_arrives(daemon: Path) -> None:
         assert receiver.recv(100) == b"hello"
 
 
-def test_receivers_say_what_they_take_and_like(daemon: Path) -> None:
+def test_receivers_register_ports_and_hint_weights(daemon: Path) -> None:
     with cm.connect(daemon) as manager:
         manager.listen(5000)
         manager.hint("127.0.0.9", {5000: 4})
@@ -87,7 +87,7 @@ def test_receivers_say_what_they_take_and_like(daemon: Path) -> None:
             manager.unlisten(5000)
 
 
-def test_it_can_be_selected(daemon: Path) -> None:
+def test_a_connection_works_with_select(daemon: Path) -> None:
     with cm.connect(daemon) as manager:
         flow = manager.open("127.0.0.1")
         assert manager.next(0) is None
@@ -97,7 +97,7 @@ def test_it_can_be_selected(daemon: Path) -> None:
         assert isinstance(manager.next(0), cm.Send)
 
 
-def test_misuse_is_told(daemon: Path, tmp_path: Path) -> None:
+def test_misuse_raises_an_error(daemon: Path, tmp_path: Path) -> None:
     with pytest.raises(cm.CmError, match="rampmeter cm daemon"):
         cm.connect(tmp_path / "nowhere")
     with cm.connect(daemon) as manager:
@@ -114,7 +114,7 @@ def test_misuse_is_told(daemon: Path, tmp_path: Path) -> None:
         manager.next()
 
 
-def test_a_child_is_told(daemon: Path) -> None:
+def test_a_forked_child_gets_an_error(daemon: Path) -> None:
     with cm.connect(daemon) as manager:
         flow = manager.open("127.0.0.1")
         child = os.fork()
@@ -129,7 +129,7 @@ def test_a_child_is_told(daemon: Path) -> None:
         grant(manager)
 
 
-def test_mistakes_are_told_in_words(daemon: Path) -> None:
+def test_errors_have_messages(daemon: Path) -> None:
     with cm.connect(daemon) as manager:
         flow = manager.open("127.0.0.1")
         with pytest.raises(ValueError, match="99999 is no port"):
@@ -142,7 +142,7 @@ def test_mistakes_are_told_in_words(daemon: Path) -> None:
         assert refused.value.code == -10
 
 
-def test_who_finds_no_daemon_learns_where_there_is_none(tmp_path: Path) -> None:
+def test_a_missing_daemon_is_reported_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(cm.CmError, match=r"nobody\.sock: no congestion manager listens; start one with") as refused:
         cm.connect(tmp_path / "nobody.sock")
     assert refused.value.code == -5

@@ -13,11 +13,11 @@ import pytest
 
 from rampmeter import figures as package
 from rampmeter import run
-from rampmeter.figures import FIGURES, equilibria, fluid_packets, house, mechanisms, style, tradeoffs
+from rampmeter.figures import FIGURES, comparison, equilibria, fluid_packets, mechanisms, style, tradeoffs
 from rampmeter.figures import __main__ as command
 from rampmeter.figures.along import mbps, number
 from rampmeter.figures.figure import Figure, studies
-from rampmeter.figures.rivals import bottlenecks
+from rampmeter.figures.schemes import bottlenecks
 from rampmeter.figures.traces import LinkTrace, Trace, traces
 from rampmeter.theory.vcp import Bottleneck
 from rampmeter.theory.vcp_saw import Saw
@@ -103,7 +103,7 @@ def test_a_drop_rate_is_the_mean_over_the_links_in_percent(tmp_path: Path) -> No
     assert 0 < queue <= 100
 
 
-def test_a_figure_runs_what_it_draws_and_the_whole_file_if_asked() -> None:
+def test_a_figure_runs_its_points_or_the_whole_file() -> None:
     figure = FIGURES["vcp.8"]
     (here, axes), (there, beyond) = figure.sweeps()
     assert here == there == "vcp/parking_capacity.toml"
@@ -116,19 +116,19 @@ def test_a_figure_runs_what_it_draws_and_the_whole_file_if_asked() -> None:
     assert FIGURES["vcp.10"].sweeps(whole=True)[0][1] == {"phase": ["late"]}
 
 
-def test_a_link_trace_has_rates_of_what_was_sent() -> None:
+def test_a_link_trace_has_sending_rates() -> None:
     trace = LinkTrace(times=[0.0, 0.25, 0.5, 0.75, 1.0], packets=[0] * 5, transmitted=[0, 0, 1000, 2000, 4000])
     assert trace.rates(0.5) == ([0.25, 0.75], [16000.0, 48000.0])
 
 
-def test_quantities_and_names_are_read() -> None:
+def test_numbers_are_read_from_quantities_and_names() -> None:
     assert [number("25 ms"), number("1500ms"), number(0.5)] == [25, 1500, 0.5]
     assert [mbps("500 kb/s"), mbps("5 Gb/s")] == [0.5, 5000]
     with pytest.raises(ValueError, match="`fast` begins with no number"):
         number("fast")
 
 
-def test_a_paper_is_drawn_at_once_and_goes_on_from_what_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_figures_of_a_paper_are_drawn_from_kept_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "vcp").mkdir()
     shortened(studies() / "vcp/capacity.toml", tmp_path / "vcp")
     draws = Figure(
@@ -155,7 +155,7 @@ def test_a_paper_is_drawn_at_once_and_goes_on_from_what_ran(tmp_path: Path, monk
     assert again == {next(iter(ran))}
 
 
-def test_figure_4_says_what_it_is_of_and_its_axes_have_plain_numbers(tmp_path: Path) -> None:
+def test_figure_4_has_its_note_and_plain_numbers(tmp_path: Path) -> None:
     figure = FIGURES["pcp.4"]
     drawn = figure.draw(run(shortened(studies() / figure.scenarios[0], tmp_path), load=[0.15, 0.9], seed=[1]))
     caption = drawn.get_supxlabel()
@@ -169,7 +169,7 @@ def test_figure_4_says_what_it_is_of_and_its_axes_have_plain_numbers(tmp_path: P
         assert all(label.replace(",", "").replace(".", "").isdigit() for label in labels), labels
 
 
-def test_pcp_starts_with_a_third_of_a_path_that_it_knows() -> None:
+def test_pcp_with_history_starts_at_a_third_of_its_rate() -> None:
     result = run(studies() / "pcp/mechanisms.toml", case=["first", "again"])
     rates = {}
     for case in ["first", "again"]:
@@ -180,7 +180,7 @@ def test_pcp_starts_with_a_third_of_a_path_that_it_knows() -> None:
     assert rates["again"] == pytest.approx(40e6 / 3, rel=0.1)
 
 
-def test_beside_a_cubic_competition_outlasts_drains() -> None:
+def test_competitive_mode_beside_cubic_outlasts_drains() -> None:
     result = run(studies() / "pcp/mechanisms.toml", case="beside")
     (trace,) = [trace for trace in traces(result) if trace.traffic == "pcp"]
     drains = np.arange(0, trace.times[-1], mechanisms.DRAIN_AFTER)
@@ -200,7 +200,7 @@ def test_settings_are_read_from_names_of_runs(tmp_path: Path) -> None:
     assert {name: float(value) for name, value in re.findall(r"(\w+) = ([\d.]+)", default)} == tradeoffs.DEFAULTS
 
 
-def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() -> None:
+def test_stable_flows_match_their_response_curve() -> None:
     result = run(studies() / "stable/response.toml", path=["10ms", "160ms"], flows=[10])
     for ((marked, rate),) in equilibria.responses_of(result, "stable").values():
         assert rate == pytest.approx(10 * (100 - marked) / marked, rel=0.1)
@@ -208,7 +208,7 @@ def test_the_response_of_stable_flows_is_on_its_curve_and_newreno_is_biased() ->
     assert near[1] > 4 * far[1]
 
 
-def test_vcp_flows_become_equal_as_fast_as_their_saw_says_and_nearly_as_fast_as_the_fluid() -> None:
+def test_vcp_flows_converge_at_the_rate_of_the_saw_model() -> None:
     # A cut in each cycle takes an eighth of what sets windows apart: ln(8/7) / (1 + (P + 2) / 8) a round trip. The
     # fluid's is 1 / (P + 4): 4% more at P = 49, 0.9% less at 98.
     result = run(studies() / "vcp/fluid.toml", rate=["10 Mb/s", "20 Mb/s"], start="unequal", seed=1)
@@ -225,7 +225,7 @@ def test_vcp_flows_become_equal_as_fast_as_their_saw_says_and_nearly_as_fast_as_
         assert np.abs(calm.shares - along).max() < 0.1
 
 
-def test_vcp_packets_stay_on_a_saw_around_the_target_where_the_fluid_rests_above_it() -> None:
+def test_vcp_packets_oscillate_as_in_the_saw_model() -> None:
     result = run(studies() / "vcp/fluid.toml", rate=["5 Mb/s", "20 Mb/s"], start="equal", seed=1)
     for rate in ["5 Mb/s", "20 Mb/s"]:
         laid = fluid_packets.lay(result, rate, "equal")
@@ -245,19 +245,19 @@ def test_vcp_packets_stay_on_a_saw_around_the_target_where_the_fluid_rests_above
         assert late.load.mean() < laid.fluid().load[-1]
 
 
-def test_a_table_is_printed_with_the_numbers_that_are_drawn(tmp_path: Path) -> None:
-    result = run(shortened(studies() / "stable/house.toml", tmp_path), scheme=["stable", "newreno"], seed=[1])
-    lines = house.text(result).splitlines()
+def test_the_printed_table_has_the_drawn_numbers(tmp_path: Path) -> None:
+    result = run(shortened(studies() / "stable/comparison.toml", tmp_path), scheme=["stable", "newreno"], seed=[1])
+    lines = comparison.text(result).splitlines()
     assert len(lines) == 3
     assert lines[1].startswith("Stable TCP, virtual queue")
-    _, numbers = house.table(result)
-    drawn = [text.get_text() for text in house.draw(result).axes[0].texts]
+    _, numbers = comparison.table(result)
+    drawn = [text.get_text() for text in comparison.draw(result).axes[0].texts]
     for line, row in zip(lines[1:], numbers, strict=True):
         assert line.split()[-1] in drawn
         assert float(line.split()[-1].replace(",", "")) == pytest.approx(row[-1], abs=0.5)
 
 
-def test_figure_14_says_how_far_apart_connections_are() -> None:
+def test_figure_14_reports_the_spread_of_connections() -> None:
     drawn = FIGURES["cm.14"].draw(run(studies() / "cm/web.toml", seed=[1]))
     newreno, together, _ = [axes.get_title(loc="left") for axes in drawn.axes]
     apart = [float(re.findall(r"best ([\d.]+) x worst, Jain [\d.]+$", title)[0]) for title in [newreno, together]]
@@ -265,14 +265,14 @@ def test_figure_14_says_how_far_apart_connections_are() -> None:
     assert all(len(axes.get_lines()) == 4 for axes in drawn.axes)
 
 
-def test_figure_9_has_reductions_that_are_undone_only_without_numbers() -> None:
+def test_figure_9_undoes_reductions_only_without_numbers() -> None:
     numbered, counted = FIGURES["cm.9"].draw(run(studies() / "cm/reordering.toml")).axes
     assert not numbered.texts
     assert counted.texts
     assert all("undone after" in text.get_text() for text in counted.texts)
 
 
-def test_the_rates_of_a_trace_are_those_between_its_samples() -> None:
+def test_rates_of_a_trace_are_those_between_its_samples() -> None:
     trace = Trace("transfer", 1, times=[0.5, 1.0, 1.5, 2.0, 2.5], delivered=[0, 0, 1000, 2000, 2000])
     assert trace.rates(1.0) == ([1.0, 2.0], [8000.0, 8000.0])
 
@@ -282,7 +282,7 @@ def test_no_two_schemes_have_the_same_marker() -> None:
     assert len(set(style.markers(names).values())) == len(names)
 
 
-def test_an_unknown_figure_is_refused_with_the_names_there_are() -> None:
+def test_an_unknown_figure_is_refused_with_all_names() -> None:
     command = [sys.executable, "-m", "rampmeter.figures", "pcp.44"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2

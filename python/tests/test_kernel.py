@@ -1,4 +1,4 @@
-"""Our TCP beside Linux's own, both with real packets over the same emulated path."""
+"""Our TCP compared with Linux's TCP, with real packets over the same emulated path."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 import rampmeter
 
 MAX_HOST_JITTER_S = 1e-3
-"""Of a round trip of 25 ms; beyond, the machine is too busy to judge."""
+"""Maximum host jitter with a round trip of 25 ms; above it the machine is too busy for the test."""
 
 
-def test_our_tcp_answers_within_15_percent_of_linuxs_reno(
+def test_completion_times_are_within_15_percent_of_linux_reno(
     rampmeter_command: Path, first_light: Path, tmp_path: Path
 ) -> None:
-    # The same 250 kB transfers, at a load where most of them meet an empty queue and few a loss. Transfer by transfer,
-    # because a stall of the machine touches a few and the median none.
+    # The same 250 kB transfers, at a load where most see an empty queue and few a loss. The median of single transfers
+    # is compared, because a stall of the machine affects few of them.
     scenario = tmp_path / "reno.toml"
     text = first_light.read_text()
     for old, new in [

@@ -1,7 +1,7 @@
 """Our TCP against ns-3's, on the network of PCP's Figure 4; our high-speed TCPs against those of Linux 2.6.22 in ns-2.
 
 `bench/peers/offered_load.jsonl` holds what ns-3 3.37 said, five seeds a load or more; `bench/peers/record` wrote it.
-`bench/peers/rivals.jsonl` is ns-2's, five seeds a scheme; `bench/peers/record_rivals` wrote it.
+`bench/peers/high_speed.jsonl` is ns-2's, five seeds a scheme; `bench/peers/record_high_speed` wrote it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import rampmeter
 ROOT = Path(__file__).parents[2]
 RECORD = [json.loads(line) for line in (ROOT / "bench/peers/offered_load.jsonl").read_text().splitlines()]
 LOADS = sorted({row["load"] for row in RECORD})
-RIVALS = [json.loads(line) for line in (ROOT / "bench/peers/rivals.jsonl").read_text().splitlines()]
-SCHEMES = sorted({row["algorithm"] for row in RIVALS})
+NS2_RECORD = [json.loads(line) for line in (ROOT / "bench/peers/high_speed.jsonl").read_text().splitlines()]
+SCHEMES = sorted({row["algorithm"] for row in NS2_RECORD})
 HAS_NS3 = Path("/usr/include/ns3").is_dir() and shutil.which("g++") is not None
 
 
 @cache
 def ours(load: float) -> dict[str, Any]:
-    seeds = max(10, sum(row["load"] == load for row in RECORD))  # losses at low load are few and come in clumps
+    seeds = max(10, sum(row["load"] == load for row in RECORD))  # losses at low load are rare and clustered
     result = rampmeter.run(ROOT / "studies/pcp/offered_load.toml", scheme="tcp", load=load, seed=range(1, seeds + 1))
     dropped, offered = (sum(result.links[name].to_pylist()) for name in ["dropped_packets", "offered_packets"])
     return {
@@ -53,7 +53,7 @@ def test_loss_is_within_a_factor_of_one_and_a_half_of_ns3s(load: float) -> None:
 
 
 @pytest.mark.skipif(not HAS_NS3, reason="ns-3 is not installed (Debian: libns3-dev, g++)")
-def test_ns3_still_says_what_is_on_record() -> None:
+def test_ns3_repeats_its_recorded_results() -> None:
     build = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "peers"
     subprocess.run([ROOT / "bench/peers/build", build], check=True)
     said = subprocess.run([build / "offered_load", "--load=0.15", "--RngRun=1"], check=True, capture_output=True)
@@ -64,15 +64,15 @@ def test_ns3_still_says_what_is_on_record() -> None:
 
 
 @cache
-def rivals() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = rampmeter.run(ROOT / "studies/bench/rivals.toml").links.to_pylist()
+def high_speed() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = rampmeter.run(ROOT / "studies/bench/high_speed.toml").links.to_pylist()
     return rows
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_high_speed_tcps_use_and_lose_what_those_of_linux_do(scheme: str) -> None:
-    rows = [row for row in rivals() if row["scheme"] == scheme]
-    peers = [row for row in RIVALS if row["algorithm"] == scheme]
+def test_high_speed_tcps_match_those_of_linux(scheme: str) -> None:
+    rows = [row for row in high_speed() if row["scheme"] == scheme]
+    peers = [row for row in NS2_RECORD if row["algorithm"] == scheme]
     used, theirs = (fmean(row["utilization"] for row in side) for side in [rows, peers])
     assert used == pytest.approx(theirs, rel=0.03)
     lost = sum(row["dropped_packets"] for row in rows) / sum(row["offered_packets"] for row in rows)
@@ -80,7 +80,7 @@ def test_high_speed_tcps_use_and_lose_what_those_of_linux_do(scheme: str) -> Non
 
 
 @pytest.mark.skipif(shutil.which("ns") is None, reason="ns-2 is not installed (Debian: ns2)")
-def test_ns2_still_says_what_is_on_record() -> None:
-    said = subprocess.run(["ns", ROOT / "bench/peers/rivals.tcl", "cubic", "1"], check=True, capture_output=True)
+def test_ns2_repeats_its_recorded_results() -> None:
+    said = subprocess.run(["ns", ROOT / "bench/peers/high_speed.tcl", "cubic", "1"], check=True, capture_output=True)
     row = json.loads(next(line for line in said.stdout.splitlines() if line.startswith(b"{")))
-    assert row in RIVALS
+    assert row in NS2_RECORD

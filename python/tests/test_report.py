@@ -15,13 +15,13 @@ from rampmeter import report, run
 @pytest.fixture
 def folder(first_light: Path, tmp_path: Path) -> Path:
     scenario = tmp_path / "watched.toml"
-    text = first_light.read_text().replace('title = "First light:', 'title = "Light & <shade>:')
+    text = first_light.read_text().replace('title = "The same transfers,', 'title = "Light & <shade>:')
     scenario.write_text(re.sub('duration = ".*"', 'duration = "6 s"', text) + '\n[meters]\nseries = "200 ms"\n')
     run(scenario, scheme=["pcp", "tcp", "linux-cubic"], seed=[1, 2], out=tmp_path / "kept")
     return tmp_path / "kept"
 
 
-def test_a_report_is_one_page_that_needs_nothing_else(folder: Path) -> None:
+def test_a_report_is_one_self_contained_page(folder: Path) -> None:
     page = report.write(folder).read_text()
     assert "Light &amp; &lt;shade&gt;" in page
     for heading in ["Over the sweep", "Flow completion times", "Links over time", "Flows", "Link bottleneck"]:
@@ -35,7 +35,7 @@ def test_a_report_repeats_byte_for_byte(folder: Path, tmp_path: Path) -> None:
     assert first == second
 
 
-def test_what_is_no_run_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused_in_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rampmeter.report", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2

@@ -33,7 +33,7 @@ def test_threads_change_nothing(first_light: Path) -> None:
     assert (one.runs, one.links, one.flows) == (two.runs, two.links, two.flows)
 
 
-def test_what_is_wrong_is_said_in_one_line(first_light: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line(first_light: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
     broken.write_text(first_light.read_text().replace('rate = "40 Mb/s"', 'rate = "40 Mbps"'))
     for path, axes, words in [
@@ -50,7 +50,7 @@ def test_what_is_wrong_is_said_in_one_line(first_light: Path, tmp_path: Path) ->
         assert "\n" not in str(error.value)
 
 
-def test_a_world_says_what_it_cannot_do(first_light: Path) -> None:
+def test_a_world_reports_what_it_cannot_run(first_light: Path) -> None:
     result = rampmeter.run(first_light, scheme=["tcp", "linux-cubic"])
     assert result.runs["scheme"].to_pylist() == ["tcp"]
     [skipped] = result.skipped
@@ -76,7 +76,7 @@ def test_axes_are_keywords_or_a_mapping(first_light: Path) -> None:
         rampmeter.run(first_light, axes={"seed": 1}, seed=2)
 
 
-def test_resume_says_which_finished_points_are_kept(first_light: Path, tmp_path: Path) -> None:
+def test_resume_keeps_finished_points(first_light: Path, tmp_path: Path) -> None:
     short, folder = brief(first_light, tmp_path), tmp_path / "kept"
     result = rampmeter.run(short, scheme=["tcp", "pcp"], out=folder)
     points = sorted((folder / "points").iterdir())
@@ -119,12 +119,12 @@ def test_a_long_run_shows_its_first_points(first_light: Path, tmp_path: Path) ->
     text = brief(first_light, tmp_path).read_text()
     loads = [round(0.01 * n, 2) for n in range(1, 24)]
     text = text.replace("load = 0.30", 'load = "$load"').replace("[axes]", f"[axes]\nload = {loads}")
-    (tmp_path / "long.toml").write_text(text.replace("First light", "<b>First light"))
+    (tmp_path / "long.toml").write_text(text.replace("The same transfers", "<b>The same transfers"))
     result = rampmeter.run(tmp_path / "long.toml", scheme="tcp")
     assert repr(result).endswith("\nand 3 more points")
     assert "load = 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, ... (23 values)" in repr(result)
     assert result._repr_html_().count("<tr>") == 21
-    assert "&lt;b&gt;First light" in result._repr_html_()
+    assert "&lt;b&gt;The same transfers" in result._repr_html_()
 
 
 def brief(scenario: Path, folder: Path) -> Path:
@@ -138,7 +138,7 @@ def brief(scenario: Path, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("world", ["simulated", "emulated"])
-def test_a_terminal_shows_how_far_a_run_is(
+def test_a_terminal_shows_the_progress_of_a_run(
     world: str, first_light: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = brief(first_light, tmp_path)
@@ -153,7 +153,9 @@ def test_a_terminal_shows_how_far_a_run_is(
         said = capsys.readouterr().err
         steps = [step.strip() for step in said.split("\r") if step]
         if watched:
-            runs = [run for run, _ in groupby(step.split(",")[0] for step in steps)]  # the time left is told in between
+            runs = [
+                run for run, _ in groupby(step.split(",")[0] for step in steps)
+            ]  # the remaining time is shown in between
             assert runs == ["0 of 2 runs", "1 of 2 runs", "2 of 2 runs"]
             assert said.endswith("\n")
         else:
@@ -172,7 +174,7 @@ def test_the_emulated_world_runs_in_a_process_of_its_own(first_light: Path, tmp_
     assert rampmeter.Run.read(tmp_path / "kept") == result
 
 
-def test_the_other_process_says_what_is_wrong(first_light: Path) -> None:
+def test_the_other_process_reports_errors(first_light: Path) -> None:
     with pytest.raises(rampmeter.ScenarioError, match="did you mean `tcp`"):
         rampmeter.run(first_light, "emulated", scheme="tpc")
 

@@ -80,14 +80,14 @@ LAWS: list[Poisson | Gaussian | Batches] = [
 
 @pytest.mark.parametrize("name", SIMULATED)
 @pytest.mark.parametrize(("phi", "load"), [(1.05, 0.7), (1.05, 0.9), (1.5, 0.8)])
-def test_a_law_of_marking_is_what_a_simulation_of_its_assumptions_marks(name: str, phi: float, load: float) -> None:
+def test_marking_matches_a_simulation_of_its_assumptions(name: str, phi: float, load: float) -> None:
     law, simulate = SIMULATED[name]
     met = simulate(np.random.default_rng(7), load)
     assert float(law(phi).probability(np.array(load))) == pytest.approx(float((1 - phi**-met).mean()), rel=0.04)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_the_margin_is_the_marking_over_its_slope_and_marking_grows_up_to_1(law: Marking) -> None:
+def test_the_margin_is_the_marking_over_its_slope(law: Marking) -> None:
     loads, h = np.linspace(0.05, 0.99, 48), 1e-6
     slope = (law.probability(loads + h) - law.probability(loads - h)) / (2 * h)
     assert law.margin(loads) == pytest.approx(law.probability(loads) / (loads * slope), rel=1e-5)
@@ -112,14 +112,14 @@ def met_beside(chance: np.random.Generator, load: float, other: float, size: int
 
 
 @pytest.mark.parametrize(("load", "other", "size"), [(0.8, 0.4, 4), (0.9, 0.4, 1), (0.6, 0.4, 16), (0.5, 0.1, 64)])
-def test_single_packets_beside_batches_meet_what_the_law_says(load: float, other: float, size: int) -> None:
+def test_single_packets_beside_batches_match_a_simulation(load: float, other: float, size: int) -> None:
     met = met_beside(np.random.default_rng(7), load, other, size, 600_000)
     law = Beside(1.1, other, size)
     assert float(law.probability(np.array(load))) == pytest.approx(float((1 - 1.1**-met).mean()), rel=0.04)
 
 
 @pytest.mark.parametrize("law", [Beside(1.1, 0.4, 16), Beside(1.03, 0.1, 1), GaussianBeside(1.1, 0.4, 16)], ids=str)
-def test_beside_traffic_that_responds_to_nothing_the_margin_is_of_the_load_that_responds(
+def test_the_margin_is_that_of_the_responsive_load(
     law: Beside | GaussianBeside,
 ) -> None:
     loads, h = np.linspace(law.other + 0.05, 0.99, 24), 1e-6
@@ -128,7 +128,7 @@ def test_beside_traffic_that_responds_to_nothing_the_margin_is_of_the_load_that_
     assert float(law.probability(np.array(1.0))) == pytest.approx(1)
 
 
-def test_beside_a_load_that_responds_to_nothing_the_fluid_model_is_stable_up_to_its_margin_and_beyond() -> None:
+def test_the_model_beside_unresponsive_load_has_that_margin() -> None:
     # u'(t) = a/T u(t - T) [1 - p - p u(t) / pi], with p of u(t - T) + rho_o: as of `Loop`.
     law, pull, other = Beside(1.1, 0.3, 16), 1.0, 0.3
     load = equilibrium(law, pull, other)
@@ -149,7 +149,7 @@ def test_beside_a_load_that_responds_to_nothing_the_fluid_model_is_stable_up_to_
     assert swings(0.95 * critical) < 0.005 * (load - other) < swings(1.05 * critical)
 
 
-def test_the_law_beside_batches_is_gaussian_in_heavy_traffic_of_slow_marking() -> None:
+def test_marking_beside_batches_is_gaussian_in_heavy_traffic() -> None:
     for size in [1, 4, 16]:
         laws = [law(1.0005, 0.4, size) for law in (Beside, GaussianBeside)]
         exact, near = (float(law.probability(np.array(0.98))) for law in laws)
@@ -160,7 +160,7 @@ def test_the_law_beside_batches_is_gaussian_in_heavy_traffic_of_slow_marking() -
     )
 
 
-def test_batches_are_gaussian_in_heavy_traffic_of_slow_marking() -> None:
+def test_marking_of_batches_is_gaussian_in_heavy_traffic() -> None:
     for size in [1, 4, 16]:
         load = np.array([0.9, 0.98])
         near = Batches(1.0005, size).probability(load) / Gaussian(1.0005, size).probability(load) - 1
@@ -168,7 +168,7 @@ def test_batches_are_gaussian_in_heavy_traffic_of_slow_marking() -> None:
         assert abs(near[1]) < 0.03
 
 
-def test_a_higher_phi_and_burstier_traffic_allow_a_higher_gain_at_a_given_load() -> None:
+def test_higher_phi_and_burstier_traffic_allow_a_higher_gain() -> None:
     load = np.array(0.9)
     assert float(Poisson(1.5).margin(load)) > float(Poisson(1.1).margin(load)) >= 1 - 1 / 1.1
     assert float(Gaussian(1.1, 8).margin(load)) > float(Gaussian(1.1, 1).margin(load))
@@ -186,7 +186,7 @@ def window_chain(chance: np.random.Generator, a: float, b: float, p: float, leng
 
 
 @pytest.mark.parametrize(("b", "p"), [(0.05, 0.05), (0.125, 0.2), (0.5, 0.02)])
-def test_a_window_at_random_marks_has_the_mean_and_the_variation_of_the_theory(b: float, p: float) -> None:
+def test_a_window_at_random_marks_matches_the_theory(b: float, p: float) -> None:
     sharing, rtt = 100.0, 0.1
     a = b * sharing * rtt
     windows = window_chain(np.random.default_rng(3), a, b, p, 200_000)
@@ -196,7 +196,7 @@ def test_a_window_at_random_marks_has_the_mean_and_the_variation_of_the_theory(b
     assert over_time == pytest.approx(mean_rate(p, sharing, b), rel=0.03)
 
 
-def test_a_clamped_timer_is_smoother_than_a_poisson_process_and_without_clamps_is_one() -> None:
+def test_a_clamped_timer_is_smoother_than_a_poisson_process() -> None:
     assert timer_variance(0.0, 60.0) == pytest.approx(1)
     drawn = np.random.default_rng(5).exponential(1.0, 400_000)
     for low, high in [(0.25, 3.0), (0.5, 1.5)]:
@@ -206,7 +206,7 @@ def test_a_clamped_timer_is_smoother_than_a_poisson_process_and_without_clamps_i
         assert timer_variance(low / mean, high / mean) == pytest.approx(clamped.var() / mean**2, rel=0.01)
 
 
-def test_the_response_curve_has_no_round_trip_in_it_whatever_the_cap() -> None:
+def test_the_response_curve_is_independent_of_the_round_trip() -> None:
     for rtt in [0.001, 0.01, 0.1, 1.0]:
         a, b = parameters(gain=0.02, cap=0.125, sharing=100.0, rtt=rtt)
         assert b <= 0.125
@@ -225,7 +225,7 @@ def test_conventional_tcp_is_biased_by_the_ratio_of_round_trips() -> None:
     assert (1 - p) / window == pytest.approx(p * window / 2)
 
 
-def test_responses_take_as_long_as_the_window_itself_says() -> None:
+def test_response_times_are_those_of_the_window() -> None:
     a, b, window = 0.02, 0.05, 40
     after = window * (1 - b) ** window  # a round trip in which all are marked, of a window that stays in flight
     assert cut_round_trips(window / after, window, b) == pytest.approx(1)
@@ -235,7 +235,7 @@ def test_responses_take_as_long_as_the_window_itself_says() -> None:
     assert growth_round_trips(grown / 40.0, a) == pytest.approx(35)
 
 
-def test_responses_and_marking_cross_where_both_are_the_same() -> None:
+def test_responses_and_marking_are_equal_at_the_crossing() -> None:
     for pull in [1e-4, 0.01, 1.0]:
         for law in LAWS:
             for other in [0.0, 0.6]:
@@ -268,7 +268,7 @@ def test_several_delays_are_integrated_at_fourth_order() -> None:
     assert np.log2(np.array(errors[:-1]) / errors[1:]) == pytest.approx(4, abs=0.3), errors
 
 
-def test_the_fluid_model_of_one_class_is_the_equation_of_the_window() -> None:
+def test_the_fluid_model_of_one_class_is_the_window_equation() -> None:
     # Written in a window w of T = 1: w' = w(t - 1) (a (1 - p) - b w p), b = a / S, N = 1, theta C = 10.
     law, a, sharing = Poisson(1.1), 0.3, 0.7
     loop = Loop(law, [1.0], [sharing / 10])
@@ -298,13 +298,13 @@ def test_every_mix_converges_below_the_bound_of_the_text(law: Marking, mix: str)
 
 
 @pytest.mark.parametrize("mix", SHARES)
-def test_oscillation_begins_where_the_linearised_model_says(mix: str) -> None:
+def test_oscillation_begins_as_in_the_linearised_model(mix: str) -> None:
     loop = Loop(Batches(1.03), *SHARES[mix])
     exact = loop.critical_gain()
     assert loop.onset([factor * exact for factor in [0.94, 0.97, 1.0, 1.03, 1.06]]) == pytest.approx(exact, rel=0.01)
 
 
-def test_the_bound_is_passed_by_half_of_pi_at_equal_round_trips_and_by_more_in_a_mix() -> None:
+def test_the_critical_gain_is_half_of_pi_times_the_bound() -> None:
     law = Batches(1.002)
     equal, mixed = (Loop(law, rtts, [0.02 / len(rtts)] * len(rtts)) for rtts in [[0.1], MIXED])
     assert equal.bound == pytest.approx(mixed.bound)
@@ -315,7 +315,7 @@ def test_the_bound_is_passed_by_half_of_pi_at_equal_round_trips_and_by_more_in_a
     assert nearly.critical_gain() == pytest.approx(equal.critical_gain(), rel=1e-4)
 
 
-def test_beyond_the_critical_gain_the_link_swings_and_below_it_does_not() -> None:
+def test_the_link_oscillates_only_above_the_critical_gain() -> None:
     loop = Loop(Batches(1.02), [0.1], [0.02])
     exact = loop.critical_gain()
     swings = loop.swing([0.9 * exact, 1.1 * exact, 1.5 * exact], until=60, over=10)
@@ -323,7 +323,7 @@ def test_beyond_the_critical_gain_the_link_swings_and_below_it_does_not() -> Non
     assert 0.02 < swings[1] < swings[2]
 
 
-def test_the_growth_of_the_fluid_model_without_marks_is_that_of_a_window() -> None:
+def test_without_marks_the_fluid_model_grows_like_a_window() -> None:
     # An empty link: u' = a u(t - 1), whose root is s = a e^-s; log(1 + a) is the same to the first order in a.
     loop = Loop(Poisson(1.0 + 1e-9), [1.0], [1.0])
     times, loads = loop.integrate([0.02], until=50, start=1e-6)

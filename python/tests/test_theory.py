@@ -1,4 +1,4 @@
-"""The fluid models, against what is known of them."""
+"""The fluid models, compared with known results."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ RING = ([9_000, 10_600, 8_400, 18_400], [[0, 1], [1, 2], [2, 3], [3, 0], [0], [1
 
 
 def network(links: tuple[list[int], list[list[int]]]) -> Network:
-    """Give the network with windows of hundreds of packets, of which alpha / kappa is 0.7% at most."""
+    """Return the network with windows of hundreds of packets, of which alpha / kappa is 0.7% at most."""
     return Network(capacities=links[0], paths=links[1], rtt=0.1, kappa=0.5)
 
 
 def bottlenecks(kappas: Sequence[float]) -> list[Bottleneck]:
-    """Give 1 to 1000 Mb/s, 10 to 300 ms and 1 to 1000 flows, of packets of 1000 bytes, with each kappa."""
+    """Return 1 to 1000 Mb/s, 10 to 300 ms and 1 to 1000 flows, of packets of 1000 bytes, with each kappa."""
     given = [
         Bottleneck(mbps * 125.0, rtt, flows, kappa)
         for mbps in [1, 10, 100, 1000]
@@ -63,7 +63,7 @@ def test_the_integrator_is_of_fourth_order() -> None:
     assert errors[-1] < 1e-6
 
 
-def test_the_integrator_is_exact_for_the_polynomials_of_the_method_of_steps() -> None:
+def test_the_integrator_is_exact_for_polynomials() -> None:
     # x' = -x(t - 1), 1 until 0: the sum of (-1)^k (t - k + 1)^k / k! over k up to floor(t) + 1, a polynomial of degree
     # 4 before t = 4. The derivatives jump at 0, 1, 2, ...; a step across a jump would show.
     solved = integrate(lambda _, then: -then, lambda _: np.ones(1), delay=1.0, until=4.0, steps=3)
@@ -74,7 +74,7 @@ def test_the_integrator_is_exact_for_the_polynomials_of_the_method_of_steps() ->
     assert solved.states[:, 0] == pytest.approx(known, abs=1e-13)
 
 
-def test_the_first_round_trip_of_a_bottleneck_is_the_known_exponential() -> None:
+def test_the_first_round_trip_is_the_known_exponential() -> None:
     # Until T the load is that of the history: w' = g w + N alpha with g = kappa (P - 1) has a solution in closed form.
     case = Bottleneck(capacity=1000.0, rtt=0.1, flows=10, kappa=0.3)
     growth = case.kappa * (case.target / case.flows - 1)
@@ -83,7 +83,7 @@ def test_the_first_round_trip_of_a_bottleneck_is_the_known_exponential() -> None
     assert np.exp(solved.states[:, 0]) == pytest.approx(known, rel=1e-6)
 
 
-def test_theorem_1_every_bottleneck_converges_to_its_equilibrium_up_to_kappa_one_half() -> None:
+def test_theorem_1_bottlenecks_converge_up_to_kappa_one_half() -> None:
     cases = bottlenecks([0.05, 0.1, 0.25, 0.5])
     assert len(cases) > 100
     expected = [case.target + case.flows * case.alpha / case.kappa for case in cases]
@@ -92,7 +92,7 @@ def test_theorem_1_every_bottleneck_converges_to_its_equilibrium_up_to_kappa_one
     assert [case.equilibrium for case in cases] == pytest.approx(expected)
 
 
-def test_theorem_1_flows_that_begin_unequal_end_with_the_same_rate() -> None:
+def test_theorem_1_unequal_flows_converge_to_the_same_rate() -> None:
     case = Bottleneck(capacity=1000.0, rtt=0.1, flows=4, kappa=0.5)
     together = Network([case.capacity], [[0]] * case.flows, case.rtt, case.kappa)
     solved = together.flows(until=250, steps=8, start=[1, 5, 20, 60])
@@ -118,7 +118,7 @@ def test_oscillation_begins_where_the_linearised_equation_says(share: float) -> 
     assert onset(case, [factor * exact for factor in [0.9, 0.95, 1.0, 1.05, 1.1]]) == pytest.approx(exact, rel=0.01)
 
 
-def test_the_critical_kappa_is_a_root_on_the_imaginary_axis_and_pi_half_in_the_limit() -> None:
+def test_the_critical_kappa_is_a_root_on_the_imaginary_axis() -> None:
     for epsilon in [0.001, 0.1, 1.0, 30.0]:
         kappa = critical_kappa(epsilon)
         present, delayed = kappa * epsilon / (kappa + epsilon), kappa**2 / (kappa + epsilon)
@@ -139,7 +139,7 @@ def test_theorem_1_is_sufficient_and_not_necessary() -> None:
     assert 0.1 < left[3] < left[4] < left[5]
 
 
-def test_a_disturbance_decays_without_oscillation_below_the_smooth_kappa_only() -> None:
+def test_below_the_smooth_kappa_disturbances_do_not_oscillate() -> None:
     case = Bottleneck(capacity=100.0, rtt=1.0, flows=10, gamma=1.0)
     smooth = smooth_kappa(case.epsilon)
     assert smooth_kappa(1e-9) == pytest.approx(exp(-1), rel=1e-6)
@@ -150,7 +150,7 @@ def test_a_disturbance_decays_without_oscillation_below_the_smooth_kappa_only() 
     assert above[1] > 1e-6
 
 
-def test_filling_gives_every_flow_a_full_link_on_which_none_has_more() -> None:
+def test_filling_gives_every_flow_a_bottleneck() -> None:
     # That is what max-min fair is: Bertsekas and Gallager, section 6.5.2.
     chance = random.Random(5)
     for _ in range(100):
@@ -217,7 +217,7 @@ def test_the_saw_of_vcp_is_what_its_rules_do_round_by_round(share: float) -> Non
     assert [max(whole), min(whole), np.mean(whole)] == pytest.approx([saw.peak, saw.trough, saw.mean], rel=0.003)
 
 
-def test_the_saw_of_vcp_is_as_fair_as_the_fluid_for_large_windows() -> None:
+def test_the_saw_converges_like_the_fluid_for_large_windows() -> None:
     # 8 ln (8/7) = 1.068 beside 1, and 15/16 of the target on average beside all of it.
     share = 1e6
     fluid = Bottleneck(capacity=share, rtt=1.0, flows=1, gamma=1.0)

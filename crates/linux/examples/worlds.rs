@@ -1,6 +1,6 @@
 //! Runs one point of a scenario in both worlds and prints them side by side: `worlds FILE.toml [AXIS=VALUES]...`.
 //!
-//! `worlds --probe` says what this machine can do.
+//! `worlds --probe` prints the abilities of this machine.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Response, queue and loss in a line.
+/// Flow completion times, queue and loss in one line.
 fn line(plan: &Plan, outcome: &Outcome) -> String {
     let warmup = plan.warmup;
     let counted = outcome.flows.iter().filter(|flow| flow.start.since(rampmeter_units::Time::ZERO) >= warmup);
@@ -60,7 +60,7 @@ fn line(plan: &Plan, outcome: &Outcome) -> String {
     );
     let sent: u64 = outcome.flows.iter().map(|flow| flow.sent_packets).sum();
     let again: u64 = outcome.flows.iter().map(|flow| flow.retransmitted_packets).sum();
-    let _ = write!(line, " sent {sent} again {again} got {}", outcome.data_packets);
+    let _ = write!(line, " sent {sent} retransmitted {again} delivered {}", outcome.data_packets);
     for link in outcome.links.iter().take(1) {
         let (queue, counts) = (link.queue, link.counts);
         let _ = write!(

@@ -1,8 +1,8 @@
-//! Any two programs on the two hosts: real clients and servers around an emulated network.
+//! Two programs on the two hosts: real clients and servers around an emulated network.
 //!
-//! Each runs in a shell and a process group of its own, so that all that it starts ends with it, and finds the hosts'
-//! addresses in its environment. The client stands on the right: when it has ended the left is told to, and the run is
-//! over. Without one on the right the left's end is the run's.
+//! Each command runs in a shell and a process group of its own, so that all its processes end with it. It reads the
+//! addresses of the hosts from its environment. The client runs on the right host: when it ends, the left command gets
+//! SIGTERM and the run ends. Without a command on the right host the run ends with the left one.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 use rampmeter_scenario::{NodeId, Plan};
 
-use crate::stage::Stage;
+use crate::run_state::RunState;
 
 /// The left host's address, for both commands.
 const LEFT_VARIABLE: &str = "RAMPMETER_LEFT";
@@ -26,42 +26,42 @@ const LEFT_VARIABLE: &str = "RAMPMETER_LEFT";
 /// The right host's address, for both commands.
 const RIGHT_VARIABLE: &str = "RAMPMETER_RIGHT";
 
-/// How often commands are looked at.
-const NAP: Duration = Duration::from_millis(5);
+/// Interval between checks whether a command has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a command that was told to end may take.
+/// The time that a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// What to run where.
+/// The commands of a run and their hosts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commands {
-    /// The hosts: left and right.
+    /// The left and the right host.
     pub between: (NodeId, NodeId),
-    /// For the left one's shell.
+    /// The shell command of the left host.
     pub left: Option<String>,
-    /// For the right one's shell.
+    /// The shell command of the right host.
     pub right: Option<String>,
 }
 
-/// The exit codes of commands, as a shell tells them; `None` for those that there were not, or that were told to end.
+/// The exit codes of the commands, as in a shell; `None` for a command that did not exist or got SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Status {
-    /// Of the left one.
+    /// The exit code of the left command.
     pub left: Option<u8>,
-    /// Of the right one.
+    /// The exit code of the right command.
     pub right: Option<u8>,
 }
 
 impl Status {
-    /// The exit code of both: the right one's, or that of a left one that failed before it.
+    /// The combined exit code: that of the right command, or of a left one that failed before it.
     pub fn code(&self) -> u8 {
         self.right.or(self.left).unwrap_or(0)
     }
 }
 
 impl Commands {
-    /// The first hosts of the first two groups of the plan's file: as a rule who sends and who receives. `None` where
-    /// there are none.
+    /// The first hosts of the first two groups in the scenario file: usually the sender and the receiver. `None` if
+    /// there are fewer than two groups.
     pub fn first_hosts(plan: &Plan) -> Option<(NodeId, NodeId)> {
         let group = |name: &str| name.rsplit_once('.').map(|(group, _)| group.to_owned());
         let mut hosts = plan.nodes.iter().enumerate().filter(|(_, node)| node.is_host);
@@ -70,52 +70,52 @@ impl Commands {
         Some((NodeId(left), NodeId(right)))
     }
 
-    /// The host called `name`: as in the plan, or by its group alone for the first of it.
+    /// The host called `name`. The name of a group means its first host.
     pub fn host(plan: &Plan, name: &str) -> Option<NodeId> {
         let first = format!("{name}.0");
         plan.nodes.iter().position(|node| node.is_host && (node.name == name || node.name == first)).map(NodeId)
     }
 
-    /// Runs them until they have ended, one has failed, the stage is over or somebody interrupts.
-    pub(crate) fn run(&self, stage: &Stage<'_>, interrupted: &AtomicBool) -> io::Result<Status> {
+    /// Runs the commands until they end, one fails, the run ends or `interrupted` is set.
+    pub(crate) fn run(&self, run: &RunState<'_>, interrupted: &AtomicBool) -> io::Result<Status> {
         let _ = nix::sys::prctl::set_child_subreaper(true);
-        let mut left = self.left.as_deref().map(|line| self.start(stage, self.between.0, line)).transpose()?;
-        let mut right = self.right.as_deref().map(|line| self.start(stage, self.between.1, line)).transpose()?;
+        let mut left = self.left.as_deref().map(|line| self.start(run, self.between.0, line)).transpose()?;
+        let mut right = self.right.as_deref().map(|line| self.start(run, self.between.1, line)).transpose()?;
         let mut status = Status::default();
         loop {
             status.left = left.as_ref().map(Group::ended).transpose()?.flatten();
             status.right = right.as_ref().map(Group::ended).transpose()?.flatten();
             let failed = status.left.is_some_and(|code| code > 0);
             let done = if right.is_some() { status.right.is_some() } else { status.left.is_some() || left.is_none() };
-            if done || failed || stage.is_over() || interrupted.load(Ordering::Relaxed) {
+            if done || failed || run.is_over() || interrupted.load(Ordering::Relaxed) {
                 break;
             }
-            sleep(NAP);
+            sleep(POLL_INTERVAL);
         }
-        // Both are told at once; packets of their parting still get through.
-        [&left, &right].into_iter().flatten().for_each(Group::tell);
+        // Both get SIGTERM at once. The network still carries the packets that they send at their end.
+        [&left, &right].into_iter().flatten().for_each(Group::terminate);
         for group in [&mut left, &mut right].into_iter().flatten() {
             group.end()?;
         }
         Ok(status)
     }
 
-    fn start(&self, stage: &Stage<'_>, host: NodeId, line: &str) -> io::Result<Group> {
-        let address = |host: NodeId| -> Ipv4Addr { stage.sides.address(host) };
+    fn start(&self, run: &RunState<'_>, host: NodeId, line: &str) -> io::Result<Group> {
+        let address = |host: NodeId| -> Ipv4Addr { run.sides.address(host) };
         let (left, right) = (address(self.between.0), address(self.between.1));
         let mut command = Command::new("/bin/sh");
         command.args(["-c", line]).env(LEFT_VARIABLE, left.to_string()).env(RIGHT_VARIABLE, right.to_string());
-        // A group of its own is in the background, where reading from a terminal would stop it.
+        // A process group of its own is in the background, where a read from the terminal would stop it.
         command.stdin(Stdio::null()).process_group(0);
-        let namespace = &stage.host(stage.sides.side(host)).namespace;
-        namespace.inside(|| command.spawn()).map(|shell| Group { shell, gone: false })
+        let namespace = &run.host(run.sides.side(host)).namespace;
+        namespace.inside(|| command.spawn()).map(|shell| Group { shell, ended: false })
     }
 }
 
-/// A shell and all that it started. Its number is nobody else's as long as any of them has not been waited for.
+/// A shell and the processes that it started. The group's number is not reused until all of them were waited for.
 struct Group {
     shell: Child,
-    gone: bool,
+    ended: bool,
 }
 
 impl Group {
@@ -123,7 +123,7 @@ impl Group {
         Pid::from_raw(self.shell.id() as i32)
     }
 
-    /// The shell's exit code, if it has ended; it is not waited for.
+    /// The shell's exit code, if it has ended. Does not reap the shell.
     fn ended(&self) -> io::Result<Option<u8>> {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         Ok(match waitid(Id::Pid(self.id()), flags)? {
@@ -133,40 +133,41 @@ impl Group {
         })
     }
 
-    fn tell(&self) {
+    fn terminate(&self) {
         let _ = killpg(self.id(), Signal::SIGTERM);
     }
 
-    /// Waits until all of it is gone, which it should be soon after it was told, or makes it go.
+    /// Waits until all processes of the group have ended after SIGTERM, and kills those that are left after [`GRACE`].
     fn end(&mut self) -> io::Result<()> {
-        let begun = Instant::now();
-        while self.ended()?.is_none() && begun.elapsed() < GRACE {
-            sleep(NAP);
+        let started = Instant::now();
+        while self.ended()?.is_none() && started.elapsed() < GRACE {
+            sleep(POLL_INTERVAL);
         }
         if self.ended()?.is_none() {
-            return Ok(()); // `drop` is less patient
+            return Ok(()); // `drop` kills it
         }
-        // What the shell leaves behind is ours (`PR_SET_CHILD_SUBREAPER`): none of it is left when there are no children.
+        // Orphans of the shell become our children (`PR_SET_CHILD_SUBREAPER`), so the group is empty when waitpid(2)
+        // finds no child.
         let group = Pid::from_raw(-self.id().as_raw());
         loop {
             match waitpid(group, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) if begun.elapsed() < GRACE => sleep(NAP),
+                Ok(WaitStatus::StillAlive) if started.elapsed() < GRACE => sleep(POLL_INTERVAL),
                 Ok(WaitStatus::StillAlive) => {
                     let _ = killpg(self.id(), Signal::SIGKILL);
-                    sleep(NAP);
+                    sleep(POLL_INTERVAL);
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(_) => break,
             }
         }
-        self.gone = true;
+        self.ended = true;
         Ok(())
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.gone {
+        if !self.ended {
             let _ = killpg(self.id(), Signal::SIGKILL);
             let _ = self.shell.wait();
         }

@@ -1,7 +1,7 @@
-//! A real IPv4 packet as routers see it.
+//! A real IPv4 packet, as routers process it.
 //!
-//! A router may rewrite two things: the ECN bits of the IP header, and the feedback option of one of our own packets.
-//! Both checksums are repaired, as a forwarding router does, so that the kernel at the other end takes the packet.
+//! A router may rewrite the ECN bits of the IP header and the feedback option of Rampmeter's own packets. Both checksums
+//! are updated, as a forwarding router does, so that the kernel at the other end accepts the packet.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -10,9 +10,9 @@ use rampmeter_router::Parcel;
 use rampmeter_units::{Bytes, Ecn};
 use rampmeter_wire::{Packet, RouterFeedback, decode, encode};
 
-use crate::checksum::repaired;
+use crate::checksum::updated;
 
-/// UDP ports from here on carry our packets: one a scheme.
+/// The first UDP port of Rampmeter's packets; each scheme has one port.
 pub(crate) const OUR_PORTS: u16 = 40_000;
 
 const IP_HEADER: usize = 20;
@@ -20,24 +20,24 @@ const UDP_HEADER: usize = 8;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// An IPv4 packet on its way.
+/// An IPv4 packet in transit.
 pub(crate) struct Datagram {
     bytes: Vec<u8>,
     flow: u64,
-    /// Its next hop's place in the table of hops.
+    /// The index of the next hop in the table of hops.
     pub(crate) hop: u32,
 }
 
 impl Datagram {
-    /// `bytes` as they came from a network device; gives them back if they are not an IPv4 packet. Fragments do not
-    /// occur: all senders here set the bit that forbids them or keep to the devices' MTU.
+    /// A packet from `bytes` as read from a network device. Returns the bytes if they are not an IPv4 packet. Fragments
+    /// do not occur: all senders here set DF or stay within the MTU of the devices.
     pub(crate) fn new(bytes: Vec<u8>) -> Result<Self, Vec<u8>> {
-        let whole = bytes.len() >= IP_HEADER
+        let valid = bytes.len() >= IP_HEADER
             && bytes[0] >> 4 == 4
             && header_len(&bytes) >= IP_HEADER
             && usize::from(u16::from_be_bytes([bytes[2], bytes[3]])) == bytes.len()
             && bytes.len() >= header_len(&bytes) + UDP_HEADER;
-        if !whole {
+        if !valid {
             return Err(bytes);
         }
         let mut datagram = Self { bytes, flow: 0, hop: 0 };
@@ -61,7 +61,7 @@ impl Datagram {
         self.bytes
     }
 
-    /// Whether it carries stream bytes.
+    /// Whether the packet carries stream bytes.
     pub(crate) fn has_payload(&self) -> bool {
         let transport = &self.bytes[header_len(&self.bytes)..];
         match self.bytes[9] {
@@ -76,13 +76,14 @@ impl Datagram {
         self.bytes[9] == UDP && port(ports) >= OUR_PORTS && port(ports + 2) >= OUR_PORTS
     }
 
-    /// The header of one of our own packets.
+    /// The header, if this is one of Rampmeter's packets.
     fn header(&self) -> Option<Packet> {
         let payload = header_len(&self.bytes) + UDP_HEADER;
         self.is_ours().then(|| decode(&self.bytes[payload..]).ok()).flatten().map(|(packet, _)| packet)
     }
 
-    /// FNV-1a over protocol, addresses and ports, and for our own packets the connection, many of which share a socket.
+    /// FNV-1a over protocol, addresses and ports. For Rampmeter's packets also over the connection, because many
+    /// connections share a socket.
     fn hash(&self) -> u64 {
         let ports = header_len(&self.bytes);
         let connection = if self.is_ours() { ports + UDP_HEADER + 4..ports + UDP_HEADER + 8 } else { 0..0 };
@@ -123,7 +124,7 @@ impl Parcel for Datagram {
     fn set_ecn(&mut self, ecn: Ecn) {
         let old = [self.bytes[0], self.bytes[1]];
         let new = [old[0], old[1] & !0b11 | ecn.bits()];
-        let checksum = repaired(u16::from_be_bytes([self.bytes[10], self.bytes[11]]), &old, &new);
+        let checksum = updated(u16::from_be_bytes([self.bytes[10], self.bytes[11]]), &old, &new);
         self.bytes[1] = new[1];
         self.bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
@@ -145,8 +146,8 @@ impl Parcel for Datagram {
         let (old, checksum) = (&mut ours[..new.len()], udp.len() - 2);
         let before = u16::from_be_bytes([udp[checksum], udp[checksum + 1]]);
         if before != 0 {
-            // Zero means "no checksum"; a sum of zero is written as its other form (RFC 768).
-            let after = match repaired(before, old, &new) {
+            // Zero means "no checksum", so a sum of zero is written as 0xffff (RFC 768).
+            let after = match updated(before, old, &new) {
                 0 => 0xffff,
                 sum => sum,
             };
@@ -164,7 +165,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::checksum::of;
 
-    /// One of our packets between two addresses, with both checksums.
+    /// A packet of Rampmeter's between two addresses, with both checksums.
     pub(crate) fn ours(from: Ipv4Addr, to: Ipv4Addr, header: &Packet) -> Vec<u8> {
         let mut ours = Vec::new();
         encode(header, &mut ours);
@@ -185,7 +186,7 @@ pub(crate) mod tests {
         bytes
     }
 
-    /// The UDP checksum over the pseudo header and everything; zero if a right one is in place.
+    /// The UDP checksum over the pseudo header, the UDP header and the payload; zero if the packet has a correct one.
     fn udp_sum(bytes: &[u8]) -> u16 {
         let mut covered = bytes[12..20].to_vec();
         covered.extend([0, UDP]);
@@ -194,7 +195,7 @@ pub(crate) mod tests {
         of(&covered)
     }
 
-    fn question(payload: u16) -> Packet {
+    fn request(payload: u16) -> Packet {
         let feedback = RouterFeedback::FairShare { share: Rate::MAX, queue: Bytes::ZERO };
         Packet { connection: 7, payload, feedback, ..Packet::default() }
     }
@@ -204,8 +205,8 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn marking_keeps_the_header_checksum_right(code in 0u8..4, id: u16, dscp in 0u8..64) {
-            let mut bytes = ours(FROM, TO, &question(10));
+        fn marking_keeps_the_header_checksum_correct(code in 0u8..4, id: u16, dscp in 0u8..64) {
+            let mut bytes = ours(FROM, TO, &request(10));
             bytes[1] = dscp << 2;
             bytes[4..6].copy_from_slice(&id.to_be_bytes());
             bytes[10..12].fill(0);
@@ -219,21 +220,21 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn feedback_keeps_the_udp_checksum_right(share: u64, queue: u64, payload in 0u16..100) {
-            let mut packet = Datagram::new(ours(FROM, TO, &question(payload))).unwrap();
-            let told = RouterFeedback::FairShare { share: Rate::from_bps(share), queue: Bytes::new(queue) };
-            packet.set_feedback(told);
-            prop_assert_eq!(packet.feedback(), told);
+        fn feedback_keeps_the_udp_checksum_correct(share: u64, queue: u64, payload in 0u16..100) {
+            let mut packet = Datagram::new(ours(FROM, TO, &request(payload))).unwrap();
+            let answer = RouterFeedback::FairShare { share: Rate::from_bps(share), queue: Bytes::new(queue) };
+            packet.set_feedback(answer);
+            prop_assert_eq!(packet.feedback(), answer);
             prop_assert_eq!(udp_sum(packet.as_bytes()), 0);
             prop_assert_eq!(packet.has_payload(), payload > 0);
         }
     }
 
     #[test]
-    fn a_packet_that_asks_nothing_has_no_room_for_an_answer() {
+    fn a_packet_without_a_request_gets_no_feedback() {
         let before = ours(FROM, TO, &Packet { payload: 3, ..Packet::default() });
         let mut packet = Datagram::new(before.clone()).unwrap();
-        packet.set_feedback(question(0).feedback);
+        packet.set_feedback(request(0).feedback);
         assert_eq!(packet.as_bytes(), before);
     }
 
@@ -248,7 +249,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_ipv4_is_given_back() {
+    fn bytes_that_are_not_ipv4_are_returned() {
         for bytes in [vec![], vec![0x60; 60], vec![0x45; 20], vec![0x4f; 30]] {
             assert_eq!(Datagram::new(bytes.clone()).err(), Some(bytes));
         }

@@ -1,9 +1,9 @@
-//! One of the two real hosts: a namespace whose loopback device holds the addresses of a side and whose TUN device leads
-//! to the other.
+//! One of the two real hosts: a namespace whose loopback device has the addresses of one side and whose TUN device leads
+//! to the other side.
 //!
 //! ```text
 //!   lo  10.64.0.0/16, all local            lo  10.65.0.0/16
-//!   tun 10.65.0.0/16 ──► router (pump) ◄── tun 10.64.0.0/16
+//!   tun 10.65.0.0/16 ──► router        ◄── tun 10.64.0.0/16
 //! ```
 
 use std::fs;
@@ -20,15 +20,15 @@ use crate::tun::{self, Tun};
 /// The TUN device's name.
 const DEVICE: &str = "rampmeter";
 
-/// Packets the TUN device may hold before the router has read them: 20 ms at a gigabit.
+/// The queue length of the TUN device in packets: 20 ms at 1 Gb/s.
 const QUEUE: u32 = 2_000;
 
-/// What the kernel shall not do on these hosts, and what it shall: all best effort but the first.
+/// Kernel settings of these hosts. The first one is required, the others are best effort.
 const SETTINGS: [(&str, &str); 5] = [
-    // Every flow starts anew, not from what the last one to this address learnt.
+    // No flow starts from the metrics of an earlier flow to the same address.
     ("ipv4/tcp_no_metrics_save", "1"),
     ("ipv4/ip_local_port_range", "1024 32767"),
-    // No windows smaller than the path: the most a socket may buffer.
+    // Socket buffers must not limit the window.
     ("ipv4/tcp_rmem", "4096 131072 67108864"),
     ("ipv4/tcp_wmem", "4096 131072 67108864"),
     ("ipv6/conf/all/disable_ipv6", "1"),
@@ -62,12 +62,12 @@ fn configure(side: Side, mtu: u32) -> io::Result<()> {
         let _ = write_setting(name, value);
     }
     let interfaces = Interfaces::open()?;
-    interfaces.up("lo").map_err(during("raising the loopback device"))?;
-    interfaces.set_address("lo:1", first_address(side)).map_err(during("giving the side its addresses"))?;
+    interfaces.up("lo").map_err(during("bringing up the loopback device"))?;
+    interfaces.set_address("lo:1", first_address(side)).map_err(during("assigning the addresses of the side"))?;
     interfaces.set_mtu(DEVICE, mtu).map_err(during(&format!("setting the MTU to {mtu}")))?;
-    // Only real root may; the usual 500 packets do as well unless the machine is very busy.
+    // Only the root user may do this. The default of 500 packets suffices unless the machine is very busy.
     let _ = interfaces.set_queue(DEVICE, QUEUE);
-    interfaces.up(DEVICE).map_err(during("raising the TUN device"))?;
+    interfaces.up(DEVICE).map_err(during("bringing up the TUN device"))?;
     interfaces.add_route(DEVICE, side.other().network()).map_err(during("adding the route to the other side"))
 }
 
@@ -83,7 +83,7 @@ fn first_address(side: Side) -> Ipv4Addr {
     Ipv4Addr::from_bits(side.network().to_bits() + 1)
 }
 
-/// An error of the system's, with what was being done.
+/// A system error with a description of the failed step.
 pub(crate) fn failed(what: &str) -> impl Fn(io::Error) -> WorldError {
     move |error| WorldError::System { what: what.to_owned(), error }
 }

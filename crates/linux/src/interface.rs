@@ -1,4 +1,4 @@
-//! Setting up network devices, by the `ioctl`s of netdevice(7): no other program is needed.
+//! Configuration of network devices with the `ioctl`s of netdevice(7), without other programs.
 
 use std::ffi::c_int;
 use std::io;
@@ -6,7 +6,7 @@ use std::mem;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// The devices of the namespace of the thread that opens it.
+/// The network devices in the namespace of the thread that calls [`Interfaces::open`].
 pub(crate) struct Interfaces(UdpSocket);
 
 impl Interfaces {
@@ -20,21 +20,21 @@ impl Interfaces {
         self.set(libc::SIOCSIFFLAGS, &mut request)
     }
 
-    /// The largest packet it carries.
+    /// Sets the MTU.
     pub(crate) fn set_mtu(&self, name: &str, mtu: u32) -> io::Result<()> {
         let mut request = request(name);
         request.ifr_ifru.ifru_mtu = mtu as c_int;
         self.set(libc::SIOCSIFMTU, &mut request)
     }
 
-    /// Packets that may wait in it.
+    /// Sets the queue length in packets.
     pub(crate) fn set_queue(&self, name: &str, packets: u32) -> io::Result<()> {
         let mut request = request(name);
-        request.ifr_ifru.ifru_metric = packets as c_int; // `ifr_qlen` shares its place.
+        request.ifr_ifru.ifru_metric = packets as c_int; // `ifr_qlen` is in the same union.
         self.set(libc::SIOCSIFTXQLEN, &mut request)
     }
 
-    /// Gives it the address `address`/16. On a loopback device this makes the whole /16 local.
+    /// Assigns the address `address`/16. On a loopback device this makes the whole /16 local.
     pub(crate) fn set_address(&self, name: &str, address: Ipv4Addr) -> io::Result<()> {
         let mut request = request(name);
         request.ifr_ifru.ifru_addr = socket_address(address);
@@ -43,7 +43,7 @@ impl Interfaces {
         self.set(libc::SIOCSIFNETMASK, &mut request)
     }
 
-    /// Sends everything for `network`/16 through it.
+    /// Adds a route to `network`/16 through the device.
     pub(crate) fn add_route(&self, name: &str, network: Ipv4Addr) -> io::Result<()> {
         // SAFETY: all zeros is a valid `rtentry`.
         let mut route: libc::rtentry = unsafe { mem::zeroed() };
@@ -66,7 +66,7 @@ impl Interfaces {
 
 const MASK: Ipv4Addr = Ipv4Addr::new(255, 255, 0, 0);
 
-/// A request about the device called `name`, else empty.
+/// A request with the device name `name` and no other field set.
 pub(crate) fn request(name: &str) -> libc::ifreq {
     // SAFETY: all zeros is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
@@ -83,6 +83,6 @@ fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
         sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) },
         sin_zero: [0; 8],
     };
-    // SAFETY: `sockaddr_in` is made to be read as a `sockaddr`, and both have 16 bytes.
+    // SAFETY: a `sockaddr_in` may be read as a `sockaddr`, and both have 16 bytes.
     unsafe { mem::transmute(address) }
 }

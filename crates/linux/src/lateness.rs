@@ -1,15 +1,15 @@
-//! How late things happened.
+//! A histogram of delays.
 //!
-//! A world whose clock is real does everything a little late. How late tells a good run from one on a busy machine. Kept
-//! as a histogram whose steps are an eighth of a power of two: percentiles are right to 13% and cost nothing to keep.
+//! A world with a real clock handles every event slightly late. The delay shows whether a run was disturbed by a busy
+//! machine. The histogram's bins are an eighth of a power of two wide, so percentiles are accurate to 13%.
 
 use rampmeter_scenario::HostJitter;
 use rampmeter_units::Duration;
 
-/// Steps per power of two.
-const STEPS: u32 = 8;
+/// Bins per power of two.
+const BINS: u32 = 8;
 
-/// Counts how often something was how late.
+/// Counts of delays by bin.
 #[derive(Debug, Clone)]
 pub(crate) struct Delays {
     counts: Vec<u64>,
@@ -18,13 +18,13 @@ pub(crate) struct Delays {
 
 impl Default for Delays {
     fn default() -> Self {
-        Self { counts: vec![0; (64 * STEPS) as usize], max: Duration::ZERO }
+        Self { counts: vec![0; (64 * BINS) as usize], max: Duration::ZERO }
     }
 }
 
 impl Delays {
     pub(crate) fn record(&mut self, late: Duration) {
-        self.counts[step(late.as_nanos())] += 1;
+        self.counts[bin(late.as_nanos())] += 1;
         self.max = self.max.max(late);
     }
 
@@ -44,16 +44,16 @@ impl Delays {
     }
 }
 
-/// The step that holds `nanos`: its power of two and the three bits after the first.
-fn step(nanos: u64) -> usize {
-    let nanos = nanos.max(u64::from(STEPS));
+/// The bin of `nanos`: its power of two and the three bits after the first.
+fn bin(nanos: u64) -> usize {
+    let nanos = nanos.max(u64::from(BINS));
     let power = nanos.ilog2();
-    (power * STEPS + (nanos >> (power - 3) & 7) as u32) as usize
+    (power * BINS + (nanos >> (power - 3) & 7) as u32) as usize
 }
 
-/// The largest number in a step.
-fn upper(step: usize) -> u64 {
-    let (power, eighth) = (step as u32 / STEPS, step as u64 % u64::from(STEPS));
+/// The largest number in a bin.
+fn upper(bin: usize) -> u64 {
+    let (power, eighth) = (bin as u32 / BINS, bin as u64 % u64::from(BINS));
     let size = 1u64 << power.saturating_sub(3);
     (1u64 << power).saturating_add(size.saturating_mul(eighth + 1)) - 1
 }
@@ -63,15 +63,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_right_to_an_eighth() {
+    fn percentiles_are_accurate_to_an_eighth() {
         let mut delays = Delays::default();
         assert_eq!(delays.summary(), None);
         for micros in 1..=1000 {
             delays.record(Duration::from_micros(micros));
         }
         let HostJitter { p50, p99, max } = delays.summary().unwrap();
-        for (got, right) in [(p50, 500e-6), (p99, 990e-6), (max, 1e-3)] {
-            assert!((right..=right * 1.13).contains(&got.as_secs_f64()), "{got} for {right}");
+        for (got, exact) in [(p50, 500e-6), (p99, 990e-6), (max, 1e-3)] {
+            assert!((exact..=exact * 1.13).contains(&got.as_secs_f64()), "{got} for {exact}");
         }
     }
 }

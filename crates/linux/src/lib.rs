@@ -1,4 +1,4 @@
-//! The emulated world: a plan run with real packets on one Linux box.
+//! The emulated world: a plan run with real packets on one Linux machine.
 //!
 //! ```text
 //!   namespace A                     this process                     namespace B
@@ -6,28 +6,29 @@
 //! ```
 //!
 //! Senders are real: Rampmeter's endpoints on UDP sockets, and the kernel's own TCP. The network between them is the
-//! same [`rampmeter_router::Link`] objects that the simulator runs, fed with the packets that two TUN devices deliver.
-//! Namespaces have no names and devices belong to open files, so that nothing is left behind however a run ends.
+//! same [`rampmeter_router::Link`] objects that the simulator runs, with the packets of two TUN devices. Namespaces have
+//! no names and devices belong to open files, so the system removes them when the process ends, even if it crashes.
 //!
-//! It needs root, or a user namespace ([`enter_user_namespace`]) and a `/dev/net/tun` open to the user. [`probe`] says
-//! what is there. Runs take as long as they say, one at a time: two at once would disturb each other's timing.
+//! It needs root, or a user namespace ([`enter_user_namespace`]) and a `/dev/net/tun` that the user can open. [`probe`]
+//! reports what the machine allows. Runs take as long as the plan's time, and only one runs at a time: two would disturb
+//! each other's timing.
 
 mod checksum;
 mod clock;
 mod commands;
 mod datagram;
+mod endpoints;
 mod host;
 mod interface;
 mod kernel;
 mod lateness;
 mod namespace;
 mod network;
-mod ours;
 mod priority;
 mod probe;
-mod pump;
+mod route;
+mod run_state;
 mod sides;
-mod stage;
 mod timeline;
 mod tun;
 mod user;

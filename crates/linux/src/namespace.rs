@@ -1,8 +1,8 @@
 //! Network namespaces without names.
 //!
-//! A thread leaves the process's network for a new one and opens a file that stands for it. The namespace lives as long
-//! as that file, or a socket or device made inside; all of them end with the process, however it ends. So there is
-//! nothing to clean up and nothing to leave behind.
+//! A thread unshares its network namespace and opens the file that refers to the new one. The namespace exists as long
+//! as that file, or a socket or device inside it, is open. The system closes all of them when the process ends, so no
+//! clean-up is needed.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 pub(crate) struct Namespace(File);
 
 impl Namespace {
-    /// A new one, with a loopback device that is down.
+    /// A new namespace, with a loopback device that is down.
     pub(crate) fn new() -> io::Result<Self> {
         on_a_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)?;
@@ -23,12 +23,12 @@ impl Namespace {
         })
     }
 
-    /// Takes this thread into the namespace for good: sockets and devices that it makes from here on belong there.
+    /// Moves this thread into the namespace. Sockets and devices that it creates from now on belong there.
     pub(crate) fn enter(&self) -> io::Result<()> {
         Ok(setns(&self.0, CloneFlags::CLONE_NEWNET)?)
     }
 
-    /// Does `work` inside, on a thread of its own.
+    /// Runs `work` in the namespace, on a new thread.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         on_a_thread(|| {
             self.enter()?;

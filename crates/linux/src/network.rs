@@ -1,8 +1,8 @@
-//! The plan's network: links, the ways through them, their meters. It owns no clock and no device.
+//! The plan's network: links, paths and meters. It owns no clock and no device.
 //!
-//! Only its edges meet the real world. Whoever calls [`Network::run`] is always a little late; inside, everything
-//! happens at the time at which it is due, one thing after another, exactly as in the simulator. So lateness does not add
-//! up along a path, and rates, queues and meters are exact however busy the machine is.
+//! Calls of [`Network::run`] are always slightly late. Inside the network each event is processed at its due time, in
+//! order, as in the simulator. So delays of the machine do not add up along a path, and rates, queues and meters are exact
+//! on a busy machine too.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -14,32 +14,32 @@ use rampmeter_units::Time;
 
 use crate::datagram::Datagram;
 use crate::sides::{Side, Sides};
-use crate::timeline::{Cue, cues};
+use crate::timeline::{LinkAction, actions};
 
 type RealLink = Link<Datagram, AnyRouter<Datagram>>;
 
-/// Where a packet goes next.
+/// The next hop of a packet.
 #[derive(Debug, Clone, Copy)]
 enum Hop {
     Link(u32),
     Out(Side),
 }
 
-/// A packet that has come to the network's edge.
+/// A packet that has reached the end of its path.
 #[derive(Debug)]
 pub(crate) struct Exit {
-    /// When it was due there.
+    /// When it was due there, in the network's time.
     pub(crate) due: Time,
     pub(crate) side: Side,
     pub(crate) packet: Datagram,
 }
 
-/// What a network has seen.
+/// The measurements of a network.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Measurements {
     pub(crate) links: Vec<LinkOutcome>,
     pub(crate) samples: Vec<LinkSample>,
-    /// Packets with payload that got through.
+    /// Packets with payload that reached the end of their paths.
     pub(crate) data_packets: u64,
 }
 
@@ -47,28 +47,28 @@ pub(crate) struct Seen {
 pub(crate) struct Network<'a> {
     plan: &'a Plan,
     links: Vec<RealLink>,
-    /// When each link wants attention.
+    /// The next event of each link.
     timers: Timers,
-    /// Every way from end to end, laid one after the other: the next hop is the next entry.
+    /// All paths from end to end, one after the other: the next hop is the next entry.
     hops: Vec<Hop>,
-    /// Where the way between two addresses begins.
-    ways: HashMap<(Ipv4Addr, Ipv4Addr), u32>,
-    cues: VecDeque<(Time, Cue)>,
+    /// The index of the first hop of the path between two addresses.
+    paths: HashMap<(Ipv4Addr, Ipv4Addr), u32>,
+    actions: VecDeque<(Time, LinkAction)>,
     measured: Vec<LinkId>,
     exits: VecDeque<Exit>,
-    /// Buffers to use again.
+    /// Buffers for reuse.
     buffers: Vec<Vec<u8>>,
-    seen: Seen,
+    measurements: Measurements,
 }
 
 impl<'a> Network<'a> {
     #[cfg(test)]
     pub(crate) fn new(plan: &'a Plan, sides: &Sides) -> Result<Self, WorldError> {
-        Self::joining(plan, sides, None)
+        Self::with_path(plan, sides, None)
     }
 
-    /// The plan's network, with ways between the ends of its flows and `between` one more pair.
-    pub(crate) fn joining(
+    /// The plan's network, with paths between the ends of its flows and between the hosts `between`.
+    pub(crate) fn with_path(
         plan: &'a Plan,
         sides: &Sides,
         between: Option<(NodeId, NodeId)>,
@@ -78,29 +78,29 @@ impl<'a> Network<'a> {
             links: plan.make_links(),
             timers: Timers::default(),
             hops: Vec::new(),
-            ways: HashMap::new(),
-            cues: cues(plan).into(),
+            paths: HashMap::new(),
+            actions: actions(plan).into(),
             measured: measured.map(|(link, _)| LinkId(link)).collect(),
             exits: VecDeque::new(),
             buffers: Vec::new(),
-            seen: Seen::default(),
+            measurements: Measurements::default(),
             plan,
         };
         for (from, to) in between.into_iter().chain(plan.flows.iter().map(|flow| (flow.from, flow.to))) {
-            network.lay(sides, from, to)?;
-            network.lay(sides, to, from)?;
+            network.add_path(sides, from, to)?;
+            network.add_path(sides, to, from)?;
         }
-        // Routers with a clock of their own start it.
+        // Starts the timers of routers.
         for link in 0..network.links.len() {
             network.arm(link as u32);
         }
         Ok(network)
     }
 
-    fn lay(&mut self, sides: &Sides, from: NodeId, to: NodeId) -> Result<(), WorldError> {
+    fn add_path(&mut self, sides: &Sides, from: NodeId, to: NodeId) -> Result<(), WorldError> {
         let ends = (sides.address(from), sides.address(to));
-        if !self.ways.contains_key(&ends) {
-            self.ways.insert(ends, self.hops.len() as u32);
+        if !self.paths.contains_key(&ends) {
+            self.paths.insert(ends, self.hops.len() as u32);
             self.hops.extend(self.plan.path(from, to)?.into_iter().map(|link| Hop::Link(link.0 as u32)));
             self.hops.push(Hop::Out(sides.side(to)));
         }
@@ -112,46 +112,46 @@ impl<'a> Network<'a> {
         self.buffers.pop().unwrap_or_default()
     }
 
-    /// Takes a packet's buffer back.
+    /// Keeps a packet's buffer for reuse.
     pub(crate) fn recycle(&mut self, bytes: Vec<u8>) {
         if self.buffers.len() < 1024 {
             self.buffers.push(bytes);
         }
     }
 
-    /// A packet comes in from a host at `now`. What is not between two hosts of the plan, like the kernel's own
-    /// announcements, is thrown away.
+    /// A packet enters from a host at `now`. Packets that are not between two hosts of the plan, such as the kernel's own
+    /// multicast packets, are discarded.
     pub(crate) fn enter(&mut self, now: Time, bytes: Vec<u8>) {
         self.run(now);
         let mut packet = match Datagram::new(bytes) {
             Ok(packet) => packet,
             Err(bytes) => return self.recycle(bytes),
         };
-        match self.ways.get(&(packet.source(), packet.destination())) {
-            Some(&way) => {
-                packet.hop = way;
-                self.hand_on(now, packet);
+        match self.paths.get(&(packet.source(), packet.destination())) {
+            Some(&first_hop) => {
+                packet.hop = first_hop;
+                self.forward(now, packet);
             }
             None => self.recycle(packet.into_bytes()),
         }
     }
 
-    /// When something is next due; [`Time::MAX`] for never.
+    /// The time of the next event; [`Time::MAX`] for never.
     pub(crate) fn next_event(&self) -> Time {
-        self.timers.next().min(self.next_cue())
+        self.timers.next().min(self.next_action())
     }
 
-    fn next_cue(&self) -> Time {
-        self.cues.front().map_or(Time::MAX, |(at, _)| *at)
+    fn next_action(&self) -> Time {
+        self.actions.front().map_or(Time::MAX, |(at, _)| *at)
     }
 
-    /// Does everything that was due up to `now`, each thing at its time.
+    /// Processes all events that are due up to `now`, each at its due time.
     pub(crate) fn run(&mut self, now: Time) {
         while self.next_event() <= now {
             let at = self.next_event();
-            if self.next_cue() <= at {
-                if let Some((at, cue)) = self.cues.pop_front() {
-                    self.happen(at, cue);
+            if self.next_action() <= at {
+                if let Some((at, action)) = self.actions.pop_front() {
+                    self.run_action(at, action);
                 }
             } else if let Some(link) = self.timers.due(at) {
                 self.wake(at, link);
@@ -159,26 +159,26 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The next packet that has come to the edge.
+    /// The next packet that has reached the end of its path.
     pub(crate) fn exit(&mut self) -> Option<Exit> {
         self.exits.pop_front()
     }
 
-    /// What it has seen.
-    pub(crate) fn into_seen(self) -> Seen {
-        self.seen
+    /// The measurements of the run.
+    pub(crate) fn into_measurements(self) -> Measurements {
+        self.measurements
     }
 
     fn wake(&mut self, now: Time, link: u32) {
         self.links[link as usize].advance(now);
         while let Some(mut packet) = self.links[link as usize].arrive(now) {
             packet.hop += 1;
-            self.hand_on(now, packet);
+            self.forward(now, packet);
         }
         self.arm(link);
     }
 
-    fn hand_on(&mut self, now: Time, packet: Datagram) {
+    fn forward(&mut self, now: Time, packet: Datagram) {
         match self.hops[packet.hop as usize] {
             Hop::Link(link) => {
                 if let Some(dropped) = self.links[link as usize].offer(now, packet) {
@@ -187,7 +187,7 @@ impl<'a> Network<'a> {
                 self.arm(link);
             }
             Hop::Out(side) => {
-                self.seen.data_packets += u64::from(packet.has_payload());
+                self.measurements.data_packets += u64::from(packet.has_payload());
                 self.exits.push_back(Exit { due: now, side, packet });
             }
         }
@@ -200,12 +200,12 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn happen(&mut self, now: Time, cue: Cue) {
-        match cue {
-            Cue::Change { link, change } => self.change(now, link, change),
-            Cue::MeasureFrom => self.measure_from(now),
-            Cue::Sample => self.sample(now),
-            Cue::MeasureTo => self.measure_to(now),
+    fn run_action(&mut self, now: Time, action: LinkAction) {
+        match action {
+            LinkAction::Change { link, change } => self.change(now, link, change),
+            LinkAction::MeasureFrom => self.measure_from(now),
+            LinkAction::Sample => self.sample(now),
+            LinkAction::MeasureTo => self.measure_to(now),
         }
     }
 
@@ -224,13 +224,13 @@ impl<'a> Network<'a> {
 
     fn measure_to(&mut self, now: Time) {
         for &id in &self.measured {
-            self.seen.links.push(LinkOutcome::of(self.plan, id, &mut self.links[id.0], now));
+            self.measurements.links.push(LinkOutcome::of(self.plan, id, &mut self.links[id.0], now));
         }
     }
 
     fn sample(&mut self, at: Time) {
         for &id in &self.measured {
-            self.seen.samples.push(LinkSample::of(id, &mut self.links[id.0], at));
+            self.measurements.samples.push(LinkSample::of(id, &mut self.links[id.0], at));
         }
     }
 }
@@ -294,7 +294,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_caller_that_comes_late_delays_nothing_but_the_exit() {
+    fn a_late_caller_delays_only_the_exit() {
         let plan = plan();
         let sides = Sides::of(&plan).unwrap();
         let mut network = Network::new(&plan, &sides).unwrap();
@@ -307,10 +307,10 @@ pub(crate) mod tests {
         network.run(ms(1500));
         let exits: Vec<_> = std::iter::from_fn(|| network.exit()).map(|exit| (exit.due, exit.side)).collect();
         assert_eq!(exits, [6, 7, 8].map(|at| (ms(at), Side::B)));
-        let seen = network.into_seen();
-        assert_eq!(seen.data_packets, 3);
-        assert_eq!(seen.links.len(), 1);
-        assert!((seen.links[0].utilization - 0.003).abs() < 1e-9);
-        assert!((seen.links[0].queue.mean_packets - 0.003).abs() < 1e-9);
+        let measurements = network.into_measurements();
+        assert_eq!(measurements.data_packets, 3);
+        assert_eq!(measurements.links.len(), 1);
+        assert!((measurements.links[0].utilization - 0.003).abs() < 1e-9);
+        assert!((measurements.links[0].queue.mean_packets - 0.003).abs() < 1e-9);
     }
 }

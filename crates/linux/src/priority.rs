@@ -1,9 +1,9 @@
-//! Who runs first: the router before the hosts, both before the rest of the machine, where the system allows it.
+//! Thread priorities: the router runs before the hosts, and both run before other programs, if the system allows it.
 
 use std::io;
 use std::mem;
 
-/// A real-time priority; higher runs first.
+/// A real-time priority. Higher values run first.
 #[derive(Debug, Clone, Copy)]
 #[repr(i32)]
 pub(crate) enum Priority {
@@ -13,9 +13,9 @@ pub(crate) enum Priority {
     Router = 20,
 }
 
-/// Runs this thread at `priority` from now on (`SCHED_FIFO`); its future children start at the usual one.
+/// Sets the priority of this thread (`SCHED_FIFO`). Its future children start with the default priority.
 pub(crate) fn raise(priority: Priority) -> io::Result<()> {
-    // Without real-time priority, sleepers wake up to 50 us late unless they ask not to.
+    // Without real-time priority, a sleeping thread wakes up to 50 us late unless it reduces its timer slack.
     let _ = nix::sys::prctl::set_timerslack(1);
     // SAFETY: all zeros is a valid `sched_param`; zero means this thread.
     let result = unsafe {

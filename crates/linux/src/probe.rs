@@ -1,4 +1,4 @@
-//! What this machine can do for an emulated run, and why not.
+//! Abilities of this machine for emulated runs, with the reasons for missing ones.
 
 use std::fmt;
 use std::fs;
@@ -9,30 +9,30 @@ use crate::priority::{self, Priority};
 use crate::tun::{self, Tun};
 use crate::user;
 
-/// Something a machine can do, or why it cannot.
+/// An ability of a machine, or the reason why it is missing.
 pub type Ability = Result<(), String>;
 
-/// What this machine, as this user, can do.
+/// The abilities of this machine and user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Abilities {
-    /// Make network namespaces.
+    /// Creates network namespaces.
     pub namespaces: Ability,
-    /// Make TUN devices in them.
+    /// Creates TUN devices in them.
     pub tun: Ability,
-    /// Run the network before other programs (`SCHED_FIFO`). Without it runs are less exact on a busy machine.
+    /// Runs the network before other programs (`SCHED_FIFO`). Without it runs are less exact on a busy machine.
     pub real_time: Ability,
-    /// Congestion controls that the kernel's TCP has.
+    /// The congestion controls of the kernel's TCP.
     pub kernel_tcp: Vec<String>,
 }
 
 impl Abilities {
-    /// Whether an emulated run is possible, or what stands in its way.
+    /// Whether an emulated run is possible, or the reason why not.
     pub fn emulation(&self) -> Ability {
         self.namespaces.clone().and_then(|()| self.tun.clone())
     }
 }
 
-/// Tries everything out.
+/// Tests all abilities.
 pub fn probe() -> Abilities {
     let namespace = Namespace::new().map_err(|error| {
         let advice = if user::is_able() {
@@ -45,7 +45,10 @@ pub fn probe() -> Abilities {
     });
     let tun = match &namespace {
         Ok(namespace) => namespace.inside(|| Tun::new("probe")).map(|_| ()).map_err(|error| {
-            format!("cannot create a TUN device: {error}; {} must exist and be open to this user", tun::PATH)
+            format!(
+                "cannot create a TUN device: {error}; {} must exist and this user must be able to open it",
+                tun::PATH
+            )
         }),
         Err(_) => Err("needs a network namespace".into()),
     };
@@ -61,7 +64,7 @@ pub fn probe() -> Abilities {
     }
 }
 
-/// The congestion controls that the kernel's TCP has.
+/// The congestion controls of the kernel's TCP.
 pub(crate) fn kernel_tcp() -> Vec<String> {
     let names = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     names.split_whitespace().map(str::to_owned).collect()

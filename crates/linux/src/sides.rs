@@ -1,8 +1,8 @@
-//! Which host stands on which side.
+//! The assignment of hosts to sides.
 //!
-//! There are two real hosts, one on each side of the router, and each plays all of the plan's hosts on its side, under an
-//! address for each. A packet reaches the router only if its two ends are on different sides; so the hosts, joined by
-//! the flows between them, must be colourable with two colours.
+//! There are two real hosts, one on each side of the router. Each represents all of the plan's hosts on its side, with one
+//! address for each. A packet reaches the router only if its two ends are on different sides. So the graph of hosts and
+//! flows must be bipartite.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -16,8 +16,8 @@ pub(crate) enum Side {
     B,
 }
 
-/// Hosts a side has room for.
-const MAX_OF_A_SIDE: usize = 65_000;
+/// The maximum number of hosts on a side.
+const MAX_HOSTS_PER_SIDE: usize = 65_000;
 
 impl Side {
     pub(crate) const BOTH: [Self; 2] = [Self::A, Self::B];
@@ -38,7 +38,7 @@ impl Side {
     }
 }
 
-/// Where every host with a flow stands.
+/// The side and the address of every host with a flow.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sides {
     places: BTreeMap<NodeId, (Side, Ipv4Addr)>,
@@ -50,8 +50,7 @@ impl Sides {
         Self::around(plan, None)
     }
 
-    /// Where hosts stand around the plan's network: those of its flows and, first on their sides, those `between` which
-    /// commands run.
+    /// The sides of the hosts of the plan's flows and, first on their sides, of the hosts `between` that run commands.
     pub(crate) fn around(plan: &Plan, between: Option<(NodeId, NodeId)>) -> Result<Self, WorldError> {
         let flows = plan.flows.iter().map(|flow| (flow.from, flow.to));
         let ends: Vec<_> = between.into_iter().chain(flows).collect();
@@ -59,15 +58,16 @@ impl Sides {
         Self::colour(&ends).map_err(|(from, to)| WorldError::Lacks {
             world: "emulated",
             what: format!(
-                "room for a flow from `{}` to `{}`: its two real hosts face each other, and the flows put both on one side",
+                "a path from `{}` to `{}`: it has two real hosts on opposite sides, and the flows put both ends on one side",
                 name(from),
                 name(to)
             ),
-            advice: "let every host talk only to hosts of the other side, or run it simulated".into(),
+            advice: "use only flows from one side to the other side, or run it with --world simulated".into(),
         })
     }
 
-    /// Breadth first from the first flow's sender; fails with the flow that would join two hosts of a side.
+    /// Two-colouring by breadth-first search from the sender of the first flow. Fails with the first flow that connects two
+    /// hosts of one side.
     fn colour(flows: &[(NodeId, NodeId)]) -> Result<Self, (NodeId, NodeId)> {
         let mut peers: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for &(from, to) in flows {
@@ -79,7 +79,7 @@ impl Sides {
         let mut place = |side: Side, from: NodeId, to: NodeId| -> Result<_, (NodeId, NodeId)> {
             let count = &mut counts[side as usize];
             *count += 1;
-            let host = u32::try_from(*count).ok().filter(|_| *count < MAX_OF_A_SIDE).ok_or((from, to))?;
+            let host = u32::try_from(*count).ok().filter(|_| *count < MAX_HOSTS_PER_SIDE).ok_or((from, to))?;
             Ok((side, Ipv4Addr::from_bits(side.network().to_bits() + host)))
         };
         for &(first, to) in flows {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn both_ends_of_every_flow_are_on_different_sides() {
-        // 0 ─ 1 ─ 2 and, apart, 5 ─ 4; the way a flow goes does not matter.
+        // 0 ─ 1 ─ 2 and, separate, 5 ─ 4. The direction of a flow does not matter.
         let flows = [(0, 1), (2, 1), (1, 0), (5, 4)];
         let sides = colour(&flows).unwrap();
         for (from, to) in flows.map(|(from, to)| (NodeId(from), NodeId(to))) {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_triangle_and_a_host_that_talks_to_itself_are_refused() {
+    fn triangles_and_flows_to_the_same_host_are_refused() {
         assert!(colour(&[(0, 1), (1, 2), (2, 0)]).is_err());
         assert_eq!(colour(&[(3, 3)]), Err((NodeId(3), NodeId(3))));
     }

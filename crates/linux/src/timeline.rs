@@ -1,24 +1,25 @@
-//! What the plan says will happen to links, in the order of time.
+//! The planned changes and measurements of links, ordered by time.
 
 use rampmeter_scenario::Plan;
 use rampmeter_units::Time;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Cue {
+pub(crate) enum LinkAction {
     Change { link: usize, change: usize },
     MeasureFrom,
     Sample,
     MeasureTo,
 }
 
-/// All cues; at the same time changes come first and the end of measuring last.
-pub(crate) fn cues(plan: &Plan) -> Vec<(Time, Cue)> {
+/// All actions. At the same time changes come first and the end of the measurement last.
+pub(crate) fn actions(plan: &Plan) -> Vec<(Time, LinkAction)> {
     let end = Time::ZERO + plan.duration;
-    let mut cues = vec![(Time::ZERO + plan.warmup, Cue::MeasureFrom), (end, Cue::MeasureTo)];
+    let mut actions = vec![(Time::ZERO + plan.warmup, LinkAction::MeasureFrom), (end, LinkAction::MeasureTo)];
     for (link, planned) in plan.links.iter().enumerate() {
-        cues.extend(planned.changes.iter().enumerate().map(|(n, to)| (to.at, Cue::Change { link, change: n })));
+        actions
+            .extend(planned.changes.iter().enumerate().map(|(n, to)| (to.at, LinkAction::Change { link, change: n })));
     }
-    cues.extend(plan.samples().map(|at| (at, Cue::Sample)));
-    cues.sort();
-    cues
+    actions.extend(plan.samples().map(|at| (at, LinkAction::Sample)));
+    actions.sort();
+    actions
 }

@@ -1,6 +1,6 @@
 //! A TUN device: a network device whose packets a program reads and writes.
 //!
-//! No offload is asked for, so every packet is whole, has its checksums and fits the MTU.
+//! Offloads are not enabled, so every packet has its checksums and fits the MTU.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,15 +9,15 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::interface::request;
 
-/// Where the system keeps TUN devices.
+/// The device file of the TUN driver.
 pub(crate) const PATH: &str = "/dev/net/tun";
 
-/// A TUN device. It goes when this does.
+/// A TUN device. It exists until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Tun(File);
 
 impl Tun {
-    /// A new one called `name`, in the namespace of this thread.
+    /// Creates a device called `name` in the namespace of this thread.
     pub(crate) fn new(name: &str) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(PATH)?;
         let mut request = request(name);
@@ -29,7 +29,7 @@ impl Tun {
         }
     }
 
-    /// The next packet that the kernel sends, into `buffer`; how long it is, `None` if there is none now.
+    /// Reads the next packet that the kernel sends into `buffer`. Returns its length, or `None` if there is no packet.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.0).read(buffer) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -38,7 +38,7 @@ impl Tun {
         }
     }
 
-    /// Hands a packet to the kernel, which takes it through its stack before this returns.
+    /// Passes a packet to the kernel. The kernel's stack processes it before this returns.
     pub(crate) fn send(&self, packet: &[u8]) -> io::Result<()> {
         (&self.0).write(packet).map(|_| ())
     }

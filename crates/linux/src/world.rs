@@ -1,4 +1,4 @@
-//! The door: a plan goes in, real packets move, an outcome comes out.
+//! The entry point: runs a plan with real packets and returns its outcome.
 
 use std::io;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use rampmeter_scenario::{HostJitter, NodeId, Outcome, Plan, Sender, Series, Worl
 use rampmeter_units::{Bytes, Time};
 
 use crate::commands::{Commands, Status};
+use crate::endpoints::Endpoints;
 use crate::host::{Host, failed};
 use crate::kernel::Kernel;
-use crate::network::{Network, Seen};
-use crate::ours::Ours;
+use crate::network::{Measurements, Network};
 use crate::probe::{kernel_tcp, probe};
-use crate::pump::pump;
+use crate::route::route;
+use crate::run_state::{FlowRecord, FlowResults, RunState};
 use crate::sides::{Side, Sides};
-use crate::stage::{Account, Stage, Told};
 
-/// How often the run looks whether it is over.
-const NAP: std::time::Duration = std::time::Duration::from_millis(10);
+/// Interval between checks for the end of the run.
+const POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// The emulated world.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// A world whose runs end with [`WorldError::Interrupted`] soon after `interrupted` is set, by a signal for example.
+    /// A world whose runs end with [`WorldError::Interrupted`] soon after `interrupted` is set, for example by a signal.
     pub fn new(interrupted: Arc<AtomicBool>) -> Self {
         Self { interrupted }
     }
@@ -49,94 +49,99 @@ impl World for Emulated {
     }
 
     fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
-        let (outcome, ()) = self.perform(plan, None, |stage| self.wait(stage))?;
+        let (outcome, ()) = self.run_until(plan, None, |run| self.wait(run))?;
         Ok(outcome)
     }
 }
 
 impl Emulated {
-    /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands have ended; says
-    /// how. What the plan lets happen at a time happens then; it does not end the run.
+    /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands end, and returns
+    /// their exit codes. Planned events happen at their times; the plan's duration does not end the run.
     pub fn accompany(&self, plan: &Plan, commands: &Commands) -> Result<(Outcome, Status), WorldError> {
         let between = commands.between;
-        let (outcome, status) = self.perform(plan, Some(between), |stage| {
-            let status = commands.run(stage, &self.interrupted);
-            stage.end();
+        let (outcome, status) = self.run_until(plan, Some(between), |run| {
+            let status = commands.run(run, &self.interrupted);
+            run.end();
             status
         })?;
-        Ok((outcome, status.map_err(failed("a command cannot be run"))?))
+        Ok((outcome, status.map_err(failed("cannot run a command"))?))
     }
 
-    /// Sets everything up, and runs it until `wait` declares the end.
-    fn perform<T>(
+    /// Creates hosts, router and senders, and runs them until `wait` ends the run.
+    fn run_until<T>(
         &self,
         plan: &Plan,
         between: Option<(NodeId, NodeId)>,
-        wait: impl FnOnce(&Stage<'_>) -> T,
+        wait: impl FnOnce(&RunState<'_>) -> T,
     ) -> Result<(Outcome, T), WorldError> {
         check_hosts(plan)?;
         check_islands(plan)?;
         check_kernel(plan)?;
         let sides = Sides::around(plan, between)?;
-        let network = Network::joining(plan, &sides, between)?;
+        let network = Network::with_path(plan, &sides, between)?;
         let packets = plan.schemes.iter().filter_map(|scheme| Some(scheme.ours()?.config.packet));
         let mtu = packets.fold(plan.packet, Bytes::max).as_u64();
         raise_open_files();
         let hosts = [host(Side::A, mtu as u32)?, host(Side::B, mtu as u32)?];
         let (over, pending) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let stage = Stage::new(plan, &sides, hosts.each_ref(), &over, &pending);
-        let (told, seen, host_jitter, waited) = thread::scope(|scope| {
-            let router = scope.spawn(|| ending(&stage, || pump(network, &stage, mtu as usize)));
-            let ours = scope.spawn(|| ending(&stage, || Ours::new(stage, mtu as usize)?.run()));
-            let kernel = scope.spawn(|| ending(&stage, || Kernel::new(stage)?.run()));
-            let waited = wait(&stage);
-            let (seen, host_jitter) = join(router).map_err(failed("the router cannot go on"))?;
-            let told = [
-                join(ours).map_err(failed("our senders cannot go on"))?,
-                join(kernel).map_err(failed("the kernel's TCP cannot go on"))?,
+        let run = RunState::new(plan, &sides, hosts.each_ref(), &over, &pending);
+        let (results, measurements, host_jitter, waited) = thread::scope(|scope| {
+            let router = scope.spawn(|| ending(&run, || route(network, &run, mtu as usize)));
+            let endpoints = scope.spawn(|| ending(&run, || Endpoints::new(run, mtu as usize)?.run()));
+            let kernel = scope.spawn(|| ending(&run, || Kernel::new(run)?.run()));
+            let waited = wait(&run);
+            let (measurements, host_jitter) = join(router).map_err(failed("the router failed"))?;
+            let results = [
+                join(endpoints).map_err(failed("Rampmeter's senders failed"))?,
+                join(kernel).map_err(failed("the kernel's TCP failed"))?,
             ];
-            Ok::<_, WorldError>((told, seen, host_jitter, waited))
+            Ok::<_, WorldError>((results, measurements, host_jitter, waited))
         })?;
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(WorldError::Interrupted);
         }
-        Ok((outcome(plan, told, seen, host_jitter), waited))
+        Ok((outcome(plan, results, measurements, host_jitter), waited))
     }
 
-    /// Waits for the run's end and declares it.
-    fn wait(&self, stage: &Stage<'_>) {
-        let duration = Time::ZERO + stage.plan.duration;
-        while !stage.is_over() {
-            let now = stage.clock.now();
-            let done = (now > duration && stage.is_done()) || now > stage.plan.end();
+    /// Ends the run when its time is over, all transfers have ended or it was interrupted.
+    fn wait(&self, run: &RunState<'_>) {
+        let duration = Time::ZERO + run.plan.duration;
+        while !run.is_over() {
+            let now = run.clock.now();
+            let done = (now > duration && run.is_done()) || now > run.plan.end();
             if done || self.interrupted.load(Ordering::Relaxed) {
-                stage.end();
+                run.end();
             }
-            thread::sleep(NAP);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-fn outcome(plan: &Plan, told: [Told; 2], seen: Seen, host_jitter: Option<HostJitter>) -> Outcome {
-    let unstarted = |flow: usize| Account::new(plan, flow, plan.flows[flow].start).outcome;
+fn outcome(
+    plan: &Plan,
+    results: [FlowResults; 2],
+    measurements: Measurements,
+    host_jitter: Option<HostJitter>,
+) -> Outcome {
+    let unstarted = |flow: usize| FlowRecord::new(plan, flow, plan.flows[flow].start).outcome;
     let mut flows: Vec<_> = (0..plan.flows.len()).map(unstarted).collect();
-    let mut series = Series { links: seen.samples, flows: Vec::new() };
+    let mut series = Series { links: measurements.samples, flows: Vec::new() };
     let mut degraded = Vec::new();
-    for told in told {
-        for outcome in told.flows {
+    for results in results {
+        for outcome in results.flows {
             flows[outcome.flow] = outcome;
         }
-        series.flows.extend(told.samples);
-        degraded.extend(told.degraded);
+        series.flows.extend(results.samples);
+        degraded.extend(results.degraded);
     }
     series.flows.sort_by_key(|sample| (sample.at, sample.flow));
-    Outcome { flows, links: seen.links, series, data_packets: seen.data_packets, degraded, host_jitter }
+    Outcome { flows, links: measurements.links, series, data_packets: measurements.data_packets, degraded, host_jitter }
 }
 
-/// Every socket is an open file: allows as many as the system does. What is refused shows when a socket is made.
+/// Raises the limit on open files, because every socket is one. If this fails, the creation of a socket reports it.
 fn raise_open_files() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    if let Ok((_, max)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, max, max);
     }
 }
 
@@ -144,8 +149,8 @@ fn check_hosts(plan: &Plan) -> Result<(), WorldError> {
     let Some(node) = plan.nodes.iter().find(|node| node.stalls.is_some()) else { return Ok(()) };
     Err(WorldError::Lacks {
         world: "emulated",
-        what: format!("hosts that stall when told (`{}`)", node.name),
-        advice: "leave out its `stalls`, real hosts stall by themselves; or run it in the simulator".into(),
+        what: format!("planned stalls of hosts (`{}`)", node.name),
+        advice: "omit its `stalls`, because real hosts stall by themselves; or run it with --world simulated".into(),
     })
 }
 
@@ -154,7 +159,7 @@ fn check_islands(plan: &Plan) -> Result<(), WorldError> {
     Err(WorldError::Lacks {
         world: "emulated",
         what: format!("islands (`{}`)", aggregate.name),
-        advice: "set its `active` to false, or run it in the simulator".into(),
+        advice: "set its `active` to false, or run it with --world simulated".into(),
     })
 }
 
@@ -166,24 +171,27 @@ fn check_kernel(plan: &Plan) -> Result<(), WorldError> {
             return Err(WorldError::Lacks {
                 world: "emulated",
                 what: format!("kernel TCP `{algorithm}` (scheme `{}`)", scheme.name),
-                advice: format!("this kernel has {}", known.join(", ")),
+                advice: format!("use one that this kernel has: {}", known.join(", ")),
             });
         }
     }
     Ok(())
 }
 
-/// A host, or what this machine lacks for one.
+/// Creates a host, or returns an error with the ability that this machine lacks.
 fn host(side: Side, mtu: u32) -> Result<Host, WorldError> {
     Host::new(side, mtu).map_err(|error| match probe().emulation() {
-        Err(reason) => WorldError::System { what: "no emulated network here".into(), error: io::Error::other(reason) },
+        Err(reason) => WorldError::System {
+            what: "this machine cannot run emulated networks".into(),
+            error: io::Error::other(reason),
+        },
         Ok(()) => error,
     })
 }
 
-/// Does `work`; if it fails, the run is over.
-fn ending<T>(stage: &Stage<'_>, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    work().inspect_err(|_| stage.end())
+/// Runs `work`, and ends the run if it fails.
+fn ending<T>(run: &RunState<'_>, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    work().inspect_err(|_| run.end())
 }
 
 fn join<T>(thread: thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {

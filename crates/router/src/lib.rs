@@ -1,11 +1,10 @@
-//! What happens to packets inside the network: queue disciplines behind one trait, [`Router`], and the [`Link`] that a
-//! router feeds.
+//! Routers and links: queue disciplines behind one trait, [`Router`], and the [`Link`] that sends a router's packets.
 //!
-//! A router decides what happens to packets that wait for a link: which is next, which is dropped, what is written into
-//! them. A [`Link`] adds what is physical: rate, delay, random loss. Both are told the time and own no clock, so the same
-//! objects stand in the simulator and behind real network devices.
+//! A router decides about the packets that wait for a link: which one is next, which one is dropped, which fields are
+//! rewritten. A [`Link`] adds the physical properties: rate, delay, random loss. Both get the time as an argument and own no
+//! clock, so the same objects work in the simulator and behind real network devices.
 //!
-//! A router of one's own queues [`AnyPacket`]s, the packets of every world. In this one the last packet in is the first out:
+//! A router of your own queues [`AnyPacket`]s, the packets of every world. This one sends the last packet first:
 //!
 //! ```
 //! use rampmeter_router::units::{Bytes, Stream, Time};
@@ -27,7 +26,7 @@
 //! }
 //!
 //! impl Discipline for Stack {
-//!     type Config = drop_tail::Config; // its settings; one's own type as a rule
+//!     type Config = drop_tail::Config; // its settings; usually a type of its own
 //!     fn new(_: &drop_tail::Config, _: Environment, _: Stream) -> Self { Self::default() }
 //! }
 //!

@@ -1,7 +1,7 @@
 //! The routers by name, and one type that holds any of them.
 //!
-//! [`AnyRouter`] is an enum, so that links call a built-in router without dynamic dispatch. A router of another crate is
-//! its `External` variant; [`Registry::add`] gives it a name.
+//! [`AnyRouter`] is an enum, so that links call built-in routers without dynamic dispatch. Routers of other crates are in its
+//! `External` variant; [`Registry::add`] registers their names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use rampmeter_units::{Rate, RegistryError, Stream, Time, settings};
 use crate::external::{External, ExternalConfig};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
 
-/// What is made here, in messages.
+/// The kind of the registered objects, for messages.
 const KIND: &str = "router";
 
 type Reader = Arc<dyn Fn(&toml::Table) -> Result<AnyConfig, String> + Send + Sync>;
 
-/// The routers that can be named in a scenario file.
+/// The routers that scenario files can name.
 #[derive(Clone)]
 pub struct Registry {
     entries: BTreeMap<String, Entry>,
@@ -53,7 +53,7 @@ impl Registry {
         (entry.reader)(settings).map_err(|reason| RegistryError::settings(KIND, name, reason))
     }
 
-    /// Every name with its one line, in alphabetical order.
+    /// Every name with its description, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|(name, entry)| (name.as_str(), entry.about.as_str()))
     }
@@ -65,10 +65,10 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// Writes the enums, the registry's first content and the dispatch from one list: a line a router.
+/// Generates the enums, the built-in content of the registry and the dispatch from one list with a line per router.
 macro_rules! routers {
     ($($variant:ident($place:ty): $module:ident, $name:literal, $about:literal;)*) => {
-        /// Any router. Where it is large it is in a box: access links by the thousand have the smallest, and close together.
+        /// Any router. Large routers are in a box, so that the routers of thousands of access links are small and close together.
         #[derive(Debug)]
         pub enum AnyRouter<P> {
             $(#[doc = $about] $variant($place),)*
@@ -76,11 +76,11 @@ macro_rules! routers {
             External(External<P>),
         }
 
-        /// The settings of any router, read and checked; makes as many routers as a topology has links.
+        /// The checked settings of any router, from which each link makes its own router.
         #[derive(Debug, Clone)]
         pub enum AnyConfig {
             $(#[doc = $about] $variant(crate::$module::Config),)*
-            /// Those of a router of another crate.
+            /// The settings of a router of another crate.
             External(ExternalConfig),
         }
 
@@ -92,7 +92,7 @@ macro_rules! routers {
         }
 
         impl AnyConfig {
-            /// A fresh router that stands at `environment`.
+            /// Makes a router for a link with `environment`.
             pub fn make<P: Parcel + Send>(&self, environment: Environment, random: Stream) -> AnyRouter<P> {
                 match self {
                     $(Self::$variant(config) => {
@@ -116,23 +116,23 @@ macro_rules! routers {
 }
 
 routers! {
-    DropTail(crate::drop_tail::DropTail<P>): drop_tail, "drop-tail", "First in, first out; full means dropped";
+    DropTail(crate::drop_tail::DropTail<P>): drop_tail, "drop-tail", "First in, first out; drops packets that arrive at a full queue";
     FairQueueing(Box<crate::fair_queueing::FairQueueing<P>>): fair_queueing, "fair-queueing", "Bit-by-bit round robin over flows (Demers, Keshav, Shenker 1989)";
-    FairShare(Box<crate::fair_share::FairShare<P>>): fair_share, "fair-share", "Fair queueing that tells flows their share (PCP section 4.2)";
-    Policer(Box<crate::policer::Policer<P>>): policer, "policer", "Drop-tail, but packets from a size on pass at a rate and no faster";
-    Vcp(Box<crate::vcp::Vcp<P>>): vcp, "vcp", "Tells how loaded the link is in the two ECN bits (VCP 2008)";
-    Red(Box<crate::red::Red<P>>): red, "red", "Marks or drops at random, the more the longer the average queue (Floyd, Jacobson 1993)";
-    Codel(Box<crate::codel::Codel<P>>): codel, "codel", "Drops or marks while packets have waited too long for too long (RFC 8289)";
-    FqCodel(Box<crate::fq_codel::FqCodel<P>>): fq_codel, "fq-codel", "Flows in turn, CoDel for each (RFC 8290)";
-    Pie(Box<crate::pie::Pie<P>>): pie, "pie", "Drops or marks at random, so that packets wait as long as they should (RFC 8033)";
-    Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Tells flows by how much to change their windows (XCP, SIGCOMM 2002)";
-    VirtualQueue(Box<crate::virtual_queue::VirtualQueue<P>>): virtual_queue, "virtual-queue", "Marks as if the link were a bit slower, the more the more would wait then (Kelly 2002)";
-    Avq(Box<crate::avq::Avq<P>>): avq, "avq", "Marks as if the link were slower, by as much as makes it busy enough (Kunniyur, Srikant 2004)";
-    Rem(Box<crate::rem::Rem<P>>): rem, "rem", "Marks by a price that rests where what comes fits and few wait (REM 2001)";
+    FairShare(Box<crate::fair_share::FairShare<P>>): fair_share, "fair-share", "Fair queueing that reports their share to flows (PCP section 4.2)";
+    Policer(Box<crate::policer::Policer<P>>): policer, "policer", "Drop-tail with a rate limit on packets from a minimum size";
+    Vcp(Box<crate::vcp::Vcp<P>>): vcp, "vcp", "Writes the load of the link into the two ECN bits (VCP 2008)";
+    Red(Box<crate::red::Red<P>>): red, "red", "Marks or drops at random, with a probability from the average queue (Floyd, Jacobson 1993)";
+    Codel(Box<crate::codel::Codel<P>>): codel, "codel", "Drops or marks while the queueing delay stays above a target (RFC 8289)";
+    FqCodel(Box<crate::fq_codel::FqCodel<P>>): fq_codel, "fq-codel", "Round robin over flows, with CoDel for each (RFC 8290)";
+    Pie(Box<crate::pie::Pie<P>>): pie, "pie", "Drops or marks at random to keep the queueing delay at a target (RFC 8033)";
+    Xcp(Box<crate::xcp::Xcp<P>>): xcp, "xcp", "Reports window changes to flows (XCP, SIGCOMM 2002)";
+    VirtualQueue(Box<crate::virtual_queue::VirtualQueue<P>>): virtual_queue, "virtual-queue", "Marks by the queue of a slightly slower virtual link (Kelly 2002)";
+    Avq(Box<crate::avq::Avq<P>>): avq, "avq", "Marks by a virtual queue whose rate adapts to a target utilization (Kunniyur, Srikant 2004)";
+    Rem(Box<crate::rem::Rem<P>>): rem, "rem", "Marks by a price that follows from rate mismatch and queue length (REM 2001)";
 }
 
 impl AnyConfig {
-    /// Whether it is a plain queue that never drops anything.
+    /// Whether the router is a plain queue that never drops a packet.
     pub fn is_endless(&self) -> bool {
         matches!(self, Self::DropTail(config) if *config == crate::drop_tail::Config::default())
     }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_names_and_settings_say_what_would_be_right() {
+    fn errors_on_names_and_settings_have_a_remedy() {
         let registry = Registry::default();
         let error = registry.config("droptail", &toml::Table::new()).unwrap_err().to_string();
         assert!(error.contains("drop-tail"), "{error}");

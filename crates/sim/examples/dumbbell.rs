@@ -1,10 +1,10 @@
-//! How fast the simulator is: `studies/bench/dumbbell.toml`, run once.
+//! Measures the speed of the simulator with one run of `studies/bench/dumbbell.toml`.
 //!
 //! ```text
 //! cargo run --release -p rampmeter-sim --example dumbbell -- [FILE.toml] [flows=30] [rate='"150 Mb/s"'] [duration='"60 s"']
 //! ```
 //!
-//! Data packets are counted where they leave the bottleneck for good: at their receivers. Reading and planning is not timed.
+//! Data packets are counted at their receivers. Reading and planning are not timed.
 
 use std::time::Instant;
 
@@ -29,9 +29,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let summary = Summary::of(&Schema::default(), &run);
         println!("{point}");
         for (name, link) in &summary.links {
-            let figure = |name| link.number(name).unwrap_or_default();
-            let (busy, queue, drops) = (figure("utilization"), figure("queue_mean_packets"), figure("drop_rate"));
-            println!("  {name}: utilization {busy:.4}, mean queue {queue:.1} packets, drop rate {drops:.5}");
+            let metric = |name| link.number(name).unwrap_or_default();
+            let (utilization, queue, drops) =
+                (metric("utilization"), metric("queue_mean_packets"), metric("drop_rate"));
+            println!("  {name}: utilization {utilization:.4}, mean queue {queue:.1} packets, drop rate {drops:.5}");
         }
         let packets = run.outcome.data_packets as f64;
         println!(
@@ -45,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// FNV-1a over all of the outcome.
+/// FNV-1a over the whole outcome.
 fn fingerprint(outcome: &Outcome) -> u64 {
     let text = format!("{outcome:?}");
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))

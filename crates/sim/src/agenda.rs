@@ -1,46 +1,46 @@
-//! Who wakes up next: a tournament in groups of eight.
+//! The next actor to wake up: a tournament tree in groups of eight.
 //!
 //! ```text
-//!   last round          [ 12 ns, 15 ns, ... ]             every actor has its place in the first round; the earliest of
-//!                        /            \                   each group goes on to the next round, and the winner of the
-//!   first round   [ 40, 12, ... ] [ 15, 33, ... ] ...     last round wakes up next
+//!   last round          [ 12 ns, 15 ns, ... ]             every actor has an entry in the first round; the earliest of
+//!                        /            \                   each group is entered in the next round, and the earliest of
+//!   first round   [ 40, 12, ... ] [ 15, 33, ... ] ...     the last round is the next wake-up
 //! ```
 //!
-//! Each actor has one wake-up at a time. When it changes, its group's winner is found again, then that of the group where
-//! this one stands, and so on: steps that are the same whatever they find, so that, unlike a heap's, they leave the
-//! processor nothing to guess. A group is one cache line, and ten thousand actors take five rounds.
+//! Each actor has one wake-up at a time. When it changes, the minimum of its group is computed again, then that of the
+//! parent group, and so on up. These steps do not depend on the data, so, unlike those of a heap, they have no branches
+//! to mispredict. A group is one cache line, and ten thousand actors need five rounds.
 //!
 //! Actors are small numbers. At the same instant the lower number comes first.
 
 use rampmeter_units::Time;
 
-/// An actor's place in its simulation: links first, then hosts.
+/// The index of an actor: links first, then hosts, then aggregates.
 pub(crate) type Actor = u32;
 
 /// Time, then actor, in one integer, so that a comparison is one instruction.
 type Key = u64;
 
-/// Nobody.
+/// No wake-up.
 const NEVER: Key = Key::MAX;
 
-/// Those who meet in one group.
+/// Entries of a group.
 const GROUP: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Agenda {
     /// The groups of all rounds, the first round first.
     groups: Vec<[Key; GROUP]>,
-    /// Where each round's groups start.
+    /// The index of each round's first group.
     rounds: Vec<usize>,
-    /// The winner.
+    /// The earliest wake-up.
     first: Key,
-    /// Low bits of a key that name the actor.
+    /// The number of low bits of a key that hold the actor.
     actor_bits: u32,
     last: Time,
 }
 
 impl Agenda {
-    /// Nobody wakes up yet.
+    /// An agenda without wake-ups.
     pub(crate) fn new(actors: usize) -> Self {
         let mut rounds = Vec::new();
         let (mut start, mut players) = (0, actors.max(2));
@@ -54,8 +54,7 @@ impl Agenda {
         Self { groups: vec![[NEVER; GROUP]; start], rounds, first: NEVER, actor_bits, last }
     }
 
-    /// The last instant at which anybody can wake up. With a thousand actors it is half a year away, with a million five
-    /// hours.
+    /// The last instant at which an actor can wake up: half a year with a thousand actors, five hours with a million.
     pub(crate) fn last(&self) -> Time {
         self.last
     }
@@ -64,20 +63,20 @@ impl Agenda {
         if at > self.last { NEVER } else { at.as_nanos() << self.actor_bits | u64::from(actor) }
     }
 
-    /// When the next wake-up is, and whose; [`Time::MAX`] if nobody wakes up.
+    /// The time and the actor of the next wake-up; [`Time::MAX`] if there is none.
     pub(crate) fn next(&self) -> (Time, Actor) {
         let at = if self.first == NEVER { Time::MAX } else { Time::from_nanos(self.first >> self.actor_bits) };
         (at, (self.first & !(NEVER << self.actor_bits)) as Actor)
     }
 
-    /// Wakes `actor` at `at`, unless it wakes up earlier anyway.
+    /// Wakes `actor` at `at`, unless it has an earlier wake-up.
     pub(crate) fn wake(&mut self, actor: Actor, at: Time) {
         let key = self.key(actor, at);
         let mut place = actor as usize;
         for start in &self.rounds {
             let earliest = &mut self.groups[start + place / GROUP][place % GROUP];
             if *earliest <= key {
-                return; // its own wake-up or, mostly, another's
+                return; // an earlier wake-up of this actor or, mostly, of another one
             }
             *earliest = key;
             place /= GROUP;
@@ -85,7 +84,7 @@ impl Agenda {
         self.first = self.first.min(key);
     }
 
-    /// `actor` has done what it was woken for and wants to wake up at `at` next; [`Time::MAX`] for never.
+    /// Sets the next wake-up of `actor`, after it has run, to `at`; [`Time::MAX`] for never.
     pub(crate) fn set(&mut self, actor: Actor, at: Time) {
         let mut winner = self.key(actor, at);
         let mut place = actor as usize;
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn actors_wake_by_time_then_by_number_at_the_earliest_time_asked_for() {
+    fn actors_wake_by_earliest_time_then_by_number() {
         let mut agenda = Agenda::new(5);
         for (actor, time) in [(3, 5), (1, 5), (2, 9), (2, 7), (0, 20), (0, 30)] {
             agenda.wake(actor, at(time));
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_actors_can_sleep_for_half_a_year_and_for_ever() {
+    fn a_thousand_actors_can_sleep_half_a_year() {
         let mut agenda = Agenda::new(1000);
         assert!(agenda.last() > at(180 * 24 * 3600 * 1_000_000_000));
         agenda.wake(999, agenda.last());
@@ -133,9 +132,8 @@ mod tests {
         assert_eq!(agenda.next().0, Time::MAX);
     }
 
-    /// Against a list that is searched.
     #[test]
-    fn it_behaves_like_a_list() {
+    fn it_behaves_like_a_linear_search() {
         let mut random = Stream::from_seed(3);
         let mut agenda = Agenda::new(40);
         let mut list = vec![Time::MAX; 40];

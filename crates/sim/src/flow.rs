@@ -1,4 +1,4 @@
-//! A flow: its application, and where each end of it is.
+//! A flow: its application and its two ends.
 
 use rampmeter_manager::FlowId;
 use rampmeter_transport::{ConnectionId, Statistics};
@@ -10,35 +10,35 @@ use crate::paths::PathId;
 /// One end of a flow.
 #[derive(Debug)]
 pub(crate) struct FlowEnd {
-    /// Its host, among the simulation's.
+    /// The index of the host in the simulation.
     pub(crate) host: u32,
-    /// The connection's name there.
+    /// The identifier of the connection on that host.
     pub(crate) connection: Option<ConnectionId>,
-    /// Bytes that its application has read.
+    /// Bytes that the application has read.
     pub(crate) read: Bytes,
 }
 
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) application: AnyApplication,
-    /// The sender's and the receiver's.
+    /// The sender's end and the receiver's end.
     pub(crate) ends: [FlowEnd; 2],
-    /// The path from one to the other.
+    /// The path from the sender to the receiver.
     pub(crate) path: PathId,
-    /// The flow's name at the sender's manager, while it sends datagrams.
+    /// The flow's identifier in the sender's manager, while it sends datagrams.
     pub(crate) datagrams: Option<FlowId>,
-    /// Datagrams that it has sent, once that is over.
+    /// Datagrams sent, set when the flow stops.
     pub(crate) sent_datagrams: u64,
-    /// Of the bytes that the receiver has read, what it had at the end of the warm-up, later what it read while flows were
-    /// measured.
+    /// During the measurement: the bytes that the receiver had read at the end of the warm-up. Afterwards: the bytes that
+    /// it read during the measurement.
     pub(crate) delivered_measured: Bytes,
-    /// How long the whole took.
+    /// The flow completion time.
     pub(crate) fct: Option<Duration>,
-    /// It is one of those that a run waits for, and has not ended.
+    /// Whether the run waits for the flow and it has not ended.
     pub(crate) pending: bool,
-    /// What the sender's connection has counted, once it is over.
+    /// The counters of the sender's connection, set when it closes.
     pub(crate) statistics: Statistics,
-    /// How it went, once that is known.
+    /// The application's report, set when the flow stops or the measurement ends.
     pub(crate) report: Option<Report>,
 }
 
@@ -66,12 +66,12 @@ impl Flow {
         &self.ends[End::Receiver as usize]
     }
 
-    /// Its end at `host`.
+    /// The flow's end at `host`.
     pub(crate) fn end_at(&self, host: u32) -> End {
         if self.sender().host == host { End::Sender } else { End::Receiver }
     }
 
-    /// Bytes that the receiver's application has got.
+    /// Bytes that the receiver's application has read.
     pub(crate) fn delivered(&self) -> Bytes {
         self.receiver().read
     }

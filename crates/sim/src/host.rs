@@ -1,4 +1,4 @@
-//! A host as one scheme sees it: an endpoint with that scheme's settings, and which flow each of its connections is.
+//! A host for one scheme: an endpoint with that scheme's settings, and the flow of each of its connections.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,30 +9,30 @@ use rampmeter_transport::{Config, ConnectionId, Endpoint};
 use rampmeter_units::Time;
 use rampmeter_workload::Alarms;
 
-use crate::packet::Travelling;
+use crate::packet::InTransit;
 use crate::paths::PathId;
 
 pub(crate) struct Host {
     pub(crate) endpoint: Endpoint<AnyController, PathId>,
-    /// For the connections it opens.
+    /// Settings of the connections that the host opens.
     pub(crate) config: Config,
     /// The deadlines of the applications here, by flow.
     pub(crate) alarms: Alarms,
-    /// The flows from here that send datagrams or choose by their shares, by their names at the manager.
+    /// The host's flows that send datagrams or use their shares, by their identifiers in the manager.
     pub(crate) by_name: BTreeMap<FlowId, u32>,
-    /// A flow of datagrams to or from here: whose packets its Congestion Manager's own count as.
+    /// A flow of datagrams to or from this host. The messages of its Congestion Manager count as this flow's packets.
     pub(crate) datagram_flow: u32,
     /// The flow of each connection, by the connection's index.
     flow_of: Vec<u32>,
     stalling: Option<Stalling>,
-    /// Packets that arrived while it stalled.
-    pub(crate) untaken: VecDeque<Travelling>,
-    /// When it can take the next of them.
-    pub(crate) taking_from: Time,
-    /// It had something to say while it stalled.
-    pub(crate) held_back: bool,
-    /// The time that it has come to, perhaps ahead of the others'.
-    pub(crate) lived_to: Time,
+    /// Packets that arrived during a stall and are not yet processed.
+    pub(crate) receive_backlog: VecDeque<InTransit>,
+    /// When the host can process the next packet of the backlog.
+    pub(crate) backlog_ready_at: Time,
+    /// Whether the host had output during a stall.
+    pub(crate) output_pending: bool,
+    /// The local time, which may be ahead of the simulation's.
+    pub(crate) local_time: Time,
 }
 
 impl Host {
@@ -45,34 +45,34 @@ impl Host {
             datagram_flow: u32::MAX,
             flow_of: Vec::new(),
             stalling,
-            untaken: VecDeque::new(),
-            taking_from: Time::ZERO,
-            held_back: false,
-            lived_to: Time::ZERO,
+            receive_backlog: VecDeque::new(),
+            backlog_ready_at: Time::ZERO,
+            output_pending: false,
+            local_time: Time::ZERO,
         }
     }
 
-    /// When the stall ends that it is in; none if it is awake.
+    /// When the current stall ends; none if the host is not stalled.
     pub(crate) fn stalled_until(&mut self, now: Time) -> Option<Time> {
         self.stalling.as_mut()?.until(now)
     }
 
-    /// Whether datagrams have left from here or come here.
+    /// Whether the host has sent or received datagrams.
     pub(crate) fn has_datagrams(&self) -> bool {
         self.datagram_flow != u32::MAX
     }
 
-    /// Whether its manager may have something for applications here.
+    /// Whether the manager may have share changes or messages for applications of this host.
     pub(crate) fn has_watchers(&self) -> bool {
         self.has_datagrams() || !self.by_name.is_empty()
     }
 
-    /// When it next has something to do: what should have been done before is done now.
+    /// The next deadline, or the local time if the deadline is before it.
     pub(crate) fn due(&self) -> Time {
-        self.deadline().max(self.lived_to)
+        self.deadline().max(self.local_time)
     }
 
-    /// When it should next do something.
+    /// The earliest deadline of the endpoint and of the applications.
     pub(crate) fn deadline(&self) -> Time {
         self.endpoint.deadline().min(self.alarms.next())
     }

@@ -1,11 +1,11 @@
-//! Islands: what crosses one from border to border enters and leaves as one VCP flow.
+//! Islands: the traffic from one border to another crosses the island as one VCP flow.
 //!
 //! ```text
-//!   a packet's path   ... link ─► Ingress ─► [links within] ─► link ...        who brings no payload goes on as if nothing
-//!                                    │                          ▲              were there; all others take the
-//!   the aggregate's        queue ────┘                          │              aggregate's path, in its header
+//!   a packet's path   ... link ─► Ingress ─► [links within] ─► link ...        packets without payload stay on their
+//!                                    │                          ▲              path; all others take the aggregate's
+//!   the aggregate's        queue ────┘                          │              path, in its header
 //!       path                 └─► links within ─► Egress ────────┘
-//!       and its way back         Answered ◄─ links within ◄┘
+//!       and its reverse          Answered ◄─ links within ◄┘
 //! ```
 
 use rampmeter_island::{Egress, Ingress};
@@ -14,25 +14,25 @@ use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan, QueueId};
 use rampmeter_units::{Streams, Time};
 
 use crate::agenda::Actor;
-use crate::packet::Travelling;
+use crate::packet::InTransit;
 use crate::paths::{Hop, PathId, Paths, reverse};
 use crate::simulation::Simulation;
 
-/// What crosses an island from one border to another.
+/// The traffic across an island from one border to another.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
-    pub(crate) ingress: Ingress<Travelling>,
+    pub(crate) ingress: Ingress<InTransit>,
     egress: Egress,
-    /// From the one to the other.
+    /// The path from the ingress to the egress.
     path: PathId,
-    /// Its number among flows, behind the plan's.
+    /// The aggregate's flow number, after the numbers of the plan's flows.
     flow: u32,
-    /// Hops from the ingress to behind the egress, on the paths of the packets that it carries.
+    /// Hops from the ingress to the first hop after the egress, on the paths of the packets that it carries.
     hops: u64,
 }
 
 impl Aggregate {
-    /// The plan's aggregate number `n`.
+    /// The aggregate `n` of the plan.
     pub(crate) fn new(plan: &Plan, n: usize, paths: &mut Paths) -> Self {
         let planned = &plan.aggregates[n];
         let hops = |links: &[LinkId]| links.iter().map(|link| Hop::Link(link.0 as u32)).collect();
@@ -48,7 +48,7 @@ impl Aggregate {
         }
     }
 
-    /// What its queue and what left it were like while it was measured; `n` is its number in the plan.
+    /// The measured queue and traffic of the ingress; `n` is the aggregate's number in the plan.
     pub(crate) fn outcome(&self, plan: &Plan, n: usize, now: Time) -> LinkOutcome {
         let (counts, queue) = self.ingress.measured(now);
         let planned = &plan.aggregates[n];
@@ -57,7 +57,7 @@ impl Aggregate {
         LinkOutcome { id: QueueId::Ingress(n), name: planned.name.clone(), utilization, queue, counts }
     }
 
-    /// Its queue at this instant; `n` is its number in the plan.
+    /// A sample of the ingress queue; `n` is the aggregate's number in the plan.
     pub(crate) fn sample(&self, n: usize, at: Time) -> LinkSample {
         let (queue, transmitted) = (self.ingress.backlog(), self.ingress.transmitted_bytes());
         LinkSample { at, id: QueueId::Ingress(n), queue, transmitted }
@@ -65,56 +65,56 @@ impl Aggregate {
 }
 
 impl Simulation<'_> {
-    /// A packet has come to where it enters an island.
-    pub(crate) fn enter(&mut self, now: Time, aggregate: u32, mut packet: Travelling) {
+    /// A packet has arrived at the ingress of an island.
+    pub(crate) fn enter(&mut self, now: Time, aggregate: u32, mut packet: InTransit) {
         if packet.is_control() {
             packet.advance();
-            return self.hand_on(now, packet);
+            return self.forward(now, packet);
         }
         if let Some(dropped) = self.aggregates[aggregate as usize].ingress.offer(now, packet) {
-            self.pool.take_back(dropped);
+            self.pool.recycle(dropped);
         }
-        self.let_in(now, aggregate as usize);
+        self.admit(now, aggregate as usize);
     }
 
-    /// A packet in an island's header has come to where it leaves.
-    pub(crate) fn leave(&mut self, now: Time, aggregate: u32, mut packet: Travelling) {
+    /// A packet in an island's header has arrived at the egress.
+    pub(crate) fn leave(&mut self, now: Time, aggregate: u32, mut packet: InTransit) {
         let leaving = &mut self.aggregates[aggregate as usize];
         let (path, flow) = (reverse(leaving.path), leaving.flow);
         if let Some((number, mut inner)) = packet.take_wrapped() {
             let answer = leaving.egress.receive(number, packet.ecn(), &mut inner);
             inner.skip(leaving.hops);
             let answer = self.pool.answer(answer, flow, path, self.paths.start(path));
-            self.pool.take_back(packet);
-            self.hand_on(now, answer);
-            self.hand_on(now, inner);
+            self.pool.recycle(packet);
+            self.forward(now, answer);
+            self.forward(now, inner);
         }
     }
 
-    /// An egress's answer has come back.
-    pub(crate) fn take_answer(&mut self, now: Time, aggregate: u32, mut packet: Travelling) {
+    /// An egress's answer has arrived at the ingress.
+    pub(crate) fn on_answer(&mut self, now: Time, aggregate: u32, mut packet: InTransit) {
         if let Some(answer) = packet.take_answer() {
             self.aggregates[aggregate as usize].ingress.on_feedback(now, &answer);
         }
-        self.pool.take_back(packet);
-        self.let_in(now, aggregate as usize);
+        self.pool.recycle(packet);
+        self.admit(now, aggregate as usize);
     }
 
-    /// An aggregate's time has come. Gives when it comes next.
-    pub(crate) fn wake_aggregate(&mut self, now: Time, aggregate: usize) -> Time {
+    /// Runs the timer of an aggregate, and returns its next deadline.
+    pub(crate) fn on_aggregate_timer(&mut self, now: Time, aggregate: usize) -> Time {
         if self.aggregates[aggregate].ingress.deadline() <= now {
             self.aggregates[aggregate].ingress.on_deadline(now);
-            self.let_in(now, aggregate);
+            self.admit(now, aggregate);
         }
         self.aggregates[aggregate].ingress.deadline().max(now)
     }
 
-    /// Packets that wait enter the island, as many as may.
-    fn let_in(&mut self, now: Time, aggregate: usize) {
+    /// Sends waiting packets into the island, as many as the ingress permits.
+    fn admit(&mut self, now: Time, aggregate: usize) {
         let Aggregate { path, flow, .. } = self.aggregates[aggregate];
         while let Some(leaving) = self.aggregates[aggregate].ingress.poll(now) {
             let packet = self.pool.wrapped(leaving, flow, path, self.paths.start(path));
-            self.hand_on(now, packet);
+            self.forward(now, packet);
         }
         let actor = self.links.len() + self.hosts.len() + aggregate;
         self.agenda.wake(actor as Actor, self.aggregates[aggregate].ingress.deadline().max(now));

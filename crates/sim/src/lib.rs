@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!            plan
-//!             │ setup                      timetable: flows start and stop, links change, meters read
+//!             │ setup                      timetable: starts and stops of flows, changes of links, samples
 //!             ▼                                │
 //!   host ──► link ──► link ──► host            │
-//!    │         └── agenda: who wakes up next ──┴──► simulation: one thing after another ──► outcome
+//!    │         └── agenda: next wake-up ───────┴──► simulation: the event loop ──► outcome
 //!    └─ endpoint: connections, manager, controllers
 //! ```
 //!
-//! Time is whole nanoseconds. What wakes up is a link or a host, an *actor*, and each has one wake-up at a time; what
-//! happens at the same instant happens in the order of the plan. Every random stream comes from the plan's seed. So the
-//! same plan gives the same outcome, to the byte, on every machine and in every build.
+//! Time is in integer nanoseconds. Links and hosts are *actors*; each actor has one wake-up at a time. Events of the same
+//! instant run in the order of the plan. Every random stream comes from the plan's seed. So the same plan gives the same
+//! outcome, to the byte, on every machine and in every build.
 //!
-//! A crate that depends on this one and on `rampmeter-control` simulates a controller of its own so:
+//! A crate that depends on this one and on `rampmeter-control` can simulate its own controller:
 //!
 //! ```
 //! use rampmeter_control::rules::{Amount, Congestion, Rules, Seen, Windowed};
@@ -27,11 +27,11 @@
 //!     type Config = newreno::Config;
 //!     fn new(_: &newreno::Config) -> Self { Self }
 //!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
-//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.acked / seen.window) }
+//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.delivered / seen.window) }
 //!     fn decrease(&mut self, congestion: &Congestion) -> Amount { Amount::Packets(0.75 * congestion.window) }
 //! }
 //!
-//! let registries = Registries::default().controller::<Windowed<Gentle>>("gentle", "TCP that gives up a quarter at a loss");
+//! let registries = Registries::default().controller::<Windowed<Gentle>>("gentle", "TCP that reduces its window by a quarter");
 //! let scenario = Scenario::parse("download.toml", r#"
 //!     duration = "20 s"
 //!     hosts = [{ name = "server", at = "left", rate = "1 Gb/s", delay = "1 ms" },
@@ -47,8 +47,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Packets are headers: their payload is counted and never stored. Nothing grows with the number of packets sent, and
-//! nothing is global: many simulations can run side by side.
+//! Packets are headers: their payload is counted and never stored. Memory does not grow with the number of packets sent,
+//! and there is no global state: several simulations can run in one process.
 
 mod agenda;
 mod flow;

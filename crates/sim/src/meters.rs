@@ -1,4 +1,4 @@
-//! What is read off a running simulation: measured links between `warmup` and `duration`, and samples over time.
+//! Measurements of a simulation: links and flows between `warmup` and `duration`, and samples over time.
 
 use rampmeter_scenario::{Degraded, FlowOutcome, FlowSample, LinkOutcome, LinkSample, Outcome, Plan, QueueId, Series};
 use rampmeter_units::Time;
@@ -10,7 +10,7 @@ use crate::simulation::Simulation;
 pub(crate) struct Meters {
     /// The measured queues.
     queues: Vec<QueueId>,
-    /// Links and long-lived flows have been measured.
+    /// Whether the measurement of links and long-lived flows has ended.
     pub(crate) over: bool,
     outcomes: Vec<LinkOutcome>,
     series: Series,

@@ -1,9 +1,9 @@
-//! A packet on its way. Its payload is only a number.
+//! A packet in transit. The payload is only a number of bytes.
 //!
-//! What a data packet needs travels by value, 56 bytes of it: queues are rings, so packets that follow each other on the
-//! wire follow each other in memory. What only some packets carry, as acknowledgements do, is in a box; a pool keeps the
-//! boxes of packets that have arrived for those to come. On fast and long paths a hundred thousand are under way and in no
-//! cache, so boxes are small, what few runs need being in one of its own, and are fetched before they are looked at.
+//! The fields of a data packet are stored by value, in 56 bytes. Queues are rings, so packets that follow each other on
+//! the wire follow each other in memory. Fields that only some packets have, such as acknowledgements, are in a box. A
+//! pool reuses the boxes of packets that have arrived. On fast and long paths a hundred thousand packets are in transit
+//! and in no cache. So boxes are small, with a second box for fields that few runs need, and are prefetched before use.
 
 use rampmeter_island::{Feedback, HEADER_BYTES, Leaving};
 use rampmeter_router::{Parcel, prefetch};
@@ -18,21 +18,21 @@ use crate::paths::{HopId, PathId, is_forward};
 
 /// A packet in the network.
 ///
-/// Its fields are plain numbers and `hop`, first and never zero, is where `Option` keeps its none: so a move is a copy of
-/// whole words, which is most of what a simulator does.
+/// The fields are plain numbers. `hop` comes first and is never zero, so `Option` encodes `None` there. A move is then a
+/// copy of whole words; such moves are most of the simulator's work.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Travelling {
-    /// Where on its path it is.
+pub(crate) struct InTransit {
+    /// The packet's position on its path.
     hop: HopId,
     options: Option<Box<Options>>,
-    /// The path it travels.
+    /// The packet's path.
     pub(crate) path: PathId,
-    /// Its flow's place in the plan.
+    /// The index of the flow in the plan.
     pub(crate) flow: u32,
-    /// Its size on the wire.
+    /// The size on the wire.
     bytes: u32,
-    // Of the header, what every packet has; the names are those of [`Packet`].
+    // The header fields that every packet has, named as in [`Packet`].
     connection: u32,
     number: u32,
     sequence: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Travelling {
     ecn: u8,
 }
 
-/// Bits of [`Travelling::ends`].
+/// Bits of [`InTransit::ends`].
 const FIN: u8 = 1;
 const PING: u8 = 2;
 
@@ -57,41 +57,41 @@ enum Body {
     CmData,
     /// A datagram without a header.
     Bare,
-    /// What is in its box.
-    Rare,
+    /// The content of the second box.
+    Extra,
 }
 
-/// Of the header, what only some packets have.
+/// Header fields that only some packets have.
 #[derive(Debug, Default)]
 struct Options {
     feedback: RouterFeedback,
     echoed_feedback: RouterFeedback,
     receipts: List<Receipt, MAX_RECEIPTS>,
     sacks: List<Sack, MAX_SACKS>,
-    rare: Option<Box<Rare>>,
+    extra: Option<Box<Extra>>,
 }
 
-/// What Congestion Managers and islands send.
+/// Packets of Congestion Managers and islands.
 #[derive(Debug, Default)]
-enum Rare {
-    /// Nothing: it has been taken out.
+enum Extra {
+    /// The content was taken out.
     #[default]
     Empty,
     /// A message of a Congestion Manager.
     Message(CmMessage),
     /// A packet in an island's header, and the number in that header.
-    Wrapped(u32, Travelling),
+    Wrapped(u32, InTransit),
     /// An egress's answer.
     Answer(Feedback),
 }
 
-impl Travelling {
-    /// Takes it to the next hop of its path.
+impl InTransit {
+    /// Moves the packet to the next hop of its path.
     pub(crate) fn advance(&mut self) {
         self.skip(1);
     }
 
-    /// Takes it so many hops further.
+    /// Moves the packet forward by `hops` hops.
     pub(crate) fn skip(&mut self, hops: u64) {
         self.hop = self.hop.saturating_add(hops);
     }
@@ -100,7 +100,7 @@ impl Travelling {
         self.hop
     }
 
-    /// Whether it has stream bytes, or the stream's end, for its receiver's application.
+    /// Whether the packet carries stream bytes or the end of the stream.
     pub(crate) fn has_stream(&self) -> bool {
         self.has_payload() || self.ends & FIN != 0
     }
@@ -109,7 +109,7 @@ impl Travelling {
         self.payload > 0
     }
 
-    /// The header of a connection's packet, whole again.
+    /// The complete header of a connection's packet.
     fn header(&self, kind: Kind) -> Packet {
         let plain = Packet {
             connection: self.connection,
@@ -132,48 +132,48 @@ impl Travelling {
     }
 }
 
-/// What a packet is to its host.
+/// A packet as its receiving host reads it.
 pub(crate) enum Content {
-    /// A connection's.
+    /// A packet of a connection.
     Segment(Packet),
-    /// A Congestion Manager's.
+    /// A message of a Congestion Manager.
     Message(CmMessage),
-    /// A datagram of a sender that does not know of ours.
+    /// A datagram without a Congestion Manager's header.
     Bare,
 }
 
-impl Travelling {
-    /// Bytes behind its header.
+impl InTransit {
+    /// Payload bytes.
     pub(crate) fn payload(&self) -> usize {
         usize::from(self.payload)
     }
 
-    /// The number in an island's header and the packet behind it, taken out of this one.
+    /// Takes out the number in an island's header and the packet behind that header.
     pub(crate) fn take_wrapped(&mut self) -> Option<(u32, Self)> {
-        match self.take_rare() {
-            Rare::Wrapped(number, packet) => Some((number, packet)),
+        match self.take_extra() {
+            Extra::Wrapped(number, packet) => Some((number, packet)),
             _ => None,
         }
     }
 
-    /// An egress's answer, taken out of it.
+    /// Takes out an egress's answer.
     pub(crate) fn take_answer(&mut self) -> Option<Feedback> {
-        match self.take_rare() {
-            Rare::Answer(answer) => Some(answer),
+        match self.take_extra() {
+            Extra::Answer(answer) => Some(answer),
             _ => None,
         }
     }
 
-    fn rare(&self) -> Option<&Rare> {
-        self.options.as_ref()?.rare.as_deref()
+    fn extra(&self) -> Option<&Extra> {
+        self.options.as_ref()?.extra.as_deref()
     }
 
-    fn take_rare(&mut self) -> Rare {
-        let rare = self.options.as_mut().and_then(|options| options.rare.as_deref_mut());
-        rare.map(std::mem::take).unwrap_or_default()
+    fn take_extra(&mut self) -> Extra {
+        let extra = self.options.as_mut().and_then(|options| options.extra.as_deref_mut());
+        extra.map(std::mem::take).unwrap_or_default()
     }
 
-    /// What it is. Its message is taken out of it.
+    /// The packet's content. Takes the message out of the packet.
     pub(crate) fn take_content(&mut self) -> Content {
         match self.body {
             Body::Segment(kind) => Content::Segment(self.header(kind)),
@@ -184,15 +184,15 @@ impl Travelling {
                 flow: self.connection,
             })),
             Body::Bare => Content::Bare,
-            Body::Rare => match self.take_rare() {
-                Rare::Message(message) => Content::Message(message),
+            Body::Extra => match self.take_extra() {
+                Extra::Message(message) => Content::Message(message),
                 other => unreachable!("islands' packets end within them: {other:?}"),
             },
         }
     }
 }
 
-impl Parcel for Travelling {
+impl Parcel for InTransit {
     fn bytes(&self) -> Bytes {
         Bytes::new(self.bytes.into())
     }
@@ -203,7 +203,7 @@ impl Parcel for Travelling {
 
     fn is_control(&self) -> bool {
         // An island carries only packets with payload in its header.
-        let is_wrapped = || self.body == Body::Rare && matches!(self.rare(), Some(Rare::Wrapped(..)));
+        let is_wrapped = || self.body == Body::Extra && matches!(self.extra(), Some(Extra::Wrapped(..)));
         !self.has_payload() && !is_wrapped()
     }
 
@@ -230,13 +230,13 @@ impl Parcel for Travelling {
     }
 }
 
-/// Boxes to use again.
+/// Boxes for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(#[allow(clippy::vec_box, reason = "the boxes are what is kept")] Vec<Box<Options>>);
 
 impl Pool {
-    /// The packet of `transmit`, of `flow`, about to leave from `hop`.
-    pub(crate) fn packet(&mut self, transmit: &Transmit<PathId>, flow: u32, hop: HopId) -> Travelling {
+    /// The packet of `transmit` and `flow`, at `hop`.
+    pub(crate) fn packet(&mut self, transmit: &Transmit<PathId>, flow: u32, hop: HopId) -> InTransit {
         let Transmit { to: path, packet: header, ecn, .. } = transmit;
         let len = encoded_len(header);
         let options = (len > rampmeter_wire::HEADER_BYTES).then(|| {
@@ -247,7 +247,7 @@ impl Pool {
             options.echoed_feedback = header.echoed_feedback;
             options
         });
-        Travelling {
+        InTransit {
             hop,
             options,
             path: *path,
@@ -265,17 +265,18 @@ impl Pool {
         }
     }
 
-    /// The packet of `message`, of `flow`, about to leave from `hop`.
-    pub(crate) fn message(&mut self, message: Message<PathId>, flow: u32, hop: HopId) -> Travelling {
+    /// The packet of `message` and `flow`, at `hop`.
+    pub(crate) fn message(&mut self, message: Message<PathId>, flow: u32, hop: HopId) -> InTransit {
         let header = message.data().copied();
         let len = message.message.as_ref().map_or(0, cm_encoded_len);
         let body = match (header, &message.message) {
             (Some(_), _) => Body::CmData,
-            (None, Some(_)) => Body::Rare,
+            (None, Some(_)) => Body::Extra,
             (None, None) => Body::Bare,
         };
-        let options = message.message.filter(|_| body == Body::Rare).map(|message| self.rare(Rare::Message(message)));
-        Travelling {
+        let options =
+            message.message.filter(|_| body == Body::Extra).map(|message| self.extra(Extra::Message(message)));
+        InTransit {
             hop,
             options,
             path: message.to,
@@ -293,24 +294,24 @@ impl Pool {
         }
     }
 
-    /// The packet that `leaving` is in an island's header, on `path` from `hop`; its flow is `flow`.
-    pub(crate) fn wrapped(&mut self, leaving: Leaving<Travelling>, flow: u32, path: PathId, hop: HopId) -> Travelling {
+    /// `leaving` in an island's header, on `path` from `hop`; its flow is `flow`.
+    pub(crate) fn wrapped(&mut self, leaving: Leaving<InTransit>, flow: u32, path: PathId, hop: HopId) -> InTransit {
         let Leaving { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
-        let packet = self.island(Rare::Wrapped(number, inner), flow, path, hop);
-        Travelling { bytes, ecn: code.bits(), ..packet }
+        let packet = self.island(Extra::Wrapped(number, inner), flow, path, hop);
+        InTransit { bytes, ecn: code.bits(), ..packet }
     }
 
-    /// An egress's answer, on `path` from `hop`, of the aggregate `flow`.
-    pub(crate) fn answer(&mut self, answer: Feedback, flow: u32, path: PathId, hop: HopId) -> Travelling {
-        self.island(Rare::Answer(answer), flow, path, hop)
+    /// An egress's answer for the aggregate `flow`, on `path` from `hop`.
+    pub(crate) fn answer(&mut self, answer: Feedback, flow: u32, path: PathId, hop: HopId) -> InTransit {
+        self.island(Extra::Answer(answer), flow, path, hop)
     }
 
-    /// An island's packet, of an answer's size.
-    fn island(&mut self, content: Rare, flow: u32, path: PathId, hop: HopId) -> Travelling {
-        Travelling {
+    /// A packet of an island, with the size of an answer.
+    fn island(&mut self, content: Extra, flow: u32, path: PathId, hop: HopId) -> InTransit {
+        InTransit {
             hop,
-            options: Some(self.rare(content)),
+            options: Some(self.extra(content)),
             path,
             flow,
             bytes: Feedback::BYTES as u32,
@@ -320,23 +321,23 @@ impl Pool {
             acknowledgement: 0,
             window: 0,
             payload: 0,
-            body: Body::Rare,
+            body: Body::Extra,
             ends: 0,
             ecn: Ecn::NotEct.bits(),
         }
     }
 
-    /// A box with nothing but `content`.
-    fn rare(&mut self, content: Rare) -> Box<Options> {
+    /// A box that contains only `content`.
+    fn extra(&mut self, content: Extra) -> Box<Options> {
         let mut options = self.0.pop().unwrap_or_default();
-        let mut rare = options.rare.take().unwrap_or_default();
-        *rare = content;
-        *options = Options { rare: Some(rare), ..Options::default() };
+        let mut extra = options.extra.take().unwrap_or_default();
+        *extra = content;
+        *options = Options { extra: Some(extra), ..Options::default() };
         options
     }
 
-    /// The packet's journey is over.
-    pub(crate) fn take_back(&mut self, mut packet: Travelling) {
+    /// Returns the boxes of a packet to the pool.
+    pub(crate) fn recycle(&mut self, mut packet: InTransit) {
         if let Some((_, inner)) = packet.take_wrapped() {
             self.0.extend(inner.options);
         }
@@ -351,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_arrives_is_what_left() {
+    fn packets_keep_their_headers() {
         let plain = Packet {
             connection: 1,
             number: 2,
@@ -386,9 +387,9 @@ mod tests {
             assert_eq!(packet.header(header.kind), header);
             assert_eq!(packet.bytes().as_u64() as usize, encoded_len(&header) + UDP_BYTES + 6);
             assert_eq!(packet.feedback(), header.feedback);
-            pool.take_back(packet);
+            pool.recycle(packet);
         }
-        assert_eq!(pool.0.len(), 1, "one box did for all");
-        assert_eq!((size_of::<Travelling>(), size_of::<Option<Travelling>>()), (56, 56));
+        assert_eq!(pool.0.len(), 1, "one box was reused for all");
+        assert_eq!((size_of::<InTransit>(), size_of::<Option<InTransit>>()), (56, 56));
     }
 }

@@ -1,11 +1,10 @@
-//! Who is reached how.
+//! Paths between hosts.
 //!
-//! All paths lie one after the other in one table, each ending in the host it leads to: a packet's next hop is the next
-//! entry. A path and its way back are neighbours (`2n` and `2n + 1`), so that either gives the other. To an endpoint an
+//! One table holds all paths one after the other. Each path ends in its destination host, and a packet's next hop is the
+//! next entry. A path and its reverse are neighbours (`2n` and `2n + 1`), so either gives the other. To an endpoint an
 //! address *is* the path that leads there.
 //!
-//! A path's last link is *plain* if it does nothing to packets that can't be told when they enter it: when each will reach
-//! the host is certain then.
+//! The last link of a path is *plain* if the arrival time of a packet at the host is certain when the packet enters it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -15,7 +14,7 @@ use rampmeter_scenario::NoPath;
 /// A path's number.
 pub(crate) type PathId = u32;
 
-/// A place in the table of hops, counted from one.
+/// An index in the table of hops, counted from one.
 pub(crate) type HopId = NonZeroU64;
 
 /// A hop.
@@ -23,15 +22,15 @@ pub(crate) type HopId = NonZeroU64;
 pub(crate) enum Hop {
     /// Over this link.
     Link(u32),
-    /// Over this plain link into this host: the path's end follows.
+    /// Over this plain link into this host. The path's last entry follows.
     Plain(u32, u32),
-    /// Into this host: the path's end.
+    /// Into this host: the end of the path.
     Host(u32),
-    /// Into an island as part of this aggregate, for those that do so; the hops within follow, for the others.
+    /// Into an island, for packets that this aggregate carries. For other packets the hops within the island follow.
     Ingress(u32),
-    /// Out of it: the path's end within the island.
+    /// Out of the island: the end of the aggregate's path.
     Egress(u32),
-    /// With an egress's answer back at this aggregate's ingress: the path's end.
+    /// Back at the ingress of this aggregate, for an egress's answer: the end of the path.
     Answered(u32),
 }
 
@@ -43,7 +42,8 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The path from host `from` to host `to`. If it is new, `hops` gives its hops and those back, but for the ends.
+    /// The path from host `from` to host `to`. If it is new, `hops` returns its hops and those of its reverse, both without
+    /// their ends.
     pub(crate) fn between(
         &mut self,
         from: u32,
@@ -59,10 +59,10 @@ impl Paths {
         Ok(path)
     }
 
-    /// A path and its way back, each with its end.
-    pub(crate) fn add(&mut self, ways: [(Vec<Hop>, Hop); 2]) -> PathId {
+    /// Adds a path and its reverse, each with its end.
+    pub(crate) fn add(&mut self, directions: [(Vec<Hop>, Hop); 2]) -> PathId {
         let path = self.starts.len() as PathId;
-        for (hops, end) in ways {
+        for (hops, end) in directions {
             self.starts.push(HopId::MIN.saturating_add(self.hops.len() as u64));
             self.hops.extend(hops);
             self.hops.push(end);
@@ -79,12 +79,12 @@ impl Paths {
     }
 }
 
-/// The way back.
+/// The reverse path.
 pub(crate) const fn reverse(path: PathId) -> PathId {
     path ^ 1
 }
 
-/// Whether `path` leads from the host that opens a flow to the one that accepts it.
+/// Whether `path` leads from the host that opens a flow to the host that accepts it.
 pub(crate) const fn is_forward(path: PathId) -> bool {
     path & 1 == 0
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_walked_by_counting_and_turned_by_a_bit() {
+    fn a_path_is_a_run_of_hops_and_its_reverse_is_a_bit_away() {
         let mut paths = Paths::default();
         let hops = || Ok([vec![Hop::Link(4), Hop::Plain(5, 1)], vec![Hop::Link(7)]]);
         let there = paths.between(0, 1, hops).unwrap();

@@ -27,9 +27,9 @@ impl<'a> Simulation<'a> {
         for flow in &plan.flows {
             let sender = hosts.of(flow.from, flow.scheme);
             let receiver = hosts.of(flow.to, flow.scheme);
-            let way = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, is_plain));
-            let there_and_back = || Ok([way(flow.from, flow.to, receiver)?, way(flow.to, flow.from, sender)?]);
-            let path = paths.between(sender, receiver, there_and_back)?;
+            let route = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, is_plain));
+            let both = || Ok([route(flow.from, flow.to, receiver)?, route(flow.to, flow.from, sender)?]);
+            let path = paths.between(sender, receiver, both)?;
             flows.push(Flow::new(plan.application(flow), [sender, receiver], path));
         }
         let links = plan.make_links();
@@ -43,7 +43,7 @@ impl<'a> Simulation<'a> {
                     plan.duration + plan.drain,
                     links.len() + hosts.list.len()
                 ),
-                advice: format!("make it shorter than {:.0} s, or smaller", agenda.last().as_secs_f64()),
+                advice: format!("use a shorter `duration` (below {:.0} s) or fewer hosts", agenda.last().as_secs_f64()),
             });
         }
         Ok(Self {
@@ -63,10 +63,10 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The hops over `links` into host `end`, with those into islands: where several begin, that which leads furthest.
+/// The hops over `links` into host `end`, with the hops into islands. Where several aggregates start, the longest counts.
 fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bool) -> Vec<Hop> {
     let mut hops = Vec::with_capacity(links.len() + 1);
-    let mut outside_from = 0; // the first link that is not within the island entered last
+    let mut outside_from = 0; // the first link after the island that was entered last
     for (place, &link) in links.iter().enumerate() {
         let leads_to = |node| (place..links.len()).rev().find(|&n| plan.links[links[n].0].to == node);
         if place > 0 && place >= outside_from {
@@ -83,8 +83,8 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bo
     hops
 }
 
-/// Whether it is certain when a packet that enters `link` will leave it, and there is a host behind it that does nothing but
-/// react to packets and to its own clock.
+/// Whether the arrival time of a packet is certain when it enters `link`, and `link` ends in a host that reacts only to
+/// packets and to its own clock.
 fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
     link.router.is_endless()
         && link.config.loss == Loss::default()
@@ -95,8 +95,8 @@ fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
         && plan.nodes[link.to.0].stalls.is_none()
 }
 
-/// The nodes of `plan` that send and receive by one scheme at most: on others two hosts share the links, and neither may live
-/// ahead of the other.
+/// The nodes of `plan` with at most one scheme. On other nodes several hosts share the links, so the local time of none
+/// may be ahead of the simulation.
 fn of_one_scheme(plan: &Plan) -> Vec<bool> {
     let mut first = vec![None; plan.nodes.len()];
     let mut single = vec![true; plan.nodes.len()];
@@ -108,7 +108,7 @@ fn of_one_scheme(plan: &Plan) -> Vec<bool> {
     single
 }
 
-/// The hosts that send or receive, one for every node and scheme that meet.
+/// The hosts that send or receive: one for every pair of node and scheme in the plan.
 struct Hosts<'a> {
     plan: &'a Plan,
     list: Vec<Host>,
@@ -121,7 +121,7 @@ impl Hosts<'_> {
             return *host;
         }
         let host = self.list.len() as u32;
-        let sending = self.plan.schemes[scheme].ours().expect("the world has refused kernel TCP");
+        let sending = self.plan.schemes[scheme].ours().expect("the world refuses kernel TCP");
         let planned = &self.plan.nodes[node.0];
         let endpoint = sending.endpoint(self.plan.seed, host, planned);
         let random = || Streams::new(self.plan.seed).stream("stalls", node.0 as u64);

@@ -1,19 +1,20 @@
-//! One thing after another.
+//! The event loop.
 //!
-//! A link that wakes up hands each packet that has arrived to the next hop: another link, or the host at the path's end.
-//! A host that got a packet, or whose timer has come, puts what it has to send on the first link at once; one that stalls
-//! does so at the end of that.
+//! A link that wakes up forwards each packet that has arrived to the next hop: another link, or the host at the path's
+//! end. A host that receives a packet, or whose timer expires, puts its output on the first link at once. A stalled host
+//! does so at the end of its stall.
 //!
-//! *Looking ahead*: where the last link before a host is plain, it is certain when a packet that enters it will reach the
-//! host, and all that leads into a host is such a link. So the host may live ahead of the others: the packet is delivered
-//! when it enters that link, after what the host's own timers have to say until then, all of it at its own time. That saves
-//! a third of the events. What others can see of the host leaves over its own links, later than that. Whoever looks at hosts
-//! by the timetable must find them at that time: no packet is delivered ahead of the timetable's next entry.
+//! *Lookahead*: the arrival time of a packet at a host is certain as soon as the packet enters the last link, if that link
+//! is plain and is the only one that leads to the host. Then the local time of the host may be ahead of the simulation:
+//! the packet is delivered when it enters that link, after the host's own timers that expire before the arrival. Each
+//! event runs at its own local time. This saves a third of the events. It is invisible to other actors, because packets
+//! of the host reach them later, over the host's own links. Entries of the timetable read the state of hosts, so no
+//! packet is delivered ahead of the timetable's next entry.
 
 use rampmeter_manager::Thresholds;
 use rampmeter_router::{AnyRouter, Link, Parcel};
 use rampmeter_scenario::{Degraded, Outcome, Plan, Reached, path_of};
-use rampmeter_transport::Event as Happened;
+use rampmeter_transport::Event as TransportEvent;
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
 use rampmeter_workload::{Application, Carrier, End, Event, Path, Reply};
@@ -23,59 +24,59 @@ use crate::flow::Flow;
 use crate::host::Host;
 use crate::island::Aggregate;
 use crate::meters::Meters;
-use crate::packet::{Content, Pool, Travelling};
+use crate::packet::{Content, InTransit, Pool};
 use crate::paths::{Hop, Paths, is_forward, reverse};
 use crate::timetable::{Entry, Timetable};
 
-/// How many times a run tells how far it is.
-const TELLINGS: u64 = 1000;
+/// The number of progress reports of a run.
+const PROGRESS_STEPS: u64 = 1000;
 
-/// What a host that was stalled takes to take in each of the packets that arrived meanwhile.
-const TAKING: Duration = Duration::from_micros(5);
+/// Processing time of each packet that arrived at a host during a stall.
+const RECEIVE_TIME: Duration = Duration::from_micros(5);
 
-pub(crate) type SimulatedLink = Link<Travelling, AnyRouter<Travelling>>;
+pub(crate) type SimulatedLink = Link<InTransit, AnyRouter<InTransit>>;
 
-/// A network with everything that is under way in it.
+/// A network with its packets and flows.
 pub(crate) struct Simulation<'a> {
     pub(crate) plan: &'a Plan,
-    /// Links are the first actors, hosts follow, then aggregates.
+    /// The order of actors: links, hosts, aggregates.
     pub(crate) agenda: Agenda,
     pub(crate) timetable: Timetable,
     pub(crate) meters: Meters,
     pub(crate) links: Vec<SimulatedLink>,
     pub(crate) paths: Paths,
     pub(crate) hosts: Vec<Host>,
-    /// What crosses islands.
+    /// Traffic across islands.
     pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) pool: Pool,
-    /// Transfers under way that the run waits for.
+    /// Unfinished transfers that the run waits for.
     pub(crate) pending: usize,
-    /// Packets with payload that have reached their hosts.
+    /// Packets with payload that were delivered to hosts.
     pub(crate) data_packets: u64,
 }
 
 impl Simulation<'_> {
     pub(crate) fn run(mut self, reached: &Reached) -> Outcome {
         let end = self.plan.end();
-        let pause = end.since(Time::ZERO) / TELLINGS;
-        // Until then there is nothing to tell: one comparison sees both that and the end.
-        let mut quiet_to = Time::ZERO;
+        let step = end.since(Time::ZERO) / PROGRESS_STEPS;
+        // The next progress report or the end, so that one comparison tests both.
+        let mut next_report = Time::ZERO;
         while !(self.meters.over && self.pending == 0) {
             let planned = self.timetable.next();
             let (now, actor) = self.agenda.next();
             let next = now.min(planned);
-            if next > quiet_to {
+            if next > next_report {
                 if next > end {
                     break;
                 }
                 reached.tell(next);
-                quiet_to = end.min(next + pause);
+                next_report = end.min(next + step);
             }
             if now < planned {
                 self.wake(now, actor);
             } else if let Some((now, entry)) = self.timetable.take() {
-                self.happen(now, entry);
+                self.run_entry(now, entry);
             }
         }
         self.outcome()
@@ -85,7 +86,7 @@ impl Simulation<'_> {
         let next = match (actor as usize).checked_sub(self.links.len()) {
             None => self.wake_link(now, actor),
             Some(host) if host < self.hosts.len() => self.wake_host(now, host as u32),
-            Some(aggregate) => self.wake_aggregate(now, aggregate - self.hosts.len()),
+            Some(aggregate) => self.on_aggregate_timer(now, aggregate - self.hosts.len()),
         };
         self.agenda.set(actor, next);
     }
@@ -96,7 +97,7 @@ impl Simulation<'_> {
             waking.advance(now);
             if let Some(mut packet) = waking.arrive(now) {
                 packet.advance();
-                self.hand_on(now, packet);
+                self.forward(now, packet);
             }
             let next = self.links[link as usize].next_event();
             if next > now {
@@ -107,34 +108,34 @@ impl Simulation<'_> {
 
     fn wake_host(&mut self, now: Time, host: u32) -> Time {
         let waking = &mut self.hosts[host as usize];
-        if now < waking.lived_to {
-            return waking.due(); // it has been there
+        if now < waking.local_time {
+            return waking.due(); // its local time is ahead
         }
-        waking.lived_to = now;
+        waking.local_time = now;
         if let Some(end) = waking.stalled_until(now) {
             return end;
         }
-        if std::mem::take(&mut waking.held_back) {
-            self.attend(now, host, None);
+        if std::mem::take(&mut waking.output_pending) {
+            self.collect_output(now, host, None);
         }
         let this = &mut self.hosts[host as usize];
-        let packet = if this.taking_from <= now { this.untaken.pop_front() } else { None };
+        let packet = if this.backlog_ready_at <= now { this.receive_backlog.pop_front() } else { None };
         if let Some(packet) = packet {
-            this.taking_from = now + TAKING;
-            self.take(now, host, packet);
+            this.backlog_ready_at = now + RECEIVE_TIME;
+            self.receive(now, host, packet);
         }
         let this = &mut self.hosts[host as usize];
         if this.deadline() <= now {
             this.endpoint.on_deadline(now);
-            self.serve(now, host);
-            self.attend(now, host, None);
+            self.notify_applications(now, host);
+            self.collect_output(now, host, None);
         }
         let this = &self.hosts[host as usize];
-        let taking = if this.untaken.is_empty() { Time::MAX } else { this.taking_from };
-        this.deadline().min(taking).max(now)
+        let ready_at = if this.receive_backlog.is_empty() { Time::MAX } else { this.backlog_ready_at };
+        this.deadline().min(ready_at).max(now)
     }
 
-    fn happen(&mut self, now: Time, entry: Entry) {
+    fn run_entry(&mut self, now: Time, entry: Entry) {
         match entry {
             Entry::MeasureFrom => self.measure_from(now),
             Entry::MeasureTo => self.measure_to(now),
@@ -189,8 +190,8 @@ impl Simulation<'_> {
         }
         let reply = flow.application.on_start(now, path);
         self.carry_out(now, index, End::Sender, reply);
-        self.serve(now, sender);
-        self.attend(now, sender, None);
+        self.notify_applications(now, sender);
+        self.collect_output(now, sender, None);
     }
 
     fn stop(&mut self, now: Time, index: u32) {
@@ -206,22 +207,22 @@ impl Simulation<'_> {
         if let Some(name) = flow.datagrams.take() {
             flow.sent_datagrams = host.endpoint.close_datagrams(now, name);
             host.by_name.remove(&name);
-            self.serve(now, sender);
+            self.notify_applications(now, sender);
         } else if let Some(connection) = flow.sender().connection {
             host.endpoint.finish_early(now, connection);
         } else {
             return;
         }
-        self.attend(now, sender, None);
+        self.collect_output(now, sender, None);
     }
 
-    /// Something happened to a flow.
-    fn tell(&mut self, now: Time, index: u32, end: End, event: &Event) {
+    /// Reports an event to a flow's application.
+    fn notify(&mut self, now: Time, index: u32, end: End, event: &Event) {
         let reply = self.flows[index as usize].application.on_event(now, end, event);
         self.carry_out(now, index, end, reply);
     }
 
-    /// Does what a flow's application asks for at one end.
+    /// Carries out the reply of a flow's application at one end.
     fn carry_out(&mut self, now: Time, index: u32, end: End, reply: Reply) {
         let flow = &mut self.flows[index as usize];
         let this = &flow.ends[end as usize];
@@ -249,12 +250,12 @@ impl Simulation<'_> {
         host.alarms.set(index, flow.application.deadline(end));
     }
 
-    /// Lets the applications on a host know of changes of their shares, and of deadlines that have come.
-    fn serve(&mut self, now: Time, host: u32) {
+    /// Reports changed shares and expired deadlines to the applications on a host.
+    fn notify_applications(&mut self, now: Time, host: u32) {
         while let Some(change) = self.hosts[host as usize].endpoint.poll_change() {
             let Some(&index) = self.hosts[host as usize].by_name.get(&change.flow) else { continue };
             let path = Path { share: change.share, smoothed_rtt: change.smoothed_rtt };
-            self.tell(now, index, End::Sender, &Event::ShareChanged(path));
+            self.notify(now, index, End::Sender, &Event::ShareChanged(path));
         }
         while let Some(index) = self.hosts[host as usize].alarms.due(now) {
             let flow = &mut self.flows[index as usize];
@@ -264,29 +265,29 @@ impl Simulation<'_> {
         }
     }
 
-    /// The packet has reached the hop it names.
-    pub(crate) fn hand_on(&mut self, now: Time, packet: Travelling) {
+    /// Forwards a packet that has reached the hop it names.
+    pub(crate) fn forward(&mut self, now: Time, packet: InTransit) {
         match self.paths.hop(packet.hop()) {
             Hop::Link(link) => self.offer(now, link, packet),
             Hop::Plain(link, host) => self.carry(now, link, host, packet),
             Hop::Host(host) => self.deliver(now, host, packet),
             Hop::Ingress(aggregate) => self.enter(now, aggregate, packet),
             Hop::Egress(aggregate) => self.leave(now, aggregate, packet),
-            Hop::Answered(aggregate) => self.take_answer(now, aggregate, packet),
+            Hop::Answered(aggregate) => self.on_answer(now, aggregate, packet),
         }
     }
 
-    fn offer(&mut self, now: Time, link: u32, packet: Travelling) {
+    fn offer(&mut self, now: Time, link: u32, packet: InTransit) {
         let offered = &mut self.links[link as usize];
         if let Some(dropped) = offered.offer(now, packet) {
-            self.pool.take_back(dropped);
+            self.pool.recycle(dropped);
         }
         self.agenda.wake(link, offered.next_event());
     }
 
-    /// Over a plain link into a host, ahead of time if nobody can tell.
-    fn carry(&mut self, now: Time, link: u32, host: u32, mut packet: Travelling) {
-        // Once measuring is over the run ends with the last transfer, and what is on its way then does not arrive.
+    /// Carries a packet over a plain link into a host: ahead of time if that is invisible to the others.
+    fn carry(&mut self, now: Time, link: u32, host: u32, mut packet: InTransit) {
+        // After the measurement the run ends with the last transfer: packets in transit then do not arrive.
         let last = if self.meters.over { Time::ZERO } else { self.timetable.next() };
         let carrying = &mut self.links[link as usize];
         let Some(at) = carrying.arrival(now, packet.bytes()).filter(|at| *at < last) else {
@@ -298,22 +299,22 @@ impl Simulation<'_> {
             self.wake_host(due, host);
         }
         packet.advance();
-        self.take(at, host, packet);
+        self.receive(at, host, packet);
     }
 
-    fn deliver(&mut self, now: Time, host: u32, packet: Travelling) {
+    fn deliver(&mut self, now: Time, host: u32, packet: InTransit) {
         let receiving = &mut self.hosts[host as usize];
         if let Some(end) = receiving.stalled_until(now) {
-            receiving.untaken.push_back(packet);
+            receiving.receive_backlog.push_back(packet);
             self.agenda.wake(self.links.len() as Actor + host, end);
-        } else if receiving.untaken.is_empty() {
-            self.take(now, host, packet);
+        } else if receiving.receive_backlog.is_empty() {
+            self.receive(now, host, packet);
         } else {
-            receiving.untaken.push_back(packet); // behind those that it has yet to take
+            receiving.receive_backlog.push_back(packet);
         }
     }
 
-    fn take(&mut self, now: Time, host: u32, mut packet: Travelling) {
+    fn receive(&mut self, now: Time, host: u32, mut packet: InTransit) {
         let (flow, from, payload) = (packet.flow, reverse(packet.path), packet.payload());
         let endpoint = &mut self.hosts[host as usize].endpoint;
         let delivered = match packet.take_content() {
@@ -330,15 +331,15 @@ impl Simulation<'_> {
         let has_stream = packet.has_stream() && !delivered;
         let end = if is_forward(packet.path) { End::Receiver } else { End::Sender };
         self.data_packets += u64::from(payload > 0);
-        self.pool.take_back(packet);
+        self.pool.recycle(packet);
         self.drain_events(now, host, flow);
         if has_stream {
             self.read(now, flow, end);
         }
-        self.attend(now, host, Some(flow));
+        self.collect_output(now, host, Some(flow));
     }
 
-    /// The application at `end` reads what has arrived there.
+    /// The application at `end` reads the stream bytes that have arrived.
     fn read(&mut self, now: Time, index: u32, end: End) {
         let this = &mut self.flows[index as usize].ends[end as usize];
         let Some(id) = this.connection else { return };
@@ -349,42 +350,42 @@ impl Simulation<'_> {
             endpoint.consume(now, id, (total - this.read).as_u64());
             this.read = total;
         }
-        self.tell(now, index, end, &Event::Read { total, ended });
+        self.notify(now, index, end, &Event::Read { total, ended });
     }
 
-    /// Takes from a host what it has to say and to send. `answering` is the flow of the packet it has just got.
-    fn attend(&mut self, now: Time, host: u32, answering: Option<u32>) {
+    /// Collects the events and packets of a host. `answering` is the flow of the packet that it received last.
+    fn collect_output(&mut self, now: Time, host: u32, answering: Option<u32>) {
         self.drain_events(now, host, answering.unwrap_or(u32::MAX));
         let this = &mut self.hosts[host as usize];
-        this.lived_to = now;
+        this.local_time = now;
         if let Some(end) = this.stalled_until(now) {
-            this.held_back = true;
+            this.output_pending = true;
             return self.agenda.wake(self.links.len() as Actor + host, end);
         }
         if this.has_watchers() {
-            self.serve(now, host);
+            self.notify_applications(now, host);
             self.send_messages(now, host);
         }
         while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
             let this = &mut self.hosts[host as usize];
-            // An accepter's first packet answers the packet that made it.
+            // The first packet of an accepted connection answers the Syn that created it.
             if let (Kind::SynAck, Some(flow)) = (transmit.packet.kind, answering) {
                 this.set_flow(transmit.connection, flow);
             }
             let flow = this.flow(transmit.connection);
             let hop = self.paths.start(transmit.to);
             let packet = self.pool.packet(&transmit, flow, hop);
-            self.hand_on(now, packet);
+            self.forward(now, packet);
         }
         if self.hosts[host as usize].has_datagrams() {
             self.send_messages(now, host);
         }
-        // A deadline that has passed is now: time never goes back.
+        // A deadline in the past is due now: time never goes back.
         let deadline = self.hosts[host as usize].deadline().max(now);
         self.agenda.wake(self.links.len() as Actor + host, deadline);
     }
 
-    /// Sends what a host's Congestion Manager has to say, and its datagrams.
+    /// Sends the messages of a host's Congestion Manager, and the host's datagrams.
     fn send_messages(&mut self, now: Time, host: u32) {
         while let Some(message) = self.hosts[host as usize].endpoint.poll_message() {
             let this = &self.hosts[host as usize];
@@ -392,30 +393,30 @@ impl Simulation<'_> {
             let flow = known.copied().unwrap_or(this.datagram_flow);
             let hop = self.paths.start(message.to);
             let packet = self.pool.message(message, flow, hop);
-            self.hand_on(now, packet);
+            self.forward(now, packet);
         }
     }
 
     fn drain_events(&mut self, now: Time, host: u32, answering: u32) {
         while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
             match event {
-                Happened::Opened(connection, _) => {
+                TransportEvent::Opened(connection, _) => {
                     let this = &self.hosts[host as usize];
                     let index = this.flow(connection);
                     let workload = &self.plan.traffic[self.plan.flows[index as usize].traffic].workload;
                     let name = this.endpoint.flow(connection).filter(|_| workload.uses_share());
                     let path = name.map_or_else(Path::default, |name| path_of(now, name, &this.endpoint));
-                    self.tell(now, index, End::Sender, &Event::Opened(path));
+                    self.notify(now, index, End::Sender, &Event::Opened(path));
                 }
-                Happened::Accepted(connection, _) => {
+                TransportEvent::Accepted(connection, _) => {
                     self.flows[answering as usize].ends[End::Receiver as usize].connection = Some(connection);
-                    self.tell(now, answering, End::Receiver, &Event::Opened(Path::default()));
+                    self.notify(now, answering, End::Receiver, &Event::Opened(Path::default()));
                 }
-                Happened::Degraded(connection, why) => {
+                TransportEvent::Degraded(connection, why) => {
                     let flow = self.hosts[host as usize].flow(connection) as usize;
                     self.meters.degraded.push(Degraded { flow, reason: why.into() });
                 }
-                Happened::Closed(connection, _, statistics) => {
+                TransportEvent::Closed(connection, _, statistics) => {
                     let index = self.hosts[host as usize].flow(connection);
                     let flow = &mut self.flows[index as usize];
                     if flow.sender().host == host && flow.sender().connection == Some(connection) {

@@ -1,17 +1,16 @@
-//! What the plan says will happen, in the order of time.
+//! The planned events, ordered by time.
 
 use rampmeter_scenario::Plan;
 use rampmeter_units::Time;
 
-/// Something that will happen. At the same instant the order is that of the variants, and all of it comes before any
-/// packet.
+/// A planned event. Events of the same instant run in the order of the variants, before all packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Entry {
-    /// Links and long-lived flows are measured from now on.
+    /// The measurement of links and long-lived flows starts.
     MeasureFrom,
-    /// They are measured up to here.
+    /// The measurement ends.
     MeasureTo,
-    /// A link changes: the link, and which of its changes.
+    /// A link changes: the index of the link, and of the change.
     Change(u32, u32),
     /// A flow's application stops.
     Stop(u32),
@@ -23,7 +22,7 @@ pub(crate) enum Entry {
 
 #[derive(Debug)]
 pub(crate) struct Timetable {
-    /// The next entry last.
+    /// The entries in reverse order: the next one is the last.
     entries: Vec<(Time, Entry)>,
 }
 

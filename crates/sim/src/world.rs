@@ -1,4 +1,4 @@
-//! The door: a plan goes in, an outcome comes out.
+//! The entry point: runs a plan and returns its outcome.
 
 use rampmeter_scenario::{Outcome, Plan, Reached, World, WorldError};
 

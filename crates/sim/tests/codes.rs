@@ -1,7 +1,7 @@
-//! VCP on paths that do something to ECN codes: what it gets there, and what it says of it.
+//! VCP on paths that change ECN codes: its utilization and its reports.
 //!
-//! 10 Mb/s and 20 ms hold 24 packets, the buffer as many: NewReno fills it (see `steady.rs`). The link with the VCP router
-//! is the one that spoils its codes.
+//! The bandwidth-delay product of 10 Mb/s and 20 ms is 24 packets, and so is the buffer: NewReno fills it (see
+//! `steady.rs`). The link with the VCP router also changes the codes.
 
 mod common;
 
@@ -24,43 +24,44 @@ fn plan(ecn: &str, codes: &str) -> Plan {
     .plan()
 }
 
-fn told(outcome: &Outcome) -> Vec<&str> {
+fn reasons(outcome: &Outcome) -> Vec<&str> {
     outcome.degraded.iter().map(|degraded| degraded.reason.as_str()).collect()
 }
 
 #[test]
-fn where_codes_are_cleared_it_fills_the_link_as_newreno_does_and_says_why_once() {
+fn cleared_codes_make_vcp_fill_the_link_as_newreno_does() {
     for codes in ["ect1-low", "ect0-low"] {
         let outcome = common::run(&plan("not-ect", codes));
         assert!(outcome.links[0].utilization > 0.95, "{codes}: {:?}", outcome.links[0]);
-        let [why] = told(&outcome)[..] else { panic!("{:?}", outcome.degraded) };
-        assert!(why.contains("clears ECN codes"), "{why}");
+        let [reason] = reasons(&outcome)[..] else { panic!("{:?}", outcome.degraded) };
+        assert!(reason.contains("clears ECN codes"), "{reason}");
     }
 }
 
 #[test]
-fn where_all_codes_are_set_to_one_that_grows_losses_tell_it_to_do_as_tcp() {
+fn losses_under_constant_codes_make_vcp_behave_as_tcp() {
     for (ecn, codes) in [("ect1", "ect1-low"), ("ect0", "ect0-low"), ("ect0", "ect1-low"), ("ect1", "ect0-low")] {
         let outcome = common::run(&plan(ecn, codes));
         assert!(outcome.links[0].utilization > 0.7, "{ecn}, {codes}: {:?}", outcome.links[0]);
-        // Low for ever fills the buffer within seconds. High for ever adds a packet each 2 s: three losses take minutes.
+        // Constant low load fills the buffer within seconds. Constant high load adds a packet every 2 s, so three losses
+        // take minutes.
         let low = (ecn == "ect1") == (codes == "ect1-low");
-        assert_eq!(told(&outcome).len(), usize::from(low), "{ecn}, {codes}: {:?}", outcome.degraded);
-        assert!(told(&outcome).iter().all(|why| why.contains("no VCP router")), "{:?}", outcome.degraded);
+        assert_eq!(reasons(&outcome).len(), usize::from(low), "{ecn}, {codes}: {:?}", outcome.degraded);
+        assert!(reasons(&outcome).iter().all(|reason| reason.contains("no VCP router")), "{:?}", outcome.degraded);
     }
 }
 
 #[test]
-fn where_codes_come_through_nothing_is_said_and_either_meaning_of_them_does_the_same() {
+fn both_code_assignments_work_alike_on_a_clean_path() {
     let [paper, swapped] = ["ect1-low", "ect0-low"].map(|codes| common::run(&plan("kept", codes)));
-    assert_eq!(told(&paper), [""; 0]);
+    assert_eq!(reasons(&paper), [""; 0]);
     let link = &paper.links[0];
     assert!(link.utilization > 0.85 && link.counts.dropped == 0 && link.queue.p90_packets <= 3, "{link:?}");
     assert_eq!(paper, swapped);
 }
 
 #[test]
-fn when_codes_come_back_it_is_vcp_again() {
+fn vcp_resumes_when_codes_return() {
     let mut plan = plan("not-ect", "ect1-low");
     let kept = rampmeter_router::EcnPassage::Kept;
     let at = Time::ZERO + Duration::from_secs(10);
@@ -68,5 +69,5 @@ fn when_codes_come_back_it_is_vcp_again() {
     let outcome = common::run(&plan);
     let link = &outcome.links[0]; // measured from 20 s on
     assert!(link.utilization > 0.85 && link.counts.dropped == 0 && link.queue.p90_packets <= 3, "{link:?}");
-    assert_eq!(told(&outcome).len(), 1, "{:?}", outcome.degraded);
+    assert_eq!(reasons(&outcome).len(), 1, "{:?}", outcome.degraded);
 }

@@ -1,4 +1,4 @@
-//! Times that follow from the topology to the nanosecond. A header is 54 bytes, so a full packet carries 1000.
+//! Completion times that follow from the topology, to the nanosecond. A header is 54 bytes, so a full packet carries 1000.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn fct(dumbbell: &Dumbbell) -> Duration {
 /// At 8 Mb/s a byte takes a microsecond. `Syn`, `SynAck` and the acknowledgement that completes the handshake are
 /// headers; the data packet waits for the last of them.
 #[test]
-fn one_packet_takes_the_handshake_half_a_round_trip_and_the_serialisations() {
+fn one_packet_takes_a_round_trip_and_a_half() {
     let fct = fct(&Dumbbell {
         bottleneck: r#"rate = "8 Mb/s", delay = "8 ms", router = { kind = "drop-tail" }"#,
         traffic: r#"size = "1000 B", arrivals = { count = 1 }"#,
@@ -25,8 +25,8 @@ fn one_packet_takes_the_handshake_half_a_round_trip_and_the_serialisations() {
     assert_eq!(fct, RTT + RTT / 2 + serialisations);
 }
 
-/// Windows of 1, 2, 4, ... packets, a round trip each: after `k` of them `2^k - 1` packets have left, and one more packet
-/// needs another round.
+/// Windows of 1, 2, 4, ... packets, one per round trip: after `k` round trips `2^k - 1` packets were sent, and one more
+/// packet needs another round trip.
 #[test]
 fn slow_start_doubles_every_round_trip() {
     let of_packets = |traffic| {
@@ -54,10 +54,10 @@ fn a_fixed_rate_spaces_its_packets_evenly() {
     assert_eq!(fct, RTT + Duration::from_micros(8432) * 99 + RTT / 2);
 }
 
-/// The bottleneck's delay grows from 8 to 18 ms between the handshake and the data that a window of one leaves behind it:
-/// the last of two packets travels 10 ms longer, its predecessor's acknowledgement too.
+/// The bottleneck's delay increases from 8 to 18 ms after the first packet of a window of one. The second packet arrives
+/// 10 ms later, and so does the acknowledgement of the first one.
 #[test]
-fn a_route_change_shows_from_the_next_packet_on() {
+fn a_delay_change_applies_to_the_next_packet() {
     let fct = fct(&Dumbbell {
         bottleneck: r#"rate = "unlimited", delay = "8 ms", router = { kind = "drop-tail" }, changes = [{ at = "25 ms", delay = "18 ms" }]"#,
         scheme: r#"controller = "newreno", settings = { initial_window = 1 }"#,
@@ -66,8 +66,8 @@ fn a_route_change_shows_from_the_next_packet_on() {
         ..Dumbbell::default()
     });
     // The first packet enters the bottleneck at 21 ms; its acknowledgement at 31 ms; the second packet at 41 ms or later.
-    let (way_back, way_there) = (Duration::from_millis(20), Duration::from_millis(20));
-    assert_eq!(fct, RTT + RTT / 2 + way_back + way_there);
+    let (reverse, forward) = (Duration::from_millis(20), Duration::from_millis(20));
+    assert_eq!(fct, RTT + RTT / 2 + reverse + forward);
 }
 
 #[test]

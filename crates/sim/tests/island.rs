@@ -100,7 +100,7 @@ fn link<'a>(outcome: &'a Outcome, name: &str) -> &'a LinkOutcome {
     outcome.links.iter().find(|link| link.name == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Nothing is lost in the core, hardly anything waits there, and TCP's losses are the ingress's.
+/// The core has no losses and nearly no queue. TCP's losses occur at the ingress.
 #[test]
 fn tcp_fills_an_island_whose_core_has_no_queue_and_no_losses() {
     let outcome = run(NETWORK);
@@ -108,29 +108,29 @@ fn tcp_fills_an_island_whose_core_has_no_queue_and_no_losses() {
     assert!((0.86..0.98).contains(&core.utilization), "{core:?}");
     assert!(core.counts.dropped == 0 && core.queue.mean_packets < 4.0, "{core:?}");
     assert!(entry.counts.dropped > 0 && entry.queue.mean_packets > 10.0, "{entry:?}");
-    assert_eq!(outcome.links.len(), 4, "an aggregate for the only borders that are crossed: {:?}", outcome.links);
+    assert_eq!(outcome.links.len(), 4, "one aggregate, for the only pair of borders with traffic: {:?}", outcome.links);
 }
 
-/// Of the whole run: what entered the island left it, and came to the sinks.
+/// Over the whole run, all packets that entered the island left it and reached the sinks.
 #[test]
-fn packets_that_enter_leave_with_their_headers_off() {
+fn packets_leave_the_island_without_its_header() {
     let outcome =
         run(&NETWORK.replace("warmup = \"30 s\"\n", "").replace("arrivals =", "lasts = \"50 s\"\narrivals ="));
     let Counts { transmitted: entered, transmitted_bytes: wrapped, offered, dropped, .. } =
         link(&outcome, "island.west.b").counts;
     let east = link(&outcome, "east").counts;
-    assert_eq!(offered, entered + dropped, "it ends with nothing waiting");
+    assert_eq!(offered, entered + dropped, "the run ends with an empty queue");
     assert_eq!(outcome.data_packets, entered);
-    // `east` has the packets without payload besides: a handshake and an end for each flow.
+    // `east` also carries packets without payload: a handshake and an end for each flow.
     let bare = east.transmitted - entered;
     assert!(bare < 40, "{bare}");
     let difference = (wrapped.as_u64() - 32 * entered).abs_diff(east.transmitted_bytes.as_u64() - 54 * bare);
     assert!(difference < 54 * bare, "{difference} bytes of {wrapped}");
 }
 
-/// Answers to all that came out are among what the way back carries.
+/// The reverse direction of the core carries an answer for each packet that left the island.
 #[test]
-fn answers_are_traffic_on_the_way_back() {
+fn answers_are_traffic_in_the_reverse_direction() {
     let outcome = run(NETWORK);
     let (back, out) = (link(&outcome, "core.reverse").counts, link(&outcome, "east").counts.transmitted);
     let answers = 44 * out; // bytes
@@ -138,7 +138,7 @@ fn answers_are_traffic_on_the_way_back() {
     assert!(back.transmitted > out && back.dropped == 0, "{back:?}");
 }
 
-/// What the queue at the ingress marks is marked for TCP.
+/// TCP's packets keep the marks of the ingress queue.
 #[test]
 fn marks_of_the_ingress_slow_tcp_down_without_drops() {
     let codel = NETWORK.replace("\"QUEUE\", packets = { worth = \"52 ms\" }", "\"codel\"").replace("ECN", "ect0");
@@ -148,10 +148,10 @@ fn marks_of_the_ingress_slow_tcp_down_without_drops() {
     assert!(core.utilization > 0.86 && core.counts.dropped == 0, "{core:?}");
 }
 
-/// Nothing but the core's routers reads codes here. So whether TCP's packets have one, and whether the core calls overload on
-/// their headers, is all the same to TCP; unless it is handed on.
+/// Only the core's routers read codes here. So TCP's outcome depends neither on the codes of its packets nor on overload
+/// in the core, unless the egress propagates overload.
 #[test]
-fn marks_of_the_core_reach_tcp_only_if_handed_on() {
+fn marks_of_the_core_reach_tcp_only_if_propagated() {
     let (plain, capable) = (run(NETWORK), run(&NETWORK.replace("ECN", "ect0")));
     assert!(link(&capable, "core").counts.marked > 100);
     assert_eq!(plain.flows, capable.flows);

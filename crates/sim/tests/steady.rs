@@ -1,4 +1,4 @@
-//! Long flows against theory.
+//! Long-lived flows compared with theory.
 
 mod common;
 
@@ -11,8 +11,8 @@ fn shares(outcome: &Outcome, seconds: f64, bps: f64) -> Vec<f64> {
     outcome.flows.iter().map(|flow| share(flow.delivered_measured.as_f64())).collect()
 }
 
-/// Bandwidth times delay is 10 Mb/s x 20 ms = 25 kB, 24 packets. With a buffer of as many, a window that has filled the
-/// buffer and is halved still fills the link.
+/// The bandwidth-delay product is 10 Mb/s x 20 ms = 25 kB, 24 packets. With a buffer of the same size, a window that has
+/// filled the buffer still fills the link after it is halved.
 #[test]
 fn one_newreno_flow_fills_a_link_whose_buffer_is_one_round_trip() {
     let outcome = Dumbbell {
@@ -85,7 +85,7 @@ fn a_flow_follows_the_links_rate() {
     assert!((0.96..=1.0).contains(&mean), "{mean}");
 }
 
-/// The first flow stops half way: from then on the other has the link.
+/// The first flow stops halfway. From then on the other flow uses the whole link.
 #[test]
 fn a_flow_that_stops_leaves_its_share_to_the_other() {
     let outcome = Dumbbell {
@@ -112,8 +112,8 @@ arrivals = { count = 1 }
     assert!(shares[other] > 0.97, "{shares:?}");
 }
 
-/// FAST rests where it has `alpha` packets in the queue, all flows together as many times that, and nothing is lost. Flows
-/// that begin together see the path before its queue.
+/// In equilibrium each FAST flow has `alpha` packets in the queue, and there are no losses. Flows that start together
+/// measure the path without its queue.
 #[test]
 fn fast_flows_keep_alpha_packets_each_in_the_queue() {
     for (flows, traffic) in [(1, "arrivals = { count = 1 }"), (4, "arrivals = { count = 4 }")] {

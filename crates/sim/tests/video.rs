@@ -1,4 +1,4 @@
-//! A video player against theory: what has arrived has been played or is in the buffer.
+//! A video player compared with theory: all video that arrived was played or is in the buffer.
 //!
 //! The bottleneck carries 1000 bytes of video in a packet of 1054. A request and its answer take a round trip of 20 ms in
 //! which no video arrives.
@@ -28,9 +28,9 @@ fn level(kbps: f64) -> f64 {
     45.0 + (kbps - LADDER[0]) / (LADDER[7] - LADDER[0]) * 63.0
 }
 
-/// 3 Mb/s are 2.846 Mb/s of video, between 2.35 and 4.3 Mb/s. At the lower of the two the buffer fills, at the higher one it
-/// drains: it stays between the levels at which the map has these two bitrates, give or take a segment. All that has arrived
-/// is `mean bitrate * (time played + level)`.
+/// 3 Mb/s are 2.846 Mb/s of video, between 2.35 and 4.3 Mb/s. The buffer fills at the lower bitrate and drains at the
+/// higher one: it stays between the levels at which the map has these two bitrates, within one segment. The video that
+/// arrived is `mean bitrate * (time played + level)`.
 #[test]
 fn between_two_rungs_the_mean_bitrate_is_the_goodput() {
     let flow = play(r#"rate = "3 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#, "2000 s");
@@ -40,14 +40,14 @@ fn between_two_rungs_the_mean_bitrate_is_the_goodput() {
     assert!((0.97 * 2.846e6..2.847e6).contains(&goodput), "{goodput}");
     let played = 2000.0 - report.startup_s.unwrap();
     let mean = |level: f64| goodput * 2000.0 / (played + level);
-    // The segment under way is among the bytes that have arrived: 4 s at most.
+    // The delivered bytes include a part of the current segment: 4 s at most.
     let bounds = mean(level(4300.0) + 8.0)..mean(level(2350.0) - 4.0);
     assert!(bounds.contains(&report.bitrate_mean_bps.unwrap()), "{report:?} {bounds:?}");
 }
 
 /// 20 Mb/s are much more than the highest bitrate. The buffer is full after less than a minute, and the player pauses. The
-/// 27 segments that fill the buffer to the end of the map, and two for what is played meanwhile, have lower bitrates; of
-/// 330 segments the others have the highest.
+/// 27 segments that fill the buffer to the end of the map, and two that are played meanwhile, have lower bitrates. The
+/// other segments of 330 have the highest bitrate.
 #[test]
 fn a_fast_path_plays_the_highest_bitrate() {
     let flow = play(r#"rate = "20 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 40 }"#, "1200 s");
@@ -62,10 +62,10 @@ fn a_fast_path_plays_the_highest_bitrate() {
     assert!((1200.0 + 112.0..1200.0 + 124.0).contains(&arrived), "{arrived}");
 }
 
-/// 200 kb/s are 189.8 kb/s of video. A segment of 4 s at the lowest bitrate takes 4.95 s, and a round trip for its request:
-/// playback stalls in every segment for what is more than 4 s.
+/// 200 kb/s are 189.8 kb/s of video. A segment of 4 s at the lowest bitrate takes 4.95 s plus a round trip for its
+/// request. Playback stalls in every segment for the time beyond 4 s.
 #[test]
-fn below_the_lowest_rung_it_stalls_for_what_is_missing() {
+fn below_the_lowest_rung_playback_stalls() {
     let flow = play(r#"rate = "200 kb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#, "1000 s");
     let report = flow.report;
     let took = 4.0 * 235.0 / (200.0 / 1.054) + 0.02;
@@ -76,7 +76,7 @@ fn below_the_lowest_rung_it_stalls_for_what_is_missing() {
     assert!((stalled / (1000.0 - report.startup_s.unwrap()) - (1.0 - 4.0 / took)).abs() < 0.015, "{report:?} {took}");
 }
 
-/// A player that is stopped asks for nothing more; what has been sent arrives.
+/// A stopped player sends no more requests. Data that was already sent arrives.
 #[test]
 fn a_stopped_player_leaves_the_link() {
     let outcome = Dumbbell {

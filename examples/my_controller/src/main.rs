@@ -1,4 +1,4 @@
-//! The `rampmeter` command with one controller more:
+//! The `rampmeter` command with one additional controller:
 //!
 //! ```text
 //! cargo run --release -- run scenario.toml
@@ -12,6 +12,6 @@ use std::process::ExitCode;
 use rampmeter_cli::Registries;
 
 fn main() -> ExitCode {
-    let about = "Keeps the queue short by taking delay for a signal";
+    let about = "Keeps the queue short by reacting to delay";
     rampmeter_cli::main_with(Registries::default().controller::<steady::Steady>("steady", about))
 }

@@ -1,14 +1,14 @@
-//! Steady: keeps the queue short by taking delay for a signal.
+//! Steady: keeps the queue short by reacting to delay.
 //!
-//! With `W` the window, `P` a packet, `d` the latest round trip above the least one, and `T` the bound on it:
+//! With `W` the window, `P` a packet, `d` the latest round-trip time minus the minimum, and `T` the bound on it:
 //!
 //! ```text
-//! d <= T:   W += P acked / W   a packet more every round trip; until `d` first exceeds T, W += acked
+//! d <= T:   W += P acked / W   one packet per round trip; until `d` first exceeds T, W += acked
 //! d > T:    W *= 3/4           at most once per window of data
 //! a loss:   W *= 1/2           likewise
 //! ```
 //!
-//! All flows of a queue see `d > T` together, so that it drains and newcomers see how short the path is without it.
+//! All flows of a queue measure `d > T` at the same time, so the queue drains and new flows can measure the minimum delay.
 
 use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, Sent, Settings};
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
@@ -19,7 +19,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// How long packets may wait in the queue.
+    /// The bound on the queueing delay.
     pub target: Duration,
 }
 
@@ -39,7 +39,7 @@ pub struct Steady {
     window: f64,
     starting: bool,
     last_sent: u64,
-    /// Packets before this one left before the window was last cut.
+    /// The first packet sent after the last cut of the window.
     cut_at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The scenario beside this crate, in the worlds that this machine has.
+//! The scenario of this crate, in the worlds that this machine can run.
 
 use std::process::{Command, Output};
 
@@ -36,8 +36,8 @@ fn real_packets_keep_the_queue_short_and_the_link_busy() {
         return;
     }
     let [(busy, queue)] = bottlenecks(&output)[..] else { panic!("{output:?}") };
-    // Very wide: where the machine is busy with other things packets wait for it as well, and a controller that looks at
-    // delays takes that for a queue. How well it does is judged in the simulator; here, that it runs and that it does not
-    // fill the buffer, of some 160 packets, as a controller deaf to delay would.
+    // The bounds are wide: on a busy machine packets also wait for the processor, which a delay-based controller counts as
+    // a queue. The simulator tests the performance. This tests that the controller runs and does not fill the buffer of
+    // about 160 packets, as a controller that ignores delay would.
     assert!(busy > 0.05 && queue < 60.0, "busy {busy}, queue {queue}");
 }

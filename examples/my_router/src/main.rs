@@ -1,4 +1,4 @@
-//! The `rampmeter` command with one router more:
+//! The `rampmeter` command with one additional router:
 //!
 //! ```text
 //! cargo run --release -- run scenario.toml

@@ -1,5 +1,5 @@
-//! Step: first in, first out; a packet that has waited longer than a threshold leaves with a mark, as from the switches that
-//! DCTCP needs (RFC 8257 section 3.1). Packets of senders that do not understand marks leave unchanged.
+//! Step: first in, first out. A packet that has waited longer than a threshold is marked, as by the switches that DCTCP needs
+//! (RFC 8257 section 3.1). Packets of senders without ECN leave unchanged.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 pub struct Config {
     /// A packet that has waited longer is marked.
     pub threshold: Duration,
-    /// How many packets may wait; one that comes then is dropped.
+    /// The maximum number of waiting packets; a packet that arrives at a full queue is dropped.
     pub packets: usize,
 }
 
@@ -29,7 +29,7 @@ impl Settings for Config {}
 #[derive(Debug)]
 pub struct Step {
     config: Config,
-    /// The packets that wait, with the times at which they came.
+    /// The waiting packets, with their arrival times.
     queue: VecDeque<(Time, AnyPacket)>,
     bytes: Bytes,
     tally: Tally,

@@ -1,4 +1,4 @@
-//! The scenario beside this crate, in the worlds that this machine has.
+//! The scenario of this crate, in the worlds that this machine can run.
 
 use std::process::{Command, Output};
 
@@ -36,7 +36,7 @@ fn real_packets_are_marked_and_the_queue_is_short() {
         return;
     }
     let [[busy, queue, marks]] = bottlenecks(&output)[..] else { panic!("{output:?}") };
-    // Very wide, because a busy machine delays real packets: how well it does is judged in the simulator.
+    // The bounds are wide, because a busy machine delays real packets. The simulator tests the performance.
     assert!(busy > 0.05 && queue < 60.0 && marks > 0.0, "busy {busy}, queue {queue}, marks {marks}");
 }
 

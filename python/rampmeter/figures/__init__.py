@@ -1,6 +1,6 @@
 """The papers' figures, drawn from our own runs: `python -m rampmeter.figures pcp.4`.
 
-A few are of theory alone. To add one: an entry in its paper's file, such as `pcp.py`.
+A few show theory only. To add one: an entry in its paper's file, such as `pcp.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rampmeter.figures import cm, house, pcp, stable, style, vcp
+from rampmeter.figures import cm, comparison, pcp, stable, style, vcp
 from rampmeter.figures.figure import Figure, studies
 from rampmeter.running import run
 
 __all__ = ["FIGURES", "Figure", "draw", "papers"]
 
-FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES, **vcp.FIGURES, **stable.FIGURES, **house.FIGURES}
-"""Every figure by its name: the paper, a dot, the number there or what it shows."""
+FIGURES: dict[str, Figure] = {**pcp.FIGURES, **cm.FIGURES, **vcp.FIGURES, **stable.FIGURES, **comparison.FIGURES}
+"""Every figure by its name: the paper, a dot, its number in the paper or its subject."""
 
 
 def draw(
@@ -31,9 +31,9 @@ def draw(
     folder: Path | None = None,
     jobs: int | None = None,
 ) -> list[Path]:
-    """Run the figure's scenarios, if it has any, draw it into the folder `out` as PNG and SVG, and give their paths.
+    """Run the figure's scenarios, if any, draw it into the folder `out` as PNG and SVG, and return the paths.
 
-    A table is there as text, too.
+    A table is also written as text.
 
     The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `quick` takes
     fewer points than the figure has, `whole` all that its scenarios have. `jobs` runs take place at once. What they
@@ -53,7 +53,7 @@ def draw(
 
 
 def papers() -> dict[str, list[str]]:
-    """Give the names of each paper's figures."""
+    """Return the names of each paper's figures."""
     found: dict[str, list[str]] = {}
     for name in FIGURES:
         found.setdefault(name.split(".")[0], []).append(name)
@@ -61,7 +61,7 @@ def papers() -> dict[str, list[str]]:
 
 
 def _short_hash(path: Path, world: str, axes: Mapping[str, Any]) -> str:
-    """Stand for what a run folder may hold: it is refused to another run."""
-    scenario = path.read_text(encoding="utf-8") if path.exists() else ""  # the run says best that there is none
+    """Identify the run of a folder, so that a different run gets another folder."""
+    scenario = path.read_text(encoding="utf-8") if path.exists() else ""  # the run reports a missing file
     text = json.dumps([scenario, world, sorted(axes.items())])
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -15,23 +15,29 @@ from rampmeter.figures import FIGURES, draw, papers
 
 
 def main() -> int:
-    """Draw what the command line names."""
+    """Draw the figures that the command line names."""
     names = "\n".join(f"  {name}  {figure.title}" for name, figure in FIGURES.items())
     parser = argparse.ArgumentParser(
         prog="rampmeter figure",
-        description="Draw a paper's figure, or all of them, from our own runs, as PNG and SVG. Runs are kept: one that "
-        f"is interrupted or repeated goes on from there.\n\nfigures:\n{names}\n\nall of a paper: {', '.join(papers())}",
+        description="Draw a paper's figures from our own runs as PNG and SVG. Runs are kept: an interrupted "
+        f"or repeated one continues from them.\n\nfigures:\n{names}\n\nall of a paper: {', '.join(papers())}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     known = [*FIGURES, *papers()]
-    parser.add_argument("figure", nargs="?", choices=known, metavar="FIGURE", help="which one; none lists them")
-    parser.add_argument("--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="where to (%(default)s)")
+    parser.add_argument(
+        "figure", nargs="?", choices=known, metavar="FIGURE", help="name of a figure; without it, all are listed"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="output folder (%(default)s)"
+    )
     much = parser.add_mutually_exclusive_group()
-    much.add_argument("--quick", action="store_true", help="fewer runs, for a first look")
-    much.add_argument("--whole", action="store_true", help="all runs of the scenario, where a figure takes fewer")
-    parser.add_argument("--seeds", type=_count, metavar="N", help="runs of each point")
-    parser.add_argument("--jobs", type=_count, metavar="N", help="runs at once (one a core; of real packets, one)")
-    parser.add_argument("--studies", type=Path, metavar="DIR", help="where the papers' folders are (studies)")
+    much.add_argument("--quick", action="store_true", help="fewer runs, for a preview")
+    much.add_argument("--whole", action="store_true", help="all runs of the scenario, if the figure uses fewer")
+    parser.add_argument("--seeds", type=_count, metavar="N", help="number of seeds of each point")
+    parser.add_argument(
+        "--jobs", type=_count, metavar="N", help="concurrent runs (one per core; one with real packets)"
+    )
+    parser.add_argument("--studies", type=Path, metavar="DIR", help="folder with the papers' folders (studies)")
     given = parser.parse_args()
     if given.figure is None:
         print(names)
@@ -45,7 +51,7 @@ def _all(name: str) -> list[str]:
 
 
 def _draw(name: str, out: Path, asked: dict[str, Any]) -> int:
-    """Draw one, say where it is, and give the exit code; those of a paper do not stop at one that cannot be drawn."""
+    """Draw one figure, print its paths, and return the exit code. The figures of a paper continue after an error."""
     try:
         for path in draw(name, out, **asked):
             if path.suffix == ".txt":
@@ -60,7 +66,7 @@ def _draw(name: str, out: Path, asked: dict[str, Any]) -> int:
 def _count(text: str) -> int:
     count = int(text)
     if count < 1:
-        raise argparse.ArgumentTypeError("1 or more")
+        raise argparse.ArgumentTypeError("must be 1 or more")
     return count
 
 

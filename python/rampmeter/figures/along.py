@@ -1,4 +1,4 @@
-"""Four panels along one axis of a sweep, as most figures of PCP have: completion time, its deviation, queue, loss."""
+"""Four panels along one axis, as in most figures of PCP: completion time, its deviation, queue, loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PANELS = [
     ("Mean queue (packets)", "queue_mean_packets", 1.0),
     ("Packets lost in the queue (%)", "drop_share", 1e2),
 ]
-"""Title, column, and what to multiply it by. Times are drawn on a logarithmic axis."""
+"""Title, column and factor of each panel. Times have a logarithmic axis."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Along:
     axis: str
     """The axis's name in the scenario."""
     label: str
-    """What stands below the panels."""
+    """The label below the panels."""
     note: str
-    """What was run."""
+    """The note about the runs."""
     unit: float = 1.0
-    """What values are multiplied by."""
+    """The factor of the axis's values."""
     log: bool = False
     """Whether the axis is logarithmic."""
 
@@ -87,7 +87,7 @@ def number(value: Value) -> float:
         return float(value)
     found = re.match(r"[-+]?[\d.]+", value)
     if found is None:
-        raise ValueError(f"`{value}` begins with no number")
+        raise ValueError(f"`{value}` must begin with a number, for example 25 ms")
     return float(found[0])
 
 
@@ -97,8 +97,8 @@ def mbps(rate: Value) -> float:
 
 
 def seeds(result: Run) -> str:
-    """Say how many runs each point stands for."""
+    """Describe the number of runs per point."""
     count = len(result.about["axes"]["seed"])
     if count == 1:
-        return "Simulated, one run a point."
+        return "Simulated, one run per point."
     return f"Simulated; bars are the standard deviation over {count} seeds."

@@ -1,4 +1,4 @@
-"""The figures of the Congestion Manager paper, and what ours ran."""
+"""The figures of the Congestion Manager paper, with notes about our runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FIGURES = {
         draw=law.friendliness,
     ),
     "cm.9": Figure(
-        title="Packets that overtake each other, with the CM header and without (CM, Figure 9)",
+        title="Reordered packets, with and without the CM header (CM, Figure 9)",
         scenario="cm/reordering.toml",
         draw=over_time.reordering,
     ),
     "cm.12": Figure(
-        title="A rate that ages by the least or the mean round trip (CM, Figure 12)",
+        title="Aging of a rate with the minimum or the mean round-trip time (CM, Figure 12)",
         scenario="cm/aging.toml",
         quick=TWO_SEEDS,
         draw=over_time.aging,
@@ -52,4 +52,4 @@ FIGURES = {
         draw=over_time.audio,
     ),
 }
-"""By their names: the paper, a dot, the number there."""
+"""Figures by name: the paper, a dot, the number in the paper."""

@@ -1,4 +1,4 @@
-"""What VCP's routers say of their load: Figure 2 of the VCP paper. A definition, no run."""
+"""The load codes of VCP's routers: Figure 2 of the VCP paper. A definition without runs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ LOW = 80.0
 """Load factor in percent below which the load is low (section III-B)."""
 
 FULL = 100.0
-"""From which a link is overloaded."""
+"""Load factor in percent from which a link is overloaded."""
 
 CUT = 0.875
-"""What a window is multiplied by in overload (section III-C)."""
+"""Factor of the window in overload (section III-C)."""
 
 END = 140.0
-"""Where the drawing ends."""
+"""The largest drawn load factor."""
 
 OVER = 120.0
-"""A height for "more than 100%"; the code says no more than that."""
+"""The drawn height of overload; the code only means "more than 100%"."""
 
 REGIONS = [
     (0.0, LOW, LOW, "low load", "(01)", "multiplicative increase", "#0072B2"),
     (LOW, FULL, FULL, "high load", "(10)", "additive\nincrease", "#009E73"),
     (FULL, END, OVER, "overload", "(11)", "multiplicative\ndecrease", "#D55E00"),
 ]
-"""From, to, quantized, region, code, what the sender does, colour."""
+"""From, to, quantized, region, code, sender's rule, colour."""
 
 
 def draw() -> Drawing:

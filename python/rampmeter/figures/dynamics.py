@@ -1,4 +1,4 @@
-"""VCP over time: how it follows capacity and demand, converges, and fares with long and short paths.
+"""VCP over time: changes of capacity and demand, convergence, and long and short round trips.
 
 Figures 1, 10, 11 and 13 of the VCP paper. As there, rates are means over 500 ms; queues and windows are as sampled.
 """
@@ -11,19 +11,19 @@ from typing import Any
 from matplotlib import pyplot, rc_context
 
 from rampmeter.figures.figure import Drawing
-from rampmeter.figures.rivals import COLOURS
+from rampmeter.figures.schemes import COLOURS
 from rampmeter.figures.style import RULES, name_lines, note
 from rampmeter.figures.traces import Trace, link_trace, rows, traces, values
 from rampmeter.running import Run
 
 OVER = 0.5
-"""Seconds that rates are means over (section IV)."""
+"""Averaging interval of rates in seconds (section IV)."""
 
 IN_TURN = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]
-"""Colours of flows, in the order in which they come."""
+"""Colours of flows, in the order of their starts."""
 
 CAPACITY = [(0.0, 10.0), (100.0, 20.0), (140.0, 10.0), (180.0, 20.0)]
-"""Of Figure 1's link: from when, Mb/s."""
+"""The capacity of Figure 1's link: start in seconds, Mb/s."""
 
 CONVERGENCE = 45e6
 """Rate of Figure 10's link, b/s."""
@@ -32,16 +32,16 @@ DEMAND = 200e6
 """Of Figure 11's."""
 
 BURST = (80.0, 160.0)
-"""When there are 150 flows more in Figure 11."""
+"""The time with 150 more flows in Figure 11."""
 
 DATA = 0.946
-"""Of a packet, the rest is headers."""
+"""Bits of data in a packet, without headers."""
 
 BEGINNING = 30.0
-"""Seconds of Figure 13 that are drawn larger."""
+"""Seconds of Figure 13 that are enlarged."""
 
 SWITCHES = 12.06, 12.37
-"""Where the paper's near and far flow end their multiplicative increase (section VI-B)."""
+"""The end of multiplicative increase of the near and the far flow in the paper (section VI-B)."""
 
 THIN: Any = {"linewidth": 1.2}
 
@@ -145,7 +145,7 @@ def two_round_trips(result: Run) -> Drawing:
 
 
 def _stack(panels: int, height: float, heights: Sequence[float] | None = None) -> tuple[Drawing, Any]:
-    """Give panels above each other that share the time."""
+    """Return panels above each other with a common time axis."""
     size = (8.8, height * panels + 0.6)
     figure, grid = pyplot.subplots(
         panels, 1, figsize=size, sharex=True, layout="constrained", height_ratios=heights, squeeze=False
@@ -195,13 +195,13 @@ def _link(upper: Any, lower: Any, result: Run, rate: float, **at: Any) -> None:
 
 
 def _lasting(result: Run, seed: int) -> list[Trace]:
-    """Give the traces of flows that are there from the beginning to the end."""
+    """Return the traces of flows that last for the whole run."""
     found = traces(result, scheme="vcp", seed=seed)
     return [trace for trace in found if trace.traffic == "forward"]
 
 
 def _round_trip(trace: Trace) -> float:
-    """Estimate a flow's round trip before more join: its windows are what it delivers in one."""
+    """Estimate a flow's round-trip time before more flows join: its window over its rate."""
     samples = [
         (window, time, delivered)
         for window, time, delivered in zip(trace.windows, trace.times, trace.delivered, strict=True)

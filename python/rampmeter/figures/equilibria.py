@@ -1,4 +1,4 @@
-"""Where Scalable TCP settles: response curves, marking, where they cross. Theory with simulated points on it."""
+"""Equilibria of Scalable TCP: response curves, marking and their crossing. Theory with simulated points."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAYLOAD = 8 * 946.0
 """Bits of data in it."""
 
 SHARING = 10.0
-"""S of the simulated flows, packets a second."""
+"""S of the simulated flows, packets per second."""
 
 PHI = 1.1
 """Of the simulated routers."""
@@ -45,7 +45,7 @@ CAPACITY = 20e6 / PACKET
 """Of their links, packets a second."""
 
 OTHER = 0.4
-"""The load in bursts, of what a virtual queue drains that has such traffic."""
+"""The load of the bursts, as a share of the virtual queue's rate."""
 
 GAIN, CAP = 0.02, 0.125
 """Of the simulated flows: the increase, and the largest decrease."""
@@ -57,7 +57,7 @@ RESPONDING = 20
 """Flows beside it."""
 
 HANDSHAKE = 0.176
-"""What handshakes add to the load of transfers of a single packet, as simulated."""
+"""The load that handshakes add to simulated transfers of a single packet."""
 
 SMOOTH = Gaussian(PHI, timer_variance(0.25, 3.0))
 """The law of flows so few that each sends several packets while the virtual queue forgets: their timers' clamps."""
@@ -66,7 +66,7 @@ Point = tuple[float, float]
 
 
 def responses(result: Run) -> Drawing:
-    """Draw the response curves of both TCPs, and what flows did."""
+    """Draw the response curves of both TCPs, and the rates of simulated flows."""
     curves: list[tuple[str, str, Callable[[Array, float], Array]]] = [
         ("stable", "Stable TCP: packets/s", lambda p, _: rate(p, SHARING)),
         ("newreno", "NewReno with ECN: packets/s", conventional_rate),
@@ -115,7 +115,7 @@ def responses(result: Run) -> Drawing:
 
 
 def crossing(result: Run) -> Drawing:
-    """Draw where the responses of all flows cross the marking function, and what they came to."""
+    """Draw where the responses of all flows cross the marking function, and the simulated equilibria."""
     law, found = Batches(PHI), _by_flows(result)
     loads, counts = np.linspace(0.005, 0.9995, 600), np.geomspace(4, 250, 60)
     drains = THETA * CAPACITY
@@ -249,7 +249,7 @@ def burstiness(result: Run) -> Drawing:
 
 
 def _settled(law: Marking, flows: float, drains: float) -> Point:
-    """Give utilization and marking in percent where `flows` settle."""
+    """Return utilization and marking in percent where `flows` settle."""
     load = equilibrium(law, flows * SHARING / drains)
     return 100 * THETA * load, 100 * float(law.probability(np.array(load)))
 

@@ -1,4 +1,4 @@
-"""What a figure is."""
+"""The description of a figure."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from rampmeter.running import Value
 
 Drawing: TypeAlias = MatplotlibFigure
-"""What a figure is drawn as."""
+"""The type of a drawn figure."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A scenario, seldom several, seldom none, and how the results are drawn."""
+    """A scenario (rarely several or none) and a function that draws its results."""
 
     title: str
     """One line for listings."""
     scenario: str | None
-    """The scenario's file, in the folder `studies`; None where a figure is of theory alone."""
+    """The scenario's file in the folder `studies`; None for a figure of theory only."""
     draw: Callable[..., Drawing]
-    """From the results of each scenario to a drawing."""
+    """Draws the results of the scenarios."""
     beside: Sequence[str] = ()
     """Further scenarios, in order."""
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """The axes' values that are drawn, where the file has more."""
+    """The drawn values of the axes, if the file has more."""
     beyond: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """Further points, of the scenario alone: all combinations would take too long, a few schemes do not."""
+    """Further points of the scenario, if all combinations would take too long."""
     quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """Fewer values of the axes, for a first look; there is nothing `beyond` then."""
+    """Fewer values of the axes, for a preview, without `beyond`."""
     whole: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """Of all that the file has, what makes no difference to the drawing; `beyond` is part of it."""
+    """Values for `--whole`, if the drawing does not use all of the file's; includes `beyond`."""
     text: Callable[..., str] | None = None
-    """From the same results to what is printed, too, and written beside the drawing."""
+    """Formats the same results as text, which is printed and written beside the drawing."""
     world: str = "simulated"
-    """Where its runs take place."""
+    """The world of its runs."""
 
     @property
     def scenarios(self) -> list[str]:
-        """Give the files of all its scenarios, in order."""
+        """Return the files of all its scenarios, in order."""
         return [*([] if self.scenario is None else [self.scenario]), *self.beside]
 
     def sweeps(
         self, *, quick: bool = False, whole: bool = False, seeds: int | None = None
     ) -> list[tuple[str, dict[str, Sequence[Value]]]]:
-        """Give what is run: each scenario's file with values of its axes, and what lies beyond them last."""
+        """Return the runs: each scenario's file with values of its axes, and the points `beyond` last."""
         axes = dict(self.whole if whole else {**self.values, **(self.quick if quick else {})})
         found = [(scenario, axes) for scenario in self.scenarios]
         if self.beyond and not quick and not whole:
@@ -58,7 +58,7 @@ class Figure:
 
 
 def studies() -> Path:
-    """Find the folder `studies`: of a checkout that is here or above, or else the package's own."""
+    """Find the folder `studies`: that of the current or a parent directory, or else the package's own."""
     here = Path.cwd()
     folders = [folder / "studies" for folder in [here, *here.parents]]
     return next((folder for folder in folders if (folder / "pcp").is_dir()), Path(__file__).parents[1] / "studies")

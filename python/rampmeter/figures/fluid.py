@@ -1,4 +1,4 @@
-"""The fluid model of VCP: where it oscillates, how it converges, and what rates it ends at. Theory, without packets."""
+"""The fluid model of VCP: oscillation, convergence and final rates. Theory without packets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOUND = 0.5
 """The kappa of Theorem 1."""
 
 SHARES = {100.0: "#0072B2", 10.0: "#D55E00", 4.0: "#009E73"}
-"""Packets that a flow has of gamma C T, and their colours."""
+"""A flow's packets of gamma C T, and their colours."""
 
 KAPPAS = {0.1: "#56B4E9", 0.25: "#0072B2", 0.5: "#009E73", 1.0: "#E69F00", 1.5: "#D55E00", 2.0: "#CC79A7"}
 """Of the curves of convergence, and their colours."""
@@ -35,7 +35,7 @@ KINDS = {"long": (0, "#D55E00"), "first link": (1, "#0072B2"), "second": (3, "#0
 
 
 def bottleneck(share: float, kappa: float) -> Bottleneck:
-    """Give a bottleneck whose flows have `share` packets of gamma C T each."""
+    """Return a bottleneck whose flows have `share` packets of gamma C T each."""
     return Bottleneck(capacity=share * FLOWS, rtt=1.0, flows=FLOWS, kappa=kappa, gamma=1.0)
 
 
@@ -59,7 +59,7 @@ def draw() -> Drawing:
 
 
 def _amplitudes(axes: Any) -> None:
-    """Theorem 1: how much oscillation is left, against kappa."""
+    """Theorem 1: remaining oscillation against kappa."""
     kappas = np.linspace(0.05, 2.0, 79).tolist()
     cases = [bottleneck(share, kappa) for share in SHARES for kappa in kappas]
     left = oscillation(cases, until=400).reshape(len(SHARES), -1)
@@ -77,7 +77,7 @@ def _amplitudes(axes: Any) -> None:
 
 
 def _convergence(axes: Any) -> None:
-    """How w comes to w* from a packet a flow."""
+    """Convergence of w to w* from one packet per flow."""
     solved = aggregate([bottleneck(10.0, kappa) for kappa in KAPPAS], until=60)
     for (kappa, colour), line in zip(KAPPAS.items(), solved.states.T, strict=True):
         heights = np.exp(line) / bottleneck(10.0, kappa).equilibrium

@@ -1,4 +1,4 @@
-"""VCP's packets over the curves of its fluid model, from the same windows: how the link fills, how flows become equal.
+"""VCP's packets over the curves of its fluid model, from the same windows: load and convergence to equal shares.
 
 The model begins where the windows of the packets first sum up to 80% of gamma C T, with these windows as its history.
 """
@@ -29,7 +29,7 @@ BEGIN = 0.8
 """The load at which multiplicative growth ends (section III-B)."""
 
 CUT = 0.05
-"""A window that falls by more between two samples was cut."""
+"""A window that falls by a larger share between two samples was cut."""
 
 SHOWN = "20 Mb/s"
 """The link of the upper panels."""
@@ -64,19 +64,19 @@ class Laid:
 
     @property
     def load(self) -> Array:
-        """Give the sum of the windows over gamma C T."""
+        """Return the sum of the windows over gamma C T."""
         load: Array = self.windows.mean(axis=0) / self.share
         return load
 
     @property
     def shares(self) -> Array:
-        """Give each window over the mean one."""
+        """Return each window over the mean one."""
         shares: Array = self.windows / self.windows.mean(axis=0)
         return shares
 
     @property
     def apart(self) -> Array:
-        """Give how much is left of what set the shares apart in the beginning: 1 then, 0 when all are equal.
+        """Return how much is left of what set the shares apart in the beginning: 1 then, 0 when all are equal.
 
         That is the part of the shares along what they were.
         """
@@ -85,14 +85,14 @@ class Laid:
         return apart
 
     def between_cuts(self) -> Laid:
-        """Leave out a round trip from each cut on, in which some flows have been told of it and others have not."""
+        """Leave out the round trip after each cut, in which the overload has reached only some flows."""
         times = np.concatenate([self.times[1:][cut] for cut in self._cuts()])
         since = self.times[:, None] - times
         kept = ~((since > -1e-9) & (since < 1)).any(axis=1)
         return Laid(self.share, self.times[kept], self.windows[:, kept])
 
     def fluid(self) -> Laid:
-        """Give what the model does from here on."""
+        """Return the model's solution from this state."""
         flows = len(self.windows)
         capacity = self.share * flows / (GAMMA * ROUND)
         network = Network([capacity], [[0]] * flows, ROUND)
@@ -106,7 +106,7 @@ class Laid:
         return -float(rate)
 
     def settled(self) -> Laid:
-        """Give the latter half."""
+        """Return the latter half."""
         late = self.times >= self.times[-1] / 2
         return Laid(self.share, self.times[late], self.windows[:, late])
 
@@ -120,12 +120,12 @@ class Laid:
         return float(np.concatenate([np.diff(self.times[1:][cut]) for cut in self._cuts()]).mean())
 
     def _cuts(self) -> Any:
-        """Give where a flow's window was cut since the sample before, a row a flow."""
+        """Return where a flow's window was cut since the sample before, a row a flow."""
         return self.windows[:, 1:] < (1 - CUT) * self.windows[:, :-1]
 
 
 def lay(result: Run, rate: str, start: str) -> Laid:
-    """Give a run of the first seed from when its load passes 80%."""
+    """Return a run of the first seed from when its load passes 80%."""
     found = traces(result, rate=rate, start=start, seed=int(values(result, "seed")[0]))
     begin, end = max(trace.times[0] for trace in found), min(trace.times[-1] for trace in found)
     times = np.array([time for time in found[0].times if begin <= time <= end])
@@ -190,7 +190,7 @@ def _shares(axes: Any, laid: Laid) -> None:
 
 
 def _apart(axes: Any, runs: list[Laid]) -> None:
-    """Draw what is left of the differences."""
+    """Draw the remaining differences."""
     for laid, colour in zip(runs, SHARES, strict=False):
         calm, model = laid.between_cuts(), laid.fluid()
         for each, how in [(calm, {"color": colour, "linewidth": 1.6}), (model, FLUID)]:
@@ -209,7 +209,7 @@ def _apart(axes: Any, runs: list[Laid]) -> None:
 
 
 def _ends(axes: Any, runs: list[Laid]) -> None:
-    """Draw where it ends: the saw of the packets beside w*."""
+    """Draw the final oscillation of the packets beside w*."""
     shares = np.geomspace(min(run.share for run in runs) / 1.25, max(run.share for run in runs) * 1.25, 61)
     axes.plot(shares, 100 * (1 + 1 / (KAPPA * shares)), **FLUID)
     saws = [Saw(share) for share in shares]

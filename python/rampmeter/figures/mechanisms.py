@@ -1,4 +1,4 @@
-"""PCP's mechanisms over time: how a flow starts, how flows share, what a CUBIC does to them."""
+"""PCP's mechanisms over time: the start of a flow, sharing between flows, a competing CUBIC flow."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def draw(result: Run) -> Drawing:
             axes.set_title(SHARED[case])
             axes.set_xlabel("time (s)")
             axes.set_ylim(0, 104)
-            if case == "join":  # drains of a few packets are to be seen beside a full buffer
+            if case == "join":  # shows drains of a few packets beside a full buffer
                 axes.set_yscale("symlog", linthresh=10)
                 axes.set_yticks([0, 5, 10, 100], ["0", "5", "10", "100"])
             axes.set_xlim(rates.get_xlim())
@@ -98,7 +98,7 @@ def _beside(axes: Any, result: Run) -> None:
 
 
 def competitive(trace: Trace) -> Iterator[tuple[float, float]]:
-    """Give from when until when a PCP flow had a window: in competitive mode alone."""
+    """Return the times in which a PCP flow had a window, which is only in competitive mode."""
     begin = None
     for time, window in zip(trace.times, trace.windows, strict=True):
         if window and begin is None:

@@ -1,4 +1,4 @@
-"""VCP's simplified model around its loop (Figure 12): what is sent, the load heard of it, and what that makes of xi."""
+"""VCP's simplified model around its loop (Figure 12): the window, the reported load, and xi."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from rampmeter.figures.style import RULES, note
 from rampmeter.theory.vcp import STEPS, aggregate, critical_kappa
 
 KAPPAS = {0.25: "#0072B2", 0.5: "#009E73", 1.5: "#D55E00"}
-"""The protocol's, Theorem 1's bound, and one that is stable still; their colours."""
+"""kappa of the protocol, of Theorem 1's bound, and a larger stable one, with their colours."""
 
 SHARE = 10.0
-"""Packets that a flow has of gamma C T."""
+"""A flow's packets of gamma C T."""
 
 UNTIL = 25.0
-"""Round trips drawn."""
+"""Number of drawn round trips."""
 
 
 def draw() -> Drawing:
-    """Draw w(t), rho(t) and xi(rho(t)) from half of what they end at.
+    """Draw w(t), rho(t) and xi(rho(t)) from half of their final values.
 
-    From the paper's packet a flow they rise to millions of times of that, where kappa is large.
+    From the paper's one packet per flow they rise to millions of times that value if kappa is large.
     """
     cases = [bottleneck(SHARE, kappa) for kappa in KAPPAS]
     start = [case.equilibrium / 2 for case in cases]
     solved = aggregate(cases, until=UNTIL, start=start)
     target = cases[0].target
     sent = np.exp(solved.states)
-    heard = np.vstack([[start] * STEPS, sent[:-STEPS]]) / target  # (11); windows were the same before the beginning
+    reported = np.vstack([[start] * STEPS, sent[:-STEPS]]) / target  # (11); windows were the same before the beginning
     with rc_context(RULES):
         figure, panels = pyplot.subplots(3, 1, figsize=(8, 7.4), layout="constrained", sharex=True)
-        for (kappa, colour), windows, loads in zip(KAPPAS.items(), sent.T, heard.T, strict=True):
+        for (kappa, colour), windows, loads in zip(KAPPAS.items(), sent.T, reported.T, strict=True):
             label = f"$\\kappa$ = {kappa:g}"
             panels[0].plot(solved.times, windows / target, color=colour, label=label)
             panels[1].plot(solved.times, loads, color=colour)

@@ -1,4 +1,4 @@
-"""Stable TCP at work: over time, over numbers of flows, sizes of packets and round trips."""
+"""Stable TCP over time and over numbers of flows, packet sizes and round trips."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rampmeter.running import Run
 COLOURS = ["#0072B2", "#D55E00", "#009E73"]
 
 EITHER = {"stable": "#0072B2", "newreno": "#D55E00"}
-"""Stable TCP and what it is compared with."""
+"""Stable TCP and the scheme for comparison."""
 
 OPERATION = 50e6
 """Rate of the link of basic operation, b/s."""
 
 PHASES = [(0.0, 50), (60.0, 100), (90.0, 25)]
-"""From when how many flows there are each way."""
+"""Times and numbers of flows in each direction."""
 
 OVER = 1.0
 """Seconds of an interval."""
@@ -75,7 +75,7 @@ def operation(result: Run) -> Drawing:
             lower.plot(*zip(*mean, strict=True), color=COLOURS[2], linewidth=1.4)
             lower.set_yscale("symlog", linthresh=1)
             lower.set_yticks([0, 1, 10, 100], ["0", "1", "10", "100"])
-            lower.set_title("Queue: least, mean and most of each second (packets)")
+            lower.set_title("Queue: minimum, mean and maximum of each second (packets)")
             lower.set_xlabel("time (s)")
             lower.set_xlim(0, trace.times[-1])
             for time, _ in PHASES[1:]:
@@ -203,18 +203,18 @@ def classes(result: Run) -> Drawing:
             "50 Mb/s, ten long-lived flows of each round trip and as many the other way, 120 s of which the first 40 "
             "do not count.\nstable over virtual-queue marking; newreno with ECN and delayed acknowledgements over "
             "adaptive RED, 5 ms.\nThe "
-            f"largest is above the least by a factor of {spreads}.",
+            f"ratio of largest to smallest is {spreads}.",
         )
     return figure
 
 
 def _last_phase(result: Run) -> str:
-    """Give the phase that ends last: its samples are of the whole run."""
+    """Return the phase that ends last: its samples cover the whole run."""
     return str(values(result, "phase")[-1])
 
 
 def _marks(result: Run, rtt: Any) -> list[tuple[float, float, float]]:
-    """Give from when until when what share was marked, in percent."""
+    """Return the share of marked packets in percent, with start and end."""
     found = []
     ends = [*(time for time, _ in PHASES[1:]), 120.0]
     for phase, (begin, _), end in zip(values(result, "phase"), PHASES, ends, strict=False):
@@ -225,7 +225,7 @@ def _marks(result: Run, rtt: Any) -> list[tuple[float, float, float]]:
 
 
 def _queues(trace: LinkTrace) -> tuple[list[tuple[float, float]], ...]:
-    """Give the least, mean and most of each interval."""
+    """Return the minimum, mean and maximum of each interval."""
     at = defaultdict(list)
     for time, queue in zip(trace.times, trace.packets, strict=True):
         at[time // OVER].append(queue)
@@ -238,7 +238,7 @@ def _rows(result: Run) -> list[dict[str, Any]]:
 
 
 def _queue(rows: Sequence[dict[str, Any]], unit: Sequence[float] | None = None) -> dict[str, list[float]]:
-    """Give the mean of the queue and what it did not exceed for 99% of the time."""
+    """Return the mean and the 99% quantile of the queue."""
     each = unit or [1.0] * len(rows)
     return {
         name: [row[f"queue_{column}_packets"] * one for row, one in zip(rows, each, strict=True)]
@@ -259,7 +259,7 @@ def _lines(
 
 
 def _classes(result: Run) -> dict[str, list[tuple[float, float]]]:
-    """Give, by scheme, round trips in ms and what their flows have over the mean of all."""
+    """Return, by scheme, round trips in ms and the rates of their flows over the mean of all."""
     goodputs: dict[str, dict[float, list[float]]] = {}
     for row in result.flows.to_pylist():
         if not row["measured"]:

@@ -1,4 +1,4 @@
-"""Flows over time: sequence traces, rates, windows. Most figures of the Congestion Manager paper are that."""
+"""Flows over time: sequence traces, rates, windows, as in most figures of the Congestion Manager paper."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rampmeter.figures.traces import Trace, mean, rows, sums, traces, values
 from rampmeter.running import Run
 
 OF_SCHEME = {"newreno": "#D55E00", "tcp-cm": "#009E73", "pcp-cm": "#0072B2"}
-"""A colour for each way to send, as in `style`."""
+"""A colour for each scheme, as in `style`."""
 
 IN_TURN = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
-"""Colours of flows that differ by nothing but their place."""
+"""Colours of flows of the same kind, by their order."""
 
 HALF_LIFE = "half-life"
-"""An axis that is no name in Python."""
+"""An axis whose name is not a Python identifier."""
 
 WARM = 5.0
 """Seconds after which connections of Figure 14 count, as in the scenario."""
@@ -30,7 +30,7 @@ ENCODINGS = [10, 20, 40, 80, 160]
 """Of the audio of Figure 15, in kb/s; a sixth, of 320, is above all that it could use."""
 
 FAINT: Any = {"linewidth": 0.6, "alpha": 0.35}
-"""How single runs are drawn behind their mean."""
+"""The style of single runs behind their mean."""
 
 
 def beside_web(result: Run) -> Drawing:
@@ -106,7 +106,7 @@ def reordering(result: Run) -> Drawing:
 
 
 def aging(result: Run) -> Drawing:
-    """Figure 12: what was delivered when congestion sets in, and what was lost, by the half-life of the rate."""
+    """Figure 12: delivered and lost bytes at the onset of congestion, by the half-life of the rate."""
     colours = {"min-rtt": OF_SCHEME["tcp-cm"], "mean-rtt": OF_SCHEME["newreno"]}
     lost = {
         half_life: {row["seed"]: _lost(row) for row in rows(result, **{HALF_LIFE: half_life})} for half_life in colours
@@ -182,7 +182,7 @@ def sharing(result: Run) -> Drawing:
 
 
 def ensembles(result: Run) -> Drawing:
-    """Figure 14: what each of four connections got over time, each by itself and as one macroflow."""
+    """Figure 14: rates of four connections over time, independent and as one macroflow."""
     panels = {
         "four-newreno": ("Four NewReno", "newreno"),
         "four-tcp-cm": ("Four TCP/CM, one macroflow", "tcp-cm"),
@@ -273,17 +273,17 @@ def audio(result: Run) -> Drawing:
 
 
 def first_seed(result: Run) -> int:
-    """Give the first seed."""
+    """Return the first seed."""
     return int(values(result, "seed")[0])
 
 
 def middling(figures: Mapping[int, float]) -> int:
-    """Give the seed whose figure is the median, the lower one of two."""
+    """Return the seed whose value is the median, the lower one of two."""
     return sorted(figures, key=lambda seed: figures[seed])[(len(figures) - 1) // 2]
 
 
 def _undone(trace: Trace, place: int) -> str:
-    """Say when the reduction of the window at `place` was undone: the window all but doubled."""
+    """Describe when the reduction of the window at `place` was undone: the window nearly doubled."""
     for time, window in zip(trace.times[place:], trace.windows[place:], strict=True):
         if window > 1.5 * trace.windows[place]:
             return f"undone after\n{time - trace.times[place]:.2f} s"

@@ -1,4 +1,4 @@
-"""Two figures of real packets: how transfers fare over many paths, and how their size matters on one."""
+"""Two figures of real packets: completion times over many paths, and by size on one path."""
 
 from __future__ import annotations
 

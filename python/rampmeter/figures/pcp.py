@@ -1,4 +1,4 @@
-"""The figures of the PCP paper. The paper's captions say what each shows; notes say what ours ran."""
+"""The figures of the PCP paper, with notes about our runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rampmeter.figures.paths import Paths, Sizes
 from rampmeter.figures.ratios import Ratios
 
 BASE = "250 kB transfers, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets"
-PAPER = "pcp-paper is PCP exactly as the text of its paper has it."
+PAPER = "pcp-paper is PCP exactly as described in its paper."
 TCP = "tcp is NewReno as in the paper: an initial window of one packet, acknowledgements delayed by 200 ms."
-FQ = "fq has a router without a limit that tells every flow its fair share."
+FQ = "fq has a router without a limit that reports every flow its fair share."
 
 TWO_SEEDS = {"seed": [1, 2]}
 
@@ -46,7 +46,7 @@ FIGURES = {
         ).draw,
     ),
     "pcp.4": Figure(
-        title="Response, its deviation, queue and loss against offered load (PCP, Figure 4)",
+        title="Completion time, its deviation, queue and loss against offered load (PCP, Figure 4)",
         scenario="pcp/offered_load.toml",
         quick=TWO_SEEDS,
         draw=by_load(f"{BASE}, Poisson arrivals.").draw,
@@ -70,7 +70,7 @@ FIGURES = {
         draw=Along(
             axis="flows",
             label="transfers that start together",
-            note=f"{BASE}; every PCP transfer remembers the whole link as its own.\n{PAPER}\n{TCP}\n{FQ}",
+            note=f"{BASE}; every PCP transfer has a history of the whole link.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.8": Figure(
@@ -148,15 +148,15 @@ FIGURES = {
         ).draw,
     ),
     "pcp.mechanisms": Figure(
-        title="What PCP's mechanisms do over time: start, history, flows that join, a CUBIC",
+        title="PCP's mechanisms over time: start, history, joining flows, a CUBIC flow",
         scenario="pcp/mechanisms.toml",
         draw=mechanisms.draw,
     ),
     "pcp.tradeoffs": Figure(
-        title="What PCP's settings trade: queue, completion time and loss",
+        title="PCP's settings: trade-off between queue, completion time and loss",
         scenario="pcp/tradeoffs.toml",
         quick={"seed": [1]},
         draw=tradeoffs.draw,
     ),
 }
-"""By their names: the paper, a dot, the number there."""
+"""Figures by name: the paper, a dot, the number in the paper."""

@@ -19,7 +19,7 @@ from rampmeter.figures.traces import rows, values
 from rampmeter.running import Run, Value
 
 COLUMN = "fct_or_age_mean_s"
-"""What is compared."""
+"""The compared metric."""
 
 COLOURS = "RdBu_r"
 
@@ -32,20 +32,20 @@ class Ratios:
     """Maps of `path` and `size`: a row of them for each `visit`, a column for each `beside`."""
 
     scheme: str
-    """Whose times stand above the line."""
+    """The scheme in the numerator."""
     other: str
-    """Whose stand below it."""
+    """The scheme in the denominator."""
     label: str
-    """What the colours mean."""
+    """The label of the colours."""
     note: str
-    """What was run."""
+    """The note about the runs."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """What to write for values of the axes, where it is not their name."""
+    """Labels for values of the axes; by default their names."""
 
     def draw(self, result: Run) -> Drawing:
         """Draw the maps, each with its geometric mean."""
         paths, sizes, visits, besides = (values(result, axis) for axis in ["path", "size", "visit", "beside"])
-        # Inches: a cell, a panel's frame, what the figure has around them.
+        # Inches: a cell, a panel's frame, the figure's margins.
         wide, high = 0.6 * len(sizes) + 0.2, 0.4 * len(paths) + 0.4
         with rc_context({**RULES, "axes.grid": False}):
             figure, panels = pyplot.subplots(
@@ -83,18 +83,18 @@ class Ratios:
         return figure
 
     def name(self, value: Value) -> str:
-        """Give what to write for a value of an axis."""
+        """Return the label of a value of an axis."""
         return self.names.get(str(value), str(value))
 
     def ratio(self, result: Run, **at: Value) -> float:
-        """Give the mean over the runs of one cell over the mean of the other scheme's."""
+        """Return the mean over the runs of one cell over the mean of the other scheme's."""
         mine, theirs = (
             fmean(row[COLUMN] for row in rows(result, scheme=scheme, **at)) for scheme in [self.scheme, self.other]
         )
         return mine / theirs
 
     def of_runs(self, result: Run, **at: Value) -> Iterable[float]:
-        """Give the ratio of each pair of runs that differ in the scheme alone."""
+        """Return the ratio of each pair of runs that differ only in the scheme."""
         pairs: dict[tuple[Any, ...], dict[str, float]] = defaultdict(dict)
         for row in rows(result, **at):
             pairs[row["path"], row["size"], row["seed"]][row["scheme"]] = row[COLUMN]
@@ -108,5 +108,5 @@ def write(axes: Any, x: float, y: float, ratio: float) -> None:
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
-    """Give the geometric mean of positive numbers."""
+    """Return the geometric mean of positive numbers."""
     return exp(fmean(map(log, ratios)))

@@ -1,4 +1,4 @@
-"""The figures of Stable TCP: theory with simulated points. The report's own numbers of figures are lost.
+"""The figures of Stable TCP: theory with simulated points. The report's own figure numbers are not available.
 
 T. Kelly, "On engineering a stable and scalable TCP variant", CUED/F-INFENG/TR.435, 2002.
 """
@@ -64,4 +64,4 @@ FIGURES = {
         draw=operating.classes,
     ),
 }
-"""By what they show."""
+"""Figures by their subject."""

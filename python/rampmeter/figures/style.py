@@ -1,4 +1,4 @@
-"""How figures look: a colour for each scheme, names beside the lines, the same bytes every time."""
+"""The style of figures: a colour for each scheme, names beside the lines, reproducible files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLOURS = {
     "linux-cubic": "#CC79A7",
     "linux-bbr": "#000000",
 }
-"""Colours that colour-blind readers tell apart (Okabe and Ito, 2008)."""
+"""Colours that colour-blind readers can distinguish (Okabe and Ito, 2008)."""
 
 MARKERS = {
     "pcp": "o",
@@ -44,10 +44,10 @@ MARKERS = {
 }
 
 OTHER_MARKERS = ["P", "X", "<", ">", "p", "h", "*", "d", "8", "H"]
-"""Markers of lines that have none of their own."""
+"""Markers for lines without a marker of their own."""
 
 DASHES = {"fq": (0, (4, 1.6)), "four-pcp": (0, (4, 1.6))}
-"""A bound rather than a rival, and where it lies on another line both are seen."""
+"""Schemes that are bounds: dashed, so that a line below stays visible."""
 
 RULES: Any = {
     "axes.axisbelow": True,
@@ -65,12 +65,12 @@ RULES: Any = {
     "lines.linewidth": 1.8,
     "lines.markersize": 5,
     "savefig.dpi": 160,
-    "svg.hashsalt": "rampmeter",  # or else the names inside an SVG differ from one drawing to the next
+    "svg.hashsalt": "rampmeter",  # makes the names inside an SVG reproducible
 }
 
 
 def look(name: str) -> dict[str, Any]:
-    """Give a scheme's colour, marker and dashes; a dashed line's markers are open and lie on top."""
+    """Return a scheme's colour, marker and dashes; a dashed line's markers are open and lie on top."""
     marked = {"color": COLOURS.get(name), "marker": MARKERS.get(name, "D")}
     if name not in DASHES:
         return marked
@@ -78,7 +78,7 @@ def look(name: str) -> dict[str, Any]:
 
 
 def markers(names: Iterable[str]) -> dict[str, str]:
-    """Choose a marker for each name, its own if it has one, and no two the same as long as there are enough."""
+    """Choose a marker for each name: its own if it has one, and different ones as far as possible."""
     listed = list(dict.fromkeys(names))
     known = {name: MARKERS[name] for name in listed if name in MARKERS}
     free = cycle(marker for marker in [*OTHER_MARKERS, *MARKERS.values()] if marker not in known.values())
@@ -126,12 +126,12 @@ def name_lines(
 
 
 def note(figure: Drawing, text: str) -> None:
-    """Write below the panels what was run."""
+    """Write a note below the panels."""
     figure.supxlabel(text, fontsize=8.5, x=0.01, ha="left")
 
 
 def save(figure: Drawing, folder: Path, name: str) -> list[Path]:
-    """Write `figure` as PNG and SVG, without a date in them, close it, and say where."""
+    """Write `figure` as PNG and SVG, without dates, close it, and return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     with matplotlib.rc_context(RULES):
@@ -143,7 +143,7 @@ def save(figure: Drawing, folder: Path, name: str) -> list[Path]:
 
 
 def _settle(figure: Drawing) -> None:
-    """Lay the panels out for good: last digits of a layout differ from one drawing to the next, and names in an SVG."""
+    """Fix the layout: the last digits of a layout, and so names in an SVG, differ between drawings."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:

@@ -1,4 +1,4 @@
-"""Where Scalable TCP begins to oscillate: the gain across its bound, in the fluid model and among packets."""
+"""The onset of oscillation in Scalable TCP: gains around the bound, in the fluid model and with packets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BITS = 8000.0
 """Of a packet."""
 
 OVER = 0.05
-"""Seconds that rates are means over: an eighth of the period of the first oscillation at 100 ms."""
+"""Averaging interval of rates in seconds: an eighth of the period of the first oscillation at 100 ms."""
 
 WARMUP = 1 / 3
 """Of a run, which does not count."""
@@ -40,13 +40,13 @@ SHOWN = 6.0
 
 
 def loop(mix: str) -> Loop:
-    """Give the scenario's link in theory."""
+    """Return the scenario's link in theory."""
     rtts = ROUND_TRIPS[mix]
     return Loop(Batches(PHI), rtts, [FLOWS * SHARING / DRAINED / len(rtts)] * len(rtts))
 
 
 def draw(result: Run) -> Drawing:
-    """Draw how far the link's rate swings against the gain, and the rates on both sides of the bound."""
+    """Draw the variation of the link's rate against the gain, and rates below and above the bound."""
     gains = [float(gain) for gain in values(result, "gain")]
     curve = np.linspace(0.02, max(gains), 40).tolist()
     calm, wild = min(gains, key=lambda gain: abs(gain - 0.06)), min(gains, key=lambda gain: abs(gain - 0.4))
@@ -102,13 +102,13 @@ def draw(result: Run) -> Drawing:
 
 
 def swing(result: Run, mix: str, gain: float) -> float:
-    """Give the standard deviation of the link's rate over its mean, after the warm-up."""
+    """Return the standard deviation of the link's rate over its mean, after the warm-up."""
     rates = _after(result, mix, gain)[1]
     return pstdev(rates) / fmean(rates)
 
 
 def _after(result: Run, mix: str, gain: float) -> tuple[list[float], list[float]]:
-    """Give times and rates after the warm-up, of the first run."""
+    """Return times and rates after the warm-up, of the first run."""
     times, rates = link_trace(result, "bottleneck", mix=mix, gain=gain, seed=values(result, "seed")[0]).rates(OVER)
     begin = sum(time < WARMUP * times[-1] for time in times)
     return times[begin:], rates[begin:]

@@ -1,4 +1,4 @@
-"""Flows over time, from a run's samples: what was delivered, how fast it came, how large the window was."""
+"""Flows over time, from a run's samples: delivered bytes, rates and windows."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Trace:
     times: list[float] = field(default_factory=list)
     """In seconds since the run began."""
     delivered: list[float] = field(default_factory=list)
-    """Bytes that the receiver's application got since the flow began."""
+    """Bytes delivered to the receiver's application since the flow's start."""
     windows: list[float] = field(default_factory=list)
     """The controller's window in bytes, 0 where it has none."""
     controller_rates: list[float] = field(default_factory=list)
     """The controller's rate in b/s, 0 where it has none."""
 
     def rates(self, over: float) -> tuple[list[float], list[float]]:
-        """Give what was delivered in each stretch of `over` seconds, in b/s, at the middle of it."""
+        """Return the delivery rate of each interval of `over` seconds in b/s, at its middle."""
         times, rates = [], []
         start = 0
         for end, time in enumerate(self.times):
@@ -43,7 +43,7 @@ class Trace:
 
 
 def traces(result: Run, **at: Value) -> list[Trace]:
-    """Give the traces of the runs at these values of the axes, by seed and then as the scenario lists the flows."""
+    """Return the traces of the runs at these values of the axes, by seed and then as the scenario lists the flows."""
     if result.flow_series is None:
         return []
     own = "its_flow" if "flow" in result.about["axes"] else "flow"
@@ -67,17 +67,17 @@ class LinkTrace:
     times: list[float]
     """In seconds since the run began."""
     packets: list[float]
-    """That wait at these instants."""
+    """Packets in the queue at these times."""
     transmitted: list[float]
     """Bytes sent since the run began."""
 
     def rates(self, over: float) -> tuple[list[float], list[float]]:
-        """Give what was sent in each stretch of `over` seconds, in b/s, at the middle of it."""
+        """Return the rate of each interval of `over` seconds in b/s, at its middle."""
         return Trace("", 0, self.times, self.transmitted).rates(over)
 
 
 def link_trace(result: Run, link: str, **at: Value) -> LinkTrace:
-    """Give the trace of `link` in the one run at these values of the axes."""
+    """Return the trace of `link` in the one run at these values of the axes."""
     samples = [] if result.link_series is None else _where(result.link_series, {**at, "link": link})
     return LinkTrace(
         times=[row["time_s"] for row in samples],
@@ -87,12 +87,12 @@ def link_trace(result: Run, link: str, **at: Value) -> LinkTrace:
 
 
 def marked_share(row: Mapping[str, Any]) -> float:
-    """Give the share of packets with data that the link of this row marked: acknowledgements never are."""
+    """Return the share of packets with data that the link of this row marked: acknowledgements never are."""
     return float(row["marked_packets"] / max(row["offered_data_packets"], 1))
 
 
 def sums(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list[float], list[float]]:
-    """Give the sum of lines where all of them have a point."""
+    """Return the sum of lines where all of them have a point."""
     at = defaultdict(list)
     for line in lines:
         for x, y in zip(*line, strict=True):
@@ -102,18 +102,18 @@ def sums(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list
 
 
 def mean(lines: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[list[float], list[float]]:
-    """Give the mean of lines where all of them have a point."""
+    """Return the mean of lines where all of them have a point."""
     places, heights = sums(lines)
     return places, [each / len(lines) for each in heights]
 
 
 def values(result: Run, axis: str) -> list[Any]:
-    """Give the values of an axis, in the order in which they were asked for."""
+    """Return the values of an axis, in the requested order."""
     return list(dict.fromkeys(result.runs[axis].to_pylist()))
 
 
 def rows(result: Run, **at: Value) -> list[dict[str, Any]]:
-    """Give the rows of `runs` at these values of the axes."""
+    """Return the rows of `runs` at these values of the axes."""
     return _where(result.runs, at)
 
 

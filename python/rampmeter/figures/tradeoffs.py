@@ -1,4 +1,4 @@
-"""What settings of PCP trade: two measures of runs that differ in one setting, a curve for each."""
+"""Trade-offs of PCP's settings: two metrics of runs that differ in one setting, a curve for each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Measure:
     """One number of a run."""
 
     label: str
-    """What stands at the axis."""
+    """The label of the axis."""
     workload: str
-    """Which runs it is of."""
+    """The case of the runs."""
     of: Callable[[dict[str, Any]], float]
     """From a row of `runs` joined with `links` to the number."""
 
@@ -41,7 +41,7 @@ PANELS = {
     "ceiling": (QUEUE, LOADED),
     "delay_gain": (QUEUE, LOADED),
 }
-"""By setting, what is drawn along which axis."""
+"""The metrics of both axes, by setting."""
 
 
 def draw(result: Run) -> Drawing:
@@ -79,7 +79,7 @@ def draw(result: Run) -> Drawing:
 
 
 def of(result: Run, setting: str) -> list[tuple[float, str]]:
-    """Give the values of a setting that ran, in order, and the names of their runs: `target_5`, or `default`."""
+    """Return the values of a setting that ran, in order, and the names of their runs: `target_5`, or `default`."""
     found = [(DEFAULTS[setting], "default")]
     for name in values(result, "settings"):
         kind, _, value = name.rpartition("_")
@@ -89,6 +89,6 @@ def of(result: Run, setting: str) -> list[tuple[float, str]]:
 
 
 def mean(result: Run, name: str, measure: Measure) -> float:
-    """Give the mean over the seeds of what runs with these settings show."""
+    """Return the mean over the seeds of a metric for these settings."""
     rows = result.runs.join(result.links, [*result.about["axes"]]).to_pylist()
     return fmean(measure.of(row) for row in rows if row["settings"] == name and row["workload"] == measure.workload)

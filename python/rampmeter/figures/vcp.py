@@ -1,4 +1,4 @@
-"""The figures of the VCP paper, and what ours ran. Figure 12 is a block diagram of the model: ours, its signals.
+"""The figures of the VCP paper, with notes about our runs. The paper's Figure 12 is a block diagram; ours has signals.
 
 One run a point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". Seven links of
 2 Gb/s have VCP and XCP alone, and a few places between others are left out: so all of the paper takes two cores less
@@ -10,7 +10,7 @@ from __future__ import annotations
 from rampmeter.figures import codes, dynamics, fluid, fluid_packets, model
 from rampmeter.figures.along import mbps
 from rampmeter.figures.figure import Figure
-from rampmeter.figures.rivals import Rivals
+from rampmeter.figures.schemes import SchemeLines
 
 ONE_SEED = {"seed": [1]}
 FEW = {"scheme": ["vcp", "xcp", "sack", "cubic"]}
@@ -39,7 +39,7 @@ FIGURES = {
         scenario="vcp/capacity.toml",
         values=ONE_SEED,
         quick={"capacity": ["1 Mb/s", "10 Mb/s", "100 Mb/s"]},
-        draw=Rivals(axis="capacity", label="capacity (Mb/s)", x=mbps, note=f"80 ms, {FLOWS}").draw,
+        draw=SchemeLines(axis="capacity", label="capacity (Mb/s)", x=mbps, note=f"80 ms, {FLOWS}").draw,
     ),
     "vcp.4": Figure(
         title="One bottleneck: the round trip (VCP, Figure 4)",
@@ -49,7 +49,7 @@ FIGURES = {
             "path": ["1ms", "5ms", "10ms", "50ms", "100ms", "200ms", "400ms", "800ms", "1500ms"],
         },
         quick={**FEW, "path": ["1ms", "10ms", "100ms", "400ms"]},
-        draw=Rivals(
+        draw=SchemeLines(
             axis="path",
             label="round trip (ms)",
             note="150 Mb/s, 30 long-lived flows each way, a buffer of one bandwidth-delay product, 120 s, above 100 ms "
@@ -61,21 +61,21 @@ FIGURES = {
         scenario="vcp/flows.toml",
         values={**ONE_SEED, "flows": [1, 5, 10, 50, 100, 500, 1000]},
         quick={**FEW, "flows": [1, 10, 100, 1000]},
-        draw=Rivals(axis="flows", label="flows", note=f"{BASE}, 30 long-lived flows the other way, {LASTS}").draw,
+        draw=SchemeLines(axis="flows", label="flows", note=f"{BASE}, 30 long-lived flows the other way, {LASTS}").draw,
     ),
     "vcp.6": Figure(
         title="One bottleneck: Web-like flows beside long ones (VCP, Figure 6)",
         scenario="vcp/web.toml",
         values=ONE_SEED,
         quick={**FEW, "web": [10, 50, 200]},
-        draw=Rivals(axis="web", label="Web-like flows (1/s)", note=f"{BASE}, {FLOWS}").draw,
+        draw=SchemeLines(axis="web", label="Web-like flows (1/s)", note=f"{BASE}, {FLOWS}").draw,
     ),
     "vcp.7": Figure(
         title="Fairness among round trips (VCP, Figure 7)",
         scenario="vcp/rtt_fairness.toml",
         values={**ONE_SEED, "longest": ["40ms", "98ms", "156ms", "214ms", "272ms", "330ms"]},
         quick={"scheme": ["vcp", "xcp", "cubic"], "longest": ["40ms", "156ms", "330ms"]},
-        draw=Rivals(
+        draw=SchemeLines(
             axis="longest",
             label="longest round trip of 30, the shortest is 40 ms (ms)",
             note="150 Mb/s, 30 long-lived flows each way, 240 s of which the first 48 do not count.",
@@ -90,14 +90,14 @@ FIGURES = {
         },
         beyond={**ROUTERS, "capacity": ["2 Gb/s"]},
         quick={"capacity": ["1 Mb/s", "10 Mb/s", "50 Mb/s"]},
-        draw=Rivals(axis="capacity", label="capacity (Mb/s)", x=mbps, note=f"80 ms along all seven, {LOT}").draw,
+        draw=SchemeLines(axis="capacity", label="capacity (Mb/s)", x=mbps, note=f"80 ms along all seven, {LOT}").draw,
     ),
     "vcp.9": Figure(
         title="Seven bottlenecks: the round trip along all of them (VCP, Figure 9)",
         scenario="vcp/parking_round_trip.toml",
         values={**ONE_SEED, "path": ["1ms", "10ms", "100ms", "1000ms"]},
         quick={"scheme": ["vcp", "xcp", "cubic"], "path": ["10ms", "100ms"]},
-        draw=Rivals(axis="path", label="round trip along all seven (ms)", note=f"150 Mb/s, {LOT}").draw,
+        draw=SchemeLines(axis="path", label="round trip along all seven (ms)", note=f"150 Mb/s, {LOT}").draw,
     ),
     "vcp.10": Figure(
         title="Convergence of five flows that come one after the other (VCP, Figure 10)",
@@ -138,4 +138,4 @@ FIGURES = {
         draw=fluid_packets.draw,
     ),
 }
-"""By their names: the paper, a dot, the number there."""
+"""Figures by name: the paper, a dot, the number in the paper."""

@@ -1,4 +1,4 @@
-"""A run folder as one page: what ran, tables and charts in an HTML file that needs nothing else, not even a network.
+"""A run folder as one page: description, tables and charts in one self-contained HTML file.
 
 `rampmeter report RUN_DIR` or `python -m rampmeter.report RUN_DIR`.
 """
@@ -17,14 +17,14 @@ __all__ = ["write"]
 
 
 def write(folder: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the page of the run in `folder` to `out` (by default `report.html` in the folder) and say where."""
+    """Write the page of the run in `folder` to `out` (by default `report.html` in the folder) and return its path."""
     folder = Path(folder)
     if not (folder / "run.json").is_file():
         raise FileNotFoundError(
             f"{folder}: is no run folder; `rampmeter run` says in its last line where its tables are"
         )
     if not (folder / "runs.parquet").is_file():
-        raise FileNotFoundError(f"{folder}: has no tables yet; the same `rampmeter run` goes on where it ended")
+        raise FileNotFoundError(f"{folder}: has no tables yet; repeat the same `rampmeter run` to finish it")
     sweep = Sweep(Run.read(folder))
     path = Path(out) if out is not None else folder / "report.html"
     path.write_text(write_page(sweep, draw_all(sweep)), encoding="utf-8")

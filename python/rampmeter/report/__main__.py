@@ -10,13 +10,13 @@ from rampmeter.report import write
 
 
 def main() -> int:
-    """Write the report that the command line asks for."""
+    """Write the report that the command line names."""
     parser = argparse.ArgumentParser(
         prog="rampmeter report",
         description="Write a run's tables and charts as one HTML page that needs nothing else.",
     )
-    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="what `rampmeter run` left, under runs/")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="where to (RUN_DIR/report.html)")
+    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="a folder of `rampmeter run`, under runs/")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="output file (RUN_DIR/report.html)")
     given = parser.parse_args()
     try:
         print(write(given.folder, given.out))

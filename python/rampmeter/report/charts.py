@@ -1,4 +1,4 @@
-"""The charts of a report, each an SVG: figures over the sweep, flow completion times, and what went on over time."""
+"""The charts of a report, each an SVG: metrics over the sweep, flow completion times, and traces over time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rampmeter.report.sweep import Sweep
 from rampmeter.tables import Row, deviation, grouped, mean
 
 OTHERS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A"]
-"""Colours of lines that have none of their own (Okabe and Ito, 2008)."""
+"""Colours for lines without a colour of their own (Okabe and Ito, 2008)."""
 
-MOST_LINES = 24
-"""Beyond this many lines a chart says nothing; the tables have it all."""
+MAX_LINES = 24
+"""The maximum number of lines in a readable chart; the tables contain all."""
 
 RUN_PANELS = [
     ("Mean flow completion time (ms)", "fct_mean_s", 1e3),
@@ -27,7 +27,7 @@ RUN_PANELS = [
     ("Mean goodput (Mb/s)", "goodput_mean_bps", 1e-6),
     ("Jain's index of goodputs", "goodput_jain", 1.0),
 ]
-"""Title, column, what to multiply it by."""
+"""Title, column and factor."""
 
 LINK_PANELS = [
     ("utilization (%)", "utilization", 1e2),
@@ -39,11 +39,11 @@ LINK_PANELS = [
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture."""
+    """A chart."""
 
     title: str
     note: str
-    """What it is of."""
+    """The caption."""
     svg: bytes
 
 
@@ -51,20 +51,20 @@ Panel = tuple[str, Callable[[Any], None]]
 
 
 def draw_all(sweep: Sweep) -> list[Chart]:
-    """Draw every chart that the run has something for."""
+    """Draw every chart for which the run has data."""
     made = [over_the_sweep(sweep), completion_times(sweep), queues(sweep), long_lived(sweep)]
     return [chart for chart in made if chart is not None]
 
 
 def over_the_sweep(sweep: Sweep) -> Chart | None:
-    """Draw a panel for each figure: along the numbers of an axis, or a bar a line."""
+    """Draw a panel for each metric: along the numbers of an axis, or as bars."""
     sources = [(title, sweep.run.runs.to_pylist(), column, unit) for title, column, unit in RUN_PANELS]
     for link in sweep.links():
         sources += [(f"{link}: {title}", sweep.link(link), column, unit) for title, column, unit in LINK_PANELS]
-    # A panel of nothing but zeros (no marks, no drops) or of nothing at all would only take room.
+    # Panels without data or with zeros only (no marks, no drops) are omitted.
     drawn = [source for source in sources if any(row[source[2]] for row in source[1])]
     lines = colours(sweep, sweep.run.runs.to_pylist())
-    if not drawn or len(lines) > MOST_LINES:
+    if not drawn or len(lines) > MAX_LINES:
         return None
     draw = draw_along if sweep.along is not None else draw_bars
     panels: list[Panel] = [(title, draw(sweep, lines, *rest)) for title, *rest in drawn]
@@ -118,7 +118,7 @@ def completion_times(sweep: Sweep) -> Chart | None:
     rows, place = sweep.example(sweep.run.flows)
     rows = [row for row in rows if row["measured"] and row["fct_s"] is not None]
     lines = colours(sweep, rows)
-    if not rows or len(lines) > MOST_LINES:
+    if not rows or len(lines) > MAX_LINES:
         return None
 
     def draw(axes: Any) -> None:
@@ -140,7 +140,7 @@ def queues(sweep: Sweep) -> Chart | None:
         return None
     rows, place = sweep.example(sweep.run.link_series)
     lines = colours(sweep, rows)
-    if not rows or len(lines) > MOST_LINES:
+    if not rows or len(lines) > MAX_LINES:
         return None
     panels: list[Panel] = []
     for link, of_link in grouped(rows, lambda row: row[sweep.link_column]).items():
@@ -167,13 +167,13 @@ def long_lived(sweep: Sweep) -> Chart | None:
     for name, of_line in grouped(rows, sweep.name).items():
         by_flow = {flow: rates(some, "delivered_bytes") for flow, some in grouped(of_line, flow).items()}
         panels.append((f"{name} (Mb/s)", over_time(by_flow, dict(zip(by_flow, cycle(OTHERS), strict=False)))))
-    if not panels or len(panels) > MOST_LINES:
+    if not panels or len(panels) > MAX_LINES:
         return None
     return chart("Goodput of long-lived flows", f"A line a flow, at {place}.", panels, {})
 
 
 def rates(rows: list[Row], column: str) -> list[tuple[float, float]]:
-    """Give Mb/s between one sample of a count of bytes and the next."""
+    """Return Mb/s between one sample of a count of bytes and the next."""
     pairs = [(before, row) for before, row in pairwise(rows) if row["time_s"] > before["time_s"]]
     return [
         (row["time_s"], 8e-6 * (row[column] - before[column]) / (row["time_s"] - before["time_s"]))

@@ -1,4 +1,4 @@
-"""The page: what ran, the charts, the tables."""
+"""The page: description, charts and tables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_page(sweep: Sweep, charts: Iterable[Chart]) -> str:
 
 
 def what_ran(about: About) -> str:
-    """Say enough to run it again."""
+    """Describe the run so that it can be repeated."""
     entries = {
         "scenario": about["scenario"],
         "SHA-256": about["scenario_sha256"],
@@ -62,7 +62,7 @@ def what_ran(about: About) -> str:
 
 
 def left_out(sweep: Sweep) -> str:
-    """List the points that the world could not run."""
+    """List the points that the world cannot run."""
     if not sweep.run.skipped:
         return ""
     listed = "".join(f"<li>{escape(point)}</li>" for point in sweep.run.skipped)

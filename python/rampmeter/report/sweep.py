@@ -1,4 +1,4 @@
-"""A run's rows in order: which axis to draw along, what to tell apart, what to average.
+"""A run's rows in order: the axis to draw along, the axes of lines, and the means.
 
 The seed is always averaged over. Of the other axes the first whose values are numbers is drawn along; every combination
 of the rest has a line of its own, called by its values.
@@ -15,10 +15,10 @@ from rampmeter.tables import Row, with_shares
 
 
 class Sweep:
-    """A run, and how its axes are used."""
+    """A run and the use of its axes."""
 
     def __init__(self, run: Run) -> None:
-        """Choose what to draw along and what to tell apart."""
+        """Choose the axis to draw along and the axes of lines."""
         self.run = run
         axes = run.about["axes"]
         self.axes = [axis for axis in axes if axis != "seed"]
@@ -44,11 +44,11 @@ class Sweep:
         return list(dict.fromkeys(self.run.links[self.link_column].to_pylist()))
 
     def link(self, name: str) -> list[Row]:
-        """Give the rows of one link, with the shares of packets that it dropped and marked."""
+        """Return the rows of one link, with the shares of packets that it dropped and marked."""
         return with_shares([row for row in self.run.links.to_pylist() if row[self.link_column] == name])
 
     def example(self, table: pa.Table) -> tuple[list[Row], str]:
-        """Give the rows of one run a line, and which: the first seed, at the greatest value of the axis drawn along."""
+        """Return one run's rows for each line, and its point: first seed, largest value of the drawn axis."""
         rows = table.to_pylist()
         place: Row = {"seed": self.seeds[0]}
         if self.along is not None:

@@ -1,4 +1,4 @@
-"""What papers prove of their protocols: fluid models, integrated, and the equilibria and bounds to hold them against.
+"""Theory of the papers' protocols: integrated fluid models, and their equilibria and bounds.
 
 Needs numpy, as figures do.
 """

@@ -29,7 +29,7 @@ class Solution:
     """A row for each time, as long as the state is."""
 
     def since(self, time: float) -> Array:
-        """Give the states from `time` on."""
+        """Return the states from `time` on."""
         return self.states[self.times >= time - 1e-9]
 
 
@@ -74,12 +74,12 @@ def integrate_delays(
     states[0] = history(0.0)
 
     def end_of(place: int) -> Array:
-        """Give the state at an end of a step, which may lie in the history."""
+        """Return the state at an end of a step, which may lie in the history."""
         row: Array = states[place] if place >= 0 else history(h * place)
         return row
 
     def middle_of(place: int) -> Array:
-        """Give the state halfway from the end `place` to the next."""
+        """Return the state halfway from the end `place` to the next."""
         if place < 0:
             return history(h * (place + 0.5))
         row: Array = (states[place] + states[place + 1]) / 2 + h / 8 * (slopes[place] - slopes[place + 1])

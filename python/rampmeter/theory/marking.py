@@ -1,27 +1,28 @@
-r"""How often a virtual queue marks, by its load: T. Kelly, "On engineering a stable and scalable TCP variant", 2002.
+r"""The marking probability of a virtual queue: T. Kelly, "On engineering a stable and scalable TCP variant", 2002.
 
 The queue q drains at theta C, a share of the link's rate, and a packet is marked with the probability 1 - phi^(-q/s),
-s the size of packets [text, the form derived]. The load is rho = y / (theta C), y what arrives. With L = ln phi, a
-packet that meets Q packets is marked with the probability 1 - e^(-L Q), so the share of marked packets is a Laplace
-transform of what arrivals meet:
+s the size of packets [text, the form derived]. The load is rho = y / (theta C) with the arrival rate y. With
+L = ln phi, a packet that finds Q packets is marked with the probability 1 - e^(-L Q), so the share of marked packets
+is a Laplace transform of the queue that arrivals find:
 
     p = 1 - E[e^(-L Q)]
 
-The text lost its formulas and says what arrives: a Poisson process served as one, and Gaussian traffic. Three laws:
+The text lost its formulas but names the arrivals: a Poisson process with Poisson service, and Gaussian traffic. Three
+laws:
 
 - `Poisson` [text, derived]: Q is geometric, P(Q = n) = (1 - rho) rho^n, hence p = rho (1 - 1/phi) / (1 - rho/phi).
 - `Gaussian` [text, derived]: traffic of mean y tau and variance y sigma^2 tau leaves a queue that is exponential with
   the parameter eta = 2 (theta C - y) / (y sigma^2), hence p = L / (L + eta).
-- `Batches` [derived, beyond the text]: packets of one size, which is what our links carry, that come k at once, at
-  Poisson times. The queue drains continuously, so it is the work of an M^k/D/1 queue, whose transform is Pollaczek and
+- `Batches` [derived, beyond the text]: packets of one size, as on our links, in batches of k at Poisson times.
+  The queue drains continuously, so it is the work of an M^k/D/1 queue, whose transform is Pollaczek and
   Khinchine's: E[e^(-L Q)] = (1 - rho) L / (L - rho (1 - phi^-k) / k) for the first packet of a batch, times phi^-1 for
   each that goes before. Exact at every load; a batch's variance is k, and for rho -> 1 it is `Gaussian` of sigma^2 = k.
 
-Beside traffic that responds to nothing, has the load rho_o and comes k packets at once there are two more [derived]:
-`Beside`, exact as `Batches` is, and `GaussianBeside`, the report's.
+For single packets beside unresponsive traffic with the load rho_o in batches of k there are two more [derived]:
+`Beside`, which is exact like `Batches`, and `GaussianBeside`, the report's.
 
-None of them bounds the queue. `margin` is p / (y p'), below which the gain of stable controls has to be; y is what
-responds of the load [derived: only that moves when marks do].
+None of them bounds the queue. `margin` is p / (y p'), the upper bound of stable gains; y is the responsive part of the
+load [derived: only that part changes with the marks].
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from rampmeter.theory.delay import Array
 
 
 class Marking(Protocol):
-    """A law of marking. Loads are of the virtual queue, below 1 but for `probability`."""
+    """A law of marking. Loads are those of the virtual queue, below 1 except for `probability`."""
 
     def probability(self, load: Array) -> Array:
-        """Give p, the share of packets that are marked: 1 from a load of 1 on."""
+        """Return p, the share of marked packets: 1 from a load of 1 upwards."""
 
     def margin(self, load: Array) -> Array:
-        """Give p / (y p'), y what responds of the load."""
+        """Return p / (y p') with the responsive part y of the load."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,13 @@ class Poisson:
     """The base of marking, above 1."""
 
     def probability(self, load: Array) -> Array:
-        """Give rho (1 - 1/phi) / (1 - rho/phi) [derived]."""
+        """Return rho (1 - 1/phi) / (1 - rho/phi) [derived]."""
         rho = np.minimum(load, 1.0)
         p: Array = rho * (1 - 1 / self.phi) / (1 - rho / self.phi)
         return p
 
     def margin(self, load: Array) -> Array:
-        """Give 1 - rho/phi [derived], at least 1 - 1/phi: "higher phi allows more aggressive gain" [text]."""
+        """Return 1 - rho/phi [derived], at least 1 - 1/phi: "higher phi allows more aggressive gain" [text]."""
         m: Array = 1 - load / self.phi
         return m
 
@@ -71,17 +72,17 @@ class Gaussian:
     phi: float
     """The base of marking, above 1."""
     variance: float = 1.0
-    """sigma^2, packets: the variance of what arrives over its mean. A Poisson process has 1."""
+    """sigma^2, packets: the variance of arrivals over their mean; 1 for a Poisson process."""
 
     def probability(self, load: Array) -> Array:
-        """Give L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2) [derived]."""
+        """Return L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2) [derived]."""
         rho = np.minimum(load, 1.0)
         weight = log(self.phi) * self.variance * rho
         p: Array = weight / (weight + 2 * (1 - rho))
         return p
 
     def margin(self, load: Array) -> Array:
-        """Give 1 - rho (1 - sigma^2 L / 2) [derived from p]: it grows with the burstiness of what arrives.
+        """Return 1 - rho (1 - sigma^2 L / 2) [derived from p]: it grows with the burstiness of arrivals.
 
         "Bursts in traffic aid stability at the expense of lower utilization" [text].
         """
@@ -91,21 +92,21 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Batches:
-    """Packets of one size that come several at once, at Poisson times, drained at a constant rate [derived]."""
+    """Batches of packets of one size at Poisson times, drained at a constant rate [derived]."""
 
     phi: float
     """The base of marking, above 1."""
     size: int = 1
-    """k, packets that come at once."""
+    """k, packets of a batch."""
 
     def probability(self, load: Array) -> Array:
-        """Give 1 - g h with g of the queue that a batch meets and h of the batch itself: the head of this file."""
+        """Return 1 - g h with g of the queue that a batch finds and h of the batch itself: the head of this file."""
         rho = np.minimum(load, 1.0)
         ell, kept = log(self.phi), self._kept()
         return np.asarray(1 - self._of_batch() * (1 - rho) * ell / (ell - rho * kept))
 
     def margin(self, load: Array) -> Array:
-        """Give p / (rho dp/drho), by g' = L (c - L) / (L - rho c)^2 with c = (1 - phi^-k) / k."""
+        """Return p / (rho dp/drho), by g' = L (c - L) / (L - rho c)^2 with c = (1 - phi^-k) / k."""
         ell, kept = log(self.phi), self._kept()
         slope = self._of_batch() * ell * (ell - kept) / (ell - load * kept) ** 2
         return np.asarray(self.probability(load) / (load * slope))
@@ -114,7 +115,7 @@ class Batches:
         return (1 - exp(-log(self.phi) * self.size)) / self.size
 
     def _of_batch(self) -> float:
-        """Give the mean of phi^-j over the packets of a batch, j of which go before each."""
+        """Return the mean of phi^-j over the packets of a batch, j of which go before each."""
         return self._kept() / (1 - 1 / self.phi)
 
 
@@ -131,21 +132,21 @@ class Beside:
     other: float
     """rho_o, the load that comes in batches."""
     size: float
-    """k, packets of a batch; where it is no whole number, a curve between those that are."""
+    """k, packets of a batch; interpolated between integers."""
 
     def probability(self, load: Array) -> Array:
-        """Give p of the single packets where the whole load is `load`."""
+        """Return p of the single packets where the whole load is `load`."""
         rho = np.minimum(load, 1.0)
         return np.asarray(1 - (1 - rho) * log(self.phi) / self._left(rho))
 
     def margin(self, load: Array) -> Array:
-        """Give p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
+        """Return p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
         left, one = self._left(load), 1 - 1 / self.phi
         slope = log(self.phi) * (left - (1 - load) * one) / left**2
         return np.asarray(self.probability(load) / ((load - self.other) * slope))
 
     def _left(self, rho: Array) -> Array:
-        """Give L - c."""
+        """Return L - c."""
         batch = (1 - exp(-log(self.phi) * self.size)) / self.size
         left: Array = log(self.phi) - (rho - self.other) * (1 - 1 / self.phi) - self.other * batch
         return left
@@ -167,19 +168,19 @@ class GaussianBeside:
     """k, packets of a batch."""
 
     def probability(self, load: Array) -> Array:
-        """Give L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2), where the whole load is `load`."""
+        """Return L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2), where the whole load is `load`."""
         rho = np.minimum(load, 1.0)
         weight = self._weight(rho)
         p: Array = weight / (weight + 2 * (1 - rho))
         return p
 
     def margin(self, load: Array) -> Array:
-        """Give p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
+        """Return p / ((rho - rho_o) dp/drho): the load of the single packets changes alone."""
         weight, ell = self._weight(load), log(self.phi)
         m: Array = weight * (weight + 2 * (1 - load)) / (2 * (load - self.other) * (ell * (1 - load) + weight))
         return m
 
     def _weight(self, rho: Array) -> Array:
-        """Give L sigma^2 rho."""
+        """Return L sigma^2 rho."""
         weight: Array = log(self.phi) * ((rho - self.other) + self.other * self.size)
         return weight

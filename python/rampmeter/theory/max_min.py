@@ -1,6 +1,6 @@
 """Max-min fair rates by filling: D. Bertsekas and R. Gallager, Data Networks, 2nd edition, section 6.5.2.
 
-The rates of all flows rise together until a link is full. Its flows keep what they have, the others go on.
+The rates of all flows rise together until a link is full. Its flows keep their rates, the others continue to rise.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 
 def fill(paths: Sequence[Sequence[int]], level: Callable[[int, float, int], float]) -> list[float]:
-    """Give each flow its rate; `paths` lists each flow's links.
+    """Return the rate of each flow; `paths` lists each flow's links.
 
     `level(link, fixed, flows)` is the rate at which the link stops those `flows` of its flows that have no rate yet,
     where the others have `fixed` together.
@@ -29,5 +29,5 @@ def fill(paths: Sequence[Sequence[int]], level: Callable[[int, float, int], floa
 
 
 def max_min(capacities: Sequence[float], paths: Sequence[Sequence[int]]) -> list[float]:
-    """Give the max-min fair rates, in the unit of the capacities."""
+    """Return the max-min fair rates, in the unit of the capacities."""
     return fill(paths, lambda link, fixed, flows: (capacities[link] - fixed) / flows)

@@ -1,20 +1,20 @@
 r"""Scalable TCP's equilibrium and stability: T. Kelly, "On engineering a stable and scalable TCP variant", 2002.
 
-The text of the report survives without its formulas. What is here is marked: [text] the surviving text says it,
-[derived] it follows from the text as shown, [chosen] a value that the text lost.
+The text of the report is available without its formulas. Marks: [text] the text says it, [derived] it follows from the
+text as shown, [chosen] a value that the text lost.
 
 **The control** [text]. An unmarked acknowledgement adds a to the window w, a marked one takes b w from it, and
 b = a / (S T) makes S, the *sharing constant*, the same for all round trips T.
 
 **Equilibrium** [derived]. a (1 - p) = b w p, hence the response curve x = w/T = S (1 - p) / p.
 
-**The fluid model** [text for its shape]. Acknowledgements come at the rate of a round trip ago, marked as the link
-was loaded then. Let u_r be what arrives at the link of all flows with the round trip T_r, as a share of the virtual
+**The fluid model** [text for its shape]. Acknowledgements arrive at the rate of a round trip ago, with the marks of
+the load at that time. Let u_r be the arrival rate of all flows with the round trip T_r, as a share of the virtual
 capacity theta C, and pi_r = n_r S / (theta C) their *pull*. Then, with y = sum of u_r,
 
     u_r'(t) = a/T_r u_r(t - T_r) [1 - p(y(t - T_r)) - p(y(t - T_r)) u_r(t) / pi_r]
 
-Where a source sits before the link does not matter, only T_r does: u_r is its rate as it comes to the link.
+The position of a source does not matter, only T_r does: u_r is its rate on arrival at the link.
 
 **Stability** [text]: any mix of round trips, and any network, is stable if a < p / (y p') at each link.
 
@@ -27,10 +27,10 @@ With one round trip they cross the imaginary axis at omega where cos(omega T) = 
 
     a = m arccos(-c) / sqrt(1 - c^2)
 
-This is (pi/2) m for c -> 0 and more for any other, so the bound of the text leaves a third of what is possible or more
-unused. The curve e^(-j theta) / (j theta) turns one way only for theta from 0 to pi, so no convex combination of its
+This is (pi/2) m for c -> 0 and more for any other, so at least a third of the stable range is above the bound of the
+text. The curve e^(-j theta) / (j theta) turns one way only for theta from 0 to pi, so no convex combination of its
 points passes the negative real axis left of -2/pi: for c -> 0 no mix of round trips is stable up to less than equal
-ones are. A mix is stable further, since its members do not swing together.
+ones are. A mix is stable up to a higher gain, because its members do not oscillate in phase.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ STEPS = 16
 
 
 def rate(p: Array, sharing: float) -> Array:
-    """Give the response curve, x = S (1 - p) / p [derived], in packets a second for S in packets a second."""
+    """Return the response curve, x = S (1 - p) / p [derived], in packets a second for S in packets a second."""
     x: Array = sharing * (1 - p) / p
     return x
 
 
 def conventional_rate(p: Array, rtt: float) -> Array:
-    """Give the response curve of conventional ECN TCP, x = sqrt(2 (1 - p) / p) / T, in packets a second.
+    """Return the response curve of conventional ECN TCP, x = sqrt(2 (1 - p) / p) / T, in packets a second.
 
     It is that of a = 1/w and b = 1/2; that a window is halved once a round trip at most is left out "for ease of
     analysis" [text for that, the form derived].
@@ -65,13 +65,13 @@ def conventional_rate(p: Array, rtt: float) -> Array:
 
 
 def parameters(gain: float, cap: float, sharing: float, rtt: float) -> tuple[float, float]:
-    """Give (a, b): b = min(a0 / (S T), b_max), a = b S T [text, the form derived, the values chosen]. S stays exact."""
+    """Return (a, b): b = min(a0 / (S T), b_max), a = b S T [text, form derived, values chosen]. S stays exact."""
     b = min(gain / (sharing * rtt), cap)
     return b * sharing * rtt, b
 
 
 def variation(b: float, p: float = 0.0) -> float:
-    """Give the coefficient of variation of a window, sqrt(b / (2 - b)) for p -> 0 [derived].
+    """Return the coefficient of variation of a window, sqrt(b / (2 - b)) for p -> 0 [derived].
 
     From E[w'^2] = E[w^2] over an acknowledgement: var w / (E w)^2 = b / ((2 - b) (1 - p)), in the mean over
     acknowledgements, where marks are independent of w.
@@ -80,7 +80,7 @@ def variation(b: float, p: float = 0.0) -> float:
 
 
 def mean_rate(p: float, sharing: float, b: float) -> float:
-    """Give what a flow sends in the mean over time where its window varies slowly: S (1 - p) / p / (1 + v^2) [derived].
+    """Return a flow's mean rate over time if its window varies slowly: S (1 - p) / p / (1 + v^2) [derived].
 
     More acknowledgements come while w is large. In their mean w is on the response curve, in that of time below it by
     E[w] E[1/w] = 1 + v^2, to the first order in b: 3% for b = 1/16. What comes a round trip late makes it less.
@@ -89,7 +89,7 @@ def mean_rate(p: float, sharing: float, b: float) -> float:
 
 
 def timer_variance(shortest: float, longest: float) -> float:
-    """Give the variance of a clamped exponential interval over the square of its mean [clamps in the text, derived].
+    """Return the variance of a clamped exponential interval over the square of its mean [clamps in the text, derived].
 
     An interval is clamp(X, l, h) in units of its mean, with X exponential of the mean k that makes it so:
 
@@ -107,7 +107,7 @@ def timer_variance(shortest: float, longest: float) -> float:
 
 
 def cut_round_trips(factor: float, window: float, b: float) -> float:
-    """Give how long a window takes to fall by `factor` where all packets are marked, from when it hears of it.
+    """Return the time in which a window falls by `factor` if all packets are marked, from the first feedback on.
 
     In round trips: log f / (w log(1 / (1 - b))), w acknowledgements in each [text for the shape, constants derived].
     """
@@ -115,7 +115,7 @@ def cut_round_trips(factor: float, window: float, b: float) -> float:
 
 
 def growth_round_trips(factor: float, a: float) -> float:
-    """Give how long a window takes to grow by `factor` without marks, in round trips: log f / log(1 + a).
+    """Return the time in which a window grows by `factor` without marks, in round trips: log f / log(1 + a).
 
     That it does not depend on w is [text], the constants are [derived].
     """
@@ -123,7 +123,7 @@ def growth_round_trips(factor: float, a: float) -> float:
 
 
 def equilibrium(marking: Marking, pull: float, other: float = 0.0) -> float:
-    """Give the load rho where responses and marking cross [text]: rho = other + pull (1 - p(rho)) / p(rho).
+    """Return the load rho where responses and marking cross [text]: rho = other + pull (1 - p(rho)) / p(rho).
 
     `pull` is N S / (theta C) of the responsive flows, `other` the load of traffic that does not respond.
     """
@@ -153,21 +153,21 @@ class Loop:
 
     @property
     def load(self) -> float:
-        """Give rho at the equilibrium."""
+        """Return rho at the equilibrium."""
         return equilibrium(self.marking, sum(self.pulls))
 
     @property
     def marked(self) -> float:
-        """Give p at the equilibrium."""
+        """Return p at the equilibrium."""
         return float(self.marking.probability(np.array(self.load)))
 
     @property
     def bound(self) -> float:
-        """Give p / (y p') at the equilibrium: the gain below which the text says it is stable."""
+        """Return p / (y p') at the equilibrium: the gain below which it is stable according to the text."""
         return float(self.marking.margin(np.array(self.load)))
 
     def critical_gain(self) -> float:
-        """Give the gain a where the equilibrium loses stability: the equations in the head of this file [derived].
+        """Return the gain a where the equilibrium loses stability: the equations in the head of this file [derived].
 
         With several round trips it is where the Nyquist curve first goes around 0, found by halving intervals.
         """
@@ -185,7 +185,7 @@ class Loop:
         return (low + high) / 2
 
     def _unstable(self, gain: float) -> bool:
-        """Tell whether the Nyquist curve goes around 0: then there are roots to the right of the imaginary axis."""
+        """Return whether the Nyquist curve encircles 0: then there are roots to the right of the imaginary axis."""
         rtts, shares = np.array(self.rtts)[:, None], np.array(self.pulls)[:, None] / sum(self.pulls)
         last = 8 * max(1.0, gain / self.bound) / float(rtts.min())  # from there on it is within 1/8 of 1
         omega = np.linspace(0.0, last, int(last * float(rtts.max()) / (pi / 200)) + 2)
@@ -230,12 +230,14 @@ class Loop:
         )
         growth = np.log(late / early)
         if not growth[0] < 0 < growth[-1]:
-            raise ValueError(f"gains from {gains[0]} to {gains[-1]}: no onset in there; give a range around it")
+            raise ValueError(
+                f"gains from {gains[0]} to {gains[-1]}: no onset in this range; give a range that contains it"
+            )
         after = int(np.argmax(growth > 0))
         return float(np.interp(0.0, growth[after - 1 : after + 1], list(gains)[after - 1 : after + 1]))
 
     def swing(self, gains: Sequence[float], *, until: float, over: float, steps: int = STEPS) -> Array:
-        """Give the standard deviation of y over the last `over` seconds, as a share of its mean there."""
+        """Return the standard deviation of y over the last `over` seconds, as a share of its mean there."""
         times, loads = self.integrate(gains, until=until, steps=steps)
         last = loads[times >= until - over]
         share: Array = last.std(axis=0) / last.mean(axis=0)

@@ -9,12 +9,12 @@ Summed over the N flows of a single bottleneck,
 
     w'(t) = 1/T {kappa w(t) [gamma C T / w(t - T) - 1] + N alpha}                                          (13)
 
-The model has no queue, knows the load exactly, and adds both increases at all times; the protocol knows one of three
-ranges of it. Time is in round trips here, since nothing in these equations depends on T but through gamma C T.
+The model has no queue, uses the exact load, and adds both increases at all times; the protocol uses one of three
+ranges of the load. Time is in round trips here, because these equations depend on T only through gamma C T.
 
-What is integrated is x = ln w, x' = kappa (gamma C T / w(t - T) - 1) + N alpha / w. The paper's initial condition, a
-packet a flow, makes it necessary: with a load near nothing, w grows by exp(kappa (P - 1)) in the first round trip,
-where P is a flow's share of gamma C T, and that is no number for P of some thousands.
+The integrated variable is x = ln w, x' = kappa (gamma C T / w(t - T) - 1) + N alpha / w. The paper's initial condition
+of one packet per flow requires this: at a load near zero, w grows by exp(kappa (P - 1)) in the first round trip, where
+P is a flow's share of gamma C T, and that overflows for P of some thousands.
 
 **Beyond the paper.** (13) linearised at w*, with eps = N alpha / (gamma C T) = 1/P for alpha = 1 and y = w - w*, is
 
@@ -25,7 +25,7 @@ Its roots cross the imaginary axis at i omega where omega = sqrt(b^2 - a^2) and 
     kappa sqrt((kappa - eps) / (kappa + eps)) = arccos(-eps / kappa)
 
 whose solution, the critical kappa, is pi/2 for eps -> 0 and grows with eps. So Theorem 1's kappa <= 1/2 is sufficient,
-and a third of what is necessary at most. For alpha = 0 (13) is Wright's equation in ln w. No oscillation at all, not
+and at most a third of the critical kappa. For alpha = 0 (13) is Wright's equation in ln w. No oscillation at all, not
 even one that decays, takes a real root: b e^(a + 1) <= 1, or kappa <= 1/e for eps -> 0.
 """
 
@@ -44,7 +44,7 @@ KAPPA = 0.25
 """The protocol's (section III-C)."""
 
 ALPHA = 1.0
-"""Packets a round trip (section III-C)."""
+"""Packets per round trip (section III-C)."""
 
 GAMMA = 0.98
 """The target utilization (section III-B)."""
@@ -53,7 +53,7 @@ STEPS = 16
 """Steps in a round trip."""
 
 LARGEST = 700.0
-"""Of ln w, as far as loads are concerned: e^700 packets are an infinite load, and a number still."""
+"""Upper limit of ln w for loads: e^700 packets are practically infinite, but do not overflow."""
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,22 @@ class Bottleneck:
 
     @property
     def target(self) -> float:
-        """Give gamma C T, in packets."""
+        """Return gamma C T, in packets."""
         return self.gamma * self.capacity * self.rtt
 
     @property
     def epsilon(self) -> float:
-        """Give the additive increase of all flows as a share of the target."""
+        """Return the additive increase of all flows as a share of the target."""
         return self.flows * self.alpha / self.target
 
     @property
     def equilibrium(self) -> float:
-        """Give w* = gamma C T + N alpha / kappa, in packets (Theorem 1)."""
+        """Return w* = gamma C T + N alpha / kappa, in packets (Theorem 1)."""
         return self.target + self.flows * self.alpha / self.kappa
 
     @property
     def rate(self) -> float:
-        """Give each flow's rate r* = gamma C / N + alpha / (kappa T), in packets a second (Theorem 1)."""
+        """Return each flow's rate r* = gamma C / N + alpha / (kappa T), in packets a second (Theorem 1)."""
         return self.gamma * self.capacity / self.flows + self.alpha / (self.kappa * self.rtt)
 
 
@@ -148,22 +148,22 @@ class Network:
         return integrate(slope, lambda _: begin, delay=1.0, until=until, steps=steps)
 
     def targets(self) -> Array:
-        """Give gamma C_l T of each link, in packets."""
+        """Return gamma C_l T of each link, in packets."""
         return self.gamma * self.rtt * np.array(self.capacities)
 
     def loads(self, windows: Array) -> Array:
-        """Give each link's load rho_l."""
+        """Return each link's load rho_l."""
         loads: Array = self._uses() @ windows / self.targets()
         return loads
 
     def theorem_2(self, loads: Array) -> Array:
-        """Give r_i* = alpha / (kappa T (1 - 1 / max rho_l*)) of each flow from the loads, in packets a second."""
+        """Return r_i* = alpha / (kappa T (1 - 1 / max rho_l*)) of each flow from the loads, in packets a second."""
         worst = (self._uses() * loads[:, None]).max(axis=0)
         rates: Array = self.alpha / (self.kappa * self.rtt * (1 - 1 / worst))
         return rates
 
     def equilibrium(self) -> list[float]:
-        """Give each flow's rate at the equilibrium, in packets a second, for an alpha of any size.
+        """Return each flow's rate at the equilibrium, in packets a second, for an alpha of any size.
 
         Theorem 2's rates fall as the load of the worst link rises, so links stop flows in the order of their loads, and
         filling finds them. The flows that a link stops have the window w where (10) is in equilibrium at its load:
@@ -179,12 +179,12 @@ class Network:
         return [window / self.rtt for window in fill(self.paths, level)]
 
     def _uses(self) -> Array:
-        """Give a row for each link, 1 where a flow takes it."""
+        """Return a row for each link, 1 where a flow takes it."""
         return np.array([[float(link in path) for path in self.paths] for link in range(len(self.capacities))])
 
 
 def critical_kappa(epsilon: float) -> float:
-    """Give the kappa above which w* is unstable, exactly: the equation in the head of this file."""
+    """Return the kappa above which w* is unstable, exactly: the equation in the head of this file."""
     low, high = epsilon, epsilon + pi  # the left side is 0 and above pi there, and grows; the right side falls
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
@@ -196,7 +196,7 @@ def critical_kappa(epsilon: float) -> float:
 
 
 def smooth_kappa(epsilon: float) -> float:
-    """Give the kappa up to which w* is approached without oscillation: b e^(a + 1) = 1 in the head of this file."""
+    """Return the kappa up to which w* is approached without oscillation: b e^(a + 1) = 1 in the head of this file."""
     low, high = 0.0, 1.0 + epsilon  # at the upper end b e is above 1 for every epsilon
     while high - low > 1e-13 * high:
         middle = (low + high) / 2
@@ -221,13 +221,15 @@ def onset(network: Bottleneck, kappas: Sequence[float]) -> float:
     early, late = (np.ptp(solved.since(begin)[: 20 * STEPS], axis=0) for begin in (20, 60))
     growth = np.log(late / early)
     if not growth[0] < 0 < growth[-1]:
-        raise ValueError(f"kappa from {kappas[0]} to {kappas[-1]}: no onset in there; give a range around it")
+        raise ValueError(
+            f"kappa from {kappas[0]} to {kappas[-1]}: no onset in this range; give a range that contains it"
+        )
     after = int(np.argmax(growth > 0))
     return float(np.interp(0.0, growth[after - 1 : after + 1], kappas[after - 1 : after + 1]))
 
 
 def oscillation(cases: Sequence[Bottleneck], *, until: float, over: float = 40) -> Array:
-    """Give half of what lies between the largest and the least w in the last `over` round trips, as a share of w*."""
+    """Return half the difference of maximum and minimum w in the last `over` round trips, as a share of w*."""
     last = np.exp(aggregate(cases, until=until).since(until - over))
     share: Array = np.ptp(last, axis=0) / 2 / np.array([case.equilibrium for case in cases])
     return share

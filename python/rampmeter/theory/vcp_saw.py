@@ -1,23 +1,23 @@
-r"""VCP's saw: what its three rules come to where the fluid model of its paper (section V) has one equation.
+r"""VCP's saw: the cycle of its three rules, which the fluid model of its paper (section V) replaces by one equation.
 
 N flows of round trip T = t_rho share a link, each with P packets of gamma C T. Above a load of 80% they add alpha
-packets a round trip; an interval whose load is 1 ends that, told by a cut to beta and a round trip without growth
-(section III-E):
+packets per round trip. An interval whose load is 1 ends this phase: senders reduce their windows to beta and keep them
+for a round trip (section III-E):
 
     peak ---.      /|      /|       peak:  P + LATE alpha
-            |    /  |    /  |       fall:  (1 - beta) peak, made up for in (1 - beta) peak / alpha round trips
+            |    /  |    /  |       fall:  (1 - beta) peak, recovered in (1 - beta) peak / alpha round trips
             |__/    |__/    |__     cycle: one more, in which the window stays
 
-Windows are `LATE` packets beyond P when the cut comes, on average: half a packet since intervals end a round trip
-apart, half since an interval's load is that of the windows in its midst, and one since the next packets take a round
-trip to tell. (That only whole packets leave adds nothing: senders round by chance.)
+At the cut windows are `LATE` packets above P on average: half a packet because intervals end a round trip apart,
+half because an interval's load is that of the windows in its middle, and one because feedback takes a round trip. (The
+limit to whole packets adds nothing, because senders round at random.)
 
-Additive growth leaves alone what sets two windows apart, a cut takes 1 - beta of it. So that decays by
+Additive increase does not change the difference of two windows; a cut reduces it by 1 - beta. So it decays by
 
-    ln(1 / beta) / cycle  =  1.068 alpha / (P + 10)        a round trip, for beta = 7/8 and alpha = 1
+    ln(1 / beta) / cycle  =  1.068 alpha / (P + 10)        per round trip, for beta = 7/8 and alpha = 1
 
-where the fluid's decays by N alpha / w* = 1 / (P + 4). Assumed: all cut in the same round trip, senders stand near the
-router, and no load after a cut is heard as low, which beta = 7/8 above 80% sees to.
+In the fluid model it decays by N alpha / w* = 1 / (P + 4). Assumptions: all flows cut in the same round trip, senders
+are near the router, and no load after a cut is in the low region, which beta = 7/8 above 80% ensures.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from math import log
 from rampmeter.theory.vcp import ALPHA
 
 BETA = 0.875
-"""What a cut leaves (section III-B)."""
+"""Factor of the window at a cut (section III-B)."""
 
 LATE = 2.0
-"""Round trips of growth beyond P: see above."""
+"""Round trips of increase above P: see above."""
 
 
 @dataclass(frozen=True)
@@ -43,30 +43,30 @@ class Saw:
 
     @property
     def peak(self) -> float:
-        """Give the window before a cut."""
+        """Return the window before a cut."""
         return self.share + LATE * ALPHA
 
     @property
     def trough(self) -> float:
-        """Give the window after a cut."""
+        """Return the window after a cut."""
         return BETA * self.peak
 
     @property
     def growing(self) -> float:
-        """Give how long a cycle's growth takes."""
+        """Return the duration of a cycle's increase."""
         return (self.peak - self.trough) / ALPHA
 
     @property
     def cycle(self) -> float:
-        """Give how long it is from cut to cut."""
+        """Return the time between two cuts."""
         return self.growing + 1
 
     @property
     def mean(self) -> float:
-        """Give the window's mean over time."""
+        """Return the window's mean over time."""
         return (self.trough + self.growing * (self.trough + self.peak) / 2) / self.cycle
 
     @property
     def decay(self) -> float:
-        """Give the rate at which what sets windows apart decays, per round trip."""
+        """Return the rate at which differences of windows decay, per round trip."""
         return log(1 / BETA) / self.cycle

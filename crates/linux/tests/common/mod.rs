@@ -1,11 +1,11 @@
-//! Scenarios for tests, and tests that need a machine that can run them.
+//! Scenarios for tests, and a guard for tests that need abilities of the machine.
 
 use std::sync::{Mutex, PoisonError};
 
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, World, WorldError};
 
-/// A scenario's plan at its first point.
+/// The plan of a scenario at its first point.
 pub(crate) fn plan(text: &str) -> Plan {
     let scenario = Scenario::parse("test.toml", text).unwrap();
     scenario.plan(&scenario.points()[0], &Registries::default()).unwrap()
@@ -43,7 +43,7 @@ pub(crate) fn path(rest: &str) -> Plan {
     plan(&format!("{}{path}{}", &rest[..at], &rest[at..]))
 }
 
-/// The outcome, or `None`, aloud, where this machine cannot run the test called `name`.
+/// The outcome. If this machine cannot run the test called `name`, prints the reason and returns `None`.
 pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
     match try_run(plan) {
         Ok(outcome) => Some(outcome),
@@ -57,7 +57,7 @@ pub(crate) fn run(name: &str, plan: &Plan) -> Option<Outcome> {
     }
 }
 
-/// The outcome. Runs take turns: two at once would disturb each other's timing.
+/// The outcome. Only one run executes at a time, because two would disturb each other's timing.
 pub(crate) fn try_run(plan: &Plan) -> Result<Outcome, WorldError> {
     static ONE: Mutex<()> = Mutex::new(());
     let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);

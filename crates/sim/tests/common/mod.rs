@@ -1,4 +1,4 @@
-//! A dumbbell to fill in, and a way to run it.
+//! A configurable dumbbell, and a function that runs it.
 //!
 //! ```text
 //!   source.0 ──┐                                   ┌── sink.0
@@ -6,24 +6,24 @@
 //!   source.n ──┘                                   └── sink.n     the round trip is 20 ms
 //! ```
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use rampmeter_scenario::{Outcome, Plan, Registries, Scenario, World};
 use rampmeter_sim::Simulated;
 
-/// What stands in the file.
+/// The variable parts of the scenario.
 pub struct Dumbbell {
     pub duration: &'static str,
     pub warmup: &'static str,
     pub drain: &'static str,
-    /// Keys of the bottleneck besides its name and ends.
+    /// Keys of the bottleneck, without its name and ends.
     pub bottleneck: &'static str,
     pub hosts: u64,
     /// Keys of the only scheme.
     pub scheme: &'static str,
-    /// Keys of the only kind of traffic besides its name, scheme and ends.
+    /// Keys of the only kind of traffic, without its name, scheme and ends.
     pub traffic: &'static str,
-    /// Anything else.
+    /// Further tables.
     pub more: &'static str,
 }
 
@@ -96,7 +96,7 @@ pub fn run(plan: &Plan) -> Outcome {
     Simulated.run(plan).unwrap()
 }
 
-/// `a = 1, b = { c = 2, d = 3 }` with a line for each key.
+/// Puts each key of `a = 1, b = { c = 2, d = 3 }` on a line of its own.
 fn toml_lines(keys: &str) -> String {
     let mut depth = 0;
     let line = |c: char| {

@@ -1,8 +1,8 @@
-//! Rampmeter's own senders: the endpoints and controllers of the simulator, on UDP sockets of the two hosts, one thread
-//! for all of them.
+//! Rampmeter's own senders: the endpoints and controllers of the simulator, on UDP sockets of the two hosts, all on one
+//! thread.
 //!
-//! As in the simulator there is one endpoint for every node and scheme that meet, each with a socket at its node's
-//! address and its scheme's port, and random streams that are numbered alike.
+//! As in the simulator there is one endpoint for every pair of node and scheme in the plan. Each has a socket with the
+//! address of its node and the port of its scheme. Random streams have the same numbers as in the simulator.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -10,26 +10,26 @@ use std::net::{SocketAddr, UdpSocket};
 
 use rampmeter_control::AnyController;
 use rampmeter_manager::{FlowId, Thresholds};
-use rampmeter_net::{Event as Happened, EventLoop, Host, HostId, Limits, Socket};
+use rampmeter_net::{Event as HostEvent, EventLoop, Host, HostId, Limits, Socket};
 use rampmeter_scenario::{Degraded, FlowSample, NodeId, Scheme, path_of};
 use rampmeter_transport::ConnectionId;
 use rampmeter_units::{Duration, Time};
 use rampmeter_workload::{Alarms, Carrier, End, Event, Path, Reply};
 
-use crate::clock::NAP;
+use crate::clock::STOP_CHECK_INTERVAL;
 use crate::datagram::OUR_PORTS;
 use crate::priority::{self, Priority};
-use crate::stage::{Account, Act, Stage, Told, acts};
+use crate::run_state::{FlowAction, FlowRecord, FlowResults, RunState, actions};
 
-/// A connection's name among all hosts.
+/// The identifier of a connection among all hosts.
 type Name = (HostId, ConnectionId);
 
-/// A flow under way.
-struct Conversation {
-    account: Account,
-    /// The connection's name at each end.
+/// An active flow.
+struct ActiveFlow {
+    record: FlowRecord,
+    /// The connection's identifier at each end.
     ends: [Option<Name>; 2],
-    /// The flow's name at its sender's manager, if it sends datagrams.
+    /// The flow's identifier in its sender's manager, if it sends datagrams.
     datagrams: Option<(HostId, FlowId)>,
 }
 
@@ -38,38 +38,38 @@ fn alarm(flow: usize, end: End) -> u32 {
     (flow as u32) << 1 | end as u32
 }
 
-/// All flows of ours.
-pub(crate) struct Ours<'a> {
-    stage: Stage<'a>,
-    acts: VecDeque<(Time, Act)>,
+/// All flows of Rampmeter's endpoints.
+pub(crate) struct Endpoints<'a> {
+    run: RunState<'a>,
+    actions: VecDeque<(Time, FlowAction)>,
     wire: EventLoop<AnyController>,
-    /// What the wire's clock shows when the run's shows zero.
+    /// The time of the event loop's clock at time zero of the run.
     zero: Time,
     hosts: BTreeMap<(NodeId, usize), (HostId, SocketAddr)>,
-    flows: Vec<Option<Conversation>>,
-    /// Flows by their senders' addresses and names for the connection, until they are accepted.
+    flows: Vec<Option<ActiveFlow>>,
+    /// Flows by the addresses and connection identifiers of their senders, until they are accepted.
     by_sender: HashMap<(SocketAddr, ConnectionId), usize>,
     by_name: HashMap<Name, usize>,
     /// The deadlines of applications.
     alarms: Alarms,
-    /// Flows that choose by their shares, by their names at their senders' managers.
+    /// Flows that use their shares, by their identifiers in the managers of their senders.
     by_share: BTreeMap<(HostId, FlowId), usize>,
-    /// Flows of datagrams by their senders' addresses and names for them.
+    /// Flows of datagrams by the addresses and flow numbers of their senders.
     by_datagram: HashMap<(SocketAddr, u32), usize>,
-    told: Told,
+    results: FlowResults,
     zeros: Vec<u8>,
     scratch: Vec<u8>,
 }
 
-impl<'a> Ours<'a> {
-    /// Ready to run, on the thread that made it.
-    pub(crate) fn new(stage: Stage<'a>, mtu: usize) -> io::Result<Self> {
-        let plan = stage.plan;
+impl<'a> Endpoints<'a> {
+    /// Opens the sockets. [`Endpoints::run`] must be called on the same thread.
+    pub(crate) fn new(run: RunState<'a>, mtu: usize) -> io::Result<Self> {
+        let plan = run.plan;
         let wire = EventLoop::new(mtu)?;
-        let zero = wire.now() - stage.clock.now().since(Time::ZERO);
-        let mut ours = Self {
-            stage,
-            acts: acts(plan, |flow| plan.schemes[plan.flows[flow].scheme].ours().is_some()).into(),
+        let zero = wire.now() - run.clock.now().since(Time::ZERO);
+        let mut endpoints = Self {
+            run,
+            actions: actions(plan, |flow| plan.schemes[plan.flows[flow].scheme].ours().is_some()).into(),
             wire,
             zero,
             hosts: BTreeMap::new(),
@@ -79,25 +79,25 @@ impl<'a> Ours<'a> {
             alarms: Alarms::default(),
             by_share: BTreeMap::new(),
             by_datagram: HashMap::new(),
-            told: Told::default(),
+            results: FlowResults::default(),
             zeros: vec![0; 1 << 16],
             scratch: Vec::new(),
         };
         for flow in &plan.flows {
-            ours.add(flow.from, flow.scheme)?;
-            ours.add(flow.to, flow.scheme)?;
+            endpoints.add(flow.from, flow.scheme)?;
+            endpoints.add(flow.to, flow.scheme)?;
         }
-        Ok(ours)
+        Ok(endpoints)
     }
 
     fn add(&mut self, node: NodeId, scheme: usize) -> io::Result<()> {
-        let Some(sending) = self.stage.plan.schemes[scheme].ours() else { return Ok(()) };
+        let Some(sending) = self.run.plan.schemes[scheme].ours() else { return Ok(()) };
         if self.hosts.contains_key(&(node, scheme)) {
             return Ok(());
         }
-        let Stage { sides, plan, .. } = self.stage;
+        let RunState { sides, plan, .. } = self.run;
         let address = SocketAddr::from((sides.address(node), OUR_PORTS + scheme as u16));
-        let socket = self.stage.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
+        let socket = self.run.host(sides.side(node)).namespace.inside(|| UdpSocket::bind(address))?;
         let endpoint = sending.endpoint(plan.seed, self.hosts.len() as u32, &plan.nodes[node.0]);
         let limits = Limits { peer_timeout: Duration::MAX, ..Limits::default() };
         let id = self.wire.add(Host::new(endpoint, Socket::new(socket)?, limits))?;
@@ -105,37 +105,37 @@ impl<'a> Ours<'a> {
         Ok(())
     }
 
-    /// Runs until the run is over.
-    pub(crate) fn run(mut self) -> io::Result<Told> {
+    /// Runs until the end of the run.
+    pub(crate) fn run(mut self) -> io::Result<FlowResults> {
         let _ = priority::raise(Priority::Hosts);
-        while !self.stage.is_over() {
+        while !self.run.is_over() {
             self.act();
-            let next = self.acts.front().map_or(Time::MAX, |(at, _)| *at).min(self.alarms.next());
-            self.wire.run_once((self.zero + next.since(Time::ZERO)).min(self.wire.now() + NAP))?;
-            self.serve();
+            let next = self.actions.front().map_or(Time::MAX, |(at, _)| *at).min(self.alarms.next());
+            self.wire.run_once((self.zero + next.since(Time::ZERO)).min(self.wire.now() + STOP_CHECK_INTERVAL))?;
+            self.notify_applications();
             while let Some((host, event)) = self.wire.poll_event() {
-                self.attend(host, &event);
+                self.on_event(host, &event);
             }
         }
         for flow in 0..self.flows.len() {
             self.end(flow);
         }
-        Ok(self.told)
+        Ok(self.results)
     }
 
     fn act(&mut self) {
-        while let Some(&(at, act)) = self.acts.front() {
-            if at > self.stage.clock.now() {
+        while let Some(&(at, act)) = self.actions.front() {
+            if at > self.run.clock.now() {
                 break;
             }
-            self.acts.pop_front();
+            self.actions.pop_front();
             match act {
-                Act::Start(flow) => self.start(flow),
-                Act::Stop(flow) => self.stop(flow),
-                Act::Sample => self.sample(at),
-                Act::Report => {
+                FlowAction::Start(flow) => self.start(flow),
+                FlowAction::Stop(flow) => self.stop(flow),
+                FlowAction::Sample => self.sample(at),
+                FlowAction::Report => {
                     for conversation in self.flows.iter_mut().flatten() {
-                        conversation.account.report(&self.stage);
+                        conversation.record.report(&self.run);
                     }
                 }
             }
@@ -143,12 +143,12 @@ impl<'a> Ours<'a> {
     }
 
     fn start(&mut self, flow: usize) {
-        let plan = self.stage.plan;
+        let plan = self.run.plan;
         let planned = &plan.flows[flow];
         let Some(Scheme { config, .. }) = plan.schemes[planned.scheme].ours() else { return };
         let (host, address) = self.hosts[&(planned.from, planned.scheme)];
         let (_, peer) = self.hosts[&(planned.to, planned.scheme)];
-        let mut account = Account::new(plan, flow, self.stage.clock.now());
+        let mut record = FlowRecord::new(plan, flow, self.run.clock.now());
         let (now, share) = (self.wire.now(), plan.share(planned));
         let workload = &plan.traffic[planned.traffic].workload;
         let Some(sending) = self.wire.host_mut(host) else { return };
@@ -156,8 +156,8 @@ impl<'a> Ours<'a> {
         let name = match workload.carrier() {
             Carrier::Stream => {
                 let Some(id) = sending.open(now, peer, config) else {
-                    account.settle(&self.stage);
-                    return self.told.flows.push(account.outcome);
+                    record.finish(&self.run);
+                    return self.results.flows.push(record.outcome);
                 };
                 sending.share(id, share);
                 ends[End::Sender as usize] = Some((host, id));
@@ -180,23 +180,23 @@ impl<'a> Ours<'a> {
             path = path_of(now, name, sending.endpoint());
             self.by_share.insert((host, name), flow);
         }
-        let reply = account.start(&self.stage, path);
-        self.flows[flow] = Some(Conversation { account, ends, datagrams });
+        let reply = record.start(&self.run, path);
+        self.flows[flow] = Some(ActiveFlow { record, ends, datagrams });
         self.carry_out(flow, End::Sender, reply);
     }
 
-    /// Something happened to a flow.
-    fn tell(&mut self, flow: usize, end: End, event: &Event) {
+    /// Reports an event to a flow's application.
+    fn notify(&mut self, flow: usize, end: End, event: &Event) {
         let Some(conversation) = &mut self.flows[flow] else { return };
-        let reply = conversation.account.tell(&self.stage, end, event);
+        let reply = conversation.record.notify(&self.run, end, event);
         self.carry_out(flow, end, reply);
     }
 
-    /// Does what a flow's application asks for at one end.
+    /// Carries out the reply of a flow's application at one end.
     fn carry_out(&mut self, flow: usize, end: End, reply: Reply) {
         let now = self.wire.now();
-        let Some(Conversation { account, datagrams, .. }) = &self.flows[flow] else { return };
-        self.alarms.set(alarm(flow, end), account.deadline(end));
+        let Some(ActiveFlow { record, datagrams, .. }) = &self.flows[flow] else { return };
+        self.alarms.set(alarm(flow, end), record.deadline(end));
         let Some((host, name)) = *datagrams else { return self.write(flow, end) };
         let Some(endpoint) = self.wire.host_mut(host).map(Host::endpoint_mut) else { return };
         if reply.queue_datagrams > 0 {
@@ -207,8 +207,8 @@ impl<'a> Ours<'a> {
         }
     }
 
-    /// Lets applications know of changes of their shares, and of deadlines that have come.
-    fn serve(&mut self) {
+    /// Reports changed shares and expired deadlines to applications.
+    fn notify_applications(&mut self) {
         let mut changes = Vec::new();
         let mut last = None;
         for &(host, _) in self.by_share.keys() {
@@ -223,25 +223,25 @@ impl<'a> Ours<'a> {
         }
         for (flow, change) in changes {
             let path = Path { share: change.share, smoothed_rtt: change.smoothed_rtt };
-            self.tell(flow, End::Sender, &Event::ShareChanged(path));
+            self.notify(flow, End::Sender, &Event::ShareChanged(path));
         }
-        while let Some(key) = self.alarms.due(self.stage.clock.now()) {
+        while let Some(key) = self.alarms.due(self.run.clock.now()) {
             let (flow, end) = ((key >> 1) as usize, End::ALL[(key & 1) as usize]);
             let Some(conversation) = &mut self.flows[flow] else {
                 self.alarms.set(key, Time::MAX);
                 continue;
             };
-            let reply = conversation.account.on_deadline(&self.stage, end);
+            let reply = conversation.record.on_deadline(&self.run, end);
             self.carry_out(flow, end, reply);
         }
     }
 
     fn stop(&mut self, flow: usize) {
         let now = self.wire.now();
-        let Some(Conversation { account, ends, datagrams }) = &mut self.flows[flow] else { return };
-        account.stop(&self.stage);
+        let Some(ActiveFlow { record, ends, datagrams }) = &mut self.flows[flow] else { return };
+        record.stop(&self.run);
         for end in End::ALL {
-            self.alarms.set(alarm(flow, end), account.deadline(end));
+            self.alarms.set(alarm(flow, end), record.deadline(end));
         }
         if let Some((host, id)) = ends[End::Sender as usize] {
             if let Some(host) = self.wire.host_mut(host) {
@@ -251,17 +251,17 @@ impl<'a> Ours<'a> {
         if let Some((host, name)) = datagrams.take() {
             self.by_share.remove(&(host, name));
             let endpoint = self.wire.host_mut(host).map(Host::endpoint_mut);
-            account.outcome.sent_packets = endpoint.map_or(0, |endpoint| endpoint.close_datagrams(now, name));
+            record.outcome.sent_packets = endpoint.map_or(0, |endpoint| endpoint.close_datagrams(now, name));
         }
     }
 
     /// Writes as much as there is room for; ends the stream when all is written that should be.
     fn write(&mut self, flow: usize, end: End) {
         let now = self.wire.now();
-        let Some(Conversation { account, ends, .. }) = &mut self.flows[flow] else { return };
+        let Some(ActiveFlow { record, ends, .. }) = &mut self.flows[flow] else { return };
         let Some((host, id)) = ends[end as usize] else { return };
         let Some(host) = self.wire.host_mut(host) else { return };
-        let outgoing = &mut account.outgoing[end as usize];
+        let outgoing = &mut record.outgoing[end as usize];
         while outgoing.unsent > 0 {
             let chunk = outgoing.unsent.min(self.zeros.len() as u64) as usize;
             let written = host.write(now, id, &self.zeros[..chunk]);
@@ -282,50 +282,50 @@ impl<'a> Ours<'a> {
         End::ALL.into_iter().find(|end| ends[*end as usize] == Some(name)).map(|end| (flow, end))
     }
 
-    fn attend(&mut self, host: HostId, event: &Happened) {
+    fn on_event(&mut self, host: HostId, event: &HostEvent) {
         match *event {
-            // The path has its own opinion on packets that the kernel could not send: they are lost.
-            Happened::SocketError(_) => {}
-            Happened::Opened(id, _) => self.open((host, id)),
-            Happened::Datagram(from, delivery, bytes) => {
+            // Packets that the kernel could not send count as lost.
+            HostEvent::SocketError(_) => {}
+            HostEvent::Opened(id, _) => self.open((host, id)),
+            HostEvent::Datagram(from, delivery, bytes) => {
                 let flow = self.by_datagram.get(&(from, delivery.flow)).and_then(|flow| self.flows[*flow].as_mut());
                 if let Some(conversation) = flow {
-                    conversation.account.deliver(&self.stage, bytes as u64);
+                    conversation.record.deliver(&self.run, bytes as u64);
                 }
             }
-            Happened::Accepted(id, _) => self.accept((host, id)),
-            Happened::Readable(id) => self.read((host, id)),
-            Happened::Writable(id) => {
+            HostEvent::Accepted(id, _) => self.accept((host, id)),
+            HostEvent::Readable(id) => self.read((host, id)),
+            HostEvent::Writable(id) => {
                 if let Some((flow, end)) = self.find((host, id)) {
                     self.write(flow, end);
                 }
             }
-            Happened::Degraded(id, why) => {
+            HostEvent::Degraded(id, why) => {
                 if let Some(&flow) = self.by_name.get(&(host, id)) {
-                    self.told.degraded.push(Degraded { flow, reason: why.into() });
+                    self.results.degraded.push(Degraded { flow, reason: why.into() });
                 }
             }
-            Happened::Closed(id, _, ref statistics) => {
+            HostEvent::Closed(id, _, ref statistics) => {
                 self.read((host, id));
                 let found = self.find((host, id));
                 self.by_name.remove(&(host, id));
                 let Some((flow, End::Sender)) = found else { return };
-                let Some(Conversation { account, .. }) = &mut self.flows[flow] else { return };
-                account.settle(&self.stage);
-                account.outcome.sent_packets = statistics.data_packets;
-                account.outcome.retransmitted_packets = statistics.retransmitted;
+                let Some(ActiveFlow { record, .. }) = &mut self.flows[flow] else { return };
+                record.finish(&self.run);
+                record.outcome.sent_packets = statistics.data_packets;
+                record.outcome.retransmitted_packets = statistics.retransmitted;
             }
         }
     }
 
-    /// A connection that a sender opened stands.
+    /// A connection that a sender opened is established.
     fn open(&mut self, name: Name) {
         let Some((flow, end)) = self.find(name) else { return };
-        let plan = self.stage.plan;
+        let plan = self.run.plan;
         let uses_share = plan.traffic[plan.flows[flow].traffic].workload.uses_share();
         let endpoint = self.wire.host(name.0).map(Host::endpoint).filter(|_| uses_share);
         let path = endpoint.and_then(|endpoint| Some(path_of(self.wire.now(), endpoint.flow(name.1)?, endpoint)));
-        self.tell(flow, end, &Event::Opened(path.unwrap_or_default()));
+        self.notify(flow, end, &Event::Opened(path.unwrap_or_default()));
     }
 
     fn accept(&mut self, name: Name) {
@@ -337,7 +337,7 @@ impl<'a> Ours<'a> {
         if let Some(conversation) = &mut self.flows[flow] {
             conversation.ends[End::Receiver as usize] = Some(name);
         }
-        self.tell(flow, End::Receiver, &Event::Opened(Path::default()));
+        self.notify(flow, End::Receiver, &Event::Opened(Path::default()));
     }
 
     fn read(&mut self, name: Name) {
@@ -346,32 +346,32 @@ impl<'a> Ours<'a> {
         let (Some(host), Some(conversation)) = (self.wire.host_mut(name.0), self.flows[flow].as_mut()) else { return };
         self.scratch.clear();
         let bytes = host.read(now, name.1, &mut self.scratch) as u64;
-        let reply = conversation.account.read(&self.stage, end, bytes, host.is_read_to_end(name.1));
+        let reply = conversation.record.read(&self.run, end, bytes, host.is_read_to_end(name.1));
         self.carry_out(flow, end, reply);
     }
 
-    /// Closes a flow's account.
+    /// Completes a flow's record.
     fn end(&mut self, flow: usize) {
-        let Some(Conversation { mut account, ends, datagrams }) = self.flows[flow].take() else { return };
-        account.settle(&self.stage);
-        account.report(&self.stage);
+        let Some(ActiveFlow { mut record, ends, datagrams }) = self.flows[flow].take() else { return };
+        record.finish(&self.run);
+        record.report(&self.run);
         let endpoint = |host| self.wire.host(host).map(Host::endpoint);
         if let Some(sent) = datagrams.and_then(|(host, name)| Some(endpoint(host)?.datagrams_sent(name))) {
-            account.outcome.sent_packets = sent;
+            record.outcome.sent_packets = sent;
         }
         let sender = ends[End::Sender as usize];
         if let Some(living) = sender.and_then(|(host, id)| endpoint(host)?.connection(id)) {
             let statistics = living.statistics();
-            account.outcome.sent_packets = statistics.data_packets;
-            account.outcome.retransmitted_packets = statistics.retransmitted;
+            record.outcome.sent_packets = statistics.data_packets;
+            record.outcome.retransmitted_packets = statistics.retransmitted;
         }
-        self.told.flows.push(account.outcome);
+        self.results.flows.push(record.outcome);
     }
 
     fn sample(&mut self, at: Time) {
-        let plan = self.stage.plan;
+        let plan = self.run.plan;
         for conversation in self.flows.iter().flatten() {
-            let outcome = &conversation.account.outcome;
+            let outcome = &conversation.record.outcome;
             if !plan.traffic[outcome.traffic].measured {
                 continue;
             }
@@ -381,7 +381,7 @@ impl<'a> Ours<'a> {
             let Some(endpoint) = self.wire.host(host).map(Host::endpoint) else { continue };
             let controller = endpoint.manager().controller(name);
             let Some(controller) = controller else { continue };
-            self.told.samples.push(FlowSample::of(at, outcome.flow, controller, outcome.delivered));
+            self.results.samples.push(FlowSample::of(at, outcome.flow, controller, outcome.delivered));
         }
     }
 }

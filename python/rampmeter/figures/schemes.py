@@ -1,4 +1,4 @@
-"""VCP beside nine rivals along an axis: Figures 3 to 9 of the VCP paper.
+"""VCP and nine other schemes along an axis: Figures 3 to 9 of the VCP paper.
 
 Ten lines are many. The two that the paper is about are thick, and named where they end; the eight TCPs are thin, differ
 in colour, marker and dashes, and stand in a legend. Colours are those of Okabe and Ito, and of Tol's `muted` scheme.
@@ -25,7 +25,7 @@ STRONG: dict[str, dict[str, Any]] = {
     "xcp": {"color": "#D55E00", "marker": "s", "linewidth": 2.4, "markersize": 6.5, "zorder": 4},
     "vcp": {"color": "#0072B2", "marker": "o", "linewidth": 2.4, "markersize": 5, "zorder": 5},
 }
-"""The schemes whose routers know of them; VCP's smaller markers are seen on XCP's."""
+"""The schemes with routers of their own; VCP's smaller markers are visible on XCP's."""
 
 QUIET: dict[str, dict[str, Any]] = {
     name: {"color": colour, "marker": marker, "linestyle": dashes, "linewidth": 1.1, "markersize": 4, "zorder": 3}
@@ -51,19 +51,19 @@ PANELS = ["Bottleneck utilization (%)", "Mean queue (% of the buffer)", "Packets
 TCPS = "The eight TCPs have RED with ECN, VCP and XCP their own routers."
 
 Point = tuple[float, ...]
-"""What a run showed, a number for each panel."""
+"""Results of a run, a number for each panel."""
 
 
 @dataclass(frozen=True)
-class Rivals:
-    """A drawing of one number or more of each run along one axis of the sweep."""
+class SchemeLines:
+    """A drawing of one or more metrics of each run along one axis of the sweep."""
 
     axis: str
     """The axis's name in the scenario."""
     label: str
-    """What stands below the panels."""
+    """The label below the panels."""
     note: str
-    """What was run."""
+    """The note about the runs."""
     x: Callable[[Value], float] = number
     """A value's place on the axis."""
 
@@ -102,7 +102,7 @@ class Rivals:
         return figure
 
     def lines(self, results: Sequence[Run], of: Callable[[Run], list[tuple[dict[str, Any], Point]]]) -> Lines:
-        """Give what the runs at each place showed, by scheme: those of `LOOKS` in their order, then others."""
+        """Return the results of the runs at each place, by scheme: those of `LOOKS` in their order, then others."""
         at: Lines = defaultdict(lambda: defaultdict(list))
         for result in results:
             for where, point in of(result):
@@ -119,7 +119,7 @@ class Rivals:
             axes.errorbar([*points], means, shown, capsize=2, elinewidth=0.8, clip_on=False, **LOOKS.get(name, {}))
 
     def said(self, results: Sequence[Run]) -> str:
-        """Say what was run."""
+        """Write the note about the runs."""
         beyond = " VCP and XCP alone go on to the last points." if len(results) > 1 else ""
         return f"{self.note}\n{TCPS}{beyond} {seeds(results[0])}"
 
@@ -132,11 +132,11 @@ class Rivals:
 
 
 Lines = dict[str, dict[float, list[Point]]]
-"""By scheme and place on the axis, what each run showed."""
+"""The results of each run, by scheme and place on the axis."""
 
 
 def bottlenecks(result: Run) -> list[tuple[dict[str, Any], Point]]:
-    """Give the values of the axes and the three shares of each run in percent, in the mean over its measured links."""
+    """Return the values of the axes and the three shares of each run in percent, means over its measured links."""
     axes = [*result.about["axes"]]
     found = defaultdict(list)
     for row in result.links.to_pylist():
@@ -155,7 +155,7 @@ def bottlenecks(result: Run) -> list[tuple[dict[str, Any], Point]]:
 
 
 def jain(result: Run) -> list[tuple[dict[str, Any], Point]]:
-    """Give the values of the axes and Jain's index of each run."""
+    """Return the values of the axes and Jain's index of each run."""
     axes = [*result.about["axes"]]
     return [({axis: row[axis] for axis in axes}, (row["goodput_jain"],)) for row in result.runs.to_pylist()]
 

@@ -1,4 +1,4 @@
-//! What whoever runs flows on the two hosts must know, do and tell: when flows start and stop, and what became of each.
+//! State that is common to all senders on the two hosts: starts and stops of flows, and the record of each flow.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -10,21 +10,21 @@ use crate::clock::Clock;
 use crate::host::Host;
 use crate::sides::{Side, Sides};
 
-/// What there is to know.
+/// The state of a run.
 #[derive(Clone, Copy)]
-pub(crate) struct Stage<'a> {
+pub(crate) struct RunState<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) sides: &'a Sides,
     pub(crate) hosts: [&'a Host; 2],
     pub(crate) clock: Clock,
-    /// The run is over.
+    /// Whether the run is over.
     over: &'a AtomicBool,
-    /// Transfers that it still waits for.
+    /// Unfinished transfers that the run waits for.
     pending: &'a AtomicUsize,
 }
 
-impl<'a> Stage<'a> {
-    /// Before anything has begun.
+impl<'a> RunState<'a> {
+    /// The state at the start of a run.
     pub(crate) fn new(
         plan: &'a Plan,
         sides: &'a Sides,
@@ -46,7 +46,7 @@ impl<'a> Stage<'a> {
         self.pending.load(Ordering::Relaxed) == 0
     }
 
-    /// Declares the run over.
+    /// Ends the run.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -58,59 +58,59 @@ impl<'a> Stage<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Act {
-    /// Flows are measured up to here.
+pub(crate) enum FlowAction {
+    /// The measurement of flows ends.
     Report,
     Sample,
     Stop(usize),
     Start(usize),
 }
 
-/// What is to do for the flows that `belong`, in the order of time.
-pub(crate) fn acts(plan: &Plan, belongs: impl Fn(usize) -> bool) -> Vec<(Time, Act)> {
-    let mut acts: Vec<(Time, Act)> = plan.samples().map(|at| (at, Act::Sample)).collect();
-    acts.push((Time::ZERO + plan.duration, Act::Report));
+/// The actions for the flows that satisfy `belongs`, ordered by time.
+pub(crate) fn actions(plan: &Plan, belongs: impl Fn(usize) -> bool) -> Vec<(Time, FlowAction)> {
+    let mut actions: Vec<(Time, FlowAction)> = plan.samples().map(|at| (at, FlowAction::Sample)).collect();
+    actions.push((Time::ZERO + plan.duration, FlowAction::Report));
     for (flow, planned) in plan.flows.iter().enumerate().filter(|(flow, _)| belongs(*flow)) {
-        acts.push((planned.start, Act::Start(flow)));
-        acts.extend(planned.stop.map(|stop| (stop, Act::Stop(flow))));
+        actions.push((planned.start, FlowAction::Start(flow)));
+        actions.extend(planned.stop.map(|stop| (stop, FlowAction::Stop(flow))));
     }
-    acts.sort();
-    acts
+    actions.sort();
+    actions
 }
 
-/// What the hosts have to tell at the end: of some flows of the plan.
+/// The results of some flows of the plan.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct FlowResults {
     pub(crate) flows: Vec<FlowOutcome>,
     pub(crate) samples: Vec<FlowSample>,
     pub(crate) degraded: Vec<Degraded>,
 }
 
-/// What an application has yet to write at one end of its flow.
+/// The output of an application at one end of its flow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outgoing {
-    /// Bytes.
+    /// Bytes that were not yet written to the socket.
     pub(crate) unsent: u64,
-    /// The stream ends behind them.
+    /// Whether the stream ends after these bytes.
     pub(crate) finish: bool,
 }
 
-/// A flow's application and its account, whoever carries its packets.
+/// A flow's application and outcome, for both kinds of senders.
 #[derive(Debug)]
-pub(crate) struct Account {
+pub(crate) struct FlowRecord {
     pub(crate) outcome: FlowOutcome,
     application: AnyApplication,
     /// Bytes that the application at each end has read.
     read: [Bytes; 2],
-    /// By end.
+    /// The output of each end.
     pub(crate) outgoing: [Outgoing; 2],
-    /// The run waits for it.
+    /// Whether the run waits for the flow.
     pending: bool,
     reported: bool,
 }
 
-impl Account {
-    /// Of a flow that starts at `now`.
+impl FlowRecord {
+    /// The record of a flow that starts at `now`.
     pub(crate) fn new(plan: &Plan, flow: usize, now: Time) -> Self {
         let planned = &plan.flows[flow];
         let outcome = FlowOutcome {
@@ -130,79 +130,79 @@ impl Account {
         Self { outcome, application, read, outgoing, pending: planned.bytes.is_some(), reported: false }
     }
 
-    /// The sender has opened it.
-    pub(crate) fn start(&mut self, stage: &Stage<'_>, path: Path) -> Reply {
-        let reply = self.application.on_start(stage.clock.now(), path);
-        self.note(stage, End::Sender, reply)
+    /// The sender has opened the flow.
+    pub(crate) fn start(&mut self, run: &RunState<'_>, path: Path) -> Reply {
+        let reply = self.application.on_start(run.clock.now(), path);
+        self.apply(run, End::Sender, reply)
     }
 
-    /// Something happened to it.
-    pub(crate) fn tell(&mut self, stage: &Stage<'_>, end: End, event: &Event) -> Reply {
-        let reply = self.application.on_event(stage.clock.now(), end, event);
-        self.note(stage, end, reply)
+    /// Reports an event to the application.
+    pub(crate) fn notify(&mut self, run: &RunState<'_>, end: End, event: &Event) -> Reply {
+        let reply = self.application.on_event(run.clock.now(), end, event);
+        self.apply(run, end, reply)
     }
 
-    /// The application at `end` reads `bytes` more of the stream, which has `ended` there or not.
-    pub(crate) fn read(&mut self, stage: &Stage<'_>, end: End, bytes: u64, ended: bool) -> Reply {
+    /// The application at `end` reads `bytes` more of the stream; `ended` is true at the end of the stream.
+    pub(crate) fn read(&mut self, run: &RunState<'_>, end: End, bytes: u64, ended: bool) -> Reply {
         if end == End::Receiver {
-            self.deliver(stage, bytes);
+            self.deliver(run, bytes);
         }
         let total = &mut self.read[end as usize];
         *total += Bytes::new(bytes);
         let event = Event::Read { total: *total, ended };
-        self.tell(stage, end, &event)
+        self.notify(run, end, &event)
     }
 
-    /// A deadline has come.
-    pub(crate) fn on_deadline(&mut self, stage: &Stage<'_>, end: End) -> Reply {
-        let reply = self.application.on_deadline(stage.clock.now(), end);
-        self.note(stage, end, reply)
+    /// A deadline of the application has expired.
+    pub(crate) fn on_deadline(&mut self, run: &RunState<'_>, end: End) -> Reply {
+        let reply = self.application.on_deadline(run.clock.now(), end);
+        self.apply(run, end, reply)
     }
 
-    /// When [`Account::on_deadline`] is due at `end`.
+    /// When [`FlowRecord::on_deadline`] is due at `end`.
     pub(crate) fn deadline(&self, end: End) -> Time {
         self.application.deadline(end)
     }
 
-    fn note(&mut self, stage: &Stage<'_>, end: End, reply: Reply) -> Reply {
+    fn apply(&mut self, run: &RunState<'_>, end: End, reply: Reply) -> Reply {
         let outgoing = &mut self.outgoing[end as usize];
         outgoing.unsent += reply.write;
         outgoing.finish |= reply.finish;
         if reply.complete && self.outcome.fct.is_none() {
-            self.outcome.fct = Some(stage.clock.now().since(self.outcome.start));
-            self.settle(stage);
+            self.outcome.fct = Some(run.clock.now().since(self.outcome.start));
+            self.finish(run);
         }
         reply
     }
 
-    /// The receiver's application gets `bytes`.
-    pub(crate) fn deliver(&mut self, stage: &Stage<'_>, bytes: u64) {
-        let (now, plan) = (stage.clock.now(), stage.plan);
+    /// The receiver's application receives `bytes`.
+    pub(crate) fn deliver(&mut self, run: &RunState<'_>, bytes: u64) {
+        let (now, plan) = (run.clock.now(), run.plan);
         self.outcome.delivered += Bytes::new(bytes);
         if Time::ZERO + plan.warmup <= now && now < Time::ZERO + plan.duration {
             self.outcome.delivered_measured += Bytes::new(bytes);
         }
     }
 
-    /// The plan stops it.
-    pub(crate) fn stop(&mut self, stage: &Stage<'_>) {
-        self.report(stage);
-        self.application.on_stop(stage.clock.now());
+    /// The plan stops the flow.
+    pub(crate) fn stop(&mut self, run: &RunState<'_>) {
+        self.report(run);
+        self.application.on_stop(run.clock.now());
         self.outgoing = [Outgoing::default(); 2];
-        self.settle(stage);
+        self.finish(run);
     }
 
-    /// Has its application say how it went, once.
-    pub(crate) fn report(&mut self, stage: &Stage<'_>) {
+    /// Stores the application's report, once.
+    pub(crate) fn report(&mut self, run: &RunState<'_>) {
         if !std::mem::replace(&mut self.reported, true) {
-            self.outcome.report = self.application.report(stage.clock.now());
+            self.outcome.report = self.application.report(run.clock.now());
         }
     }
 
-    /// The run waits for it no longer.
-    pub(crate) fn settle(&mut self, stage: &Stage<'_>) {
+    /// Marks the flow as finished: the run no longer waits for it.
+    pub(crate) fn finish(&mut self, run: &RunState<'_>) {
         if std::mem::take(&mut self.pending) {
-            stage.pending.fetch_sub(1, Ordering::Relaxed);
+            run.pending.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

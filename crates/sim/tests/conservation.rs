@@ -1,4 +1,4 @@
-//! Nothing is lost on the books, and the same plan writes the same books.
+//! Packets are conserved, and the same plan gives the same outcome.
 
 mod common;
 
@@ -9,7 +9,7 @@ use rampmeter_scenario::{Plan, Registries, SchemePlan, Sender, Stalls, World, Wo
 use rampmeter_sim::Simulated;
 use rampmeter_units::Duration;
 
-/// Short transfers, losses of both kinds, both directions, samples: a bit of everything.
+/// A scenario of short transfers, losses of both kinds, both directions and samples.
 fn busy() -> Dumbbell {
     Dumbbell {
         duration: "20 s",
@@ -33,7 +33,7 @@ series = "100 ms"
 }
 
 #[test]
-fn what_is_offered_is_transmitted_dropped_or_still_queued() {
+fn offered_packets_are_transmitted_dropped_or_queued() {
     let outcome = busy().run();
     assert_eq!(outcome.links.len(), 2);
     for link in &outcome.links {
@@ -56,11 +56,11 @@ fn the_same_plan_gives_the_same_outcome_on_any_thread() {
     assert_eq!(one, other);
     let mut reseeded = plan.clone();
     reseeded.seed += 1;
-    assert_ne!(run(&reseeded), one, "another seed loses other packets");
+    assert_ne!(run(&reseeded), one, "another seed must lose other packets");
 }
 
 #[test]
-fn samples_cover_the_run_and_flows_only_while_they_last() {
+fn samples_cover_the_run_and_each_flow_from_its_start() {
     let outcome = busy().run();
     assert_eq!(outcome.series.links.len(), 2 * 201);
     assert!(outcome.series.links.is_sorted_by_key(|sample| sample.at));
@@ -75,7 +75,7 @@ fn samples_cover_the_run_and_flows_only_while_they_last() {
 }
 
 #[test]
-fn a_dead_path_leaves_transfers_unfinished_and_the_run_ends() {
+fn transfers_on_a_dead_path_stay_unfinished() {
     let outcome = Dumbbell {
         duration: "5 s",
         drain: "10 s",
@@ -89,7 +89,7 @@ fn a_dead_path_leaves_transfers_unfinished_and_the_run_ends() {
 }
 
 #[test]
-fn the_kernels_tcp_is_not_to_be_had_here() {
+fn kernel_tcp_is_refused() {
     let mut plan = Dumbbell::default().plan();
     plan.schemes[0] = SchemePlan { name: "it".into(), sender: Sender::Kernel { algorithm: "cubic".into() } };
     let error = Simulated.run(&plan).unwrap_err();
@@ -98,7 +98,7 @@ fn the_kernels_tcp_is_not_to_be_had_here() {
 }
 
 #[test]
-fn hosts_that_stall_lose_nothing_and_take_longer() {
+fn stalled_hosts_take_longer_and_lose_nothing() {
     let mut plan = Dumbbell {
         scheme: r#"controller = "fixed-rate", settings = { rate = "4 Mb/s" }"#,
         traffic: r#"size = "20 kB", arrivals = { count = 1, every = "100 ms" }"#,
@@ -110,31 +110,32 @@ fn hosts_that_stall_lose_nothing_and_take_longer() {
         assert!(outcome.flows.iter().all(|flow| flow.retransmitted_packets == 0));
         outcome.flows.iter().map(|flow| flow.fct.expect("the transfer ends")).collect()
     };
-    let awake = fcts(&plan);
+    let undisturbed = fcts(&plan);
     let stalls = Stalls { every: Duration::from_millis(20), lasting: Duration::from_millis(5) };
     plan.nodes.iter_mut().filter(|node| node.is_host).for_each(|node| node.stalls = Some(stalls));
     let stalled = fcts(&plan);
-    assert!(awake.iter().zip(&stalled).all(|(awake, stalled)| stalled >= awake));
+    assert!(undisturbed.iter().zip(&stalled).all(|(undisturbed, stalled)| stalled >= undisturbed));
     let seconds = |fcts: &[Duration]| fcts.iter().map(|fct| fct.as_secs_f64()).sum::<f64>();
-    assert!(seconds(&stalled) > seconds(&awake) + 0.5);
+    assert!(seconds(&stalled) > seconds(&undisturbed) + 0.5);
     assert_eq!(stalled, fcts(&plan));
 }
 
-/// An access link with room for a billion packets does what an endless one does, but nobody can know that beforehand.
+/// An access link with a buffer of a billion packets behaves like an unlimited one but is not plain, so it has no
+/// lookahead.
 #[test]
-fn hosts_that_live_ahead_do_what_they_would_do_in_time() {
+fn lookahead_does_not_change_the_outcome() {
     let other = "[scheme.other]\ncontroller = \"cm\"\nmacroflow = \"destination\"\n[[traffic]]\nname = \"others\"\n\
                  scheme = \"other\"\nfrom = \"source\"\nto = \"sink\"\npairs = \"any\"\narrivals = { count = 6, spread = \"2 s\" }";
     let more = format!("{}\n{other}", busy().more);
     for more in [busy().more.to_owned(), more] {
         let more: &'static str = Box::leak(more.into_boxed_str());
         let ahead = Dumbbell { more, ..busy() }.plan();
-        let mut in_time = ahead.clone();
-        let roomy =
+        let mut without = ahead.clone();
+        let large =
             Registries::default().routers.config("drop-tail", &"packets = 1_000_000_000".parse().unwrap()).unwrap();
-        for link in in_time.links.iter_mut().filter(|link| !link.measured) {
-            link.router = roomy.clone();
+        for link in without.links.iter_mut().filter(|link| !link.measured) {
+            link.router = large.clone();
         }
-        assert_eq!(run(&ahead), run(&in_time));
+        assert_eq!(run(&ahead), run(&without));
     }
 }

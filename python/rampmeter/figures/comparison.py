@@ -1,4 +1,4 @@
-"""Our schemes beside each other on one workload: a table, drawn and printed."""
+"""A table that compares all schemes on one workload, drawn and printed."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Column:
-    """A number of each scheme."""
+    """A metric of each scheme."""
 
     head: str
-    """What stands above it, on two lines."""
+    """The heading, on two lines."""
     of: Callable[[dict[str, Any]], float | None]
-    """From a run's row, joined with its link's and its long-lived flows' bias."""
+    """Computes the metric from a run's row, joined with its link's row and the bias of long-lived flows."""
     digits: int
-    """Behind the point."""
+    """Digits after the decimal point."""
     best: Callable[[list[float]], float]
-    """Which of its numbers is bold."""
+    """Selects the number that is bold."""
 
 
 COLUMNS = [
@@ -49,7 +49,7 @@ COLUMNS = [
 
 
 def table(result: Run) -> tuple[list[str], list[list[float | None]]]:
-    """Give the schemes' names and their numbers, means over the runs; None where no run has one."""
+    """Return the names and numbers of the schemes, means over the runs; None if no run has one."""
     rows = result.runs.join(result.links, [*result.about["axes"]]).to_pylist()
     names, numbers = [], []
     for scheme in values(result, "scheme"):
@@ -61,7 +61,7 @@ def table(result: Run) -> tuple[list[str], list[list[float | None]]]:
 
 
 def text(result: Run) -> str:
-    """Give the table as text."""
+    """Format the table as text."""
     names, numbers = table(result)
     heads = [column.head.replace("\n", " ") for column in COLUMNS]
     lines = [["", *heads], *([name, *_written(row)] for name, row in zip(names, numbers, strict=True))]
@@ -113,7 +113,7 @@ def _written(row: list[float | None]) -> list[str]:
 
 
 def _bias(result: Run, scheme: str, seed: int) -> float:
-    """Give what flows of the short round trip have over what those of the long one have."""
+    """Return the ratio of goodputs of flows with the short and with the long round trip."""
     of: dict[str, list[float]] = {"near": [], "far": []}
     for row in result.flows.to_pylist():
         if row["scheme"] == scheme and row["seed"] == seed and row["traffic"] in of:
@@ -126,12 +126,12 @@ def _ms(seconds: float | None) -> float | None:
 
 
 FIGURES = {
-    "house.table": Figure(
+    "comparison.table": Figure(
         title="PCP, VCP, Stable TCP, CUBIC and NewReno on one workload: a table",
-        scenario="stable/house.toml",
+        scenario="stable/comparison.toml",
         quick={"seed": [1]},
         draw=draw,
         text=text,
     ),
 }
-"""By what they show."""
+"""Figures by their subject."""
