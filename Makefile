@@ -30,8 +30,9 @@ test: lint test-rust test-example test-python claims-quick ## all of it: lints, 
 test-long: test package docs ## the same, the packages, the documentation and its site
 
 .PHONY: lint
-lint: python lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files
+lint: python lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, words
 	$(PYTHON) scripts/links.py
+	$(PYTHON) scripts/words.py
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -68,7 +69,7 @@ claims-quick: build
 	$(RAMPMETER) claims --quick --strict
 
 .PHONY: fuzz
-fuzz: setup ## strangers' bytes and users' texts, FUZZ_SECONDS=20 a target; needs nightly Rust and cargo-fuzz
+fuzz: setup ## untrusted bytes and users' texts, FUZZ_SECONDS=20 a target; needs nightly Rust and cargo-fuzz
 	scripts/fuzz
 
 .PHONY: bench

@@ -123,7 +123,7 @@ fuzz_target!(|story: Story| {
     let config = AgentConfig { sequenced: story.sequenced };
     let mut host = Host {
         now: Time::from_nanos(1_000_000_000),
-        agent: Agent::patient(config, Duration::from_millis(story.min_timeout.into())),
+        agent: Agent::with_min_timeout(config, Duration::from_millis(story.min_timeout.into())),
         manager: Manager::new(Sharing { grouping: Grouping::PerDestination, ..Sharing::default() }),
         random: Stream::from_seed(0),
         flows: Vec::new(),

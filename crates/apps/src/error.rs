@@ -33,7 +33,7 @@ pub enum AppError {
         "{to} acknowledged no datagram{}; start a receiver there: rampmeter cm listen {}",
         cause(*refused), .to.port()
     )]
-    Unheard {
+    NoReceiver {
         /// The receiver.
         to: SocketAddr,
         /// The receiver's host reported that the port is closed (ICMP).

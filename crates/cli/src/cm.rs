@@ -167,7 +167,9 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
     };
     let mut daemon = match Daemon::bind(options.clone()) {
         // Another user's daemon has the default port. This one can work without it.
-        Err(error @ DaemonError::Speak { .. }) if args.port.is_none() && !args.raw && is_port_in_use(&error) => {
+        Err(error @ DaemonError::CarrierFailed { .. })
+            if args.port.is_none() && !args.raw && is_port_in_use(&error) =>
+        {
             eprintln!("warning: {error}");
             options.protocol.carriage = Carriage::None;
             Daemon::bind(options)
@@ -184,7 +186,7 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
 }
 
 fn is_port_in_use(error: &DaemonError) -> bool {
-    matches!(error, DaemonError::Speak { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
+    matches!(error, DaemonError::CarrierFailed { error, .. } if error.kind() == io::ErrorKind::AddrInUse)
 }
 
 fn refuse(error: DaemonError) -> Failure {

@@ -25,7 +25,7 @@ pub struct Spread {
 
 /// The results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Figures {
+pub struct Measurements {
     /// From a request to its grant, one after the other.
     pub grant: Spread,
     /// The same with an idle time of one millisecond before each: the daemon sleeps and has to be woken.
@@ -47,7 +47,7 @@ pub struct Figures {
 }
 
 /// Measures with the daemon at `path`, whose controller must keep the window open (`newreno`, for example).
-pub fn measure(path: &Path, samples: usize) -> Result<Figures, Error> {
+pub fn measure(path: &Path, samples: usize) -> Result<Measurements, Error> {
     let samples = samples.max(10);
     let client = Client::connect_to(path)?;
     let to = ([127, 0, 0, 1], 9).into();
@@ -81,7 +81,7 @@ pub fn measure(path: &Path, samples: usize) -> Result<Figures, Error> {
     let (each_of_16_hosts, each_of_1000_hosts) = (concurrent(16, 16)?, concurrent(1000, 1000)?);
     let (each_of_16_flows, each_of_1000_flows) = (concurrent(16, 1)?, concurrent(1000, 1)?);
     let socket_round_trip = socket(samples).map_err(|_| Error::System)?;
-    Ok(Figures {
+    Ok(Measurements {
         grant,
         grant_after_silence,
         each_of_16_hosts,

@@ -325,7 +325,7 @@ fn daemons_communicate_over_raw_ip() {
     let raw = |at| Protocol { carriage: Carriage::Raw, address: Some(at), deliver: Vec::new() };
     let folder = tempfile::tempdir().unwrap();
     let attempt = Daemon::bind(common::communicating(&folder.path().join("cm.sock"), &raw(near), &Arc::default()));
-    if let Err(error @ DaemonError::Speak { .. }) = attempt {
+    if let Err(error @ DaemonError::CarrierFailed { .. }) = attempt {
         assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
         println!("daemons_communicate_over_raw_ip: SKIPPED, needs CAP_NET_RAW");
         return;

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_positive, check_share};
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// BIC.
 pub type Bic = Windowed<BicRules>;
@@ -137,12 +137,12 @@ impl Rules for BicRules {
         config.initial_window
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
-        if seen.window < self.config.low_window {
-            return (1.0 / seen.window).into();
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
+        if event.window < self.config.low_window {
+            return (1.0 / event.window).into();
         }
-        self.advance(seen.window);
-        (self.step(seen.window) / seen.window).into()
+        self.advance(event.window);
+        (self.step(event.window) / event.window).into()
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {

@@ -35,12 +35,12 @@ pub struct Config {
     /// Space packets at the rate `window / srtt` (section 4.1); with false only the window limits sending, as in TCP.
     pub shape: bool,
     /// Start with the last rate of the previous macroflow to the destination.
-    pub share_state: bool,
+    pub use_history: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 2, shape: true, share_state: true }
+        Self { initial_window: 2, shape: true, use_history: true }
     }
 }
 
@@ -90,7 +90,7 @@ impl Controller for Cm {
     fn on_path(&mut self, now: Time, path: &Path) {
         (self.smoothed_rtt, self.min_rtt) = (path.rtt, path.rtt);
         self.tcp.on_path(now, path);
-        if let Some(past) = path.history.filter(|_| self.config.share_state) {
+        if let Some(past) = path.history.filter(|_| self.config.use_history) {
             // A queue or a sleeping host may have delayed the first round trip, which does not increase the path's
             // capacity.
             self.tcp.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));

@@ -81,7 +81,7 @@ pub struct Ack<'a> {
     pub arrivals: &'a [Arrival],
     /// The number of marks, where feedback counts packets. `None` where `arrivals` has the code of each packet; packets
     /// missing from `arrivals` were then reported in acknowledgements that were lost.
-    pub counted: Option<Counted>,
+    pub mark_count: Option<MarkCount>,
     /// The router feedback in those packets.
     pub feedback: RouterFeedback,
     /// Bytes that were sent and not cumulatively acknowledged before it (RFC 5681, `FlightSize`).
@@ -96,7 +96,7 @@ pub struct Ack<'a> {
 
 /// Feedback that counts marked packets instead of listing them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct MarkCount {
     /// The number of packets that arrived with a mark (`Ecn::Ce`).
     pub marks: u64,
     /// The highest number that one of them may have.
@@ -107,9 +107,9 @@ impl Ack<'_> {
     /// The number of the last packet that arrived with a mark (`Ecn::Ce`), if one did. The controller itself limits its
     /// reaction to one a window of data (RFC 3168 section 6.1.2), and may interpret codes differently.
     pub fn last_marked(&self) -> Option<u64> {
-        match self.counted {
+        match self.mark_count {
             None => self.arrivals.iter().rev().find(|arrival| arrival.ecn == Ecn::Ce).map(|arrival| arrival.number),
-            Some(counted) => (counted.marks > 0).then_some(counted.number),
+            Some(mark_count) => (mark_count.marks > 0).then_some(mark_count.number),
         }
     }
 
@@ -146,7 +146,7 @@ pub struct Loss {
     /// The connection was already retransmitting after an earlier loss.
     pub recovering: bool,
     /// `Persistent` only: the timer has expired before, and no feedback has arrived since.
-    pub repeated: bool,
+    pub repeated_timeout: bool,
 }
 
 /// Permission to send one packet.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::Settings;
 use crate::check::{check_first_window, check_positive, check_share};
 use crate::hystart::HyStart;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// CUBIC.
 pub type Cubic = Windowed<CubicRules>;
@@ -128,23 +128,23 @@ impl Rules for CubicRules {
         config.initial_window
     }
 
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        let step = seen.delivered.min(1.0);
-        self.hystart.as_mut().map_or(Some(step), |hystart| hystart.slow_start(seen, step)).map(Amount::Packets)
+    fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
+        let step = event.delivered.min(1.0);
+        self.hystart.as_mut().map_or(Some(step), |hystart| hystart.slow_start(event, step)).map(Amount::Packets)
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
-        let window = seen.window;
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
+        let window = event.window;
         if self.curve.is_none() {
             self.w_est = window; // section 4.3: W_est starts at cwnd_epoch
         }
-        self.w_est += self.alpha() * seen.delivered / window; // eq. (4)
-        let curve = self.curve.get_or_insert_with(|| Curve::new(seen.now, self.config.c, window, self.w_max));
-        let elapsed = curve.elapsed(seen.now);
+        self.w_est += self.alpha() * event.delivered / window; // eq. (4)
+        let curve = self.curve.get_or_insert_with(|| Curve::new(event.now, self.config.c, window, self.w_max));
+        let elapsed = curve.elapsed(event.now);
         if curve.at(elapsed) < self.w_est {
             return (self.w_est - window).max(0.0).into();
         }
-        let target = curve.at(elapsed + seen.ack.smoothed_rtt.as_secs_f64()).clamp(window, 1.5 * window);
+        let target = curve.at(elapsed + event.ack.smoothed_rtt.as_secs_f64()).clamp(window, 1.5 * window);
         ((target - window) / window).into()
     }
 

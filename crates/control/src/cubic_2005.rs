@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::Settings;
 use crate::check::{check_first_window, check_positive, check_share};
 use crate::cubic::Curve;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// The CUBIC of 2005.
 pub type Cubic2005 = Windowed<Cubic2005Rules>;
@@ -79,12 +79,12 @@ impl Rules for Cubic2005Rules {
         config.initial_window
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
         let Config { beta, c, max_growth, .. } = self.config;
-        let (window, rtt) = (seen.window, seen.ack.smoothed_rtt.as_secs_f64());
+        let (window, rtt) = (event.window, event.ack.smoothed_rtt.as_secs_f64());
         let (curve, first_window) =
-            self.epoch.get_or_insert_with(|| (Curve::new(seen.now, c, window, self.w_max), window));
-        let elapsed = curve.elapsed(seen.now);
+            self.epoch.get_or_insert_with(|| (Curve::new(event.now, c, window, self.w_max), window));
+        let elapsed = curve.elapsed(event.now);
         let tcp = *first_window + 3.0 * beta / (2.0 - beta) * elapsed / rtt.max(1e-9); // W_tcp
         if window < tcp {
             return (tcp - window).into();

@@ -185,7 +185,7 @@ impl Controller for FairShare {
     fn on_loss(&mut self, now: Time, loss: &Loss) {
         let is_request_lost = self.request.is_some_and(|request| request.number <= loss.number);
         match loss.kind {
-            LossKind::Persistent if loss.repeated => self.discard_share(now),
+            LossKind::Persistent if loss.repeated_timeout => self.discard_share(now),
             LossKind::Persistent | LossKind::Transient if is_request_lost => self.request = None,
             _ => {}
         }

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_positive};
-use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 
 /// FAST TCP.
 pub type Fast = Windowed<FastRules>;
@@ -41,12 +41,12 @@ pub struct Config {
     /// The share of the distance to the target window that an update covers, 0 to 1.
     pub gamma: f64,
     /// The queueing delay up to which the window grows as in slow start (authors' implementation).
-    pub no_queue: Duration,
+    pub slow_start_delay: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 10, alpha: None, gamma: 0.5, no_queue: Duration::from_micros(750) }
+        Self { initial_window: 10, alpha: None, gamma: 0.5, slow_start_delay: Duration::from_micros(750) }
     }
 }
 
@@ -126,24 +126,24 @@ impl Rules for FastRules {
         config.initial_window
     }
 
-    fn observe(&mut self, seen: &Seen<'_>) {
-        self.base_rtt = seen.ack.min_rtt.as_secs_f64();
-        if let Some(rtt) = seen.ack.rtt.map(Duration::as_secs_f64) {
-            let weight = if self.rtt > 0.0 { (3.0 / seen.window).min(0.25) } else { 1.0 };
+    fn observe(&mut self, event: &AckEvent<'_>) {
+        self.base_rtt = event.ack.min_rtt.as_secs_f64();
+        if let Some(rtt) = event.ack.rtt.map(Duration::as_secs_f64) {
+            let weight = if self.rtt > 0.0 { (3.0 / event.window).min(0.25) } else { 1.0 };
             self.rtt += weight * (rtt - self.rtt);
         }
     }
 
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        let has_queue = self.rtt - self.base_rtt > self.config.no_queue.as_secs_f64();
-        (!has_queue).then_some(seen.delivered.min(1.0).into())
+    fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
+        let has_queue = self.rtt - self.base_rtt > self.config.slow_start_delay.as_secs_f64();
+        (!has_queue).then_some(event.delivered.min(1.0).into())
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
-        if self.rtt > 0.0 && self.rounds.ended(seen).is_some() {
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
+        if self.rtt > 0.0 && self.rounds.ended(event).is_some() {
             self.is_updating = !self.is_updating;
-            self.look_up(seen.window / self.rtt);
-            self.step = if self.is_updating { self.target(seen.window) / seen.window - 1.0 } else { 0.0 };
+            self.look_up(event.window / self.rtt);
+            self.step = if self.is_updating { self.target(event.window) / event.window - 1.0 } else { 0.0 };
         }
         self.step.into()
     }

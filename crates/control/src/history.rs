@@ -16,12 +16,12 @@ pub struct History {
     pub trust: f64,
     /// 1 if the last transfer ended beside competing traffic, else 0. A transfer that ended before it could decide
     /// leaves the value unchanged, and sets it to 1 if there was none.
-    pub rivals: f64,
+    pub competing_traffic: f64,
     /// The rate at which the last transfer ended, if it was in competitive mode then, else zero. It is at most half of
     /// the capacity, because the competing traffic uses the rest. It is valid for seconds only, so no file stores it.
-    pub competed: Rate,
+    pub competitive_rate: Rate,
     /// The host jitter: how late most packets are at most without a queue, because of the hosts.
-    pub lateness: Duration,
+    pub host_jitter: Duration,
     /// The minimum round-trip time of a full packet.
     pub min_rtt: Duration,
 }
@@ -34,9 +34,9 @@ impl History {
             capacity: Rate::ZERO,
             deviation: Rate::ZERO,
             trust: 1.0,
-            rivals: 0.0,
-            competed: Rate::ZERO,
-            lateness: Duration::ZERO,
+            competing_traffic: 0.0,
+            competitive_rate: Rate::ZERO,
+            host_jitter: Duration::ZERO,
             min_rtt,
         }
     }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_share};
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// HSTCP.
 pub type HighSpeed = Windowed<HighSpeedRules>;
@@ -129,17 +129,17 @@ impl Rules for HighSpeedRules {
         config.initial_window
     }
 
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        let step = seen.delivered.min(1.0);
+    fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
+        let step = event.delivered.min(1.0);
         let step = match self.config.max_ssthresh.map(|max| max as f64) {
-            Some(max) if seen.window > max => step / (seen.window / (0.5 * max)).floor(), // RFC 3742 section 2: 1/K
+            Some(max) if event.window > max => step / (event.window / (0.5 * max)).floor(), // RFC 3742 section 2: 1/K
             _ => step,
         };
         Some(step.into())
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
-        (self.increase_per_round(seen.window) / seen.window).into()
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
+        (self.increase_per_round(event.window) / event.window).into()
     }
 
     fn decrease(&mut self, &Congestion { window, .. }: &Congestion) -> Amount {

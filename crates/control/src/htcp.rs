@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_positive, check_share};
-use crate::rules::{Amount, Congestion, Rounds, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 
 /// H-TCP.
 pub type HTcp = Windowed<HTcpRules>;
@@ -35,7 +35,7 @@ pub struct Config {
     /// First window, in packets (RFC 6928).
     pub initial_window: u64,
     /// The time after a loss in which H-TCP is Standard TCP (`D_L`).
-    pub standard_for: Duration,
+    pub standard_tcp_for: Duration,
     /// The minimum share of the window after a loss, and the share where the throughput changed.
     pub min_beta: f64,
     /// The maximum share of the window after a loss.
@@ -50,7 +50,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             initial_window: 10,
-            standard_for: Duration::from_secs(1),
+            standard_tcp_for: Duration::from_secs(1),
             min_beta: 0.5,
             max_beta: 0.8,
             change: 0.2,
@@ -98,7 +98,7 @@ pub struct HTcpRules {
 impl HTcpRules {
     /// `2 (1 - beta) A(D)`: packets a round trip.
     fn increase_per_round(&self, now: Time) -> f64 {
-        let beyond = now.since(self.lost_at).saturating_sub(self.config.standard_for).as_secs_f64();
+        let beyond = now.since(self.lost_at).saturating_sub(self.config.standard_tcp_for).as_secs_f64();
         let mut increase = 1.0 + 10.0 * beyond + 0.25 * beyond * beyond;
         if self.config.rtt_scaling {
             increase = (increase * (self.min_rtt.as_secs_f64() / 0.1).clamp(0.1, 2.0)).max(1.0);
@@ -133,18 +133,18 @@ impl Rules for HTcpRules {
         config.initial_window
     }
 
-    fn observe(&mut self, seen: &Seen<'_>) {
-        self.min_rtt = seen.ack.min_rtt;
-        self.max_rtt = self.max_rtt.max(seen.ack.rtt.unwrap_or_default());
-        self.delivered += seen.ack.delivered;
-        if let Some(duration) = self.rounds.ended(seen) {
+    fn observe(&mut self, event: &AckEvent<'_>) {
+        self.min_rtt = event.ack.min_rtt;
+        self.max_rtt = self.max_rtt.max(event.ack.rtt.unwrap_or_default());
+        self.delivered += event.ack.delivered;
+        if let Some(duration) = self.rounds.ended(event) {
             self.throughput = Some(Rate::of(self.delivered, duration));
             self.delivered = Bytes::ZERO;
         }
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
-        (self.increase_per_round(seen.now) / seen.window).into()
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
+        (self.increase_per_round(event.now) / event.window).into()
     }
 
     fn decrease(&mut self, congestion: &Congestion) -> Amount {

@@ -14,7 +14,7 @@
 
 use rampmeter_units::Duration;
 
-use crate::rules::{Rounds, Seen};
+use crate::rules::{AckEvent, Rounds};
 
 // Section 4.3, the recommended values.
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
@@ -47,8 +47,8 @@ pub(crate) struct HyStart {
 
 impl HyStart {
     /// The increase by an acknowledgement, out of `step` packets, or `None` if slow start ends with it.
-    pub(crate) fn slow_start(&mut self, seen: &Seen<'_>, step: f64) -> Option<f64> {
-        if self.rounds.ended(seen).is_some() {
+    pub(crate) fn slow_start(&mut self, event: &AckEvent<'_>, step: f64) -> Option<f64> {
+        if self.rounds.ended(event).is_some() {
             (self.last_min_rtt, self.min_rtt, self.samples) = (self.min_rtt, None, 0);
             if let Some(conservative) = &mut self.conservative {
                 conservative.rounds += 1;
@@ -57,7 +57,7 @@ impl HyStart {
                 }
             }
         }
-        if let Some(rtt) = seen.ack.rtt {
+        if let Some(rtt) = event.ack.rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |min_rtt| min_rtt.min(rtt)));
             self.samples += 1;
         }

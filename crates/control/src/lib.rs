@@ -12,7 +12,7 @@
 //! by a quarter after a loss, instead of half:
 //!
 //! ```
-//! use rampmeter_control::rules::{Amount, Congestion, Rules, Seen, Windowed};
+//! use rampmeter_control::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 //! use rampmeter_control::units::{Bytes, Duration, Stream, Time};
 //! use rampmeter_control::{Controller, Path, Registry, newreno};
 //!
@@ -23,7 +23,7 @@
 //!     type Config = newreno::Config;
 //!     fn new(_: &newreno::Config) -> Self { Self }
 //!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
-//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.delivered / seen.window) }
+//!     fn increase(&mut self, event: &AckEvent<'_>) -> Amount { Amount::Packets(event.delivered / event.window) }
 //!     fn decrease(&mut self, congestion: &Congestion) -> Amount { Amount::Packets(0.75 * congestion.window) }
 //! }
 //!
@@ -72,7 +72,7 @@ pub mod stable;
 pub mod vcp;
 pub mod xcp;
 
-pub use controller::{Ack, Algorithm, Arrival, Controller, Counted, Departure, Loss, LossKind, Path, Sent};
+pub use controller::{Ack, Algorithm, Arrival, Controller, Departure, Loss, LossKind, MarkCount, Path, Sent};
 pub use history::History;
 pub use pacer::Pacer;
 pub use rampmeter_units as units;

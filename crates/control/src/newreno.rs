@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::check_first_window;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// TCP NewReno.
 pub type NewReno = Windowed<NewRenoRules>;
@@ -75,22 +75,22 @@ impl Rules for NewRenoRules {
         config.initial_window
     }
 
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
+    fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
         let limit = if self.config.byte_counting { self.config.byte_counting_limit } else { 1 };
-        Some(seen.ack.delivered.min(seen.packet * limit).into()) // RFC 5681 eq. (2)
+        Some(event.ack.delivered.min(event.packet * limit).into()) // RFC 5681 eq. (2)
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
         if !self.config.byte_counting {
-            let step = seen.packet.as_u64() * seen.packet.as_u64() / seen.window_bytes.as_u64();
+            let step = event.packet.as_u64() * event.packet.as_u64() / event.window_bytes.as_u64();
             return Bytes::new(step.max(1)).into(); // RFC 5681 eq. (3)
         }
-        self.delivered += seen.ack.delivered;
-        if self.delivered < seen.window_bytes {
+        self.delivered += event.ack.delivered;
+        if self.delivered < event.window_bytes {
             return Bytes::ZERO.into();
         }
-        self.delivered -= seen.window_bytes;
-        seen.packet.into()
+        self.delivered -= event.window_bytes;
+        event.packet.into()
     }
 
     fn decrease(&mut self, congestion: &Congestion) -> Amount {
@@ -163,7 +163,7 @@ mod tests {
         let timeout = Loss { kind: LossKind::Persistent, flight_size: PACKET * 16, ..LOSS };
         let mut newreno = started(&config);
         assert_eq!(lost(&mut newreno, &timeout), PACKET);
-        assert_eq!(lost(&mut newreno, &Loss { flight_size: PACKET * 2, repeated: true, ..timeout }), PACKET);
+        assert_eq!(lost(&mut newreno, &Loss { flight_size: PACKET * 2, repeated_timeout: true, ..timeout }), PACKET);
         (0..7).for_each(|_| newreno.on_ack(Time::ZERO, &ack(1)));
         assert_eq!(newreno.window(), PACKET * 8, "the threshold of the first timeout");
         assert!(delivered(&mut newreno, &ack(1)) < PACKET * 9);

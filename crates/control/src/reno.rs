@@ -6,7 +6,7 @@
 
 pub use crate::newreno::Config;
 use crate::newreno::NewRenoRules;
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// TCP Reno.
 pub type Reno = Windowed<RenoRules>;
@@ -28,12 +28,12 @@ impl Rules for RenoRules {
         NewRenoRules::first_window(config)
     }
 
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        self.0.slow_start(seen)
+    fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
+        self.0.slow_start(event)
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
-        self.0.increase(seen)
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
+        self.0.increase(event)
     }
 
     fn decrease(&mut self, congestion: &Congestion) -> Amount {

@@ -31,7 +31,7 @@ use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Path, Sent, S
 
 /// An acknowledgement, and the window at its arrival.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct AckEvent<'a> {
     /// When it arrived, on the sender's clock.
     pub now: Time,
     /// The acknowledgement.
@@ -75,15 +75,15 @@ pub trait Rules: Debug + Clone + Send + 'static {
     fn first_window(config: &Self::Config) -> u64;
 
     /// Called first for every acknowledgement, also for those that do not increase the window.
-    fn observe(&mut self, _seen: &Seen<'_>) {}
+    fn observe(&mut self, _seen: &AckEvent<'_>) {}
 
     /// Slow start: how much the acknowledgement adds, or `None` if slow start ends here.
-    fn slow_start(&mut self, seen: &Seen<'_>) -> Option<Amount> {
-        Some(Amount::Packets(seen.delivered.min(1.0))) // RFC 5681 eq. (2)
+    fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
+        Some(Amount::Packets(event.delivered.min(1.0))) // RFC 5681 eq. (2)
     }
 
     /// Congestion avoidance: how much the acknowledgement adds.
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount;
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount;
 
     /// The window after a loss or a mark.
     fn decrease(&mut self, congestion: &Congestion) -> Amount;
@@ -160,8 +160,8 @@ impl<R: Rules> Windowed<R> {
     pub(crate) fn grow(&mut self, now: Time, ack: &Ack<'_>) {
         let (packet, window_bytes) = (self.window.packet(), self.window.bytes());
         let delivered = ack.delivered.as_f64() / packet.as_f64();
-        let seen = Seen { now, ack, window: self.window.packets(), delivered, window_bytes, packet };
-        self.rules.observe(&seen);
+        let event = AckEvent { now, ack, window: self.window.packets(), delivered, window_bytes, packet };
+        self.rules.observe(&event);
         if ack.app_limited {
             self.rules.pause(now.since(self.last_ack));
         }
@@ -170,13 +170,13 @@ impl<R: Rules> Windowed<R> {
             return;
         }
         if self.window.in_slow_start() {
-            if let Some(step) = self.rules.slow_start(&seen) {
+            if let Some(step) = self.rules.slow_start(&event) {
                 self.window.step(step);
                 return;
             }
             self.window.leave_slow_start();
         }
-        self.window.step(match self.rules.increase(&seen) {
+        self.window.step(match self.rules.increase(&event) {
             Amount::Packets(packets) => Amount::Packets(packets.min(1.0)),
             Amount::Bytes(bytes) => Amount::Bytes(bytes.min(packet)),
         });
@@ -214,7 +214,7 @@ impl<R: Rules> Controller for Windowed<R> {
         }
         let before = (self.window.clone(), self.rules.clone());
         match loss.kind {
-            LossKind::Persistent if loss.repeated => self.window.on_repeated_timeout(),
+            LossKind::Persistent if loss.repeated_timeout => self.window.on_repeated_timeout(),
             LossKind::Persistent => {
                 let threshold = self.decrease(now, loss.flight_size);
                 self.window.on_timeout(threshold);
@@ -263,11 +263,11 @@ pub struct Rounds {
 impl Rounds {
     /// The duration of the round trip that ends with this acknowledgement, if one does; the next one starts at once.
     /// The first acknowledgement always ends one.
-    pub fn ended(&mut self, seen: &Seen<'_>) -> Option<Duration> {
-        let passed = seen.now.since(self.began);
-        let is_over = passed >= seen.ack.rtt.unwrap_or(seen.ack.smoothed_rtt);
+    pub fn ended(&mut self, event: &AckEvent<'_>) -> Option<Duration> {
+        let passed = event.now.since(self.began);
+        let is_over = passed >= event.ack.rtt.unwrap_or(event.ack.smoothed_rtt);
         if is_over {
-            self.began = seen.now;
+            self.began = event.now;
         }
         is_over.then_some(passed)
     }
@@ -368,7 +368,7 @@ pub(crate) mod tests {
             let ack = Ack { rtt: Some(rtt), ..ack(1) };
             let now = Time::ZERO + Duration::from_millis(millis);
             let (window_bytes, packet) = (PACKET * 10, PACKET);
-            rounds.ended(&Seen { now, ack: &ack, window: 10.0, delivered: 1.0, window_bytes, packet })
+            rounds.ended(&AckEvent { now, ack: &ack, window: 10.0, delivered: 1.0, window_bytes, packet })
         };
         assert!(ended(100, rtt).is_some());
         assert_eq!(ended(119, rtt), None);
@@ -394,7 +394,7 @@ pub(crate) mod tests {
             config.initial_window
         }
 
-        fn increase(&mut self, _seen: &Seen<'_>) -> Amount {
+        fn increase(&mut self, _seen: &AckEvent<'_>) -> Amount {
             Amount::Packets(0.1)
         }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Settings;
 use crate::check::{check_first_window, check_positive, check_share};
-use crate::rules::{Amount, Congestion, Rules, Seen, Windowed};
+use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// Scalable TCP.
 pub type Scalable = Windowed<ScalableRules>;
@@ -67,8 +67,8 @@ impl Rules for ScalableRules {
         config.initial_window
     }
 
-    fn increase(&mut self, seen: &Seen<'_>) -> Amount {
-        let step = if seen.window <= self.config.legacy_window { 1.0 / seen.window } else { self.config.increase };
+    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
+        let step = if event.window <= self.config.legacy_window { 1.0 / event.window } else { self.config.increase };
         step.into()
     }
 

@@ -3,7 +3,7 @@
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::{Ack, Algorithm, Arrival, Counted, Departure, History, Loss, LossKind, Path, Sent};
+use crate::{Ack, Algorithm, Arrival, Departure, History, Loss, LossKind, MarkCount, Path, Sent};
 
 /// The packet size.
 pub const PACKET: Bytes = Bytes::new(1000);
@@ -20,7 +20,7 @@ pub const fn ack(packets: u64) -> Ack<'static> {
         smoothed_rtt: RTT,
         min_rtt: RTT,
         arrivals: &[],
-        counted: None,
+        mark_count: None,
         feedback: RouterFeedback::None,
         flight_size: Bytes::new(100_000),
         last_sent: 0,
@@ -38,13 +38,13 @@ pub fn arrived(arrivals: &[Arrival], rtt: Duration) -> Ack<'_> {
 /// An acknowledgement that counts one mark, on packet `number` or an earlier one, when `last_sent` was the last one
 /// sent.
 pub const fn mark(number: u64, last_sent: u64) -> Ack<'static> {
-    Ack { counted: Some(Counted { marks: 1, number }), last_sent, ..ack(0) }
+    Ack { mark_count: Some(MarkCount { marks: 1, number }), last_sent, ..ack(0) }
 }
 
 /// The loss of packet `number`, when `last_sent` was the last one sent.
 pub const fn loss(kind: LossKind, number: u64, last_sent: u64) -> Loss {
     let flight_size = Bytes::new(100_000);
-    Loss { kind, bytes: PACKET, flight_size, number, last_sent, recovering: false, repeated: false }
+    Loss { kind, bytes: PACKET, flight_size, number, last_sent, recovering: false, repeated_timeout: false }
 }
 
 /// The time at which a packet was sent, its number and its size.

@@ -59,7 +59,7 @@ pub struct Config {
 pub enum Pacing {
     /// For a round trip after the window has increased by more than half of the bytes delivered.
     #[default]
-    Rises,
+    Increases,
     /// Never, as in the paper.
     Never,
     /// Always.
@@ -68,7 +68,7 @@ pub enum Pacing {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window: 2, pacing: Pacing::Rises }
+        Self { initial_window: 2, pacing: Pacing::Increases }
     }
 }
 
@@ -109,7 +109,7 @@ impl Xcp {
     }
 
     fn pace_increase(&mut self, now: Time) {
-        if self.pacing == Pacing::Rises {
+        if self.pacing == Pacing::Increases {
             self.paced_until = now + self.smoothed_rtt;
         }
     }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rampmeter_control::registry::Factory;
-use rampmeter_control::{Ack, Arrival, Controller, Counted, History, Loss, LossKind, Path, Registry, Sent};
+use rampmeter_control::{Ack, Arrival, Controller, History, Loss, LossKind, MarkCount, Path, Registry, Sent};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -55,7 +55,7 @@ enum Event {
         back: u64,
         kind: LossKind,
         recovering: bool,
-        repeated: bool,
+        repeated_timeout: bool,
     },
     Spurious,
     Idle {
@@ -91,7 +91,7 @@ fn event() -> impl Strategy<Value = Event> {
                 Event::Ack { back, count, rtt, delay, growth, codes, has_receipts, recovering, app_limited }
             }),
         2 => (0..20_u64, kind, any::<bool>(), any::<bool>())
-            .prop_map(|(back, kind, recovering, repeated)| Event::Loss { back, kind, recovering, repeated }),
+            .prop_map(|(back, kind, recovering, repeated_timeout)| Event::Loss { back, kind, recovering, repeated_timeout }),
         1 => Just(Event::Spurious),
         1 => nanos().prop_map(|idle| Event::Idle { idle }),
         1 => nanos().prop_map(|since| Event::Stall { since }),
@@ -105,12 +105,12 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
         Event::Path { packet, rtt, past } => {
             let history = past.map(|(rate, trust)| History {
                 trust,
-                rivals: trust, // any number, also below
-                competed: Rate::from_bps(rate),
-                lateness: Duration::from_nanos(rate),
+                competing_traffic: trust, // any number, also below
+                competitive_rate: Rate::from_bps(rate),
+                host_jitter: Duration::from_nanos(rate),
                 ..History::new(Rate::from_bps(rate), Duration::ZERO)
             });
-            let idle_for = history.map(|past| past.lateness);
+            let idle_for = history.map(|past| past.host_jitter);
             let path = Path::new(Bytes::new(packet), Duration::from_nanos(rtt), history);
             controller.on_path(now, &Path { idle_for, ..path });
         }
@@ -144,7 +144,8 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
                 smoothed_rtt: rtt,
                 min_rtt: rtt.scale(0.9),
                 arrivals: if has_receipts { &arrivals } else { &[] },
-                counted: (!has_receipts).then_some(Counted { marks: codes % 4, number: number.wrapping_sub(back) }),
+                mark_count: (!has_receipts)
+                    .then_some(MarkCount { marks: codes % 4, number: number.wrapping_sub(back) }),
                 feedback,
                 flight_size: Bytes::new(1000 * count),
                 last_sent: *number,
@@ -153,9 +154,12 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
             };
             controller.on_ack(now, &ack);
         }
-        Event::Loss { back, kind, recovering, repeated } => {
+        Event::Loss { back, kind, recovering, repeated_timeout } => {
             let (number, last_sent, bytes) = (number.wrapping_sub(back), *number, Bytes::new(1000));
-            controller.on_loss(now, &Loss { kind, bytes, flight_size: bytes, number, last_sent, recovering, repeated });
+            controller.on_loss(
+                now,
+                &Loss { kind, bytes, flight_size: bytes, number, last_sent, recovering, repeated_timeout },
+            );
         }
         Event::Spurious => controller.on_spurious_loss(now),
         Event::Idle { idle } => controller.on_idle(now, Duration::from_nanos(idle), Duration::from_millis(200)),
@@ -169,7 +173,7 @@ fn apply(controller: &mut impl Controller, now: Time, number: &mut u64, event: &
 /// follow from a window, and are unlimited where the round trip is zero.
 fn check_invariants(factory: &Factory, is_pcp: bool) -> Result<(), String> {
     let past = proptest::option::of(Just(History {
-        rivals: 1.0,
+        competing_traffic: 1.0,
         ..History::new(Rate::from_bps(10_000_000), Duration::from_millis(2))
     }));
     let events = proptest::collection::vec((event(), nanos()), 1..120);

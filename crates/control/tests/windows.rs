@@ -79,7 +79,7 @@ fn timeouts_and_long_idle_times_reset_the_window() {
 #[derive(Debug, Clone)]
 enum Event {
     Acks { count: u64, bytes: u64, queue_ms: u64, recovering: bool, app_limited: bool },
-    Loss { kind: LossKind, back: u64, recovering: bool, repeated: bool },
+    Loss { kind: LossKind, back: u64, recovering: bool, repeated_timeout: bool },
     Mark { back: u64, recovering: bool },
     Spurious,
     Pass { millis: u64 },
@@ -99,7 +99,7 @@ fn event() -> impl Strategy<Value = Event> {
             }
         ),
         2 => (kind, 0..50u64, any::<bool>(), any::<bool>())
-            .prop_map(|(kind, back, recovering, repeated)| Event::Loss { kind, back, recovering, repeated }),
+            .prop_map(|(kind, back, recovering, repeated_timeout)| Event::Loss { kind, back, recovering, repeated_timeout }),
         1 => (0..50u64, any::<bool>()).prop_map(|(back, recovering)| Event::Mark { back, recovering }),
         1 => Just(Event::Spurious),
         2 => (0..100_000u64).prop_map(|millis| Event::Pass { millis }),
@@ -128,10 +128,10 @@ proptest! {
                     }
                     acks += count;
                 }
-                Event::Loss { kind, back, recovering, repeated } => {
+                Event::Loss { kind, back, recovering, repeated_timeout } => {
                     let before = controller.window();
                     let loss = loss(kind, number.saturating_sub(back), number);
-                    controller.on_loss(now, &Loss { flight_size: before, recovering, repeated, ..loss });
+                    controller.on_loss(now, &Loss { flight_size: before, recovering, repeated_timeout, ..loss });
                     prop_assert!(controller.window() <= before.max(PACKET * 2));
                 }
                 Event::Mark { back, recovering } => {

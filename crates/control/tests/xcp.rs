@@ -207,7 +207,7 @@ fn pacing_shortens_the_bursts_of_a_lone_flow() {
         network.run_until(ms(2000));
         network.max_queue
     };
-    let queues = [Pacing::Never, Pacing::Rises, Pacing::Always].map(max_queue);
+    let queues = [Pacing::Never, Pacing::Increases, Pacing::Always].map(max_queue);
     let bound = (queues[0] * 2 / 3).min(40);
     assert!(queues[1] <= bound && queues[2] <= bound, "{queues:?}");
 }

@@ -27,7 +27,7 @@ const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A packet that enters the island.
 #[derive(Debug)]
-pub struct Leaving<P> {
+pub struct EnteringPacket<P> {
     /// Its number, for the island's header.
     pub number: u32,
     /// The code of the island's header.
@@ -109,7 +109,7 @@ impl<P: Parcel + Send> Ingress<P> {
     }
 
     /// The next packet that may be sent now.
-    pub fn poll(&mut self, now: Time) -> Option<Leaving<P>> {
+    pub fn poll(&mut self, now: Time) -> Option<EnteringPacket<P>> {
         if self.queue.backlog().packets > 0 {
             self.manager.request(now, self.flow, false);
         }
@@ -129,7 +129,7 @@ impl<P: Parcel + Send> Ingress<P> {
         if self.timer == Time::MAX {
             self.timer = now + self.timeout();
         }
-        Some(Leaving { number: wrap(grant.number), code: grant.ecn.unwrap_or_default(), inner })
+        Some(EnteringPacket { number: wrap(grant.number), code: grant.ecn.unwrap_or_default(), inner })
     }
 
     /// An answer of the egress.
@@ -141,7 +141,7 @@ impl<P: Parcel + Send> Ingress<P> {
         let is_newest = self.newest.is_none_or(|known| newest > known);
         let highest = self.newest.map_or(newest, |known| known.max(newest));
         let flight_size = self.manager.in_flight(self.flow);
-        let (mut acked, mut lost, mut lost_number, mut rtt) = (Bytes::ZERO, Bytes::ZERO, None, None);
+        let (mut arrived_in_flight, mut lost, mut lost_number, mut rtt) = (Bytes::ZERO, Bytes::ZERO, None, None);
         self.arrivals.clear();
         self.newest = Some(highest);
         // Packets below that are neither delivered nor lost stay: fewer than `REORDERING`.
@@ -150,7 +150,7 @@ impl<P: Parcel + Send> Ingress<P> {
             let code = newest.checked_sub(packet.number).and_then(|back| feedback.code(back));
             if let Some(ecn) = code {
                 let InTransit { number, bytes, sent_at } = packet;
-                acked += bytes;
+                arrived_in_flight += bytes;
                 if number == newest && is_newest {
                     rtt = Some(now.since(sent_at));
                 }
@@ -165,21 +165,22 @@ impl<P: Parcel + Send> Ingress<P> {
             }
             self.in_transit.remove(index);
         }
-        if acked + lost == Bytes::ZERO {
+        if arrived_in_flight + lost == Bytes::ZERO {
             return;
         }
         if let Some(rtt) = rtt.filter(|_| !self.measured) {
             self.measured = true;
             self.manager.on_path(now, self.flow, self.packet, rtt, RouterFeedback::None);
         }
-        let loss = |number| UpdateLoss { kind: LossKind::Transient, number, recovering: false, repeated: false };
+        let loss =
+            |number| UpdateLoss { kind: LossKind::Transient, number, recovering: false, repeated_timeout: false };
         self.manager.update(
             now,
             self.flow,
             &Update {
-                acked,
+                arrived_in_flight,
                 lost,
-                delivered: acked,
+                delivered: arrived_in_flight,
                 arrivals: &self.arrivals,
                 rtt,
                 loss: lost_number.map(loss),
@@ -212,7 +213,7 @@ impl<P: Parcel + Send> Ingress<P> {
     fn on_timeout(&mut self, now: Time) {
         let (flight_size, number) =
             (self.manager.in_flight(self.flow), self.in_transit.back().map_or(0, |packet| packet.number));
-        let repeated = self.timeouts > 0;
+        let repeated_timeout = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = Time::MAX; // the next packet sets it again
         self.in_transit.clear();
@@ -220,12 +221,12 @@ impl<P: Parcel + Send> Ingress<P> {
             now,
             self.flow,
             &Update {
-                acked: Bytes::ZERO,
+                arrived_in_flight: Bytes::ZERO,
                 lost: flight_size,
                 delivered: Bytes::ZERO,
                 arrivals: &[],
                 rtt: None,
-                loss: Some(UpdateLoss { kind: LossKind::Persistent, number, recovering: false, repeated }),
+                loss: Some(UpdateLoss { kind: LossKind::Persistent, number, recovering: false, repeated_timeout }),
                 flight_size,
                 recovering: false,
                 feedback: RouterFeedback::None,

@@ -33,7 +33,7 @@ mod watch;
 
 pub use egress::Egress;
 pub use feedback::Feedback;
-pub use ingress::{Ingress, Leaving};
+pub use ingress::{EnteringPacket, Ingress};
 pub use watch::Watch;
 
 use rampmeter_wire::UDP_BYTES;

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         for world in worlds {
             match world.run(&plan) {
                 Ok(outcome) => println!("{:<40} {:<9} {}", point.to_string(), world.name(), line(&plan, &outcome)),
-                Err(WorldError::Lacks { .. }) => {}
+                Err(WorldError::Unsupported { .. }) => {}
                 Err(error) => {
                     eprintln!("{}: {error}", world.name());
                     return ExitCode::FAILURE;

@@ -13,8 +13,8 @@ use rampmeter_scenario::HostJitter;
 use rampmeter_units::{Duration, Time};
 
 use crate::clock::{Clock, sleep};
+use crate::departure_delays::Delays;
 use crate::host::Host;
-use crate::lateness::Delays;
 use crate::network::{Exit, Measurements, Network};
 use crate::priority::{self, Priority};
 use crate::run_state::RunState;

@@ -55,7 +55,7 @@ impl Sides {
         let flows = plan.flows.iter().map(|flow| (flow.from, flow.to));
         let ends: Vec<_> = between.into_iter().chain(flows).collect();
         let name = |node: NodeId| plan.nodes.get(node.0).map_or("?", |node| node.name.as_str());
-        Self::colour(&ends).map_err(|(from, to)| WorldError::Lacks {
+        Self::colour(&ends).map_err(|(from, to)| WorldError::Unsupported {
             world: "emulated",
             what: format!(
                 "a path from `{}` to `{}`: it has two real hosts on opposite sides, and the flows put both ends on one side",

@@ -40,11 +40,11 @@ impl World for Emulated {
         "emulated"
     }
 
-    fn runs_alone(&self) -> bool {
+    fn needs_whole_machine(&self) -> bool {
         true
     }
 
-    fn breaks_off(&self) -> bool {
+    fn stops_immediately(&self) -> bool {
         true
     }
 
@@ -57,7 +57,7 @@ impl World for Emulated {
 impl Emulated {
     /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands end, and returns
     /// their exit codes. Planned events happen at their times; the plan's duration does not end the run.
-    pub fn accompany(&self, plan: &Plan, commands: &Commands) -> Result<(Outcome, Status), WorldError> {
+    pub fn run_with_commands(&self, plan: &Plan, commands: &Commands) -> Result<(Outcome, Status), WorldError> {
         let between = commands.between;
         let (outcome, status) = self.run_until(plan, Some(between), |run| {
             let status = commands.run(run, &self.interrupted);
@@ -147,7 +147,7 @@ fn raise_open_files() {
 
 fn check_hosts(plan: &Plan) -> Result<(), WorldError> {
     let Some(node) = plan.nodes.iter().find(|node| node.stalls.is_some()) else { return Ok(()) };
-    Err(WorldError::Lacks {
+    Err(WorldError::Unsupported {
         world: "emulated",
         what: format!("planned stalls of hosts (`{}`)", node.name),
         advice: "omit its `stalls`, because real hosts stall by themselves; or run it with --world simulated".into(),
@@ -156,7 +156,7 @@ fn check_hosts(plan: &Plan) -> Result<(), WorldError> {
 
 fn check_islands(plan: &Plan) -> Result<(), WorldError> {
     let Some(aggregate) = plan.aggregates.first() else { return Ok(()) };
-    Err(WorldError::Lacks {
+    Err(WorldError::Unsupported {
         world: "emulated",
         what: format!("islands (`{}`)", aggregate.name),
         advice: "set its `active` to false, or run it with --world simulated".into(),
@@ -168,7 +168,7 @@ fn check_kernel(plan: &Plan) -> Result<(), WorldError> {
         let Sender::Kernel { algorithm } = &scheme.sender else { continue };
         let known = kernel_tcp();
         if !known.contains(algorithm) {
-            return Err(WorldError::Lacks {
+            return Err(WorldError::Unsupported {
                 world: "emulated",
                 what: format!("kernel TCP `{algorithm}` (scheme `{}`)", scheme.name),
                 advice: format!("use one that this kernel has: {}", known.join(", ")),

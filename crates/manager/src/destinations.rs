@@ -61,7 +61,7 @@ impl Destinations {
         known
     }
 
-    pub(crate) fn recall(&mut self, destination: Destination, history: History) {
+    pub(crate) fn import_history(&mut self, destination: Destination, history: History) {
         let count = self.0.len();
         if let Entry::Vacant(place) = self.0.entry(destination) {
             if count < MAX_DESTINATIONS {

@@ -12,7 +12,7 @@ use crate::manager::Manager;
 #[derive(Debug, Clone, Copy)]
 pub struct Update<'a> {
     /// Bytes that left `in_flight` because they arrived.
-    pub acked: Bytes,
+    pub arrived_in_flight: Bytes,
     /// Bytes that left `in_flight` because they were lost.
     pub lost: Bytes,
     /// Bytes newly reported as delivered, including packets that had been counted as lost.
@@ -41,7 +41,7 @@ pub struct UpdateLoss {
     /// The flow was already in loss recovery when it detected this loss.
     pub recovering: bool,
     /// The timer expired before, and nothing has arrived since.
-    pub repeated: bool,
+    pub repeated_timeout: bool,
 }
 
 /// How congestion was detected, in `cm_update`: the paper's `lossmode`.
@@ -76,7 +76,7 @@ pub struct Report {
     /// How congestion was detected, if it was. `lost` may be zero because the number is unknown; a mark loses nothing.
     pub mode: Option<LossMode>,
     /// `Persistent` only: the same was reported before, and nothing has arrived since.
-    pub repeated: bool,
+    pub repeated_timeout: bool,
     /// A round-trip time measurement.
     pub rtt: Option<Duration>,
     /// All of these bytes had been sent by this time; if it is unknown, one round trip ago.
@@ -87,8 +87,8 @@ impl<C: Controller> Manager<C> {
     /// Reports what happened to the flow's packets, packet by packet.
     pub fn update(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
-            f.in_flight = f.in_flight.saturating_sub(update.acked + update.lost);
-            f.counts.received += update.acked;
+            f.in_flight = f.in_flight.saturating_sub(update.arrived_in_flight + update.lost);
+            f.counts.received += update.arrived_in_flight;
             f.counts.lost += update.lost;
         }
         if let Some((macroflow, index)) = self.macroflow(flow) {
@@ -131,7 +131,7 @@ impl<C: Controller> Manager<C> {
 
     /// Removes `bytes` that the flow has notified of from its bytes in flight: they were not sent, or their outcome is
     /// unknown.
-    pub fn take_back(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
+    pub fn discard_in_flight(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
         let bytes = self.reduce_in_flight(now, flow, bytes);
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.discard(now, bytes);
@@ -140,7 +140,7 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Adds `bytes` that were removed to the flow's bytes in flight again: they are in flight, or were until now.
-    pub fn give_again(&mut self, flow: FlowId, bytes: Bytes) {
+    pub fn restore_in_flight(&mut self, flow: FlowId, bytes: Bytes) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
         f.in_flight += bytes;
         if let Some((macroflow, _)) = self.macroflow(flow) {
@@ -178,9 +178,9 @@ impl<C: Controller> Manager<C> {
 
     /// An answer to the request that was sent to the flow's receiver at `requested_at` is overdue. Unless feedback has
     /// arrived since, the rate of the macroflow ages until feedback arrives (section 4.4).
-    pub fn fall_silent(&mut self, now: Time, flow: FlowId, requested_at: Time) {
+    pub fn on_feedback_overdue(&mut self, now: Time, flow: FlowId, requested_at: Time) {
         let Some((macroflow, index)) = self.macroflow(flow) else { return };
-        if macroflow.fall_silent(now, requested_at) {
+        if macroflow.on_feedback_overdue(now, requested_at) {
             self.age(now, index);
             self.wake(index);
         }

@@ -247,8 +247,8 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Stores a history of `destination` that another host or an earlier run measured, unless there is one already.
-    pub fn recall(&mut self, destination: Destination, history: History) {
-        self.destinations.recall(destination, history);
+    pub fn import_history(&mut self, destination: Destination, history: History) {
+        self.destinations.import_history(destination, history);
     }
 
     /// The history of a destination.

@@ -108,7 +108,7 @@ fn a_rate_ages_by_the_minimum_rtt_until_feedback_arrives() {
     let flow = open(&mut manager);
     manager.request(at(0), flow, false);
     let before = manager.query(at(0), flow).unwrap().rate;
-    manager.fall_silent(at(100), flow, at(0));
+    manager.on_feedback_overdue(at(100), flow, at(0));
     let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
     assert_eq!(rate(&manager, 100), before.scale(0.5));
     assert_eq!(rate(&manager, 200), before.scale(0.25));
@@ -126,7 +126,7 @@ fn a_rate_ages_by_the_minimum_rtt_until_feedback_arrives() {
     manager.report(at(4000), flow, &received(1));
     assert_eq!(window(&manager, flow), 2, "no feedback for longer than the timeout: slow start");
     assert_eq!(rate(&manager, 5000), Rate::of(PACKET * 2, RTT));
-    manager.fall_silent(at(4040), flow, at(3900));
+    manager.on_feedback_overdue(at(4040), flow, at(3900));
     assert_eq!(rate(&manager, 4040), Rate::of(PACKET * 2, RTT), "feedback has just arrived");
 }
 
@@ -137,10 +137,10 @@ fn only_late_feedback_restarts_aging_at_the_next_probe() {
         let flow = open(&mut manager);
         send(&mut manager, at(0), flow, 2);
         let rate = |manager: &Manager<Cm>, ms| manager.query(at(ms), flow).unwrap().rate;
-        manager.fall_silent(at(150), flow, at(0));
+        manager.on_feedback_overdue(at(150), flow, at(0));
         manager.report(at(180), flow, &Report { sent_by: Some(at(requested)), ..received(1) });
         let full = rate(&manager, 180);
-        manager.fall_silent(at(185), flow, at(60));
+        manager.on_feedback_overdue(at(185), flow, at(60));
         assert_eq!(rate(&manager, 185), if ages { full.scale(0.5) } else { full }, "requested at {requested} ms");
     }
 }
@@ -216,9 +216,9 @@ fn unsent_bytes_leave_the_bytes_in_flight() {
     let mut manager = manager();
     let flow = open(&mut manager);
     send(&mut manager, at(0), flow, 4);
-    manager.take_back(at(0), flow, PACKET);
+    manager.discard_in_flight(at(0), flow, PACKET);
     assert_eq!(manager.query(at(0), flow).unwrap().in_flight, PACKET * 3);
-    manager.take_back(at(0), flow, PACKET * 99);
+    manager.discard_in_flight(at(0), flow, PACKET * 99);
     assert_eq!(manager.query(at(0), flow).unwrap().in_flight, Bytes::ZERO);
 }
 
@@ -229,11 +229,11 @@ fn a_mark_reaches_the_controller_with_its_packet() {
     send(&mut manager, at(0), flow, 4);
     let arrival = |number, ecn| Arrival { number, bytes: PACKET, ecn, ..Arrival::default() };
     let mut update = |ms, arrivals: &[Arrival]| {
-        let acked = PACKET * arrivals.len() as u64;
+        let arrived_in_flight = PACKET * arrivals.len() as u64;
         let update = Update {
-            acked,
+            arrived_in_flight,
             lost: Bytes::ZERO,
-            delivered: acked,
+            delivered: arrived_in_flight,
             arrivals,
             rtt: Some(RTT),
             loss: None,

@@ -277,7 +277,7 @@ fn closing_a_flow_does_not_affect_the_next_with_its_number() {
 fn a_host_that_may_stall_has_a_longer_timeout() {
     let overdue_after = |timeout: Duration| {
         let mut network = Network::new(AgentConfig::default(), Faults::default(), 1);
-        network.sender = Agent::patient(AgentConfig::default(), timeout);
+        network.sender = Agent::with_min_timeout(AgentConfig::default(), timeout);
         network.open();
         network.run(ms(1000), true);
         network.faults.loss = 1.0;

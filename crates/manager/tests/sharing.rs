@@ -41,11 +41,11 @@ fn send_all(manager: &mut Manager<NewReno>, now: Time, flows: &[FlowId]) -> Vec<
     grants
 }
 
-fn update(acked: u64) -> Update<'static> {
+fn update(arrived_in_flight: u64) -> Update<'static> {
     Update {
-        acked: PACKET * acked,
+        arrived_in_flight: PACKET * arrived_in_flight,
         lost: Bytes::ZERO,
-        delivered: PACKET * acked,
+        delivered: PACKET * arrived_in_flight,
         arrivals: &[],
         rtt: Some(RTT),
         loss: None,
@@ -87,7 +87,7 @@ fn a_flow_that_uses_half_of_its_grants_gets_twice_the_turns() {
         manager.notify(Time::ZERO, flow, PACKET);
         let used = if which == 0 { PACKET / 2 } else { PACKET };
         manager.unsent(Time::ZERO, flow, PACKET.saturating_sub(used));
-        manager.take_back(Time::ZERO, flow, used);
+        manager.discard_in_flight(Time::ZERO, flow, used);
         manager.request(Time::ZERO, flow, false);
     }
     assert!(turns[0].abs_diff(200) <= 2, "{turns:?}");
@@ -134,7 +134,7 @@ fn a_full_window_permits_only_an_urgent_retransmission() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = open(&mut manager, HERE);
     send_all(&mut manager, Time::ZERO, &[flow]);
-    let loss = UpdateLoss { kind: LossKind::Transient, number: 0, recovering: false, repeated: false };
+    let loss = UpdateLoss { kind: LossKind::Transient, number: 0, recovering: false, repeated_timeout: false };
     let lost = Update { lost: PACKET, loss: Some(loss), recovering: true, ..update(3) };
     manager.update(Time::ZERO + RTT, flow, &lost);
     assert_eq!(manager.query(Time::ZERO, flow).unwrap().window, PACKET * 5);
@@ -164,7 +164,7 @@ fn with_nothing_in_flight_one_packet_is_always_permitted() {
     let mut manager = Manager::new(by(Grouping::PerFlow));
     let flow = open(&mut manager, HERE);
     send_all(&mut manager, Time::ZERO, &[flow]);
-    let loss = UpdateLoss { kind: LossKind::Persistent, number: 9, recovering: false, repeated: false };
+    let loss = UpdateLoss { kind: LossKind::Persistent, number: 9, recovering: false, repeated_timeout: false };
     let all_lost = Update { lost: PACKET * 10, loss: Some(loss), ..update(0) };
     manager.update(Time::ZERO + RTT, flow, &all_lost);
     assert_eq!(send_all(&mut manager, Time::ZERO + RTT, &[flow]).len(), 1);
@@ -207,7 +207,7 @@ proptest! {
                 }
                 (4, Some(flow)) => {
                     let arrivals = [Arrival { number: n, bytes: PACKET, sent_at: now, received_at: now, ecn: Ecn::Ce }];
-                    let loss = UpdateLoss { kind: LossKind::Transient, number: n, recovering: flag, repeated: flag };
+                    let loss = UpdateLoss { kind: LossKind::Transient, number: n, recovering: flag, repeated_timeout: flag };
                     let feedback = Update { arrivals: &arrivals, loss: flag.then_some(loss), ..update(n) };
                     manager.update(now, flow, &feedback);
                 }

@@ -217,19 +217,20 @@ fn delete_old(database: &Connection) -> rusqlite::Result<()> {
 fn read_row(row: &Row<'_>) -> rusqlite::Result<Option<(Destination, History)>> {
     let (bytes, rate): (Vec<u8>, _) =
         (row.get(0)?, |column| row.get(column).map(|bps: i64| Rate::from_bps(bps.max(0) as u64)));
-    let (trust, rivals, lateness, min_rtt): (f64, f64, i64, i64) = (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?);
+    let (trust, competing_traffic, host_jitter, min_rtt): (f64, f64, i64, i64) =
+        (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?);
     let span = |nanos: i64| Duration::from_nanos(nanos.max(0) as u64);
     let history = History {
         base_rate: rate(1)?,
         capacity: rate(2)?,
         deviation: rate(3)?,
         trust,
-        rivals,
-        competed: Rate::ZERO,
-        lateness: span(lateness),
+        competing_traffic,
+        competitive_rate: Rate::ZERO,
+        host_jitter: span(host_jitter),
         min_rtt: span(min_rtt),
     };
-    let is_valid = (0.0..=1.0).contains(&trust) && (0.0..=1.0).contains(&rivals) && min_rtt > 0;
+    let is_valid = (0.0..=1.0).contains(&trust) && (0.0..=1.0).contains(&competing_traffic) && min_rtt > 0;
     let destination = <[u8; 16]>::try_from(bytes).ok().map(|bytes| Destination(u128::from_be_bytes(bytes)));
     Ok(destination.filter(|_| is_valid).map(|destination| (destination, history)))
 }
@@ -257,8 +258,8 @@ fn write_all(database: &mut Connection, learnt: impl Iterator<Item = (Destinatio
                 whole(history.capacity),
                 whole(history.deviation),
                 history.trust,
-                history.rivals,
-                history.lateness.as_nanos() as i64,
+                history.competing_traffic,
+                history.host_jitter.as_nanos() as i64,
                 history.min_rtt.as_nanos() as i64,
                 seconds() as i64,
             ])?;
@@ -286,9 +287,9 @@ mod tests {
             capacity: Rate::from_bps(100_000_000),
             deviation: Rate::from_bps(1_000),
             trust: 0.5,
-            rivals: 0.25,
-            competed: Rate::ZERO,
-            lateness: Duration::from_micros(50),
+            competing_traffic: 0.25,
+            competitive_rate: Rate::ZERO,
+            host_jitter: Duration::from_micros(50),
             min_rtt: Duration::from_millis(20),
         }
     }

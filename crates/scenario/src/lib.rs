@@ -45,7 +45,7 @@ pub use scenario::Scenario;
 pub use schema::{About, Column, Kind, Row, Schema, Shown, Value, abouts};
 pub use stalls::{Stalling, Stalls};
 pub use summary::{DegradedSummary, Summary};
-pub use world::{Reached, World, WorldError};
+pub use world::{RunProgress, World, WorldError};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

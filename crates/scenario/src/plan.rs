@@ -94,7 +94,7 @@ impl Plan {
     }
 
     /// The maximum number of packets in a queue, if it is limited.
-    pub fn queue_room(&self, id: QueueId) -> Option<u64> {
+    pub fn queue_limit(&self, id: QueueId) -> Option<u64> {
         match id {
             QueueId::Link(link) => self.links[link.0].room,
             QueueId::Ingress(n) => self.aggregates[n].room,
@@ -219,7 +219,7 @@ pub struct AggregatePlan {
     /// The settings of its controller.
     pub settings: vcp::Config,
     /// Whether its egress reports overload to flows.
-    pub hand_on: bool,
+    pub propagate_overload: bool,
 }
 
 /// A change of a link during the run.

@@ -12,7 +12,7 @@ use crate::{NoPath, Outcome, Plan};
 pub enum WorldError {
     /// The plan needs a feature that this world does not have.
     #[error("the {world} world has no {what}; {advice}")]
-    Lacks {
+    Unsupported {
         /// The world's name.
         world: &'static str,
         /// The missing feature: "kernel TCP (scheme `linux-cubic`)".
@@ -38,9 +38,9 @@ pub enum WorldError {
 
 /// The progress of a run: the world writes it, others read it. Runs do not depend on it.
 #[derive(Debug, Default)]
-pub struct Reached(AtomicU64);
+pub struct RunProgress(AtomicU64);
 
-impl Reached {
+impl RunProgress {
     /// Reports that the run has reached `now`.
     pub fn tell(&self, now: Time) {
         self.0.store(now.as_nanos(), Ordering::Relaxed);
@@ -58,12 +58,12 @@ pub trait World: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Whether a run needs the whole machine: runs with real packets would disturb each other.
-    fn runs_alone(&self) -> bool {
+    fn needs_whole_machine(&self) -> bool {
         false
     }
 
     /// Whether a run stops immediately when the user interrupts it; otherwise it is finished.
-    fn breaks_off(&self) -> bool {
+    fn stops_immediately(&self) -> bool {
         false
     }
 
@@ -71,7 +71,7 @@ pub trait World: Send + Sync {
     fn run(&self, plan: &Plan) -> Result<Outcome, WorldError>;
 
     /// The same, and reports progress from time to time, if this world supports it.
-    fn run_telling(&self, plan: &Plan, _progress: &Reached) -> Result<Outcome, WorldError> {
+    fn run_with_progress(&self, plan: &Plan, _progress: &RunProgress) -> Result<Outcome, WorldError> {
         self.run(plan)
     }
 }

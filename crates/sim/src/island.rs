@@ -41,7 +41,7 @@ impl Aggregate {
         let random = Streams::new(plan.seed).stream("island", n as u64);
         Self {
             ingress: Ingress::new(&planned.settings, &planned.router, planned.environment, plan.packet, random),
-            egress: Egress::new(planned.hand_on),
+            egress: Egress::new(planned.propagate_overload),
             path,
             flow: (plan.flows.len() + n) as u32,
             hops: 1 + planned.way.len() as u64,

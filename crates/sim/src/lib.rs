@@ -16,7 +16,7 @@
 //! A crate that depends on this one and on `rampmeter-control` can simulate its own controller:
 //!
 //! ```
-//! use rampmeter_control::rules::{Amount, Congestion, Rules, Seen, Windowed};
+//! use rampmeter_control::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 //! use rampmeter_control::newreno;
 //! use rampmeter_sim::{Registries, Scenario, Simulated, World};
 //!
@@ -27,7 +27,7 @@
 //!     type Config = newreno::Config;
 //!     fn new(_: &newreno::Config) -> Self { Self }
 //!     fn first_window(config: &newreno::Config) -> u64 { config.initial_window }
-//!     fn increase(&mut self, seen: &Seen<'_>) -> Amount { Amount::Packets(seen.delivered / seen.window) }
+//!     fn increase(&mut self, event: &AckEvent<'_>) -> Amount { Amount::Packets(event.delivered / event.window) }
 //!     fn decrease(&mut self, congestion: &Congestion) -> Amount { Amount::Packets(0.75 * congestion.window) }
 //! }
 //!

@@ -5,7 +5,7 @@
 //! pool reuses the boxes of packets that have arrived. On fast and long paths a hundred thousand packets are in transit
 //! and in no cache. So boxes are small, with a second box for fields that few runs need, and are prefetched before use.
 
-use rampmeter_island::{Feedback, HEADER_BYTES, Leaving};
+use rampmeter_island::{EnteringPacket, Feedback, HEADER_BYTES};
 use rampmeter_router::{Parcel, prefetch};
 use rampmeter_transport::{Message, Transmit};
 use rampmeter_units::{Bytes, Ecn};
@@ -295,8 +295,14 @@ impl Pool {
     }
 
     /// `leaving` in an island's header, on `path` from `hop`; its flow is `flow`.
-    pub(crate) fn wrapped(&mut self, leaving: Leaving<InTransit>, flow: u32, path: PathId, hop: HopId) -> InTransit {
-        let Leaving { number, code, inner } = leaving;
+    pub(crate) fn wrapped(
+        &mut self,
+        leaving: EnteringPacket<InTransit>,
+        flow: u32,
+        path: PathId,
+        hop: HopId,
+    ) -> InTransit {
+        let EnteringPacket { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
         let packet = self.island(Extra::Wrapped(number, inner), flow, path, hop);
         InTransit { bytes, ecn: code.bits(), ..packet }

@@ -36,7 +36,7 @@ impl<'a> Simulation<'a> {
         let aggregates: Vec<_> = (0..plan.aggregates.len()).map(|n| Aggregate::new(plan, n, &mut paths)).collect();
         let agenda = Agenda::new(links.len() + hosts.list.len() + aggregates.len());
         if plan.end() > agenda.last() {
-            return Err(WorldError::Lacks {
+            return Err(WorldError::Unsupported {
                 world: Simulated.name(),
                 what: format!(
                     "room for {} of {} links and hosts",

@@ -13,7 +13,7 @@
 
 use rampmeter_manager::Thresholds;
 use rampmeter_router::{AnyRouter, Link, Parcel};
-use rampmeter_scenario::{Degraded, Outcome, Plan, Reached, path_of};
+use rampmeter_scenario::{Degraded, Outcome, Plan, RunProgress, path_of};
 use rampmeter_transport::Event as TransportEvent;
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::Kind;
@@ -57,7 +57,7 @@ pub(crate) struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    pub(crate) fn run(mut self, reached: &Reached) -> Outcome {
+    pub(crate) fn run(mut self, reached: &RunProgress) -> Outcome {
         let end = self.plan.end();
         let step = end.since(Time::ZERO) / PROGRESS_STEPS;
         // The next progress report or the end, so that one comparison tests both.

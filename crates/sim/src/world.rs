@@ -1,6 +1,6 @@
 //! The entry point: runs a plan and returns its outcome.
 
-use rampmeter_scenario::{Outcome, Plan, Reached, World, WorldError};
+use rampmeter_scenario::{Outcome, Plan, RunProgress, World, WorldError};
 
 use crate::simulation::Simulation;
 
@@ -14,12 +14,12 @@ impl World for Simulated {
     }
 
     fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
-        self.run_telling(plan, &Reached::default())
+        self.run_with_progress(plan, &RunProgress::default())
     }
 
-    fn run_telling(&self, plan: &Plan, reached: &Reached) -> Result<Outcome, WorldError> {
+    fn run_with_progress(&self, plan: &Plan, reached: &RunProgress) -> Result<Outcome, WorldError> {
         if let Some(scheme) = plan.kernel_scheme() {
-            return Err(WorldError::Lacks {
+            return Err(WorldError::Unsupported {
                 world: self.name(),
                 what: format!("kernel TCP (scheme `{}`)", scheme.name),
                 advice: "run it with --world emulated".into(),

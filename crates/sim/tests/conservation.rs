@@ -93,7 +93,7 @@ fn kernel_tcp_is_refused() {
     let mut plan = Dumbbell::default().plan();
     plan.schemes[0] = SchemePlan { name: "it".into(), sender: Sender::Kernel { algorithm: "cubic".into() } };
     let error = Simulated.run(&plan).unwrap_err();
-    assert!(matches!(error, WorldError::Lacks { .. }), "{error}");
+    assert!(matches!(error, WorldError::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("emulated"), "{error}");
 }
 

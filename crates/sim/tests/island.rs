@@ -155,7 +155,7 @@ fn marks_of_the_core_reach_tcp_only_if_propagated() {
     let (plain, capable) = (run(NETWORK), run(&NETWORK.replace("ECN", "ect0")));
     assert!(link(&capable, "core").counts.marked > 100);
     assert_eq!(plain.flows, capable.flows);
-    let handed_on = run(&NETWORK.replace("ECN", "ect0").replace("borders =", "hand_on = true\nborders ="));
+    let handed_on = run(&NETWORK.replace("ECN", "ect0").replace("borders =", "propagate_overload = true\nborders ="));
     assert_ne!(plain.flows, handed_on.flows);
 }
 

@@ -25,4 +25,4 @@ pub use error::StudyError;
 pub use folder::{Folder, Resume, default_folder};
 pub use journal::{Journal, Program};
 pub use overview::overview;
-pub use sweep::{Finished, Progress, Skipped, Sweep, Task, UnderWay};
+pub use sweep::{Finished, Progress, RunningPoints, Skipped, Sweep, Task};

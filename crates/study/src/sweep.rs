@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rampmeter_scenario::{Point, Reached, Registries, Run, Scenario, Schema, World, WorldError};
+use rampmeter_scenario::{Point, Registries, Run, RunProgress, Scenario, Schema, World, WorldError};
 use rampmeter_units::Time;
 
 use crate::{Journal, StudyError};
@@ -65,7 +65,7 @@ pub struct Progress {
     /// All points.
     pub total: usize,
     /// The running points.
-    pub under_way: UnderWay,
+    pub running_points: RunningPoints,
     /// The user stopped the sweep; running points are being finished.
     pub finishing: bool,
     /// The estimated time of the rest, from the points that ran.
@@ -74,7 +74,7 @@ pub struct Progress {
 
 /// Running points of worlds that report progress.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct UnderWay {
+pub struct RunningPoints {
     /// The number of points.
     pub points: usize,
     /// The sum of their completed fractions.
@@ -166,20 +166,20 @@ impl Sweep<'_> {
 
 impl Sweep<'_> {
     fn threads(&self, tasks: &[Task<'_>]) -> usize {
-        let whole_machine = tasks.iter().any(|task| task.world.runs_alone());
+        let whole_machine = tasks.iter().any(|task| task.world.needs_whole_machine());
         let cores = || if whole_machine { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
         self.jobs.unwrap_or_else(cores).clamp(1, tasks.len().max(1))
     }
 
     /// `progress` with the running points and the estimated time.
     fn with_running(&self, progress: Progress, workers: &[Worker], tasks: &[Task<'_>], elapsed: Duration) -> Progress {
-        let mut under_way = UnderWay::default();
+        let mut running_points = RunningPoints::default();
         for worker in workers {
-            worker.add_to(&mut under_way);
+            worker.add_to(&mut running_points);
         }
-        let must_finish = !tasks.iter().any(|task| task.world.breaks_off());
+        let must_finish = !tasks.iter().any(|task| task.world.stops_immediately());
         let finishing = must_finish && self.stop.load(Ordering::Relaxed) && progress.done < progress.total;
-        let progress = Progress { under_way, finishing, ..progress };
+        let progress = Progress { running_points, finishing, ..progress };
         Progress { left: time_left(elapsed, progress), ..progress }
     }
 }
@@ -189,15 +189,15 @@ const MIN_WORK: f64 = 0.01;
 
 /// The estimated time of the rest. Points from the journal took no time and are not counted.
 fn time_left(elapsed: Duration, progress: Progress) -> Option<Duration> {
-    let ran = (progress.done - progress.kept) as f64 + progress.under_way.part;
-    let left = (progress.total - progress.done) as f64 - progress.under_way.part;
+    let ran = (progress.done - progress.kept) as f64 + progress.running_points.part;
+    let left = (progress.total - progress.done) as f64 - progress.running_points.part;
     (ran >= MIN_WORK).then(|| elapsed.mul_f64(left.max(0.0) / ran))
 }
 
 /// The progress of the points of one thread.
 #[derive(Debug, Default)]
 struct Worker {
-    reached: Reached,
+    reached: RunProgress,
     /// The end of the running point in nanoseconds; 0 if none is running.
     end: AtomicU64,
 }
@@ -212,14 +212,14 @@ impl Worker {
         self.end.store(0, Ordering::Relaxed);
     }
 
-    fn add_to(&self, under_way: &mut UnderWay) {
+    fn add_to(&self, running_points: &mut RunningPoints) {
         let (at, end) = (self.reached.at(), Time::from_nanos(self.end.load(Ordering::Relaxed)));
         if end > Time::ZERO && at > Time::ZERO {
             let [at, end] = [at, end].map(|time| time.since(Time::ZERO).as_secs_f64());
-            under_way.points += 1;
-            under_way.part += (at / end).min(1.0);
-            under_way.seconds += at.min(end);
-            under_way.of += end;
+            running_points.points += 1;
+            running_points.part += (at / end).min(1.0);
+            running_points.seconds += at.min(end);
+            running_points.of += end;
         }
     }
 }
@@ -240,11 +240,11 @@ impl Task<'_> {
         }
         let started_at = Instant::now();
         worker.start(plan.end());
-        let outcome = self.world.run_telling(&plan, &worker.reached);
+        let outcome = self.world.run_with_progress(&plan, &worker.reached);
         worker.clear();
         let outcome = match outcome {
             Ok(outcome) => outcome,
-            Err(error @ WorldError::Lacks { .. }) => {
+            Err(error @ WorldError::Unsupported { .. }) => {
                 let skipped = Skipped { point: self.point.clone(), reason: error.to_string() };
                 return Ok((Finished::Skipped(skipped), false));
             }

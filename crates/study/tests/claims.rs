@@ -73,7 +73,7 @@ fn bounds_and_shapes_are_judged_by_the_worst_value() {
     let verdicts = judge(&claims, &world, points.path());
     // Means over seeds 1 and 2: 51.5 over 26.5 ms at load 0.25 and 101.5 over 51.5 at 0.5; the latter is nearer to 2.
     assert!((verdicts[0].measured.unwrap() - 101.5 / 51.5).abs() < 1e-9 && verdicts[0].holds == Some(true));
-    assert!((verdicts[1].measured.unwrap() - 51.5 / 26.5).abs() < 1e-9 && verdicts[1].is_news());
+    assert!((verdicts[1].measured.unwrap() - 51.5 / 26.5).abs() < 1e-9 && verdicts[1].is_unexpected());
     assert!((verdicts[2].measured.unwrap() - 5.0).abs() < 1e-9 && verdicts[2].is_broken());
     assert_eq!(world.runs.load(Ordering::SeqCst), 8, "each point once, and none that no claim needs");
     judge(&claims, &world, points.path());

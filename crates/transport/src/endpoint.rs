@@ -89,8 +89,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     }
 
     /// Stores a history of `destination` that another host or an earlier run measured, unless there is one already.
-    pub fn recall(&mut self, destination: Destination, history: History) {
-        self.manager.recall(destination, history);
+    pub fn import_history(&mut self, destination: Destination, history: History) {
+        self.manager.import_history(destination, history);
     }
 
     /// Opens a connection; `None` if there are too many.
@@ -213,7 +213,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return;
         }
         let update = Update {
-            acked: packet_feedback.change.acked,
+            arrived_in_flight: packet_feedback.change.arrived_in_flight,
             lost: packet_feedback.change.lost,
             delivered: packet_feedback.change.delivered,
             arrivals: &packet_feedback.change.arrivals,

@@ -50,7 +50,7 @@ impl Segment {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Change {
     /// Bytes that left `in_flight` because they arrived.
-    pub(crate) acked: Bytes,
+    pub(crate) arrived_in_flight: Bytes,
     /// Bytes newly reported as delivered.
     pub(crate) delivered: Bytes,
     /// Bytes that left `in_flight` because they were lost.
@@ -210,7 +210,7 @@ impl Scoreboard {
     fn arrived(&mut self, segment: &Segment, receipts: &[Receipt], change: &mut Change) {
         let bytes = Bytes::new(segment.bytes.into());
         if segment.in_flight {
-            change.acked += bytes;
+            change.arrived_in_flight += bytes;
             self.in_flight -= bytes;
         }
         if segment.sacked {
@@ -278,7 +278,7 @@ impl Scoreboard {
             if std::mem::replace(&mut segment.in_flight, false) {
                 let bytes = Bytes::new(segment.bytes.into());
                 self.in_flight -= bytes;
-                change.acked += bytes;
+                change.arrived_in_flight += bytes;
                 return;
             }
         }

@@ -22,7 +22,7 @@ pub(crate) struct Feedback {
 
 impl Feedback {
     pub(crate) fn is_new(&self) -> bool {
-        self.change.acked > Bytes::ZERO || self.change.delivered > Bytes::ZERO || self.loss.is_some()
+        self.change.arrived_in_flight > Bytes::ZERO || self.change.delivered > Bytes::ZERO || self.loss.is_some()
     }
 }
 
@@ -266,7 +266,7 @@ impl Sender {
                 kind: LossKind::Transient,
                 number,
                 recovering: was_recovering && self.recover.is_some(),
-                repeated: false,
+                repeated_timeout: false,
             });
             if self.recover.is_none() {
                 self.recover = Some(self.next);
@@ -296,7 +296,7 @@ impl Sender {
     pub(crate) fn on_timer(&mut self, now: Time) -> (Feedback, bool) {
         let mut feedback =
             Feedback { flight_size: self.scoreboard.flight_size(self.una, self.next), ..Feedback::default() };
-        let repeated = self.timeouts > 0;
+        let repeated_timeout = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = now + self.timeout();
         if self.scoreboard.is_empty() {
@@ -313,7 +313,7 @@ impl Sender {
             kind: LossKind::Persistent,
             number,
             recovering: false,
-            repeated,
+            repeated_timeout,
         });
         (feedback, true)
     }

@@ -18,6 +18,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("silence", "max_missed"),
     // controllers
     ("bleached_after", "cleared_codes_after"),
+    ("fastest", "max_rate"),
     ("least_beta", "min_beta"),
     ("least_step", "min_step"),
     ("least_window", "min_window"),
@@ -25,7 +26,12 @@ const RENAMED: &[(&str, &str)] = &[
     ("most_decrease", "max_decrease"),
     ("most_growth", "max_growth"),
     ("most_step", "max_step"),
+    ("no_queue", "slow_start_delay"),
+    ("share_state", "use_history"),
+    ("standard_for", "standard_tcp_for"),
     ("unheard_after", "missing_router_after"),
+    // islands
+    ("hand_on", "propagate_overload"),
     // transport
     ("most_timeouts", "max_timeouts"),
 ];

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn most_applications_are_small() {
+    fn the_usual_applications_are_small() {
         assert!(size_of::<AnyApplication>() <= 16);
     }
 }

@@ -164,7 +164,7 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
     result?;
     // If nothing arrived, an error says more than a report.
     if !has_feedback && (refused || report.lost.is_some_and(|lost| lost > 0)) {
-        return Err(AppError::Unheard { to: options.to, refused });
+        return Err(AppError::NoReceiver { to: options.to, refused });
     }
     Ok(report)
 }

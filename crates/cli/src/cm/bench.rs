@@ -11,7 +11,7 @@ use clap::Args;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use rampmeter_cm::Error;
-use rampmeter_cm::bench::{self, Figures, Spread};
+use rampmeter_cm::bench::{self, Measurements, Spread};
 
 use crate::failure::Failure;
 use crate::stop_flag;
@@ -116,7 +116,7 @@ fn wait_for(path: &Path) -> Result<(), Error> {
     if is_listening { Ok(()) } else { Err(Error::NoDaemon) }
 }
 
-fn format_figures(figures: &Figures) -> String {
+fn format_figures(figures: &Measurements) -> String {
     let row = |name: &str, spread: Spread| {
         let number = |us: f64| format!("{us:.2}");
         vec![name.to_owned(), number(spread.median_us), number(spread.p90_us), number(spread.p99_us)]

@@ -78,7 +78,7 @@ pub(super) fn refuse(error: rampmeter_apps::AppError) -> Failure {
     use rampmeter_apps::AppError;
     match error {
         AppError::Usage(_) | AppError::Directory { .. } => Failure::input(error),
-        AppError::Manager(_) | AppError::Listen { .. } | AppError::Unheard { .. } | AppError::System(_) => {
+        AppError::Manager(_) | AppError::Listen { .. } | AppError::NoReceiver { .. } | AppError::System(_) => {
             Failure::failed(error)
         }
     }

@@ -193,7 +193,7 @@ fn details(verdict: &Verdict<'_>, is_partial: bool, all_texts: bool) -> Option<S
         _ if verdict.holds.is_none() => "skipped",
         _ if verdict.is_broken() && is_partial => "fails",
         _ if verdict.is_broken() => "BROKEN",
-        _ if verdict.is_news() && !is_partial => "news",
+        _ if verdict.is_unexpected() && !is_partial => "news",
         Status::Open => "open",
         Status::Holds if all_texts => "holds",
         Status::Holds => return None,

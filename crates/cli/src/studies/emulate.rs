@@ -53,7 +53,7 @@ pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, 
     let commands =
         Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };
     let stop = stop_flag();
-    let (outcome, status) = Emulated::new(stop).accompany(&plan, &commands).map_err(|error| match error {
+    let (outcome, status) = Emulated::new(stop).run_with_commands(&plan, &commands).map_err(|error| match error {
         WorldError::Interrupted => Failure::interrupted("interrupted; both commands were stopped"),
         error => Failure::failed(error),
     })?;

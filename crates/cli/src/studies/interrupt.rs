@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use rampmeter_study::{Progress, UnderWay};
+use rampmeter_study::{Progress, RunningPoints};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -68,7 +68,7 @@ pub(crate) struct Bar {
 impl Bar {
     pub(crate) fn show(&mut self, progress: Progress) {
         self.bar.set_length((progress.total as f64 * STEPS) as u64);
-        self.bar.set_position(((progress.done as f64 + progress.under_way.part) * STEPS) as u64);
+        self.bar.set_position(((progress.done as f64 + progress.running_points.part) * STEPS) as u64);
         self.bar.set_message(describe(progress));
         if progress.finishing && !self.has_announced {
             self.has_announced = true;
@@ -83,10 +83,10 @@ impl Bar {
 
 /// `3/12 runs, 2 running at 45 of 120 s, 8 s left`: the first times are simulated, the last is real.
 fn describe(progress: Progress) -> String {
-    let Progress { done, total, under_way: UnderWay { points, seconds, of, .. }, left, .. } = progress;
-    let under_way = (points > 0).then(|| format!(", {points} running at {seconds:.0} of {of:.0} s"));
+    let Progress { done, total, running_points: RunningPoints { points, seconds, of, .. }, left, .. } = progress;
+    let running_points = (points > 0).then(|| format!(", {points} running at {seconds:.0} of {of:.0} s"));
     let left = left.map(|left| format!(", {} s left", left.as_secs()));
-    format!("{done}/{total} runs{}{}", under_way.unwrap_or_default(), left.unwrap_or_default())
+    format!("{done}/{total} runs{}{}", running_points.unwrap_or_default(), left.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -99,8 +99,8 @@ mod tests {
     fn progress_is_shown_in_runs_and_within_runs() {
         let started = Progress { total: 12, ..Progress::default() };
         assert_eq!(describe(started), "0/12 runs");
-        let under_way = UnderWay { points: 2, part: 0.75, seconds: 45.2, of: 120.0 };
-        let later = Progress { done: 3, under_way, left: Some(Duration::from_secs(8)), ..started };
+        let running_points = RunningPoints { points: 2, part: 0.75, seconds: 45.2, of: 120.0 };
+        let later = Progress { done: 3, running_points, left: Some(Duration::from_secs(8)), ..started };
         assert_eq!(describe(later), "3/12 runs, 2 running at 45 of 120 s, 8 s left");
     }
 }

@@ -78,7 +78,7 @@ impl Host {
     ) -> Self {
         Self {
             manager: Manager::new(Sharing { grouping: Grouping::PerDestination, ..sharing }),
-            agent: Agent::patient(AgentConfig::default(), limits.grant_timeout),
+            agent: Agent::with_min_timeout(AgentConfig::default(), limits.grant_timeout),
             carriage: protocol.carriage,
             listeners: Listeners::new(&protocol.deliver),
             random,
@@ -303,7 +303,7 @@ impl Host {
         let late = feedback.received.saturating_sub(received).min(flow.late_reports);
         flow.late_reports = flow.late_reports.saturating_sub(late);
         if late > Bytes::ZERO {
-            self.manager.give_again(flow.manager_id, late);
+            self.manager.restore_in_flight(flow.manager_id, late);
         }
         let feedback = Feedback { received: received + late, lost, ..feedback };
         paths::report(&mut self.manager, now, flow.manager_id, &feedback, flow.persistent_loss);

@@ -110,7 +110,7 @@ impl Daemon {
         })?;
         let carrier = Carrier::new(carriage, address).map_err(|error| {
             let _ = std::fs::remove_file(&path);
-            DaemonError::Speak { carriage, address, error }
+            DaemonError::CarrierFailed { carriage, address, error }
         })?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io::Error::from)?;
         epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).map_err(io::Error::from)?;

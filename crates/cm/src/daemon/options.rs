@@ -92,7 +92,7 @@ pub enum DaemonError {
         "cannot communicate with other congestion managers {}: {error}; {}",
         endpoint(*.carriage, *.address), remedy(*.carriage, .error)
     )]
-    Speak {
+    CarrierFailed {
         /// The carriage.
         carriage: Carriage,
         /// The local address.

@@ -28,8 +28,8 @@ pub(super) fn report(
 ) {
     let &Feedback { received, lost, mode, rtt } = feedback;
     let rtt = rtt.map(|rtt| rtt.max(MIN_RTT));
-    let repeated = persistent_loss && mode == Some(LossMode::Persistent);
-    manager.report(now, flow, &Report { received, lost, mode, repeated, rtt, sent_by: None });
+    let repeated_timeout = persistent_loss && mode == Some(LossMode::Persistent);
+    manager.report(now, flow, &Report { received, lost, mode, repeated_timeout, rtt, sent_by: None });
 }
 
 /// A flow's share of its path and the round-trip time.

@@ -322,7 +322,7 @@ impl Pcp {
     /// The base rate of a flow in competitive mode.
     pub(super) fn competitive_base(&self) -> Option<Rate> {
         let rate = self.competitive.rate(self.rtt)?;
-        Some(rate.clamp(self.min_rate(), self.config.fastest))
+        Some(rate.clamp(self.min_rate(), self.config.max_rate))
     }
 }
 

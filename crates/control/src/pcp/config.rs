@@ -44,7 +44,7 @@ pub struct Config {
     /// (section 4.2.3).
     pub rigged: Option<Rate>,
     /// The maximum rate that is ever tried.
-    pub fastest: Rate,
+    pub max_rate: Rate,
 }
 
 impl Default for Config {
@@ -64,7 +64,7 @@ impl Default for Config {
             compete: true,
             round_trip: false,
             rigged: None,
-            fastest: Rate::from_bps(100_000_000_000),
+            max_rate: Rate::from_bps(100_000_000_000),
         }
     }
 }
@@ -193,8 +193,8 @@ impl Settings for Config {
         if self.rigged == Some(Rate::ZERO) {
             return Err("rigged is zero; use for example \"40 Mb/s\"".into());
         }
-        if self.fastest == Rate::ZERO || self.fastest > Rate::from_bps(1_000_000_000_000) {
-            return Err(format!("fastest is {}; use for example \"100 Gb/s\", at most 1000 Gb/s", self.fastest));
+        if self.max_rate == Rate::ZERO || self.max_rate > Rate::from_bps(1_000_000_000_000) {
+            return Err(format!("max_rate is {}; use for example \"100 Gb/s\", at most 1000 Gb/s", self.max_rate));
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ mod tests {
             ("max_loss = 1.5", "max_loss"),
             ("drain_after = '0 s'", "drain_after"),
             ("rigged = '0 Mb/s'", "rigged"),
-            ("fastest = 'unlimited'", "fastest"),
+            ("max_rate = 'unlimited'", "max_rate"),
         ] {
             let config: Config = toml::from_str(text).unwrap();
             let error = config.check().unwrap_err();

@@ -58,8 +58,8 @@ pub(super) struct PathHistory {
     was_rejected: bool,
     min_rtt: Option<Duration>,
     was_competitive: bool,
-    competed: Rate,
-    lateness: Duration,
+    competitive_rate: Rate,
+    host_jitter: Duration,
 }
 
 impl PathHistory {
@@ -83,23 +83,23 @@ impl PathHistory {
     /// Whether the last transfer ended in competitive mode. Transfers that ended in slow start do not count; true if
     /// all did.
     pub(super) fn past_ended_competitive(&self) -> bool {
-        self.past.is_some_and(|past| past.rivals > 0.5)
+        self.past.is_some_and(|past| past.competing_traffic > 0.5)
     }
 
     /// The flow's rate in competitive mode. None outside it.
     pub(super) fn on_competitive(&mut self, rate: Option<Rate>) {
         self.was_competitive |= rate.is_some();
-        self.competed = rate.unwrap_or(Rate::ZERO);
+        self.competitive_rate = rate.unwrap_or(Rate::ZERO);
     }
 
     /// The host jitter in earlier transfers.
     pub(super) fn past_host_jitter(&self) -> Duration {
-        self.past.map_or(Duration::ZERO, |past| past.lateness)
+        self.past.map_or(Duration::ZERO, |past| past.host_jitter)
     }
 
     /// The host jitter in this transfer.
-    pub(super) fn on_host_jitter(&mut self, lateness: Duration) {
-        self.lateness = lateness;
+    pub(super) fn on_host_jitter(&mut self, host_jitter: Duration) {
+        self.host_jitter = host_jitter;
     }
 
     /// A probe was accepted or rejected; `base` is the base rate after it.
@@ -138,13 +138,13 @@ impl PathHistory {
         Some(self.pair_capacity.max(self.best_rate)).filter(|_| self.pair_capacity > Rate::ZERO)
     }
 
-    fn rivals(&self) -> f64 {
-        if self.competed > Rate::ZERO { 1.0 } else { 0.0 }
+    fn competing_traffic(&self) -> f64 {
+        if self.competitive_rate > Rate::ZERO { 1.0 } else { 0.0 }
     }
 
     /// The rate beside competing traffic. At least one other flow has as much.
-    fn competed(&self) -> Rate {
-        self.capacity().map_or(self.competed, |capacity| self.competed.min(capacity.scale(0.5)))
+    fn competitive_rate(&self) -> Rate {
+        self.capacity().map_or(self.competitive_rate, |capacity| self.competitive_rate.min(capacity.scale(0.5)))
     }
 
     /// Adds this transfer to the history; called once, at its end. A transfer that ended `in_slow_start` does not show
@@ -154,15 +154,25 @@ impl PathHistory {
         let Some(past) = history else {
             if self.best_rate > Rate::ZERO {
                 let (base_rate, capacity) = (self.best_rate, self.pairs.remembered_given(Rate::ZERO));
-                let (trust, rivals) = (1.0, if in_slow_start { 1.0 } else { self.rivals() });
-                let (competed, lateness, deviation) = (self.competed(), self.lateness, Rate::ZERO);
-                *history = Some(History { base_rate, capacity, deviation, trust, rivals, competed, lateness, min_rtt });
+                let (trust, competing_traffic) = (1.0, if in_slow_start { 1.0 } else { self.competing_traffic() });
+                let (competitive_rate, host_jitter, deviation) =
+                    (self.competitive_rate(), self.host_jitter, Rate::ZERO);
+                *history = Some(History {
+                    base_rate,
+                    capacity,
+                    deviation,
+                    trust,
+                    competing_traffic,
+                    competitive_rate,
+                    host_jitter,
+                    min_rtt,
+                });
             }
             return;
         };
-        past.rivals = if in_slow_start { past.rivals } else { self.rivals() };
-        past.competed = self.competed();
-        past.lateness = (past.lateness + self.lateness) / 2;
+        past.competing_traffic = if in_slow_start { past.competing_traffic } else { self.competing_traffic() };
+        past.competitive_rate = self.competitive_rate();
+        past.host_jitter = (past.host_jitter + self.host_jitter) / 2;
         let growth = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
         past.min_rtt = min_rtt.min(past.min_rtt + growth / RTT_AVERAGING);
         if let (Some(accurate), Some(_)) = (self.first_accepted, self.past) {
@@ -352,14 +362,14 @@ mod tests {
 
     #[test]
     fn ending_in_slow_start_keeps_the_competing_traffic() {
-        let ends = |history: &mut Option<History>, competed: Option<f64>, in_slow_start| {
+        let ends = |history: &mut Option<History>, competitive_rate: Option<f64>, in_slow_start| {
             let mut path_history = PathHistory::default();
             path_history.start(&Config::default(), &Path::new(Bytes::new(1250), RTT, *history));
             path_history.on_min_rtt(RTT);
             path_history.on_probe_result(true, mbps(10.0));
-            path_history.on_competitive(competed.map(mbps));
+            path_history.on_competitive(competitive_rate.map(mbps));
             path_history.remember(history, in_slow_start);
-            history.unwrap().rivals
+            history.unwrap().competing_traffic
         };
         let mut history = None;
         assert_eq!(ends(&mut history, None, true), 1.0, "nothing was known");

@@ -189,7 +189,7 @@ impl Algorithm for Pcp {
 impl Pcp {
     /// The minimum base rate.
     fn min_rate(&self) -> Rate {
-        Rate::of(self.packet, MAX_GAP).max(Rate::from_bps(1)).min(self.config.fastest)
+        Rate::of(self.packet, MAX_GAP).max(Rate::from_bps(1)).min(self.config.max_rate)
     }
 
     /// The current sending rate.
@@ -258,7 +258,7 @@ impl Pcp {
         } else {
             (growth::factor(waits, base, capacity) - 1.0).max(available).max(MIN_STEP)
         };
-        let test = base.scale(growth).min(self.config.fastest.saturating_sub(base)).max(self.min_probe());
+        let test = base.scale(growth).min(self.config.max_rate.saturating_sub(base)).max(self.min_probe());
         self.search.set_test_rate(test);
         Some(test)
     }
@@ -276,12 +276,12 @@ impl Pcp {
     fn conclude(&mut self, now: Time) {
         self.unanswered_trains = if self.probe.has_receipts() { 0 } else { self.unanswered_trains + 1 };
         if let Some(pair) = self.probe.pair_rate() {
-            self.path_history.on_pair(PairRate { rate: pair.rate.min(self.config.fastest), ..pair });
+            self.path_history.on_pair(PairRate { rate: pair.rate.min(self.config.max_rate), ..pair });
         }
         match self.probe_result() {
             ProbeResult::Accepted(more) => {
                 // Section 3.1: direct jump.
-                self.base = (self.base + more).min(self.config.fastest).max(self.min_rate());
+                self.base = (self.base + more).min(self.config.max_rate).max(self.min_rate());
                 self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
                 if more == self.probe.test() {
                     self.search.accepted(more);
@@ -388,7 +388,7 @@ impl Controller for Pcp {
         }
         self.competitive.on_ack(now, ack, self.drain.is_on());
         if let Some(slow_start) = &mut self.slow_start {
-            let max = self.path_history.capacity().unwrap_or(Rate::MAX).min(self.config.fastest);
+            let max = self.path_history.capacity().unwrap_or(Rate::MAX).min(self.config.max_rate);
             self.base = self.base.max(slow_start.on_ack(now, ack, self.rtt, max));
         }
         self.excess_loss.on_arrival(ack.delivered);

@@ -32,7 +32,7 @@ impl Search {
 
     /// The test rate for a flow of `base`, at least `min`.
     pub(super) fn test(&self, config: &Config, base: Rate, min: Rate) -> Rate {
-        let max = config.fastest.saturating_sub(base);
+        let max = config.max_rate.saturating_sub(base);
         self.test.min(max).max(Self::min_test(base, min))
     }
 

@@ -94,8 +94,10 @@ impl Pcp {
         let idle = self.past_rtt().is_some_and(|max_rtt| path.rtt <= max_rtt);
         let idle_briefly = path.idle_for.is_some_and(|idle_for| idle_for <= RESUME_WITHIN);
         let past = self.path_history.past();
-        if let Some(past) = past.filter(|past| idle_briefly && past.competed > Rate::ZERO && self.config.compete) {
-            self.competitive.resume(now, past.competed.bytes_in(path.rtt), self.rtt);
+        if let Some(past) =
+            past.filter(|past| idle_briefly && past.competitive_rate > Rate::ZERO && self.config.compete)
+        {
+            self.competitive.resume(now, past.competitive_rate.bytes_in(path.rtt), self.rtt);
         } else if let Some(past) = past.filter(|_| idle) {
             let base = first.max(self.first_rate());
             return self.restart(now, base, past.base_rate.saturating_sub(base));
@@ -131,7 +133,7 @@ impl Pcp {
 
     /// Starts to search for more than `base`, with the test rate `first`.
     pub(super) fn restart(&mut self, now: Time, base: Rate, first: Rate) {
-        self.base = self.competitive_base().unwrap_or(base.clamp(self.min_rate(), self.config.fastest));
+        self.base = self.competitive_base().unwrap_or(base.clamp(self.min_rate(), self.config.max_rate));
         self.search = Search::new(first.max(self.min_probe()));
         self.pacer.reset(now);
         self.unanswered_trains = 0;
@@ -184,7 +186,8 @@ mod tests {
 
     #[test]
     fn on_a_busy_path_a_flow_starts_with_ten_packets() {
-        for (past, slow_start) in [(None, true), (Some(past()), false), (Some(History { rivals: 1.0, ..past() }), true)]
+        for (past, slow_start) in
+            [(None, true), (Some(past()), false), (Some(History { competing_traffic: 1.0, ..past() }), true)]
         {
             let pcp = started(past, None, 103);
             assert!((pcp.base.as_bps_f64() / TEN_PACKETS.scale(100.0 / 103.0).as_bps_f64() - 1.0).abs() < 1e-3);
@@ -220,8 +223,9 @@ mod tests {
 
     #[test]
     fn a_drain_in_competitive_mode_keeps_the_window() {
-        let competed = History { rivals: 1.0, competed: Rate::from_bps(10_000_000), ..past() };
-        let mut pcp = started(Some(competed), Some(RTT), 120);
+        let competitive_rate =
+            History { competing_traffic: 1.0, competitive_rate: Rate::from_bps(10_000_000), ..past() };
+        let mut pcp = started(Some(competitive_rate), Some(RTT), 120);
         let (base, window, now) = (pcp.base, pcp.window(), Time::ZERO + Duration::from_millis(2500));
         assert!(pcp.drain.begin_by_clock(&Config::default(), now, RTT, RTT, 0.5).is_some());
         assert_eq!((pcp.pace(), pcp.window()), (base.scale(0.1), window));
@@ -236,12 +240,13 @@ mod tests {
 
     #[test]
     fn a_macroflow_resumes_competitive_mode_with_its_window() {
-        let competed = History { rivals: 1.0, competed: Rate::from_bps(10_000_000), ..past() };
+        let competitive_rate =
+            History { competing_traffic: 1.0, competitive_rate: Rate::from_bps(10_000_000), ..past() };
         let soon = Some(Duration::from_secs(10));
-        assert_eq!(started(Some(competed), soon, 120).window(), Bytes::new(150_000), "10 Mb/s for 120 ms");
-        assert_eq!(started(Some(competed), Some(Duration::from_secs(61)), 120).window(), Bytes::MAX);
+        assert_eq!(started(Some(competitive_rate), soon, 120).window(), Bytes::new(150_000), "10 Mb/s for 120 ms");
+        assert_eq!(started(Some(competitive_rate), Some(Duration::from_secs(61)), 120).window(), Bytes::MAX);
         assert_eq!(
-            started(Some(competed), None, 120).window(),
+            started(Some(competitive_rate), None, 120).window(),
             Bytes::MAX,
             "only a macroflow with all flows to the destination resumes"
         );

@@ -144,8 +144,8 @@ fn after_an_idle_time_the_flow_starts_with_a_third() {
 
 #[test]
 fn a_train_takes_longer_than_the_host_jitter() {
-    let first_train = |lateness| {
-        let history = History { lateness, ..History::new(Rate::from_bps(6_000_000), RTT) };
+    let first_train = |host_jitter| {
+        let history = History { host_jitter, ..History::new(Rate::from_bps(6_000_000), RTT) };
         World::with(&Config::default(), Some(history)).train().len() - 1
     };
     // 6 Mb/s in packets of 1000 bytes: one every 1.33 ms.
@@ -201,13 +201,13 @@ fn losses_detected_by_the_timer_halve_the_rate_once() {
 
 #[test]
 fn a_train_shorter_than_the_host_jitter_detects_its_queue() {
-    let lateness = Duration::from_millis(5);
-    let history = History { lateness, ..History::new(Rate::from_bps(300_000_000), RTT) };
+    let host_jitter = Duration::from_millis(5);
+    let history = History { host_jitter, ..History::new(Rate::from_bps(300_000_000), RTT) };
     let mut world = World::with(&Config::default(), Some(history));
     let base = world.sender.base;
     let train = world.train();
     let span = train.last().unwrap().0.since(train[0].0);
-    assert!(span < lateness, "{span}");
+    assert!(span < host_jitter, "{span}");
     // Twice the path's rate: the queue grows by the length of the train.
     world.acknowledge(&train, span / (train.len() as u64 - 1));
     assert!(world.sender.base <= base, "{} {base}", world.sender.base);

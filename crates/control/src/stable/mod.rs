@@ -208,10 +208,10 @@ impl Controller for Stable {
     fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
         self.rtt = ack.smoothed_rtt.max(MIN_RTT);
         let may_grow = !ack.recovering && !ack.app_limited;
-        if let Some(counted) = ack.counted {
-            (0..counted.marks).for_each(|_| self.shrink());
+        if let Some(mark_count) = ack.mark_count {
+            (0..mark_count.marks).for_each(|_| self.shrink());
             let packets = ack.delivered.as_f64() / self.packet.as_f64().max(1.0);
-            self.marks_ahead += counted.marks as f64 - packets;
+            self.marks_ahead += mark_count.marks as f64 - packets;
             if may_grow {
                 self.grow((-self.marks_ahead).max(0.0));
             }
@@ -232,7 +232,7 @@ impl Controller for Stable {
             return;
         }
         let (before, losses_without_mark) = (self.window, self.losses_without_mark);
-        if !loss.repeated {
+        if !loss.repeated_timeout {
             self.on_loss_without_mark(now);
         }
         let half = (before.packets / 2.0).max(self.config.min_window);
@@ -240,7 +240,7 @@ impl Controller for Stable {
             Window { packets: half, soft_start_marks_left: 0, threshold: 0.0 } // RFC 5681 eq. (4)
         } else {
             let packets = if before.packets > 1.0 { 1.0 } else { half };
-            let threshold = if loss.repeated { before.threshold } else { half };
+            let threshold = if loss.repeated_timeout { before.threshold } else { half };
             Window { packets, soft_start_marks_left: 0, threshold } // RFC 5681 section 3.1
         };
         self.before = (loss.kind == LossKind::Transient).then_some((before, losses_without_mark));

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{PACKET, arrived, loss, mark};
-use crate::{Arrival, Counted, Settings};
+use crate::{Arrival, MarkCount, Settings};
 
 fn stable(config: &Config, rtt: Duration) -> Stable {
     config.check().unwrap();
@@ -125,7 +125,7 @@ fn losses_before_the_first_mark_are_reported_as_degraded() {
     stable.on_spurious_loss(Time::ZERO);
     assert_eq!(stable.degraded_reason(), None, "the last of them was spurious");
     let at = Time::ZERO + Duration::from_secs(4);
-    stable.on_loss(at, &Loss { repeated: true, ..loss(LossKind::Persistent, 40, 40) });
+    stable.on_loss(at, &Loss { repeated_timeout: true, ..loss(LossKind::Persistent, 40, 40) });
     assert_eq!(stable.degraded_reason(), None, "a repeated timeout indicates a disconnected host, not the path");
     lose(&mut stable, 5, 1);
     assert!(stable.degraded_reason().is_some());
@@ -166,7 +166,7 @@ fn after_a_timeout_slow_start_ends_at_half_or_the_first_mark() {
     };
     let mut one = timed_out(16.0);
     assert_eq!(one.packets(), 1.0);
-    one.on_loss(Time::ZERO, &Loss { repeated: true, ..loss(LossKind::Persistent, 20, 20) });
+    one.on_loss(Time::ZERO, &Loss { repeated_timeout: true, ..loss(LossKind::Persistent, 20, 20) });
     assert_eq!(one.packets(), 0.5, "a window of at most a packet is halved at each further timeout");
     for _ in 0..8 {
         acknowledge(&mut one, Time::ZERO, rtt, &[Ecn::Ect0]);
@@ -183,7 +183,8 @@ fn after_a_timeout_slow_start_ends_at_half_or_the_first_mark() {
 #[test]
 fn a_counted_mark_is_one_marked_packet() {
     let mut stable = steady(&Config::default(), MS * 100, 10.0);
-    let two = Ack { delivered: PACKET * 2, counted: Some(Counted { marks: 0, number: 0 }), ..arrived(&[], MS * 100) };
+    let two =
+        Ack { delivered: PACKET * 2, mark_count: Some(MarkCount { marks: 0, number: 0 }), ..arrived(&[], MS * 100) };
     stable.on_ack(Time::ZERO, &two);
     assert!((stable.packets() - 10.04).abs() < 1e-12);
     stable.on_ack(Time::ZERO, &Ack { smoothed_rtt: MS * 100, ..mark(3, 20) });
@@ -321,8 +322,8 @@ fn re_sampling_the_timer_costs_a_tenth_of_the_rate() {
 #[derive(Debug, Clone)]
 enum Event {
     Ack { codes: Vec<bool>, rtt: u64, recovering: bool, app_limited: bool },
-    Counted { bytes: u64, marks: Option<u64> },
-    Loss { kind: LossKind, back: u64, repeated: bool },
+    MarkCount { bytes: u64, marks: Option<u64> },
+    Loss { kind: LossKind, back: u64, repeated_timeout: bool },
     Sent,
     Spurious,
     Idle,
@@ -334,8 +335,8 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => (prop::collection::vec(any::<bool>(), 0..3), 0..5_000_000_000u64, any::<bool>(), any::<bool>())
             .prop_map(|(codes, rtt, recovering, app_limited)| Event::Ack { codes, rtt, recovering, app_limited }),
-        1 => (0..100_000u64, prop::option::of(0..3u64)).prop_map(|(bytes, marks)| Event::Counted { bytes, marks }),
-        2 => (kind, 0..50u64, any::<bool>()).prop_map(|(kind, back, repeated)| Event::Loss { kind, back, repeated }),
+        1 => (0..100_000u64, prop::option::of(0..3u64)).prop_map(|(bytes, marks)| Event::MarkCount { bytes, marks }),
+        2 => (kind, 0..50u64, any::<bool>()).prop_map(|(kind, back, repeated_timeout)| Event::Loss { kind, back, repeated_timeout }),
         4 => Just(Event::Sent),
         1 => Just(Event::Spurious),
         1 => Just(Event::Idle),
@@ -363,14 +364,14 @@ proptest! {
                     let codes: Vec<Ecn> = codes.iter().map(|&ce| if ce { Ecn::Ce } else { Ecn::Ect0 }).collect();
                     stable.on_ack(now, &Ack { recovering, app_limited, ..arrived(&arrivals(&codes), rtt) });
                 }
-                Event::Counted { bytes, marks } => {
-                    let counted = marks.map(|marks| Counted { marks, number });
-                    stable.on_ack(now, &Ack { delivered: Bytes::new(bytes), counted, ..arrived(&[], rtt) });
+                Event::MarkCount { bytes, marks } => {
+                    let mark_count = marks.map(|marks| MarkCount { marks, number });
+                    stable.on_ack(now, &Ack { delivered: Bytes::new(bytes), mark_count, ..arrived(&[], rtt) });
                 }
-                Event::Loss { kind, back, repeated } => {
+                Event::Loss { kind, back, repeated_timeout } => {
                     let before = stable.packets();
                     let number = u64::saturating_sub(number, back);
-                    stable.on_loss(now, &Loss { repeated, ..loss(kind, number, number + back) });
+                    stable.on_loss(now, &Loss { repeated_timeout, ..loss(kind, number, number + back) });
                     prop_assert!(stable.packets() <= before);
                 }
                 Event::Sent => {

@@ -66,7 +66,7 @@ pub enum Fairness {
 pub enum RoundTrip {
     /// The minimum: the path without its queues.
     #[default]
-    Least,
+    Min,
     /// The paper's: the smoothed round-trip time, queues included.
     Smoothed,
 }
@@ -94,7 +94,7 @@ impl Default for Config {
             md: 0.875,
             mi_limit: 2.5,
             ai_limit: 10.0,
-            round_trip: RoundTrip::Least,
+            round_trip: RoundTrip::Min,
             min_window: 0.05,
             fairness: Fairness::Rate,
             pacing: Pacing::LongPaths,

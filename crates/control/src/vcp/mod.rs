@@ -216,7 +216,7 @@ impl Vcp {
     }
 
     fn on_timeout(&mut self, now: Time, loss: &Loss) {
-        if !loss.repeated {
+        if !loss.repeated_timeout {
             self.threshold = self.halved(loss.flight_size, 2.0);
             self.path.on_congestion(now, self.has_standing_queue());
         }
@@ -274,7 +274,7 @@ impl Controller for Vcp {
         self.on_marks(now, ack);
         self.srtt = ack.smoothed_rtt;
         self.rtt = match self.config.round_trip {
-            RoundTrip::Least => ack.min_rtt,
+            RoundTrip::Min => ack.min_rtt,
             RoundTrip::Smoothed => ack.smoothed_rtt,
         };
         if ack.delivered == Bytes::ZERO {

@@ -97,7 +97,7 @@ fn weights_and_tcps_alpha_scale_only_additive_growth() {
 
 #[test]
 fn queues_increase_growth_only_with_the_papers_round_trip() {
-    for (round_trip, grown) in [(RoundTrip::Least, 0.25), (RoundTrip::Smoothed, 4.0)] {
+    for (round_trip, grown) in [(RoundTrip::Min, 0.25), (RoundTrip::Smoothed, 4.0)] {
         let mut vcp = vcp(&Config { round_trip, initial_window: 50, ..Config::default() });
         let (min_rtt, smoothed_rtt) = (Duration::from_millis(100), Duration::from_millis(400));
         let arrivals = [Arrival { ecn: HIGH, ..Arrival::default() }];
@@ -170,7 +170,7 @@ fn after_a_timeout_slow_start_up_to_half_precedes_mi() {
     let mut vcp = with_window(8);
     vcp.on_loss(ms(0), &loss(LossKind::Persistent));
     assert_eq!(vcp.window(), PACKET);
-    vcp.on_loss(ms(1), &Loss { repeated: true, ..loss(LossKind::Persistent) });
+    vcp.on_loss(ms(1), &Loss { repeated_timeout: true, ..loss(LossKind::Persistent) });
     acknowledge(&mut vcp, ms(2), 200, &[LOW]);
     acknowledge(&mut vcp, ms(2), 200, &[LOW, LOW]);
     assert_eq!(vcp.window(), PACKET * 4);
@@ -292,7 +292,7 @@ enum Event {
         flight_size: u64,
         number: u64,
         recovering: bool,
-        repeated: bool,
+        repeated_timeout: bool,
     },
     Marked {
         flight_size: u64,
@@ -309,12 +309,12 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         .prop_map(|(codes, rtt, recovering, app_limited)| Event::Acknowledged { codes, rtt, recovering, app_limited });
     let kind = prop_oneof![Just(LossKind::Persistent), Just(LossKind::Transient)];
     let lost = (kind, 0..1_000_000u64, 0..1000u64, any::<bool>(), any::<bool>()).prop_map(
-        |(kind, flight_size, number, recovering, repeated)| Event::Lost {
+        |(kind, flight_size, number, recovering, repeated_timeout)| Event::Lost {
             kind,
             flight_size,
             number,
             recovering,
-            repeated,
+            repeated_timeout,
         },
     );
     let marked = (0..1_000_000u64, 0..1000u64, any::<bool>())
@@ -408,9 +408,9 @@ proptest! {
                     prop_assert!(vcp.window >= before);
                     prop_assert!(vcp.window <= before + codes.len() as f64 * 10.0);
                 }
-                Event::Lost { kind, flight_size, number, recovering, repeated } => {
+                Event::Lost { kind, flight_size, number, recovering, repeated_timeout } => {
                     let flight_size = Bytes::new(flight_size);
-                    vcp.on_loss(now, &Loss { flight_size, number, recovering, repeated, ..loss(kind) });
+                    vcp.on_loss(now, &Loss { flight_size, number, recovering, repeated_timeout, ..loss(kind) });
                     prop_assert!(vcp.window <= before);
                 }
                 Event::Marked { flight_size, number, recovering } => {

@@ -126,7 +126,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     /// An agent on a host that may stall: the timeouts for feedback are at least `min_timeout`, and the interval of
     /// probes is at least a fiftieth of it.
-    pub fn patient(config: AgentConfig, min_timeout: Duration) -> Self {
+    pub fn with_min_timeout(config: AgentConfig, min_timeout: Duration) -> Self {
         Self { min_timeout, ..Self::new(config) }
     }
 
@@ -283,7 +283,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             return;
         }
         for (name, bytes) in std::mem::take(&mut prober.without_header) {
-            manager.take_back(now, name.flow, Bytes::new(bytes));
+            manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
         }
         if let Some(rtt) = prober.rtt {
             for &flow in members.iter() {
@@ -395,7 +395,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
                 continue;
             }
             if outcome.unknown > Bytes::ZERO {
-                manager.take_back(now, flow, outcome.unknown);
+                manager.discard_in_flight(now, flow, outcome.unknown);
             }
             if outcome.received + outcome.lost > Bytes::ZERO {
                 let mode = on_loss.filter(|_| outcome.lost > Bytes::ZERO);
@@ -457,10 +457,10 @@ impl<A: Copy + Ord + Debug> Agent<A> {
             }
             Due::FeedbackOverdue(requested_at) => {
                 for (name, bytes) in std::mem::take(&mut prober.without_header) {
-                    manager.take_back(now, name.flow, Bytes::new(bytes));
+                    manager.discard_in_flight(now, name.flow, Bytes::new(bytes));
                 }
                 for flow in one_per_macroflow(members, manager) {
-                    manager.fall_silent(now, flow, requested_at);
+                    manager.on_feedback_overdue(now, flow, requested_at);
                 }
             }
             Due::Restart => self.restart(now, index, manager),

@@ -1,6 +1,6 @@
 //! How a macroflow handles feedback: it updates its bytes in flight and calls its controller.
 
-use rampmeter_control::{Ack, Controller, Counted, Loss, LossKind};
+use rampmeter_control::{Ack, Controller, Loss, LossKind, MarkCount};
 use rampmeter_units::{Bytes, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -13,7 +13,7 @@ impl<C: Controller> Macroflow<C> {
         if let Some(rtt) = update.rtt {
             self.rtt.sample(rtt);
         }
-        self.in_flight = self.in_flight.saturating_sub(update.acked + update.lost);
+        self.in_flight = self.in_flight.saturating_sub(update.arrived_in_flight + update.lost);
         if update.delivered > Bytes::ZERO {
             self.on_feedback(now);
             if self.rate_cap.has_reports() {
@@ -31,7 +31,7 @@ impl<C: Controller> Macroflow<C> {
                 number: loss.number,
                 last_sent: self.last_sent(),
                 recovering: loss.recovering,
-                repeated: loss.repeated,
+                repeated_timeout: loss.repeated_timeout,
             };
             self.controller.on_loss(now, &loss);
             if loss.kind == LossKind::Persistent {
@@ -45,7 +45,7 @@ impl<C: Controller> Macroflow<C> {
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt: self.rtt.min(),
             arrivals: update.arrivals,
-            counted: None,
+            mark_count: None,
             feedback: update.feedback,
             flight_size: update.flight_size,
             last_sent: self.last_sent(),
@@ -72,7 +72,7 @@ impl<C: Controller> Macroflow<C> {
         }
         let smoothed_rtt = self.smoothed_rtt();
         let last_sent = self.last_sent();
-        let counted = Counted { marks: 0, number: last_sent };
+        let mark_count = MarkCount { marks: 0, number: last_sent };
         let ack = Ack {
             delivered: Bytes::ZERO,
             in_flight: self.in_flight,
@@ -80,7 +80,7 @@ impl<C: Controller> Macroflow<C> {
             smoothed_rtt,
             min_rtt: self.rtt.min().min(smoothed_rtt),
             arrivals: &[],
-            counted: Some(counted),
+            mark_count: Some(mark_count),
             feedback: RouterFeedback::None,
             flight_size: used,
             last_sent,
@@ -97,11 +97,11 @@ impl<C: Controller> Macroflow<C> {
                 .map_or(Some(last_sent), |send_times| send_times.at(sent_by))
                 .unwrap_or_default();
             if let Some(kind) = mode.loss() {
-                let (bytes, flight_size, repeated) = (report.lost, used, report.repeated);
-                let loss = Loss { kind, bytes, flight_size, number, last_sent, recovering: false, repeated };
+                let (bytes, flight_size, repeated_timeout) = (report.lost, used, report.repeated_timeout);
+                let loss = Loss { kind, bytes, flight_size, number, last_sent, recovering: false, repeated_timeout };
                 self.controller.on_loss(now, &loss);
             } else {
-                self.controller.on_ack(now, &Ack { counted: Some(Counted { marks: 1, number }), ..ack });
+                self.controller.on_ack(now, &Ack { mark_count: Some(MarkCount { marks: 1, number }), ..ack });
             }
         }
         self.send_times.get_or_insert_default();

@@ -16,7 +16,7 @@ impl<C: Controller> Macroflow<C> {
 
     /// The answer to a request sent at `requested_at` is overdue. Returns whether the rate begins to age, which it does
     /// if no other feedback has arrived either.
-    pub(crate) fn fall_silent(&mut self, now: Time, requested_at: Time) -> bool {
+    pub(crate) fn on_feedback_overdue(&mut self, now: Time, requested_at: Time) -> bool {
         // Responses arrive twice a round trip: answers to earlier probes or for other flows may have arrived since.
         // Feedback that ended a period of aging was late; with another probe overdue the period continues.
         let overdue = self.last_feedback_at <= requested_at
@@ -56,7 +56,7 @@ impl<C: Controller> Macroflow<C> {
             number,
             last_sent: number,
             recovering: false,
-            repeated: false,
+            repeated_timeout: false,
         };
         self.controller.on_loss(now, &loss);
     }

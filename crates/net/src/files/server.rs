@@ -27,7 +27,7 @@ use crate::socket::Socket;
 pub type TransferHandler = Box<dyn FnMut(&TransferReport) + Send>;
 
 /// Receives a client's address, the name of its degraded controller and the reason
-/// ([`degraded_reason`](rampmeter_control::Controller::hindrance)).
+/// ([`degraded_reason`](rampmeter_control::Controller::degraded_reason)).
 pub type DegradedHandler = Box<dyn FnMut(SocketAddr, &str, &str) + Send>;
 
 /// The options of a server.
@@ -169,13 +169,16 @@ impl Server {
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
         let mut endpoint = Endpoint::new(config, make, os_random());
         let mut put_aside = None;
-        let mut recall = |path: &PathBuf| {
+        let mut import_history = |path: &PathBuf| {
             let (file, remembered) = HistoryFile::open(path)?;
-            remembered.histories.into_iter().for_each(|(destination, history)| endpoint.recall(destination, history));
+            remembered
+                .histories
+                .into_iter()
+                .for_each(|(destination, history)| endpoint.import_history(destination, history));
             put_aside = remembered.put_aside;
             Ok::<_, NetError>(file)
         };
-        let histories = options.history.as_ref().map(&mut recall).transpose()?;
+        let histories = options.history.as_ref().map(&mut import_history).transpose()?;
 
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;

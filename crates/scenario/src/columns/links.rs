@@ -70,7 +70,7 @@ fn queues() -> Vec<Column<LinkOutcome>> {
             "buffer_packets",
             "packets",
             "maximum number of packets in the queue, the router's `packets`; null without that limit",
-            |run, link| run.plan.queue_room(link.id),
+            |run, link| run.plan.queue_limit(link.id),
         ),
     ]
 }
@@ -158,7 +158,7 @@ fn share(part: u64, of: u64) -> f64 {
 }
 
 fn of_buffer(run: &Run, link: &LinkOutcome, packets: f64) -> Option<f64> {
-    run.plan.queue_room(link.id).map(|buffer| packets / buffer as f64)
+    run.plan.queue_limit(link.id).map(|buffer| packets / buffer as f64)
 }
 
 /// The rates at which the link sent between samples.

@@ -15,7 +15,7 @@ pub(crate) struct IslandSpec {
     pub(crate) router: RouterSpec,
     /// The settings of VCP.
     pub(crate) settings: Settings,
-    pub(crate) hand_on: bool,
+    pub(crate) propagate_overload: bool,
     pub(crate) measured: bool,
     /// False if the island is disabled.
     pub(crate) active: bool,
@@ -23,7 +23,7 @@ pub(crate) struct IslandSpec {
 
 impl IslandSpec {
     pub(crate) fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
-        section.keys(&["name", "borders", "router", "settings", "hand_on", "measure", "active"])?;
+        section.keys(&["name", "borders", "router", "settings", "propagate_overload", "measure", "active"])?;
         let name = section.need("name", "name = \"island\"")?.name()?.to_owned();
         let section = &section.called(format!("island `{name}`"));
         let borders = section.need("borders", "borders = [\"left\", \"right\"]")?;
@@ -43,7 +43,7 @@ impl IslandSpec {
             borders: names,
             router: RouterSpec::read(&router)?,
             settings: section.get("settings").map_or(Ok(default), |item| Settings::read(&item))?,
-            hand_on: boolean("hand_on", false)?,
+            propagate_overload: boolean("propagate_overload", false)?,
             measured: boolean("measure", false)?,
             active: boolean("active", true)?,
         })

@@ -52,7 +52,7 @@ pub(super) fn aggregates(
                 way: forward,
                 back,
                 settings: settings.clone(),
-                hand_on: island.hand_on,
+                propagate_overload: island.propagate_overload,
             };
             vcp_codes::check_aggregate(source, island, network, &aggregate)?;
             aggregates.push(aggregate);

@@ -44,7 +44,7 @@ impl Verdict<'_> {
     }
 
     /// The claim's status is `open`, and it holds.
-    pub fn is_news(&self) -> bool {
+    pub fn is_unexpected(&self) -> bool {
         self.claim.status == Status::Open && self.holds == Some(true)
     }
 

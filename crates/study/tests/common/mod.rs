@@ -68,7 +68,7 @@ impl World for Made {
     fn run(&self, plan: &Plan) -> Result<Outcome, WorldError> {
         if let Some(scheme) = plan.kernel_scheme() {
             let what = format!("kernel TCP (scheme `{}`)", scheme.name);
-            return Err(WorldError::Lacks { world: self.name(), what, advice: "go elsewhere".into() });
+            return Err(WorldError::Unsupported { world: self.name(), what, advice: "go elsewhere".into() });
         }
         if 1 + self.runs.fetch_add(1, Ordering::SeqCst) == self.interrupt_in.load(Ordering::SeqCst) {
             self.stop.store(true, Ordering::SeqCst);

@@ -50,7 +50,7 @@ impl Host {
         let own = u128::from(whole.as_u64()) * u128::from(payload) / u128::from(packets.max(1));
         let own = Bytes::new(own as u64).min(whole);
         flow.in_flight += own;
-        self.manager.take_back(now, id, whole.saturating_sub(own));
+        self.manager.discard_in_flight(now, id, whole.saturating_sub(own));
         self.arm_feedback_timer(now, index);
     }
 

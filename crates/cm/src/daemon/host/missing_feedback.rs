@@ -47,7 +47,7 @@ impl Host {
         flow.late_reports = (flow.late_reports + removed).min(MAX_LATE_REPORTS);
         flow.unreported_since = None;
         let flow = flow.manager_id;
-        self.manager.fall_silent(now, flow, since);
-        self.manager.take_back(now, flow, removed);
+        self.manager.on_feedback_overdue(now, flow, since);
+        self.manager.discard_in_flight(now, flow, removed);
     }
 }
