@@ -132,7 +132,7 @@ fn invalid_islands_are_refused() {
         ("borders = [\"left\", \"right\"]", "borders = [\"left\", \"left\"]", 34, "two borders called `left`"),
         ("borders = [\"left\", \"right\"]", "borders = [\"left\", \"rigt\"]", 34, "did you mean `right`?"),
         ("router = { kind = \"drop-tail\" }\n", "router = { kind = \"droptail\" }\n", 35, "drop-tail"),
-        ("weight = 3", "weight = 0", 36, "usual is 1"),
+        ("weight = 3", "weight = 0", 36, "1 is usual"),
         ("weight = 3", "waight = 3", 36, "did you mean `weight`?"),
         ("measure = true\n[scheme", "mesure = true\n[scheme", 37, "did you mean `measure`?"),
         ("measure = true\n[scheme", "active = 1\n[scheme", 37, "true or false"),
