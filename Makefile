@@ -4,15 +4,14 @@ CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TARGET_DIR
 PYTHON := .venv/bin/python
 RAMPMETER := $(CARGO_TARGET_DIR)/release/rampmeter
-RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .PHONY: help
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 .PHONY: build
-build: setup ## the command: target/release/rampmeter, and librampmeter_cm for C
-	cargo build --release --package rampmeter-cli --package rampmeter-capi
+build: setup ## the command target/release/rampmeter, librampmeter_cm for C and the Python extension
+	PYO3_NO_PYTHON=1 cargo build --release --package rampmeter-cli --package rampmeter-capi --package rampmeter-py
 
 PREFIX ?= /usr/local
 .PHONY: install
@@ -20,7 +19,7 @@ install: ## the command, man pages, completions, librampmeter_cm, cm.h: into PRE
 	scripts/install "$(PREFIX)" "$(DESTDIR)"
 
 .PHONY: demo
-demo: build python ## one scenario in two worlds, a file over the wire, Figure 4: three minutes when built
+demo: python ## one scenario in two worlds, a file over the wire, Figure 4: three minutes when built
 	$(PYTHON) scripts/demo.py $(RAMPMETER)
 
 .PHONY: test
@@ -30,7 +29,7 @@ test: lint test-rust test-example test-python claims-quick ## all of it: lints, 
 test-long: test package docs ## the same, the packages, the documentation and its site
 
 .PHONY: lint
-lint: python lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, words
+lint: venv lint-rust ## formatting and warnings, in Rust and Python; links of Markdown files, words
 	$(PYTHON) scripts/links.py
 	$(PYTHON) scripts/words.py
 	.venv/bin/ruff check
@@ -57,7 +56,7 @@ test-example: build ## a controller and a router of other crates, in every world
 	scripts/test-cm
 
 .PHONY: test-python
-test-python: build python ## Python alone
+test-python: python ## Python alone
 	RAMPMETER=$(RAMPMETER) $(PYTHON) -m pytest
 
 .PHONY: claims
@@ -73,7 +72,7 @@ fuzz: setup ## untrusted bytes and users' texts, FUZZ_SECONDS=20 a target; needs
 	scripts/fuzz
 
 .PHONY: bench
-bench: build python ## speed and memory beside ns-3 and ns-2
+bench: python ## speed and memory beside ns-3 and ns-2
 	scripts/setup peers
 	$(PYTHON) scripts/bench.py $(RAMPMETER)
 
@@ -91,11 +90,17 @@ columns: setup ## the tables of columns in docs/output.md, from their declaratio
 	UPDATE_DOCS=1 cargo test --quiet --package rampmeter-scenario --test documentation
 
 .PHONY: python
-python: .venv/built ## the Python package, in .venv
+python: build venv ## the Python package, in .venv: what is in python/, and the extension that `build` made
+	cp --remove-destination "$(CARGO_TARGET_DIR)/release/lib_engine.so" python/rampmeter/_engine.abi3.so
+	@site=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && echo "$(CURDIR)/python" >"$$site/rampmeter.pth"
 
-.venv/built: $(RUST) pyproject.toml requirements.txt | setup
-	scripts/python
-	@touch $@
+.PHONY: venv
+venv: .venv/requirements.txt
+
+.venv/requirements.txt: requirements.txt | setup
+	[ -x $(PYTHON) ] || python3 -m venv .venv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
+	cp requirements.txt $@
 
 .PHONY: setup
 setup:
