@@ -132,7 +132,7 @@ def test_a_forked_child_gets_an_error(daemon: Path) -> None:
 def test_errors_have_messages(daemon: Path) -> None:
     with cm.connect(daemon) as manager:
         flow = manager.open("127.0.0.1")
-        with pytest.raises(ValueError, match="99999 is no port"):
+        with pytest.raises(ValueError, match="99999 is not a port"):
             manager.open("127.0.0.1", 99999)
         with pytest.raises(ValueError, match="sent is -1"):
             flow.notify(-1)

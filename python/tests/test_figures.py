@@ -124,7 +124,7 @@ def test_a_link_trace_has_sending_rates() -> None:
 def test_numbers_are_read_from_quantities_and_names() -> None:
     assert [number("25 ms"), number("1500ms"), number(0.5)] == [25, 1500, 0.5]
     assert [mbps("500 kb/s"), mbps("5 Gb/s")] == [0.5, 5000]
-    with pytest.raises(ValueError, match="`fast` begins with no number"):
+    with pytest.raises(ValueError, match="`fast` must begin with a number"):
         number("fast")
 
 
@@ -159,7 +159,7 @@ def test_figure_4_has_its_note_and_plain_numbers(tmp_path: Path) -> None:
     figure = FIGURES["pcp.4"]
     drawn = figure.draw(run(shortened(studies() / figure.scenarios[0], tmp_path), load=[0.15, 0.9], seed=[1]))
     caption = drawn.get_supxlabel()
-    assert "one run a point" in caption
+    assert "one run per point" in caption
     assert "initial window of one packet" in caption
     assert "200 ms" in caption
     drawn.canvas.draw()

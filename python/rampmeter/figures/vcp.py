@@ -1,6 +1,6 @@
 """The figures of the VCP paper, with notes about our runs. The paper's Figure 12 is a block diagram; ours has signals.
 
-One run a point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". Seven links of
+One run per point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". Seven links of
 2 Gb/s have VCP and XCP alone, and a few places between others are left out: so all of the paper takes two cores less
 than an hour. `--whole` has all five runs of all places.
 """
