@@ -16,7 +16,7 @@ use rampmeter_cm::daemon::{
 use rampmeter_cm::{Client, default_socket};
 use rampmeter_control::Registry;
 use rampmeter_manager::{HalfLife, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Rate};
+use rampmeter_units::{Bytes, Duration, Rate};
 
 use crate::failure::Failure;
 use crate::lists::check_controller;
@@ -38,9 +38,9 @@ enum CmCommand {
     Status(StatusArgs),
     /// Measure the cost of a grant, with a separate daemon
     Bench(bench::BenchArgs),
-    /// Serve a directory over HTTP; the daemon schedules the sending, and its rates choose the size of pictures
+    /// Serve a directory over HTTP; the daemon paces the connections, and its rate estimate selects the image size
     Web(web::WebArgs),
-    /// Send layered audio in the encoding that fits the rate of the daemon
+    /// Send layered audio in the highest encoding that the rate estimate of the daemon allows
     Audio(audio::AudioArgs),
     /// Receive and acknowledge layered audio
     Listen(audio::ListenArgs),
@@ -59,7 +59,7 @@ struct DaemonArgs {
     /// The scheduler that divides a path among its flows
     #[arg(long, value_enum, default_value_t = Scheduler::RoundRobin)]
     scheduler: Scheduler,
-    /// Give flows that the network treats worse than other flows to the same host a separate rate
+    /// If the network treats some flows to a host worse than others, control them separately
     #[arg(long)]
     segregation: bool,
     /// The time in which the rate halves while no feedback arrives: the minimum or the mean round-trip time, which
@@ -70,19 +70,19 @@ struct DaemonArgs {
     #[arg(long)]
     public: bool,
     /// Close flows that send no command for this long
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    silence: u64,
+    #[arg(long, value_name = "TIME", default_value = "600s", value_parser = web::span)]
+    idle_timeout: Duration,
     /// The UDP port for the daemons of other hosts, the same on all hosts; 0: no communication with them [default:
     /// 2961]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Use IP packets of protocol 253 instead of UDP, which needs privileges
+    /// Use raw IP packets (protocol 253) instead of UDP; needs CAP_NET_RAW
     #[arg(long, conflicts_with = "port")]
     raw: bool,
     /// Use only this local address [default: all addresses of this host]
     #[arg(long, value_name = "ADDRESS")]
-    bind: Option<IpAddr>,
-    /// Deliver datagrams from other daemons to these UDP ports without a request of a program
+    listen: Option<IpAddr>,
+    /// UDP ports to which datagrams from other daemons are delivered even if no program called `cm_listen`
     #[arg(long, value_name = "PORT", value_delimiter = ',')]
     deliver: Vec<u16>,
 }
@@ -91,8 +91,9 @@ struct DaemonArgs {
 enum Scheduler {
     /// By weights, within classes
     RoundRobin,
-    /// By guarantees of rate and delay first, then by weights (H-FSC)
-    ServiceCurves,
+    /// By guarantees of rate and delay first, then by weights: hierarchical fair service curves
+    #[value(name = "h-fsc")]
+    Hfsc,
     /// In the order of the requests
     InTurn,
 }
@@ -136,14 +137,13 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
     check_controller(registry, &args.controller)?;
     let scheduling = match args.scheduler {
         Scheduler::RoundRobin => Scheduling::RoundRobin,
-        Scheduler::ServiceCurves => Scheduling::ServiceCurves,
+        Scheduler::Hfsc => Scheduling::ServiceCurves,
         Scheduler::InTurn => Scheduling::InTurn,
     };
     let half_life = match args.half_life {
         Aging::MinRtt => HalfLife::MinRtt,
         Aging::MeanRtt => HalfLife::MeanRtt,
     };
-    let silence = rampmeter_units::Duration::from_secs(args.silence.clamp(1, 1 << 30));
     let carriage = match (args.raw, args.port) {
         (true, _) => Carriage::Raw,
         (_, Some(0)) => Carriage::None,
@@ -159,9 +159,9 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
         controller: args.controller.clone(),
         registry: registry.clone(),
         sharing: Sharing { scheduling, half_life, segregation: args.segregation, ..Sharing::default() },
-        limits: Limits { silence, ..Limits::default() },
+        limits: Limits { idle_timeout: args.idle_timeout, ..Limits::default() },
         public: args.public,
-        protocol: Protocol { carriage, address: args.bind, deliver: args.deliver.clone() },
+        protocol: Protocol { carriage, address: args.listen, deliver: args.deliver.clone() },
         stop: stop_flag(),
         ..Options::default()
     };
@@ -170,7 +170,7 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
         Err(error @ DaemonError::CarrierFailed { .. })
             if args.port.is_none() && !args.raw && is_port_in_use(&error) =>
         {
-            eprintln!("warning: {error}");
+            eprintln!("rampmeter: {error}; going on without it");
             options.protocol.carriage = Carriage::None;
             Daemon::bind(options)
         }
@@ -178,7 +178,7 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
     }
     .map_err(refuse)?;
     if let Some(need) = registry.needs(&args.controller) {
-        eprintln!("warning: {} {need}; cm, newreno and reno do not need it", args.controller);
+        eprintln!("rampmeter: {} {need}; use cm, newreno or reno, which need no such feedback", args.controller);
     }
     println!("managing congestion at {} with {}", daemon.path().display(), args.controller);
     daemon.run().map_err(refuse)?;
@@ -217,14 +217,14 @@ fn format_status(status: &Status) -> String {
         text.push_str(&table(&head, &rows));
     }
     if !status.peers.is_empty() {
-        let head = ["peer", "manager", "rtt", "probes", "answered", "flows"].map(String::from);
+        let head = ["peer", "daemon", "rtt", "probes", "responses", "flows"].map(String::from);
         text.push_str(&table(&head, &status.peers.iter().map(peer_row).collect::<Vec<_>>()));
     }
     if status.senders > 0 {
-        text = format!("{text}{} other managers send to this one\n", status.senders);
+        text = format!("{text}{} remote daemons send to this host\n", status.senders);
     }
     if status.refused > 0 {
-        text = format!("{text}{} datagrams were refused by the kernel\n", status.refused);
+        text = format!("{text}the kernel refused {} datagrams\n", status.refused);
     }
     text
 }
@@ -248,15 +248,15 @@ fn macroflow_row(macroflow: &MacroflowStatus) -> Vec<String> {
 }
 
 fn peer_row(peer: &PeerStatus) -> Vec<String> {
-    let manager = match peer.present {
-        None => "asked",
+    let daemon = match peer.present {
+        None => "querying",
         Some(true) => "yes",
         Some(false) => "no",
     };
     vec![
         // Raw IP packets have no ports.
         if peer.address.port() == 0 { peer.address.ip().to_string() } else { peer.address.to_string() },
-        manager.into(),
+        daemon.into(),
         peer.rtt_s.map_or("-".into(), |rtt| format!("{:.3} ms", rtt * 1e3)),
         peer.probes.to_string(),
         peer.responses.to_string(),

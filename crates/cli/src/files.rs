@@ -20,7 +20,7 @@ use crate::stop_flag;
                         that you trust."
 )]
 pub(crate) struct ServeArgs {
-    /// The directory whose regular files are served
+    /// The directory whose regular files to serve
     directory: PathBuf,
     /// The address to listen at; port 0 picks a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7267", value_parser = address)]
@@ -41,13 +41,13 @@ pub(crate) struct GetArgs {
     /// The file or directory to write to; a device, a pipe or - (standard output) receives the bytes as they arrive,
     /// and with - messages go to standard error [default: the name, in the current directory]
     #[arg(long, short, value_name = "PATH")]
-    output: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// The congestion controller that the server should use [default: the server's choice]
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
     /// Start over instead of resuming an interrupted download
     #[arg(long)]
-    restart: bool,
+    fresh: bool,
     /// Write one JSON object to standard output, without a progress bar
     #[arg(long)]
     json: bool,
@@ -67,9 +67,9 @@ pub(crate) fn serve(args: &ServeArgs, registry: &Registry) -> Result<ExitCode, F
         ..ServeOptions::default()
     })?;
     println!("serving {} on {} with {}", args.directory.display(), server.address(), args.controller);
-    if let Some(renamed_to) = server.put_aside() {
+    if let Some(renamed_to) = server.renamed_history() {
         eprintln!(
-            "rampmeter: the file of histories was damaged: it was renamed to {}, and a new one was started",
+            "rampmeter: the history file was damaged: renamed it to {} and created a new one",
             renamed_to.display()
         );
     }
@@ -108,8 +108,8 @@ fn rounded(number: f64) -> f64 {
 pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
     let report = files::get(&GetOptions {
         url: args.url.clone(),
-        out: args.output.clone(),
-        resume: !args.restart,
+        out: args.out.clone(),
+        resume: !args.fresh,
         progress: !args.json,
         controller: args.controller.clone(),
         stop: stop_flag(),
@@ -125,7 +125,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
         let received = report.bytes - report.resumed_from;
         let earlier = match report.resumed_from {
             0 => String::new(),
-            some => format!(" after {} of earlier", Bytes::new(rounded(some as f64) as u64)),
+            some => format!(" ({} resumed from an earlier download)", Bytes::new(rounded(some as f64) as u64)),
         };
         format!(
             "{}: {}{earlier}, loss {}%, {}, blake3 {}",
@@ -136,7 +136,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
             report.blake3
         )
     };
-    match args.output.as_deref() {
+    match args.out.as_deref() {
         Some(output) if output == Path::new(STANDARD_OUTPUT) => eprintln!("{message}"),
         _ => println!("{message}"),
     }

@@ -32,10 +32,10 @@ use crate::failure::Failure;
 const EXAMPLES: &str = "  rampmeter serve DIR                                               serve files over UDP
   rampmeter get 127.0.0.1:7267/NAME                                 fetch a file
   rampmeter get 127.0.0.1:7267/NAME --controller pcp                the same with PCP
-  rampmeter cm daemon                                               let other programs use the Congestion Manager
-  rampmeter cm web DIR                                              serve files over HTTP, paced by it";
+  rampmeter cm daemon                                               start the Congestion Manager daemon
+  rampmeter cm web DIR                                              serve files over HTTP, paced by the daemon";
 
-/// Congestion control, written once: simulated, emulated with real packets, and on the open wire
+/// Design, simulate and use congestion control: in a simulator, in an emulated network, and on real networks
 #[derive(Debug, Parser)]
 #[command(name = "rampmeter", version, after_help = format!("Examples:\n{}{EXAMPLES}", studies::EXAMPLES), arg_required_else_help = true)]
 struct Cli {

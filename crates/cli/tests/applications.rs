@@ -122,7 +122,7 @@ fn the_representation_follows_the_path() {
 fn audio_beside_a_transfer_uses_the_encoding_of_its_share() {
     let Some(site) = Site::new("audio_beside_a_transfer") else { return };
     let audio =
-        format!("(sleep 0.5; '{RAMPMETER}' cm audio --to $RAMPMETER_RIGHT:7000 --for 4s --json > audio.json) &");
+        format!("(sleep 0.5; '{RAMPMETER}' cm audio --to $RAMPMETER_RIGHT:7000 --duration 4s --json > audio.json) &");
     let right = format!(
         "'{RAMPMETER}' cm listen 7000 > /dev/null & \
          for n in 1 2; do curl -sS -m 6 -o /dev/null http://$RAMPMETER_LEFT:8080/page; done; \

@@ -220,14 +220,14 @@ fn audio_goes_through_the_congestion_managers_of_two_hosts() {
     };
     // Each test has a different port, because tests run at the same time.
     let daemon = |host: u8| {
-        let running = start(cm(host, &["daemon", "--port", "29611", "--bind", &format!("127.0.77.{host}")]));
+        let running = start(cm(host, &["daemon", "--port", "29611", "--listen", &format!("127.0.77.{host}")]));
         until("socket", || workspace.0.join(format!("{host}.sock")).exists().then_some(()));
         running
     };
     let daemons = [daemon(1), daemon(2)];
     let listener = start(cm(2, &["listen", "127.0.77.2:29612", "--through-cm"]));
     let send = || {
-        let words = ["audio", "--to", "127.0.77.2:29612", "--for", "2s", "--through-cm", "--json"];
+        let words = ["audio", "--to", "127.0.77.2:29612", "--duration", "2s", "--through-cm", "--json"];
         let sent = cm(1, &words).output().unwrap();
         assert!(sent.status.success(), "{}", text(&sent.stderr));
         serde_json::from_slice::<serde_json::Value>(&sent.stdout).unwrap()
@@ -280,9 +280,9 @@ fn one_congestion_manager_has_a_socket_and_removes_it() {
     for wrong in [&["daemon", "--controller", "renno"][..], &["daemon", "--port", "5000", "--deliver", "53,5000"]] {
         assert_eq!(cm(wrong).output().unwrap().status.code(), Some(2), "{wrong:?}");
     }
-    let nowhere = cm(&["daemon", "--bind", "192.0.2.1"]).output().unwrap();
+    let nowhere = cm(&["daemon", "--listen", "192.0.2.1"]).output().unwrap();
     assert_eq!((nowhere.status.code(), text(&nowhere.stderr).lines().count()), (Some(1), 1));
-    assert!(text(&nowhere.stderr).contains("--bind") && !socket.exists(), "{}", text(&nowhere.stderr));
+    assert!(text(&nowhere.stderr).contains("--listen") && !socket.exists(), "{}", text(&nowhere.stderr));
 }
 
 #[test]

@@ -360,7 +360,7 @@ fn errors_name_the_invalid_address_or_port() {
         Daemon::bind(options).unwrap_err().to_string()
     };
     assert!(second(&over_udp(near)).contains("--port 0"));
-    assert!(second(&over_udp([192, 0, 2, 1].into())).contains("--bind"));
+    assert!(second(&over_udp([192, 0, 2, 1].into())).contains("--listen"));
     let client = running.client();
     assert_eq!(client.listen(0), Err(Error::Invalid));
     assert_eq!(client.listen(PORT), Err(Error::Invalid), "messages in messages");

@@ -42,7 +42,7 @@ const MAX_PENDING: usize = 1024;
 const BUSY_TIMEOUT: StdDuration = StdDuration::from_secs(5);
 
 /// The version of the table. A file with another version is emptied: histories save only one or two round trips.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
     destination BLOB PRIMARY KEY,
@@ -50,8 +50,8 @@ const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
     capacity INTEGER NOT NULL,
     deviation INTEGER NOT NULL,
     trust REAL NOT NULL,
-    rivals REAL NOT NULL,
-    lateness INTEGER NOT NULL,
+    competing_traffic REAL NOT NULL,
+    host_jitter INTEGER NOT NULL,
     min_rtt INTEGER NOT NULL,
     learnt INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT";
@@ -60,10 +60,10 @@ const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
 #[derive(Debug, Error)]
 pub enum HistoryError {
     /// It is a file of another program.
-    #[error("{}: is not a file of histories; write another path after --history", .0.display())]
+    #[error("{}: is not a history file; give another path with --history", .0.display())]
     Foreign(PathBuf),
     /// The operating system or the database refused it.
-    #[error("{}: {reason}; write a path that can be written after --history", path.display())]
+    #[error("{}: {reason}; give a writable path with --history", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
@@ -72,26 +72,26 @@ pub enum HistoryError {
     },
 }
 
-/// An open file of histories.
+/// An open history file.
 #[derive(Debug)]
 pub struct HistoryFile {
     learnt: Option<SyncSender<(Destination, History)>>,
     writer: Option<JoinHandle<()>>,
 }
 
-/// The contents of a file of histories.
+/// The contents of a history file.
 #[derive(Debug)]
 pub struct Remembered {
     /// Each destination's history.
     pub histories: Vec<(Destination, History)>,
     /// The new path of the file, if it was damaged and renamed.
-    pub put_aside: Option<PathBuf>,
+    pub renamed: Option<PathBuf>,
 }
 
 impl HistoryFile {
     /// Opens the file at `path`, or creates it.
     pub fn open(path: &Path) -> Result<(Self, Remembered), HistoryError> {
-        let mut put_aside = None;
+        let mut renamed = None;
         let refused = |reason: String| HistoryError::Refused { path: path.to_owned(), reason };
         create(path).map_err(|error| refused(error.to_string()))?;
         let mut read = load(path);
@@ -99,11 +99,11 @@ impl HistoryFile {
             if !has_our_id(path).map_err(|error| refused(error.to_string()))? {
                 return Err(HistoryError::Foreign(path.to_owned()));
             }
-            let renamed = with_suffix(path, ".damaged");
-            std::fs::rename(path, &renamed).map_err(|error| refused(error.to_string()))?;
+            let new_path = with_suffix(path, ".damaged");
+            std::fs::rename(path, &new_path).map_err(|error| refused(error.to_string()))?;
             // The journal of an interrupted write must not be applied to the new file.
             let _ = std::fs::remove_file(with_suffix(path, "-journal"));
-            put_aside = Some(renamed);
+            renamed = Some(new_path);
             create(path).map_err(|error| refused(error.to_string()))?;
             read = load(path);
         }
@@ -114,7 +114,7 @@ impl HistoryFile {
             .spawn(move || write(database, &pending))
             .map_err(|error| refused(error.to_string()))?;
         let file = Self { learnt: Some(learnt), writer: Some(writer) };
-        Ok((file, Remembered { histories, put_aside }))
+        Ok((file, Remembered { histories, renamed }))
     }
 
     /// Stores the history of `destination`; never waits.
@@ -349,12 +349,12 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         let (_, found) = HistoryFile::open(&path).unwrap();
         assert_eq!(found.histories, []);
-        assert!(fs::read(found.put_aside.unwrap()).unwrap()[100..] == bytes[100..]);
+        assert!(fs::read(found.renamed.unwrap()).unwrap()[100..] == bytes[100..]);
 
         let foreign = folder.path().join("foreign");
         fs::write(&foreign, "Dear reader,").unwrap();
         let error = HistoryFile::open(&foreign).unwrap_err().to_string();
-        assert!(error.ends_with("foreign: is not a file of histories; write another path after --history"));
+        assert!(error.ends_with("foreign: is not a history file; give another path with --history"));
         assert_eq!(fs::read(&foreign).unwrap(), b"Dear reader,");
         assert!(matches!(HistoryFile::open(folder.path()), Err(HistoryError::Refused { .. })));
     }
@@ -390,7 +390,7 @@ mod tests {
         database.execute_batch(old).unwrap();
         drop(database);
         let (file, remembered) = HistoryFile::open(&path).unwrap();
-        assert!(remembered.histories.is_empty() && remembered.put_aside.is_none());
+        assert!(remembered.histories.is_empty() && remembered.renamed.is_none());
         file.keep(Destination(1), history(10));
         drop(file);
         assert_eq!(HistoryFile::open(&path).unwrap().1.histories, [(Destination(1), history(10))]);

@@ -1,4 +1,4 @@
-//! What stands in for files of histories in a build without the feature `history`.
+//! What stands in for history files in a build without the feature `history`.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -9,20 +9,20 @@ use thiserror::Error;
 
 /// Why a file cannot keep histories.
 #[derive(Debug, Error)]
-#[error("this build keeps no histories: leave --history out, or build it with `--features history`")]
+#[error("this build has no support for --history: omit it, or rebuild with `--features history`")]
 pub struct HistoryError;
 
-/// A file of histories: there is none in this build.
+/// A history file: there is none in this build.
 #[derive(Debug)]
 pub struct HistoryFile(Infallible);
 
-/// What was in a file of histories.
+/// What was in a history file.
 #[derive(Debug)]
 pub struct Remembered {
     /// Each destination's history.
     pub histories: Vec<(Destination, History)>,
     /// Where the file was put because it was damaged, if it was.
-    pub put_aside: Option<std::path::PathBuf>,
+    pub renamed: Option<std::path::PathBuf>,
 }
 
 impl HistoryFile {

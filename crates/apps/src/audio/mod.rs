@@ -57,7 +57,7 @@ pub struct Options {
     /// acknowledges the datagrams.
     pub through_cm: bool,
     /// The duration of the stream.
-    pub lasts: Duration,
+    pub duration: Duration,
     /// Set from outside to end the stream.
     pub stop: Arc<AtomicBool>,
 }
@@ -157,7 +157,7 @@ pub fn send(options: &Options, client: &Client, tell: &mut dyn FnMut(&Change)) -
         tell,
     };
     stream.record_change();
-    let result = stream.run(began + options.lasts, &options.stop);
+    let result = stream.run(began + options.duration, &options.stop);
     let report = stream.report();
     let (has_feedback, refused) = (stream.has_feedback, stream.refused);
     let _ = client.close(flow);
@@ -332,7 +332,7 @@ mod tests {
             encodings: vec![Rate::from_bps(320_000)],
             datagram: Bytes::new(1000),
             through_cm: false,
-            lasts: Duration::from_millis(200),
+            duration: Duration::from_millis(200),
             stop: Arc::default(),
         };
         let error = send(&options, &Client::connect_to(&socket).unwrap(), &mut |_| ()).unwrap_err().to_string();

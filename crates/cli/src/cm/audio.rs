@@ -36,8 +36,8 @@ pub(crate) struct AudioArgs {
     #[arg(long)]
     through_cm: bool,
     /// The duration of the stream
-    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = span)]
-    lasts: Duration,
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = span)]
+    duration: Duration,
     /// The socket of the congestion manager
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -73,7 +73,7 @@ pub(super) fn send(args: &AudioArgs) -> Result<ExitCode, Failure> {
         encodings: args.encodings.iter().map(|kbps| Rate::from_bps(kbps.saturating_mul(1000))).collect(),
         datagram: Bytes::new(args.datagram.into()),
         through_cm: args.through_cm,
-        lasts: args.lasts,
+        duration: args.duration,
         stop: stop_flag(),
     };
     let client = connect(args.socket.as_deref())?;

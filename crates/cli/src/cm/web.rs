@@ -22,12 +22,12 @@ use crate::stop_flag;
     Content-Location names it. Only GET and HEAD; nothing is encrypted."
 )]
 pub(crate) struct WebArgs {
-    /// The directory whose regular files are served
+    /// The directory whose regular files to serve
     directory: PathBuf,
     /// The address to listen at; port 0 picks a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
     listen: SocketAddr,
-    /// The time within which an object should arrive, if it has several representations
+    /// The target transfer time, which selects among the representations of an object
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span)]
     within: Duration,
     /// The maximum number of connections

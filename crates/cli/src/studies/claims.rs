@@ -28,7 +28,7 @@ const FOLDER: &str = "runs/claims";
 pub(crate) struct Args {
     /// The claims of one paper, by the name of its folder: pcp, cm, vcp or stable [default: all]
     paper: Option<String>,
-    /// Only these claims, by their names or by the part before a dot, such as 4 for 4.queue
+    /// Only these claims: an id, or its part before a dot (4 selects 4.queue and 4.busy)
     #[arg(value_name = "CLAIM")]
     names: Vec<String>,
     /// Only the claims of this world: simulated or emulated
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// The directory of the papers' folders [default: the folder `studies` here, or the nearest above]
     #[arg(long, value_name = "DIR")]
     studies: Option<PathBuf>,
-    /// The number of runs at a time [default: simulated, one per core; emulated, one]
+    /// The number of runs in parallel [default: simulated, one per core; emulated, one]
     #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
     /// Write one JSON object to standard output instead of a table
@@ -76,7 +76,7 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     if list.iter().any(|claim| claim.world == emulated.name()) {
         match probe().emulation() {
             Ok(()) => worlds.push(&emulated),
-            Err(reason) => eprintln!("rampmeter: claims on real packets are not judged here: {reason}"),
+            Err(reason) => eprintln!("rampmeter: skipped the claims on real packets: {reason}"),
         }
     }
     let program = Program::this()?;
@@ -160,7 +160,7 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// A table of all claims, followed by the details of those that fail, are open or were not judged, or of all if
+/// A table of all claims, followed by the details of those that fail, are open or were skipped, or of all if
 /// `all_texts`.
 fn report(verdicts: &[Verdict<'_>], is_partial: bool, all_texts: bool) -> String {
     let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
@@ -174,15 +174,15 @@ fn report(verdicts: &[Verdict<'_>], is_partial: bool, all_texts: bool) -> String
                 claim.paper.clone().unwrap_or_default(),
                 verdict.expect(),
                 verdict.measured.map_or("none".into(), |measured| format_value(measured, verdict.unit())),
-                verdict.holds.map_or("not judged", |holds| if holds { "yes" } else { "NO" }).into(),
+                verdict.holds.map_or("skipped", |holds| if holds { "yes" } else { "no" }).into(),
                 if claim.status == Status::Holds { "holds" } else { "open" }.into(),
             ]
         })
         .collect();
     let all_details: String = verdicts.iter().filter_map(|verdict| details(verdict, is_partial, all_texts)).collect();
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
-    let unjudged = count(verdicts, None);
-    format!("{}\n{all_details}\n{holding} hold, {failing} do not, {unjudged} not judged\n", table(&head, &rows))
+    let skipped = count(verdicts, None);
+    format!("{}\n{all_details}\n{holding} claims hold, {failing} fail, {skipped} were skipped\n", table(&head, &rows))
 }
 
 /// The details of a claim below the table; none for a claim whose result is as expected, unless `all_texts`.
@@ -192,16 +192,16 @@ fn details(verdict: &Verdict<'_>, is_partial: bool, all_texts: bool) -> Option<S
     let label = match claim.status {
         _ if verdict.holds.is_none() => "skipped",
         _ if verdict.is_broken() && is_partial => "fails",
-        _ if verdict.is_broken() => "BROKEN",
-        _ if verdict.is_unexpected() && !is_partial => "news",
+        _ if verdict.is_broken() => "regression",
+        _ if verdict.is_unexpected() && !is_partial => "now holds",
         Status::Open => "open",
         Status::Holds if all_texts => "holds",
         Status::Holds => return None,
     };
-    let first = format!("{label:<8}{}: {}\n", claim.id, claim.text);
-    let holds = (label == "news").then_some("is marked open and holds here");
+    let first = format!("{label:<11}{}: {}\n", claim.id, claim.text);
+    let holds = (label == "now holds").then_some("its status is open but it holds: write status = \"holds\"");
     let more = holds.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
-    Some(std::iter::once(first).chain(more.map(|more| format!("        {more}\n"))).collect())
+    Some(std::iter::once(first).chain(more.map(|more| format!("           {more}\n"))).collect())
 }
 
 /// Formats a value with four significant digits.

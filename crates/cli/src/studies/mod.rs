@@ -22,11 +22,11 @@ pub(crate) const EXAMPLES: &str =
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a scenario over its sweep and print the results
+    /// Run all points of a scenario and print the results
     Run(run::Args),
     /// Run any client and server on the two sides of a scenario's network, with real packets
     Emulate(emulate::Args),
-    /// Test the claims of the papers by runs
+    /// Run the scenarios of the papers' claims and report which claims hold
     Claims(claims::Args),
     /// Show whether this machine can emulate networks
     Probe,

@@ -41,13 +41,13 @@ pub(crate) struct Args {
     /// Start over instead of resuming an interrupted run of the same scenario
     #[arg(long)]
     fresh: bool,
-    /// The number of runs at a time [default: simulated, one per core; emulated, one]
+    /// The number of runs in parallel [default: simulated, one per core; emulated, one]
     #[arg(long, value_name = "N", value_parser = from_one)]
     jobs: Option<usize>,
     /// Write one JSON object to standard output instead of a table
     #[arg(long)]
     json: bool,
-    /// No progress bar
+    /// Do not show a progress bar
     #[arg(long)]
     quiet: bool,
 }
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     if summaries.is_empty() {
         let (world, all) = (world.name(), results.len());
         return Err(Failure::failed(format!(
-            "no run was possible: the {world} world supports none of the {all} runs, see above"
+            "no run was possible: the {world} world cannot run any of the {all} points, for the reasons above"
         )));
     }
     if let Some(warning) = late_packets(&summaries, || probe().real_time.is_ok()) {
@@ -136,8 +136,8 @@ fn late_packets(summaries: &[&Summary], has_priority: impl FnOnce() -> bool) -> 
     let milliseconds = |seconds: Option<f64>| seconds.unwrap_or_default() * 1e3;
     let or = if has_priority() { "" } else { " or with real-time priority (rampmeter probe)" };
     Some(format!(
-        "late packets in {} of {} runs: 1% of them by more than {:.1} ms, at a round-trip time of {:.1} ms; the machine \
-         is busy, repeat the runs on an idle machine{or}",
+        "late packets in {} of {} runs: in the worst run 1% of the packets were late by more than {:.1} ms, at a \
+         round-trip time of {:.1} ms; the machine is busy: repeat the runs on an idle machine{or}",
         late.len(),
         summaries.len(),
         milliseconds(jitter(worst)),
@@ -157,9 +157,9 @@ fn degraded_flows(summaries: &[&Summary]) -> Vec<String> {
         }
     }
     let line = |((scheme, reason), (first, flows, points)): (_, (_, u64, Vec<&Point>))| {
-        let others = if flows > 1 { format!(" and {} more flows", flows - 1) } else { String::new() };
+        let others = if flows > 1 { format!(" and {} more were", flows - 1) } else { " was".into() };
         let runs = format!("{} of {} runs{}", points.len(), summaries.len(), name_runs(&points, summaries));
-        format!("{scheme}, {first}{others}, for some time in {runs}: {reason}")
+        format!("scheme {scheme}: flow {first}{others} degraded in {runs}: {reason}")
     };
     found.into_iter().map(line).collect()
 }
@@ -185,7 +185,10 @@ fn name_runs(points: &[&Point], summaries: &[&Summary]) -> String {
 
 /// Parses a number of runs.
 pub(crate) fn from_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|jobs| *jobs > 0).ok_or_else(|| "write a whole number from 1, for example 4".to_owned())
+    text.parse()
+        .ok()
+        .filter(|jobs| *jobs > 0)
+        .ok_or_else(|| "write a whole number of at least 1, for example 4".to_owned())
 }
 
 pub(crate) fn world(name: &str, stop: &Arc<AtomicBool>) -> Result<Box<dyn World>, Failure> {
@@ -248,10 +251,10 @@ router = { kind = "drop-tail" }
         let runs = [run(1, vec![degraded(3)]), run(2, Vec::new()), run(3, vec![degraded(1)])];
         let warnings = degraded_flows(&runs.each_ref());
         let expected =
-            "vcp, source.0 > sink.0 and 3 more flows, for some time in 2 of 3 runs (seed = 1; seed = 3): no codes";
+            "scheme vcp: flow source.0 > sink.0 and 3 more were degraded in 2 of 3 runs (seed = 1; seed = 3): no codes";
         assert_eq!(warnings, [expected]);
         let warnings = degraded_flows(&[&run(1, vec![degraded(1)])]);
-        assert_eq!(warnings, ["vcp, source.0 > sink.0, for some time in 1 of 1 runs: no codes"]);
+        assert_eq!(warnings, ["scheme vcp: flow source.0 > sink.0 was degraded in 1 of 1 runs: no codes"]);
     }
 
     #[test]

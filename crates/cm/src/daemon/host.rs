@@ -160,7 +160,7 @@ impl Host {
             last_active: now,
             persistent_loss: false,
         };
-        self.timers.arm(index as u32, flow.deadline(self.limits.silence, Duration::MAX));
+        self.timers.arm(index as u32, flow.deadline(self.limits.idle_timeout, Duration::MAX));
         self.flows[index] = Some(flow);
         let (mtu, state) = (self.manager.mtu(manager_id).min(mtu), paths::state(&self.manager, now, manager_id));
         self.notify_client(client, id, Notice::Opened { mtu: mtu.as_u64() as u32, state });
@@ -354,10 +354,10 @@ impl Host {
         if flow.wants_to_send() || !flow.grants.is_empty() {
             flow.last_active = now;
         }
-        if flow.last_active + self.limits.silence <= now {
+        if flow.last_active + self.limits.idle_timeout <= now {
             return self.end(now, index, Some(Error::Silent));
         }
-        let deadline = flow.deadline(self.limits.silence, feedback_timeout);
+        let deadline = flow.deadline(self.limits.idle_timeout, feedback_timeout);
         self.timers.arm(index as u32, deadline.max(now + Duration::from_nanos(1)));
     }
 

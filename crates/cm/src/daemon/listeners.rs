@@ -20,7 +20,7 @@ const MAX_PORTS: usize = 1024;
 /// The maximum number of hosts with hints, of all programs together.
 const MAX_HINTED: usize = 4096;
 
-/// The maximum number of senders (by port) at one address owner flows are stored.
+/// The maximum number of senders (by port) at one address whose flows are stored.
 const MAX_SENDERS: usize = 16;
 
 /// The hints for one host.

@@ -22,12 +22,12 @@ pub struct Limits {
     /// The number of unanswered grants in a row after which a flow is closed.
     pub max_unanswered: u32,
     /// A flow without calls and without pending requests or grants is closed after this time.
-    pub silence: Duration,
+    pub idle_timeout: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { grant_timeout: Duration::from_millis(100), max_unanswered: 8, silence: Duration::from_secs(600) }
+        Self { grant_timeout: Duration::from_millis(100), max_unanswered: 8, idle_timeout: Duration::from_secs(600) }
     }
 }
 
@@ -121,7 +121,7 @@ fn remedy(carriage: Carriage, error: &io::Error) -> &'static str {
         (_, io::ErrorKind::AddrInUse) => {
             "another daemon uses it; choose another port with --port, on both hosts, or none: --port 0"
         }
-        (_, io::ErrorKind::AddrNotAvailable) => "--bind needs an address of this host",
+        (_, io::ErrorKind::AddrNotAvailable) => "--listen needs an address of this host",
         (Carriage::Raw, _) => "--raw is for IPv4 only",
         _ => "choose another port with --port, on both hosts, or none: --port 0",
     }

@@ -28,11 +28,11 @@ pub enum NetError {
     /// An unknown controller, or invalid settings.
     #[error(transparent)]
     Controller(#[from] RegistryError),
-    /// The file of histories can't be used.
+    /// The history file can't be used.
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The path is not a directory that can be served.
-    #[error("{}: {reason}; write a directory that can be read", path.display())]
+    #[error("{}: {reason}; give a readable directory", path.display())]
     BadDirectory {
         /// The path.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum NetError {
         reason: io::Error,
     },
     /// The peer never answered.
-    #[error("{0} does not answer: check the address, and that firewalls pass UDP")]
+    #[error("no answer from {0}: check the address, and that no firewall blocks UDP")]
     NoAnswer(SocketAddr),
     /// The peer stopped responding.
     #[error("{address} stopped responding after {}: run the same command {}", of(*got, *size), again(*resumable))]
@@ -116,10 +116,10 @@ pub enum NetError {
     #[error("no space left for {}: make room and run the same command to resume", .0.display())]
     DiskFull(PathBuf),
     /// Another download writes the same part file.
-    #[error("{} is being written by another download: wait for it, or write another output", .0.display())]
+    #[error("{} is being written by another download: wait for it, or give another path with --out", .0.display())]
     PartInUse(PathBuf),
     /// The output can't be written.
-    #[error("{}: {reason}; write an output that can be written", path.display())]
+    #[error("{}: {reason}; give a writable path with --out", path.display())]
     File {
         /// The file.
         path: PathBuf,

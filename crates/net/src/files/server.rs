@@ -127,7 +127,7 @@ pub struct Server {
     address: SocketAddr,
     clients: BTreeMap<ConnectionId, Client>,
     histories: Option<HistoryFile>,
-    put_aside: Option<PathBuf>,
+    renamed_history: Option<PathBuf>,
     /// The buffer for pieces of files.
     piece: Box<[u8]>,
 }
@@ -168,14 +168,14 @@ impl Server {
         let policy = ControllerPolicy::new(&options.controller, &options.registry, Stream::from_seed(fresh_seed()));
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
         let mut endpoint = Endpoint::new(config, make, os_random());
-        let mut put_aside = None;
+        let mut renamed_history = None;
         let mut import_history = |path: &PathBuf| {
             let (file, remembered) = HistoryFile::open(path)?;
             remembered
                 .histories
                 .into_iter()
                 .for_each(|(destination, history)| endpoint.import_history(destination, history));
-            put_aside = remembered.put_aside;
+            renamed_history = remembered.renamed;
             Ok::<_, NetError>(file)
         };
         let histories = options.history.as_ref().map(&mut import_history).transpose()?;
@@ -195,7 +195,7 @@ impl Server {
             address,
             clients: BTreeMap::new(),
             histories,
-            put_aside,
+            renamed_history,
             piece,
         })
     }
@@ -205,9 +205,9 @@ impl Server {
         self.address
     }
 
-    /// The new path of a damaged file of histories, if there was one.
-    pub fn put_aside(&self) -> Option<&Path> {
-        self.put_aside.as_deref()
+    /// The new path of a damaged history file, if there was one.
+    pub fn renamed_history(&self) -> Option<&Path> {
+        self.renamed_history.as_deref()
     }
 
     /// Serves until `options.stop` is set.

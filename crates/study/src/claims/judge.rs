@@ -14,7 +14,7 @@ use crate::{Finished, Journal, Program, Progress, StudyError, Sweep, Task};
 pub struct Judge<'a> {
     /// The settings of the sweep.
     pub sweep: Sweep<'a>,
-    /// The available worlds; claims for others are not judged.
+    /// The available worlds; claims for others are skipped.
     pub worlds: &'a [&'a dyn World],
     /// The folder of finished points.
     pub folder: &'a Path,
