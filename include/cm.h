@@ -137,7 +137,7 @@ int cm_weight(cm_id id, double weight);
 
 /* Guarantees the flow `rate` bits per second before anything is shared, as far as the path allows. A requested packet
  * then waits no longer than `delay` seconds (0: no longer than the rate needs). A rate of 0 ends the guarantee. Only
- * daemons that were started with --scheduler service-curves keep guarantees; others use weights only. */
+ * daemons that were started with --scheduler h-fsc keep guarantees; others use weights only. */
 int cm_guarantee(cm_id id, double rate, double delay);
 
 /* Buffered transmission: the CM keeps a copy of these bytes and sends them as one UDP datagram when it is the flow's
