@@ -6,10 +6,10 @@
  * With a RATE the receiver emulates the bottleneck of a long path, so that the sender has to adapt on a single machine:
  * RATE packets per second, a queue of 40 packets, and a delay of 20 ms for acknowledgements.
  *
- * The data has three encodings, and the sender uses the best one that fits the last reported rate. The receiver answers
- * each packet with the packet's number and sending time. The sender keeps one request pending, sends a packet per
- * grant, and reports delivered packets to the CM (cm_update). A packet counts as lost after three later ones arrived.
- * Everything runs in one thread, in the program's own poll loop.
+ * The data has three encodings, and the sender uses the best one that fits the last reported rate. The receiver
+ * acknowledges each packet with the packet's number and sending time. The sender keeps one request pending, sends a
+ * packet per grant, and reports delivered packets to the CM (cm_update). A packet counts as lost after three later ones
+ * arrived. Everything runs in one thread, in the program's own poll loop.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
@@ -130,8 +130,8 @@ static void acknowledged(struct transfer *t, cm_id id, const struct header *head
     check(cm_update(id, received, lost, lost ? CM_TRANSIENT : CM_NO_LOSS, now() - header->sent_at), "cm_update");
 }
 
-/* No acknowledgement for a long time: all packets in flight count as lost. */
-static void given_up(struct transfer *t, cm_id id)
+/* No acknowledgement for a second: all packets in flight count as lost. */
+static void feedback_timeout(struct transfer *t, cm_id id)
 {
     int lost = 0;
     for (; t->lowest < t->next; t->lowest++) {
@@ -146,7 +146,7 @@ static int send_all(struct sockaddr_in to, uint32_t packets)
 {
     static struct transfer t; /* zero */
     struct cm_callbacks callbacks = {.send = may_send, .update = changed, .closed = closed};
-    double rate, srtt, start = now(), heard = start;
+    double rate, srtt, start = now(), last_feedback = start;
 
     t.packets = packets;
     t.socket = socket(AF_INET, SOCK_DGRAM, 0);
@@ -157,7 +157,7 @@ static int send_all(struct sockaddr_in to, uint32_t packets)
     cm_id id = cm_open((struct sockaddr *)&to, sizeof to, &callbacks, &t);
     check(id, "cm_open");
     check(cm_query(id, &rate, &srtt), "cm_query");
-    printf("mtu %d bytes, first told %.0f b/s at %.3f ms\n", cm_mtu(id), rate, srtt * 1e3);
+    printf("mtu %d bytes, initial rate %.0f b/s, round trip %.3f ms\n", cm_mtu(id), rate, srtt * 1e3);
     check(cm_request(id), "cm_request");
     while (t.lowest < packets) {
         struct pollfd files[] = {{cm_fd(), POLLIN, 0}, {t.socket, POLLIN, 0}};
@@ -165,12 +165,12 @@ static int send_all(struct sockaddr_in to, uint32_t packets)
         check(files[0].fd, "cm_fd");
         poll(files, 2, 100);
         while (recv(t.socket, &header, sizeof header, MSG_DONTWAIT) == (ssize_t)sizeof header) {
-            heard = now();
+            last_feedback = now();
             acknowledged(&t, id, &header);
         }
-        if (now() - heard > 1 && t.lowest < t.next) {
-            heard = now();
-            given_up(&t, id);
+        if (now() - last_feedback > 1 && t.lowest < t.next) {
+            last_feedback = now();
+            feedback_timeout(&t, id);
         }
         check(cm_dispatch(0), "cm_dispatch");
     }
@@ -180,76 +180,76 @@ static int send_all(struct sockaddr_in to, uint32_t packets)
     printf("grants from %.3f s to %.3f s, %u updates from %.0f to %.0f b/s\n", t.first_grant - start,
            t.last_grant - start, t.updates, t.slowest_rate, t.fastest_rate);
     printf("encodings: %u packets low, %u medium, %u high\n", t.encoded[0], t.encoded[1], t.encoded[2]);
-    printf("last told %.0f b/s at %.3f ms\n", rate, srtt * 1e3);
+    printf("final rate %.0f b/s, round trip %.3f ms\n", rate, srtt * 1e3);
     check(cm_close(id), "cm_close");
     check(cm_disconnect(), "cm_disconnect");
     return 0;
 }
 
 /* A delayed acknowledgement. */
-struct answer {
+struct acknowledgement {
     double due;
     struct header header;
     struct sockaddr_in to;
 };
 
-enum { QUEUE = 40, ANSWERS = 4096 };
-static const double WAY_BACK = 0.02;
+enum { QUEUE = 40, MAX_PENDING = 4096 };
+static const double REVERSE_DELAY = 0.02;
 
 static int receive_all(struct sockaddr_in at, double rate)
 {
-    static struct answer answers[ANSWERS];
-    unsigned long packets = 0, dropped = 0, first = 0, last = 0; /* answers first .. last - 1 are pending */
-    double free_at = 0, heard = now();
+    static struct acknowledgement pending[MAX_PENDING];
+    unsigned long packets = 0, dropped = 0, first = 0, last = 0; /* number first .. last - 1 are pending */
+    double free_at = 0, last_arrival = now();
     int file = socket(AF_INET, SOCK_DGRAM, 0);
 
     if (file < 0 || bind(file, (struct sockaddr *)&at, sizeof at) < 0) {
         perror("bulk");
         return 1;
     }
-    while (now() - heard < (packets > 0 ? 2 : 20)) {
+    while (now() - last_arrival < (packets > 0 ? 2 : 20)) {
         struct pollfd files[] = {{file, POLLIN, 0}};
-        struct answer answer;
+        struct acknowledgement ack;
         static char packet[65536];
-        socklen_t length = sizeof answer.to;
+        socklen_t length = sizeof ack.to;
 
-        for (; first < last && answers[first % ANSWERS].due <= now(); first++) {
-            const struct answer *a = &answers[first % ANSWERS];
+        for (; first < last && pending[first % MAX_PENDING].due <= now(); first++) {
+            const struct acknowledgement *a = &pending[first % MAX_PENDING];
             sendto(file, &a->header, sizeof a->header, 0, (const struct sockaddr *)&a->to, sizeof a->to);
         }
         if (poll(files, 1, first < last ? 1 : 500) <= 0)
             continue;
-        if (recvfrom(file, packet, sizeof packet, 0, (struct sockaddr *)&answer.to, &length) < (ssize_t)sizeof answer.header)
+        if (recvfrom(file, packet, sizeof packet, 0, (struct sockaddr *)&ack.to, &length) < (ssize_t)sizeof ack.header)
             continue;
-        heard = answer.due = now();
+        last_arrival = ack.due = now();
         if (rate > 0) {
-            free_at = free_at > heard ? free_at : heard;
-            if (free_at - heard > QUEUE / rate || last - first == ANSWERS) {
+            free_at = free_at > last_arrival ? free_at : last_arrival;
+            if (free_at - last_arrival > QUEUE / rate || last - first == MAX_PENDING) {
                 dropped++;
                 continue;
             }
             free_at += 1 / rate;
-            answer.due = free_at + WAY_BACK;
+            ack.due = free_at + REVERSE_DELAY;
         }
-        memcpy(&answer.header, packet, sizeof answer.header);
+        memcpy(&ack.header, packet, sizeof ack.header);
         packets++;
-        answers[last++ % ANSWERS] = answer;
+        pending[last++ % MAX_PENDING] = ack;
     }
     printf("%lu packets arrived, %lu found the queue full\n", packets, dropped);
     return 0;
 }
 
-int main(int count, char **words)
+int main(int argc, char **argv)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
-    if ((count == 3 || count == 4) && strcmp(words[1], "receive") == 0) {
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "receive") == 0) {
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        address.sin_port = htons((uint16_t)atoi(words[2]));
-        return receive_all(address, count == 4 ? atof(words[3]) : 0);
+        address.sin_port = htons((uint16_t)atoi(argv[2]));
+        return receive_all(address, argc == 4 ? atof(argv[3]) : 0);
     }
-    if (count == 5 && strcmp(words[1], "send") == 0 && inet_pton(AF_INET, words[2], &address.sin_addr) == 1) {
-        address.sin_port = htons((uint16_t)atoi(words[3]));
-        return send_all(address, (uint32_t)atoi(words[4]));
+    if (argc == 5 && strcmp(argv[1], "send") == 0 && inet_pton(AF_INET, argv[2], &address.sin_addr) == 1) {
+        address.sin_port = htons((uint16_t)atoi(argv[3]));
+        return send_all(address, (uint32_t)atoi(argv[4]));
     }
     fprintf(stderr, "usage: bulk receive PORT [RATE] | bulk send ADDRESS PORT PACKETS\n");
     return 2;

@@ -1,14 +1,16 @@
 //! Steady: keeps the queue short by reacting to delay.
 //!
-//! With `W` the window, `P` a packet, `d` the latest round-trip time minus the minimum, and `T` the bound on it:
+//! With the window `W`, the packet size `P`, the queueing delay `d` (the latest round-trip time minus the minimum) and
+//! the bound on that delay, `T`:
 //!
 //! ```text
-//! d <= T:   W += P acked / W   one packet per round trip; until `d` first exceeds T, W += acked
-//! d > T:    W *= 3/4           at most once per window of data
-//! a loss:   W *= 1/2           likewise
+//! d <= T:   W += P delivered / W   one packet per round trip; until `d` first exceeds T, W += delivered
+//! d > T:    W *= 3/4               at most once per window of data
+//! a loss:   W *= 1/2               likewise
 //! ```
 //!
-//! All flows of a queue measure `d > T` at the same time, so the queue drains and new flows can measure the minimum delay.
+//! All flows of a queue measure `d > T` at the same time, so the queue drains and new flows can measure the minimum
+//! delay.
 
 use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, Sent, Settings};
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
@@ -79,8 +81,8 @@ impl Controller for Steady {
         if rtt > ack.min_rtt + self.target {
             self.cut(latest.number, 0.75);
         } else if !ack.recovering && !ack.app_limited {
-            let share = if self.starting { 1.0 } else { self.packet.as_f64() / self.window };
-            self.window += share * ack.delivered.as_f64();
+            let fraction = if self.starting { 1.0 } else { self.packet.as_f64() / self.window };
+            self.window += fraction * ack.delivered.as_f64();
         }
     }
 

@@ -7,16 +7,16 @@ use serde_json::Value;
 fn run(arguments: &[&str]) -> Output {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenario.toml");
     let mut command = Command::new(env!("CARGO_BIN_EXE_my-controller"));
-    command.current_dir(env!("CARGO_TARGET_TMPDIR")); // where `runs` may lie
+    command.current_dir(env!("CARGO_TARGET_TMPDIR")); // `runs` is written here
     command.args(["run", scenario, "--json"]).args(arguments).output().unwrap()
 }
 
 /// Utilization of the bottleneck and mean packets waiting there, for each run.
 fn bottlenecks(output: &Output) -> Vec<(f64, f64)> {
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let figure = |run: &Value, name: &str| run["links"]["bottleneck"][name].as_f64().unwrap();
+    let value = |run: &Value, name: &str| run["links"]["bottleneck"][name].as_f64().unwrap();
     let runs = results["runs"].as_array().unwrap().iter();
-    runs.map(|run| (figure(run, "utilization"), figure(run, "queue_mean_packets"))).collect()
+    runs.map(|run| (value(run, "utilization"), value(run, "queue_mean_packets"))).collect()
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn real_packets_keep_the_queue_short_and_the_link_busy() {
         return;
     }
     let [(busy, queue)] = bottlenecks(&output)[..] else { panic!("{output:?}") };
-    // The bounds are wide: on a busy machine packets also wait for the processor, which a delay-based controller counts as
-    // a queue. The simulator tests the performance. This tests that the controller runs and does not fill the buffer of
-    // about 160 packets, as a controller that ignores delay would.
+    // The bounds are wide: on a busy machine packets also wait for the processor, and a delay-based controller counts
+    // that as a queue. The test in the simulator checks the performance. This one checks that the controller runs and
+    // does not fill the buffer of about 160 packets, as a controller that ignores delay would.
     assert!(busy > 0.05 && queue < 60.0, "busy {busy}, queue {queue}");
 }

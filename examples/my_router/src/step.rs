@@ -1,5 +1,5 @@
-//! Step: first in, first out. A packet that has waited longer than a threshold is marked, as by the switches that DCTCP needs
-//! (RFC 8257 section 3.1). Packets of senders without ECN leave unchanged.
+//! Step: first in, first out. A packet that has waited longer than a threshold is marked, as by the switches that DCTCP
+//! needs (RFC 8257 section 3.1). Packets of senders that are not ECN-capable leave unchanged.
 
 use std::collections::VecDeque;
 
@@ -54,9 +54,9 @@ impl Router for Step {
     }
 
     fn dequeue(&mut self, now: Time) -> Option<AnyPacket> {
-        let (came, mut packet) = self.queue.pop_front()?;
+        let (arrived_at, mut packet) = self.queue.pop_front()?;
         self.bytes -= packet.bytes();
-        if now.since(came) > self.config.threshold {
+        if now.since(arrived_at) > self.config.threshold {
             self.tally.mark(&mut packet);
         }
         Some(packet)

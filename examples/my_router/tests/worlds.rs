@@ -7,16 +7,16 @@ use serde_json::Value;
 fn run(arguments: &[&str]) -> Output {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenario.toml");
     let mut command = Command::new(env!("CARGO_BIN_EXE_my-router"));
-    command.current_dir(env!("CARGO_TARGET_TMPDIR")); // where `runs` may lie
+    command.current_dir(env!("CARGO_TARGET_TMPDIR")); // `runs` is written here
     command.args(["run", scenario, "--json"]).args(arguments).output().unwrap()
 }
 
-/// Utilization of the bottleneck, mean packets waiting there and the share of packets marked, for each run.
+/// Utilization of the bottleneck, mean packets waiting there and the fraction of packets marked, for each run.
 fn bottlenecks(output: &Output) -> Vec<[f64; 3]> {
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let figure = |run: &Value, name: &str| run["links"]["bottleneck"][name].as_f64().unwrap();
+    let value = |run: &Value, name: &str| run["links"]["bottleneck"][name].as_f64().unwrap();
     let runs = results["runs"].as_array().unwrap().iter();
-    runs.map(|run| ["utilization", "queue_mean_packets", "mark_rate"].map(|name| figure(run, name))).collect()
+    runs.map(|run| ["utilization", "queue_mean_packets", "mark_rate"].map(|name| value(run, name))).collect()
 }
 
 #[test]
@@ -36,7 +36,8 @@ fn real_packets_are_marked_and_the_queue_is_short() {
         return;
     }
     let [[busy, queue, marks]] = bottlenecks(&output)[..] else { panic!("{output:?}") };
-    // The bounds are wide, because a busy machine delays real packets. The simulator tests the performance.
+    // The bounds are wide, because a busy machine delays real packets. The test in the simulator checks the
+    // performance.
     assert!(busy > 0.05 && queue < 60.0 && marks > 0.0, "busy {busy}, queue {queue}, marks {marks}");
 }
 
