@@ -12,9 +12,8 @@
 //! All flows of a queue measure `d > T` at the same time, so the queue drains and new flows can measure the minimum
 //! delay.
 
-use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, Sent, Settings};
-use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
-use rampmeter_wire::RouterFeedback;
+use rampmeter_control::units::{Bytes, Duration, Rate, Stream, Time};
+use rampmeter_control::{Ack, Algorithm, Controller, Departure, Loss, Path, RouterFeedback, Sent, Settings};
 use serde::Deserialize;
 
 /// Tunables of Steady.

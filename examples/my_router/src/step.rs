@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
+use rampmeter_router::units::{Bytes, Duration, Stream, Time};
 use rampmeter_router::{AnyPacket, Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
-use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::Deserialize;
 
 /// Tunables of Step.
