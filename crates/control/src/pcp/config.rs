@@ -83,9 +83,6 @@ pub(super) const TRAIN_PER_JITTER: f64 = 3.0;
 /// The maximum number of packets in a train that is lengthened for host jitter.
 pub(super) const MAX_TRAIN: usize = 24;
 
-/// The growth of delay over a train that clocks cannot resolve.
-pub(super) const RESOLUTION: Duration = Duration::from_nanos(100);
-
 /// The number of packets or receipts of a train that may be lost without rejecting it: Figure 11 at 5% loss takes 564
 /// ms with one, and 644 ms with the paper's zero.
 pub(super) const MISSING_RECEIPTS: usize = 1;

@@ -12,8 +12,9 @@
 use rampmeter_units::{Duration, Rate};
 
 use super::config::{
-    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, RESOLUTION, TRAIN_PER_JITTER,
+    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, TRAIN_PER_JITTER,
 };
+use super::probe::RESOLUTION;
 use super::queue::WaitCount;
 use super::{Compensation, Pcp, ProbeResult, growth};
 
@@ -33,7 +34,7 @@ impl Pcp {
             tolerance += max_wait.saturating_sub(wait).scale(part);
         }
         match self.probe.judge(tolerance, MISSING_RECEIPTS, &mut self.random) {
-            ProbeResult::Accepted(_) if !is_allowed && self.probe.host_stalled() => ProbeResult::Inconclusive,
+            ProbeResult::Accepted(_) if !is_allowed && self.probe.host_stalled => ProbeResult::Inconclusive,
             ProbeResult::Accepted(_) if !is_allowed => ProbeResult::Rejected,
             ProbeResult::Accepted(more) => ProbeResult::Accepted(more.min(self.max_grant())),
             result => result,

@@ -64,9 +64,9 @@ mod growth;
 mod history;
 mod host_jitter;
 mod judgement;
-mod probe;
+pub(crate) mod probe;
 mod queue;
-mod search;
+pub(crate) mod search;
 mod start;
 
 #[cfg(test)]
@@ -83,14 +83,14 @@ use self::compensation::Compensation;
 use self::competitive::Competitive;
 pub use self::config::Config;
 use self::config::{
-    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_RECEIPT_TIMEOUT, MIN_ROUND_TRIP, MIN_STEP,
-    MISSING_RECEIPTS, OUTLIER, RECEIPT_TIMEOUT, STANDING, TRAIN_PER_JITTER,
+    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS,
+    OUTLIER, STANDING, TRAIN_PER_JITTER,
 };
 use self::drain::Drain;
 use self::excess_loss::ExcessLoss;
 use self::history::PathHistory;
 use self::host_jitter::HostJitter;
-use self::probe::{PairRate, Probe, ProbeResult};
+use self::probe::{PairRate, Phase, Probe, ProbeResult};
 use self::queue::{Queue, View, WaitCount};
 use self::search::Search;
 use self::start::{GRANTED_SHARE, SlowStart};
@@ -99,21 +99,10 @@ use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossK
 
 /// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
 /// loss is a single loss.
-const MAX_UNANSWERED: u64 = 3;
+pub(crate) const MAX_UNANSWERED: u64 = 3;
 
 /// The maximum round-trip time and the maximum wait for a probe. So a flow acts within minutes, whatever is measured.
-const MAX_RTT: Duration = Duration::from_secs(60);
-
-/// The state of the current probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The next train starts at this time.
-    Waiting(Time),
-    /// Its packets are being sent.
-    Sending,
-    /// All packets were sent. Those without a receipt at this time count as lost.
-    Listening(Time),
-}
+pub(crate) const MAX_RTT: Duration = Duration::from_secs(60);
 
 /// PCP.
 #[derive(Debug, Clone)]
@@ -206,6 +195,11 @@ impl Pcp {
         packet_per_rtt.scale(MIN_PROBE * self.flows as f64).min(self.base).max(self.min_rate())
     }
 
+    /// The minimum test rate of this flow.
+    fn min_test(&self) -> Rate {
+        self.base.scale(MIN_STEP).max(self.min_probe())
+    }
+
     /// Starts a train whose time has come, and ends a train whose timeout has expired.
     fn poll(&mut self, now: Time) {
         self.drain.poll(now);
@@ -216,6 +210,7 @@ impl Pcp {
             Phase::Waiting(until) if now >= until => match self.next_test(now) {
                 Some(test) => {
                     self.probe.start(now, self.base, test, self.train_length(test));
+                    self.probe.add_pair();
                     self.pacer.resume(now, self.probe.rate());
                     self.phase = Phase::Sending;
                 }
@@ -237,17 +232,18 @@ impl Pcp {
     /// The test rate of the next probe. None if no rate is available.
     fn next_test(&mut self, now: Time) -> Option<Rate> {
         if self.excess_loss.is_lossy(self.config.max_loss)
-            && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF)
+            && now.since(self.probe.started) < self.rtt.scale(MAX_BACKOFF)
         {
             return None;
         }
         let base = self.base;
-        let searched = self.search.test(&self.config, base, self.min_probe());
+        let max = self.config.max_rate.saturating_sub(base);
+        let searched = self.search.test(self.min_test(), max);
         let waits = self.count_waits(WaitCount::default());
         let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
             return Some(searched); // without any receipt only the search has a rate
         };
-        let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
+        let round_trips = (now.since(self.probe.started).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
         let available = -self.pressure(base) * round_trips;
         let is_standing = self.view.level > self.packet_time(base).scale(STANDING).max(self.noise());
         let growth = if is_standing {
@@ -258,15 +254,14 @@ impl Pcp {
         } else {
             (growth::factor(waits, base, capacity) - 1.0).max(available).max(MIN_STEP)
         };
-        let test = base.scale(growth).min(self.config.max_rate.saturating_sub(base)).max(self.min_probe());
+        let test = base.scale(growth).min(max).max(self.min_probe());
         self.search.set_test_rate(test);
         Some(test)
     }
 
     /// The train was sent: sets the timeout for its receipts.
     fn listen(&mut self, now: Time) {
-        let timeout = self.rtt.scale(RECEIPT_TIMEOUT).max(MIN_RECEIPT_TIMEOUT);
-        self.phase = Phase::Listening(now + (timeout * (1 << self.unanswered_trains.min(10))).min(MAX_RTT));
+        self.phase = Phase::listening(now, self.rtt, self.unanswered_trains);
         if self.probe.is_complete(MISSING_RECEIPTS) {
             self.conclude(now);
         }
@@ -283,18 +278,18 @@ impl Pcp {
                 // Section 3.1: direct jump.
                 self.base = (self.base + more).min(self.config.max_rate).max(self.min_rate());
                 self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
-                if more == self.probe.test() {
+                if more == self.probe.test {
                     self.search.accepted(more);
                 }
                 self.path_history.on_probe_result(true, self.base);
             }
             ProbeResult::Rejected => {
-                self.search.rejected(self.probe.test(), self.base, self.min_probe());
+                self.search.rejected(self.probe.test, self.min_test(), MAX_BACKOFF);
                 self.path_history.on_probe_result(false, self.base);
             }
             ProbeResult::Inconclusive => {}
         }
-        let next = self.search.next(now, self.probe.started(), self.rtt, &mut self.random);
+        let next = self.search.next(now, self.probe.started, self.rtt, &mut self.random);
         self.phase = Phase::Waiting(next);
         self.poll(now);
     }
@@ -401,15 +396,13 @@ impl Controller for Pcp {
             self.host_jitter.on_arrival(arrived_at, last);
         }
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(MAX_RTT);
-        let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
+        let (mut kept, active) = (false, self.phase.is_probing());
         for arrival in ack.arrivals {
             let arrival =
                 &if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
             if active && self.probe.contains(arrival.number) {
                 self.probe.on_arrival(arrival);
-                if host_stalled(arrival) {
-                    self.probe.on_host_stall();
-                }
+                self.probe.host_stalled |= host_stalled(arrival);
             }
             kept |= !host_stalled(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
         }
@@ -438,7 +431,7 @@ impl Controller for Pcp {
         } else {
             self.excess_loss.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
-        let active = !matches!(self.phase, Phase::Waiting(_));
+        let active = self.phase.is_probing();
         if active && self.probe.contains(loss.number) {
             self.probe.on_loss(loss.number);
         }
@@ -476,10 +469,7 @@ impl Controller for Pcp {
     }
 
     fn deadline(&self) -> Time {
-        match self.phase {
-            Phase::Waiting(until) | Phase::Listening(until) => until,
-            Phase::Sending => Time::MAX,
-        }
+        self.phase.deadline()
     }
 
     fn window(&self) -> Bytes {

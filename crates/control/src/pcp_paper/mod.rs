@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! mechanism (Table 2)     what happens                                                    section   file
-//! probes                  k packets at base + test rate                                   3.1       probe
-//! probabilistic accept    accepted if a slope sampled from the fit of the delays is <= 0  3.1       probe
+//! probes                  k packets at base + test rate                                   3.1       pcp/probe
+//! probabilistic accept    accepted if a slope sampled from the fit of the delays is <= 0  3.1       pcp/probe
 //! direct jump             accepted: base += test                                          3.1       mod
 //! rate compensation       base -= base * (gap + delay), at most half in a round trip      3.2       compensation
-//! periodic probes         one per round trip                                              3.3       mod, search
-//! binary search           accepted: test *= 2, rejected: test /= 2                        3.3       search
-//! exponential backoff     rejected at 1% of base: at random within 2, 4, ... 100 RTTs     3.3       search
+//! periodic probes         one per round trip                                              3.3       mod
+//! binary search           accepted: test *= 2, rejected: test /= 2                        3.3       pcp/search
+//! exponential backoff     rejected at 1% of base: at random within 2, 4, ... 100 RTTs     3.3       pcp/search
 //! history                 first test = remembered rate / 3 * trust                        3.4       history
 //! tit for tat             cuts / 10 while they have no effect                             3.5       tit_for_tat
 //! ```
@@ -64,8 +64,6 @@
 mod compensation;
 mod config;
 mod history;
-mod probe;
-mod search;
 mod tit_for_tat;
 
 #[cfg(test)]
@@ -77,9 +75,10 @@ use rampmeter_wire::RouterFeedback;
 use self::compensation::Compensation;
 pub use self::config::Config;
 use self::history::PathHistory;
-use self::probe::{Probe, ProbeResult};
-use self::search::Search;
 use crate::pacer::Pacer;
+use crate::pcp::probe::{Phase, Probe, ProbeResult, RESOLUTION};
+use crate::pcp::search::Search;
+use crate::pcp::{MAX_RTT, MAX_UNANSWERED};
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
 /// The minimum size of the packets into which a full one is divided: headers and some data.
@@ -90,28 +89,6 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The maximum rate of base packets and of probes.
 const MAX_RATE: Rate = Rate::from_bps(100_000_000_000);
-
-/// The timeout for a probe's last acknowledgements in round trips, and its minimum.
-const ACK_TIMEOUT: f64 = 2.0;
-const MIN_ACK_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// The maximum round-trip time, and the maximum timeout of a probe.
-const MAX_RTT: Duration = Duration::from_secs(60);
-
-/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
-/// loss is a single loss.
-const MIN_UNANSWERED: u64 = 3;
-
-/// The state of the current probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The next probe starts at this time.
-    Waiting(Time),
-    /// Its packets are being sent.
-    Sending,
-    /// All packets were sent. Those without an acknowledgement at this time count as lost.
-    Listening(Time),
-}
 
 /// PCP as its paper describes it.
 #[derive(Debug, Clone)]
@@ -150,7 +127,7 @@ impl Algorithm for PcpPaper {
             min_rtt: MAX_RTT,
             base: None,
             phase: Phase::Waiting(Time::MAX),
-            probe: Probe::new(config.k),
+            probe: Probe::new(config.k, 0.0),
             search: Search::new(Rate::ZERO),
             compensation: Compensation::new(),
             path_history: PathHistory::default(),
@@ -208,7 +185,7 @@ impl PcpPaper {
         match self.phase {
             Phase::Waiting(until) if now >= until => {
                 let test = self.search.test(self.min_test(), MAX_RATE.saturating_sub(self.base()));
-                self.probe.start(now, self.base(), test);
+                self.probe.start(now, self.base(), test, self.config.k);
                 self.pacer.resume(now, self.probe.rate());
                 self.phase = Phase::Sending;
             }
@@ -219,27 +196,24 @@ impl PcpPaper {
 
     /// Evaluates the probe, applies its result, and schedules the next one.
     fn conclude(&mut self, now: Time) {
-        self.unanswered_probes = if self.probe.is_answered() { 0 } else { self.unanswered_probes + 1 };
-        let result = self.probe.judge(&mut self.random);
+        self.unanswered_probes = if self.probe.has_receipts() { 0 } else { self.unanswered_probes + 1 };
+        let result = self.probe.judge(RESOLUTION, 0, &mut self.random);
         match result {
             ProbeResult::Accepted(more) => {
                 self.set_base(self.base() + more); // section 3.1: direct jump
-                self.search.on_accepted(more);
+                self.search.accepted(more);
             }
-            ProbeResult::Rejected => self.search.on_rejected(&self.config, self.probe.test(), self.min_test()),
+            ProbeResult::Rejected => {
+                self.search.rejected(self.probe.test, self.min_test(), self.config.max_interval);
+            }
             ProbeResult::Inconclusive => {}
         }
         if result != ProbeResult::Inconclusive {
             self.path_history.on_probe_result(result != ProbeResult::Rejected, self.base());
         }
-        let next = self.search.next(now, self.probe.started(), self.rtt, &mut self.random);
+        let next = self.search.next(now, self.probe.started, self.rtt, &mut self.random);
         self.phase = Phase::Waiting(next);
         self.poll(now);
-    }
-
-    /// Whether a probe is running.
-    fn is_probing(&self) -> bool {
-        !matches!(self.phase, Phase::Waiting(_))
     }
 }
 
@@ -262,8 +236,7 @@ impl Controller for PcpPaper {
         }
         self.probe.on_sent(now, sent.number, sent.bytes);
         if self.probe.is_sent() {
-            let timeout = self.rtt.scale(ACK_TIMEOUT).max(MIN_ACK_TIMEOUT) * (1 << self.unanswered_probes.min(10));
-            self.phase = Phase::Listening(now + timeout.min(MAX_RTT));
+            self.phase = Phase::listening(now, self.rtt, self.unanswered_probes);
         }
     }
 
@@ -274,7 +247,7 @@ impl Controller for PcpPaper {
         for arrival in ack.arrivals {
             let round_trip = Arrival { received_at: now, ..*arrival };
             let arrival = if self.config.round_trip { &round_trip } else { arrival }; // section 3.5
-            if self.is_probing() {
+            if self.phase.is_probing() {
                 self.probe.on_arrival(arrival);
             }
             let is_base = !self.probe.contains(arrival.number);
@@ -283,19 +256,19 @@ impl Controller for PcpPaper {
                 self.set_base(base.scale(1.0 - cut)); // section 3.2
             }
         }
-        if self.is_probing() && self.probe.is_sent() && self.probe.is_complete() {
+        if self.phase.is_probing() && self.probe.is_complete(0) {
             self.conclude(now);
         }
         self.poll(now);
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        let no_feedback = loss.kind == LossKind::Persistent && self.unanswered >= MIN_UNANSWERED;
+        let no_feedback = loss.kind == LossKind::Persistent && self.unanswered >= MAX_UNANSWERED;
         if let Some(base) = self.base.filter(|_| no_feedback) {
             self.set_base(base.scale(0.5));
         }
-        if self.is_probing() && (no_feedback || self.probe.contains(loss.number)) {
-            self.probe.on_loss();
+        if self.phase.is_probing() && (no_feedback || self.probe.contains(loss.number)) {
+            self.probe.on_loss(loss.number);
             self.conclude(now);
         }
     }
@@ -311,10 +284,7 @@ impl Controller for PcpPaper {
     }
 
     fn deadline(&self) -> Time {
-        match self.phase {
-            Phase::Waiting(until) | Phase::Listening(until) => until,
-            Phase::Sending => Time::MAX,
-        }
+        self.phase.deadline()
     }
 
     fn window(&self) -> Bytes {
