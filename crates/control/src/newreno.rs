@@ -10,6 +10,9 @@
 //! the timer expires:                   the same S, W = P                 section 3.1
 //! ```
 //!
+//! *Reno* (RFC 5681) does not record its last reaction to a loss. If the connection leaves recovery while a second
+//! packet of the same window is still missing, the fast retransmit of that packet halves the window again.
+//!
 //! *Deviation*: `FlightSize` is limited to `W`. With selective acknowledgements new data is sent while the first hole
 //! is being retransmitted. If that retransmission is lost too, `FlightSize` grows to many windows, and half of it would
 //! be more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.

@@ -1,16 +1,15 @@
 //! TCP with a different congestion avoidance, which describes most high-speed TCPs.
 //!
 //! Such a scheme is a pair of [`Rules`]: how many packets an acknowledgement adds to the window, and the window after a
-//! loss. [`Windowed`] has the parts that all of them share: slow start, one reaction a window of data to losses and
-//! marks (a mark is a loss without a retransmission, RFC 3168 section 6.1.2), the timer, idle times and spurious
-//! losses.
+//! loss. [`Windowed`] has the parts that all of them share:
 //!
 //! ```text
 //! an acknowledgement arrives, W < S:   W += slow_start()                one packet (RFC 5681 eq. (2)), or by the rules
 //!                            W >= S:   W += min(increase(W), 1)
-//! a loss or a mark, once a window:     S = W = max(decrease(W), 2)
+//! a loss or a mark, once a window:     S = W = max(decrease(W), 2)      a mark as a loss: RFC 3168 section 6.1.2
 //! the timer expires:                   S = max(decrease(W), 2), W = 1
-//! idle for longer than the timer:      W = min(W, the first window)      RFC 5681 section 4.1
+//! idle for longer than the timer:      W = min(W, the first window)     RFC 5681 section 4.1
+//! a loss was spurious:                 W, S and the rules are those before it
 //! ```
 //!
 //! `W` and `S` are in fractional packets; the rules of TCP itself count whole bytes (`newreno.rs`). Each

@@ -9,13 +9,12 @@
 //! acknowledgement, and cuts of the last round trip are subtracted from it. Where it is negative, more rate is
 //! available, and it limits the test rate of a probe.
 //!
-//! *Delay.* Clocks differ by an unknown offset. The offset cancels in the numerator `q`. In the denominator half of the
-//! minimum round-trip time replaces `min-delay`: `q / (min_rtt / 2 + q)`. `q` is the queue above the flow's target
-//! (`growth`): the lowest level of the last `STANDING_ROUNDS` round trips, or the current excess over the ceiling. A
-//! share of the cut is made (`delay_gain`; the paper: 1). Every flow sees the queue and cuts its rate for it in each
-//! round trip until the queue is gone, and the effect of a cut is visible one round trip later: with a gain of 1 the
-//! link is idle after each cut. XCP's analysis of the same loop gives 0.226 of the queue and 0.4 of the rate mismatch
-//! per round trip.
+//! *Delay.* Clocks differ by an unknown offset, so half of the minimum round-trip time replaces `min-delay` in the
+//! denominator: `q / (min_rtt / 2 + q)`. `q` is the queue above the flow's target (`growth`): the lowest level of the
+//! last `STANDING_ROUNDS` round trips, or the current excess over the ceiling. A share of the cut is made
+//! (`delay_gain`; the paper: 1), because every flow cuts its rate for the same queue, and the effect is visible one
+//! round trip later: with a gain of 1 the link is idle after each cut. XCP's analysis of the same loop gives 0.226 of
+//! the queue and 0.4 of the rate mismatch per round trip.
 //!
 //! *Gap.* A single gap is mostly noise, so all gaps of a round trip are used together: the line through the delays has
 //! the slope `s = (out - in) / in`, and the cut is `s / (1 + s)`. For a small slope, which may be noise, a share of it

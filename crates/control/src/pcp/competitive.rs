@@ -19,48 +19,21 @@
 //!
 //! In competitive mode an instance of CUBIC (RFC 9438) gets every acknowledgement and loss, and its window is the
 //! flow's. It starts in slow start, with ten packets or with the flow's window when the score was last 0, and ends slow
-//! start when delays begin to grow (HyStart++). Meanwhile PCP sends no probes and makes no cuts. A flow that exits
-//! keeps `RATE_KEPT_ON_EXIT` of its rate, so that flows that took each other for TCP do not fill the link again at
-//! once.
+//! start when delays begin to grow (HyStart++). Meanwhile PCP sends no probes and makes no cuts.
 //!
-//! *Where TCP and short transfers share a slow link* the queue rises and falls all the time, and it never stands for
-//! twelve round trips in a row. Meanwhile the flow's rate falls with every round trip, to a tenth and less. There a
-//! drain detects the competing traffic, because no other flow takes part in it. A failed drain alone is not enough: 50
-//! PCP flows that start together fail to drain their queue at first, and would compete for good (7% lost). But their
-//! rates do not fall for long. 250 kB on ten paths beside up to three long CUBIC flows and web traffic (`paths.toml`,
-//! simulated, two seeds) take 2.8 s with this rule and 6.0 s without; CUBIC takes 2.1 s.
+//! - *A failed drain* shows TCP on a slow link with short transfers, where the queue rises and falls all the time and
+//!   never stands for twelve round trips, while the flow's rate falls to a tenth and less. It is not enough alone: 50
+//!   PCP flows that start together fail to drain their queue at first, and would compete for good (7% lost). But their
+//!   rates do not fall for long.
+//! - *Flows that take each other for TCP* exit after a common drain, which shortens their queue to less than a third
+//!   (`drain`). Beside TCP it removes three fifths at most. Flows keep `RATE_KEPT_ON_EXIT` of their rates, so that they
+//!   do not fill the link again at once.
+//! - *Outside a drain a falling queue* does not show that PCP flows drain it: CUBIC's window falls by three tenths with
+//!   every loss, which empties a buffer of 0.4 round trips or less. With a deep buffer a flow that exits then takes
+//!   many round trips to enter again: 30 MB on `today.toml`'s DSL path beside one CUBIC did not end within three
+//!   minutes.
 //!
-//! *Flows that take each other for TCP* would compete for ever. So all flows in competitive mode drain the queue at the
-//! same moments of the clock (`drain`). If all are PCP flows, this shortens the queue to less than a third, and all of
-//! them exit. Beside TCP a drain removes three fifths of the queue at most, and the flow stays in competitive mode.
-//!
-//! Outside a drain a falling queue does not show that PCP flows drain it: CUBIC's window falls by three tenths with
-//! every loss, and with a buffer of 0.4 round trips or less that empties the queue. A flow that exits then has to enter
-//! again, which takes many round trips with a deep buffer: 30 MB on `today.toml`'s DSL path beside one CUBIC did not
-//! end within three minutes.
-//!
-//! *The designs that were tried* (simulated; `today.toml` with 30 MB beside one CUBIC without and with history, one
-//! seed, geometric means over CUBIC's time; loss on Figure 4's network at 0.90, worst of two or three seeds):
-//!
-//! ```text
-//! design                                                        beside CUBIC   worst        at 0.90
-//! no competitive mode                                           not run        80           0.03%
-//! exit when the queue falls by a tenth                          1.03, 0.97     unfinished   0.33%
-//! exit when it is half as long as an odd one                    0.93, 0.87     3.0          0.56%   50 flows do not
-//! the same, and slow start changes into competitive mode        0.84, 0.81     3.0          1.1%    the same
-//! the same, and drains 2.5 s after the last empty queue         0.86, 0.83     unfinished   1.0%    they exit
-//! the same, drains by the clock, a standing queue scores, too   0.84, 0.79     1.8          1.0%
-//! the same, the handshake alone does not decide, the history
-//!   of a flow that had exited is not competitive                0.85, 0.79     1.6          0.13%
-//! the same, exit with the whole link, slow start within the
-//!   capacity                                                    0.87, 0.83     2.1          0.12%
-//! the same, exit when the queue is a third of an odd one        0.86, 0.79     1.6          0.28%
-//! the same, also enter when the rate halved in 12 round trips
-//!   above the target, whether the queue fell or not             0.82           1.3          0.94%
-//! HyStart++, short drains, a queue that fell with a loss does
-//!   not end it, a handshake does not start it                   0.82, 0.78     1.3          0.04%
-//! the same, and a drain that fails starts it (this design)      0.83, 0.78     1.3          0.30%   three seeds
-//! ```
+//! `docs/pcp.md` has the designs that were tried, with their figures.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 

@@ -14,12 +14,9 @@
 //!                        but not for transfers in competitive mode, which never see an empty queue
 //! ```
 //!
-//! A short transfer may end before any probe was rejected. If its rate is below the remembered one, it shows nothing
-//! about the path, and the rate is not remembered. Otherwise transfers of a few packets would erase the rates that long
-//! ones found.
-//!
-//! The paper remembers "the previous base rate". A transfer's last base rate shows how crowded the path was at that
-//! time; its best rate, averaged over transfers, shows what the path can carry.
+//! *Deviation*: the paper remembers "the previous base rate", which shows how crowded the path was at that time; the
+//! mean of the best rates shows what it can carry. A short transfer may end before any probe was rejected. If its rate
+//! is below the remembered one, it shows nothing about the path and does not count.
 
 use rampmeter_units::{Duration, Rate};
 

@@ -1,9 +1,8 @@
 //! Host jitter: delay differences that hosts cause, not a queue of packets.
 //!
-//! Schedulers, timers and virtual machines that wait for a processor delay packets by microseconds to milliseconds. The
-//! delays of a train contain this jitter as well as the link's queue. The reverse path separates the two: receipts are
-//! small and mostly meet no queue there, so differences between *their* delays come from hosts. Both hosts cause jitter
-//! in both directions, so packets have about the same jitter as receipts.
+//! Schedulers, timers and virtual machines that wait for a processor delay packets by microseconds to milliseconds, in
+//! both directions alike. Receipts are small and mostly meet no queue on the reverse path, so differences between
+//! *their* delays come from hosts:
 //!
 //! ```text
 //! host jitter = delay on the reverse path that 8 of 10 of the last 32 receipts do not exceed, minus their minimum

@@ -6,8 +6,7 @@
 //! pressure      the share of its rate to give up (section 3.2); negative where more rate is available (`compensation`)
 //! ```
 //!
-//! They depend on a few quantities: the packet time at the bottleneck, the jitter without a queue, and the flow's
-//! target queue. The header of `mod` and those of the named files describe the deviations from the paper.
+//! They depend on the packet time at the bottleneck, the jitter without a queue, and the flow's target queue.
 
 use rampmeter_units::{Duration, Rate};
 

@@ -20,40 +20,33 @@
 //!
 //! The paper leaves these cases open:
 //! - *No feedback at all* (the retransmission timer expires with three packets or more unanswered): the rate is halved,
-//!   as TCP would do at least. There are no delays to estimate a queue from, and a sender that may not learn of its
-//!   losses must not keep its rate. With fewer packets in flight each loss is a single loss. Halving for each of them
-//!   starves the flow: 200 packets on Figure 8's 1 Mb/s took 19 s on average with it and 5.9 s without (two seeds).
-//! - *Excess loss*: more losses in a round trip than chance explains halve the rate, too. While the average loss is
-//!   high, almost no probe is sent (`excess_loss`).
-//! - *Idle time* longer than the retransmission timeout: the base rate is out of date. The flow starts over with a
-//!   third of it.
-//! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms). If none
-//!   arrived, the wait for the next train's receipts doubles.
+//!   as TCP would do at least, because there are no delays to estimate a queue from. With fewer packets in flight each
+//!   loss is a single loss. Halving for each of them starves the flow: 200 packets on Figure 8's 1 Mb/s took 19 s on
+//!   average with it and 5.9 s without (two seeds).
+//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`).
+//! - *Idle time* longer than the retransmission timeout: the flow starts over with a third of its rate.
+//! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms), twice as
+//!   long with each train in a row without any receipt.
 //! - *The minimum base rate* is one packet in some seconds, so that a flow always makes progress.
 //!
 //! *Deviations*. The controller `pcp-paper` follows the paper's text. It is very slow: with other traffic chance
 //! decides about trains, cuts leave the link idle, and flows that find a link idle at the same time overload it. The
-//! differences follow; the reason and the measurement of each are in the named place:
+//! named places have the reasons; `docs/pcp.md` has all figures, and the known weaknesses:
 //! - A flow starts with more than a probe, and in slow start if nothing is known about the path (`start`).
 //! - Base packets and probe packets form one evenly spaced train, not two interleaved ones: a sender's own base packets
-//!   are the worst noise in its probes. In an earlier model that was closer to the text (one run), mean flow completion
-//!   times at a load of 0.60 were 1290 ms interleaved and 720 to 880 ms merged.
-//! - Delays may grow over a train by half a packet time (`noise`), because packets of other flows come between those
-//!   of the train, and by the jitter that is measured without a queue (`MAX_NOISE`).
-//! - Hosts add jitter, which the reverse path shows (`host_jitter`). Trains take longer than this jitter.
-//! - A flow has a target queue that grows with the logarithm of `C / r`, and accepts three times that for a few round
-//!   trips (`growth`, `compensation`). A train that meets a longer queue is rejected. Queues that never empty, and
-//!   queues above that ceiling, are drained (`drain`).
-//! - After losses the target is at most a share of the buffer (`MAX_TARGET_OF_BUFFER`).
-//! - One lost packet does not reject a train (`MISSING_RECEIPTS`).
-//! - Two packets sent back to back end each train and show the path's capacity (`probe`).
+//!   are the worst noise in its probes.
+//! - Delays may grow over a train by half a packet time (`noise`), because packets of other flows come between those of
+//!   the train, by the jitter without a queue (`MAX_NOISE`), and by that of hosts (`host_jitter`).
+//! - One lost packet does not reject a train (`MISSING_RECEIPTS`). Two packets sent back to back end it and show the
+//!   path's capacity (`probe`).
 //! - The test rate and the granted rate are limited by the capacity that others leave (`growth`) and by a third of the
 //!   capacity (`MAX_JUMP`).
-//! - A cut for delay is a share of what the queue asks for (`delay_gain` in `compensation`; the estimates are described
-//!   there and in `queue`).
+//! - A flow has a target queue that grows with the logarithm of `C / r`, and accepts three times that for a few round
+//!   trips (`growth`, `compensation`). After losses the target is at most a share of the buffer
+//!   (`MAX_TARGET_OF_BUFFER`). A train that meets a longer queue is rejected. Queues that never empty, and queues above
+//!   that ceiling, are drained (`drain`).
+//! - A cut for delay is a share of what the queue asks for (`delay_gain`).
 //! - Beside flows that do not reduce their rates it keeps the window that CUBIC would have (`competitive`).
-//!
-//! *Known weaknesses*, with their figures: `docs/pcp.md`.
 
 mod compensation;
 mod competitive;

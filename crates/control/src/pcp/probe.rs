@@ -2,23 +2,20 @@
 //!
 //! The train consists of the next `k` packets, evenly spaced at the sum of both rates. A line is fitted to their delays
 //! over their sending times. The probe is accepted with the probability that the true slope is at most the slope that
-//! counts as flat.
+//! counts as flat. So the noisier the delays, the more chance decides.
 //!
 //! A train proves only the rate at which it was sent. If its packets left later than permitted (nothing to send, a late
 //! timer), the grant is the rate sent minus the base rate. If that is not positive, the probe is inconclusive.
 //!
-//! A train that lost more than one packet is rejected (`MISSING_RECEIPTS`): a full queue drops packets, and the delays
-//! through it are flat. A single loss may be chance. If it was not, the other packets waited in a full queue, and that
-//! rejects the train.
-//!
-//! A single packet delayed by a host shows nothing about a queue. If the other delays fit a line much better without
-//! it, it is ignored (`OUTLIER`), and the train's wait is the median of its packets' waits. In the simulator this
-//! changes nothing (Figure 4 at 0.60, three seeds: 300 ms with it, 297 without).
-//!
-//! One more packet may follow right behind the last one, as the second of a *pair*. The bottleneck spreads the two by
-//! the transmission time of one packet, unless a packet of another flow comes between them. This shows the capacity of
-//! the path (Keshav's packet pair, the paper's reference 35). It does not show the available rate, which the train
-//! does.
+//! The rest deviates from the paper, and `pcp_paper` does without it:
+//! - A train that lost more than one packet is rejected (`MISSING_RECEIPTS`; the paper: any). If a single loss was not
+//!   chance, the other packets waited in a full queue, and that rejects the train.
+//! - A packet delayed by a host shows nothing about a queue. If the other delays fit a line much better without it, it
+//!   is ignored (`OUTLIER`), and the train's wait is the median of its packets' waits. In the simulator this changes
+//!   nothing (Figure 4 at 0.60, three seeds: 300 ms with it, 297 without).
+//! - One more packet may follow right behind the last one, as the second of a *pair*. The bottleneck spreads the two by
+//!   the transmission time of one packet, unless a packet of another flow comes between them. This shows the capacity
+//!   of the path (Keshav's packet pair, the paper's reference 35), and not the available rate, which the train shows.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 

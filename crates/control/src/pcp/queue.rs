@@ -5,6 +5,7 @@
 //! standing the lowest level of the last round trips: the part of the queue that does not drain
 //! slope    of the line through the delays: 0.1 is a queue that grows by 100 ms per second, an overload of 10%
 //! waits    the number of packets that found the link busy with other flows' packets
+//! noise    the minimum spread, from the lowest tenth to the highest, of a round trip's delays: jitter without a queue
 //! ```
 //!
 //! *The minimum delay* expires after a while, in case the route has become longer (section 3.2). A flow that starts
@@ -12,9 +13,6 @@
 //! with the one of earlier transfers, and the excess counts as a queue that has stood all the time. Without this rule
 //! new flows displace all others: Figure 4 at a load of 0.90 (two seeds) loses 1.3% of its packets without it, and
 //! 0.005% with it.
-//!
-//! *Noise* is the jitter without a queue: the minimum spread (from the lowest tenth to the highest) of a round trip's
-//! delays. Shorter waits do not count. In the simulator noise is almost zero; with real packets it matters.
 //!
 //! *Clocks that step or drift* would look like a queue. A queue also lengthens the round trip, which a single clock
 //! measures: the level is at most the growth of the round-trip time.

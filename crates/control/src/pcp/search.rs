@@ -5,12 +5,6 @@
 //! rejected:            test /= 2, at least the minimum: 1% of the base rate
 //! rejected there:      interval *= 2, up to 100 round trips; the next probe is at a random time within it
 //! ```
-//!
-//! *Deviation*: the minimum is at least 0.3 packets per round trip (`MIN_PROBE`). Otherwise a flow whose rate was
-//! reduced to a few packets per second would ask for a hundredth of that, with trains that take seconds, and starve on
-//! an idle link. Figure 4 in the simulator, one seed: mean flow completion times at a load of 0.60, 0.75 and 0.90 are
-//! 425, 973 and 5028 ms without it and 342, 589 and 1285 ms with it; the standard deviation at 0.90 is 21.5 and 2.4 s;
-//! Jain's index of ten long flows is 0.28 and 0.93.
 
 use rampmeter_units::{Duration, Rate, Stream, Time};
 

@@ -13,11 +13,10 @@
 //!   competitive mode
 //! ```
 //!
-//! *A third at once.* The paper asks for no more than a third "to avoid the chance that multiple hosts will
-//! simultaneously probe for, and seemingly acquire, the full link bandwidth". Used at once, this third carries data in
-//! that round trip. If it is too much, compensation corrects it within a round trip, and the first train is rejected,
-//! which halves the trust and with it the next third. Figure 4 at 0.15: 1.7 round trips above fair queueing's bound,
-//! 2.6 if the flow asks first.
+//! *A third at once* carries data in that round trip. The paper asks for no more than a third "to avoid the chance that
+//! multiple hosts will simultaneously probe for, and seemingly acquire, the full link bandwidth". If it is too much,
+//! compensation corrects it within a round trip, and the rejected train halves the trust and with it the next third.
+//! Figure 4 at 0.15: 1.7 round trips above fair queueing's bound, 2.6 if the flow asks first.
 //!
 //! *Ten packets* is what TCP has sent by then (RFC 6928), here spread over the round trip. 25 kB (Figure 10) take 76
 //! ms, and 125 ms with five chunks.
@@ -35,10 +34,8 @@
 //!   (`competitive`)
 //! ```
 //!
-//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, and 4 to 10 times without. When
-//! slow start only ended with a queue, lone flows overloaded the link, and 2 to 10 long flows lost 0.5 to 0.9% from the
-//! start; with the second line of the table they lose 0 to 0.3%.
-//!
+//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, and 4 to 10 times without. Without
+//! the second line of the table, 2 to 10 long flows lost 0.5 to 0.9% from the start; with it they lose 0 to 0.3%.
 //! Without HyStart++ 3 and 30 MB cost a long CUBIC on `today.toml`'s cable path 1.3 times as much as CUBIC transfers
 //! do; with it, the same.
 //!

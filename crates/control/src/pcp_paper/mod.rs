@@ -29,19 +29,17 @@
 //! Queues are shorter than TCP's, as in the paper: 1.1 packets at 0.60. But with other traffic the result of a probe is
 //! chance: five delays do not average out the packets of other flows. At 0.60, 52% of all probes are accepted: 53% at
 //! base rates of less than 1 Mb/s, 51% from there to 10 Mb/s. So test rates and trust are random walks. A tenth of the
-//! flows start with a probe for less than 19 kb/s, which takes half a second or more, and their further growth depends
-//! on chance with each probe. The median flow completion time is 0.9 s; one flow in twenty takes more than a minute.
-//! Without rate compensation (`max_cut = 0`) the mean is 8.6 s.
+//! flows start with a probe for less than 19 kb/s, which takes half a second or more. The median flow completion time
+//! is 0.9 s; one flow in twenty takes more than a minute. Without rate compensation (`max_cut = 0`) the mean is 8.6 s.
 //!
 //! *Where the paper gives no rule*, the controller does this:
-//! - *Probe packets and base packets* are one evenly spaced train at base + test rate. Packets of both that leave
-//!   together would queue behind each other, and the probe would measure that queue.
+//! - *Probe packets and base packets* are one evenly spaced train at base + test rate. If packets of both left
+//!   together, the probe would measure the queue of one behind the other.
 //! - *Clocks*: a growth of 100 ns over a probe is flat. The offset between the two hosts' clocks is unknown, so
 //!   `min_delay` in a denominator is half of the minimum round-trip time.
 //! - *Which gap*: the slope of the line through a round trip's delays is the growth of all its gaps together. Single
 //!   gaps vary too much.
-//! - *Packet sizes*: small packets take less time on a link, so only delays of packets of the largest size are
-//!   compared.
+//! - *Packet sizes*: only delays of packets of the largest size are compared.
 //! - *Which base rate is remembered*: a running mean over flows of the highest one. With the rate of the last flow
 //!   alone, at its end, the mean flow completion time at 0.60 is 34 s. The paper keeps the rate's variance, too, and
 //!   names no use for it.
@@ -49,13 +47,8 @@
 //!   completion time would be 2.6 s at 0.60 and 20 s at 0.90, and 25 kB transfers would take 1.9 s instead of 33 s
 //!   (Figure 10).
 //! - *min-delay* expires after 10 s. "Several" round trips without effect are four.
-//! - *Lost packets* change only the result of their probe. If no feedback arrives at all (the retransmission timer
-//!   expires with three packets or more unanswered), the base rate is halved, as TCP would do at least.
-//! - *Lost probes*: a probe is rejected if its acknowledgements do not all arrive within two round trips, or 200 ms. If
-//!   none arrived, the next timeout is twice as long.
-//! - *Idle flows*: after an idle time longer than the retransmission timeout, a flow starts over with its rate as its
-//!   history.
-//! - *Late packets*: a probe that was sent more slowly than planned grants what it sent beyond the base rate.
+//! - *Losses, idle flows and late packets*: as in `pcp`, without its rule for excess loss. Any lost packet rejects its
+//!   probe. After an idle time a flow starts over with its rate as its history.
 //! - *Bounds*: the base rate is at least one packet in 5 s, and at most 100 Gb/s.
 //!
 //! The optimization that the paper had "not yet implemented", to compute the next test rate from the slope of a

@@ -7,12 +7,11 @@
 //! E[clamp(X, l, h)] = l + integral from l to h of P(X > x) dx = l + k (exp(-l/k) - exp(-h/k)) = 1
 //! ```
 //!
-//! The report re-samples the timer when the window changes (`redraw`). Because intervals are clamped from below, a new
-//! interval at every acknowledgement delays departures again and again, and more acknowledgements delay them more: by
-//! 12% with one acknowledgement a packet [derived, and tested]. So by default the interval is sampled once and counts
-//! down at the current rate: departures are a renewal process in the time `integral of rate dt`, with a mean of one
-//! departure a unit for any number of rate changes. With unclamped exponential intervals both would be the same: the
-//! remaining time has the distribution of a new interval.
+//! The report re-samples the timer when the window changes (`redraw`). Because intervals are clamped from below, this
+//! delays departures again and again: by 12% with one acknowledgement a packet [derived, and tested]. So by default the
+//! interval is sampled once and counts down at the current rate: departures are a renewal process in the time `integral
+//! of rate dt`, with a mean of one departure a unit for any number of rate changes. With unclamped exponential
+//! intervals both would be the same.
 
 use rampmeter_units::{Duration, Stream, Time};
 
