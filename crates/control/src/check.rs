@@ -1,5 +1,7 @@
 //! Checks of controller settings. Each error names the setting and the values that are permitted.
 
+use std::ops::RangeInclusive;
+
 /// The maximum first window. A larger one is an error: no path can carry it.
 const MAX_FIRST_WINDOW: u64 = 1_000_000;
 
@@ -26,4 +28,20 @@ pub(crate) fn check_positive(name: &str, value: f64, unit: &str) -> Result<(), S
         return Ok(());
     }
     Err(format!("{name} is {value}: write more than 0 {unit}"))
+}
+
+/// Refuses a value outside of `range`.
+pub(crate) fn check_range(name: &str, value: f64, range: RangeInclusive<f64>, unit: &str) -> Result<(), String> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{name} is {value}: write {} to {} {unit}", range.start(), range.end()))
+}
+
+/// Refuses bounds in the wrong order.
+pub(crate) fn check_order(min_name: &str, min: f64, max_name: &str, max: f64) -> Result<(), String> {
+    if min <= max {
+        return Ok(());
+    }
+    Err(format!("{min_name} is {min} and {max_name} is {max}: write a {max_name} of at least {min_name}"))
 }

@@ -42,8 +42,7 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        check_first_window(self.initial_window)?;
-        Ok(())
+        check_first_window(self.initial_window)
     }
 }
 
@@ -89,7 +88,7 @@ impl Controller for Cm {
         if let Some(past) = path.history.filter(|_| self.config.use_history) {
             // A queue or a sleeping host may have delayed the first round trip, which does not increase the path's
             // capacity.
-            self.tcp.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
+            self.tcp.window.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
         }
         self.pacer.reset(now);
     }

@@ -7,17 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
 
 /// Settings of the fixed-rate sender.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The rate, headers included. There is no default.
     pub rate: Rate,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { rate: Rate::ZERO }
-    }
 }
 
 impl Settings for Config {

@@ -10,9 +10,6 @@
 //! the timer expires:                   the same S, W = P                 section 3.1
 //! ```
 //!
-//! *Reno* (RFC 5681) does not record its last reaction to a loss. If the connection leaves recovery while a second
-//! packet of the same window is still missing, the fast retransmit of that packet halves the window again.
-//!
 //! *Deviation*: `FlightSize` is limited to `W`. With selective acknowledgements new data is sent while the first hole
 //! is being retransmitted. If that retransmission is lost too, `FlightSize` grows to many windows, and half of it would
 //! be more than `W`: one of 60 flows took a third of a 150 Mb/s link at a 6% drop rate.
@@ -59,16 +56,18 @@ impl Settings for Config {
     }
 }
 
-/// The window rules of TCP NewReno.
+/// The window rules of TCP NewReno, or with `ONCE_A_WINDOW = false` of TCP Reno.
 #[derive(Debug, Clone)]
-pub struct NewRenoRules {
+pub struct NewRenoRules<const ONCE_A_WINDOW: bool = true> {
     config: Config,
     /// Congestion avoidance with byte counting: bytes delivered since the last increase of the window.
     delivered: Bytes,
 }
 
-impl Rules for NewRenoRules {
+impl<const ONCE_A_WINDOW: bool> Rules for NewRenoRules<ONCE_A_WINDOW> {
     type Config = Config;
+
+    const ONCE_A_WINDOW: bool = ONCE_A_WINDOW;
 
     fn new(config: &Config) -> Self {
         Self { config: config.clone(), delivered: Bytes::ZERO }

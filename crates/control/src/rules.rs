@@ -98,7 +98,7 @@ pub trait Rules: Debug + Clone + Send + 'static {
 #[derive(Debug, Clone)]
 pub struct Windowed<R: Rules> {
     config: R::Config,
-    window: Window,
+    pub(crate) window: Window,
     rules: R,
     episode: Episode,
     last_ack: Time,
@@ -116,27 +116,6 @@ impl<R: Rules> Windowed<R> {
             last_ack: Time::ZERO,
             before: None,
         }
-    }
-}
-
-impl<R: Rules> Windowed<R> {
-    pub(crate) fn in_slow_start(&self) -> bool {
-        self.window.in_slow_start()
-    }
-
-    /// Ends slow start and enters congestion avoidance.
-    pub(crate) fn leave_slow_start(&mut self) {
-        self.window.leave_slow_start();
-    }
-
-    /// Enters congestion avoidance with a window of `bytes`, if that is more than the current one.
-    pub(crate) fn resume(&mut self, bytes: Bytes) {
-        self.window.resume(bytes);
-    }
-
-    /// Sets the window to `bytes`, independently of the rules.
-    pub(crate) fn set_window(&mut self, bytes: Bytes) {
-        self.window.set(bytes);
     }
 
     fn needs_reaction(&mut self, loss: &Loss) -> bool {
@@ -314,7 +293,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn in_slow_start(&self) -> bool {
-            self.tcp.in_slow_start()
+            self.tcp.window.in_slow_start()
         }
 
         pub(crate) fn rules(&self) -> &R {

@@ -63,11 +63,12 @@ impl Window {
         self.whole < self.threshold
     }
 
+    /// Ends slow start and enters congestion avoidance.
     pub(crate) fn leave_slow_start(&mut self) {
         self.threshold = self.whole;
     }
 
-    /// Sets the window and the threshold to `bytes`, if that is more than the window.
+    /// Enters congestion avoidance with a window of `bytes`, if that is more than the current one.
     pub(crate) fn resume(&mut self, bytes: Bytes) {
         if bytes > self.whole {
             (self.whole, self.threshold) = (bytes, bytes);

@@ -103,7 +103,7 @@ impl Xcp {
         let bytes = Bytes::new((thousandths / 1000).unsigned_abs());
         let window = self.tcp.window();
         let changed = if thousandths > 0 { window + bytes } else { window.saturating_sub(bytes) };
-        self.tcp.set_window(changed.max(self.packet));
+        self.tcp.window.set(changed.max(self.packet));
     }
 
     fn pace_increase(&mut self, now: Time) {

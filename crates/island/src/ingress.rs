@@ -185,8 +185,7 @@ impl<P: Parcel + Send> Ingress<P> {
                 rtt,
                 loss: lost_number.map(loss),
                 flight_size,
-                recovering: false,
-                feedback: RouterFeedback::None,
+                ..Update::default()
             },
         );
         self.timeouts = 0;
@@ -221,15 +220,10 @@ impl<P: Parcel + Send> Ingress<P> {
             now,
             self.flow,
             &Update {
-                arrived_in_flight: Bytes::ZERO,
                 lost: flight_size,
-                delivered: Bytes::ZERO,
-                arrivals: &[],
-                rtt: None,
                 loss: Some(UpdateLoss { kind: LossKind::Persistent, number, recovering: false, repeated_timeout }),
                 flight_size,
-                recovering: false,
-                feedback: RouterFeedback::None,
+                ..Update::default()
             },
         );
     }

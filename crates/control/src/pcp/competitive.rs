@@ -135,7 +135,7 @@ impl Competitive {
     /// Resumes competitive mode with the window that an earlier transfer found by its losses, without slow start.
     pub(super) fn resume(&mut self, now: Time, window: Bytes, rtt: Duration) {
         let mut cubic = new_cubic(now, self.packet, window, rtt);
-        cubic.leave_slow_start();
+        cubic.window.leave_slow_start();
         self.take_over(now, cubic, rtt);
     }
 
@@ -461,7 +461,7 @@ mod tests {
                 let rtt = Some(RTT + Duration::from_millis(if at > 100 { longer } else { 0 }));
                 cubic.on_ack(ms(at), &Ack { rtt, ..crate::testing::ack(1) });
             }
-            !cubic.in_slow_start()
+            !cubic.window.in_slow_start()
         };
         assert!(ends(5) && !ends(3), "RFC 9406: from 4 ms on");
     }

@@ -4,6 +4,7 @@ use rampmeter_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::check::check_range;
 
 /// Settings of PCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -166,10 +167,6 @@ pub(super) const MAX_GAP: Duration = Duration::from_secs(10);
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let within = |name: &str, value: f64, min: f64, max: f64| {
-            let fits = (min..=max).contains(&value);
-            if fits { Ok(()) } else { Err(format!("{name} is {value}; it must be in [{min}, {max}]")) }
-        };
         let some = |name: &str, span: Duration| match span {
             Duration::ZERO => Err(format!("{name} is zero; use for example \"1 s\"")),
             _ => Ok(()),
@@ -177,14 +174,14 @@ impl Settings for Config {
         if !(4..=MAX_TRAIN).contains(&self.train) {
             return Err(format!("train is {} packets: use 4 to {MAX_TRAIN}", self.train));
         }
-        within("first_window", self.first_window, 1.0, 1e3)?;
-        within("first_share", self.first_share, 1e-6, 1.0)?;
-        within("noise", self.noise, 0.0, 100.0)?;
-        within("target", self.target, 0.0, 1e3)?;
-        within("ceiling", self.ceiling, 1.0, 1e3)?;
-        within("delay_gain", self.delay_gain, 0.0, 1.0)?;
-        within("gap_gain", self.gap_gain, 0.0, 1.0)?;
-        within("max_loss", self.max_loss, 0.0, 1.0)?;
+        check_range("first_window", self.first_window, 1.0..=1e3, "packets")?;
+        check_range("first_share", self.first_share, 1e-6..=1.0, "of the remembered rate")?;
+        check_range("noise", self.noise, 0.0..=100.0, "packet times")?;
+        check_range("target", self.target, 0.0..=1e3, "packet times")?;
+        check_range("ceiling", self.ceiling, 1.0..=1e3, "times the target")?;
+        check_range("delay_gain", self.delay_gain, 0.0..=1.0, "of the cut")?;
+        check_range("gap_gain", self.gap_gain, 0.0..=1.0, "of the cut")?;
+        check_range("max_loss", self.max_loss, 0.0..=1.0, "of the packets")?;
         some("drain_after", self.drain_after.unwrap_or(Duration::from_secs(1)))?;
         some("min_delay_expiry", self.min_delay_expiry)?;
         if self.rigged == Some(Rate::ZERO) {

@@ -42,7 +42,8 @@ const PAST_WEIGHT_DOWN: f64 = 9.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct PathHistory {
-    past: Option<History>,
+    /// The history that earlier transfers left.
+    pub(super) past: Option<History>,
     /// The highest base rate reached.
     best_rate: Rate,
     pairs: Pairs,
@@ -56,25 +57,21 @@ pub(super) struct PathHistory {
     min_rtt: Option<Duration>,
     was_competitive: bool,
     competitive_rate: Rate,
-    host_jitter: Duration,
+    /// The host jitter in this transfer.
+    pub(super) host_jitter: Duration,
 }
 
 impl PathHistory {
     /// Starts a flow on `path`, and returns its first test rate.
     pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
-        let rigged =
-            config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known_history(path) });
+        let known = path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt));
+        let rigged = config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known });
         let past = rigged.or(path.history).filter(|past| past.base_rate > Rate::ZERO);
         *self = Self { past, pair_capacity: past.map_or(Rate::ZERO, |past| past.capacity), ..Self::default() };
         match past {
             Some(past) => past.base_rate.scale(config.first_share * trust(past.trust)),
             None => Rate::of(path.packet * 2, path.rtt), // section 3.3: a packet in half of the round trip
         }
-    }
-
-    /// The history that earlier transfers left.
-    pub(super) fn past(&self) -> Option<History> {
-        self.past
     }
 
     /// Whether the last transfer ended in competitive mode. Transfers that ended in slow start do not count; true if
@@ -87,16 +84,6 @@ impl PathHistory {
     pub(super) fn on_competitive(&mut self, rate: Option<Rate>) {
         self.was_competitive |= rate.is_some();
         self.competitive_rate = rate.unwrap_or(Rate::ZERO);
-    }
-
-    /// The host jitter in earlier transfers.
-    pub(super) fn past_host_jitter(&self) -> Duration {
-        self.past.map_or(Duration::ZERO, |past| past.host_jitter)
-    }
-
-    /// The host jitter in this transfer.
-    pub(super) fn on_host_jitter(&mut self, host_jitter: Duration) {
-        self.host_jitter = host_jitter;
     }
 
     /// A probe was accepted or rejected; `base` is the base rate after it.
@@ -136,7 +123,7 @@ impl PathHistory {
     }
 
     fn competing_traffic(&self) -> f64 {
-        if self.competitive_rate > Rate::ZERO { 1.0 } else { 0.0 }
+        f64::from(self.competitive_rate > Rate::ZERO)
     }
 
     /// The rate beside competing traffic. At least one other flow has as much.
@@ -150,19 +137,12 @@ impl PathHistory {
         let Some(min_rtt) = self.min_rtt else { return };
         let Some(past) = history else {
             if self.best_rate > Rate::ZERO {
-                let (base_rate, capacity) = (self.best_rate, self.pairs.remembered_given(Rate::ZERO));
-                let (trust, competing_traffic) = (1.0, if in_slow_start { 1.0 } else { self.competing_traffic() });
-                let (competitive_rate, host_jitter, deviation) =
-                    (self.competitive_rate(), self.host_jitter, Rate::ZERO);
                 *history = Some(History {
-                    base_rate,
-                    capacity,
-                    deviation,
-                    trust,
-                    competing_traffic,
-                    competitive_rate,
-                    host_jitter,
-                    min_rtt,
+                    capacity: self.pairs.remembered_given(Rate::ZERO),
+                    competing_traffic: if in_slow_start { 1.0 } else { self.competing_traffic() },
+                    competitive_rate: self.competitive_rate(),
+                    host_jitter: self.host_jitter,
+                    ..History::new(self.best_rate, min_rtt)
                 });
             }
             return;
@@ -237,11 +217,6 @@ impl Pairs {
         });
         (quartile.map_or(Rate::ZERO, |pair| pair.rate), weight)
     }
-}
-
-/// The history of `path`, or one with nothing but its round-trip time.
-fn known_history(path: &Path) -> History {
-    path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt))
 }
 
 fn trust(trust: f64) -> f64 {

@@ -23,7 +23,7 @@ const MAX_PCP_FLOWS: f64 = 50.0;
 impl Pcp {
     /// The result of the train, given the queue that it met and the capacity that other flows leave.
     pub(super) fn probe_result(&mut self) -> ProbeResult {
-        let (flat_tolerance, wait) = (self.flat_tolerance(), self.train_wait());
+        let (flat_tolerance, wait) = (self.flat_tolerance(), self.queue.wait(self.probe.median_delay()));
         let (mut tolerance, mut is_allowed) = (flat_tolerance, true);
         if self.config.target > 0.0 && self.probe.has_receipts() {
             let max_wait = self.ceiling(self.probe.rate()) + flat_tolerance;
@@ -45,11 +45,6 @@ impl Pcp {
     pub(super) fn past_rtt(&self) -> Option<Duration> {
         let min_rtt = self.path_history.past_rtt()?;
         Some(min_rtt + self.packet_time(Rate::ZERO).max(min_rtt / 128))
-    }
-
-    /// The median wait of the train's packets.
-    fn train_wait(&self) -> Duration {
-        self.queue.wait(self.probe.median_delay())
     }
 
     /// The maximum that a train may be granted, whatever its test rate was.

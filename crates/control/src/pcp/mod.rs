@@ -292,7 +292,7 @@ impl Pcp {
         let competitive = self.competitive.is_on();
         let Some(view) = self.queue.view(&self.config, now, self.rtt, self.min_rtt, competitive) else { return };
         self.view = View { noise: view.noise.min(MAX_NOISE), ..view };
-        self.path_history.on_host_jitter(self.host_jitter.estimate());
+        self.path_history.host_jitter = self.host_jitter.estimate();
         self.end_slow_start(now);
         if self.slow_start.is_some() {
             return;
@@ -342,7 +342,8 @@ impl Controller for Pcp {
         self.compensation = Compensation::new();
         self.slow_start = None;
         self.excess_loss = ExcessLoss::default();
-        self.host_jitter = HostJitter::new(self.path_history.past_host_jitter(), MAX_JITTER);
+        let past = self.path_history.past;
+        self.host_jitter = HostJitter::new(past.map_or(Duration::ZERO, |past| past.host_jitter), MAX_JITTER);
         self.begin(now, path, first);
     }
 

@@ -77,7 +77,7 @@ pub(crate) enum ProbeResult {
     Inconclusive,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Probe {
     outlier: f64,
     base: Rate,
@@ -125,24 +125,7 @@ impl Probe {
     /// A probe for trains of up to `max_packets` packets. One of them is ignored if the other delays lie `outlier` times
     /// closer to a line without it; 0: none is.
     pub(crate) fn new(max_packets: usize, outlier: f64) -> Self {
-        Self {
-            outlier,
-            base: Rate::ZERO,
-            test: Rate::ZERO,
-            packets: 0,
-            started: Time::ZERO,
-            first: 0,
-            sent: 0,
-            first_sent_at: Time::ZERO,
-            last_sent_at: Time::ZERO,
-            bytes: Bytes::ZERO,
-            last_bytes: Bytes::ZERO,
-            receipts: vec![None; max_packets],
-            received: 0,
-            lost: 0,
-            host_stalled: false,
-            pair: None,
-        }
+        Self { outlier, receipts: vec![None; max_packets], ..Self::default() }
     }
 
     /// Starts a new train of `packets` at `now`.

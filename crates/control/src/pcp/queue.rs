@@ -66,7 +66,7 @@ pub(super) struct View {
     pub(super) buffer: Option<Duration>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Queue {
     samples: VecDeque<Sample>,
     sorted: Vec<i64>,
@@ -89,15 +89,8 @@ impl Queue {
         Self {
             samples: VecDeque::with_capacity(SAMPLES + 1),
             sorted: Vec::with_capacity(SAMPLES + 1),
-            largest: Bytes::ZERO,
-            min_delay: MinDelay::default(),
-            spread: MinDelay::default(),
-            standing: MinDelay::default(),
             past,
-            min_rtt: MinDelay::default(),
-            max_wait: MinDelay::default(),
-            lost_at: None,
-            started_at: None,
+            ..Self::default()
         }
     }
 

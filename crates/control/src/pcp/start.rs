@@ -90,7 +90,7 @@ impl Pcp {
         self.competitive = competitive::Competitive::new(now, self.packet);
         let idle = self.past_rtt().is_some_and(|max_rtt| path.rtt <= max_rtt);
         let idle_briefly = path.idle_for.is_some_and(|idle_for| idle_for <= RESUME_WITHIN);
-        let past = self.path_history.past();
+        let past = self.path_history.past;
         if let Some(past) =
             past.filter(|past| idle_briefly && past.competitive_rate > Rate::ZERO && self.config.compete)
         {
@@ -121,8 +121,9 @@ impl Pcp {
             self.slow_start = None;
         }
         let max = self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR * SLOW_START_QUEUE);
-        let is_over =
-            |slow_start: &mut SlowStart| level > slow_start.handshake_wait + max || !slow_start.cubic.in_slow_start();
+        let is_over = |slow_start: &mut SlowStart| {
+            level > slow_start.handshake_wait + max || !slow_start.cubic.window.in_slow_start()
+        };
         if let Some(slow_start) = self.slow_start.take_if(is_over) {
             self.enter_competitive_mode(now, slow_start.cubic);
         }
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn growing_delays_in_slow_start_start_competitive_mode() {
         let mut pcp = started(None, None, 100);
-        pcp.slow_start.as_mut().unwrap().cubic.leave_slow_start();
+        pcp.slow_start.as_mut().unwrap().cubic.window.leave_slow_start();
         pcp.end_slow_start(Time::ZERO + RTT);
         assert!(pcp.slow_start.is_none());
         assert_eq!(pcp.window(), PACKET * 10);

@@ -150,7 +150,6 @@ impl Settings for Config {
                 self.min_window
             ));
         }
-        check_first_window(self.initial_window)?;
-        Ok(())
+        check_first_window(self.initial_window)
     }
 }

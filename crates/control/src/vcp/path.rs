@@ -53,7 +53,7 @@ impl PathFault {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct PathCheck {
     cleared_codes_after: u64,
     missing_router_after: u64,
@@ -81,14 +81,7 @@ impl PathCheck {
             cleared_codes_after: config.cleared_codes_after,
             missing_router_after: config.missing_router_after,
             load_interval: config.load_interval,
-            cleared: false,
-            contradicting_codes: 0,
-            seen_high: false,
-            seen_other: false,
-            lowest: None,
-            unreported: 0,
-            last_unreported: None,
-            overloads: 0,
+            ..Self::default()
         }
     }
 
