@@ -118,13 +118,6 @@ impl<R: Rules> Windowed<R> {
         }
     }
 
-    fn needs_reaction(&mut self, loss: &Loss) -> bool {
-        if R::ONCE_A_WINDOW {
-            return self.episode.starts(loss);
-        }
-        loss.kind == LossKind::Persistent || !loss.recovering
-    }
-
     /// Reduces the window if the marks that `ack` reports start an episode.
     pub(crate) fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
         if self.episode.starts_with_marks(ack) {
@@ -187,7 +180,9 @@ impl<R: Rules> Controller for Windowed<R> {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        if !self.needs_reaction(loss) {
+        let is_repeated = loss.recovering && loss.kind == LossKind::Transient;
+        let reacts = if R::ONCE_A_WINDOW { self.episode.starts(loss) } else { !is_repeated };
+        if !reacts {
             return;
         }
         let before = (self.window.clone(), self.rules.clone());

@@ -106,12 +106,6 @@ impl Xcp {
         self.tcp.window.set(changed.max(self.packet));
     }
 
-    fn pace_increase(&mut self, now: Time) {
-        if self.pacing == Pacing::Increases {
-            self.paced_until = now + self.smoothed_rtt;
-        }
-    }
-
     /// The window over a round trip.
     fn paced_rate(&self) -> Rate {
         Rate::of(self.tcp.window(), self.smoothed_rtt)
@@ -169,8 +163,9 @@ impl Controller for Xcp {
                 let unused = ack.app_limited || ack.recovering;
                 let before = self.tcp.window();
                 self.change(if unused { change.min(0) } else { change });
-                if self.tcp.window().saturating_sub(before) > ack.delivered / 2 {
-                    self.pace_increase(now);
+                let increased = self.tcp.window().saturating_sub(before) > ack.delivered / 2;
+                if increased && self.pacing == Pacing::Increases {
+                    self.paced_until = now + self.smoothed_rtt;
                 }
                 if !self.app_limited {
                     self.unanswered = 0; // an application-limited packet requests 0, which may return unchanged

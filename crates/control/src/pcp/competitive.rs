@@ -75,9 +75,6 @@ const MIN_ROUND: Duration = Duration::from_millis(20);
 /// Packets are paced at this multiple of the window per round trip, so that the window is the limit.
 pub(super) const SPACING: f64 = 1.2;
 
-/// The initial window, in packets (RFC 6928).
-pub(super) const FIRST_WINDOW: u64 = 10;
-
 /// What a round trip shows about the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QueueObservation {
@@ -229,11 +226,6 @@ impl Competitive {
         self.cubic.as_ref().map(Controller::window)
     }
 
-    /// The pacing rate for that window.
-    pub(super) fn rate(&self, rtt: Duration) -> Option<Rate> {
-        self.window().map(|window| Rate::of(window, rtt).scale(SPACING))
-    }
-
     /// Feedback arrived. The window does not grow while the flow may not fill it because the queue `is_drained`.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, is_drained: bool) {
         self.delivered += ack.delivered;
@@ -271,7 +263,7 @@ impl Pcp {
                 self.base = self.base.scale(RATE_KEPT_ON_EXIT).max(self.min_rate());
                 self.compensation.on_cut(now, 1.0 - RATE_KEPT_ON_EXIT);
                 self.drain.restart(now, min_wait);
-                self.phase = Phase::Waiting(self.drain.until().unwrap_or(now).max(now + self.rtt));
+                self.phase = Phase::Waiting(self.drain.until.unwrap_or(now).max(now + self.rtt));
             }
             Change::Entered => self.phase = Phase::Waiting(now + self.rtt),
             Change::Nothing => {}
@@ -294,15 +286,15 @@ impl Pcp {
 
     /// The base rate of a flow in competitive mode.
     pub(super) fn competitive_base(&self) -> Option<Rate> {
-        let rate = self.competitive.rate(self.rtt)?;
+        let rate = Rate::of(self.competitive.window()?, self.rtt).scale(SPACING);
         Some(rate.clamp(self.min_rate(), self.config.max_rate))
     }
 }
 
-/// A CUBIC in slow start with this window, at least ten packets.
+/// A CUBIC in slow start with this window, but at least its usual first one.
 pub(super) fn new_cubic(now: Time, packet: Bytes, window: Bytes, rtt: Duration) -> Cubic {
-    let initial_window = (window.as_u64() / packet.as_u64().max(1)).max(FIRST_WINDOW);
-    let config = cubic::Config { initial_window, hystart: true, ..cubic::Config::default() };
+    let mut config = cubic::Config { hystart: true, ..cubic::Config::default() };
+    config.initial_window = config.initial_window.max(window.as_u64() / packet.as_u64().max(1));
     let mut cubic = Cubic::new(&config, Stream::from_seed(0)); // it uses no random numbers
     cubic.on_path(now, &Path::new(packet, rtt, None));
     cubic

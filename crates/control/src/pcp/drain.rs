@@ -72,7 +72,8 @@ pub(super) struct Drain {
     empty_at: Time,
     /// The maximum of the round trips' minimum waits since then.
     max_wait: Duration,
-    until: Option<Time>,
+    /// The end of the current drain.
+    pub(super) until: Option<Time>,
     /// Until when the flow sends less for a queue above the ceiling, and by which share.
     above_ceiling: Option<(Time, f64)>,
     /// The time at which the effect of that is visible.
@@ -176,11 +177,6 @@ impl Drain {
     pub(super) fn take_failed_drain(&mut self, now: Time) -> bool {
         let ended = self.last_cooperative.take_if(|(until, _, _)| now >= *until);
         ended.is_some_and(|(_, before, shortest)| shortest > before.scale(MAX_QUEUE_LEFT))
-    }
-
-    /// The end of the current drain.
-    pub(super) fn until(&self) -> Option<Time> {
-        self.until
     }
 
     /// Whether a queue that never emptied is being drained.

@@ -74,12 +74,6 @@ impl PathHistory {
         }
     }
 
-    /// Whether the last transfer ended in competitive mode. Transfers that ended in slow start do not count; true if
-    /// all did.
-    pub(super) fn past_ended_competitive(&self) -> bool {
-        self.past.is_some_and(|past| past.competing_traffic > 0.5)
-    }
-
     /// The flow's rate in competitive mode. None outside it.
     pub(super) fn on_competitive(&mut self, rate: Option<Rate>) {
         self.was_competitive |= rate.is_some();

@@ -98,7 +98,7 @@ impl Pcp {
         } else if let Some(past) = past.filter(|_| idle) {
             let base = first.max(self.first_rate());
             return self.restart(now, base, past.base_rate.saturating_sub(base));
-        } else if past.is_none() || self.path_history.past_ended_competitive() {
+        } else if past.is_none_or(|past| past.competing_traffic > 0.5) {
             let cubic = competitive::new_cubic(now, self.packet, Bytes::ZERO, self.rtt);
             self.slow_start = Some(SlowStart { cubic, handshake_wait }).filter(|_| self.config.compete);
         }
