@@ -121,8 +121,7 @@ impl<R: Rules> Windowed<R> {
     /// Reduces the window if the marks that `ack` reports start an episode.
     pub(crate) fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
         if self.episode.starts_with_marks(ack) {
-            let left = self.decrease(now, ack.flight_size);
-            self.window.lower_to(left);
+            self.decrease(now, ack.flight_size);
             self.before = None; // a mark is never spurious
         }
     }
@@ -153,9 +152,9 @@ impl<R: Rules> Windowed<R> {
         });
     }
 
-    fn decrease(&mut self, now: Time, flight_size: Bytes) -> Amount {
+    fn decrease(&mut self, now: Time, flight_size: Bytes) {
         let (window, window_bytes) = (self.window.packets(), self.window.bytes());
-        self.rules.decrease(&Congestion { now, window, window_bytes, flight_size })
+        self.window.lower_to(self.rules.decrease(&Congestion { now, window, window_bytes, flight_size }));
     }
 }
 
@@ -187,16 +186,13 @@ impl<R: Rules> Controller for Windowed<R> {
         }
         let before = (self.window.clone(), self.rules.clone());
         match loss.kind {
-            LossKind::Persistent if loss.repeated_timeout => self.window.on_repeated_timeout(),
+            LossKind::Persistent if loss.repeated_timeout => self.window.on_timeout(),
             LossKind::Persistent => {
-                let threshold = self.decrease(now, loss.flight_size);
-                self.window.on_timeout(threshold);
+                self.decrease(now, loss.flight_size);
+                self.window.on_timeout();
                 self.rules.on_timeout();
             }
-            LossKind::Transient => {
-                let left = self.decrease(now, loss.flight_size);
-                self.window.lower_to(left);
-            }
+            LossKind::Transient => self.decrease(now, loss.flight_size),
         }
         self.before = (loss.kind == LossKind::Transient).then_some(before);
     }

@@ -246,14 +246,12 @@ impl Competitive {
 impl Pcp {
     /// Section 3.5: enters or exits competitive mode, and sets the rate in it.
     pub(super) fn update_competitive_mode(&mut self, now: Time) {
-        let odd_wait = self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR);
-        let (min_wait, target, capacity) = (self.view.min_wait, self.target(self.base), self.path_history.capacity());
         let observation = QueueObservation {
-            min_wait,
-            target,
-            odd_wait,
+            min_wait: self.view.min_wait,
+            target: self.target(self.base),
+            odd_wait: self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR),
             base: self.base,
-            capacity,
+            capacity: self.path_history.capacity(),
             rtt: self.rtt,
             wait_before_drain: self.drain.wait_before_drain(now),
             drain_failed: self.drain.take_failed_drain(now),
@@ -262,7 +260,7 @@ impl Pcp {
             Change::Exited => {
                 self.base = self.base.scale(RATE_KEPT_ON_EXIT).max(self.min_rate());
                 self.compensation.on_cut(now, 1.0 - RATE_KEPT_ON_EXIT);
-                self.drain.restart(now, min_wait);
+                self.drain.restart(now, self.view.min_wait);
                 self.phase = Phase::Waiting(self.drain.until.unwrap_or(now).max(now + self.rtt));
             }
             Change::Entered => self.phase = Phase::Waiting(now + self.rtt),

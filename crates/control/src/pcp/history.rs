@@ -6,9 +6,6 @@
 //! base rate, deviation = running means of the best base rate and of its distance from the mean
 //! capacity             = running mean of the arrival rates of packet pairs; a pair weighs less the longer its first
 //!                        packet waited
-//! competing traffic    = 1 if the last transfer ended in competitive mode, else 0; unchanged if it ended in slow
-//!                        start, and 1 if nothing was known
-//! competitive rate     = the flow's rate at its end, if it ended in competitive mode: half of the capacity at most
 //! host jitter          = running mean of the host jitter
 //! min-rtt              = minimum round-trip time of a full packet; a running mean if it grew, because routes change,
 //!                        but not for transfers in competitive mode, which never see an empty queue

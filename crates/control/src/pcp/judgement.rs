@@ -1,12 +1,5 @@
-//! What a flow concludes from the delays of a train and of the last round trip.
-//!
-//! ```text
-//! probe_result  the train's slope (section 3.1), unless the queue that it met is above the flow's ceiling
-//! max_grant     the maximum that it is granted, by how busy other flows keep the link                   (`growth`)
-//! pressure      the share of its rate to give up (section 3.2); negative where more rate is available (`compensation`)
-//! ```
-//!
-//! They depend on the packet time at the bottleneck, the jitter without a queue, and the flow's target queue.
+//! What a flow concludes from the delays of a train and of the last round trip: whether the train is accepted, how much
+//! it is granted, and which share of its rate the flow should give up.
 
 use rampmeter_units::{Duration, Rate};
 

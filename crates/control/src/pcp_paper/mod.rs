@@ -143,7 +143,7 @@ impl PcpPaper {
     }
 
     fn base(&self) -> Rate {
-        self.base.unwrap_or(Rate::ZERO)
+        self.base.unwrap_or_default()
     }
 
     fn set_base(&mut self, rate: Rate) {

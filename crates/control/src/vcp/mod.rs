@@ -187,7 +187,10 @@ impl Vcp {
     fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
         if self.path.fault().is_some() {
             if self.episode.starts_with_marks(ack) {
-                self.halve(now, ack.flight_size, self.min_window_without_codes());
+                // A VCP router with more flows than packets fit on its path cannot be detected: it reports overload
+                // until windows are below a packet, and has a standing queue. Otherwise a packet remains.
+                let min = if self.has_standing_queue() { self.config.min_window } else { 1.0 };
+                self.halve(now, ack.flight_size, min);
             }
         } else if ack.last_marked().is_some() && !ack.recovering {
             self.cut(now);
@@ -199,13 +202,6 @@ impl Vcp {
         self.window = self.halved(flight_size, min);
         self.threshold = self.window;
         self.path.on_congestion(now, self.has_standing_queue());
-    }
-
-    /// The minimum window after a mark without a known VCP router, in packets. A VCP router with more flows than
-    /// packets fit on its path cannot be detected: it reports overload until windows are below a packet, and has a
-    /// standing queue. Without a standing queue the minimum is a packet.
-    fn min_window_without_codes(&self) -> f64 {
-        if self.has_standing_queue() { self.config.min_window } else { 1.0 }
     }
 
     fn has_standing_queue(&self) -> bool {

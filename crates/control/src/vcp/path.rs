@@ -1,22 +1,18 @@
 //! Checks whether the path preserves VCP's codes, and whether a router on it writes them. The paper's networks do both;
 //! real ones may not, and a sender that treats missing codes as low load would grow by a share of its window without
-//! regard to other flows.
+//! regard to other flows. So it behaves as TCP while one of these faults lasts (`docs/vcp.md`, *On real paths*):
 //!
-//! - **Cleared codes**: the path clears the two bits. Packets that were sent with a code arrive with `00`, which VCP
-//!   routers never write (RFC 3168 section 5 forbids it, but some paths do it). A number of such packets in a row
-//!   indicates this fault, and the same number with a code its end.
+//! - **Cleared codes**: a number of packets in a row arrived with `00`, which VCP routers never write. The same number
+//!   with a code ends it.
 //! - **No VCP router**: no packet ever arrived with high load, or none with another code. A VCP router reports high
 //!   load before overload; an RFC 3168 router never does, and a path that sets all codes to one value always or never.
-//!   Losses and overloads before the first high load indicate this fault. Those within a load interval count once,
-//!   because a VCP router reports within one. Those with only overload between them do not count: a flow that starts
-//!   while other flows overload a VCP router receives no other code at first.
-//! - **Only overload**: all codes report overload, and there is no standing queue. After a number of cuts of an eighth
-//!   only two causes of overload remain: more flows than packets fit on the path, which causes a standing queue, or a
-//!   path that sets all codes to overload.
+//!   Losses and overloads before the first high load count: once a load interval, because a VCP router reports within
+//!   one, and not with only overload between them, which a flow receives that starts while other flows overload a VCP
+//!   router.
+//! - **Only overload**: all codes report overload after a number of cuts of an eighth, and there is no standing queue,
+//!   as more flows than packets fit on the path would cause.
 //!
-//! In these cases the sender behaves as TCP until the check finds otherwise. It still reacts to marks: the `11` of a
-//! classic router means overload in VCP, too. So on a path that sets all codes to `11` one packet a round trip remains,
-//! as for any ECN-capable sender.
+//! It still reacts to marks: the `11` of a classic router means overload in VCP, too.
 
 use rampmeter_units::{Duration, LoadRegion, Time};
 
