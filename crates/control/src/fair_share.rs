@@ -24,14 +24,14 @@
 //! in both.) The sender does *not* predict a queue from having sent more than its share: while a new flow is in its
 //! handshake, the link serves more than the share.
 //!
-//! Losses change nothing ("fair queueing can tolerate losses", section 4.2.5). When the timer expires twice, or after
-//! an idle time longer than the timer, the share is out of date. Then, and if no router answers at all, the flow sends
-//! one packet an RTT until a router answers.
+//! Losses change nothing ("fair queueing can tolerate losses", section 4.2.5). When the timer expires twice, after an
+//! idle time longer than the timer, and if no router answers, the flow sends one packet an RTT until a router answers.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::check::require;
 use crate::pacer::MIN_RATE;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
 
@@ -57,10 +57,8 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.unanswered_packets == 0 {
-            return Err("unanswered_packets is 0, so no packet could carry a request: write 1 or more".into());
-        }
-        Ok(())
+        let error = || "unanswered_packets is 0, so no packet could carry a request: write 1 or more".into();
+        require(self.unanswered_packets > 0, error)
     }
 }
 

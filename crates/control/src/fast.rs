@@ -22,7 +22,7 @@ use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive};
+use crate::check::{check_first_window, check_positive, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 
 /// FAST TCP.
@@ -54,10 +54,8 @@ impl Settings for Config {
         if let Some(alpha) = self.alpha {
             check_positive("alpha", alpha, "packets in the queue")?;
         }
-        if !(self.gamma > 0.0 && self.gamma <= 1.0) {
-            return Err(format!("gamma is {}: write more than 0 and at most 1", self.gamma));
-        }
-        Ok(())
+        let gamma = self.gamma;
+        require(gamma > 0.0 && gamma <= 1.0, || format!("gamma is {gamma}: write more than 0 and at most 1"))
     }
 }
 

@@ -4,6 +4,7 @@ use rampmeter_units::{Bytes, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::check::require;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
 
 /// Settings of the fixed-rate sender.
@@ -16,13 +17,9 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.rate == Rate::ZERO {
-            return Err(
-                "rate is missing or 0 b/s, so no packet could ever be sent: write, for example, rate = \"1 Mb/s\""
-                    .into(),
-            );
-        }
-        Ok(())
+        require(self.rate > Rate::ZERO, || {
+            "rate is missing or 0 b/s, so no packet could ever be sent: write, for example, rate = \"1 Mb/s\"".into()
+        })
     }
 }
 

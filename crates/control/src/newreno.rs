@@ -21,7 +21,7 @@ use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::check_first_window;
+use crate::check::{check_first_window, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// TCP NewReno.
@@ -49,10 +49,8 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        if self.byte_counting_limit == 0 {
-            return Err("byte_counting_limit is 0, so the window could never grow: write 1 or more".into());
-        }
-        Ok(())
+        let error = || "byte_counting_limit is 0, so the window could never grow: write 1 or more".into();
+        require(self.byte_counting_limit > 0, error)
     }
 }
 

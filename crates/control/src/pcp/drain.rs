@@ -1,20 +1,19 @@
 //! Queue drains: flows send less for a moment, and compare the queue before and after.
 //!
-//! *A queue that never empties.* Flows with a target queue keep a queue at the bottleneck as long as they last. A flow
-//! that joins takes the delay of that queue for the path's own and adds a queue of its own, and the others' minimum
-//! delay expires (`min_delay_expiry`). Without drains ten long flows push the queue to the end of the buffer and lose
-//! 26% of their packets. So a flow that has not seen an empty queue for `drain_after` sends at `DRAIN_SHARE` of its
-//! rate for `DRAIN_ROUNDS` round trips and does not probe, as BBR does to measure the round-trip time. No message
-//! synchronizes the flows: all of them see the queue empty, and all wait for the same time from there. A flow that sees
-//! the queue fall joins the drain; else 50 flows drain in groups, and no group empties the queue. A drain that leaves
-//! most of the queue shows that other flows do not reduce their rates (`competitive`).
+//! *A queue that never empties.* A flow that joins flows with a target queue takes the delay of that queue for the
+//! path's own and adds a queue of its own, and the others' minimum delay expires (`min_delay_expiry`). Without drains
+//! ten long flows push the queue to the end of the buffer and lose 26% of their packets. So a flow that has not seen an
+//! empty queue for `drain_after` sends at `DRAIN_SHARE` of its rate for `DRAIN_ROUNDS` round trips and does not probe,
+//! as BBR does to measure the round-trip time. No message synchronizes the flows: all of them see the queue empty, and
+//! all wait for the same time from there. A flow that sees the queue fall joins the drain; else 50 flows drain in
+//! groups, and no group empties the queue. A drain that leaves most of the queue shows that other flows do not reduce
+//! their rates (`competitive`).
 //!
 //! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`.
 //! If that is shorter than ten round trips, the period is the first of 2, 4, 8, ... times `drain_after` that is not.
-//! PCP flows that took each other for TCP then shorten the queue to less than a third, and detect it. 50 flows that
-//! each counted from the last empty queue drained at different times and competed for ever. The moments are common to
-//! the flows of one run, and to hosts whose clocks agree within half a round trip. Elsewhere such flows compete until
-//! they end one by one.
+//! PCP flows that took each other for TCP then shorten the queue to less than a third, and detect it. (50 flows that
+//! each counted from the last empty queue competed for ever.) The moments are common to the flows of one run, and to
+//! hosts whose clocks agree within half a round trip.
 //!
 //! While a flow drains beside TCP, TCP takes its bandwidth, and the flow must not mistake its own effect for a drain by
 //! other flows. So such a drain lasts as long as all flows together need to empty the queue, but no longer than the

@@ -1,8 +1,7 @@
 //! How much more rate is available, and how long a queue a flow accepts.
 //!
-//! The paper doubles the test rate after a success and halves it after a failure, and remarks that a sender "can pick
-//! the probe rate that maximizes its expected yield" (section 3.3). Two observations show more than the results of
-//! probes:
+//! The paper remarks that a sender "can pick the probe rate that maximizes its expected yield" (section 3.3). Two
+//! observations show more than the results of probes:
 //!
 //! *How busy the link is.* Packets that found the link idle did not wait. Of `n` packets, those of the train and of the
 //! last round trip, `m` waited: other flows use `(m + 1) / (n + 2)` of the capacity `C` (`utilization_by_others`), and

@@ -113,10 +113,6 @@ impl PathHistory {
         Some(self.pair_capacity.max(self.best_rate)).filter(|_| self.pair_capacity > Rate::ZERO)
     }
 
-    fn competing_traffic(&self) -> f64 {
-        f64::from(self.competitive_rate > Rate::ZERO)
-    }
-
     /// The rate beside competing traffic. At least one other flow has as much.
     fn competitive_rate(&self) -> Rate {
         self.capacity().map_or(self.competitive_rate, |capacity| self.competitive_rate.min(capacity.scale(0.5)))
@@ -126,11 +122,12 @@ impl PathHistory {
     /// whether there is competing traffic.
     pub(super) fn remember(&self, history: &mut Option<History>, in_slow_start: bool) {
         let Some(min_rtt) = self.min_rtt else { return };
+        let competing_traffic = f64::from(self.competitive_rate > Rate::ZERO);
         let Some(past) = history else {
             if self.best_rate > Rate::ZERO {
                 *history = Some(History {
                     capacity: self.pairs.remembered_given(Rate::ZERO),
-                    competing_traffic: if in_slow_start { 1.0 } else { self.competing_traffic() },
+                    competing_traffic: if in_slow_start { 1.0 } else { competing_traffic },
                     competitive_rate: self.competitive_rate(),
                     host_jitter: self.host_jitter,
                     ..History::new(self.best_rate, min_rtt)
@@ -138,7 +135,7 @@ impl PathHistory {
             }
             return;
         };
-        past.competing_traffic = if in_slow_start { past.competing_traffic } else { self.competing_traffic() };
+        past.competing_traffic = if in_slow_start { past.competing_traffic } else { competing_traffic };
         past.competitive_rate = self.competitive_rate();
         past.host_jitter = (past.host_jitter + self.host_jitter) / 2;
         let growth = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };

@@ -31,7 +31,8 @@ pub(super) struct HostJitter {
     max: Duration,
     delays: [i64; SAMPLES],
     count: usize,
-    estimate: Duration,
+    /// The current estimate.
+    pub(super) estimate: Duration,
 }
 
 impl HostJitter {
@@ -51,11 +52,6 @@ impl HostJitter {
             let jitter = delays[delays.len() * QUANTILE / SAMPLES].saturating_sub(delays[0]);
             self.estimate = Duration::from_nanos(jitter.unsigned_abs()).min(self.max);
         }
-    }
-
-    /// The current estimate.
-    pub(super) fn estimate(&self) -> Duration {
-        self.estimate
     }
 }
 
@@ -78,7 +74,7 @@ mod tests {
             let arrival = Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct };
             host_jitter.on_arrival(now, &arrival);
         }
-        host_jitter.estimate()
+        host_jitter.estimate
     }
 
     #[test]
@@ -95,7 +91,7 @@ mod tests {
     #[test]
     fn jitter_above_the_maximum_is_traffic() {
         assert_eq!(run(|n| n % 2 * 1_000_000_000), MAX);
-        assert_eq!(HostJitter::new(Duration::MAX, MAX).estimate(), MAX);
+        assert_eq!(HostJitter::new(Duration::MAX, MAX).estimate, MAX);
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Pcp {
     fn flat_tolerance(&self) -> Duration {
         let assumed = self.packet_time(self.probe.rate()).scale(self.config.noise);
         // With a larger tolerance a train shorter than the host jitter would be accepted whatever its queue does.
-        let jitter = self.host_jitter.estimate().min(self.probe.span().scale(1.0 / TRAIN_PER_JITTER));
+        let jitter = self.host_jitter.estimate.min(self.probe.span().scale(1.0 / TRAIN_PER_JITTER));
         assumed.max(self.view.noise).max(jitter).max(RESOLUTION)
     }
 
@@ -83,17 +83,15 @@ impl Pcp {
 
     /// The jitter without a queue.
     pub(super) fn noise(&self) -> Duration {
-        self.view.noise.max(self.host_jitter.estimate())
+        self.view.noise.max(self.host_jitter.estimate)
     }
 
     /// The target queue of a flow of `rate`.
     pub(super) fn target(&self, rate: Rate) -> Duration {
         let capacity = self.path_history.best_rate().unwrap_or(rate).max(rate);
         let packet = self.packet_time(rate);
-        let max_target = self
-            .view
-            .buffer
-            .map_or(f64::INFINITY, |buffer| MAX_TARGET_OF_BUFFER * buffer.as_secs_f64() / packet.as_secs_f64());
+        let buffer = self.view.buffer.map_or(f64::INFINITY, Duration::as_secs_f64);
+        let max_target = MAX_TARGET_OF_BUFFER * buffer / packet.as_secs_f64();
         growth::target(self.config.target.min(max_target), rate, capacity, packet) + self.noise()
     }
 

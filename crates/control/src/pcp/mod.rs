@@ -217,7 +217,7 @@ impl Pcp {
     /// The number of packets of a train that tests `test`. The train takes several times the host jitter, if
     /// `MAX_TRAIN` packets are enough for that.
     fn train_length(&self, test: Rate) -> usize {
-        let span = self.host_jitter.estimate().scale(TRAIN_PER_JITTER);
+        let span = self.host_jitter.estimate.scale(TRAIN_PER_JITTER);
         let packets = (self.base + test).bytes_in(span).as_u64() / self.packet.as_u64().max(1);
         (packets as usize).saturating_add(1).clamp(self.config.train, MAX_TRAIN)
     }
@@ -292,7 +292,7 @@ impl Pcp {
         let competitive = self.competitive.is_on();
         let Some(view) = self.queue.view(&self.config, now, self.rtt, self.min_rtt, competitive) else { return };
         self.view = View { noise: view.noise.min(MAX_NOISE), ..view };
-        self.path_history.host_jitter = self.host_jitter.estimate();
+        self.path_history.host_jitter = self.host_jitter.estimate;
         self.end_slow_start(now);
         if self.slow_start.is_some() {
             return;

@@ -22,9 +22,8 @@
 //! ms, and 125 ms with five chunks.
 //!
 //! *Slow start.* Where other flows keep a standing queue, all trains are rejected, and without history the length of
-//! that queue is unknown. A flow that waits for accepted trains then gets almost nothing beside TCP. So it doubles its
-//! base rate every round trip, as TCP does with HyStart++, up to the capacity that packet pairs show, until it is clear
-//! whether other flows reduce their rates:
+//! that queue is unknown. So that it gets a share beside TCP, it doubles its base rate every round trip, as TCP does
+//! with HyStart++, up to the capacity that packet pairs show, until it is clear whether other flows reduce their rates:
 //!
 //! ```text
 //! a train is granted 0.4 of the new rate, or       more rate is available, and trains find it faster
@@ -34,10 +33,9 @@
 //!   (`competitive`)
 //! ```
 //!
-//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, and 4 to 10 times without. Without
-//! the second line of the table, 2 to 10 long flows lost 0.5 to 0.9% from the start; with it they lose 0 to 0.3%.
-//! Without HyStart++ 3 and 30 MB cost a long CUBIC on `today.toml`'s cable path 1.3 times as much as CUBIC transfers
-//! do; with it, the same.
+//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, and 4 to 10 times without. With
+//! the second line of the table 2 to 10 long flows lose 0 to 0.3% from the start, without it 0.5 to 0.9%. HyStart++
+//! removes the harm to a long CUBIC (`docs/pcp.md`).
 //!
 //! If all flows of a host to a destination share one macroflow, and the previous macroflow ended in competitive mode
 //! within the last minute, the next one starts in competitive mode with the window that was left.

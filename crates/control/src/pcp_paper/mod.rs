@@ -27,10 +27,10 @@
 //! ```
 //!
 //! Queues are shorter than TCP's, as in the paper: 1.1 packets at 0.60. But with other traffic the result of a probe is
-//! chance: five delays do not average out the packets of other flows. At 0.60, 52% of all probes are accepted: 53% at
-//! base rates of less than 1 Mb/s, 51% from there to 10 Mb/s. So test rates and trust are random walks. A tenth of the
-//! flows start with a probe for less than 19 kb/s, which takes half a second or more. The median flow completion time
-//! is 0.9 s; one flow in twenty takes more than a minute. Without rate compensation (`max_cut = 0`) the mean is 8.6 s.
+//! chance: five delays do not average out the packets of other flows. At 0.60, 52% of all probes are accepted, at any
+//! base rate. So test rates and trust are random walks. A tenth of the flows start with a probe for less than 19 kb/s,
+//! which takes half a second or more. The median flow completion time is 0.9 s; one flow in twenty takes more than a
+//! minute. Without rate compensation (`max_cut = 0`) the mean is 8.6 s.
 //!
 //! *Where the paper gives no rule*, the controller does this:
 //! - *Probe packets and base packets* are one evenly spaced train at base + test rate. If packets of both left
@@ -41,8 +41,7 @@
 //!   gaps vary too much.
 //! - *Packet sizes*: only delays of packets of the largest size are compared.
 //! - *Which base rate is remembered*: a running mean over flows of the highest one. With the rate of the last flow
-//!   alone, at its end, the mean flow completion time at 0.60 is 34 s. The paper keeps the rate's variance, too, and
-//!   names no use for it.
+//!   alone, at its end, the mean flow completion time at 0.60 is 34 s.
 //! - *The minimum trust*: none. If trust never reduced a first test below that of a flow without history, the mean flow
 //!   completion time would be 2.6 s at 0.60 and 20 s at 0.90, and 25 kB transfers would take 1.9 s instead of 33 s
 //!   (Figure 10).

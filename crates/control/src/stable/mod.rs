@@ -25,10 +25,9 @@
 //! - Packets in flight are limited to `ceil(w + 2 sqrt(w))`, with `allowance = 0` to the report's `ceil(w)`. A random
 //!   timer has more than `w` packets in flight about half of the time, and the report's bound then delays packets: at a
 //!   fixed window just below 1, 3, 10, 100 packets it gives 0.85, 0.86, 0.89, 0.95 of `w / T`, and 2 square roots 0.996
-//!   or more. Flows whose packets were marked at random had 0.79 to 0.94 of `S (1 - p) / p` with it, and 0.93 to 0.99
-//!   with 2 square roots, which is the mean over time (10 to 200 ms, `p` of 0.02 and 0.15). A packet that the bound
-//!   delays does not delay the packet after it (`timer`), so a flow with a window of half a packet may have two in
-//!   flight.
+//!   or more. Flows whose packets were marked at random had 0.79 to 0.94 and 0.93 to 0.99 of `S (1 - p) / p` (10 to 200
+//!   ms, `p` of 0.02 and 0.15). A packet that the bound delays does not delay the packet after it (`timer`), so a flow
+//!   with a window of half a packet may have two in flight.
 //! - The timer is not re-sampled when the window changes, but counts down at another rate (`timer`). With the report's
 //!   rule, `redraw = true`, 5 to 100 flows on one link have 0.81 to 0.90 of `S (1 - p) / p`; without it they have 0.90
 //!   to 0.99 (10 to 160 ms).
@@ -155,11 +154,7 @@ impl Stable {
 
     fn set_timer_rate(&mut self, now: Time) {
         let rate = self.packet_rate();
-        if self.config.redraw {
-            self.timer.redraw(now, rate);
-        } else {
-            self.timer.set_rate(now, rate);
-        }
+        self.timer.set_rate(now, rate, self.config.redraw);
     }
 }
 

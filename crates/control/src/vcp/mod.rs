@@ -28,16 +28,15 @@
 //!   more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, keep a queue of 11 packets with the paper's rule, and of
 //!   2.3 with this one. In the round after a cut, S.2 adds at most half of the amount that S.3 removed; below one
 //!   packet, half of what S.3 removes from a window of one, times W^(3/4), because a power below 1 makes unequal
-//!   windows converge. (With the paper's rule such a round adds more than the cut removed, at 80 ms for windows of up
-//!   to 1.3.) With a standing queue, a round has more packets than a window below one, so no round of S.2 follows a
-//!   cut. `min_window = 1` is the paper's.
+//!   windows converge. With a standing queue, a round has more packets than a window below one, so no round of S.2
+//!   follows a cut. `min_window = 1` is the paper's.
 //!
 //! *Choices*: only whole packets are sent, so with a window of 6.3 seven are in flight in three of ten cycles, chosen
-//! at random with each cut. If it were always six, flows, whose windows converge, would change them at the same times:
-//! 30 flows on 150 Mb/s and 10 ms would use 87% of the link instead of 93%. The rules are "per ACK"; here they count
-//! packets acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window does
-//! not grow during loss recovery or while application-limited. The authors' simulation code reads codes while the
-//! window is frozen, scales AI by 100 ms and has no slow start after a timeout; here it is as in the paper.
+//! at random with each cut. If it were always six, flows would change their windows at the same times: 30 flows on 150
+//! Mb/s and 10 ms would use 87% of the link instead of 93%. The rules are "per ACK"; here they count packets
+//! acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window does not
+//! grow during loss recovery or while application-limited. The authors' simulation code reads codes while the window is
+//! frozen, scales AI by 100 ms and has no slow start after a timeout; here it is as in the paper.
 
 mod config;
 mod path;
