@@ -26,10 +26,11 @@
 //!   paper's rule and 93% when spread. `pacing = "never"` is the paper's.
 //! - A window may be less than a packet, and one packet is then sent every several round trips; the paper's is 1 or
 //!   more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, keep a queue of 11 packets with the paper's rule, and of
-//!   2.3 with this one. In the round after a cut, S.2 adds at most half of the amount that S.3 removed; below one
-//!   packet, half of what S.3 removes from a window of one, times W^(3/4), because a power below 1 makes unequal
-//!   windows converge. With a standing queue, a round has more packets than a window below one, so no round of S.2
-//!   follows a cut. `min_window = 1` is the paper's.
+//!   2.3 with this one. In the round after a cut, S.2 adds at most half of the amount that S.3 removed (the paper's
+//!   rule adds more than the cut removed, at 80 ms for windows of up to 1.3); below one packet, half of what S.3
+//!   removes from a window of one, times W^(3/4), because a power below 1 makes unequal windows converge. With a
+//!   standing queue, a round has more packets than a window below one, so no round of S.2 follows a cut. `min_window =
+//!   1` is the paper's.
 //!
 //! *Choices*: only whole packets are sent, so with a window of 6.3 seven are in flight in three of ten cycles, chosen
 //! at random with each cut. If it were always six, flows would change their windows at the same times: 30 flows on 150
