@@ -20,7 +20,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive, check_share};
+use crate::check::{check_first_window, check_order, check_positive, check_share, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// BIC.
@@ -67,16 +67,9 @@ impl Settings for Config {
         check_share("search", self.search)?;
         check_positive("min_step", self.min_step, "packets a round trip")?;
         check_positive("max_step", self.max_step, "packets a round trip")?;
-        if self.min_step > self.max_step {
-            return Err(format!(
-                "min_step is {} and max_step is {}: write a max_step of at least min_step",
-                self.min_step, self.max_step
-            ));
-        }
-        if self.low_window < 0.0 || !self.low_window.is_finite() {
-            return Err(format!("low_window is {}: write 0 packets or more", self.low_window));
-        }
-        Ok(())
+        check_order("min_step", self.min_step, "max_step", self.max_step)?;
+        let low = self.low_window;
+        require(low >= 0.0 && low.is_finite(), || format!("low_window is {low}: write 0 packets or more"))
     }
 }
 

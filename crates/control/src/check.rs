@@ -1,7 +1,14 @@
 //! Checks of controller settings. Each error names the setting and the values that are permitted.
 
+use std::ops::RangeInclusive;
+
 /// The maximum first window. A larger one is an error: no path can carry it.
 const MAX_FIRST_WINDOW: u64 = 1_000_000;
+
+/// Refuses settings that do not satisfy a condition.
+pub(crate) fn require(is_valid: bool, error: impl FnOnce() -> String) -> Result<(), String> {
+    if is_valid { Ok(()) } else { Err(error()) }
+}
 
 /// Refuses an empty first window, and one that no path can carry.
 pub(crate) fn check_first_window(packets: u64) -> Result<(), String> {
@@ -14,16 +21,23 @@ pub(crate) fn check_first_window(packets: u64) -> Result<(), String> {
 
 /// Refuses a value that is not a share of a window, between 0 and 1.
 pub(crate) fn check_share(name: &str, share: f64) -> Result<(), String> {
-    if share > 0.0 && share < 1.0 {
-        return Ok(());
-    }
-    Err(format!("{name} is {share}: write a share of the window, more than 0 and less than 1"))
+    let error = || format!("{name} is {share}: write a share of the window, more than 0 and less than 1");
+    require(share > 0.0 && share < 1.0, error)
 }
 
 /// Refuses a value that is not a positive number.
 pub(crate) fn check_positive(name: &str, value: f64, unit: &str) -> Result<(), String> {
-    if value > 0.0 && value.is_finite() {
-        return Ok(());
-    }
-    Err(format!("{name} is {value}: write more than 0 {unit}"))
+    require(value > 0.0 && value.is_finite(), || format!("{name} is {value}: write more than 0 {unit}"))
+}
+
+/// Refuses a value outside of `range`.
+pub(crate) fn check_range(name: &str, value: f64, range: RangeInclusive<f64>, unit: &str) -> Result<(), String> {
+    let error = || format!("{name} is {value}: write {} to {} {unit}", range.start(), range.end());
+    require(range.contains(&value), error)
+}
+
+/// Refuses bounds in the wrong order.
+pub(crate) fn check_order(min_name: &str, min: f64, max_name: &str, max: f64) -> Result<(), String> {
+    let error = || format!("{min_name} is {min} and {max_name} is {max}: write a {max_name} of at least {min_name}");
+    require(min <= max, error)
 }

@@ -7,16 +7,12 @@
 //!
 //! A loss or a mark halves the window once for all packets sent before, whichever flow of the macroflow reports it. A
 //! flow that gets no feedback at all (`PERSISTENT`) reduces it to one packet. All flows together grow as one TCP does.
+//! While feedback is missing, the macroflow reduces the rate by aging, with any controller (section 4.4).
 //!
 //! Two points are open in the paper. *State kept for later flows* is the last rate of a macroflow. The next macroflow
 //! starts with that rate times its round-trip time as the window, in congestion avoidance; because packets are spaced,
-//! it is not a burst. A queue or a sleeping host may have delayed the first round trip, so the minimum round trip of
-//! the history limits it.
-//!
-//! *Packets without a request*, from flows that send by their own clock, delay other flows by at most one window, and
-//! by at most two packets once their flow has ended.
-//!
-//! While feedback is missing, the macroflow reduces the rate by aging, with any controller (section 4.4).
+//! it is not a burst. *Packets without a request*, from flows that send by their own clock, delay other flows by at
+//! most one window, and by at most two packets once their flow has ended.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -46,8 +42,7 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        check_first_window(self.initial_window)?;
-        Ok(())
+        check_first_window(self.initial_window)
     }
 }
 
@@ -93,7 +88,7 @@ impl Controller for Cm {
         if let Some(past) = path.history.filter(|_| self.config.use_history) {
             // A queue or a sleeping host may have delayed the first round trip, which does not increase the path's
             // capacity.
-            self.tcp.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
+            self.tcp.window.resume(past.base_rate.bytes_in(path.rtt.min(past.min_rtt)));
         }
         self.pacer.reset(now);
     }

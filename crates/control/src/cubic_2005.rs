@@ -9,9 +9,6 @@
 //! a loss:  W_max = w, or w (2 - beta) / 2 if it is less than the last W_max (fast convergence);  w = (1 - beta) w
 //! ```
 //!
-//! RFC 9438 ([`crate::cubic`]) differs in three points: a loss reduces the window by 0.3, the window of TCP is
-//! estimated differently, and growth is limited to half of the window a round trip.
-//!
 //! The paper leaves three points open: K is computed from the window after the loss, which is the same without fast
 //! convergence, and with it starts the curve at the current window; `t` counts from the first acknowledgement after
 //! recovery; a timeout resets `W_max`. All three are as in the Linux of that time.

@@ -8,33 +8,30 @@
 //! The handshake carries a request, so the first data packet can be sent at the fair share. After that one data packet
 //! carries a request, and the first packet after its answer carries the next one. The answer has `share` and `queue`.
 //! With `B` the bytes sent between request and answer, and `T` the time between them minus the queueing delay of the
-//! request,
+//! request (its one-way delay minus the minimum),
 //!
 //! ```text
 //! withheld = share T - (B - queue), at least 0                              (1)
-//! excess   = queue - withheld, at least 0                                   (2)
+//! excess   = queue - withheld - a packet, at least 0                        (2)
 //! rate     = share - excess / RTT     until excess is drained, then share   (3)
 //! ```
 //!
 //! which takes one RTT, or longer if the rate would be less than one packet an RTT, its minimum.
 //!
-//! The reason for (1): an answer is old by the delay of the return path, and a rate change reaches the router after the
-//! delay of the forward path. A sender that slows down and sends a request at once would receive the same queue again
-//! and compensate for it twice. So bytes withheld since the request count as compensated. (`queue` is subtracted from
-//! `B`, because the bytes queued behind the request are in both.) The sender does *not* predict a queue from having
-//! sent more than its share: while a new flow is in its handshake, the link serves more than the share. If a queue
-//! builds up, the next answer has it.
+//! The reason for (1): a rate change reaches the router after the delay of the forward path. A sender that slows down
+//! and sends a request at once would receive the same queue again and compensate for it twice. So bytes withheld since
+//! the request count as compensated. (`queue` is subtracted from `B`, because the bytes queued behind the request are
+//! in both.) The sender does *not* predict a queue from having sent more than its share: while a new flow is in its
+//! handshake, the link serves more than the share.
 //!
-//! The queueing delay of the request is its one-way delay minus the minimum. One packet does not count as a queue.
-//!
-//! Losses change nothing ("fair queueing can tolerate losses", section 4.2.5). When the timer expires twice, or after
-//! an idle time longer than the timer, the share is out of date. Then the flow sends one packet an RTT until a router
-//! answers again. The same holds if no router answers at all; this controller has no other way to choose a rate.
+//! Losses change nothing ("fair queueing can tolerate losses", section 4.2.5). When the timer expires twice, after an
+//! idle time longer than the timer, and if no router answers, the flow sends one packet an RTT until a router answers.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::check::require;
 use crate::pacer::MIN_RATE;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, LossKind, Pacer, Path, Sent, Settings};
 
@@ -60,10 +57,8 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.unanswered_packets == 0 {
-            return Err("unanswered_packets is 0, so no packet could carry a request: write 1 or more".into());
-        }
-        Ok(())
+        let error = || "unanswered_packets is 0, so no packet could carry a request: write 1 or more".into();
+        require(self.unanswered_packets > 0, error)
     }
 }
 

@@ -12,9 +12,7 @@
 //! constant in the next. So each update uses a round-trip time that was measured with the current window.
 //!
 //! `alpha` is the flow's share of the queue; a buffer must hold the shares of all flows. If it is not set, it depends
-//! on the flow's rate as in the table of the authors' implementation: 8 packets below 1,500 packets a second (about 10
-//! Mb/s), 20 below 15,000, and 200 above. For falling rates the limits are 12,500 and 1,250. The papers use 200 for
-//! paths of 1 Gb/s.
+//! on the flow's rate as in the authors' implementation (`TABLE`). The papers use 200 for paths of 1 Gb/s.
 //!
 //! *Deviations*: the reaction to losses is that of other TCPs, once a window and with a slow-start threshold. Bursts
 //! are not limited and packets not spaced, as in the authors' simulations. A standing queue of other flows counts as
@@ -24,7 +22,7 @@ use rampmeter_units::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive};
+use crate::check::{check_first_window, check_positive, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 
 /// FAST TCP.
@@ -56,10 +54,8 @@ impl Settings for Config {
         if let Some(alpha) = self.alpha {
             check_positive("alpha", alpha, "packets in the queue")?;
         }
-        if !(self.gamma > 0.0 && self.gamma <= 1.0) {
-            return Err(format!("gamma is {}: write more than 0 and at most 1", self.gamma));
-        }
-        Ok(())
+        let gamma = self.gamma;
+        require(gamma > 0.0 && gamma <= 1.0, || format!("gamma is {gamma}: write more than 0 and at most 1"))
     }
 }
 

@@ -4,31 +4,22 @@ use rampmeter_units::{Bytes, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 
+use crate::check::require;
 use crate::{Ack, Algorithm, Controller, Departure, Loss, Pacer, Path, Sent, Settings};
 
 /// Settings of the fixed-rate sender.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The rate, headers included. There is no default.
     pub rate: Rate,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self { rate: Rate::ZERO }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.rate == Rate::ZERO {
-            return Err(
-                "rate is missing or 0 b/s, so no packet could ever be sent: write, for example, rate = \"1 Mb/s\""
-                    .into(),
-            );
-        }
-        Ok(())
+        require(self.rate > Rate::ZERO, || {
+            "rate is missing or 0 b/s, so no packet could ever be sent: write, for example, rate = \"1 Mb/s\"".into()
+        })
     }
 }
 

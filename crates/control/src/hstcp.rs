@@ -20,7 +20,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_share};
+use crate::check::{check_first_window, check_share, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// HSTCP.
@@ -72,10 +72,8 @@ impl Settings for Config {
                 "low_window is {low} and high_window is {high}: write at least 2 packets and a larger high_window"
             ));
         }
-        if self.max_ssthresh.is_some_and(|max| max < 2) {
-            return Err("max_ssthresh is below 2 packets: write 2 or more; RFC 3742 recommends 100".into());
-        }
-        Ok(())
+        let error = || "max_ssthresh is below 2 packets: write 2 or more; RFC 3742 recommends 100".into();
+        require(self.max_ssthresh.is_none_or(|max| max >= 2), error)
     }
 }
 

@@ -22,7 +22,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive, check_share};
+use crate::check::{check_first_window, check_order, check_positive, check_share};
 use crate::rules::{AckEvent, Amount, Congestion, Rounds, Rules, Windowed};
 
 /// H-TCP.
@@ -65,13 +65,7 @@ impl Settings for Config {
         check_share("min_beta", self.min_beta)?;
         check_share("max_beta", self.max_beta)?;
         check_positive("change", self.change, "of the throughput")?;
-        if self.min_beta > self.max_beta {
-            return Err(format!(
-                "min_beta is {} and max_beta is {}: write a max_beta of at least min_beta",
-                self.min_beta, self.max_beta
-            ));
-        }
-        Ok(())
+        check_order("min_beta", self.min_beta, "max_beta", self.max_beta)
     }
 }
 

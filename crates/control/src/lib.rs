@@ -43,6 +43,7 @@
 
 mod check;
 mod controller;
+mod delays;
 mod episode;
 mod history;
 mod hystart;

@@ -21,7 +21,7 @@ use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::check_first_window;
+use crate::check::{check_first_window, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// TCP NewReno.
@@ -49,23 +49,23 @@ impl Default for Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_first_window(self.initial_window)?;
-        if self.byte_counting_limit == 0 {
-            return Err("byte_counting_limit is 0, so the window could never grow: write 1 or more".into());
-        }
-        Ok(())
+        let error = || "byte_counting_limit is 0, so the window could never grow: write 1 or more".into();
+        require(self.byte_counting_limit > 0, error)
     }
 }
 
-/// The window rules of TCP NewReno.
+/// The window rules of TCP NewReno, or with `ONCE_A_WINDOW = false` of TCP Reno.
 #[derive(Debug, Clone)]
-pub struct NewRenoRules {
+pub struct NewRenoRules<const ONCE_A_WINDOW: bool = true> {
     config: Config,
     /// Congestion avoidance with byte counting: bytes delivered since the last increase of the window.
     delivered: Bytes,
 }
 
-impl Rules for NewRenoRules {
+impl<const ONCE_A_WINDOW: bool> Rules for NewRenoRules<ONCE_A_WINDOW> {
     type Config = Config;
+
+    const ONCE_A_WINDOW: bool = ONCE_A_WINDOW;
 
     fn new(config: &Config) -> Self {
         Self { config: config.clone(), delivered: Bytes::ZERO }

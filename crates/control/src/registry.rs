@@ -133,85 +133,49 @@ controllers! {
     Xcp: crate::xcp::Xcp, "xcp", "XCP: changes its window as routers request (SIGCOMM 2002)";
 }
 
+/// Passes events on to the controller.
+macro_rules! events {
+    ($($event:ident($($value:ident: $type:ty),*);)*) => {
+        $(fn $event(&mut self, $($value: $type),*) {
+            each!(self, controller => controller.$event($($value),*));
+        })*
+    };
+}
+
+/// Passes questions on to the controller.
+macro_rules! questions {
+    ($($question:ident($($value:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(fn $question(&self, $($value: $type),*) -> $answer {
+            each!(self, controller => controller.$question($($value),*))
+        })*
+    };
+}
+
 impl Controller for AnyController {
-    fn on_path(&mut self, now: Time, path: &Path) {
-        each!(self, c => c.on_path(now, path));
+    events! {
+        on_path(now: Time, path: &Path);
+        on_flows(flows: usize);
+        on_sent(now: Time, sent: &Sent);
+        on_unsent(now: Time, bytes: Bytes);
+        on_discarded(now: Time);
+        on_ack(now: Time, ack: &Ack<'_>);
+        on_loss(now: Time, loss: &Loss);
+        on_idle(now: Time, idle: Duration, timeout: Duration);
+        on_app_limited(now: Time);
+        on_spurious_loss(now: Time);
+        on_stall(now: Time, since: Time);
+        on_deadline(now: Time);
     }
 
-    fn on_flows(&mut self, flows: usize) {
-        each!(self, c => c.on_flows(flows));
-    }
-
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
-        each!(self, c => c.on_sent(now, sent));
-    }
-
-    fn on_unsent(&mut self, now: Time, bytes: Bytes) {
-        each!(self, c => c.on_unsent(now, bytes));
-    }
-
-    fn on_discarded(&mut self, now: Time) {
-        each!(self, c => c.on_discarded(now));
-    }
-
-    fn on_ack(&mut self, now: Time, ack: &Ack<'_>) {
-        each!(self, c => c.on_ack(now, ack));
-    }
-
-    fn on_loss(&mut self, now: Time, loss: &Loss) {
-        each!(self, c => c.on_loss(now, loss));
-    }
-
-    fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration) {
-        each!(self, c => c.on_idle(now, idle, timeout));
-    }
-
-    fn on_app_limited(&mut self, now: Time) {
-        each!(self, c => c.on_app_limited(now));
-    }
-
-    fn on_spurious_loss(&mut self, now: Time) {
-        each!(self, c => c.on_spurious_loss(now));
-    }
-
-    fn on_stall(&mut self, now: Time, since: Time) {
-        each!(self, c => c.on_stall(now, since));
-    }
-
-    fn on_deadline(&mut self, now: Time) {
-        each!(self, c => c.on_deadline(now));
-    }
-
-    fn deadline(&self) -> Time {
-        each!(self, c => c.deadline())
-    }
-
-    fn window(&self) -> Bytes {
-        each!(self, c => c.window())
-    }
-
-    fn departure(&self) -> Departure {
-        each!(self, c => c.departure())
-    }
-
-    fn rate(&self) -> Option<Rate> {
-        each!(self, c => c.rate())
-    }
-
-    fn ecn(&self) -> Option<Ecn> {
-        each!(self, c => c.ecn())
-    }
-
-    fn degraded_reason(&self) -> Option<&'static str> {
-        each!(self, c => c.degraded_reason())
-    }
-
-    fn requests_feedback(&self) -> bool {
-        each!(self, c => c.requests_feedback())
-    }
-
-    fn remember(&self, now: Time, history: &mut Option<History>) {
-        each!(self, c => c.remember(now, history));
+    questions! {
+        deadline() -> Time;
+        window() -> Bytes;
+        departure() -> Departure;
+        rate() -> Option<Rate>;
+        ecn() -> Option<Ecn>;
+        degraded_reason() -> Option<&'static str>;
+        requests_feedback() -> bool;
+        remember(now: Time, history: &mut Option<History>) -> ();
     }
 }
 

@@ -6,40 +6,13 @@
 
 pub use crate::newreno::Config;
 use crate::newreno::NewRenoRules;
-use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
+use crate::rules::Windowed;
 
 /// TCP Reno.
 pub type Reno = Windowed<RenoRules>;
 
 /// The window rules of TCP Reno: those of NewReno, applied to every loss.
-#[derive(Debug, Clone)]
-pub struct RenoRules(NewRenoRules);
-
-impl Rules for RenoRules {
-    type Config = Config;
-
-    const ONCE_A_WINDOW: bool = false;
-
-    fn new(config: &Config) -> Self {
-        Self(NewRenoRules::new(config))
-    }
-
-    fn first_window(config: &Config) -> u64 {
-        NewRenoRules::first_window(config)
-    }
-
-    fn slow_start(&mut self, event: &AckEvent<'_>) -> Option<Amount> {
-        self.0.slow_start(event)
-    }
-
-    fn increase(&mut self, event: &AckEvent<'_>) -> Amount {
-        self.0.increase(event)
-    }
-
-    fn decrease(&mut self, congestion: &Congestion) -> Amount {
-        self.0.decrease(congestion)
-    }
-}
+pub type RenoRules = NewRenoRules<false>;
 
 #[cfg(test)]
 mod tests {

@@ -1,16 +1,15 @@
 //! TCP with a different congestion avoidance, which describes most high-speed TCPs.
 //!
 //! Such a scheme is a pair of [`Rules`]: how many packets an acknowledgement adds to the window, and the window after a
-//! loss. [`Windowed`] has the parts that all of them share: slow start, one reaction a window of data to losses and
-//! marks (a mark is a loss without a retransmission, RFC 3168 section 6.1.2), the timer, idle times and spurious
-//! losses.
+//! loss. [`Windowed`] has the parts that all of them share:
 //!
 //! ```text
 //! an acknowledgement arrives, W < S:   W += slow_start()                one packet (RFC 5681 eq. (2)), or by the rules
 //!                            W >= S:   W += min(increase(W), 1)
-//! a loss or a mark, once a window:     S = W = max(decrease(W), 2)
+//! a loss or a mark, once a window:     S = W = max(decrease(W), 2)      a mark as a loss: RFC 3168 section 6.1.2
 //! the timer expires:                   S = max(decrease(W), 2), W = 1
-//! idle for longer than the timer:      W = min(W, the first window)      RFC 5681 section 4.1
+//! idle for longer than the timer:      W = min(W, the first window)     RFC 5681 section 4.1
+//! a loss was spurious:                 W, S and the rules are those before it
 //! ```
 //!
 //! `W` and `S` are in fractional packets; the rules of TCP itself count whole bytes (`newreno.rs`). Each
@@ -99,7 +98,7 @@ pub trait Rules: Debug + Clone + Send + 'static {
 #[derive(Debug, Clone)]
 pub struct Windowed<R: Rules> {
     config: R::Config,
-    window: Window,
+    pub(crate) window: Window,
     rules: R,
     episode: Episode,
     last_ack: Time,
@@ -118,40 +117,11 @@ impl<R: Rules> Windowed<R> {
             before: None,
         }
     }
-}
-
-impl<R: Rules> Windowed<R> {
-    pub(crate) fn in_slow_start(&self) -> bool {
-        self.window.in_slow_start()
-    }
-
-    /// Ends slow start and enters congestion avoidance.
-    pub(crate) fn leave_slow_start(&mut self) {
-        self.window.leave_slow_start();
-    }
-
-    /// Enters congestion avoidance with a window of `bytes`, if that is more than the current one.
-    pub(crate) fn resume(&mut self, bytes: Bytes) {
-        self.window.resume(bytes);
-    }
-
-    /// Sets the window to `bytes`, independently of the rules.
-    pub(crate) fn set_window(&mut self, bytes: Bytes) {
-        self.window.set(bytes);
-    }
-
-    fn needs_reaction(&mut self, loss: &Loss) -> bool {
-        if R::ONCE_A_WINDOW {
-            return self.episode.starts(loss);
-        }
-        loss.kind == LossKind::Persistent || !loss.recovering
-    }
 
     /// Reduces the window if the marks that `ack` reports start an episode.
     pub(crate) fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
         if self.episode.starts_with_marks(ack) {
-            let left = self.decrease(now, ack.flight_size);
-            self.window.lower_to(left);
+            self.decrease(now, ack.flight_size);
             self.before = None; // a mark is never spurious
         }
     }
@@ -182,9 +152,9 @@ impl<R: Rules> Windowed<R> {
         });
     }
 
-    fn decrease(&mut self, now: Time, flight_size: Bytes) -> Amount {
+    fn decrease(&mut self, now: Time, flight_size: Bytes) {
         let (window, window_bytes) = (self.window.packets(), self.window.bytes());
-        self.rules.decrease(&Congestion { now, window, window_bytes, flight_size })
+        self.window.lower_to(self.rules.decrease(&Congestion { now, window, window_bytes, flight_size }));
     }
 }
 
@@ -209,21 +179,20 @@ impl<R: Rules> Controller for Windowed<R> {
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        if !self.needs_reaction(loss) {
+        let is_repeated = loss.recovering && loss.kind == LossKind::Transient;
+        let reacts = if R::ONCE_A_WINDOW { self.episode.starts(loss) } else { !is_repeated };
+        if !reacts {
             return;
         }
         let before = (self.window.clone(), self.rules.clone());
         match loss.kind {
-            LossKind::Persistent if loss.repeated_timeout => self.window.on_repeated_timeout(),
+            LossKind::Persistent if loss.repeated_timeout => self.window.on_timeout(),
             LossKind::Persistent => {
-                let threshold = self.decrease(now, loss.flight_size);
-                self.window.on_timeout(threshold);
+                self.decrease(now, loss.flight_size);
+                self.window.on_timeout();
                 self.rules.on_timeout();
             }
-            LossKind::Transient => {
-                let left = self.decrease(now, loss.flight_size);
-                self.window.lower_to(left);
-            }
+            LossKind::Transient => self.decrease(now, loss.flight_size),
         }
         self.before = (loss.kind == LossKind::Transient).then_some(before);
     }
@@ -315,7 +284,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn in_slow_start(&self) -> bool {
-            self.tcp.in_slow_start()
+            self.tcp.window.in_slow_start()
         }
 
         pub(crate) fn rules(&self) -> &R {

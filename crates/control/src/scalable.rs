@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_first_window, check_positive, check_share};
+use crate::check::{check_first_window, check_positive, check_share, require};
 use crate::rules::{AckEvent, Amount, Congestion, Rules, Windowed};
 
 /// Scalable TCP.
@@ -43,10 +43,8 @@ impl Settings for Config {
         check_first_window(self.initial_window)?;
         check_positive("increase", self.increase, "packets an acknowledgement")?;
         check_share("decrease", self.decrease)?;
-        if self.legacy_window < 0.0 || !self.legacy_window.is_finite() {
-            return Err(format!("legacy_window is {}: write 0 packets or more", self.legacy_window));
-        }
-        Ok(())
+        let legacy = self.legacy_window;
+        require(legacy >= 0.0 && legacy.is_finite(), || format!("legacy_window is {legacy}: write 0 packets or more"))
     }
 }
 

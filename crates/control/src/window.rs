@@ -63,11 +63,12 @@ impl Window {
         self.whole < self.threshold
     }
 
+    /// Ends slow start and enters congestion avoidance.
     pub(crate) fn leave_slow_start(&mut self) {
         self.threshold = self.whole;
     }
 
-    /// Sets the window and the threshold to `bytes`, if that is more than the window.
+    /// Enters congestion avoidance with a window of `bytes`, if that is more than the current one.
     pub(crate) fn resume(&mut self, bytes: Bytes) {
         if bytes > self.whole {
             (self.whole, self.threshold) = (bytes, bytes);
@@ -111,14 +112,8 @@ impl Window {
         self.threshold = self.whole;
     }
 
-    /// The timer expired: one packet, and slow start up to `threshold`, which is at least two packets.
-    pub(crate) fn on_timeout(&mut self, threshold: Amount) {
-        self.lower_to(threshold);
-        self.on_repeated_timeout();
-    }
-
-    /// The timer expired again: one packet, and slow start up to the same threshold.
-    pub(crate) fn on_repeated_timeout(&mut self) {
+    /// The timer expired: one packet, and slow start up to the threshold.
+    pub(crate) fn on_timeout(&mut self) {
         (self.whole, self.fraction) = (self.packet, 0.0);
     }
 
@@ -163,7 +158,7 @@ mod tests {
             let mut w = Window::new(PACKET, 10);
             w.lower_to(amount);
             assert_eq!(w.bytes(), PACKET * 2);
-            w.on_timeout(amount);
+            w.on_timeout();
             assert_eq!(w.bytes(), PACKET);
         }
     }
@@ -172,8 +167,9 @@ mod tests {
     fn after_a_timeout_slow_start_ends_at_the_threshold() {
         for threshold in [Amount::Packets(7.5), Amount::Bytes(Bytes::new(7500))] {
             let mut w = Window::new(PACKET, 10);
-            w.on_timeout(threshold);
-            w.on_repeated_timeout(); // the threshold stays
+            w.lower_to(threshold);
+            w.on_timeout();
+            w.on_timeout(); // the threshold stays
             for _ in 0..7 {
                 assert!(w.in_slow_start());
                 w.step(Amount::Bytes(PACKET));

@@ -10,19 +10,17 @@
 //! packets are lost:            as in TCP: W halves once a window of data, and is s after a timeout
 //! ```
 //!
-//! "Desired rate" (section 3.3): unlimited, because a transfer uses all it gets; no increase while the flow is
-//! application-limited. The paper's first packet has no round-trip time; here it has that of the handshake.
-//!
 //! *Deviations*, where the paper leaves the behaviour open:
-//! - On a path without an XCP router, requests return unchanged. They are not treated as a permission to increase the
-//!   window without limit: the window grows as TCP's, in slow start and congestion avoidance (RFC 5681), until a router
-//!   answers again. After eight such acknowledgements in a row the flow reports that it is degraded. Where routers
-//!   answer but the bottleneck is elsewhere, only losses limit the flow, as in the paper.
-//! - An unused window does not grow, neither while the flow is application-limited nor during loss recovery. Decreases
-//!   are always applied.
+//! - The "desired rate" (section 3.3) is unlimited, because a transfer uses all it gets. The paper's first packet has
+//!   no round-trip time; here it has that of the handshake.
+//! - On a path without an XCP router, requests return unchanged. Then the window grows as TCP's, in slow start and
+//!   congestion avoidance (RFC 5681), until a router answers again. After eight such acknowledgements in a row the flow
+//!   reports that it is degraded. Where routers answer but the bottleneck is elsewhere, only losses limit the flow.
+//! - An unused window neither grows nor requests an increase, while the flow is application-limited and during loss
+//!   recovery. Decreases are always applied.
 //! - A large increase of the window is spread over the next round trip. Routers allocate spare capacity within a few
-//!   round trips, and a lone flow would use it in bursts at the rate of its own link. On 150 Mb/s and 80 ms behind
-//!   links of 1 Gb/s such bursts overflow a buffer of one bandwidth-delay product. `pacing = "never"` is the paper's.
+//!   round trips, and a lone flow would use it in bursts at the rate of its own link, which on 150 Mb/s and 80 ms
+//!   behind links of 1 Gb/s overflow a buffer of one bandwidth-delay product. `pacing = "never"` is the paper's.
 //! - The first window is two packets, that of TCP when the paper was written (RFC 2581 section 3.1). After an idle time
 //!   longer than the timer the window is at most that again (RFC 5681 section 4.1), because the feedback is out of
 //!   date.
@@ -105,13 +103,7 @@ impl Xcp {
         let bytes = Bytes::new((thousandths / 1000).unsigned_abs());
         let window = self.tcp.window();
         let changed = if thousandths > 0 { window + bytes } else { window.saturating_sub(bytes) };
-        self.tcp.set_window(changed.max(self.packet));
-    }
-
-    fn pace_increase(&mut self, now: Time) {
-        if self.pacing == Pacing::Increases {
-            self.paced_until = now + self.smoothed_rtt;
-        }
+        self.tcp.window.set(changed.max(self.packet));
     }
 
     /// The window over a round trip.
@@ -171,8 +163,9 @@ impl Controller for Xcp {
                 let unused = ack.app_limited || ack.recovering;
                 let before = self.tcp.window();
                 self.change(if unused { change.min(0) } else { change });
-                if self.tcp.window().saturating_sub(before) > ack.delivered / 2 {
-                    self.pace_increase(now);
+                let increased = self.tcp.window().saturating_sub(before) > ack.delivered / 2;
+                if increased && self.pacing == Pacing::Increases {
+                    self.paced_until = now + self.smoothed_rtt;
                 }
                 if !self.app_limited {
                     self.unanswered = 0; // an application-limited packet requests 0, which may return unchanged

@@ -174,21 +174,17 @@ impl<P: Parcel + Send> Ingress<P> {
         }
         let loss =
             |number| UpdateLoss { kind: LossKind::Transient, number, recovering: false, repeated_timeout: false };
-        self.manager.update(
-            now,
-            self.flow,
-            &Update {
-                arrived_in_flight,
-                lost,
-                delivered: arrived_in_flight,
-                arrivals: &self.arrivals,
-                rtt,
-                loss: lost_number.map(loss),
-                flight_size,
-                recovering: false,
-                feedback: RouterFeedback::None,
-            },
-        );
+        let update = Update {
+            arrived_in_flight,
+            lost,
+            delivered: arrived_in_flight,
+            arrivals: &self.arrivals,
+            rtt,
+            loss: lost_number.map(loss),
+            flight_size,
+            ..Update::default()
+        };
+        self.manager.update(now, self.flow, &update);
         self.timeouts = 0;
         self.timer = if self.in_transit.is_empty() { Time::MAX } else { now + self.timeout() }; // RFC 6298 (5.2), (5.3)
     }
@@ -217,21 +213,13 @@ impl<P: Parcel + Send> Ingress<P> {
         self.timeouts += 1;
         self.timer = Time::MAX; // the next packet sets it again
         self.in_transit.clear();
-        self.manager.update(
-            now,
-            self.flow,
-            &Update {
-                arrived_in_flight: Bytes::ZERO,
-                lost: flight_size,
-                delivered: Bytes::ZERO,
-                arrivals: &[],
-                rtt: None,
-                loss: Some(UpdateLoss { kind: LossKind::Persistent, number, recovering: false, repeated_timeout }),
-                flight_size,
-                recovering: false,
-                feedback: RouterFeedback::None,
-            },
-        );
+        let update = Update {
+            lost: flight_size,
+            loss: Some(UpdateLoss { kind: LossKind::Persistent, number, recovering: false, repeated_timeout }),
+            flight_size,
+            ..Update::default()
+        };
+        self.manager.update(now, self.flow, &update);
     }
 
     fn timeout(&self) -> Duration {

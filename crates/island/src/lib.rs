@@ -1,14 +1,6 @@
 //! The borders of a VCP island (VCP section VI-D): all traffic that crosses the island between two borders is one VCP
 //! flow, an *aggregate*, whatever TCP flows it consists of. State is kept per aggregate, and only at the borders; the
-//! routers of the island are ordinary VCP routers.
-//!
-//! ```text
-//!   TCP packets                             island                            TCP packets
-//!  ────────────► queue ──► window ──► header, low load ══► VCP routers ══► header off ────────►
-//!                │         ▲      ingress                                  egress │
-//!             drops and    └───────────── which arrived, with which codes ◄───────┘
-//!             marks
-//! ```
+//! routers of the island are ordinary VCP routers. `docs/vcp.md` has a figure and measurements.
 //!
 //! The [`Ingress`] uses a Congestion Manager with one flow, the aggregate: a waiting packet is sent when the flow gets
 //! a grant, and the controller is VCP's ([`rampmeter_control::vcp`]). It adds the island's header to each packet, with
@@ -16,11 +8,10 @@
 //! Packets lost within the island are not retransmitted, which is left to TCP; the window is halved as in VCP.
 //!
 //! **ECN.** The TCP packet's own code is in the inner header and does not change. Codes that the island's routers write
-//! stay in the island: low and high load have no meaning outside. Overload is not copied either, because the ingress
-//! has reacted to it, with a window of 7/8; if TCP then sends too fast, its packets wait in the ingress's queue, which
-//! drops or marks them. (RFC 9599 calls this the feed-backward mode. RFC 6040's rule, that an outer CE becomes the
-//! inner one, is for tunnels without answers.) [`Egress::new`] has an option that copies overload; then each flow
-//! reacts again to what the aggregate has reacted to.
+//! stay in the island. Overload is not copied either, because the ingress has reacted to it, with a window of 7/8; if
+//! TCP then sends too fast, the ingress's queue drops or marks its packets. (RFC 9599 calls this the feed-backward
+//! mode. RFC 6040's rule, that an outer CE becomes the inner one, is for tunnels without answers.) With an option of
+//! [`Egress::new`] each flow reacts again to what the aggregate has reacted to.
 //!
 //! Choices that the paper leaves open: the aggregate is a tunnel, and headers are counted ([`HEADER_BYTES`]); each
 //! packet is answered by one of [`Feedback::BYTES`]; TCP acknowledgements and other packets without application data

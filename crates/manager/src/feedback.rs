@@ -9,7 +9,7 @@ use crate::flow::FlowId;
 use crate::manager::Manager;
 
 /// What happened to a flow's packets, packet by packet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Update<'a> {
     /// Bytes that left `in_flight` because they arrived.
     pub arrived_in_flight: Bytes,

@@ -9,13 +9,12 @@
 //! acknowledgement, and cuts of the last round trip are subtracted from it. Where it is negative, more rate is
 //! available, and it limits the test rate of a probe.
 //!
-//! *Delay.* Clocks differ by an unknown offset. The offset cancels in the numerator `q`. In the denominator half of the
-//! minimum round-trip time replaces `min-delay`: `q / (min_rtt / 2 + q)`. `q` is the queue above the flow's target
-//! (`growth`): the lowest level of the last `STANDING_ROUNDS` round trips, or the current excess over the ceiling. A
-//! share of the cut is made (`delay_gain`; the paper: 1). Every flow sees the queue and cuts its rate for it in each
-//! round trip until the queue is gone, and the effect of a cut is visible one round trip later: with a gain of 1 the
-//! link is idle after each cut. XCP's analysis of the same loop gives 0.226 of the queue and 0.4 of the rate mismatch
-//! per round trip.
+//! *Delay.* Clocks differ by an unknown offset, so half of the minimum round-trip time replaces `min-delay` in the
+//! denominator: `q / (min_rtt / 2 + q)`. `q` is the queue above the flow's target (`growth`): the lowest level of the
+//! last `STANDING_ROUNDS` round trips, or the current excess over the ceiling. A share of the cut is made
+//! (`delay_gain`; the paper: 1), because every flow cuts its rate for the same queue, and the effect is visible one
+//! round trip later: with a gain of 1 the link is idle after each cut. XCP's analysis of the same loop gives 0.226 of
+//! the queue and 0.4 of the rate mismatch per round trip.
 //!
 //! *Gap.* A single gap is mostly noise, so all gaps of a round trip are used together: the line through the delays has
 //! the slope `s = (out - in) / in`, and the cut is `s / (1 + s)`. For a small slope, which may be noise, a share of it
@@ -34,12 +33,15 @@ const MAX_CUTS: usize = 128;
 
 #[derive(Debug, Clone)]
 pub(super) struct Compensation {
-    cuts: RecentCuts,
+    /// The cuts of the last round trip.
+    cuts: VecDeque<(Time, f64)>,
+    /// Their sum.
+    sum: f64,
 }
 
 impl Compensation {
     pub(super) fn new() -> Self {
-        Self { cuts: RecentCuts::new() }
+        Self { cuts: VecDeque::with_capacity(MAX_CUTS), sum: 0.0 }
     }
 
     /// The share of its rate that a flow with this target queue should give up in this round trip. Negative where more
@@ -69,37 +71,19 @@ impl Compensation {
 
     /// This share was cut for another reason.
     pub(super) fn on_cut(&mut self, now: Time, share: f64) {
-        let required = self.cuts.sum + share;
-        self.cuts.raise(now, required);
+        self.raise(now, self.sum + share);
     }
 
     /// The share to cut from the base rate now, in addition to the cuts of the last round trip.
     pub(super) fn cut(&mut self, now: Time, rtt: Duration, pressure: f64) -> f64 {
-        self.cuts.expire(now, rtt);
-        self.cuts.raise(now, pressure.min(MAX_CUT))
-    }
-}
-
-/// The cuts of the last round trip.
-#[derive(Debug, Clone)]
-struct RecentCuts {
-    entries: VecDeque<(Time, f64)>,
-    sum: f64,
-}
-
-impl RecentCuts {
-    fn new() -> Self {
-        Self { entries: VecDeque::with_capacity(MAX_CUTS), sum: 0.0 }
-    }
-
-    fn expire(&mut self, now: Time, max_age: Duration) {
-        let before = self.entries.len();
-        while self.entries.front().is_some_and(|(at, _)| now.since(*at) > max_age) {
-            self.entries.pop_front();
+        let before = self.cuts.len();
+        while self.cuts.front().is_some_and(|(at, _)| now.since(*at) > rtt) {
+            self.cuts.pop_front();
         }
-        if self.entries.len() < before {
-            self.sum = self.entries.iter().map(|(_, share)| share).sum();
+        if self.cuts.len() < before {
+            self.sum = self.cuts.iter().map(|(_, share)| share).sum();
         }
+        self.raise(now, pressure.min(MAX_CUT))
     }
 
     /// Adds a cut for the difference between the required cut and the recent cuts, and returns it.
@@ -108,10 +92,10 @@ impl RecentCuts {
         if share <= 0.0 {
             return 0.0;
         }
-        if self.entries.len() == MAX_CUTS {
-            self.entries[MAX_CUTS - 1].1 += share;
+        if self.cuts.len() == MAX_CUTS {
+            self.cuts[MAX_CUTS - 1].1 += share;
         } else {
-            self.entries.push_back((now, share));
+            self.cuts.push_back((now, share));
         }
         self.sum += share;
         share

@@ -19,48 +19,21 @@
 //!
 //! In competitive mode an instance of CUBIC (RFC 9438) gets every acknowledgement and loss, and its window is the
 //! flow's. It starts in slow start, with ten packets or with the flow's window when the score was last 0, and ends slow
-//! start when delays begin to grow (HyStart++). Meanwhile PCP sends no probes and makes no cuts. A flow that exits
-//! keeps `RATE_KEPT_ON_EXIT` of its rate, so that flows that took each other for TCP do not fill the link again at
-//! once.
+//! start when delays begin to grow (HyStart++). Meanwhile PCP sends no probes and makes no cuts.
 //!
-//! *Where TCP and short transfers share a slow link* the queue rises and falls all the time, and it never stands for
-//! twelve round trips in a row. Meanwhile the flow's rate falls with every round trip, to a tenth and less. There a
-//! drain detects the competing traffic, because no other flow takes part in it. A failed drain alone is not enough: 50
-//! PCP flows that start together fail to drain their queue at first, and would compete for good (7% lost). But their
-//! rates do not fall for long. 250 kB on ten paths beside up to three long CUBIC flows and web traffic (`paths.toml`,
-//! simulated, two seeds) take 2.8 s with this rule and 6.0 s without; CUBIC takes 2.1 s.
+//! - *A failed drain* shows TCP on a slow link with short transfers, where the queue rises and falls all the time and
+//!   never stands for twelve round trips, while the flow's rate falls to a tenth and less. It is not enough alone: 50
+//!   PCP flows that start together fail to drain their queue at first, and would compete for good (7% lost). But their
+//!   rates do not fall for long.
+//! - *Flows that take each other for TCP* exit after a common drain, which shortens their queue to less than a third
+//!   (`drain`). Beside TCP it removes three fifths at most. Flows keep `RATE_KEPT_ON_EXIT` of their rates, so that they
+//!   do not fill the link again at once.
+//! - *Outside a drain a falling queue* does not show that PCP flows drain it: CUBIC's window falls by three tenths with
+//!   every loss, which empties a buffer of 0.4 round trips or less. With a deep buffer a flow that exits then takes
+//!   many round trips to enter again: 30 MB on `today.toml`'s DSL path beside one CUBIC did not end within three
+//!   minutes.
 //!
-//! *Flows that take each other for TCP* would compete for ever. So all flows in competitive mode drain the queue at the
-//! same moments of the clock (`drain`). If all are PCP flows, this shortens the queue to less than a third, and all of
-//! them exit. Beside TCP a drain removes three fifths of the queue at most, and the flow stays in competitive mode.
-//!
-//! Outside a drain a falling queue does not show that PCP flows drain it: CUBIC's window falls by three tenths with
-//! every loss, and with a buffer of 0.4 round trips or less that empties the queue. A flow that exits then has to enter
-//! again, which takes many round trips with a deep buffer: 30 MB on `today.toml`'s DSL path beside one CUBIC did not
-//! end within three minutes.
-//!
-//! *The designs that were tried* (simulated; `today.toml` with 30 MB beside one CUBIC without and with history, one
-//! seed, geometric means over CUBIC's time; loss on Figure 4's network at 0.90, worst of two or three seeds):
-//!
-//! ```text
-//! design                                                        beside CUBIC   worst        at 0.90
-//! no competitive mode                                           not run        80           0.03%
-//! exit when the queue falls by a tenth                          1.03, 0.97     unfinished   0.33%
-//! exit when it is half as long as an odd one                    0.93, 0.87     3.0          0.56%   50 flows do not
-//! the same, and slow start changes into competitive mode        0.84, 0.81     3.0          1.1%    the same
-//! the same, and drains 2.5 s after the last empty queue         0.86, 0.83     unfinished   1.0%    they exit
-//! the same, drains by the clock, a standing queue scores, too   0.84, 0.79     1.8          1.0%
-//! the same, the handshake alone does not decide, the history
-//!   of a flow that had exited is not competitive                0.85, 0.79     1.6          0.13%
-//! the same, exit with the whole link, slow start within the
-//!   capacity                                                    0.87, 0.83     2.1          0.12%
-//! the same, exit when the queue is a third of an odd one        0.86, 0.79     1.6          0.28%
-//! the same, also enter when the rate halved in 12 round trips
-//!   above the target, whether the queue fell or not             0.82           1.3          0.94%
-//! HyStart++, short drains, a queue that fell with a loss does
-//!   not end it, a handshake does not start it                   0.82, 0.78     1.3          0.04%
-//! the same, and a drain that fails starts it (this design)      0.83, 0.78     1.3          0.30%   three seeds
-//! ```
+//! `docs/pcp.md` has the designs that were tried, with their figures.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
@@ -101,9 +74,6 @@ const MIN_ROUND: Duration = Duration::from_millis(20);
 
 /// Packets are paced at this multiple of the window per round trip, so that the window is the limit.
 pub(super) const SPACING: f64 = 1.2;
-
-/// The initial window, in packets (RFC 6928).
-pub(super) const FIRST_WINDOW: u64 = 10;
 
 /// What a round trip shows about the queue.
 #[derive(Debug, Clone, Copy)]
@@ -162,7 +132,7 @@ impl Competitive {
     /// Resumes competitive mode with the window that an earlier transfer found by its losses, without slow start.
     pub(super) fn resume(&mut self, now: Time, window: Bytes, rtt: Duration) {
         let mut cubic = new_cubic(now, self.packet, window, rtt);
-        cubic.leave_slow_start();
+        cubic.window.leave_slow_start();
         self.take_over(now, cubic, rtt);
     }
 
@@ -256,11 +226,6 @@ impl Competitive {
         self.cubic.as_ref().map(Controller::window)
     }
 
-    /// The pacing rate for that window.
-    pub(super) fn rate(&self, rtt: Duration) -> Option<Rate> {
-        self.window().map(|window| Rate::of(window, rtt).scale(SPACING))
-    }
-
     /// Feedback arrived. The window does not grow while the flow may not fill it because the queue `is_drained`.
     pub(super) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, is_drained: bool) {
         self.delivered += ack.delivered;
@@ -281,14 +246,12 @@ impl Competitive {
 impl Pcp {
     /// Section 3.5: enters or exits competitive mode, and sets the rate in it.
     pub(super) fn update_competitive_mode(&mut self, now: Time) {
-        let odd_wait = self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR);
-        let (min_wait, target, capacity) = (self.view.min_wait, self.target(self.base), self.path_history.capacity());
         let observation = QueueObservation {
-            min_wait,
-            target,
-            odd_wait,
+            min_wait: self.view.min_wait,
+            target: self.target(self.base),
+            odd_wait: self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR),
             base: self.base,
-            capacity,
+            capacity: self.path_history.capacity(),
             rtt: self.rtt,
             wait_before_drain: self.drain.wait_before_drain(now),
             drain_failed: self.drain.take_failed_drain(now),
@@ -297,8 +260,8 @@ impl Pcp {
             Change::Exited => {
                 self.base = self.base.scale(RATE_KEPT_ON_EXIT).max(self.min_rate());
                 self.compensation.on_cut(now, 1.0 - RATE_KEPT_ON_EXIT);
-                self.drain.restart(now, min_wait);
-                self.phase = Phase::Waiting(self.drain.until().unwrap_or(now).max(now + self.rtt));
+                self.drain.restart(now, self.view.min_wait);
+                self.phase = Phase::Waiting(self.drain.until.unwrap_or(now).max(now + self.rtt));
             }
             Change::Entered => self.phase = Phase::Waiting(now + self.rtt),
             Change::Nothing => {}
@@ -321,15 +284,15 @@ impl Pcp {
 
     /// The base rate of a flow in competitive mode.
     pub(super) fn competitive_base(&self) -> Option<Rate> {
-        let rate = self.competitive.rate(self.rtt)?;
+        let rate = Rate::of(self.competitive.window()?, self.rtt).scale(SPACING);
         Some(rate.clamp(self.min_rate(), self.config.max_rate))
     }
 }
 
-/// A CUBIC in slow start with this window, at least ten packets.
+/// A CUBIC in slow start with this window, but at least its usual first one.
 pub(super) fn new_cubic(now: Time, packet: Bytes, window: Bytes, rtt: Duration) -> Cubic {
-    let initial_window = (window.as_u64() / packet.as_u64().max(1)).max(FIRST_WINDOW);
-    let config = cubic::Config { initial_window, hystart: true, ..cubic::Config::default() };
+    let mut config = cubic::Config { hystart: true, ..cubic::Config::default() };
+    config.initial_window = config.initial_window.max(window.as_u64() / packet.as_u64().max(1));
     let mut cubic = Cubic::new(&config, Stream::from_seed(0)); // it uses no random numbers
     cubic.on_path(now, &Path::new(packet, rtt, None));
     cubic
@@ -488,7 +451,7 @@ mod tests {
                 let rtt = Some(RTT + Duration::from_millis(if at > 100 { longer } else { 0 }));
                 cubic.on_ack(ms(at), &Ack { rtt, ..crate::testing::ack(1) });
             }
-            !cubic.in_slow_start()
+            !cubic.window.in_slow_start()
         };
         assert!(ends(5) && !ends(3), "RFC 9406: from 4 ms on");
     }

@@ -4,6 +4,7 @@ use rampmeter_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::check::{check_range, require};
 
 /// Settings of PCP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,9 +83,6 @@ pub(super) const TRAIN_PER_JITTER: f64 = 3.0;
 
 /// The maximum number of packets in a train that is lengthened for host jitter.
 pub(super) const MAX_TRAIN: usize = 24;
-
-/// The growth of delay over a train that clocks cannot resolve.
-pub(super) const RESOLUTION: Duration = Duration::from_nanos(100);
 
 /// The number of packets or receipts of a train that may be lost without rejecting it: Figure 11 at 5% loss takes 564
 /// ms with one, and 644 ms with the paper's zero.
@@ -169,34 +167,23 @@ pub(super) const MAX_GAP: Duration = Duration::from_secs(10);
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let within = |name: &str, value: f64, min: f64, max: f64| {
-            let fits = (min..=max).contains(&value);
-            if fits { Ok(()) } else { Err(format!("{name} is {value}; it must be in [{min}, {max}]")) }
-        };
-        let some = |name: &str, span: Duration| match span {
-            Duration::ZERO => Err(format!("{name} is zero; use for example \"1 s\"")),
-            _ => Ok(()),
-        };
-        if !(4..=MAX_TRAIN).contains(&self.train) {
-            return Err(format!("train is {} packets: use 4 to {MAX_TRAIN}", self.train));
-        }
-        within("first_window", self.first_window, 1.0, 1e3)?;
-        within("first_share", self.first_share, 1e-6, 1.0)?;
-        within("noise", self.noise, 0.0, 100.0)?;
-        within("target", self.target, 0.0, 1e3)?;
-        within("ceiling", self.ceiling, 1.0, 1e3)?;
-        within("delay_gain", self.delay_gain, 0.0, 1.0)?;
-        within("gap_gain", self.gap_gain, 0.0, 1.0)?;
-        within("max_loss", self.max_loss, 0.0, 1.0)?;
+        let some =
+            |name: &str, span| require(span > Duration::ZERO, || format!("{name} is zero; use for example \"1 s\""));
+        let train = self.train;
+        require((4..=MAX_TRAIN).contains(&train), || format!("train is {train} packets: use 4 to {MAX_TRAIN}"))?;
+        check_range("first_window", self.first_window, 1.0..=1e3, "packets")?;
+        check_range("first_share", self.first_share, 1e-6..=1.0, "of the remembered rate")?;
+        check_range("noise", self.noise, 0.0..=100.0, "packet times")?;
+        check_range("target", self.target, 0.0..=1e3, "packet times")?;
+        check_range("ceiling", self.ceiling, 1.0..=1e3, "times the target")?;
+        check_range("delay_gain", self.delay_gain, 0.0..=1.0, "of the cut")?;
+        check_range("gap_gain", self.gap_gain, 0.0..=1.0, "of the cut")?;
+        check_range("max_loss", self.max_loss, 0.0..=1.0, "of the packets")?;
         some("drain_after", self.drain_after.unwrap_or(Duration::from_secs(1)))?;
         some("min_delay_expiry", self.min_delay_expiry)?;
-        if self.rigged == Some(Rate::ZERO) {
-            return Err("rigged is zero; use for example \"40 Mb/s\"".into());
-        }
-        if self.max_rate == Rate::ZERO || self.max_rate > Rate::from_bps(1_000_000_000_000) {
-            return Err(format!("max_rate is {}; use for example \"100 Gb/s\", at most 1000 Gb/s", self.max_rate));
-        }
-        Ok(())
+        require(self.rigged != Some(Rate::ZERO), || "rigged is zero; use for example \"40 Mb/s\"".into())?;
+        let error = || format!("max_rate is {}; use for example \"100 Gb/s\", at most 1000 Gb/s", self.max_rate);
+        require(self.max_rate > Rate::ZERO && self.max_rate <= Rate::from_bps(1_000_000_000_000), error)
     }
 }
 

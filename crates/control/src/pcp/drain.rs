@@ -1,24 +1,22 @@
 //! Queue drains: flows send less for a moment, and compare the queue before and after.
 //!
-//! *A queue that never empties.* Flows with a target queue keep a queue at the bottleneck as long as they last. A flow
-//! that joins meanwhile takes the delay of that queue for the path's own delay and adds a queue of its own. The others'
-//! minimum delay expires (`min_delay_expiry`). Without drains ten long flows push the queue to the end of the buffer
-//! and lose 26% of their packets. So a flow that has not seen an empty queue for `drain_after` sends at `DRAIN_SHARE`
-//! of its rate for `DRAIN_ROUNDS` round trips and does not probe. No message is needed to synchronize the flows: all of
-//! them see the queue empty, and all wait for the same time from there. A flow that sees the queue fall joins the
-//! drain: without this rule 50 flows drain in groups, and no group empties the queue. BBR's probing for the round-trip
-//! time is similar. A drain that leaves most of the queue shows that other flows do not reduce their rates
-//! (`competitive`).
+//! *A queue that never empties.* A flow that joins flows with a target queue takes the delay of that queue for the
+//! path's own and adds a queue of its own, and the others' minimum delay expires (`min_delay_expiry`). Without drains
+//! ten long flows push the queue to the end of the buffer and lose 26% of their packets. So a flow that has not seen an
+//! empty queue for `drain_after` sends at `DRAIN_SHARE` of its rate for `DRAIN_ROUNDS` round trips and does not probe,
+//! as BBR does to measure the round-trip time. No message synchronizes the flows: all of them see the queue empty, and
+//! all wait for the same time from there. A flow that sees the queue fall joins the drain; else 50 flows drain in
+//! groups, and no group empties the queue. A drain that leaves most of the queue shows that other flows do not reduce
+//! their rates (`competitive`).
 //!
 //! *Beside competing traffic.* Flows in competitive mode drain at the same moments of the clock: every `drain_after`.
 //! If that is shorter than ten round trips, the period is the first of 2, 4, 8, ... times `drain_after` that is not.
-//! PCP flows that took each other for TCP then shorten the queue to less than a third, and detect it. When each of 50
-//! flows counted from the last empty queue that it had seen, they drained at different times and competed for ever. The
-//! moments are common to the flows of one run, and to hosts whose clocks agree within half a round trip. Elsewhere such
-//! flows compete until they end one by one.
+//! PCP flows that took each other for TCP then shorten the queue to less than a third, and detect it. (50 flows that
+//! each counted from the last empty queue competed for ever.) The moments are common to the flows of one run, and to
+//! hosts whose clocks agree within half a round trip.
 //!
-//! While a flow drains beside TCP, TCP takes its bandwidth. The flow must also not mistake its own effect for a drain
-//! by other flows. So such a drain lasts as long as all flows together need to empty the queue, but no longer than the
+//! While a flow drains beside TCP, TCP takes its bandwidth, and the flow must not mistake its own effect for a drain by
+//! other flows. So such a drain lasts as long as all flows together need to empty the queue, but no longer than the
 //! flow alone needs for `OWN_SHARE` of it:
 //!
 //! ```text
@@ -30,10 +28,9 @@
 //! four seeds). With the first bound they take 1.4 times; with both 1.2 without history, and 1.4 with it.
 //!
 //! *A queue above the ceiling.* If even the minimum wait of a round trip is above the flow's ceiling, the flow reduces
-//! its sending rate for one round trip, by half at most, so that the queue falls to the target. Then it waits one round
+//! its sending rate for one round trip, by half at most, so that the queue falls to the target, and waits one round
 //! trip for the effect. Its base rate does not change, because a burst of requests caused the queue and not the sum of
-//! rates. The slope of delays controls the sum of rates (`compensation`). Figure 4 loses 0.03% at most with it and
-//! 0.09% without.
+//! rates, which the slope of delays controls (`compensation`). Figure 4 loses 0.03% at most with it and 0.09% without.
 
 use rampmeter_units::{Duration, Time};
 
@@ -74,7 +71,8 @@ pub(super) struct Drain {
     empty_at: Time,
     /// The maximum of the round trips' minimum waits since then.
     max_wait: Duration,
-    until: Option<Time>,
+    /// The end of the current drain.
+    pub(super) until: Option<Time>,
     /// Until when the flow sends less for a queue above the ceiling, and by which share.
     above_ceiling: Option<(Time, f64)>,
     /// The time at which the effect of that is visible.
@@ -178,11 +176,6 @@ impl Drain {
     pub(super) fn take_failed_drain(&mut self, now: Time) -> bool {
         let ended = self.last_cooperative.take_if(|(until, _, _)| now >= *until);
         ended.is_some_and(|(_, before, shortest)| shortest > before.scale(MAX_QUEUE_LEFT))
-    }
-
-    /// The end of the current drain.
-    pub(super) fn until(&self) -> Option<Time> {
-        self.until
     }
 
     /// Whether a queue that never emptied is being drained.

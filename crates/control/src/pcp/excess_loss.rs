@@ -2,39 +2,24 @@
 //! at that rate.
 //!
 //! Section 3.2 detects a queue long before it overflows, and does not respond to losses. Where packets are lost at
-//! random this is right (Figure 11). But a flow's estimate of the path can be wrong: a flow that started while a queue
-//! stood takes its delay for the path's own, and then only losses show that it sends too much. With an earlier
-//! competitive mode single runs of 50 flows lost 28 to 52% of their packets as long as they lasted.
+//! random this is right (Figure 11). But a flow that started while a queue stood takes its delay for the path's own,
+//! and then only losses show that it sends too much. With an earlier competitive mode single runs of 50 flows lost 28
+//! to 52% of their packets as long as they lasted.
 //!
 //! ```text
 //! lost > 4 + max_loss * resolved, packets of one round trip:    base /= 2
-//! loss_rate > max_loss:                                         almost no probe is sent
+//! loss_rate > max_loss:                                         a probe once in MAX_BACKOFF round trips
 //! loss_rate: the share of packets that is lost, an average over about AVERAGED_PACKETS packets
 //! ```
 //!
-//! A round with fewer than `MIN_PACKETS` packets lasts until there are so many: on a thin path a flow has few packets
-//! per round trip. There the retransmission timer finds most losses, because too few packets follow to show them. These
-//! count, too, unless the timer has halved the rate already.
+//! The second rule is for buffers that are always full: delays do not grow there, and trains would be accepted although
+//! the path has no capacity for them. At a random loss of one packet in twenty, the rate is halved in one of six
+//! thousand round trips of 100 packets each.
 //!
-//! If a buffer is always full, delays do not grow, and trains would be accepted although the path has no capacity for
-//! them. So a flow with such losses sends a probe only once in `MAX_BACKOFF` round trips.
-//!
-//! Simulated, one or two seeds: loss of 500 and of 100 flows on 1 Mb/s after 100 s, and in Figure 8 at 1 Mb/s:
-//!
-//! ```text
-//! design                                                   500 flows  100 flows  Figure 8
-//! no probe after a round trip that lost 2 and a tenth        52%        26%        17%
-//! the average; the rate falls by the share that is lost      44%        23%        not run
-//! the same, timeouts count, 50 packets                       27%         1%        12%
-//! the same, 30 packets, a packet in 10 s at least, not 5     19%         1%        11%
-//! the same, the rate does not fall by that share             28%         0.3%      not run
-//! the same, a timeout that halves the rate counts once       27%         3 to 5%     14%      this design
-//! ```
-//!
-//! The last step is for slow paths beside TCP: 250 kB on 7.5 Mb/s beside three CUBIC flows (`paths.toml`, p18) took 25
-//! s without it and take 17 s with it.
-//!
-//! At a random loss of one packet in twenty, the rate is halved in one of six thousand round trips of 100 packets each.
+//! A round with fewer than `MIN_PACKETS` packets lasts until there are so many, because on a thin path a flow has few
+//! packets per round trip. There the retransmission timer finds most losses. These count, too, unless the timer has
+//! halved the rate already: without that exception 250 kB on 7.5 Mb/s beside three CUBIC flows (`paths.toml`, p18) took
+//! 25 s, and take 17 s with it. `docs/pcp.md` has the designs that were tried.
 
 use rampmeter_units::{Bytes, Duration, Time};
 

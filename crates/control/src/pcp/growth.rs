@@ -1,8 +1,7 @@
 //! How much more rate is available, and how long a queue a flow accepts.
 //!
-//! The paper doubles the test rate after a success and halves it after a failure, and remarks that a sender "can pick
-//! the probe rate that maximizes its expected yield" (section 3.3). Two observations show more than the results of
-//! probes:
+//! The paper remarks that a sender "can pick the probe rate that maximizes its expected yield" (section 3.3). Two
+//! observations show more than the results of probes:
 //!
 //! *How busy the link is.* Packets that found the link idle did not wait. Of `n` packets, those of the train and of the
 //! last round trip, `m` waited: other flows use `(m + 1) / (n + 2)` of the capacity `C` (`utilization_by_others`), and
@@ -12,21 +11,19 @@
 //! 1 / ((m + 1) / (n + 2) + r / C)          proportionate increase, the mirror of section 3.2's proportionate decrease
 //! ```
 //!
-//! A lone flow may take the whole link at once. Many flows that find a link half used double their rates; if each
-//! doubled its *test rate*, they would overload it. A second limit holds for what several flows take of the same free
-//! capacity in one round trip (`MAX_JUMP`).
+//! So a lone flow may take the whole link at once, and many flows that find a link half used double their rates.
+//! `MAX_JUMP` limits what several flows take of the same free capacity in one round trip.
 //!
 //! *What the queue shows.* Where a queue stands, all packets wait and the results of trains are chance. Then the test
 //! rate is the pressure on the flow, which is negative where more rate is available (see `compensation`).
 //!
 //! *The target queue* of a flow is `1 + target * ln(C / r)` packet times. The 1 is within the jitter that clocks and
-//! the order of packets cause on an idle link; a lone flow has no longer target. `n` flows agree on a queue that grows
-//! with `ln(n)` and on equal rates, because only flows of equal rates have the same target; a flow with a higher rate
-//! reduces it first. Up to `ceiling` times the target may stand for a few round trips: when a flow ends, the others
-//! need time to detect it, and the queue keeps the link busy meanwhile. The paper has "the rule also improves
-//! efficiency under heavy load by keeping the queue non-empty" (section 3.3). A single target of `1 + 10 ln(C / r)` for
-//! both gave a queue of 22 packets with ten long flows; a single target of `1 + 3 ln(C / r)` takes 841 ms at Figure 4's
-//! 0.90, where target and ceiling take 757 (two seeds).
+//! the order of packets cause on an idle link. `n` flows agree on a queue that grows with `ln(n)` and on equal rates,
+//! because a flow with a higher rate has a lower target and reduces its rate first. Up to `ceiling` times the target
+//! may stand for a few round trips: when a flow ends, the queue keeps the link busy until the others detect it. The
+//! paper has "the rule also improves efficiency under heavy load by keeping the queue non-empty" (section 3.3). A
+//! single target of `1 + 10 ln(C / r)` for both gave a queue of 22 packets with ten long flows; a single target of `1 +
+//! 3 ln(C / r)` takes 841 ms at Figure 4's 0.90, where target and ceiling take 757 (two seeds).
 
 use rampmeter_units::{Duration, Rate};
 

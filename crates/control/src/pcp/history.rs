@@ -6,20 +6,14 @@
 //! base rate, deviation = running means of the best base rate and of its distance from the mean
 //! capacity             = running mean of the arrival rates of packet pairs; a pair weighs less the longer its first
 //!                        packet waited
-//! competing traffic    = 1 if the last transfer ended in competitive mode, else 0; unchanged if it ended in slow
-//!                        start, and 1 if nothing was known
-//! competitive rate     = the flow's rate at its end, if it ended in competitive mode: half of the capacity at most
 //! host jitter          = running mean of the host jitter
 //! min-rtt              = minimum round-trip time of a full packet; a running mean if it grew, because routes change,
 //!                        but not for transfers in competitive mode, which never see an empty queue
 //! ```
 //!
-//! A short transfer may end before any probe was rejected. If its rate is below the remembered one, it shows nothing
-//! about the path, and the rate is not remembered. Otherwise transfers of a few packets would erase the rates that long
-//! ones found.
-//!
-//! The paper remembers "the previous base rate". A transfer's last base rate shows how crowded the path was at that
-//! time; its best rate, averaged over transfers, shows what the path can carry.
+//! *Deviation*: the paper remembers "the previous base rate", which shows how crowded the path was at that time; the
+//! mean of the best rates shows what it can carry. A short transfer may end before any probe was rejected. If its rate
+//! is below the remembered one, it shows nothing about the path and does not count.
 
 use rampmeter_units::{Duration, Rate};
 
@@ -45,7 +39,8 @@ const PAST_WEIGHT_DOWN: f64 = 9.0;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct PathHistory {
-    past: Option<History>,
+    /// The history that earlier transfers left.
+    pub(super) past: Option<History>,
     /// The highest base rate reached.
     best_rate: Rate,
     pairs: Pairs,
@@ -59,14 +54,15 @@ pub(super) struct PathHistory {
     min_rtt: Option<Duration>,
     was_competitive: bool,
     competitive_rate: Rate,
-    host_jitter: Duration,
+    /// The host jitter in this transfer.
+    pub(super) host_jitter: Duration,
 }
 
 impl PathHistory {
     /// Starts a flow on `path`, and returns its first test rate.
     pub(super) fn start(&mut self, config: &Config, path: &Path) -> Rate {
-        let rigged =
-            config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known_history(path) });
+        let known = path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt));
+        let rigged = config.rigged.map(|rate| History { base_rate: rate, capacity: rate, trust: 1.0, ..known });
         let past = rigged.or(path.history).filter(|past| past.base_rate > Rate::ZERO);
         *self = Self { past, pair_capacity: past.map_or(Rate::ZERO, |past| past.capacity), ..Self::default() };
         match past {
@@ -75,31 +71,10 @@ impl PathHistory {
         }
     }
 
-    /// The history that earlier transfers left.
-    pub(super) fn past(&self) -> Option<History> {
-        self.past
-    }
-
-    /// Whether the last transfer ended in competitive mode. Transfers that ended in slow start do not count; true if
-    /// all did.
-    pub(super) fn past_ended_competitive(&self) -> bool {
-        self.past.is_some_and(|past| past.competing_traffic > 0.5)
-    }
-
     /// The flow's rate in competitive mode. None outside it.
     pub(super) fn on_competitive(&mut self, rate: Option<Rate>) {
         self.was_competitive |= rate.is_some();
         self.competitive_rate = rate.unwrap_or(Rate::ZERO);
-    }
-
-    /// The host jitter in earlier transfers.
-    pub(super) fn past_host_jitter(&self) -> Duration {
-        self.past.map_or(Duration::ZERO, |past| past.host_jitter)
-    }
-
-    /// The host jitter in this transfer.
-    pub(super) fn on_host_jitter(&mut self, host_jitter: Duration) {
-        self.host_jitter = host_jitter;
     }
 
     /// A probe was accepted or rejected; `base` is the base rate after it.
@@ -138,10 +113,6 @@ impl PathHistory {
         Some(self.pair_capacity.max(self.best_rate)).filter(|_| self.pair_capacity > Rate::ZERO)
     }
 
-    fn competing_traffic(&self) -> f64 {
-        if self.competitive_rate > Rate::ZERO { 1.0 } else { 0.0 }
-    }
-
     /// The rate beside competing traffic. At least one other flow has as much.
     fn competitive_rate(&self) -> Rate {
         self.capacity().map_or(self.competitive_rate, |capacity| self.competitive_rate.min(capacity.scale(0.5)))
@@ -151,26 +122,20 @@ impl PathHistory {
     /// whether there is competing traffic.
     pub(super) fn remember(&self, history: &mut Option<History>, in_slow_start: bool) {
         let Some(min_rtt) = self.min_rtt else { return };
+        let competing_traffic = f64::from(self.competitive_rate > Rate::ZERO);
         let Some(past) = history else {
             if self.best_rate > Rate::ZERO {
-                let (base_rate, capacity) = (self.best_rate, self.pairs.remembered_given(Rate::ZERO));
-                let (trust, competing_traffic) = (1.0, if in_slow_start { 1.0 } else { self.competing_traffic() });
-                let (competitive_rate, host_jitter, deviation) =
-                    (self.competitive_rate(), self.host_jitter, Rate::ZERO);
                 *history = Some(History {
-                    base_rate,
-                    capacity,
-                    deviation,
-                    trust,
-                    competing_traffic,
-                    competitive_rate,
-                    host_jitter,
-                    min_rtt,
+                    capacity: self.pairs.remembered_given(Rate::ZERO),
+                    competing_traffic: if in_slow_start { 1.0 } else { competing_traffic },
+                    competitive_rate: self.competitive_rate(),
+                    host_jitter: self.host_jitter,
+                    ..History::new(self.best_rate, min_rtt)
                 });
             }
             return;
         };
-        past.competing_traffic = if in_slow_start { past.competing_traffic } else { self.competing_traffic() };
+        past.competing_traffic = if in_slow_start { past.competing_traffic } else { competing_traffic };
         past.competitive_rate = self.competitive_rate();
         past.host_jitter = (past.host_jitter + self.host_jitter) / 2;
         let growth = if self.was_competitive { Duration::ZERO } else { min_rtt.saturating_sub(past.min_rtt) };
@@ -240,11 +205,6 @@ impl Pairs {
         });
         (quartile.map_or(Rate::ZERO, |pair| pair.rate), weight)
     }
-}
-
-/// The history of `path`, or one with nothing but its round-trip time.
-fn known_history(path: &Path) -> History {
-    path.history.unwrap_or_else(|| History::new(Rate::ZERO, path.rtt))
 }
 
 fn trust(trust: f64) -> f64 {

@@ -1,9 +1,8 @@
 //! Host jitter: delay differences that hosts cause, not a queue of packets.
 //!
-//! Schedulers, timers and virtual machines that wait for a processor delay packets by microseconds to milliseconds. The
-//! delays of a train contain this jitter as well as the link's queue. The reverse path separates the two: receipts are
-//! small and mostly meet no queue there, so differences between *their* delays come from hosts. Both hosts cause jitter
-//! in both directions, so packets have about the same jitter as receipts.
+//! Schedulers, timers and virtual machines that wait for a processor delay packets by microseconds to milliseconds, in
+//! both directions alike. Receipts are small and mostly meet no queue on the reverse path, so differences between
+//! *their* delays come from hosts:
 //!
 //! ```text
 //! host jitter = delay on the reverse path that 8 of 10 of the last 32 receipts do not exceed, minus their minimum
@@ -32,7 +31,8 @@ pub(super) struct HostJitter {
     max: Duration,
     delays: [i64; SAMPLES],
     count: usize,
-    estimate: Duration,
+    /// The current estimate.
+    pub(super) estimate: Duration,
 }
 
 impl HostJitter {
@@ -52,11 +52,6 @@ impl HostJitter {
             let jitter = delays[delays.len() * QUANTILE / SAMPLES].saturating_sub(delays[0]);
             self.estimate = Duration::from_nanos(jitter.unsigned_abs()).min(self.max);
         }
-    }
-
-    /// The current estimate.
-    pub(super) fn estimate(&self) -> Duration {
-        self.estimate
     }
 }
 
@@ -79,7 +74,7 @@ mod tests {
             let arrival = Arrival { number, bytes, sent_at, received_at, ecn: Ecn::NotEct };
             host_jitter.on_arrival(now, &arrival);
         }
-        host_jitter.estimate()
+        host_jitter.estimate
     }
 
     #[test]
@@ -96,7 +91,7 @@ mod tests {
     #[test]
     fn jitter_above_the_maximum_is_traffic() {
         assert_eq!(run(|n| n % 2 * 1_000_000_000), MAX);
-        assert_eq!(HostJitter::new(Duration::MAX, MAX).estimate(), MAX);
+        assert_eq!(HostJitter::new(Duration::MAX, MAX).estimate, MAX);
     }
 
     #[test]

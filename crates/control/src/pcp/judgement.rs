@@ -1,19 +1,12 @@
-//! What a flow concludes from the delays of a train and of the last round trip.
-//!
-//! ```text
-//! probe_result  the train's slope (section 3.1), unless the queue that it met is above the flow's ceiling
-//! max_grant     the maximum that it is granted, by how busy other flows keep the link                   (`growth`)
-//! pressure      the share of its rate to give up (section 3.2); negative where more rate is available (`compensation`)
-//! ```
-//!
-//! They depend on a few quantities: the packet time at the bottleneck, the jitter without a queue, and the flow's
-//! target queue. The header of `mod` and those of the named files describe the deviations from the paper.
+//! What a flow concludes from the delays of a train and of the last round trip: whether the train is accepted, how much
+//! it is granted, and which share of its rate the flow should give up.
 
 use rampmeter_units::{Duration, Rate};
 
 use super::config::{
-    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, RESOLUTION, TRAIN_PER_JITTER,
+    BUSY_WAIT, MAX_JUMP, MAX_TARGET_OF_BUFFER, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS, TRAIN_PER_JITTER,
 };
+use super::probe::RESOLUTION;
 use super::queue::WaitCount;
 use super::{Compensation, Pcp, ProbeResult, growth};
 
@@ -23,7 +16,7 @@ const MAX_PCP_FLOWS: f64 = 50.0;
 impl Pcp {
     /// The result of the train, given the queue that it met and the capacity that other flows leave.
     pub(super) fn probe_result(&mut self) -> ProbeResult {
-        let (flat_tolerance, wait) = (self.flat_tolerance(), self.train_wait());
+        let (flat_tolerance, wait) = (self.flat_tolerance(), self.queue.wait(self.probe.median_delay()));
         let (mut tolerance, mut is_allowed) = (flat_tolerance, true);
         if self.config.target > 0.0 && self.probe.has_receipts() {
             let max_wait = self.ceiling(self.probe.rate()) + flat_tolerance;
@@ -33,7 +26,7 @@ impl Pcp {
             tolerance += max_wait.saturating_sub(wait).scale(part);
         }
         match self.probe.judge(tolerance, MISSING_RECEIPTS, &mut self.random) {
-            ProbeResult::Accepted(_) if !is_allowed && self.probe.host_stalled() => ProbeResult::Inconclusive,
+            ProbeResult::Accepted(_) if !is_allowed && self.probe.host_stalled => ProbeResult::Inconclusive,
             ProbeResult::Accepted(_) if !is_allowed => ProbeResult::Rejected,
             ProbeResult::Accepted(more) => ProbeResult::Accepted(more.min(self.max_grant())),
             result => result,
@@ -45,11 +38,6 @@ impl Pcp {
     pub(super) fn past_rtt(&self) -> Option<Duration> {
         let min_rtt = self.path_history.past_rtt()?;
         Some(min_rtt + self.packet_time(Rate::ZERO).max(min_rtt / 128))
-    }
-
-    /// The median wait of the train's packets.
-    fn train_wait(&self) -> Duration {
-        self.queue.wait(self.probe.median_delay())
     }
 
     /// The maximum that a train may be granted, whatever its test rate was.
@@ -65,7 +53,7 @@ impl Pcp {
     fn flat_tolerance(&self) -> Duration {
         let assumed = self.packet_time(self.probe.rate()).scale(self.config.noise);
         // With a larger tolerance a train shorter than the host jitter would be accepted whatever its queue does.
-        let jitter = self.host_jitter.estimate().min(self.probe.span().scale(1.0 / TRAIN_PER_JITTER));
+        let jitter = self.host_jitter.estimate.min(self.probe.span().scale(1.0 / TRAIN_PER_JITTER));
         assumed.max(self.view.noise).max(jitter).max(RESOLUTION)
     }
 
@@ -95,17 +83,15 @@ impl Pcp {
 
     /// The jitter without a queue.
     pub(super) fn noise(&self) -> Duration {
-        self.view.noise.max(self.host_jitter.estimate())
+        self.view.noise.max(self.host_jitter.estimate)
     }
 
     /// The target queue of a flow of `rate`.
     pub(super) fn target(&self, rate: Rate) -> Duration {
         let capacity = self.path_history.best_rate().unwrap_or(rate).max(rate);
         let packet = self.packet_time(rate);
-        let max_target = self
-            .view
-            .buffer
-            .map_or(f64::INFINITY, |buffer| MAX_TARGET_OF_BUFFER * buffer.as_secs_f64() / packet.as_secs_f64());
+        let buffer = self.view.buffer.map_or(f64::INFINITY, Duration::as_secs_f64);
+        let max_target = MAX_TARGET_OF_BUFFER * buffer / packet.as_secs_f64();
         growth::target(self.config.target.min(max_target), rate, capacity, packet) + self.noise()
     }
 

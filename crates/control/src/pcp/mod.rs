@@ -20,40 +20,33 @@
 //!
 //! The paper leaves these cases open:
 //! - *No feedback at all* (the retransmission timer expires with three packets or more unanswered): the rate is halved,
-//!   as TCP would do at least. There are no delays to estimate a queue from, and a sender that may not learn of its
-//!   losses must not keep its rate. With fewer packets in flight each loss is a single loss. Halving for each of them
-//!   starves the flow: 200 packets on Figure 8's 1 Mb/s took 19 s on average with it and 5.9 s without (two seeds).
-//! - *Excess loss*: more losses in a round trip than chance explains halve the rate, too. While the average loss is
-//!   high, almost no probe is sent (`excess_loss`).
-//! - *Idle time* longer than the retransmission timeout: the base rate is out of date. The flow starts over with a
-//!   third of it.
-//! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms). If none
-//!   arrived, the wait for the next train's receipts doubles.
+//!   as TCP would do at least, because there are no delays to estimate a queue from. With fewer packets in flight each
+//!   loss is a single loss. Halving for each of them starves the flow: 200 packets on Figure 8's 1 Mb/s took 19 s on
+//!   average with it and 5.9 s without (two seeds).
+//! - *Excess loss*, more than chance explains, halves the rate, too (`excess_loss`).
+//! - *Idle time* longer than the retransmission timeout: the flow starts over with a third of its rate.
+//! - *Lost trains*: a train is rejected if its receipts do not all arrive within two round trips (and 200 ms), twice as
+//!   long with each train in a row without any receipt.
 //! - *The minimum base rate* is one packet in some seconds, so that a flow always makes progress.
 //!
 //! *Deviations*. The controller `pcp-paper` follows the paper's text. It is very slow: with other traffic chance
 //! decides about trains, cuts leave the link idle, and flows that find a link idle at the same time overload it. The
-//! differences follow; the reason and the measurement of each are in the named place:
+//! named places have the reasons; `docs/pcp.md` has all figures, and the known weaknesses:
 //! - A flow starts with more than a probe, and in slow start if nothing is known about the path (`start`).
 //! - Base packets and probe packets form one evenly spaced train, not two interleaved ones: a sender's own base packets
-//!   are the worst noise in its probes. In an earlier model that was closer to the text (one run), mean flow completion
-//!   times at a load of 0.60 were 1290 ms interleaved and 720 to 880 ms merged.
-//! - Delays may grow over a train by half a packet time (`noise`), because packets of other flows come between those
-//!   of the train, and by the jitter that is measured without a queue (`MAX_NOISE`).
-//! - Hosts add jitter, which the reverse path shows (`host_jitter`). Trains take longer than this jitter.
-//! - A flow has a target queue that grows with the logarithm of `C / r`, and accepts three times that for a few round
-//!   trips (`growth`, `compensation`). A train that meets a longer queue is rejected. Queues that never empty, and
-//!   queues above that ceiling, are drained (`drain`).
-//! - After losses the target is at most a share of the buffer (`MAX_TARGET_OF_BUFFER`).
-//! - One lost packet does not reject a train (`MISSING_RECEIPTS`).
-//! - Two packets sent back to back end each train and show the path's capacity (`probe`).
+//!   are the worst noise in its probes.
+//! - Delays may grow over a train by half a packet time (`noise`), because packets of other flows come between those of
+//!   the train, by the jitter without a queue (`MAX_NOISE`), and by that of hosts (`host_jitter`).
+//! - One lost packet does not reject a train (`MISSING_RECEIPTS`). Two packets sent back to back end it and show the
+//!   path's capacity (`probe`).
 //! - The test rate and the granted rate are limited by the capacity that others leave (`growth`) and by a third of the
 //!   capacity (`MAX_JUMP`).
-//! - A cut for delay is a share of what the queue asks for (`delay_gain` in `compensation`; the estimates are described
-//!   there and in `queue`).
+//! - A flow has a target queue that grows with the logarithm of `C / r`, and accepts three times that for a few round
+//!   trips (`growth`, `compensation`). After losses the target is at most a share of the buffer
+//!   (`MAX_TARGET_OF_BUFFER`). A train that meets a longer queue is rejected. Queues that never empty, and queues above
+//!   that ceiling, are drained (`drain`).
+//! - A cut for delay is a share of what the queue asks for (`delay_gain`).
 //! - Beside flows that do not reduce their rates it keeps the window that CUBIC would have (`competitive`).
-//!
-//! *Known weaknesses*, with their figures: `docs/pcp.md`.
 
 mod compensation;
 mod competitive;
@@ -64,9 +57,9 @@ mod growth;
 mod history;
 mod host_jitter;
 mod judgement;
-mod probe;
+pub(crate) mod probe;
 mod queue;
-mod search;
+pub(crate) mod search;
 mod start;
 
 #[cfg(test)]
@@ -83,14 +76,14 @@ use self::compensation::Compensation;
 use self::competitive::Competitive;
 pub use self::config::Config;
 use self::config::{
-    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_RECEIPT_TIMEOUT, MIN_ROUND_TRIP, MIN_STEP,
-    MISSING_RECEIPTS, OUTLIER, RECEIPT_TIMEOUT, STANDING, TRAIN_PER_JITTER,
+    MAX_BACKOFF, MAX_GAP, MAX_JITTER, MAX_NOISE, MAX_TRAIN, MIN_PROBE, MIN_ROUND_TRIP, MIN_STEP, MISSING_RECEIPTS,
+    OUTLIER, STANDING, TRAIN_PER_JITTER,
 };
 use self::drain::Drain;
 use self::excess_loss::ExcessLoss;
 use self::history::PathHistory;
 use self::host_jitter::HostJitter;
-use self::probe::{PairRate, Probe, ProbeResult};
+use self::probe::{PairRate, Phase, Probe, ProbeResult};
 use self::queue::{Queue, View, WaitCount};
 use self::search::Search;
 use self::start::{GRANTED_SHARE, SlowStart};
@@ -99,21 +92,10 @@ use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossK
 
 /// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
 /// loss is a single loss.
-const MAX_UNANSWERED: u64 = 3;
+pub(crate) const MAX_UNANSWERED: u64 = 3;
 
 /// The maximum round-trip time and the maximum wait for a probe. So a flow acts within minutes, whatever is measured.
-const MAX_RTT: Duration = Duration::from_secs(60);
-
-/// The state of the current probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The next train starts at this time.
-    Waiting(Time),
-    /// Its packets are being sent.
-    Sending,
-    /// All packets were sent. Those without a receipt at this time count as lost.
-    Listening(Time),
-}
+pub(crate) const MAX_RTT: Duration = Duration::from_secs(60);
 
 /// PCP.
 #[derive(Debug, Clone)]
@@ -206,6 +188,11 @@ impl Pcp {
         packet_per_rtt.scale(MIN_PROBE * self.flows as f64).min(self.base).max(self.min_rate())
     }
 
+    /// The minimum test rate of this flow.
+    fn min_test(&self) -> Rate {
+        self.base.scale(MIN_STEP).max(self.min_probe())
+    }
+
     /// Starts a train whose time has come, and ends a train whose timeout has expired.
     fn poll(&mut self, now: Time) {
         self.drain.poll(now);
@@ -216,6 +203,7 @@ impl Pcp {
             Phase::Waiting(until) if now >= until => match self.next_test(now) {
                 Some(test) => {
                     self.probe.start(now, self.base, test, self.train_length(test));
+                    self.probe.add_pair();
                     self.pacer.resume(now, self.probe.rate());
                     self.phase = Phase::Sending;
                 }
@@ -229,7 +217,7 @@ impl Pcp {
     /// The number of packets of a train that tests `test`. The train takes several times the host jitter, if
     /// `MAX_TRAIN` packets are enough for that.
     fn train_length(&self, test: Rate) -> usize {
-        let span = self.host_jitter.estimate().scale(TRAIN_PER_JITTER);
+        let span = self.host_jitter.estimate.scale(TRAIN_PER_JITTER);
         let packets = (self.base + test).bytes_in(span).as_u64() / self.packet.as_u64().max(1);
         (packets as usize).saturating_add(1).clamp(self.config.train, MAX_TRAIN)
     }
@@ -237,17 +225,18 @@ impl Pcp {
     /// The test rate of the next probe. None if no rate is available.
     fn next_test(&mut self, now: Time) -> Option<Rate> {
         if self.excess_loss.is_lossy(self.config.max_loss)
-            && now.since(self.probe.started()) < self.rtt.scale(MAX_BACKOFF)
+            && now.since(self.probe.started) < self.rtt.scale(MAX_BACKOFF)
         {
             return None;
         }
         let base = self.base;
-        let searched = self.search.test(&self.config, base, self.min_probe());
+        let max = self.config.max_rate.saturating_sub(base);
+        let searched = self.search.test(self.min_test(), max);
         let waits = self.count_waits(WaitCount::default());
         let Some(capacity) = self.path_history.capacity().filter(|_| waits.all > 0) else {
             return Some(searched); // without any receipt only the search has a rate
         };
-        let round_trips = (now.since(self.probe.started()).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
+        let round_trips = (now.since(self.probe.started).as_secs_f64() / self.rtt.as_secs_f64()).clamp(1.0, 4.0);
         let available = -self.pressure(base) * round_trips;
         let is_standing = self.view.level > self.packet_time(base).scale(STANDING).max(self.noise());
         let growth = if is_standing {
@@ -258,15 +247,14 @@ impl Pcp {
         } else {
             (growth::factor(waits, base, capacity) - 1.0).max(available).max(MIN_STEP)
         };
-        let test = base.scale(growth).min(self.config.max_rate.saturating_sub(base)).max(self.min_probe());
+        let test = base.scale(growth).min(max).max(self.min_probe());
         self.search.set_test_rate(test);
         Some(test)
     }
 
     /// The train was sent: sets the timeout for its receipts.
     fn listen(&mut self, now: Time) {
-        let timeout = self.rtt.scale(RECEIPT_TIMEOUT).max(MIN_RECEIPT_TIMEOUT);
-        self.phase = Phase::Listening(now + (timeout * (1 << self.unanswered_trains.min(10))).min(MAX_RTT));
+        self.phase = Phase::listening(now, self.rtt, self.unanswered_trains);
         if self.probe.is_complete(MISSING_RECEIPTS) {
             self.conclude(now);
         }
@@ -283,18 +271,18 @@ impl Pcp {
                 // Section 3.1: direct jump.
                 self.base = (self.base + more).min(self.config.max_rate).max(self.min_rate());
                 self.slow_start.take_if(|_| more >= self.base.scale(GRANTED_SHARE));
-                if more == self.probe.test() {
+                if more == self.probe.test {
                     self.search.accepted(more);
                 }
                 self.path_history.on_probe_result(true, self.base);
             }
             ProbeResult::Rejected => {
-                self.search.rejected(self.probe.test(), self.base, self.min_probe());
+                self.search.rejected(self.probe.test, self.min_test(), MAX_BACKOFF);
                 self.path_history.on_probe_result(false, self.base);
             }
             ProbeResult::Inconclusive => {}
         }
-        let next = self.search.next(now, self.probe.started(), self.rtt, &mut self.random);
+        let next = self.search.next(now, self.probe.started, self.rtt, &mut self.random);
         self.phase = Phase::Waiting(next);
         self.poll(now);
     }
@@ -304,7 +292,7 @@ impl Pcp {
         let competitive = self.competitive.is_on();
         let Some(view) = self.queue.view(&self.config, now, self.rtt, self.min_rtt, competitive) else { return };
         self.view = View { noise: view.noise.min(MAX_NOISE), ..view };
-        self.path_history.on_host_jitter(self.host_jitter.estimate());
+        self.path_history.host_jitter = self.host_jitter.estimate;
         self.end_slow_start(now);
         if self.slow_start.is_some() {
             return;
@@ -354,7 +342,8 @@ impl Controller for Pcp {
         self.compensation = Compensation::new();
         self.slow_start = None;
         self.excess_loss = ExcessLoss::default();
-        self.host_jitter = HostJitter::new(self.path_history.past_host_jitter(), MAX_JITTER);
+        let past = self.path_history.past;
+        self.host_jitter = HostJitter::new(past.map_or(Duration::ZERO, |past| past.host_jitter), MAX_JITTER);
         self.begin(now, path, first);
     }
 
@@ -401,15 +390,13 @@ impl Controller for Pcp {
             self.host_jitter.on_arrival(arrived_at, last);
         }
         self.last_rtt = ack.rtt.unwrap_or(self.rtt).min(MAX_RTT);
-        let (mut kept, active) = (false, !matches!(self.phase, Phase::Waiting(_)));
+        let (mut kept, active) = (false, self.phase.is_probing());
         for arrival in ack.arrivals {
             let arrival =
                 &if self.config.round_trip { Arrival { received_at: arrived_at, ..*arrival } } else { *arrival };
             if active && self.probe.contains(arrival.number) {
                 self.probe.on_arrival(arrival);
-                if host_stalled(arrival) {
-                    self.probe.on_host_stall();
-                }
+                self.probe.host_stalled |= host_stalled(arrival);
             }
             kept |= !host_stalled(arrival) && self.queue.on_arrival(now, arrival, self.last_rtt, self.rtt);
         }
@@ -438,7 +425,7 @@ impl Controller for Pcp {
         } else {
             self.excess_loss.on_loss(loss.bytes, loss.number, loss.last_sent);
         }
-        let active = !matches!(self.phase, Phase::Waiting(_));
+        let active = self.phase.is_probing();
         if active && self.probe.contains(loss.number) {
             self.probe.on_loss(loss.number);
         }
@@ -476,10 +463,7 @@ impl Controller for Pcp {
     }
 
     fn deadline(&self) -> Time {
-        match self.phase {
-            Phase::Waiting(until) | Phase::Listening(until) => until,
-            Phase::Sending => Time::MAX,
-        }
+        self.phase.deadline()
     }
 
     fn window(&self) -> Bytes {

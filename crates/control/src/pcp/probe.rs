@@ -2,26 +2,25 @@
 //!
 //! The train consists of the next `k` packets, evenly spaced at the sum of both rates. A line is fitted to their delays
 //! over their sending times. The probe is accepted with the probability that the true slope is at most the slope that
-//! counts as flat.
+//! counts as flat. So the noisier the delays, the more chance decides.
 //!
 //! A train proves only the rate at which it was sent. If its packets left later than permitted (nothing to send, a late
 //! timer), the grant is the rate sent minus the base rate. If that is not positive, the probe is inconclusive.
 //!
-//! A train that lost more than one packet is rejected (`MISSING_RECEIPTS`): a full queue drops packets, and the delays
-//! through it are flat. A single loss may be chance. If it was not, the other packets waited in a full queue, and that
-//! rejects the train.
-//!
-//! A single packet delayed by a host shows nothing about a queue. If the other delays fit a line much better without
-//! it, it is ignored (`OUTLIER`), and the train's wait is the median of its packets' waits. In the simulator this
-//! changes nothing (Figure 4 at 0.60, three seeds: 300 ms with it, 297 without).
-//!
-//! One more packet may follow right behind the last one, as the second of a *pair*. The bottleneck spreads the two by
-//! the transmission time of one packet, unless a packet of another flow comes between them. This shows the capacity of
-//! the path (Keshav's packet pair, the paper's reference 35). It does not show the available rate, which the train
-//! does.
+//! The rest deviates from the paper, and `pcp_paper` does without it:
+//! - A train that lost more than one packet is rejected (`MISSING_RECEIPTS`; the paper: any). If a single loss was not
+//!   chance, the other packets waited in a full queue, and that rejects the train.
+//! - A packet delayed by a host shows nothing about a queue. If the other delays fit a line much better without it, it
+//!   is ignored (`OUTLIER`), and the train's wait is the median of its packets' waits. In the simulator this changes
+//!   nothing (Figure 4 at 0.60, three seeds: 300 ms with it, 297 without).
+//! - One more packet may follow right behind the last one, as the second of a *pair*. The bottleneck spreads the two by
+//!   the transmission time of one packet, unless a packet of another flow comes between them. This shows the capacity
+//!   of the path (Keshav's packet pair, the paper's reference 35), and not the available rate, which the train shows.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 
+use super::MAX_RTT;
+use super::config::{MIN_RECEIPT_TIMEOUT, RECEIPT_TIMEOUT};
 use super::queue::WaitCount;
 use crate::Arrival;
 use crate::line::Line;
@@ -29,12 +28,47 @@ use crate::line::Line;
 /// A train was sent as planned if its rate was at least this share of the planned rate.
 const SENT_AS_PLANNED: f64 = 0.9;
 
+/// The growth of delay over a train that clocks cannot resolve. It counts as flat.
+pub(crate) const RESOLUTION: Duration = Duration::from_nanos(100);
+
 /// The maximum number of packets in a train.
 pub(super) const MAX_PACKETS: usize = 64;
 
+/// The state of the current probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The next train starts at this time.
+    Waiting(Time),
+    /// Its packets are being sent.
+    Sending,
+    /// All packets were sent. Those without a receipt at this time count as lost.
+    Listening(Time),
+}
+
+impl Phase {
+    /// The last packet was sent, after `unanswered` trains in a row without any receipt.
+    pub(crate) fn listening(now: Time, rtt: Duration, unanswered: u32) -> Self {
+        let timeout = rtt.scale(RECEIPT_TIMEOUT).max(MIN_RECEIPT_TIMEOUT) * (1 << unanswered.min(10));
+        Self::Listening(now + timeout.min(MAX_RTT))
+    }
+
+    /// Whether there is a train.
+    pub(crate) fn is_probing(self) -> bool {
+        !matches!(self, Self::Waiting(_))
+    }
+
+    /// When time ends it; [`Time::MAX`] if only an event does.
+    pub(crate) fn deadline(self) -> Time {
+        match self {
+            Self::Waiting(until) | Self::Listening(until) => until,
+            Self::Sending => Time::MAX,
+        }
+    }
+}
+
 /// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProbeResult {
+pub(crate) enum ProbeResult {
     /// The path carries this much more.
     Accepted(Rate),
     /// It does not carry the test rate.
@@ -43,13 +77,14 @@ pub(super) enum ProbeResult {
     Inconclusive,
 }
 
-#[derive(Debug, Clone)]
-pub(super) struct Probe {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Probe {
     outlier: f64,
     base: Rate,
-    test: Rate,
+    pub(crate) test: Rate,
     packets: usize,
-    started: Time,
+    /// When the train started.
+    pub(crate) started: Time,
     first: u64,
     sent: usize,
     first_sent_at: Time,
@@ -61,8 +96,8 @@ pub(super) struct Probe {
     receipts: Vec<Option<(Time, i64)>>,
     received: usize,
     lost: usize,
-    /// The host stalled while some of its packets were in transit.
-    host_stalled: bool,
+    /// The host stalled while some of its packets were in transit. A late packet then proves nothing.
+    pub(super) host_stalled: bool,
     pair: Option<Pair>,
 }
 
@@ -87,55 +122,33 @@ pub(super) struct PairRate {
 }
 
 impl Probe {
-    /// A probe for trains of up to `max_packets` packets.
-    pub(super) fn new(max_packets: usize, outlier: f64) -> Self {
-        Self {
-            outlier,
-            base: Rate::ZERO,
-            test: Rate::ZERO,
-            packets: 0,
-            started: Time::ZERO,
-            first: 0,
-            sent: 0,
-            first_sent_at: Time::ZERO,
-            last_sent_at: Time::ZERO,
-            bytes: Bytes::ZERO,
-            last_bytes: Bytes::ZERO,
-            receipts: vec![None; max_packets],
-            received: 0,
-            lost: 0,
-            host_stalled: false,
-            pair: None,
-        }
+    /// A probe for trains of up to `max_packets` packets. One of them is ignored if the other delays lie `outlier` times
+    /// closer to a line without it; 0: none is.
+    pub(crate) fn new(max_packets: usize, outlier: f64) -> Self {
+        Self { outlier, receipts: vec![None; max_packets], ..Self::default() }
     }
 
-    /// Starts a new train of `packets` at `now`, with a pair at its end.
-    pub(super) fn start(&mut self, now: Time, base: Rate, test: Rate, packets: usize) {
+    /// Starts a new train of `packets` at `now`.
+    pub(crate) fn start(&mut self, now: Time, base: Rate, test: Rate, packets: usize) {
         self.receipts.fill(None);
         (self.base, self.test, self.packets, self.started) = (base, test, packets.min(self.receipts.len()), now);
         (self.sent, self.received, self.lost) = (0, 0, 0);
         (self.bytes, self.last_bytes) = (Bytes::ZERO, Bytes::ZERO);
-        self.host_stalled = false;
+        (self.host_stalled, self.pair) = (false, None);
+    }
+
+    /// The new train ends with a pair.
+    pub(super) fn add_pair(&mut self) {
         self.pair = Some(Pair::default());
     }
 
-    /// The time at which the train started.
-    pub(super) fn started(&self) -> Time {
-        self.started
-    }
-
-    /// The test rate.
-    pub(super) fn test(&self) -> Rate {
-        self.test
-    }
-
     /// The rate at which its packets are sent.
-    pub(super) fn rate(&self) -> Rate {
+    pub(crate) fn rate(&self) -> Rate {
         self.base + self.test
     }
 
     /// Packet `number` was sent as part of the train.
-    pub(super) fn on_sent(&mut self, now: Time, number: u64, bytes: Bytes) {
+    pub(crate) fn on_sent(&mut self, now: Time, number: u64, bytes: Bytes) {
         if self.train_is_sent() {
             self.pair = self.pair.map(|pair| Pair { second: Some(number), bytes, ..pair });
             return;
@@ -161,7 +174,7 @@ impl Probe {
     }
 
     /// Whether all its packets were sent.
-    pub(super) fn is_sent(&self) -> bool {
+    pub(crate) fn is_sent(&self) -> bool {
         self.train_is_sent() && !self.wants_second()
     }
 
@@ -175,7 +188,7 @@ impl Probe {
     }
 
     /// Whether packet `number` belongs to it.
-    pub(super) fn contains(&self, number: u64) -> bool {
+    pub(crate) fn contains(&self, number: u64) -> bool {
         self.index(number).is_some() || self.is_second(number)
     }
 
@@ -190,12 +203,12 @@ impl Probe {
     }
 
     /// Whether any receipt arrived.
-    pub(super) fn has_receipts(&self) -> bool {
+    pub(crate) fn has_receipts(&self) -> bool {
         self.received > 0
     }
 
     /// One of its packets arrived.
-    pub(super) fn on_arrival(&mut self, arrival: &Arrival) {
+    pub(crate) fn on_arrival(&mut self, arrival: &Arrival) {
         let (index, second) = (self.index(arrival.number), self.is_second(arrival.number));
         if let Some(pair) = &mut self.pair {
             if second {
@@ -210,16 +223,6 @@ impl Probe {
                 self.received += 1;
             }
         }
-    }
-
-    /// The host stalled while one of its packets was in transit. A late packet then proves nothing.
-    pub(super) fn on_host_stall(&mut self) {
-        self.host_stalled = true;
-    }
-
-    /// Whether a stall of the host may have delayed its packets.
-    pub(super) fn host_stalled(&self) -> bool {
-        self.host_stalled
     }
 
     /// The rate at which the path forwarded the pair.
@@ -257,7 +260,7 @@ impl Probe {
     }
 
     /// Packet `number`, which belongs to the train, was lost.
-    pub(super) fn on_loss(&mut self, number: u64) {
+    pub(crate) fn on_loss(&mut self, number: u64) {
         if self.is_second(number) {
             self.pair = None;
         } else {
@@ -266,13 +269,13 @@ impl Probe {
     }
 
     /// Whether the result is final, if up to `missing` packets may be missing.
-    pub(super) fn is_complete(&self, missing: usize) -> bool {
+    pub(crate) fn is_complete(&self, missing: usize) -> bool {
         let paired = self.pair.is_none_or(|pair| pair.arrivals[1].is_some());
         self.lost > missing || (self.is_sent() && self.received + self.lost >= self.packets && paired)
     }
 
     /// The result from the receipts so far. `flat` is the growth of delay over the train that counts as flat.
-    pub(super) fn judge(&self, flat: Duration, missing: usize, random: &mut Stream) -> ProbeResult {
+    pub(crate) fn judge(&self, flat: Duration, missing: usize, random: &mut Stream) -> ProbeResult {
         if self.lost > missing || self.received + missing < self.packets {
             return ProbeResult::Rejected;
         }
@@ -331,7 +334,6 @@ mod tests {
     fn train(stretch: u64, delays: &[i64]) -> Probe {
         let mut probe = Probe::new(delays.len(), 0.0);
         probe.start(Time::ZERO, BASE, TEST, delays.len());
-        probe.pair = None;
         for (i, delay) in delays.iter().enumerate() {
             let sent_at = Time::ZERO + Duration::from_millis(1000 + stretch * i as u64);
             probe.on_sent(sent_at, i as u64, PACKET);
@@ -375,10 +377,10 @@ mod tests {
     #[test]
     fn a_stall_makes_a_failure_inconclusive_but_no_success() {
         let mut flat = train(1, &[50; 5]);
-        flat.on_host_stall();
+        flat.host_stalled = true;
         assert_eq!(accepted(&flat), 1000);
         let mut growing = train(1, &[100, 200, 300, 400, 500]);
-        growing.on_host_stall();
+        growing.host_stalled = true;
         assert_eq!(growing.judge(FLAT, 0, &mut Stream::from_seed(1)), ProbeResult::Inconclusive);
     }
 
@@ -413,7 +415,6 @@ mod tests {
     fn a_missing_receipt_rejects_the_train_unless_permitted() {
         let mut probe = Probe::new(5, 0.0);
         probe.start(Time::ZERO, BASE, TEST, 5);
-        probe.pair = None;
         for i in 0..5 {
             let sent_at = Time::ZERO + Duration::from_millis(i);
             probe.on_sent(sent_at, i, PACKET);
@@ -431,6 +432,7 @@ mod tests {
     fn a_pair_shows_the_capacity_and_belongs_to_the_train() {
         let mut probe = Probe::new(3, 0.0);
         probe.start(Time::ZERO, BASE, TEST, 3);
+        probe.add_pair();
         let ms = |n: u64| Time::ZERO + Duration::from_millis(n);
         for i in 0..3 {
             assert!(!probe.wants_second());
@@ -451,6 +453,7 @@ mod tests {
     fn a_pair_whose_first_packet_waited_has_little_weight() {
         let mut probe = Probe::new(3, 0.0);
         probe.start(Time::ZERO, BASE, TEST, 3);
+        probe.add_pair();
         for (number, millis, delay) in [(0, 0, 50), (1, 1, 50), (2, 2, 2240), (3, 2, 2250)] {
             let sent_at = Time::ZERO + Duration::from_millis(millis);
             probe.on_sent(sent_at, number, PACKET);

@@ -5,6 +5,7 @@
 //! standing the lowest level of the last round trips: the part of the queue that does not drain
 //! slope    of the line through the delays: 0.1 is a queue that grows by 100 ms per second, an overload of 10%
 //! waits    the number of packets that found the link busy with other flows' packets
+//! noise    the minimum spread, from the lowest tenth to the highest, of a round trip's delays: jitter without a queue
 //! ```
 //!
 //! *The minimum delay* expires after a while, in case the route has become longer (section 3.2). A flow that starts
@@ -13,26 +14,15 @@
 //! new flows displace all others: Figure 4 at a load of 0.90 (two seeds) loses 1.3% of its packets without it, and
 //! 0.005% with it.
 //!
-//! *Noise* is the jitter without a queue: the minimum spread (from the lowest tenth to the highest) of a round trip's
-//! delays. Shorter waits do not count. In the simulator noise is almost zero; with real packets it matters.
-//!
 //! *Clocks that step or drift* would look like a queue. A queue also lengthens the round trip, which a single clock
 //! measures: the level is at most the growth of the round-trip time.
-//!
-//! *Sizes.* A small packet takes less time on a link than a large one. Only packets of about the largest size seen are
-//! compared.
-
-use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Duration, Time};
 
 use super::Config;
 use super::config::{LEVEL, OUTLIERS, STANDING_ROUNDS};
 use crate::Arrival;
-use crate::line::Line;
-
-/// The number of delays kept per round trip. Packets that arrive in closer succession are skipped.
-const SAMPLES: usize = 128;
+use crate::delays::Delays;
 
 /// The minimum number of delays for an estimate of the noise.
 const MIN_FOR_NOISE: usize = 8;
@@ -42,14 +32,6 @@ const COMPETITIVE_EXPIRY: u64 = 12;
 
 /// The minimum number of delays for a line through them.
 const MIN_FOR_SLOPE: usize = 4;
-
-#[derive(Debug, Clone, Copy)]
-struct Sample {
-    at: Time,
-    sent_at: Time,
-    delay: i64,
-    rtt: Duration,
-}
 
 /// The queue in the last round trip.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -68,11 +50,10 @@ pub(super) struct View {
     pub(super) buffer: Option<Duration>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Queue {
-    samples: VecDeque<Sample>,
-    sorted: Vec<i64>,
-    largest: Bytes,
+    /// The delays and the round-trip samples.
+    delays: Delays<Duration>,
     min_delay: MinDelay,
     spread: MinDelay,
     standing: MinDelay,
@@ -88,41 +69,18 @@ pub(super) struct Queue {
 impl Queue {
     /// A path whose minimum round-trip time for full packets was `past` in earlier transfers.
     pub(super) fn new(past: Option<(Bytes, Duration)>) -> Self {
-        Self {
-            samples: VecDeque::with_capacity(SAMPLES + 1),
-            sorted: Vec::with_capacity(SAMPLES + 1),
-            largest: Bytes::ZERO,
-            min_delay: MinDelay::default(),
-            spread: MinDelay::default(),
-            standing: MinDelay::default(),
-            past,
-            min_rtt: MinDelay::default(),
-            max_wait: MinDelay::default(),
-            lost_at: None,
-            started_at: None,
-        }
+        Self { delays: Delays::new(), past, ..Self::default() }
     }
 
     /// A packet arrived; its round-trip sample was `rtt`, and `smoothed` is the smoothed round-trip time. Returns
     /// whether it was kept.
     pub(super) fn on_arrival(&mut self, now: Time, arrival: &Arrival, rtt: Duration, smoothed: Duration) -> bool {
-        if arrival.bytes > self.largest + self.largest / 4 {
-            self.largest = arrival.bytes;
-            self.samples.clear();
+        let added = self.delays.add(now, arrival, smoothed, rtt);
+        if added == Some(true) {
             (self.min_delay, self.spread, self.min_rtt) =
                 (MinDelay::default(), MinDelay::default(), MinDelay::default());
-        } else if arrival.bytes < self.largest - self.largest / 4 {
-            return false;
         }
-        let recent = self.samples.back().is_some_and(|last| now.since(last.at) < smoothed / SAMPLES as u64);
-        if recent {
-            return false;
-        }
-        while self.samples.len() == SAMPLES || self.samples.front().is_some_and(|s| now.since(s.at) > smoothed) {
-            self.samples.pop_front();
-        }
-        self.samples.push_back(Sample { at: now, sent_at: arrival.sent_at, delay: arrival.one_way_delay(), rtt });
-        true
+        added.is_some()
     }
 
     /// A packet was lost.
@@ -132,16 +90,14 @@ impl Queue {
 
     /// The minimum round-trip time of packets of about `size`.
     pub(super) fn min_rtt(&self, size: Bytes) -> Option<Duration> {
-        let min_delay = self.min_rtt.get().filter(|_| self.largest + self.largest / 4 > size)?;
+        let min_delay = self.min_rtt.get().filter(|_| self.delays.largest + self.delays.largest / 4 > size)?;
         Some(Duration::from_nanos(min_delay.max(0) as u64))
     }
 
     /// The growth of the minimum round-trip time since earlier transfers: a queue that has stood all the time.
     fn permanent_queue(&self) -> i64 {
-        let Some((_, past)) = self.past.filter(|(packet, _)| self.largest + self.largest / 4 > *packet) else {
-            return 0;
-        };
-        self.min_rtt.get().map_or(0, |min_delay| min_delay.saturating_sub(past.as_nanos() as i64).max(0))
+        let growth = self.past.and_then(|(packet, past)| Some(self.min_rtt(packet)?.saturating_sub(past)));
+        growth.map_or(0, |growth| growth.as_nanos() as i64)
     }
 
     /// The queue in the last round trip, which took `rtt`; `min_rtt` is the path's minimum. In competitive mode the
@@ -161,17 +117,17 @@ impl Queue {
         let lowest = self.quantile(OUTLIERS)?;
         let level = self.quantile(LEVEL)?;
         let highest = self.quantile(1.0 - OUTLIERS)?;
-        let shortest = self.samples.iter().map(|s| s.rtt).min()?.as_nanos() as i64;
+        let shortest = self.delays.samples.iter().map(|s| s.more).min()?.as_nanos() as i64;
         self.min_rtt.update(now, shortest, expiry);
         let min_delay = self.min_delay.update(now, lowest, expiry).wrapping_sub(self.permanent_queue());
-        let rtt_growth = self.samples.iter().map(|s| s.rtt).max()?.saturating_sub(min_rtt);
+        let rtt_growth = self.delays.samples.iter().map(|s| s.more).max()?.saturating_sub(min_rtt);
         let level = excess(level, min_delay).min(rtt_growth);
         let slope = if level > Duration::ZERO { self.slope(min_delay) } else { 0.0 };
-        if self.samples.len() >= MIN_FOR_NOISE {
+        if self.delays.samples.len() >= MIN_FOR_NOISE {
             self.spread.update(now, highest.saturating_sub(lowest), config.min_delay_expiry);
         }
         let noise = Duration::from_nanos(self.spread.get().unwrap_or(0).max(0) as u64);
-        let max_wait = self.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(rtt_growth);
+        let max_wait = self.delays.samples.back().map_or(Duration::ZERO, |last| self.wait(last.delay)).min(rtt_growth);
         self.max_wait.update(now, -(max_wait.as_nanos() as i64), config.min_delay_expiry);
         let recently = self.lost_at.is_some_and(|at| now.since(at) <= config.min_delay_expiry);
         let buffer = recently.then(|| Duration::from_nanos(self.max_wait.get().unwrap_or(0).unsigned_abs()));
@@ -189,28 +145,21 @@ impl Queue {
 
     /// The number of packets that waited longer than `wait`, and of all.
     pub(super) fn count_waits(&self, wait: Duration) -> WaitCount {
-        let waited = self.samples.iter().filter(|s| self.wait(s.delay) > wait).count();
-        WaitCount { waited, all: self.samples.len() }
+        let waited = self.delays.samples.iter().filter(|s| self.wait(s.delay) > wait).count();
+        WaitCount { waited, all: self.delays.samples.len() }
     }
 
     fn quantile(&mut self, share: f64) -> Option<i64> {
-        self.sorted.clear();
-        self.sorted.extend(self.samples.iter().map(|s| s.delay));
-        let last = self.sorted.len().checked_sub(1)?;
-        let below = (last as f64 * share) as usize;
-        Some(*self.sorted.select_nth_unstable(below).1)
+        let delays = self.delays.unsorted();
+        let below = (delays.len().checked_sub(1)? as f64 * share) as usize;
+        Some(*delays.select_nth_unstable(below).1)
     }
 
     fn slope(&self, min_delay: i64) -> f64 {
-        if self.samples.len() < MIN_FOR_SLOPE {
+        if self.delays.samples.len() < MIN_FOR_SLOPE {
             return 0.0;
         }
-        let origin = self.samples[0].sent_at.as_nanos();
-        let points = self
-            .samples
-            .iter()
-            .map(|s| (s.sent_at.as_nanos().wrapping_sub(origin) as i64 as f64, s.delay.wrapping_sub(min_delay) as f64));
-        Line::fit(points).map_or(0.0, |line| line.slope.max(-1.0))
+        self.delays.line(min_delay, |_| true).map_or(0.0, |line| line.slope.max(-1.0))
     }
 }
 

@@ -5,20 +5,11 @@
 //! rejected:            test /= 2, at least the minimum: 1% of the base rate
 //! rejected there:      interval *= 2, up to 100 round trips; the next probe is at a random time within it
 //! ```
-//!
-//! *Deviation*: the minimum is at least 0.3 packets per round trip (`MIN_PROBE`). Otherwise a flow whose rate was
-//! reduced to a few packets per second would ask for a hundredth of that, with trains that take seconds, and starve on
-//! an idle link. Figure 4 in the simulator, one seed: mean flow completion times at a load of 0.60, 0.75 and 0.90 are
-//! 425, 973 and 5028 ms without it and 342, 589 and 1285 ms with it; the standard deviation at 0.90 is 21.5 and 2.4 s;
-//! Jain's index of ten long flows is 0.28 and 0.93.
 
 use rampmeter_units::{Duration, Rate, Stream, Time};
 
-use super::Config;
-use super::config::{MAX_BACKOFF, MIN_STEP};
-
 #[derive(Debug, Clone)]
-pub(super) struct Search {
+pub(crate) struct Search {
     test: Rate,
     /// The interval of one probe, in round trips; 1 while the search goes on.
     interval: f64,
@@ -26,14 +17,13 @@ pub(super) struct Search {
 
 impl Search {
     /// A search that starts with `test`.
-    pub(super) fn new(test: Rate) -> Self {
+    pub(crate) fn new(test: Rate) -> Self {
         Self { test, interval: 1.0 }
     }
 
-    /// The test rate for a flow of `base`, at least `min`.
-    pub(super) fn test(&self, config: &Config, base: Rate, min: Rate) -> Rate {
-        let max = config.max_rate.saturating_sub(base);
-        self.test.min(max).max(Self::min_test(base, min))
+    /// The test rate, within these bounds.
+    pub(crate) fn test(&self, min: Rate, max: Rate) -> Rate {
+        self.test.min(max).max(min)
     }
 
     /// Continues from `test`, which was not found by the search.
@@ -41,28 +31,24 @@ impl Search {
         self.test = test;
     }
 
-    pub(super) fn accepted(&mut self, test: Rate) {
+    /// A probe for `test` was accepted.
+    pub(crate) fn accepted(&mut self, test: Rate) {
         self.test = test + test;
         self.interval = 1.0;
     }
 
-    /// A probe for `test` was rejected.
-    pub(super) fn rejected(&mut self, test: Rate, base: Rate, min: Rate) {
-        let min_test = Self::min_test(base, min);
-        if test <= min_test {
-            self.interval = (self.interval * 2.0).min(MAX_BACKOFF);
+    /// A probe for `test` was rejected; `min` is the minimum test rate.
+    pub(crate) fn rejected(&mut self, test: Rate, min: Rate, max_interval: f64) {
+        if test <= min {
+            self.interval = (self.interval * 2.0).min(max_interval);
         }
-        self.test = test.scale(0.5).max(min_test);
+        self.test = test.scale(0.5).max(min);
     }
 
     /// The time of the next probe: never two in one round trip.
-    pub(super) fn next(&self, now: Time, started: Time, rtt: Duration, random: &mut Stream) -> Time {
+    pub(crate) fn next(&self, now: Time, started: Time, rtt: Duration, random: &mut Stream) -> Time {
         let wait = if self.interval > 1.0 { rtt.scale(self.interval * random.uniform()) } else { Duration::ZERO };
         (now + wait).max(started + rtt)
-    }
-
-    fn min_test(base: Rate, min: Rate) -> Rate {
-        base.scale(MIN_STEP).max(min).max(Rate::from_bps(1))
     }
 }
 
@@ -78,42 +64,31 @@ mod tests {
 
     #[test]
     fn a_success_doubles_and_a_failure_halves_the_next_test_rate() {
-        let config = Config::default();
         let mut search = Search::new(mbps(4.0));
         search.accepted(mbps(4.0));
-        assert_eq!(search.test(&config, mbps(4.0), MIN), mbps(8.0));
-        search.rejected(mbps(8.0), mbps(4.0), MIN);
-        assert_eq!(search.test(&config, mbps(4.0), MIN), mbps(4.0));
+        assert_eq!(search.test(MIN, Rate::MAX), mbps(8.0));
+        search.rejected(mbps(8.0), MIN, 100.0);
+        assert_eq!(search.test(MIN, Rate::MAX), mbps(4.0));
     }
 
     #[test]
-    fn no_probe_asks_for_less_than_a_hundredth_of_the_base_rate() {
-        let config = Config::default();
+    fn the_test_rate_stays_within_its_bounds() {
         let mut search = Search::new(mbps(1.0));
-        for _ in 0..10 {
-            search.rejected(search.test(&config, mbps(40.0), MIN), mbps(40.0), MIN);
+        assert_eq!(search.test(MIN, mbps(0.5)), mbps(0.5));
+        for _ in 0..20 {
+            search.rejected(search.test(MIN, Rate::MAX), MIN, 100.0);
         }
-        assert_eq!(search.test(&config, mbps(40.0), MIN), mbps(0.4));
-    }
-
-    #[test]
-    fn a_slow_flow_asks_for_the_minimum() {
-        let config = Config::default();
-        let mut search = Search::new(mbps(1.0));
-        for _ in 0..10 {
-            search.rejected(search.test(&config, mbps(0.05), MIN), mbps(0.05), MIN);
-        }
-        assert_eq!(search.test(&config, mbps(0.05), MIN), MIN);
+        assert_eq!(search.test(MIN, Rate::MAX), MIN);
     }
 
     #[test]
     fn failures_at_the_minimum_space_probes_up_to_100_rtts() {
-        let (base, rtt) = (mbps(40.0), Duration::from_millis(20));
+        let rtt = Duration::from_millis(20);
         let mut random = Stream::from_seed(1);
-        let mut search = Search::new(mbps(0.4));
+        let mut search = Search::new(MIN);
         let mut intervals = Vec::new();
         for _ in 0..9 {
-            search.rejected(mbps(0.4), base, MIN);
+            search.rejected(MIN, MIN, 100.0);
             intervals.push(search.interval);
             for _ in 0..100 {
                 let next = search.next(Time::ZERO, Time::ZERO, rtt, &mut random);
@@ -121,7 +96,7 @@ mod tests {
             }
         }
         assert_eq!(intervals, [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 100.0, 100.0]);
-        search.accepted(mbps(0.4));
+        search.accepted(MIN);
         assert_eq!(search.next(Time::ZERO + rtt * 3, Time::ZERO, rtt, &mut random), Time::ZERO + rtt * 3);
     }
 }

@@ -13,19 +13,17 @@
 //!   competitive mode
 //! ```
 //!
-//! *A third at once.* The paper asks for no more than a third "to avoid the chance that multiple hosts will
-//! simultaneously probe for, and seemingly acquire, the full link bandwidth". Used at once, this third carries data in
-//! that round trip. If it is too much, compensation corrects it within a round trip, and the first train is rejected,
-//! which halves the trust and with it the next third. Figure 4 at 0.15: 1.7 round trips above fair queueing's bound,
-//! 2.6 if the flow asks first.
+//! *A third at once* carries data in that round trip. The paper asks for no more than a third "to avoid the chance that
+//! multiple hosts will simultaneously probe for, and seemingly acquire, the full link bandwidth". If it is too much,
+//! compensation corrects it within a round trip, and the rejected train halves the trust and with it the next third.
+//! Figure 4 at 0.15: 1.7 round trips above fair queueing's bound, 2.6 if the flow asks first.
 //!
 //! *Ten packets* is what TCP has sent by then (RFC 6928), here spread over the round trip. 25 kB (Figure 10) take 76
 //! ms, and 125 ms with five chunks.
 //!
 //! *Slow start.* Where other flows keep a standing queue, all trains are rejected, and without history the length of
-//! that queue is unknown. A flow that waits for accepted trains then gets almost nothing beside TCP. So it doubles its
-//! base rate every round trip, as TCP does with HyStart++, up to the capacity that packet pairs show, until it is clear
-//! whether other flows reduce their rates:
+//! that queue is unknown. So that it gets a share beside TCP, it doubles its base rate every round trip, as TCP does
+//! with HyStart++, up to the capacity that packet pairs show, until it is clear whether other flows reduce their rates:
 //!
 //! ```text
 //! a train is granted 0.4 of the new rate, or       more rate is available, and trains find it faster
@@ -35,12 +33,9 @@
 //!   (`competitive`)
 //! ```
 //!
-//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, and 4 to 10 times without. When
-//! slow start only ended with a queue, lone flows overloaded the link, and 2 to 10 long flows lost 0.5 to 0.9% from the
-//! start; with the second line of the table they lose 0 to 0.3%.
-//!
-//! Without HyStart++ 3 and 30 MB cost a long CUBIC on `today.toml`'s cable path 1.3 times as much as CUBIC transfers
-//! do; with it, the same.
+//! 3 MB without history beside one CUBIC take 0.8 to 1.2 times CUBIC's time with it, and 4 to 10 times without. With
+//! the second line of the table 2 to 10 long flows lose 0 to 0.3% from the start, without it 0.5 to 0.9%. HyStart++
+//! removes the harm to a long CUBIC (`docs/pcp.md`).
 //!
 //! If all flows of a host to a destination share one macroflow, and the previous macroflow ended in competitive mode
 //! within the last minute, the next one starts in competitive mode with the window that was left.
@@ -93,7 +88,7 @@ impl Pcp {
         self.competitive = competitive::Competitive::new(now, self.packet);
         let idle = self.past_rtt().is_some_and(|max_rtt| path.rtt <= max_rtt);
         let idle_briefly = path.idle_for.is_some_and(|idle_for| idle_for <= RESUME_WITHIN);
-        let past = self.path_history.past();
+        let past = self.path_history.past;
         if let Some(past) =
             past.filter(|past| idle_briefly && past.competitive_rate > Rate::ZERO && self.config.compete)
         {
@@ -101,7 +96,7 @@ impl Pcp {
         } else if let Some(past) = past.filter(|_| idle) {
             let base = first.max(self.first_rate());
             return self.restart(now, base, past.base_rate.saturating_sub(base));
-        } else if past.is_none() || self.path_history.past_ended_competitive() {
+        } else if past.is_none_or(|past| past.competing_traffic > 0.5) {
             let cubic = competitive::new_cubic(now, self.packet, Bytes::ZERO, self.rtt);
             self.slow_start = Some(SlowStart { cubic, handshake_wait }).filter(|_| self.config.compete);
         }
@@ -124,8 +119,9 @@ impl Pcp {
             self.slow_start = None;
         }
         let max = self.ceiling_of_many_flows().scale(ODD_QUEUE_FACTOR * SLOW_START_QUEUE);
-        let is_over =
-            |slow_start: &mut SlowStart| level > slow_start.handshake_wait + max || !slow_start.cubic.in_slow_start();
+        let is_over = |slow_start: &mut SlowStart| {
+            level > slow_start.handshake_wait + max || !slow_start.cubic.window.in_slow_start()
+        };
         if let Some(slow_start) = self.slow_start.take_if(is_over) {
             self.enter_competitive_mode(now, slow_start.cubic);
         }
@@ -206,7 +202,7 @@ mod tests {
     #[test]
     fn growing_delays_in_slow_start_start_competitive_mode() {
         let mut pcp = started(None, None, 100);
-        pcp.slow_start.as_mut().unwrap().cubic.leave_slow_start();
+        pcp.slow_start.as_mut().unwrap().cubic.window.leave_slow_start();
         pcp.end_slow_start(Time::ZERO + RTT);
         assert!(pcp.slow_start.is_none());
         assert_eq!(pcp.window(), PACKET * 10);

@@ -95,7 +95,7 @@ fn the_receipt_timeout_doubles_with_unanswered_trains() {
 #[test]
 fn two_lost_packets_reject_their_train_and_one_does_not() {
     let mut world = World::established();
-    let (base, train, test) = (world.sender.base, world.train(), world.sender.probe.test());
+    let (base, train, test) = (world.sender.base, world.train(), world.sender.probe.test);
     for number in [0, train[2].1] {
         world.lose(LossKind::Transient, number);
         assert!(matches!(world.sender.phase, Phase::Listening(_)));
@@ -103,7 +103,17 @@ fn two_lost_packets_reject_their_train_and_one_does_not() {
     world.lose(LossKind::Transient, train[3].1);
     assert_eq!(world.sender.base, base);
     assert!(!matches!(world.sender.phase, Phase::Listening(_)));
-    assert_eq!(world.sender.search.test(&world.sender.config, base, Rate::ZERO), test.scale(0.5));
+    assert_eq!(world.sender.search.test(world.sender.min_test(), Rate::MAX), test.scale(0.5));
+}
+
+#[test]
+fn no_probe_asks_for_less_than_a_hundredth_of_the_base_rate() {
+    let mut world = World::established();
+    let min_test = |base| {
+        world.sender.base = Rate::from_bps(base);
+        world.sender.min_test()
+    };
+    assert_eq!([40_000_000, 1_000_000].map(min_test), [400_000, 120_000].map(Rate::from_bps), "or 0.3 packets an RTT");
 }
 
 #[test]
@@ -218,14 +228,14 @@ fn a_train_that_a_stall_delayed_does_not_lower_the_next_test() {
     let next_test = |stalls: bool| {
         let mut world = World::with(&Config::default(), Some(History::new(Rate::from_bps(30_000_000), RTT)));
         let train = world.train();
-        let test = world.sender.probe.test();
+        let test = world.sender.probe.test;
         if stalls {
             world.sender.on_stall(train[4].0, train[3].0);
         }
         world.acknowledge(&train[..5], Duration::from_millis(1)); // without the pair, which would show the capacity
         world.now = world.sender.deadline();
         world.sender.on_deadline(world.now);
-        world.sender.search.test(&world.sender.config, world.sender.base, Rate::ZERO).as_bps_f64() / test.as_bps_f64()
+        world.sender.search.test(world.sender.min_test(), Rate::MAX).as_bps_f64() / test.as_bps_f64()
     };
     assert_eq!((next_test(true), next_test(false)), (1.0, 0.5));
 }

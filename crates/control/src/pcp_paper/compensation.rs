@@ -10,27 +10,19 @@
 //! highest tenth of their delays are discarded as outliers. `max_delay` is the highest of the rest, `min_delay` the
 //! lowest of all round trips.
 
-use std::collections::VecDeque;
-
-use rampmeter_units::{Bytes, Duration, Time};
+use rampmeter_units::{Duration, Time};
 
 use super::Config;
 use super::tit_for_tat::TitForTat;
 use crate::Arrival;
-use crate::line::Line;
-
-/// The number of delays kept per round trip. Packets that arrive in closer succession are skipped.
-const SAMPLES: usize = 128;
+use crate::delays::Delays;
 
 /// The age at which `min_delay` expires, in case the route has become longer. The paper gives no number.
 const MIN_DELAY_EXPIRY: Duration = Duration::from_secs(10);
 
-/// A packet of the last round trip.
+/// What counts of a packet beside its delay.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
-    acknowledged_at: Time,
-    sent_at: Time,
-    delay: i64,
+struct Packet {
     /// Whether it was sent at the base rate, between two probes.
     is_base: bool,
     /// The share of the base rate that was cut after it.
@@ -39,10 +31,7 @@ struct Sample {
 
 #[derive(Debug, Clone)]
 pub(super) struct Compensation {
-    samples: VecDeque<Sample>,
-    sorted: Vec<i64>,
-    /// The largest packet seen. Smaller ones take less time on a link, so they are not compared.
-    size: Bytes,
+    delays: Delays<Packet>,
     /// The lowest delay, and when it was last observed.
     min_delay: Option<(Time, i64)>,
     tit_for_tat: TitForTat,
@@ -50,13 +39,7 @@ pub(super) struct Compensation {
 
 impl Compensation {
     pub(super) fn new() -> Self {
-        Self {
-            samples: VecDeque::with_capacity(SAMPLES),
-            sorted: Vec::with_capacity(SAMPLES),
-            size: Bytes::ZERO,
-            min_delay: None,
-            tit_for_tat: TitForTat::default(),
-        }
+        Self { delays: Delays::new(), min_delay: None, tit_for_tat: TitForTat::default() }
     }
 
     /// A packet was acknowledged; the round-trip time is `rtt`. Returns the share of the base rate to cut.
@@ -69,51 +52,31 @@ impl Compensation {
         rtt: Duration,
         min_rtt: Duration,
     ) -> f64 {
-        if !self.add(now, arrival, is_base, rtt) {
-            return 0.0;
+        let Some(is_larger) = self.delays.add(now, arrival, rtt, Packet { is_base, cut: 0.0 }) else { return 0.0 };
+        if is_larger {
+            self.min_delay = None;
         }
         let (lowest, max_delay) = self.without_outliers(config.outliers);
         let queue = max_delay.saturating_sub(self.min_delay(now, lowest)).max(0) as f64;
         // Clocks differ, so `min_delay` itself is unknown. Half of the minimum round-trip time replaces it.
         let delay = queue / (min_rtt.as_nanos() as f64 / 2.0 + queue);
         let gap = self.gap(lowest, max_delay);
-        let recent: f64 = self.samples.iter().map(|sample| sample.cut).sum();
+        let recent: f64 = self.delays.samples.iter().map(|sample| sample.more.cut).sum();
         let divisor = self.tit_for_tat.divisor(config, now, rtt, queue, recent);
         let required = ((gap + delay) / divisor).min(config.max_cut);
         let cut = (required - recent).max(0.0);
-        if let Some(last) = self.samples.back_mut() {
-            last.cut = cut;
+        if let Some(last) = self.delays.samples.back_mut() {
+            last.more.cut = cut;
         }
         cut
     }
 
-    /// Adds the packet to the last round trip. Returns false if it was skipped.
-    fn add(&mut self, now: Time, arrival: &Arrival, is_base: bool, rtt: Duration) -> bool {
-        if arrival.bytes > self.size + self.size / 4 {
-            (self.size, self.min_delay) = (arrival.bytes, None);
-            self.samples.clear();
-        }
-        let too_small = arrival.bytes < self.size - self.size / 4;
-        let too_close = self.samples.back().is_some_and(|last| now.since(last.acknowledged_at) < rtt / SAMPLES as u64);
-        if too_small || too_close {
-            return false;
-        }
-        while self.samples.len() == SAMPLES || self.samples.front().is_some_and(|s| now.since(s.acknowledged_at) > rtt)
-        {
-            self.samples.pop_front();
-        }
-        let (sent_at, delay) = (arrival.sent_at, arrival.one_way_delay());
-        self.samples.push_back(Sample { acknowledged_at: now, sent_at, delay, is_base, cut: 0.0 });
-        true
-    }
-
     /// The lowest and the highest delay of the last round trip, outliers aside.
     fn without_outliers(&mut self, outliers: f64) -> (i64, i64) {
-        self.sorted.clear();
-        self.sorted.extend(self.samples.iter().map(|sample| sample.delay));
-        self.sorted.sort_unstable();
-        let discarded = (self.sorted.len() as f64 * outliers) as usize;
-        (self.sorted[discarded], self.sorted[self.sorted.len() - 1 - discarded])
+        let delays = self.delays.unsorted();
+        delays.sort_unstable();
+        let discarded = (delays.len() as f64 * outliers) as usize;
+        (delays[discarded], delays[delays.len() - 1 - discarded])
     }
 
     /// The lowest delay observed so far, unless it has expired.
@@ -125,20 +88,16 @@ impl Compensation {
     /// The share by which gaps between base packets have grown on the path. A line through their delays has the slope
     /// `(out - in) / in`.
     fn gap(&self, lowest: i64, highest: i64) -> f64 {
-        let Some(first) = self.samples.front() else { return 0.0 };
-        let base = self.samples.iter().filter(|s| s.is_base && (lowest..=highest).contains(&s.delay));
-        let points = base.map(|s| {
-            let x = s.sent_at.as_nanos().wrapping_sub(first.sent_at.as_nanos()) as i64;
-            (x as f64, s.delay.wrapping_sub(first.delay) as f64)
-        });
-        let slope = Line::fit(points).map_or(0.0, |line| line.slope.max(0.0));
+        let Some(first) = self.delays.samples.front() else { return 0.0 };
+        let line = self.delays.line(first.delay, |s| s.more.is_base && (lowest..=highest).contains(&s.delay));
+        let slope = line.map_or(0.0, |line| line.slope.max(0.0));
         slope / (1.0 + slope)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rampmeter_units::Ecn;
+    use rampmeter_units::{Bytes, Ecn};
 
     use super::*;
 

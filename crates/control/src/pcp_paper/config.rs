@@ -4,6 +4,7 @@ use rampmeter_units::Rate;
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
+use crate::check::{check_range, require};
 
 /// Settings of PCP as its paper describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,23 +48,14 @@ impl Default for Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let within = |name: &str, value: f64, min: f64, max: f64| {
-            let fits = (min..=max).contains(&value);
-            if fits { Ok(()) } else { Err(format!("{name} is {value}; it must be in [{min}, {max}]")) }
-        };
-        if !(3..=64).contains(&self.k) {
-            return Err(format!("k is {} packets; use 3 to 64; the paper has 5", self.k));
-        }
-        within("max_cut", self.max_cut, 0.0, 0.9)?;
-        within("outliers", self.outliers, 0.0, 0.45)?;
-        within("min_test", self.min_test, 1e-6, 1.0)?;
-        within("max_interval", self.max_interval, 1.0, 1e6)?;
-        within("first_test", self.first_test, 1e-6, 1.0)?;
-        within("tit_for_tat", self.tit_for_tat, 1.0, 1e6)?;
-        if self.rigged == Some(Rate::ZERO) {
-            return Err("rigged is zero; use for example \"40 Mb/s\"".into());
-        }
-        Ok(())
+        require((3..=64).contains(&self.k), || format!("k is {} packets; use 3 to 64; the paper has 5", self.k))?;
+        check_range("max_cut", self.max_cut, 0.0..=0.9, "of the base rate")?;
+        check_range("outliers", self.outliers, 0.0..=0.45, "of the delays")?;
+        check_range("min_test", self.min_test, 1e-6..=1.0, "of the base rate")?;
+        check_range("max_interval", self.max_interval, 1.0..=1e6, "round trips")?;
+        check_range("first_test", self.first_test, 1e-6..=1.0, "of the remembered rate")?;
+        check_range("tit_for_tat", self.tit_for_tat, 1.0..=1e6, "as a divisor")?;
+        require(self.rigged != Some(Rate::ZERO), || "rigged is zero; use for example \"40 Mb/s\"".into())
     }
 }
 

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! mechanism (Table 2)     what happens                                                    section   file
-//! probes                  k packets at base + test rate                                   3.1       probe
-//! probabilistic accept    accepted if a slope sampled from the fit of the delays is <= 0  3.1       probe
+//! probes                  k packets at base + test rate                                   3.1       pcp/probe
+//! probabilistic accept    accepted if a slope sampled from the fit of the delays is <= 0  3.1       pcp/probe
 //! direct jump             accepted: base += test                                          3.1       mod
 //! rate compensation       base -= base * (gap + delay), at most half in a round trip      3.2       compensation
-//! periodic probes         one per round trip                                              3.3       mod, search
-//! binary search           accepted: test *= 2, rejected: test /= 2                        3.3       search
-//! exponential backoff     rejected at 1% of base: at random within 2, 4, ... 100 RTTs     3.3       search
+//! periodic probes         one per round trip                                              3.3       mod
+//! binary search           accepted: test *= 2, rejected: test /= 2                        3.3       pcp/search
+//! exponential backoff     rejected at 1% of base: at random within 2, 4, ... 100 RTTs     3.3       pcp/search
 //! history                 first test = remembered rate / 3 * trust                        3.4       history
 //! tit for tat             cuts / 10 while they have no effect                             3.5       tit_for_tat
 //! ```
@@ -29,33 +29,25 @@
 //! Queues are shorter than TCP's, as in the paper: 1.1 packets at 0.60. But with other traffic the result of a probe is
 //! chance: five delays do not average out the packets of other flows. At 0.60, 52% of all probes are accepted: 53% at
 //! base rates of less than 1 Mb/s, 51% from there to 10 Mb/s. So test rates and trust are random walks. A tenth of the
-//! flows start with a probe for less than 19 kb/s, which takes half a second or more, and their further growth depends
-//! on chance with each probe. The median flow completion time is 0.9 s; one flow in twenty takes more than a minute.
-//! Without rate compensation (`max_cut = 0`) the mean is 8.6 s.
+//! flows start with a probe for less than 19 kb/s, which takes half a second or more. The median flow completion time
+//! is 0.9 s; one flow in twenty takes more than a minute. Without rate compensation (`max_cut = 0`) the mean is 8.6 s.
 //!
 //! *Where the paper gives no rule*, the controller does this:
-//! - *Probe packets and base packets* are one evenly spaced train at base + test rate. Packets of both that leave
-//!   together would queue behind each other, and the probe would measure that queue.
+//! - *Probe packets and base packets* are one evenly spaced train at base + test rate. If packets of both left
+//!   together, the probe would measure the queue of one behind the other.
 //! - *Clocks*: a growth of 100 ns over a probe is flat. The offset between the two hosts' clocks is unknown, so
 //!   `min_delay` in a denominator is half of the minimum round-trip time.
 //! - *Which gap*: the slope of the line through a round trip's delays is the growth of all its gaps together. Single
 //!   gaps vary too much.
-//! - *Packet sizes*: small packets take less time on a link, so only delays of packets of the largest size are
-//!   compared.
+//! - *Packet sizes*: only delays of packets of the largest size are compared.
 //! - *Which base rate is remembered*: a running mean over flows of the highest one. With the rate of the last flow
-//!   alone, at its end, the mean flow completion time at 0.60 is 34 s. The paper keeps the rate's variance, too, and
-//!   names no use for it.
+//!   alone, at its end, the mean flow completion time at 0.60 is 34 s.
 //! - *The minimum trust*: none. If trust never reduced a first test below that of a flow without history, the mean flow
 //!   completion time would be 2.6 s at 0.60 and 20 s at 0.90, and 25 kB transfers would take 1.9 s instead of 33 s
 //!   (Figure 10).
 //! - *min-delay* expires after 10 s. "Several" round trips without effect are four.
-//! - *Lost packets* change only the result of their probe. If no feedback arrives at all (the retransmission timer
-//!   expires with three packets or more unanswered), the base rate is halved, as TCP would do at least.
-//! - *Lost probes*: a probe is rejected if its acknowledgements do not all arrive within two round trips, or 200 ms. If
-//!   none arrived, the next timeout is twice as long.
-//! - *Idle flows*: after an idle time longer than the retransmission timeout, a flow starts over with its rate as its
-//!   history.
-//! - *Late packets*: a probe that was sent more slowly than planned grants what it sent beyond the base rate.
+//! - *Losses, idle flows and late packets*: as in `pcp`, without its rule for excess loss. Any lost packet rejects its
+//!   probe. After an idle time a flow starts over with its rate as its history.
 //! - *Bounds*: the base rate is at least one packet in 5 s, and at most 100 Gb/s.
 //!
 //! The optimization that the paper had "not yet implemented", to compute the next test rate from the slope of a
@@ -64,8 +56,6 @@
 mod compensation;
 mod config;
 mod history;
-mod probe;
-mod search;
 mod tit_for_tat;
 
 #[cfg(test)]
@@ -77,9 +67,10 @@ use rampmeter_wire::RouterFeedback;
 use self::compensation::Compensation;
 pub use self::config::Config;
 use self::history::PathHistory;
-use self::probe::{Probe, ProbeResult};
-use self::search::Search;
 use crate::pacer::Pacer;
+use crate::pcp::probe::{Phase, Probe, ProbeResult, RESOLUTION};
+use crate::pcp::search::Search;
+use crate::pcp::{MAX_RTT, MAX_UNANSWERED};
 use crate::{Ack, Algorithm, Arrival, Controller, Departure, History, Loss, LossKind, Path, Sent};
 
 /// The minimum size of the packets into which a full one is divided: headers and some data.
@@ -90,28 +81,6 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// The maximum rate of base packets and of probes.
 const MAX_RATE: Rate = Rate::from_bps(100_000_000_000);
-
-/// The timeout for a probe's last acknowledgements in round trips, and its minimum.
-const ACK_TIMEOUT: f64 = 2.0;
-const MIN_ACK_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// The maximum round-trip time, and the maximum timeout of a probe.
-const MAX_RTT: Duration = Duration::from_secs(60);
-
-/// Unanswered packets from which an expiry of the retransmission timer means that no feedback arrives. With fewer each
-/// loss is a single loss.
-const MIN_UNANSWERED: u64 = 3;
-
-/// The state of the current probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The next probe starts at this time.
-    Waiting(Time),
-    /// Its packets are being sent.
-    Sending,
-    /// All packets were sent. Those without an acknowledgement at this time count as lost.
-    Listening(Time),
-}
 
 /// PCP as its paper describes it.
 #[derive(Debug, Clone)]
@@ -150,7 +119,7 @@ impl Algorithm for PcpPaper {
             min_rtt: MAX_RTT,
             base: None,
             phase: Phase::Waiting(Time::MAX),
-            probe: Probe::new(config.k),
+            probe: Probe::new(config.k, 0.0),
             search: Search::new(Rate::ZERO),
             compensation: Compensation::new(),
             path_history: PathHistory::default(),
@@ -173,7 +142,7 @@ impl PcpPaper {
     }
 
     fn base(&self) -> Rate {
-        self.base.unwrap_or(Rate::ZERO)
+        self.base.unwrap_or_default()
     }
 
     fn set_base(&mut self, rate: Rate) {
@@ -208,7 +177,7 @@ impl PcpPaper {
         match self.phase {
             Phase::Waiting(until) if now >= until => {
                 let test = self.search.test(self.min_test(), MAX_RATE.saturating_sub(self.base()));
-                self.probe.start(now, self.base(), test);
+                self.probe.start(now, self.base(), test, self.config.k);
                 self.pacer.resume(now, self.probe.rate());
                 self.phase = Phase::Sending;
             }
@@ -219,27 +188,24 @@ impl PcpPaper {
 
     /// Evaluates the probe, applies its result, and schedules the next one.
     fn conclude(&mut self, now: Time) {
-        self.unanswered_probes = if self.probe.is_answered() { 0 } else { self.unanswered_probes + 1 };
-        let result = self.probe.judge(&mut self.random);
+        self.unanswered_probes = if self.probe.has_receipts() { 0 } else { self.unanswered_probes + 1 };
+        let result = self.probe.judge(RESOLUTION, 0, &mut self.random);
         match result {
             ProbeResult::Accepted(more) => {
                 self.set_base(self.base() + more); // section 3.1: direct jump
-                self.search.on_accepted(more);
+                self.search.accepted(more);
             }
-            ProbeResult::Rejected => self.search.on_rejected(&self.config, self.probe.test(), self.min_test()),
+            ProbeResult::Rejected => {
+                self.search.rejected(self.probe.test, self.min_test(), self.config.max_interval);
+            }
             ProbeResult::Inconclusive => {}
         }
         if result != ProbeResult::Inconclusive {
             self.path_history.on_probe_result(result != ProbeResult::Rejected, self.base());
         }
-        let next = self.search.next(now, self.probe.started(), self.rtt, &mut self.random);
+        let next = self.search.next(now, self.probe.started, self.rtt, &mut self.random);
         self.phase = Phase::Waiting(next);
         self.poll(now);
-    }
-
-    /// Whether a probe is running.
-    fn is_probing(&self) -> bool {
-        !matches!(self.phase, Phase::Waiting(_))
     }
 }
 
@@ -262,8 +228,7 @@ impl Controller for PcpPaper {
         }
         self.probe.on_sent(now, sent.number, sent.bytes);
         if self.probe.is_sent() {
-            let timeout = self.rtt.scale(ACK_TIMEOUT).max(MIN_ACK_TIMEOUT) * (1 << self.unanswered_probes.min(10));
-            self.phase = Phase::Listening(now + timeout.min(MAX_RTT));
+            self.phase = Phase::listening(now, self.rtt, self.unanswered_probes);
         }
     }
 
@@ -274,7 +239,7 @@ impl Controller for PcpPaper {
         for arrival in ack.arrivals {
             let round_trip = Arrival { received_at: now, ..*arrival };
             let arrival = if self.config.round_trip { &round_trip } else { arrival }; // section 3.5
-            if self.is_probing() {
+            if self.phase.is_probing() {
                 self.probe.on_arrival(arrival);
             }
             let is_base = !self.probe.contains(arrival.number);
@@ -283,19 +248,19 @@ impl Controller for PcpPaper {
                 self.set_base(base.scale(1.0 - cut)); // section 3.2
             }
         }
-        if self.is_probing() && self.probe.is_sent() && self.probe.is_complete() {
+        if self.phase.is_probing() && self.probe.is_complete(0) {
             self.conclude(now);
         }
         self.poll(now);
     }
 
     fn on_loss(&mut self, now: Time, loss: &Loss) {
-        let no_feedback = loss.kind == LossKind::Persistent && self.unanswered >= MIN_UNANSWERED;
+        let no_feedback = loss.kind == LossKind::Persistent && self.unanswered >= MAX_UNANSWERED;
         if let Some(base) = self.base.filter(|_| no_feedback) {
             self.set_base(base.scale(0.5));
         }
-        if self.is_probing() && (no_feedback || self.probe.contains(loss.number)) {
-            self.probe.on_loss();
+        if self.phase.is_probing() && (no_feedback || self.probe.contains(loss.number)) {
+            self.probe.on_loss(loss.number);
             self.conclude(now);
         }
     }
@@ -311,10 +276,7 @@ impl Controller for PcpPaper {
     }
 
     fn deadline(&self) -> Time {
-        match self.phase {
-            Phase::Waiting(until) | Phase::Listening(until) => until,
-            Phase::Sending => Time::MAX,
-        }
+        self.phase.deadline()
     }
 
     fn window(&self) -> Bytes {

@@ -95,12 +95,12 @@ fn an_unanswered_probe_is_rejected_and_the_wait_doubles() {
 #[test]
 fn a_lost_probe_packet_halves_the_next_test_rate() {
     let mut world = World::established();
-    let (base, test) = (world.sender.base, world.sender.probe.test());
+    let (base, test) = (world.sender.base, world.sender.probe.test);
     let probe = world.send(5);
     world.lose(LossKind::Transient, probe[2].1);
     assert_eq!((world.sender.base, world.sender.phase), (base, Phase::Waiting(probe[0].0 + RTT)));
     world.sender.on_deadline(probe[0].0 + RTT);
-    assert_eq!(world.sender.probe.test(), test.scale(0.5));
+    assert_eq!(world.sender.probe.test, test.scale(0.5));
 }
 
 #[test]

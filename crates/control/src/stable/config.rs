@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::check::{check_positive, check_share};
+use crate::check::{check_positive, check_range, check_share, require};
 
 /// Settings of a Stable TCP sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,27 +61,13 @@ impl Settings for Config {
         check_share("gain", self.gain)?;
         check_share("max_decrease", self.max_decrease)?;
         check_positive("sharing", self.sharing, "packets a second")?;
-        if self.sharing > 1e9 {
-            return Err(format!("sharing is {} packets a second: write at most 1e9; 10 is usual", self.sharing));
-        }
-        if !(1e-3..=1.0).contains(&self.min_window) {
-            return Err(format!("min_window is {}: write 0.001 to 1 packet", self.min_window));
-        }
-        if !(self.min_window..=1e6).contains(&self.initial_window) {
-            return Err(format!("initial_window is {}: write min_window to 1000000 packets", self.initial_window));
-        }
-        if !(0.0..=1e6).contains(&self.soft_start_decrease) {
-            return Err(format!("soft_start_decrease is {}: write 0 to 1000000 packets", self.soft_start_decrease));
-        }
-        if !(0.0..=0.9).contains(&self.min_interval) {
-            return Err(format!("min_interval is {}: write 0 to 0.9 mean intervals", self.min_interval));
-        }
-        if !(1.1..=1000.0).contains(&self.max_interval) {
-            return Err(format!("max_interval is {}: write 1.1 to 1000 mean intervals", self.max_interval));
-        }
-        if !(0.0..=100.0).contains(&self.allowance) {
-            return Err(format!("allowance is {}: write 0 to 100 square roots of the window", self.allowance));
-        }
-        Ok(())
+        let error = || format!("sharing is {} packets a second: write at most 1e9; 10 is usual", self.sharing);
+        require(self.sharing <= 1e9, error)?;
+        check_range("min_window", self.min_window, 1e-3..=1.0, "packets")?;
+        check_range("initial_window", self.initial_window, self.min_window..=1e6, "packets")?;
+        check_range("soft_start_decrease", self.soft_start_decrease, 0.0..=1e6, "packets")?;
+        check_range("min_interval", self.min_interval, 0.0..=0.9, "mean intervals")?;
+        check_range("max_interval", self.max_interval, 1.1..=1000.0, "mean intervals")?;
+        check_range("allowance", self.allowance, 0.0..=100.0, "square roots of the window")
     }
 }

@@ -12,37 +12,29 @@
 //! a timeout   w  = 1, or w / 2 if w <= 1; then +1 an acknowledgement up to half of the previous w, or the first mark
 //! ```
 //!
-//! `w` is in fractional packets; `S`, in packets a second, is one constant for all flows. In equilibrium
-//! `a (1 - p) = b w p`, and a flow with a share `p` of its packets marked sends at `x = S (1 - p) / p` at any
-//! round-trip time (derived). Because `T` is in the timer and in `a`, an error in `T` changes the speed of convergence,
-//! but not the equilibrium.
+//! `w` is in fractional packets; `S`, in packets a second, is one constant for all flows. In equilibrium `a (1 - p) = b
+//! w p`, and a flow with a share `p` of its packets marked sends at `x = S (1 - p) / p` at any round-trip time
+//! (derived). Because `T` is in the timer and in `a`, an error in `T`, or a queue that increases it, changes the speed
+//! of convergence, but not the equilibrium.
 //!
 //! The equilibrium is the mean over acknowledgements. Acknowledgements are more frequent while `w` is large, so the
-//! mean over time is less by the square of the coefficient of variation, `c2 = b / ((2 - b) (1 - p))`:
-//! `x = S (1 - p) / p (1 - c2)`, 7% less at `b = 0.125`, 1% less at 0.02 (derived, and tested).
+//! mean over time is less by the square of the coefficient of variation, `c2 = b / ((2 - b) (1 - p))`: `x = S (1 - p) /
+//! p (1 - c2)`, 7% less at `b = 0.125`, 1% less at 0.02 (derived, and tested).
 //!
-//! A queue increases `T`, which slows the sender before `w` changes. Soon after, `a` and `b` are those of the longer
-//! path.
-//!
-//! *Deviations*: packets in flight are limited to `ceil(w + 2 sqrt(w))`, with `allowance = 0` to the report's
-//! `ceil(w)`. A random timer has more than `w` packets in flight about half of the time, and the report's bound then
-//! delays packets. Flows whose packets were marked at random had 0.85 to 0.94 of `S (1 - p) / p` with it, 0.79 to 0.94
-//! where an acknowledgement reports two packets, and 0.93 to 0.99 with 2 square roots, which is the mean over time (10
-//! to 200 ms, `p` of 0.02 and 0.15). At a fixed window just below 1, 3, 10, 100 packets the report's bound gives 0.85,
-//! 0.86, 0.89, 0.95 of `w / T`, and 2 square roots 0.996 or more. A packet that the bound delays is sent on the next
-//! acknowledgement that permits it, and does not delay the packet after it (`timer`). So a flow with a window of half a
-//! packet may have two in flight.
-//!
-//! The timer is not re-sampled when the window changes, but counts down at another rate (`timer`). The report's rule is
-//! `redraw = true`, with which 5 to 100 flows on one link have 0.81 to 0.90 of `S (1 - p) / p`; without it they have
-//! 0.90 to 0.99 (10 to 160 ms).
-//!
-//! `T` is the smoothed round-trip time of RFC 6298, in which each measurement has a weight of an eighth. The report
-//! uses the mean of the last `max(1, w)` packets, with which marks, utilization and mean queue of basic operation are
-//! the same within 1.4%.
-//!
-//! TCP's minimum of two packets after a loss does not apply: it would increase windows of less than two packets, and
-//! many flows on a slow link would cause losses permanently.
+//! *Deviations*; `docs/stable-tcp.md` has more of their measurements:
+//! - Packets in flight are limited to `ceil(w + 2 sqrt(w))`, with `allowance = 0` to the report's `ceil(w)`. A random
+//!   timer has more than `w` packets in flight about half of the time, and the report's bound then delays packets: at a
+//!   fixed window just below 1, 3, 10, 100 packets it gives 0.85, 0.86, 0.89, 0.95 of `w / T`, and 2 square roots 0.996
+//!   or more. Flows whose packets were marked at random had 0.79 to 0.94 and 0.93 to 0.99 of `S (1 - p) / p` (10 to 200
+//!   ms, `p` of 0.02 and 0.15). A packet that the bound delays does not delay the packet after it (`timer`), so a flow
+//!   with a window of half a packet may have two in flight.
+//! - The timer is not re-sampled when the window changes, but counts down at another rate (`timer`). With the report's
+//!   rule, `redraw = true`, 5 to 100 flows on one link have 0.81 to 0.90 of `S (1 - p) / p`; without it they have 0.90
+//!   to 0.99 (10 to 160 ms).
+//! - `T` is the smoothed round-trip time of RFC 6298. With the report's mean of the last `max(1, w)` packets marks,
+//!   utilization and mean queue of basic operation are the same within 1.4%.
+//! - TCP's minimum of two packets after a loss does not apply: it would increase smaller windows, and many flows on a
+//!   slow link would cause losses permanently.
 //!
 //! *Choices*: during loss recovery and while application-limited the window does not grow; marks always count. Packets
 //! whose receipts were lost on the return path count neither as marked nor as unmarked. In feedback without receipts
@@ -162,11 +154,7 @@ impl Stable {
 
     fn set_timer_rate(&mut self, now: Time) {
         let rate = self.packet_rate();
-        if self.config.redraw {
-            self.timer.redraw(now, rate);
-        } else {
-            self.timer.set_rate(now, rate);
-        }
+        self.timer.set_rate(now, rate, self.config.redraw);
     }
 }
 

@@ -127,15 +127,16 @@ impl Settings for Config {
                 self.md
             ));
         }
-        for (name, value, usual) in [
-            ("mi", self.mi, "0.0625"),
-            ("ai", self.ai, "1"),
-            ("mi_limit", self.mi_limit, "2.5"),
-            ("ai_limit", self.ai_limit, "10"),
-            ("weight", self.weight, "1"),
+        for (name, value, max, usual) in [
+            ("mi", self.mi, 1000.0, "0.0625"),
+            ("ai", self.ai, 1000.0, "1"),
+            ("mi_limit", self.mi_limit, 1000.0, "2.5"),
+            ("ai_limit", self.ai_limit, 1000.0, "10"),
+            ("weight", self.weight, 1000.0, "1"),
+            ("min_window", self.min_window, 1.0, "0.05"),
         ] {
-            if !(value > 0.0 && value <= 1000.0) {
-                return Err(format!("{name} is {value}: write more than 0 and at most 1000; {usual} is usual"));
+            if !(value > 0.0 && value <= max) {
+                return Err(format!("{name} is {value}: write more than 0 and at most {max}; {usual} is usual"));
             }
         }
         if self.tcp_friendly && self.ai != Self::default().ai {
@@ -144,13 +145,6 @@ impl Settings for Config {
                     .into(),
             );
         }
-        if !(self.min_window > 0.0 && self.min_window <= 1.0) {
-            return Err(format!(
-                "min_window is {}: write more than 0 and at most 1 packet; 0.05 is usual",
-                self.min_window
-            ));
-        }
-        check_first_window(self.initial_window)?;
-        Ok(())
+        check_first_window(self.initial_window)
     }
 }

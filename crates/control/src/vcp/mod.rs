@@ -16,31 +16,28 @@
 //!
 //! If no codes arrive, the sender behaves as TCP, including slow start; `path` detects this.
 //!
-//! *Deviation*: the minimum round trip scales growth, where the paper has the smoothed one. Both are the same without a
-//! standing queue, which the paper's networks never have. A standing queue increases S.2 with its square, and the round
-//! of S.2 after each cut then adds more than the cut removed, so the queue remains. 60 flows that start at once with 10
-//! packets each, on 10 Mb/s and 80 ms with an unlimited buffer, keep a queue of 1700 packets with the smoothed round
-//! trip, and of 1.2 with the minimum. `round_trip = "smoothed"` is the paper's, with the paper's `min_window`.
-//!
-//! *Deviation*: where the round trip is longer than `t_rho`, packets are spread over it. If a window is sent in bursts
-//! on acknowledgements, routers measure overload in one interval and low load in the next. 30 flows on 150 Mb/s and 1.5
-//! s use 72% of the link with the paper's rule and 93% when spread; `pacing = "never"` is the paper's.
-//!
-//! *Deviation*: a window may be less than a packet, and one packet is then sent every several round trips; the paper's
-//! is 1 or more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, keep a queue of 11 packets with the paper's rule, and
-//! of 2.3 with this one. In the round after a cut, S.2 adds at most half of the amount that S.3 removed; below one
-//! packet, it adds half of the amount that S.3 removes from a window of one, times W^(3/4). With the paper's rule such
-//! a round would add more than the cut removed, at 80 ms for windows of up to 1.3. A power below 1 makes unequal
-//! windows converge. With a standing queue, a round has more packets than a window below one, so no round of S.2
-//! follows a cut. `min_window = 1` is the paper's.
+//! *Deviations*; `docs/vcp.md` has their measurements:
+//! - The minimum round trip scales growth, where the paper has the smoothed one. A standing queue increases S.2 with
+//!   its square, and the round of S.2 after each cut then adds more than the cut removed: 60 flows that start at once
+//!   on 10 Mb/s and 80 ms keep a queue of 1700 packets, and of 1.2 with the minimum. `round_trip = "smoothed"` is the
+//!   paper's, with the paper's `min_window`.
+//! - Where the round trip is longer than `t_rho`, packets are spread over it, because routers measure bursts as
+//!   overload in one interval and low load in the next: 30 flows on 150 Mb/s and 1.5 s use 72% of the link with the
+//!   paper's rule and 93% when spread. `pacing = "never"` is the paper's.
+//! - A window may be less than a packet, and one packet is then sent every several round trips; the paper's is 1 or
+//!   more (S.3). 30 flows on 150 Mb/s and 1 ms, 19 packets, keep a queue of 11 packets with the paper's rule, and of
+//!   2.3 with this one. In the round after a cut, S.2 adds at most half of the amount that S.3 removed (the paper's
+//!   rule adds more than the cut removed, at 80 ms for windows of up to 1.3); below one packet, half of what S.3
+//!   removes from a window of one, times W^(3/4), because a power below 1 makes unequal windows converge. With a
+//!   standing queue, a round has more packets than a window below one, so no round of S.2 follows a cut. `min_window =
+//!   1` is the paper's.
 //!
 //! *Choices*: only whole packets are sent, so with a window of 6.3 seven are in flight in three of ten cycles, chosen
-//! at random with each cut. If it were always six, flows, whose windows converge, would change them at the same times:
-//! 30 flows on 150 Mb/s and 10 ms would use 87% of the link instead of 93%. The rules are "per ACK"; here they count
-//! packets acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window does
-//! not grow during loss recovery or while application-limited. The authors' simulation code deviates from their paper
-//! (it reads codes while the window is frozen, scales AI by 100 ms and has no slow start after a timeout); this
-//! implementation follows the paper.
+//! at random with each cut. If it were always six, flows would change their windows at the same times: 30 flows on 150
+//! Mb/s and 10 ms would use 87% of the link instead of 93%. The rules are "per ACK"; here they count packets
+//! acknowledged, so a receiver that acknowledges every second packet does not halve the growth. The window does not
+//! grow during loss recovery or while application-limited. The authors' simulation code reads codes while the window is
+//! frozen, scales AI by 100 ms and has no slow start after a timeout; here it is as in the paper.
 
 mod config;
 mod path;
@@ -190,7 +187,10 @@ impl Vcp {
     fn on_marks(&mut self, now: Time, ack: &Ack<'_>) {
         if self.path.fault().is_some() {
             if self.episode.starts_with_marks(ack) {
-                self.halve(now, ack.flight_size, self.min_window_without_codes());
+                // A VCP router with more flows than packets fit on its path cannot be detected: it reports overload
+                // until windows are below a packet, and has a standing queue. Otherwise a packet remains.
+                let min = if self.has_standing_queue() { self.config.min_window } else { 1.0 };
+                self.halve(now, ack.flight_size, min);
             }
         } else if ack.last_marked().is_some() && !ack.recovering {
             self.cut(now);
@@ -202,13 +202,6 @@ impl Vcp {
         self.window = self.halved(flight_size, min);
         self.threshold = self.window;
         self.path.on_congestion(now, self.has_standing_queue());
-    }
-
-    /// The minimum window after a mark without a known VCP router, in packets. A VCP router with more flows than
-    /// packets fit on its path cannot be detected: it reports overload until windows are below a packet, and has a
-    /// standing queue. Without a standing queue the minimum is a packet.
-    fn min_window_without_codes(&self) -> f64 {
-        if self.has_standing_queue() { self.config.min_window } else { 1.0 }
     }
 
     fn has_standing_queue(&self) -> bool {

@@ -1,23 +1,18 @@
 //! Checks whether the path preserves VCP's codes, and whether a router on it writes them. The paper's networks do both;
-//! real ones may not. A sender that treats missing codes as low load would grow by a share of its window without regard
-//! to other flows.
+//! real ones may not, and a sender that treats missing codes as low load would grow by a share of its window without
+//! regard to other flows. So it behaves as TCP while one of these faults lasts (`docs/vcp.md`, *On real paths*):
 //!
-//! - **Cleared codes**: the path clears the two bits. Packets that were sent with a code arrive with `00`, which VCP
-//!   routers never write (RFC 3168 section 5 forbids it, but some paths do it). A number of such packets in a row
-//!   indicates this fault, and the same number with a code its end.
+//! - **Cleared codes**: a number of packets in a row arrived with `00`, which VCP routers never write. The same number
+//!   with a code ends it.
 //! - **No VCP router**: no packet ever arrived with high load, or none with another code. A VCP router reports high
-//!   load before overload; an RFC 3168 router never does, and a path that sets all codes to one value reports high load
-//!   always or never. Losses and overloads before the first high load, each after another code than overload, indicate
-//!   that no router reports its load: a VCP router would do so within a load interval. So losses and overloads within
-//!   one interval count once. Those with only overload between them do not count: a flow that starts while other flows
-//!   overload a VCP router receives no other code at first.
-//! - **Only overload**: all codes report overload, and there is no standing queue. After a number of cuts of an eighth
-//!   only two causes of overload remain: more flows than packets fit on the path, which causes a standing queue, or a
-//!   path that sets all codes to overload.
+//!   load before overload; an RFC 3168 router never does, and a path that sets all codes to one value always or never.
+//!   Losses and overloads before the first high load count: once a load interval, because a VCP router reports within
+//!   one, and not with only overload between them, which a flow receives that starts while other flows overload a VCP
+//!   router.
+//! - **Only overload**: all codes report overload after a number of cuts of an eighth, and there is no standing queue,
+//!   as more flows than packets fit on the path would cause.
 //!
-//! In these cases the sender behaves as TCP until the check finds otherwise. It still reacts to marks: the `11` of a
-//! classic router means overload in VCP, too. So on a path that sets all codes to `11` one packet a round trip remains,
-//! as for any ECN-capable sender: such a path cannot be distinguished from a router with more flows than packets fit.
+//! It still reacts to marks: the `11` of a classic router means overload in VCP, too.
 
 use rampmeter_units::{Duration, LoadRegion, Time};
 
@@ -54,7 +49,7 @@ impl PathFault {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct PathCheck {
     cleared_codes_after: u64,
     missing_router_after: u64,
@@ -82,14 +77,7 @@ impl PathCheck {
             cleared_codes_after: config.cleared_codes_after,
             missing_router_after: config.missing_router_after,
             load_interval: config.load_interval,
-            cleared: false,
-            contradicting_codes: 0,
-            seen_high: false,
-            seen_other: false,
-            lowest: None,
-            unreported: 0,
-            last_unreported: None,
-            overloads: 0,
+            ..Self::default()
         }
     }
 
