@@ -36,11 +36,11 @@
 //!
 //! Outside a drain a falling queue does not show that PCP flows drain it: CUBIC's window falls by three tenths with
 //! every loss, and with a buffer of 0.4 round trips or less that empties the queue. A flow that exits then has to enter
-//! again, which takes many round trips with a deep buffer: 30 MB on `today.toml`'s DSL path beside one CUBIC did not
-//! end within three minutes.
+//! again, which takes many round trips with a deep buffer: 30 MB on `access_paths.toml`'s DSL path beside one CUBIC did
+//! not end within three minutes.
 //!
-//! *The designs that were tried* (simulated; `today.toml` with 30 MB beside one CUBIC without and with history, one
-//! seed, geometric means over CUBIC's time; loss on Figure 4's network at 0.90, worst of two or three seeds):
+//! *The designs that were tried* (simulated; `access_paths.toml` with 30 MB beside one CUBIC without and with history,
+//! one seed, geometric means over CUBIC's time; loss on Figure 4's network at 0.90, worst of two or three seeds):
 //!
 //! ```text
 //! design                                                        beside CUBIC   worst        at 0.90

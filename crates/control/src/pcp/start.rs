@@ -39,8 +39,8 @@
 //! slow start only ended with a queue, lone flows overloaded the link, and 2 to 10 long flows lost 0.5 to 0.9% from the
 //! start; with the second line of the table they lose 0 to 0.3%.
 //!
-//! Without HyStart++ 3 and 30 MB cost a long CUBIC on `today.toml`'s cable path 1.3 times as much as CUBIC transfers
-//! do; with it, the same.
+//! Without HyStart++ 3 and 30 MB cost a long CUBIC on `access_paths.toml`'s cable path 1.3 times as much as CUBIC
+//! transfers do; with it, the same.
 //!
 //! If all flows of a host to a destination share one macroflow, and the previous macroflow ended in competitive mode
 //! within the last minute, the next one starts in competitive mode with the window that was left.
