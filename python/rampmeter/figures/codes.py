@@ -61,6 +61,6 @@ def draw() -> Drawing:
         note(
             figure,
             "By definition (VCP, section III-B), with the paper's codes and the senders' reactions. A cut to 7/8 from "
-            "full load ends in high load,\n7.5% above the low one. Senders without VCP have code (00).",
+            "full load\nends in high load, 7.5% above the low one. Senders without VCP have code (00).",
         )
     return figure

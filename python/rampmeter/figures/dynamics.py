@@ -87,7 +87,7 @@ def convergence(result: Run) -> Drawing:
 
 
 def demand(result: Run) -> Drawing:
-    """Figure 11: four windows, utilization and queue while 150 flows join 50 flows and end again."""
+    """Figure 11: four windows, utilization and queue while 150 flows join 50 flows for 80 s."""
     seed = _seed(result)
     with rc_context(RULES):
         figure, panels = _stack(3, 2.3, heights=[1.3, 1, 1])

@@ -226,7 +226,7 @@ def ensembles(result: Run) -> Drawing:
 
 
 def audio(result: Run) -> Drawing:
-    """Figure 15: rates over time of layered audio, a transfer of the same host and a NewReno."""
+    """Figure 15: rates over time of layered audio, a transfer of the same host and a NewReno flow."""
     seed = first_seed(result)
     lines = {
         trace.traffic: trace.rates(2.0)

@@ -109,7 +109,7 @@ FIGURES = {
         draw=dynamics.convergence,
     ),
     "vcp.11": Figure(
-        title="150 flows join 50 flows and end again (VCP, Figure 11)",
+        title="150 flows join 50 flows for 80 s (VCP, Figure 11)",
         scenario="vcp/demand.toml",
         values={**ONE_SEED, "scheme": ["vcp"], "phase": ["after"]},
         whole={"scheme": ["vcp"], "phase": ["after"]},
