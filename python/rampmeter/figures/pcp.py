@@ -126,9 +126,8 @@ FIGURES = {
             other="cubic",
             label="PCP's flow completion time divided by CUBIC's",
             note="Mean flow completion times of downloads by size; an unfinished download counts with its age. Titles "
-            "have the geometric mean. Without history each download has a new client;\nwith history one client "
-            "makes all downloads. Random losses: wifi 0.5%, ocean 0.01%, satellite 0.1% of packets. Blue: PCP is "
-            "faster.",
+            "have the geometric mean.\nWithout history each download has a new client; with history one client makes "
+            "all downloads. Blue: PCP is faster.\nRandom losses: wifi 0.5%, ocean 0.01%, satellite 0.1% of packets.",
             names={
                 "path": {
                     "fibre": "fibre\n300 Mb/s, 20 ms",
@@ -141,7 +140,7 @@ FIGURES = {
                 },
                 "size": {"30kB": "30 kB", "300kB": "300 kB", "3MB": "3 MB", "30MB": "30 MB"},
                 "history": {"none": "no history", "present": "with history"},
-                "competing": {"none": "alone", "cubic": "one CUBIC flow", "two-cubic": "two CUBIC flows"},
+                "competing": {"none": "alone", "cubic": "1 CUBIC flow", "two-cubic": "2 CUBIC flows"},
             },
         ).draw,
     ),
