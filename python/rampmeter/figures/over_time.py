@@ -184,7 +184,7 @@ def sharing(result: Run) -> Drawing:
 def ensembles(result: Run) -> Drawing:
     """Figure 14: rates of four connections over time, independent and as one macroflow."""
     panels = {
-        "four-newreno": ("Four NewReno", "newreno"),
+        "four-newreno": ("Four NewReno connections", "newreno"),
         "four-tcp-cm": ("Four TCP/CM, one macroflow", "tcp-cm"),
         "four-pcp-cm": ("Four over one PCP macroflow", "pcp-cm"),
     }
