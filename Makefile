@@ -72,7 +72,7 @@ fuzz: setup ## untrusted bytes and users' texts, FUZZ_SECONDS=20 a target; needs
 	scripts/fuzz
 
 .PHONY: bench
-bench: python ## speed and memory beside ns-3 and ns-2
+bench: python ## speed and memory compared with ns-3 and ns-2
 	scripts/setup peers
 	$(PYTHON) scripts/bench.py $(RAMPMETER)
 

@@ -36,7 +36,7 @@ def serve(program: Path, folder: Path, controller: str) -> Iterator[str]:
             line = server.stdout.readline() if server.stdout else ""
             address = re.search(r"127\.0\.0\.1:\d+", line)
             if address is None:
-                raise CommandError(line.strip() or "rampmeter serve ended without a word")
+                raise CommandError(line.strip() or "rampmeter serve ended without output")
             yield address.group()
         finally:
             server.terminate()

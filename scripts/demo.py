@@ -2,9 +2,9 @@
 
     make demo
 
-takes three minutes when all is built.
+takes three minutes after the build.
 
-1. Runs studies/pcp/first_light.toml in both worlds and prints one table.
+1. Runs studies/pcp/quick_start.toml in both worlds and prints one table.
 2. Fetches a file over UDP on this machine, with PCP and with NewReno, and compares its hash.
 3. Draws Figure 4 of the PCP paper from our own runs.
 """
@@ -24,7 +24,7 @@ from typing import Any
 from command import CommandError, run, serve, table
 
 ROOT = Path(__file__).parents[1]
-SCENARIO = ROOT / "studies/pcp/first_light.toml"
+SCENARIO = ROOT / "studies/pcp/quick_start.toml"
 OURS = ["pcp", "pcp-paper", "tcp"]
 KERNEL = ["linux-cubic"]  # real packets only: the simulator has no kernel TCP
 MEGABYTES = 5
@@ -79,7 +79,7 @@ def row(runs: list[dict[str, Any]], ratio: float | None) -> list[str]:
 
 
 def a_file(program: Path) -> bool:
-    """Fetch a file of random bytes, as with `rampmeter serve` and `rampmeter get` between two machines."""
+    """Fetch a file of random bytes with `rampmeter serve` and `rampmeter get`, as between two machines."""
     failed = False
     with TemporaryDirectory() as temporary:
         shelf, desk = Path(temporary) / "shelf", Path(temporary) / "desk"

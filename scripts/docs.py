@@ -1,6 +1,6 @@
 """Build the site of the documentation: docs.py OUT makes OUT/site from every Markdown file here.
 
-Pages have the same places on the site as in the tree, so that their links hold. Only `docs/controllers.md` is split,
+Pages have the same paths on the site as in the tree, so links stay valid. Only `docs/controllers.md` is split,
 into pages for single controllers. Links to files that are not pages become plain text, because the site has no copy of
 the source. Pages that `NAV` does not name are appended to its section `ELSE`, and names without a page are left out.
 """

@@ -1,6 +1,6 @@
-"""Words that the project does not use, where they stand, and what to write instead.
+"""List the words that the project does not use, with their places and what to write instead.
 
-    scripts/words.py            all files of the repository; exit code 1 if there is one
+    scripts/words.py            all files of the repository; exit code 1 if there is any
 
 The words are private language that a reader cannot know; docs/glossary.md has the ones to use. A name of a test is a
 claim of at most 60 characters.

@@ -1,4 +1,4 @@
-// studies/bench/dumbbell.toml in ns-3 (3.37 and later): long NewReno flows both ways over one bottleneck.
+// studies/bench/dumbbell.toml in ns-3 (3.37 and later): long-lived NewReno flows both ways over one bottleneck.
 //
 //   source.i ──┐ 5 ms                            5 ms ┌── sink.i              as many in reverse
 //              left ══ 150 Mb/s, 30 ms ══ right ──────┘    one round trip of buffer, access 1 Gb/s

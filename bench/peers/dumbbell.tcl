@@ -1,4 +1,4 @@
-# studies/bench/dumbbell.toml in ns-2 (2.35): long SACK flows both ways over one bottleneck. Prints one JSON line.
+# studies/bench/dumbbell.toml in ns-2 (2.35): long-lived SACK flows both ways over one bottleneck. Prints one JSON line.
 #
 #   ns dumbbell.tcl FLOWS-EACH-WAY RATE-IN-MB/S DURATION-IN-S SEED
 #

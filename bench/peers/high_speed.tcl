@@ -1,9 +1,9 @@
-# studies/bench/high_speed.toml in ns-2 (2.35) with the congestion control of Linux 2.6.22: long flows over one bottleneck with
+# studies/bench/high_speed.toml in ns-2 (2.35) with the congestion control of Linux 2.6.22: long-lived flows over one bottleneck with
 # a buffer of one bandwidth-delay product. Prints one JSON line.
 #
 #   ns high_speed.tcl ALGORITHM SEED        ALGORITHM: highspeed, scalable, htcp, bic, cubic, reno
 #
-# Packets have 1500 bytes with their headers, and every one of them is acknowledged, as in Rampmeter.
+# Packets have 1500 bytes with their headers, and each is acknowledged, as in Rampmeter.
 lassign $argv algorithm seed
 set rate 50e6
 set duration 60.0

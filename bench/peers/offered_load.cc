@@ -3,8 +3,8 @@
 //   source.0..99 ── left ══ 40 Mb/s, 2.5 ms, 100 packets ══ right ── sink.0..99      round trips of 15 to 35 ms
 //
 // A packet is 1250 bytes on the wire: 1196 of payload and 54 of headers (PPP 2, IP 20, TCP 20, timestamps 12). Flow
-// completion time is from connect() to the receiver's last byte, of transfers that started between warmup and duration. Prints one JSON
-// line.
+// completion time is from connect() to the receiver's last byte, for transfers that started between warmup and duration.
+// Prints one JSON line.
 #include "common.h"
 
 static const uint32_t SEGMENT = 1196, TRANSFER = 200, PAIRS = 100;

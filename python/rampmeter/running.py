@@ -55,11 +55,11 @@ class Run:
     """
 
     runs: pa.Table
-    """One row a run: flow completion times and goodputs of its measured flows."""
+    """One row per run: flow completion times and goodputs of its measured flows."""
     links: pa.Table
-    """One row a run and measured link: utilization, queue, drops and marks."""
+    """One row per run and measured link: utilization, queue, drops and marks."""
     flows: pa.Table
-    """One row a run and flow: start, flow completion time, bytes and packets."""
+    """One row per run and flow: start, flow completion time, bytes and packets."""
     link_series: pa.Table | None
     """Queues over time, if the scenario asks for them."""
     flow_series: pa.Table | None
@@ -133,18 +133,18 @@ def run(
     jobs: int | None = None,
     **more_axes: Value | Iterable[Value],
 ) -> Run:
-    """Run every point of the scenario at `path`, `simulated` or `emulated`: `jobs` at once, by default one per core.
+    """Run every point of the scenario at `path`, `simulated` or `emulated`, `jobs` in parallel (one per core).
 
-    Emulated runs carry real packets between network namespaces, by default one run at a time, for as long as they say;
-    several share the machine, and `host_jitter_p99_s` says how well they did. They need root or user namespaces, and a
+    Emulated runs carry real packets between network namespaces, by default one run at a time, in real time; parallel
+    runs share the machine, and `host_jitter_p99_s` shows the resulting delay. They need root or user namespaces, and a
     `/dev/net/tun` that is open to the user. `rampmeter probe` says what is missing.
 
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. So does `axes={"load": 0.3}`, for
-    axes whose names are chosen at run time, are no words of Python or are parameters of this function.
+    axes whose names are chosen at run time, are not Python identifiers or are parameters of this function.
 
-    With `out` the run folder stays there. A later run of the same scenario and values keeps the finished points of an
+    With `out` the run folder is kept there. A later run of the same scenario and values keeps the finished points of an
     interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points of another build
-    of this package are never kept. A terminal and a notebook show how far a run is.
+    of this package are never kept. A terminal or a notebook shows the progress.
 
     Raises:
         ScenarioError: the file or a value is invalid; the message says what, where, and what to write instead.

@@ -96,7 +96,7 @@ def means(axes: Sequence[str], *sources: tuple[Sequence[Column], list[Row]]) -> 
 
 
 def with_shares(links: list[Row]) -> list[Row]:
-    """Add to rows of links the shares of packets that the link dropped and marked."""
+    """Add to rows of links the fractions of packets that the link dropped and marked."""
     for row in links:
         for share, count in [("dropped", "dropped_packets"), ("marked", "marked_packets")]:
             row[share] = row[count] / row["offered_packets"] if row["offered_packets"] else None

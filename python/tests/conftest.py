@@ -7,8 +7,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def first_light() -> Path:
-    return ROOT / "studies/pcp/first_light.toml"
+def quick_start() -> Path:
+    return ROOT / "studies/pcp/quick_start.toml"
 
 
 @pytest.fixture

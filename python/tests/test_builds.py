@@ -20,13 +20,13 @@ def debug_build(release: Path) -> Path:
 
 
 def test_debug_and_release_builds_write_the_same_tables(
-    rampmeter_command: Path, first_light: Path, tmp_path: Path
+    rampmeter_command: Path, quick_start: Path, tmp_path: Path
 ) -> None:
     # Also with one and with two threads, which must not matter.
     axes = ["--set", "scheme=pcp,tcp", "--set", "seed=1,2"]
     for command, jobs in [(debug_build(rampmeter_command), "2"), (rampmeter_command, "1")]:
         out = tmp_path / jobs
-        subprocess.run([command, "run", first_light, *axes, "--jobs", jobs, "--out", out, "--quiet"], check=True)
+        subprocess.run([command, "run", quick_start, *axes, "--jobs", jobs, "--out", out, "--quiet"], check=True)
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / jobs).glob("*.parquet")} for jobs in "12")
     assert len(one) >= 3
     assert [name for name in one if one[name] != two.get(name)] == []

@@ -29,7 +29,7 @@ SHORTER: dict[str, dict[str, Any]] = {
     "pcp.8": {"bandwidth": ["1 Mb/s", "10 Mb/s"]},
     "pcp.11": {"loss": [0.0, 0.02]},
     "pcp.tradeoffs": {"settings": ["default", "target_10"]},
-    "pcp.today": {"path": ["dsl"], "size": ["30kB", "300kB"], "beside": ["alone", "cubic"]},
+    "pcp.access-paths": {"path": ["dsl"], "size": ["30kB", "300kB"], "competing": ["none", "cubic"]},
     "vcp.1": {"scheme": ["vcp"]},
     "vcp.3": {"capacity": ["500 kb/s", "1 Mb/s"]},
     "vcp.4": {"path": ["10ms", "100ms"]},
@@ -45,11 +45,11 @@ SHORTER: dict[str, dict[str, Any]] = {
     "stable.stability": {"gain": [0.06, 0.4]},
     "stable.range": {"flows": [2, 4]},
 }
-"""Two places are an axis."""
+"""Two points are enough for an axis."""
 
 
 def shortened(scenario: Path, folder: Path) -> Path:
-    """Write the scenario without the time that statistics take; those of `cm` take little, and begin late.
+    """Write the scenario with a shorter duration; those of `cm` are short, and start late.
 
     Those of `vcp` and `stable` have slower links as well, and keep the time where it is the figure's axis.
     """
@@ -170,18 +170,18 @@ def test_figure_4_has_its_note_and_plain_numbers(tmp_path: Path) -> None:
 
 
 def test_pcp_with_history_starts_at_a_third_of_its_rate() -> None:
-    result = run(studies() / "pcp/mechanisms.toml", case=["first", "again"])
+    result = run(studies() / "pcp/mechanisms.toml", case=["no-history", "history"])
     rates = {}
-    for case in ["first", "again"]:
+    for case in ["no-history", "history"]:
         (trace,) = traces(result, case=case)
         # The handshake takes a round trip of 25 ms, the first train some packets of the next.
         rates[case] = np.interp(trace.times[0] + 0.045, trace.times, trace.controller_rates)
-    assert rates["first"] == pytest.approx(10 * 1250 * 8 / 0.025, rel=0.1), "ten packets a round trip"
-    assert rates["again"] == pytest.approx(40e6 / 3, rel=0.1)
+    assert rates["no-history"] == pytest.approx(10 * 1250 * 8 / 0.025, rel=0.1), "ten packets per round trip"
+    assert rates["history"] == pytest.approx(40e6 / 3, rel=0.1)
 
 
-def test_competitive_mode_beside_cubic_outlasts_drains() -> None:
-    result = run(studies() / "pcp/mechanisms.toml", case="beside")
+def test_competitive_mode_against_cubic_outlasts_drains() -> None:
+    result = run(studies() / "pcp/mechanisms.toml", case="cubic")
     (trace,) = [trace for trace in traces(result) if trace.traffic == "pcp"]
     drains = np.arange(0, trace.times[-1], mechanisms.DRAIN_AFTER)
     spans = [*mechanisms.competitive(trace)]
@@ -209,8 +209,8 @@ def test_stable_flows_match_their_response_curve() -> None:
 
 
 def test_vcp_flows_converge_at_the_rate_of_the_saw_model() -> None:
-    # A cut in each cycle takes an eighth of what sets windows apart: ln(8/7) / (1 + (P + 2) / 8) a round trip. The
-    # fluid's is 1 / (P + 4): 4% more at P = 49, 0.9% less at 98.
+    # A cut in each cycle reduces differences of windows by an eighth: ln(8/7) / (1 + (P + 2) / 8) per round trip. The
+    # fluid model's rate is 1 / (P + 4): 4% more at P = 49, 0.9% less at 98.
     result = run(studies() / "vcp/fluid.toml", rate=["10 Mb/s", "20 Mb/s"], start="unequal", seed=1)
     for rate, share in [("10 Mb/s", 49.0), ("20 Mb/s", 98.0)]:
         laid = fluid_packets.lay(result, rate, "unequal")
@@ -220,7 +220,7 @@ def test_vcp_flows_converge_at_the_rate_of_the_saw_model() -> None:
         assert calm.decay() == pytest.approx(Saw(share).decay, rel=0.1)
         assert model.decay() == pytest.approx(1 / (share + 4), rel=0.01)
         assert calm.decay() == pytest.approx(model.decay(), rel=0.15)
-        # All along the way, and not in the rate alone: a tenth of a flow's share at most between packets and model.
+        # Not only the rate: shares of packets and model differ by at most a tenth of a flow's share at all times.
         along = np.array([np.interp(calm.times, model.times, each) for each in model.shares])
         assert np.abs(calm.shares - along).max() < 0.1
 
@@ -230,13 +230,13 @@ def test_vcp_packets_oscillate_as_in_the_saw_model() -> None:
     for rate in ["5 Mb/s", "20 Mb/s"]:
         laid = fluid_packets.lay(result, rate, "equal")
         late, saw = laid.settled(), Saw(laid.share)
-        # When a cut comes varies by a packet in either direction, and one is a round trip of the cycle.
+        # The window at a cut varies by one packet in either direction, which is one round trip of the cycle.
         peak, trough = late.saw()
         assert peak == pytest.approx(saw.peak, abs=1)
         assert trough == pytest.approx(saw.trough, abs=1)
         assert late.cycle() == pytest.approx(saw.cycle, abs=0.5)
         assert late.load.mean() * laid.share == pytest.approx(saw.mean, rel=0.01)
-        # Additive growth alone reaches 100% from what two rounds of 6.25% beyond 80% leave; the model is there sooner.
+        # After two rounds of 6.25% above 80% additive growth alone reaches 100%; the model reaches it sooner.
         packets, model = (float(each.times[np.argmax(each.load >= 1)]) for each in [laid, laid.fluid()])
         assert model < packets < 0.2 * laid.share + 1
         assert laid.fluid().load[-1] * laid.share == pytest.approx(
@@ -260,7 +260,7 @@ def test_the_printed_table_has_the_drawn_numbers(tmp_path: Path) -> None:
 def test_figure_14_reports_the_spread_of_connections() -> None:
     drawn = FIGURES["cm.14"].draw(run(studies() / "cm/web.toml", seed=[1]))
     newreno, together, _ = [axes.get_title(loc="left") for axes in drawn.axes]
-    apart = [float(re.findall(r"best ([\d.]+) x worst, Jain [\d.]+$", title)[0]) for title in [newreno, together]]
+    apart = [float(re.findall(r"fastest / slowest ([\d.]+), Jain [\d.]+$", title)[0]) for title in [newreno, together]]
     assert apart[0] > 1.1 > 1.05 > apart[1], apart
     assert all(len(axes.get_lines()) == 4 for axes in drawn.axes)
 

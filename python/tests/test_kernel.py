@@ -16,12 +16,12 @@ MAX_HOST_JITTER_S = 1e-3
 
 
 def test_completion_times_are_within_15_percent_of_linux_reno(
-    rampmeter_command: Path, first_light: Path, tmp_path: Path
+    rampmeter_command: Path, quick_start: Path, tmp_path: Path
 ) -> None:
     # The same 250 kB transfers, at a load where most see an empty queue and few a loss. The median of single transfers
     # is compared, because a stall of the machine affects few of them.
     scenario = tmp_path / "reno.toml"
-    text = first_light.read_text()
+    text = quick_start.read_text()
     for old, new in [
         ('duration = "30 s"', 'duration = "16 s"'),
         ('"linux-cubic"]', '"linux-reno"]'),

@@ -1,6 +1,7 @@
 """Our TCP against ns-3's, on the network of PCP's Figure 4; our high-speed TCPs against those of Linux 2.6.22 in ns-2.
 
-`bench/peers/offered_load.jsonl` holds what ns-3 3.37 said, five seeds a load or more; `bench/peers/record` wrote it.
+`bench/peers/offered_load.jsonl` has the results of ns-3 3.37, with five or more seeds per load;
+`bench/peers/record` wrote it.
 `bench/peers/high_speed.jsonl` is ns-2's, five seeds a scheme; `bench/peers/record_high_speed` wrote it.
 """
 

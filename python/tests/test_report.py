@@ -13,9 +13,9 @@ from rampmeter import report, run
 
 
 @pytest.fixture
-def folder(first_light: Path, tmp_path: Path) -> Path:
+def folder(quick_start: Path, tmp_path: Path) -> Path:
     scenario = tmp_path / "watched.toml"
-    text = first_light.read_text().replace('title = "The same transfers,', 'title = "Light & <shade>:')
+    text = quick_start.read_text().replace('title = "The same transfers,', 'title = "Light & <shade>:')
     scenario.write_text(re.sub('duration = ".*"', 'duration = "6 s"', text) + '\n[meters]\nseries = "200 ms"\n')
     run(scenario, scheme=["pcp", "tcp", "linux-cubic"], seed=[1, 2], out=tmp_path / "kept")
     return tmp_path / "kept"
@@ -41,5 +41,5 @@ def test_a_folder_without_a_run_is_refused_in_one_line(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert (
         result.stderr
-        == f"rampmeter: {tmp_path}: is no run folder; `rampmeter run` says in its last line where its tables are\n"
+        == f"rampmeter: {tmp_path}: not a run folder; the last line of `rampmeter run` names the folder of its tables\n"
     )

@@ -13,36 +13,36 @@ import rampmeter
 from rampmeter.figures.figure import studies
 
 
-def test_every_point_is_a_row_in_the_order_of_the_sweep(first_light: Path) -> None:
-    result = rampmeter.run(first_light, scheme=["tcp", "pcp"], seed=[1, 2])
+def test_every_point_is_a_row_in_the_order_of_the_sweep(quick_start: Path) -> None:
+    result = rampmeter.run(quick_start, scheme=["tcp", "pcp"], seed=[1, 2])
     rows = result.runs.select(["scheme", "seed"]).to_pylist()
     assert rows == [{"scheme": scheme, "seed": seed} for scheme in ["tcp", "pcp"] for seed in [1, 2]]
     assert set(result.links["link"].to_pylist()) == {"bottleneck"}
 
 
-def test_the_tables_agree_with_each_other(first_light: Path) -> None:
-    result = rampmeter.run(first_light, scheme="tcp")
+def test_the_tables_agree_with_each_other(quick_start: Path) -> None:
+    result = rampmeter.run(quick_start, scheme="tcp")
     fcts = [flow["fct_s"] for flow in result.flows.to_pylist() if flow["start_s"] >= 2]
     [row] = result.runs.to_pylist()
     assert row["completed"] == len(fcts)
     assert row["fct_mean_s"] == pytest.approx(sum(fcts) / len(fcts))
 
 
-def test_threads_change_nothing(first_light: Path) -> None:
-    one, two = (rampmeter.run(first_light, scheme=["tcp", "pcp"], jobs=jobs) for jobs in [1, 2])
+def test_threads_change_nothing(quick_start: Path) -> None:
+    one, two = (rampmeter.run(quick_start, scheme=["tcp", "pcp"], jobs=jobs) for jobs in [1, 2])
     assert (one.runs, one.links, one.flows) == (two.runs, two.links, two.flows)
 
 
-def test_errors_are_one_line(first_light: Path, tmp_path: Path) -> None:
+def test_errors_are_one_line(quick_start: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
-    broken.write_text(first_light.read_text().replace('rate = "40 Mb/s"', 'rate = "40 Mbps"'))
+    broken.write_text(quick_start.read_text().replace('rate = "40 Mb/s"', 'rate = "40 Mbps"'))
     for path, axes, words in [
         (tmp_path / "none.toml", {}, "cannot be read"),
         (broken, {}, "broken.toml:15"),
-        (first_light, {"sed": 1}, "did you mean `seed`"),
-        (first_light, {"scheme": "tpc"}, "did you mean `"),
-        (first_light, {"seed": []}, "give it one or more"),
-        (first_light, {"seed": None}, "seed=None: give a value, or a list of them"),
+        (quick_start, {"sed": 1}, "did you mean `seed`"),
+        (quick_start, {"scheme": "tpc"}, "did you mean `"),
+        (quick_start, {"seed": []}, "give it one or more"),
+        (quick_start, {"seed": None}, "seed=None: give a value, or a list of them"),
     ]:
         with pytest.raises(rampmeter.ScenarioError) as error:
             rampmeter.run(path, **axes)  # type: ignore[arg-type]
@@ -50,34 +50,34 @@ def test_errors_are_one_line(first_light: Path, tmp_path: Path) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_a_world_reports_what_it_cannot_run(first_light: Path) -> None:
-    result = rampmeter.run(first_light, scheme=["tcp", "linux-cubic"])
+def test_a_world_reports_what_it_cannot_run(quick_start: Path) -> None:
+    result = rampmeter.run(quick_start, scheme=["tcp", "linux-cubic"])
     assert result.runs["scheme"].to_pylist() == ["tcp"]
     [skipped] = result.skipped
     assert "linux-cubic" in skipped
     assert "--world emulated" in skipped
     with pytest.raises(rampmeter.ScenarioError, match="simulated"):
-        rampmeter.run(first_light, "imagined", scheme="tcp")
+        rampmeter.run(quick_start, "imagined", scheme="tcp")
 
 
-def test_a_run_folder_can_be_kept_and_read_again(first_light: Path, tmp_path: Path) -> None:
-    result = rampmeter.run(first_light, out=tmp_path / "kept", scheme="tcp")
+def test_a_run_folder_can_be_kept_and_read_again(quick_start: Path, tmp_path: Path) -> None:
+    result = rampmeter.run(quick_start, out=tmp_path / "kept", scheme="tcp")
     assert rampmeter.Run.read(tmp_path / "kept") == result
-    assert rampmeter.run(first_light, out=tmp_path / "kept", scheme="tcp") == result
+    assert rampmeter.run(quick_start, out=tmp_path / "kept", scheme="tcp") == result
     with pytest.raises(rampmeter.ScenarioError, match="other values of the axes"):
-        rampmeter.run(first_light, out=tmp_path / "kept", scheme="pcp")
+        rampmeter.run(quick_start, out=tmp_path / "kept", scheme="pcp")
 
 
-def test_axes_are_keywords_or_a_mapping(first_light: Path) -> None:
-    by_keyword = rampmeter.run(first_light, scheme="tcp", seed=[1, 2])
-    assert rampmeter.run(first_light, axes={"scheme": "tcp", "seed": [1, 2]}) == by_keyword
-    assert rampmeter.run(first_light, axes={"seed": range(1, 3)}, scheme="tcp") == by_keyword
+def test_axes_are_keywords_or_a_mapping(quick_start: Path) -> None:
+    by_keyword = rampmeter.run(quick_start, scheme="tcp", seed=[1, 2])
+    assert rampmeter.run(quick_start, axes={"scheme": "tcp", "seed": [1, 2]}) == by_keyword
+    assert rampmeter.run(quick_start, axes={"seed": range(1, 3)}, scheme="tcp") == by_keyword
     with pytest.raises(rampmeter.ScenarioError, match="seed: given twice"):
-        rampmeter.run(first_light, axes={"seed": 1}, seed=2)
+        rampmeter.run(quick_start, axes={"seed": 1}, seed=2)
 
 
-def test_resume_keeps_finished_points(first_light: Path, tmp_path: Path) -> None:
-    short, folder = brief(first_light, tmp_path), tmp_path / "kept"
+def test_resume_keeps_finished_points(quick_start: Path, tmp_path: Path) -> None:
+    short, folder = brief(quick_start, tmp_path), tmp_path / "kept"
     result = rampmeter.run(short, scheme=["tcp", "pcp"], out=folder)
     points = sorted((folder / "points").iterdir())
 
@@ -96,11 +96,11 @@ def test_resume_keeps_finished_points(first_light: Path, tmp_path: Path) -> None
         rampmeter.run(short, scheme="tcp", resume=True)
 
 
-def test_a_run_shows_its_main_columns(first_light: Path) -> None:
-    result = rampmeter.run(first_light, scheme=["tcp", "pcp", "linux-cubic"], seed=[1, 2])
+def test_a_run_shows_its_main_columns(quick_start: Path) -> None:
+    result = rampmeter.run(quick_start, scheme=["tcp", "pcp", "linux-cubic"], seed=[1, 2])
     title, facts, axes, blank, head, *body = repr(result).splitlines()
     assert title == result.about["title"]
-    assert facts == "first_light.toml, simulated, 4 of 6 runs, 2 skipped (.skipped says why)"
+    assert facts == "quick_start.toml, simulated, 4 of 6 runs, 2 skipped (.skipped says why)"
     assert axes == "scheme = tcp, pcp, linux-cubic; seed = 1, 2"
     assert not blank
     assert head.split()[:2] == ["scheme", "transfers"]
@@ -115,8 +115,8 @@ def test_a_run_shows_its_main_columns(first_light: Path) -> None:
     assert "4 of 6 runs" in page
 
 
-def test_a_long_run_shows_its_first_points(first_light: Path, tmp_path: Path) -> None:
-    text = brief(first_light, tmp_path).read_text()
+def test_a_long_run_shows_its_first_points(quick_start: Path, tmp_path: Path) -> None:
+    text = brief(quick_start, tmp_path).read_text()
     loads = [round(0.01 * n, 2) for n in range(1, 24)]
     text = text.replace("load = 0.30", 'load = "$load"').replace("[axes]", f"[axes]\nload = {loads}")
     (tmp_path / "long.toml").write_text(text.replace("The same transfers", "<b>The same transfers"))
@@ -128,7 +128,7 @@ def test_a_long_run_shows_its_first_points(first_light: Path, tmp_path: Path) ->
 
 
 def brief(scenario: Path, folder: Path) -> Path:
-    """Write the scenario without the time that statistics take."""
+    """Write the scenario with a shorter duration."""
     path = folder / "brief.toml"
     text = scenario.read_text()
     for key, value in {"duration": "2 s", "warmup": "0 s", "drain": "3 s"}.items():
@@ -139,9 +139,9 @@ def brief(scenario: Path, folder: Path) -> Path:
 
 @pytest.mark.parametrize("world", ["simulated", "emulated"])
 def test_a_terminal_shows_the_progress_of_a_run(
-    world: str, first_light: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    world: str, quick_start: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = brief(first_light, tmp_path)
+    short = brief(quick_start, tmp_path)
     for watched in [False, True]:
         monkeypatch.setattr(sys.stderr, "isatty", lambda watched=watched: watched)
         try:
@@ -162,9 +162,9 @@ def test_a_terminal_shows_the_progress_of_a_run(
             assert said == ""
 
 
-def test_the_emulated_world_runs_in_a_process_of_its_own(first_light: Path, tmp_path: Path) -> None:
+def test_the_emulated_world_runs_in_a_process_of_its_own(quick_start: Path, tmp_path: Path) -> None:
     try:
-        result = rampmeter.run(brief(first_light, tmp_path), "emulated", scheme="tcp", out=tmp_path / "kept")
+        result = rampmeter.run(brief(quick_start, tmp_path), "emulated", scheme="tcp", out=tmp_path / "kept")
     except rampmeter.WorldError as error:
         if "no emulated network here" not in str(error):
             raise
@@ -174,9 +174,9 @@ def test_the_emulated_world_runs_in_a_process_of_its_own(first_light: Path, tmp_
     assert rampmeter.Run.read(tmp_path / "kept") == result
 
 
-def test_the_other_process_reports_errors(first_light: Path) -> None:
+def test_the_other_process_reports_errors(quick_start: Path) -> None:
     with pytest.raises(rampmeter.ScenarioError, match="did you mean `tcp`"):
-        rampmeter.run(first_light, "emulated", scheme="tpc")
+        rampmeter.run(quick_start, "emulated", scheme="tpc")
 
 
 def test_an_axis_may_be_called_path() -> None:

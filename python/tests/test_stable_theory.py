@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rampmeter.theory.delay import Array, integrate, integrate_delays
-from rampmeter.theory.marking import Batches, Beside, Gaussian, GaussianBeside, Marking, Poisson
+from rampmeter.theory.marking import AmongBatches, Batches, Gaussian, GaussianAmongBatches, Marking, Poisson
 from rampmeter.theory.stable import (
     Loop,
     conventional_rate,
@@ -25,7 +25,7 @@ from rampmeter.theory.stable import (
 
 
 def served_at_random(chance: np.random.Generator, load: float, arrivals: int) -> Array:
-    """Simulate an M/M/1 queue: what each arrival meets. Services that find nobody serve nobody."""
+    """Simulate an M/M/1 queue: the queue that each arrival finds. A service of an empty queue has no effect."""
     services = chance.poisson(chance.exponential(1 / load, arrivals))
     met = np.empty(arrivals)
     queue = 0
@@ -37,7 +37,7 @@ def served_at_random(chance: np.random.Generator, load: float, arrivals: int) ->
 
 
 def drained_steadily(chance: np.random.Generator, load: float, arrivals: int, size: int) -> Array:
-    """Simulate batches at Poisson times into a queue that drains a packet a unit of time: what each packet meets."""
+    """Simulate batches at Poisson times and a drain of one packet per unit of time: the queue that packets find."""
     gaps = chance.exponential(size / load, arrivals // size)
     met = np.empty((len(gaps), size))
     queue = 0.0
@@ -49,7 +49,7 @@ def drained_steadily(chance: np.random.Generator, load: float, arrivals: int, si
 
 
 def brownian(chance: np.random.Generator, load: float, variance: float, steps: int) -> Array:
-    """Simulate a queue with Brownian input, exactly: given how far a step goes, how low it was within is known."""
+    """Simulate a queue with Brownian input exactly: the distribution of the minimum within a step is known."""
     time = 20.0
     moved = chance.normal((load - 1) * time, sqrt(variance * load * time), steps)
     spread = 2 * variance * load * time * np.log(1 - chance.random(steps))
@@ -65,7 +65,7 @@ def brownian(chance: np.random.Generator, load: float, variance: float, steps: i
 SIMULATED: dict[str, tuple[Callable[[float], Marking], Callable[[np.random.Generator, float], Array]]] = {
     "Poisson": (Poisson, lambda chance, load: served_at_random(chance, load, 200_000)),
     "one packet": (Batches, lambda chance, load: drained_steadily(chance, load, 200_000, 1)),
-    "four at once": (lambda phi: Batches(phi, 4), lambda chance, load: drained_steadily(chance, load, 600_000, 4)),
+    "batches of four": (lambda phi: Batches(phi, 4), lambda chance, load: drained_steadily(chance, load, 600_000, 4)),
     "Gaussian": (lambda phi: Gaussian(phi, 3.0), lambda chance, load: brownian(chance, load, 3.0, 100_000)),
 }
 
@@ -87,17 +87,19 @@ def test_marking_matches_a_simulation_of_its_assumptions(name: str, phi: float, 
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_the_margin_is_the_marking_over_its_slope(law: Marking) -> None:
+def test_the_margin_is_the_marking_divided_by_its_slope(law: Marking) -> None:
     loads, h = np.linspace(0.05, 0.99, 48), 1e-6
     slope = (law.probability(loads + h) - law.probability(loads - h)) / (2 * h)
     assert law.margin(loads) == pytest.approx(law.probability(loads) / (loads * slope), rel=1e-5)
     assert np.all(slope > 0)
     own = 1 - law.phi ** -np.arange(law.size).astype(float) if isinstance(law, Batches) else np.zeros(1)
-    assert law.probability(np.array([0.0, 1.0, 1.5])) == pytest.approx([own.mean(), 1, 1])  # a batch meets itself
+    assert law.probability(np.array([0.0, 1.0, 1.5])) == pytest.approx(
+        [own.mean(), 1, 1]
+    )  # packets of a batch find those before them
 
 
-def met_beside(chance: np.random.Generator, load: float, other: float, size: int, arrivals: int) -> Array:
-    """Simulate single packets beside batches, both at Poisson times, into a steady drain: what single ones meet."""
+def found_among_batches(chance: np.random.Generator, load: float, other: float, size: int, arrivals: int) -> Array:
+    """Simulate single packets among batches, both at Poisson times, and a steady drain: the queue that they find."""
     rates = np.array([load - other, other / size])
     gaps = chance.exponential(1 / rates.sum(), arrivals)
     single = chance.random(arrivals) < rates[0] / rates.sum()
@@ -112,15 +114,17 @@ def met_beside(chance: np.random.Generator, load: float, other: float, size: int
 
 
 @pytest.mark.parametrize(("load", "other", "size"), [(0.8, 0.4, 4), (0.9, 0.4, 1), (0.6, 0.4, 16), (0.5, 0.1, 64)])
-def test_single_packets_beside_batches_match_a_simulation(load: float, other: float, size: int) -> None:
-    met = met_beside(np.random.default_rng(7), load, other, size, 600_000)
-    law = Beside(1.1, other, size)
+def test_single_packets_among_batches_match_a_simulation(load: float, other: float, size: int) -> None:
+    met = found_among_batches(np.random.default_rng(7), load, other, size, 600_000)
+    law = AmongBatches(1.1, other, size)
     assert float(law.probability(np.array(load))) == pytest.approx(float((1 - 1.1**-met).mean()), rel=0.04)
 
 
-@pytest.mark.parametrize("law", [Beside(1.1, 0.4, 16), Beside(1.03, 0.1, 1), GaussianBeside(1.1, 0.4, 16)], ids=str)
+@pytest.mark.parametrize(
+    "law", [AmongBatches(1.1, 0.4, 16), AmongBatches(1.03, 0.1, 1), GaussianAmongBatches(1.1, 0.4, 16)], ids=str
+)
 def test_the_margin_is_that_of_the_responsive_load(
-    law: Beside | GaussianBeside,
+    law: AmongBatches | GaussianAmongBatches,
 ) -> None:
     loads, h = np.linspace(law.other + 0.05, 0.99, 24), 1e-6
     slope = (law.probability(loads + h) - law.probability(loads - h)) / (2 * h)
@@ -128,9 +132,9 @@ def test_the_margin_is_that_of_the_responsive_load(
     assert float(law.probability(np.array(1.0))) == pytest.approx(1)
 
 
-def test_the_model_beside_unresponsive_load_has_that_margin() -> None:
-    # u'(t) = a/T u(t - T) [1 - p - p u(t) / pi], with p of u(t - T) + rho_o: as of `Loop`.
-    law, pull, other = Beside(1.1, 0.3, 16), 1.0, 0.3
+def test_the_model_with_unresponsive_load_has_that_margin() -> None:
+    # u'(t) = a/T u(t - T) [1 - p - p u(t) / pi], with p of u(t - T) + rho_o: as in `Loop`.
+    law, pull, other = AmongBatches(1.1, 0.3, 16), 1.0, 0.3
     load = equilibrium(law, pull, other)
     bound = float(law.margin(np.array(load)))
     c = bound * (1 - float(law.probability(np.array(load))))
@@ -149,13 +153,13 @@ def test_the_model_beside_unresponsive_load_has_that_margin() -> None:
     assert swings(0.95 * critical) < 0.005 * (load - other) < swings(1.05 * critical)
 
 
-def test_marking_beside_batches_is_gaussian_in_heavy_traffic() -> None:
+def test_marking_among_batches_is_gaussian_in_heavy_traffic() -> None:
     for size in [1, 4, 16]:
-        laws = [law(1.0005, 0.4, size) for law in (Beside, GaussianBeside)]
+        laws = [law(1.0005, 0.4, size) for law in (AmongBatches, GaussianAmongBatches)]
         exact, near = (float(law.probability(np.array(0.98))) for law in laws)
         assert near == pytest.approx(exact, rel=0.03)
     # Without batches it is the report's own.
-    assert float(GaussianBeside(1.1, 0.4, 1).probability(np.array(0.8))) == float(
+    assert float(GaussianAmongBatches(1.1, 0.4, 1).probability(np.array(0.8))) == float(
         Gaussian(1.1).probability(np.array(0.8))
     )
 
@@ -192,7 +196,7 @@ def test_a_window_at_random_marks_matches_the_theory(b: float, p: float) -> None
     windows = window_chain(np.random.default_rng(3), a, b, p, 200_000)
     assert windows.mean() / rtt == pytest.approx(float(rate(np.array(p), sharing)), rel=0.02)
     assert windows.std() / windows.mean() == pytest.approx(variation(b, p), rel=0.04)
-    over_time = 1 / (1 / windows).mean() / rtt  # each lasts T / w
+    over_time = 1 / (1 / windows).mean() / rtt  # each takes T / w
     assert over_time == pytest.approx(mean_rate(p, sharing, b), rel=0.03)
 
 

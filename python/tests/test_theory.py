@@ -23,7 +23,7 @@ from rampmeter.theory.vcp import (
 from rampmeter.theory.vcp_saw import BETA, LATE, Saw
 
 # Links and paths. A parking lot: a long flow across all links, two, one and four across one each; and a ring, whose
-# flows take two links each, but for four that take one.
+# flows use two links each, except four flows that use one.
 PARKING_LOT = ([11_200, 8_200, 16_000], [[0, 1, 2], [0], [0], [1], [2], [2], [2], [2]])
 RING = ([9_000, 10_600, 8_400, 18_400], [[0, 1], [1, 2], [2, 3], [3, 0], [0], [1], [3], [3]])
 
@@ -97,7 +97,7 @@ def test_theorem_1_unequal_flows_converge_to_the_same_rate() -> None:
     together = Network([case.capacity], [[0]] * case.flows, case.rtt, case.kappa)
     solved = together.flows(until=250, steps=8, start=[1, 5, 20, 60])
     assert np.exp(solved.states[-1]) / case.rtt == pytest.approx([case.rate] * 4, rel=0.001)
-    # What sets them apart decays by exp(-N alpha / w*) a round trip, however it began.
+    # Differences decay by exp(-N alpha / w*) per round trip, from any start.
     apart = np.exp(solved.states[:, 3]) - np.exp(solved.states[:, 0])
     decay = np.log(apart[8 * 50] / apart[8 * 150]) / 100
     assert decay == pytest.approx(case.flows * case.alpha / case.equilibrium, rel=0.01)
@@ -112,7 +112,7 @@ def test_flows_of_one_bottleneck_add_up_to_equation_13() -> None:
 
 
 @pytest.mark.parametrize("share", [1.0, 10.0, 1000.0])
-def test_oscillation_begins_where_the_linearised_equation_says(share: float) -> None:
+def test_oscillation_begins_as_in_the_linearised_equation(share: float) -> None:
     exact = critical_kappa(1 / share)
     case = Bottleneck(capacity=share * 10, rtt=1.0, flows=10, gamma=1.0)
     assert onset(case, [factor * exact for factor in [0.9, 0.95, 1.0, 1.05, 1.1]]) == pytest.approx(exact, rel=0.01)
@@ -151,7 +151,7 @@ def test_below_the_smooth_kappa_disturbances_do_not_oscillate() -> None:
 
 
 def test_filling_gives_every_flow_a_bottleneck() -> None:
-    # That is what max-min fair is: Bertsekas and Gallager, section 6.5.2.
+    # The definition of max-min fairness: Bertsekas and Gallager, section 6.5.2.
     chance = random.Random(5)
     for _ in range(100):
         links = range(chance.randint(1, 6))
@@ -167,7 +167,7 @@ def test_filling_gives_every_flow_a_bottleneck() -> None:
     assert max_min([10, 4], [[0, 1], [1], [0]]) == [2, 2, 8]
 
 
-def test_the_equilibrium_that_filling_finds_is_one_for_any_alpha() -> None:
+def test_filling_finds_an_equilibrium_for_any_alpha() -> None:
     chance = random.Random(6)
     for alpha in [0.01, 1.0, 50.0]:
         links = range(5)
@@ -182,8 +182,8 @@ def test_theorem_2_rates_of_a_network_are_max_min_fair(links: tuple[list[int], l
     some = network(links)
     fair: Array = np.array(max_min([some.gamma * capacity for capacity in some.capacities], some.paths))
     assert len({round(rate) for rate in fair}) >= 3
-    # From shares that are wrong by half: what sets flows apart decays by a factor e in as many round trips as a window
-    # has packets.
+    # From shares that are wrong by half. Differences decay by a factor e in as many round trips as a window has
+    # packets.
     wrong = np.where(np.arange(len(fair)) % 2, 0.5, 1.5)
     windows = np.exp(
         some.flows(until=5 * fair.max() * some.rtt, steps=2, start=(fair * some.rtt * wrong).tolist()).states[-1]
@@ -195,8 +195,8 @@ def test_theorem_2_rates_of_a_network_are_max_min_fair(links: tuple[list[int], l
 
 
 @pytest.mark.parametrize("share", [20.5, 98.5, 980.5])
-def test_the_saw_of_vcp_is_what_its_rules_do_round_by_round(share: float) -> None:
-    # Two flows: a packet more each round trip up to P + LATE, a cut to 7/8, a round trip in which nothing grows.
+def test_the_saw_model_matches_vcps_rules_round_by_round(share: float) -> None:
+    # Two flows: a packet more each round trip up to P + LATE, a cut to 7/8, a round trip without increase.
     near, far = 0.5 * share, 1.5 * share
     seen, cuts, apart = [], [0], [far - near]
     fine = 0.01  # round trips
@@ -218,7 +218,7 @@ def test_the_saw_of_vcp_is_what_its_rules_do_round_by_round(share: float) -> Non
 
 
 def test_the_saw_converges_like_the_fluid_for_large_windows() -> None:
-    # 8 ln (8/7) = 1.068 beside 1, and 15/16 of the target on average beside all of it.
+    # 8 ln (8/7) = 1.068 compared with 1, and on average 15/16 of the target compared with all of it.
     share = 1e6
     fluid = Bottleneck(capacity=share, rtt=1.0, flows=1, gamma=1.0)
     assert Saw(share).decay * fluid.equilibrium == pytest.approx(8 * np.log(8 / 7), rel=1e-4)

@@ -132,7 +132,7 @@ fn figure_4_is_set_up_as_in_the_paper() {
 
 #[test]
 fn the_studies_are_valid() {
-    for path in ["pcp/offered_load.toml", "pcp/first_light.toml", "bench/dumbbell.toml"] {
+    for path in ["pcp/offered_load.toml", "pcp/quick_start.toml", "bench/dumbbell.toml"] {
         study(path).check(&Registries::default()).unwrap_or_else(|error| panic!("{error}"));
     }
 }
@@ -167,7 +167,7 @@ fn the_dumbbell_scales_with_its_buffer() {
 
 #[test]
 fn flows_depend_on_the_seed_and_not_on_the_scheme() {
-    let scenario = study("pcp/first_light.toml");
+    let scenario = study("pcp/quick_start.toml");
     let flows = |scheme: &str, seed: &str| {
         let mut scenario = scenario.clone();
         scenario.set("scheme", values(scheme)).unwrap();

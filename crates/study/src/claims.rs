@@ -2,10 +2,10 @@
 //!
 //! ```toml
 //! [[claim]]
-//! id = "4.response"
+//! id = "4.fct"
 //! where = "Figure 4"
 //! text = "At high load PCP's flow completion time stays near fair queueing's."
-//! scenario = "offered_load.toml"                    # beside this file
+//! scenario = "offered_load.toml"                    # next to this file
 //! set = { load = [0.45, 0.60, 0.75] }               # values of the scenario's axes
 //! quick = { seed = [1] }                            # values with --quick; `true`: none; if missing: not run
 //! metric = { mean = "flows.fct_mean_s", where = { scheme = "pcp" }, relative_to = { scheme = "fq" }, by = ["load"] }

@@ -35,9 +35,9 @@ def draw(
 
     A table is also written as text.
 
-    The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `quick` takes
-    fewer points than the figure has, `whole` all that its scenarios have. `jobs` runs take place at once. What they
-    showed stays in `out/runs`: a drawing that was interrupted, or is repeated, goes on from there.
+    The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `quick` uses
+    fewer points than the figure, `whole` all points of its scenarios. `jobs` is the number of runs in parallel. Their
+    tables are kept in `out/runs`: an interrupted or repeated drawing resumes from them.
     """
     figure = FIGURES[name]
     results = []

@@ -10,15 +10,15 @@ TWO_SEEDS = {"seed": [1, 2]}
 
 FIGURES = {
     "cm.5": Figure(
-        title="TCP/CM beside Web-like traffic, and NewReno in its place (CM, Figure 5)",
+        title="TCP/CM, or NewReno, with competing Web-like traffic (CM, Figure 5)",
         scenario="cm/friendly.toml",
         quick=TWO_SEEDS,
-        draw=over_time.beside_web,
+        draw=over_time.web_background,
     ),
     "cm.6": Figure(
         title="Throughput at the same loss (CM, Figure 6)",
         scenario="cm/losses.toml",
-        beside=("cm/friendly.toml",),
+        further=("cm/friendly.toml",),
         quick=TWO_SEEDS,
         draw=law.friendliness,
     ),
@@ -40,13 +40,13 @@ FIGURES = {
         draw=over_time.sharing,
     ),
     "cm.14": Figure(
-        title="Four connections, each by itself and as one macroflow (CM, Figure 14)",
+        title="Four connections, independent and as one macroflow (CM, Figure 14)",
         scenario="cm/web.toml",
         quick=TWO_SEEDS,
         draw=over_time.ensembles,
     ),
     "cm.15": Figure(
-        title="Layered audio and TCP/CM of one host, beside a NewReno (CM, Figure 15)",
+        title="Layered audio and TCP/CM of one host, with a competing NewReno flow (CM, Figure 15)",
         scenario="cm/audio.toml",
         quick=ONE_SEED,
         draw=over_time.audio,

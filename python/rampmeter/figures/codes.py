@@ -60,7 +60,7 @@ def draw() -> Drawing:
         axes.set_xlabel("raw load factor (%)")
         note(
             figure,
-            "By definition (VCP, section III-B), with the paper's codes; what senders do then. A cut to 7/8 from full "
-            "load ends in high load,\n7.5% above the low one. Code (00) is of senders that do not take part.",
+            "By definition (VCP, section III-B), with the paper's codes and the senders' reactions. A cut to 7/8 from "
+            "full load\nends in high load, 7.5% above the low one. Senders without VCP have code (00).",
         )
     return figure

@@ -30,11 +30,11 @@ class Column:
     head: str
     """The heading, on two lines."""
     of: Callable[[dict[str, Any]], float | None]
-    """Computes the metric from a run's row, joined with its link's row and the bias of long-lived flows."""
+    """Computes the metric from a run's row, joined with its link's row and the RTT bias of long-lived flows."""
     digits: int
     """Digits after the decimal point."""
     best: Callable[[list[float]], float]
-    """Selects the number that is bold."""
+    """Selects the best number, which is bold."""
 
 
 COLUMNS = [
@@ -42,7 +42,7 @@ COLUMNS = [
     Column("mean queue\n(packets)", lambda row: row["queue_mean_packets"], 1, min),
     Column("queue, p99\n(packets)", lambda row: row["queue_p99_packets"], 0, min),
     Column("dropped\n(%)", lambda row: 100 * row["dropped_packets"] / max(row["offered_packets"], 1), 3, min),
-    Column("20 ms over\n160 ms", lambda row: row["bias"], 2, lambda of: min(of, key=lambda each: abs(each - 1))),
+    Column("20 ms by\n160 ms", lambda row: row["bias"], 2, lambda of: min(of, key=lambda each: abs(each - 1))),
     Column("FCT,\nmedian (ms)", lambda row: _ms(row["fct_p50_s"]), 0, min),
     Column("FCT,\np99 (ms)", lambda row: _ms(row["fct_p99_s"]), 0, min),
 ]
@@ -100,10 +100,10 @@ def draw(result: Run) -> Drawing:
         axes.set_title("Five schemes on one workload")
         note(
             figure,
-            "40 Mb/s, buffers of 100 ms; five long-lived flows of 20 ms, five of 160 ms, and transfers of 50 kB in "
-            "the mean (Pareto, 1.5) over 40 to 80 ms that offer 40% of the link. 120 s of which\nthe first 30 do "
-            f"not count, means of {len(values(result, 'seed'))} runs. PCP has a drop-tail router, VCP its own. 20 "
-            "ms over 160 ms: the goodput of long-lived flows, which has no bias at 1. Bold: the best.",
+            "40 Mb/s, buffers of 100 ms; five long-lived flows of 20 ms, five of 160 ms, and transfers of 50 kB on "
+            "average (Pareto, 1.5) over 40 to 80 ms that offer 40% of the link. 120 s without\nthe first 30 s; "
+            f"means of {len(values(result, 'seed'))} runs. PCP has a drop-tail router, VCP its own. 20 ms by 160 ms: "
+            "ratio of the goodputs of long-lived flows, 1 without bias. Bold: the best.",
         )
     return figure
 

@@ -23,13 +23,13 @@ IN_TURN = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]
 """Colours of flows, in the order of their starts."""
 
 CAPACITY = [(0.0, 10.0), (100.0, 20.0), (140.0, 10.0), (180.0, 20.0)]
-"""The capacity of Figure 1's link: start in seconds, Mb/s."""
+"""The capacity of Figure 1's link: seconds, Mb/s from then on."""
 
 CONVERGENCE = 45e6
 """Rate of Figure 10's link, b/s."""
 
 DEMAND = 200e6
-"""Of Figure 11's."""
+"""Rate of Figure 11's link, b/s."""
 
 BURST = (80.0, 160.0)
 """The time with 150 more flows in Figure 11."""
@@ -38,7 +38,7 @@ DATA = 0.946
 """Bits of data in a packet, without headers."""
 
 BEGINNING = 30.0
-"""Seconds of Figure 13 that are enlarged."""
+"""The enlarged first seconds of Figure 13."""
 
 SWITCHES = 12.06, 12.37
 """The end of multiplicative increase of the near and the far flow in the paper (section VI-B)."""
@@ -62,8 +62,8 @@ def jumps(result: Run) -> Drawing:
         panels[-1].set_xlabel("time (s)")
         note(
             figure,
-            "Round trips of 80 ms, a buffer of one bandwidth-delay product at 10 Mb/s; the second flow comes at 40 s.\n"
-            "Means over 500 ms of the first run.",
+            "Round trips of 80 ms, a buffer of one bandwidth-delay product at 10 Mb/s; the second flow starts at "
+            "40 s.\nMeans over 500 ms; the first run.",
         )
     return figure
 
@@ -80,14 +80,14 @@ def convergence(result: Run) -> Drawing:
         panels[-1].set_xlabel("time (s)")
         note(
             figure,
-            "45 Mb/s; flows with round trips of 40, 60, 80, 100 and 120 ms come every 100 s, five more go the other "
-            "way; a buffer of 80 ms.\nRates are means over 500 ms; the first run.",
+            "45 Mb/s; flows with round trips of 40, 60, 80, 100 and 120 ms start every 100 s, five more in the reverse "
+            "direction; a buffer of 80 ms.\nRates are means over 500 ms; the first run.",
         )
     return figure
 
 
 def demand(result: Run) -> Drawing:
-    """Figure 11: four windows, utilization and queue while 150 flows join 50 and leave again."""
+    """Figure 11: four windows, utilization and queue while 150 flows join 50 flows for 80 s."""
     seed = _seed(result)
     with rc_context(RULES):
         figure, panels = _stack(3, 2.3, heights=[1.3, 1, 1])
@@ -101,7 +101,7 @@ def demand(result: Run) -> Drawing:
             for time in BURST:
                 axes.axvline(time, color="#777777", linewidth=1, linestyle=(0, (4, 1.6)))
         panels[0].annotate(
-            "150 more",
+            "150 more flows",
             (BURST[0], 1),
             xycoords=("data", "axes fraction"),
             xytext=(4, -3),
@@ -112,9 +112,9 @@ def demand(result: Run) -> Drawing:
         panels[-1].set_xlabel("time (s)")
         note(
             figure,
-            "200 Mb/s, 50 flows each way with round trips of 60 to 158 ms, a buffer of 109 ms; 150 flows more from 80 "
-            "to 160 s. Windows are named by what\nthey were over the rates until then. Utilization in means over "
-            "500 ms; the first run.",
+            "200 Mb/s, 50 flows each way with round trips of 60 to 158 ms, a buffer of 109 ms; 150 more flows from 80 "
+            "to 160 s. A window's name is\nits flow's round trip before 80 s: mean window divided by rate. "
+            "Utilization: means over 500 ms; the first run.",
         )
     return figure
 
@@ -133,13 +133,14 @@ def two_round_trips(result: Run) -> Drawing:
             _windows(axes, found, [names.get(trace.traffic, trace.traffic) for trace in found], until=until)
             axes.set_xlabel("time (s)")
         panels[0].set_title("VCP: windows of flows of 50 and 500 ms (packets)")
-        panels[1].set_title("The beginning (packets)")
+        panels[1].set_title(f"The first {BEGINNING:g} s (packets)")
         for time, colour in zip(SWITCHES, IN_TURN, strict=False):
             panels[1].axvline(time, color=colour, linewidth=1, linestyle=(0, (4, 1.6)))
         note(
             figure,
             "10 Mb/s, a buffer of 275 ms. Dashed: when the paper's flows end their multiplicative increase, 12.06 and "
-            f"12.37 s. From 60 s on\nthey get {shares} Mb/s, Jain's index {row['goodput_jain']:.3f}; the first run.",
+            f"12.37 s. From 60 s on\ntheir goodputs are {shares} Mb/s, Jain's index {row['goodput_jain']:.3f}; the "
+            "first run.",
         )
     return figure
 
@@ -201,7 +202,7 @@ def _lasting(result: Run, seed: int) -> list[Trace]:
 
 
 def _round_trip(trace: Trace) -> float:
-    """Estimate a flow's round-trip time before more flows join: its window over its rate."""
+    """Estimate a flow's round-trip time before more flows join: its window divided by its rate."""
     samples = [
         (window, time, delivered)
         for window, time, delivered in zip(trace.windows, trace.times, trace.delivered, strict=True)

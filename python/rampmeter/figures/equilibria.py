@@ -14,11 +14,11 @@ from rampmeter.figures.style import RULES, name_lines, note, plain_log
 from rampmeter.figures.traces import marked_share, values
 from rampmeter.running import Run
 from rampmeter.theory.delay import Array
-from rampmeter.theory.marking import Batches, Beside, Gaussian, GaussianBeside, Marking, Poisson
+from rampmeter.theory.marking import AmongBatches, Batches, Gaussian, GaussianAmongBatches, Marking, Poisson
 from rampmeter.theory.stable import conventional_rate, equilibrium, mean_rate, parameters, rate, timer_variance
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
-"""Of round trips, bursts or flows, in their order."""
+"""Colours of round trips, bursts or numbers of flows, in their order."""
 
 MARKERS = ["o", "s", "^", "D"]
 
@@ -30,37 +30,37 @@ PACKET = 8 * 1000.0
 """Bits of a packet."""
 
 PAYLOAD = 8 * 946.0
-"""Bits of data in it."""
+"""Bits of data in a packet."""
 
 SHARING = 10.0
 """S of the simulated flows, packets per second."""
 
 PHI = 1.1
-"""Of the simulated routers."""
+"""phi of the simulated routers."""
 
 THETA = 0.95
-"""Of those that have no traffic but the flows."""
+"""theta of the simulated routers that have no traffic except the flows."""
 
 CAPACITY = 20e6 / PACKET
-"""Of their links, packets a second."""
+"""Capacity of the links of these flows, packets per second."""
 
 OTHER = 0.4
-"""The load of the bursts, as a share of the virtual queue's rate."""
+"""The load of the bursts, as a fraction of the virtual queue's rate."""
 
 GAIN, CAP = 0.02, 0.125
-"""Of the simulated flows: the increase, and the largest decrease."""
+"""Increase and maximum decrease of the simulated flows."""
 
 DRAINED = 20e6 / PACKET
-"""Which is so much, packets a second."""
+"""The virtual queue's rate, packets per second."""
 
 RESPONDING = 20
-"""Flows beside it."""
+"""Number of flows of Stable TCP that compete with the bursts."""
 
 HANDSHAKE = 0.176
 """The load that handshakes add to simulated transfers of a single packet."""
 
 SMOOTH = Gaussian(PHI, timer_variance(0.25, 3.0))
-"""The law of flows so few that each sends several packets while the virtual queue forgets: their timers' clamps."""
+"""Marking of few flows, whose timers are clamped: each sends several packets within the virtual queue's memory."""
 
 Point = tuple[float, float]
 
@@ -106,16 +106,16 @@ def responses(result: Run) -> Drawing:
         note(
             figure,
             "Points: long-lived flows on 20 Mb/s with virtual-queue marking, packets of 1000 bytes; 5 to 200 flows, "
-            "means over them and over 40 s.\nLeft: S (1 - p) / p with S = 10 packets/s, one curve for all round trips. "
-            f"The farthest point is off by {100 * off:.0f}%; with the windows'\nown variation counted none is by "
-            f"more than {100 * varied:.0f}%. Right: √(2 (1 - p) / p) / T. NewReno's window has no parts of a packet:\n"
-            "where it is one, and cannot be halved, all its packets are marked.",
+            "means of all flows over 40 s.\nLeft: S (1 - p) / p with S = 10 packets/s, one curve for all round trips. "
+            f"The largest deviation is {100 * off:.0f}%, or\n{100 * varied:.0f}% if the theory includes the variation "
+            "of windows. Right: √(2 (1 - p) / p) / T. NewReno's window is a whole number of packets:\nat one packet it "
+            "cannot be halved, and all its packets are marked.",
         )
     return figure
 
 
 def crossing(result: Run) -> Drawing:
-    """Draw where the responses of all flows cross the marking function, and the simulated equilibria."""
+    """Draw where the response curves of all flows cross the marking function, and the simulated equilibria."""
     law, found = Batches(PHI), _by_flows(result)
     loads, counts = np.linspace(0.005, 0.9995, 600), np.geomspace(4, 250, 60)
     drains = THETA * CAPACITY
@@ -134,7 +134,7 @@ def crossing(result: Run) -> Drawing:
             left.plot([u for _, u, _ in points], [p for _, _, p in points], "o", color="#555555", markersize=3.5)
         left.set_xlim(0, 100 * THETA)
         left.set_ylim(0, 100)
-        left.set_title("Marking, and what responses allow (%)")
+        left.set_title("Marking, and the response of all flows (%)")
         left.set_xlabel("load of the link (%)")
         name_lines(left, ends, colours={name: colour for (name, *_), colour in zip(ends, COLOURS, strict=False)})
         for axes, column, title in [(middle, 1, "Utilization (%)"), (right, 2, "Packets marked (%)")]:
@@ -160,10 +160,10 @@ def crossing(result: Run) -> Drawing:
         note(
             figure,
             "20 Mb/s, S = 10 packets/s, virtual-queue marking with $\\theta$ = 0.95 and $\\phi$ = 1.1. Solid: "
-            "Poisson arrivals of packets of one size. Dashed: with exponential service (M/M/1), as the report has "
-            f"it.\nDotted: Gaussian arrivals of the variance {SMOOTH.variance:.2f} of the senders' clamped timers, "
-            "which few flows come near. Coloured: the p at which so many flows together send the load below. "
-            "Utilization\nis where the curves cross. Points: simulated, long-lived flows, means over 40 s.",
+            "Poisson arrivals of packets of one size. Dashed: exponential service times (M/M/1), as in the "
+            f"report.\nDotted: Gaussian arrivals with the variance {SMOOTH.variance:.2f} of the senders' clamped "
+            "timers, the limit of few flows. Coloured: the p at which that many flows together send the load on the "
+            "axis. Utilization\nis where the curves cross. Points: simulated, long-lived flows, means over 40 s.",
         )
     return figure
 
@@ -186,7 +186,7 @@ def marking(result: Run) -> Drawing:
             axes.set_xlabel("load of the virtual queue (%)")
             axes.set_xlim(0, 100)
         for place, (burst, points) in enumerate(found.items()):
-            name = "1 packet at once" if burst == 1 else f"{burst} packets"
+            name = "single packets" if burst == 1 else f"bursts of {burst}"
             left.plot(*zip(*points, strict=True), MARKERS[place], color=COLOURS[place], label=name, markersize=6)
         left.plot([], [], color="black", label="M/M/1", **DASHED)
         left.set_ylim(0, 100)
@@ -196,9 +196,9 @@ def marking(result: Run) -> Drawing:
         right.set_title("The largest stable gain, p / (y p')")
         note(
             figure,
-            "$\\phi$ = 1.1. Points: transfers of 1, 4 or 16 packets that come at once, at Poisson times, through a "
-            "virtual queue of 20 Mb/s, 60 s each.\nSolid: the exact law of such batches. Dashed: the report's two, "
-            "M/M/1, and Gaussian arrivals with the variance of the batches of\nthe same colour. Right, theory "
+            "$\\phi$ = 1.1. Points: transfers of 1, 4 or 16 packets in one burst, at Poisson times, through a "
+            "virtual queue of 20 Mb/s, 60 s each.\nSolid: the exact law of such batches. Dashed: the report's two "
+            "laws, M/M/1, and Gaussian arrivals with the variance of the batches of\nthe same colour. Right, theory "
             "alone: at a given load burstier traffic allows a higher gain.",
         )
     return figure
@@ -209,8 +209,10 @@ def burstiness(result: Run) -> Drawing:
     sizes = np.geomspace(1, 64, 40)
     pull = RESPONDING * SHARING / DRAINED
     others = OTHER * (1 + HANDSHAKE / sizes)
-    exact: list[Marking] = [Beside(PHI, other, float(size)) for other, size in zip(others, sizes, strict=True)]
-    report: list[Marking] = [GaussianBeside(PHI, other, float(size)) for other, size in zip(others, sizes, strict=True)]
+    exact: list[Marking] = [AmongBatches(PHI, other, float(size)) for other, size in zip(others, sizes, strict=True)]
+    report: list[Marking] = [
+        GaussianAmongBatches(PHI, other, float(size)) for other, size in zip(others, sizes, strict=True)
+    ]
     rows = [
         (row["burst"], 100 * row["utilization"] / 0.5, row["goodput_mean_bps"] / PAYLOAD)
         for row in result.runs.join(result.links, [*result.about["axes"]]).to_pylist()
@@ -236,14 +238,14 @@ def burstiness(result: Run) -> Drawing:
         for axes in [left, middle, right]:
             axes.set_xscale("log", base=2)
             axes.set_xticks([1, 4, 16, 64], ["1", "4", "16", "64"])
-            axes.set_xlabel("packets that come at once in other traffic")
+            axes.set_xlabel("packets per burst of the other traffic")
         note(
             figure,
-            f"{RESPONDING} flows of Stable TCP with S = 10 packets/s beside a load of {100 * OTHER:g}% that does not "
-            "respond, in bursts at Poisson times; handshakes add 18% to it at 1. A virtual queue of\n20 Mb/s, "
-            "$\\phi$ = 1.1. Solid: the crossing of the flows' responses with the exact law of single packets among "
-            "batches. Dashed: with the report's Gaussian law\nof the variance of both together. Right: y is what "
-            "responds of the load. Points: simulated, 80 ms, 50 s, two seeds each.",
+            f"{RESPONDING} flows of Stable TCP with S = 10 packets/s and an unresponsive load of {100 * OTHER:g}% "
+            "in bursts at Poisson times; handshakes add 18% to it if bursts are single packets. A virtual queue "
+            "of\n20 Mb/s, $\\phi$ = 1.1. Solid: the crossing of the flows' responses with the exact law of single "
+            "packets among batches. Dashed: with the report's Gaussian law\nof the variance of both together. Right: y "
+            "is the responsive part of the load. Points: simulated, 80 ms, 50 s, two seeds per point.",
         )
     return figure
 
@@ -260,7 +262,7 @@ def _rows(result: Run) -> list[dict[str, Any]]:
 
 
 def responses_of(result: Run, scheme: str) -> dict[float, list[Point]]:
-    """Give, by round trip, the percentage of marks and the mean rate of a flow in packets a second."""
+    """Return, by round trip, the percentage of marked packets and the mean rate of a flow in packets per second."""
     found: dict[float, list[Point]] = {number(rtt): [] for rtt in values(result, "path")}
     for row in _rows(result):
         if row["scheme"] == scheme and row["marked_packets"]:
@@ -270,7 +272,7 @@ def responses_of(result: Run, scheme: str) -> dict[float, list[Point]]:
 
 
 def _by_flows(result: Run) -> dict[float, list[tuple[int, float, float]]]:
-    """Give, by round trip, the flows of Stable TCP, the utilization and the marks, in percent."""
+    """Return, by round trip, the number of flows of Stable TCP, the utilization and the marks, in percent."""
     found: dict[float, list[tuple[int, float, float]]] = {number(rtt): [] for rtt in values(result, "path")}
     for row in _rows(result):
         if row["scheme"] == "stable":
@@ -280,7 +282,7 @@ def _by_flows(result: Run) -> dict[float, list[tuple[int, float, float]]]:
 
 
 def _marked(result: Run) -> dict[int, list[Point]]:
-    """Give, by size of bursts, loads and marks of their packets in percent; what has no data is not marked."""
+    """Return, by size of bursts, loads and marked packets in percent; only packets with data are marked."""
     found: dict[int, list[Point]] = {burst: [] for burst in values(result, "burst")}
     for row in _rows(result):
         found[row["burst"]].append((100 * row["utilization"] / 0.5, 100 * marked_share(row)))

@@ -25,25 +25,25 @@ class Figure:
     """The scenario's file in the folder `studies`; None for a figure of theory only."""
     draw: Callable[..., Drawing]
     """Draws the results of the scenarios."""
-    beside: Sequence[str] = ()
+    further: Sequence[str] = ()
     """Further scenarios, in order."""
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """The drawn values of the axes, if the file has more."""
     beyond: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """Further points of the scenario, if all combinations would take too long."""
     quick: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    """Fewer values of the axes, for a preview, without `beyond`."""
+    """Fewer values of the axes for a preview; excludes `beyond`."""
     whole: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """Values for `--whole`, if the drawing does not use all of the file's; includes `beyond`."""
     text: Callable[..., str] | None = None
-    """Formats the same results as text, which is printed and written beside the drawing."""
+    """Formats the same results as text, which is printed, and written next to the drawing."""
     world: str = "simulated"
     """The world of its runs."""
 
     @property
     def scenarios(self) -> list[str]:
         """Return the files of all its scenarios, in order."""
-        return [*([] if self.scenario is None else [self.scenario]), *self.beside]
+        return [*([] if self.scenario is None else [self.scenario]), *self.further]
 
     def sweeps(
         self, *, quick: bool = False, whole: bool = False, seeds: int | None = None

@@ -16,22 +16,22 @@ BOUND = 0.5
 """The kappa of Theorem 1."""
 
 SHARES = {100.0: "#0072B2", 10.0: "#D55E00", 4.0: "#009E73"}
-"""A flow's packets of gamma C T, and their colours."""
+"""A flow's share of gamma C T in packets, and its colour."""
 
 KAPPAS = {0.1: "#56B4E9", 0.25: "#0072B2", 0.5: "#009E73", 1.0: "#E69F00", 1.5: "#D55E00", 2.0: "#CC79A7"}
-"""Of the curves of convergence, and their colours."""
+"""The values of kappa of the convergence curves, and their colours."""
 
 FLOWS = 10
-"""That share the bottleneck; the model's w/w* is the same for any number."""
+"""The number of flows that share the bottleneck; the model's w/w* is the same for any number."""
 
 LOT = Network(capacities=[4000, 2800, 3200], paths=[[0, 1, 2], [0], [0], [1], [2], [2], [2], [2]], rtt=0.1)
 """A parking lot: one long flow, two across the first link, one across the second, four across the third."""
 
 UNTIL = 800.0
-"""Round trips that rates are drawn for."""
+"""The drawn time of rates, round trips."""
 
 KINDS = {"long": (0, "#D55E00"), "first link": (1, "#0072B2"), "second": (3, "#009E73"), "third": (4, "#CC79A7")}
-"""Kinds of the parking lot's flows: one of each kind, and its colour."""
+"""The kinds of flows in the parking lot: the index of one flow of each kind, and its colour."""
 
 
 def bottleneck(share: float, kappa: float) -> Bottleneck:
@@ -49,11 +49,12 @@ def draw() -> Drawing:
         _rates(panels[1, 1])
         note(
             figure,
-            "Equation (13) from a packet a flow, $\\alpha$ = 1, P = $\\gamma$CT/N. Oscillation: half of what lies "
-            "between the largest and the least w\nof the last 40 of 400 round trips. Dashed: where the linearised "
-            "equation loses stability; dots: where disturbances of w*\nby 0.1% stop decaying; smooth: the largest "
-            "$\\kappa$ without any oscillation. Lower right: (9) and (15), $\\kappa$ = 0.25, T = 100 ms,\nlinks of "
-            "4000, 2800 and 3200 packets/s with 2, 1 and 4 cross flows, and one flow along all; dashed: max-min fair.",
+            "Equation (13) from one packet per flow, $\\alpha$ = 1, P = $\\gamma$CT/N. Oscillation: half of the "
+            "difference between the maximum and the minimum w\nof the last 40 of 400 round trips. Dashed: where the "
+            "linearised equation loses stability; dots: where disturbances of w*\nby 0.1% stop decaying; smooth: the "
+            "largest $\\kappa$ without any oscillation. Lower right: (9) and (15), $\\kappa$ = 0.25, T = 100 ms,\n"
+            "links of 4000, 2800 and 3200 packets/s with 2, 1 and 4 cross flows, and one flow over all links; dashed: "
+            "max-min fair.",
         )
     return figure
 
@@ -71,7 +72,7 @@ def _amplitudes(axes: Any) -> None:
     _theorem(axes.axvline, axes)
     axes.set_xlim(0, 2)
     axes.set_ylim(bottom=0)
-    axes.set_title("Oscillation that stays (of w*)")
+    axes.set_title("Sustained oscillation (fraction of w*)")
     axes.set_xlabel("$\\kappa$")
     name_lines(axes, ends, colours={f"P = {share:g}": colour for share, colour in SHARES.items()})
 
@@ -84,14 +85,14 @@ def _convergence(axes: Any) -> None:
         axes.plot(solved.times, heights, color=colour, linewidth=1.4, label=f"$\\kappa$ = {kappa:g}")
     axes.set_yscale("log")
     axes.set_xlim(0, 60)
-    axes.set_title("Convergence from a packet a flow, P = 10 (w/w*)")
+    axes.set_title("Convergence from one packet per flow, P = 10 (w/w*)")
     axes.set_xlabel("time (round trips)")
     axes.legend(loc="upper right", ncols=2)
     plain_log(axes.yaxis)
 
 
 def _bounds(axes: Any) -> None:
-    """Bounds on kappa: the theorem's, the exact one, and where oscillation was seen to begin."""
+    """Bounds on kappa: the theorem's, the exact one, and the simulated onset of oscillation."""
     shares = np.geomspace(1, 1000, 61)
     critical = [critical_kappa(1 / share) for share in shares]
     smooth = [smooth_kappa(1 / share) for share in shares]
@@ -112,7 +113,7 @@ def _bounds(axes: Any) -> None:
 
 
 def _rates(axes: Any) -> None:
-    """Theorem 2: rates in a parking lot, beside the max-min fair ones."""
+    """Theorem 2: rates in a parking lot, compared with the max-min fair rates."""
     solved = LOT.flows(until=UNTIL, steps=4)
     fair = max_min((LOT.gamma * np.array(LOT.capacities)).tolist(), LOT.paths)
     ends = []

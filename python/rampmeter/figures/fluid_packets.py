@@ -1,6 +1,6 @@
-"""VCP's packets over the curves of its fluid model, from the same windows: load and convergence to equal shares.
+"""VCP's packets compared with its fluid model, from the same windows: load and convergence to equal shares.
 
-The model begins where the windows of the packets first sum up to 80% of gamma C T, with these windows as its history.
+The model begins where the simulated windows first sum up to 80% of gamma C T, with these windows as its history.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ BEGIN = 0.8
 """The load at which multiplicative growth ends (section III-B)."""
 
 CUT = 0.05
-"""A window that falls by a larger share between two samples was cut."""
+"""A window that falls by more than this fraction between two samples was cut."""
 
 SHOWN = "20 Mb/s"
 """The link of the upper panels."""
 
 OVER = 3.0
-"""Times P round trips that differences are followed for."""
+"""The drawn time of differences, in units of P round trips."""
 
 FLUID: Any = {"color": "black", "linewidth": 1.2, "linestyle": (0, (4, 1.6))}
 
 PACKETS = "#0072B2"
 
 FIRST = [4, 8, 12, 16, 20]
-"""Their first windows where they are unequal."""
+"""The unequal initial windows of the flows, packets."""
 
 IN_TURN = ["#CC79A7", "#0072B2", "#009E73", "#E69F00", "#D55E00"]
-"""Colours of flows, from the smallest first window to the largest."""
+"""Colours of flows, from the smallest initial window to the largest."""
 
 SHARES = ["#E69F00", "#009E73", "#0072B2", "#CC79A7"]
 """Colours of links, from the slowest."""
@@ -60,25 +60,25 @@ class Laid:
     times: Array
     """In round trips since then."""
     windows: Array
-    """In packets, a row a flow, from the smallest in the beginning to the largest."""
+    """In packets, one row per flow, sorted by the initial window."""
 
     @property
     def load(self) -> Array:
-        """Return the sum of the windows over gamma C T."""
+        """Return the sum of the windows divided by gamma C T."""
         load: Array = self.windows.mean(axis=0) / self.share
         return load
 
     @property
     def shares(self) -> Array:
-        """Return each window over the mean one."""
+        """Return each window divided by the mean window."""
         shares: Array = self.windows / self.windows.mean(axis=0)
         return shares
 
     @property
     def apart(self) -> Array:
-        """Return how much is left of what set the shares apart in the beginning: 1 then, 0 when all are equal.
+        """Return the remaining fraction of the initial differences between shares: 1 at first, 0 when all are equal.
 
-        That is the part of the shares along what they were.
+        It is the projection of the differences on the initial ones.
         """
         first = self.shares[:, 0] - 1
         apart: Array = first @ (self.shares - 1) / (first @ first)
@@ -100,13 +100,13 @@ class Laid:
         return Laid(self.share, solved.times, np.exp(solved.states.T))
 
     def decay(self, over: float = 2.5) -> float:
-        """Measure the rate per round trip at which the shares' differences decay, over so many times P round trips."""
+        """Measure the rate per round trip at which the shares' differences decay, over `over` times P round trips."""
         within = self.times <= over * self.share
         rate, _ = np.polyfit(self.times[within], np.log(np.abs(self.apart[within])), 1)
         return -float(rate)
 
     def settled(self) -> Laid:
-        """Return the latter half."""
+        """Return the second half of the run."""
         late = self.times >= self.times[-1] / 2
         return Laid(self.share, self.times[late], self.windows[:, late])
 
@@ -120,7 +120,7 @@ class Laid:
         return float(np.concatenate([np.diff(self.times[1:][cut]) for cut in self._cuts()]).mean())
 
     def _cuts(self) -> Any:
-        """Return where a flow's window was cut since the sample before, a row a flow."""
+        """Return where a flow's window was cut since the sample before, one row per flow."""
         return self.windows[:, 1:] < (1 - CUT) * self.windows[:, :-1]
 
 
@@ -137,7 +137,7 @@ def lay(result: Run, rate: str, start: str) -> Laid:
 
 
 def draw(result: Run) -> Drawing:
-    """Draw the load, the shares and what is left of their differences, and where packets and model end."""
+    """Draw the load, the shares, their remaining differences, and the final windows of packets and model."""
     rates = values(result, "rate")
     unequal = [lay(result, rate, "unequal") for rate in rates]
     with rc_context(RULES):
@@ -148,11 +148,11 @@ def draw(result: Run) -> Drawing:
         _ends(panels[1, 1], [lay(result, rate, "equal") for rate in rates])
         note(
             figure,
-            "Five flows, T = $t_\\rho$ = 200 ms, P = $\\gamma$CT/N; first windows equal (left above, right below) or "
+            "Five flows, T = $t_\\rho$ = 200 ms, P = $\\gamma$CT/N; initial windows equal (top left, bottom right) or "
             "as 1 to 5. Time since the windows first sum\nup to 80% of $\\gamma$CT; dashed: the model (9) from these "
-            "windows, $\\kappa$ = 0.25. Lower right: windows before and after cuts and their mean\nin the latter half "
-            "of 200 s; lines: as the rules say. Shares and differences are without the round trip after each cut;\n"
-            "packets as the paper sends them, not spread over the round trip; the first run.",
+            "windows, $\\kappa$ = 0.25. Lower right: windows before and after cuts and their mean\nin the second half "
+            "of 200 s; lines: from the protocol's rules. Shares and differences: without the round trip after each "
+            "cut;\npackets as the paper sends them, not spread over the round trip; the first run.",
         )
     return figure
 
@@ -184,8 +184,8 @@ def _shares(axes: Any, laid: Laid) -> None:
         axes.plot(model.times, each, **FLUID)
     axes.set_xlim(0, until)
     axes.set_ylim(0, 1.8)
-    axes.legend(loc="upper right", title="first window (packets)", ncols=5, columnspacing=1.0, handlelength=1.2)
-    axes.set_title(f"Five unequal flows, P = {laid.share:g}: window over the mean")
+    axes.legend(loc="upper right", title="initial window (packets)", ncols=5, columnspacing=1.0, handlelength=1.2)
+    axes.set_title(f"Five unequal flows, P = {laid.share:g}: window divided by the mean")
     axes.set_xlabel("time (round trips)")
 
 
@@ -203,13 +203,13 @@ def _apart(axes: Any, runs: list[Laid]) -> None:
     axes.set_yscale("log")
     axes.set_xlim(0, 1.1 * OVER * max(laid.share for laid in runs))
     axes.set_ylim(2, 110)
-    axes.set_title("What is left of their differences (%)")
+    axes.set_title("Remaining difference (%)")
     axes.set_xlabel("time (round trips)")
     plain_log(axes.yaxis)
 
 
 def _ends(axes: Any, runs: list[Laid]) -> None:
-    """Draw the final oscillation of the packets beside w*."""
+    """Draw the final oscillation of the packets and w*."""
     shares = np.geomspace(min(run.share for run in runs) / 1.25, max(run.share for run in runs) * 1.25, 61)
     axes.plot(shares, 100 * (1 + 1 / (KAPPA * shares)), **FLUID)
     saws = [Saw(share) for share in shares]
@@ -230,7 +230,7 @@ def _ends(axes: Any, runs: list[Laid]) -> None:
     axes.set_xscale("log")
     axes.set_xlim(shares[0], shares[-1])
     axes.set_ylim(80, 125)
-    axes.set_title("Where it ends (% of $\\gamma$CT)")
+    axes.set_title("Final windows (% of $\\gamma$CT)")
     axes.set_xlabel("P (packets)")
     plain_log(axes.xaxis)
     name_lines(axes, [*ends, ("w* of the model", shares[-1], 100 + 100 / (KAPPA * shares[-1]))], colours=colours)

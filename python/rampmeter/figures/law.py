@@ -1,4 +1,4 @@
-"""Throughput against loss, beside the square root law: Figure 6 of the Congestion Manager paper."""
+"""Throughput against loss, and the square root law: Figure 6 of the Congestion Manager paper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAYLOAD = 8 * 1446.0
 
 
 def friendliness(random: Run, queues: Run) -> Drawing:
-    """Draw runs whose losses are random beside runs that lose in queues, and the law in both."""
+    """Draw runs with random losses (left) and with losses in queues (right), and the law in both."""
     with rc_context(RULES):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, 4.6), layout="constrained")
         points = _random(random)
@@ -33,10 +33,11 @@ def friendliness(random: Run, queues: Run) -> Drawing:
         seeds = len(values(queues, "seed"))
         note(
             figure,
-            "Left: one flow, 100 Mb/s, 120 ms; means of the runs. Right: a transfer of 20 s beside Web-like traffic at "
-            f"seven bottlenecks from 100 kb/s\nto 10 Mb/s, {seeds} runs each, a point a run: lost is what was sent "
-            "again. Dashed: MSS/RTT √(3/2p) at the RTT given.\nThe law counts losses of one round trip once; above "
-            "1 Mb/s nine tenths are of the first four seconds, when slow start overruns the queue.",
+            "Left: one flow, 100 Mb/s, 120 ms; means of the runs. Right: a transfer of 20 s that competes with "
+            f"Web-like traffic at seven bottlenecks\nfrom 100 kb/s to 10 Mb/s, {seeds} runs each, one point per run; "
+            "lost: retransmitted packets. Dashed: MSS/RTT √(3/2p) at the given RTT.\nThe law counts losses of one "
+            "round trip once; above 1 Mb/s nine tenths of losses are in the first four seconds, when slow start "
+            "overflows the queue.",
         )
     return figure
 

@@ -16,14 +16,14 @@ from rampmeter.running import Run
 
 CUBIC, COMPETITIVE = "#D55E00", "#cfe3f2"
 
-STARTS = {"first": "A flow without history", "again": "A flow with history"}
-"""By case, one flow on an idle path."""
+STARTS = {"no-history": "A flow without history", "history": "A flow with history"}
+"""Titles of the cases of one flow on an idle path."""
 
 SHOWN = 0.4
-"""Seconds since its start that are drawn."""
+"""The drawn time since the flow's start, seconds."""
 
-SHARED = {"join": "Queue of the four flows (packets)", "beside": "Queue of PCP and CUBIC (packets)"}
-"""By case, flows that share the link."""
+SHARED = {"join": "Queue of the four flows (packets)", "cubic": "Queue of PCP and CUBIC (packets)"}
+"""Titles of the queues of the cases in which flows share the link."""
 
 DRAIN_AFTER = 2.5
 """Seconds between the moments at which flows in competitive mode drain the queue: the setting `drain_after`."""
@@ -36,14 +36,14 @@ def draw(result: Run) -> Drawing:
         for axes, case in zip(panels[0], STARTS, strict=True):
             _start(axes, result, case)
         _join(panels[1, 0], result)
-        _beside(panels[1, 1], result)
+        _cubic(panels[1, 1], result)
         for axes, rates, case in zip(panels[2], panels[1], SHARED, strict=True):
             trace = link_trace(result, "bottleneck", case=case, seed=first_seed(result))
             axes.plot(trace.times, trace.packets, color="black", linewidth=0.8)
             axes.set_title(SHARED[case])
             axes.set_xlabel("time (s)")
             axes.set_ylim(0, 104)
-            if case == "join":  # shows drains of a few packets beside a full buffer
+            if case == "join":  # shows both drains of a few packets and a full buffer
                 axes.set_yscale("symlog", linthresh=10)
                 axes.set_yticks([0, 5, 10, 100], ["0", "5", "10", "100"])
             axes.set_xlim(rates.get_xlim())
@@ -52,10 +52,10 @@ def draw(result: Run) -> Drawing:
         note(
             figure,
             "40 Mb/s, a round trip of 25 ms, a drop-tail buffer of 100 packets; simulated, one run. Top: the "
-            "controller's rate, higher while it sends a train,\nand what was delivered in each 10 ms. Left: a flow "
-            "starts every 8 s; the controllers' rates; a fall to a tenth is a queue drain. Right: what was delivered "
-            "in each\n0.2 s; the PCP flow starts at 5 s; shaded: it is in competitive mode; dotted: every 2.5 s, when "
-            "a flow in competitive mode drains the queue.",
+            "controller's rate, higher while it sends a train,\nand the delivery rate over 10 ms. Left: a flow starts "
+            "every 8 s; the controllers' rates; a fall to a tenth is a queue drain. Right: delivery rates over\n0.2 s; "
+            "the PCP flow starts at 5 s; shaded: it is in competitive mode; dotted: every 2.5 s, when a flow in "
+            "competitive mode drains the queue.",
         )
     return figure
 
@@ -82,8 +82,8 @@ def _join(axes: Any, result: Run) -> None:
     axes.set_title("Four flows that join one after another (Mb/s)")
 
 
-def _beside(axes: Any, result: Run) -> None:
-    for trace in _flows(result, "beside"):
+def _cubic(axes: Any, result: Run) -> None:
+    for trace in _flows(result, "cubic"):
         times, rates = trace.rates(0.2)
         colour = CUBIC if trace.traffic == "cubic" else IN_TURN[0]
         axes.plot(times, [rate / 1e6 for rate in rates], color=colour, label=trace.traffic.upper())
@@ -93,12 +93,12 @@ def _beside(axes: Any, result: Run) -> None:
             for drain in range(ceil(trace.times[0] / DRAIN_AFTER), ceil(trace.times[-1] / DRAIN_AFTER)):
                 axes.axvline(drain * DRAIN_AFTER, color="#777777", linewidth=0.8, linestyle=":")
     axes.set_xlim(3, trace.times[-1])
-    axes.set_title("One flow beside one CUBIC (Mb/s)")
+    axes.set_title("A PCP flow that competes with a CUBIC flow (Mb/s)")
     axes.legend(loc="upper right", ncols=2, frameon=True)
 
 
 def competitive(trace: Trace) -> Iterator[tuple[float, float]]:
-    """Return the times in which a PCP flow had a window, which is only in competitive mode."""
+    """Return the intervals in which a PCP flow had a window: only competitive mode has one."""
     begin = None
     for time, window in zip(trace.times, trace.windows, strict=True):
         if window and begin is None:

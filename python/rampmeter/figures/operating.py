@@ -24,13 +24,13 @@ OPERATION = 50e6
 """Rate of the link of basic operation, b/s."""
 
 PHASES = [(0.0, 50), (60.0, 100), (90.0, 25)]
-"""Times and numbers of flows in each direction."""
+"""Start of each phase in seconds, and its number of flows in each direction."""
 
 OVER = 1.0
-"""Seconds of an interval."""
+"""Averaging interval, seconds."""
 
 SHARING = 10.0
-"""S for packets of 1000 bytes, packets a second."""
+"""S for packets of 1000 bytes, packets per second."""
 
 PAYLOAD = 8 * 946.0
 """Bits of data in such a packet."""
@@ -40,7 +40,7 @@ HEADERS = 54
 
 
 def operation(result: Run) -> Drawing:
-    """Draw utilization, marks and queue while flows double and then leave, a column for each round trip."""
+    """Draw utilization, marks and queue while flows double and then end, a column for each round trip."""
     rtts, phases = values(result, "rtt"), _last_phase(result)
     dropped = sum(row["dropped_packets"] for row in result.links.to_pylist())
     seed = values(result, "seed")[0]
@@ -65,13 +65,11 @@ def operation(result: Run) -> Drawing:
                     ha="center",
                     color=COLOURS[1],
                 )
-            middle.set_title("Packets marked, in the mean over a phase (%)")
+            middle.set_title("Packets marked, mean of each phase (%)")
             middle.set_ylim(0, 30)
-            least, mean, most = _queues(trace)
+            low, mean, high = _queues(trace)
             at = [time for time, _ in mean]
-            lower.fill_between(
-                at, [y for _, y in least], [y for _, y in most], color=COLOURS[2], alpha=0.25, linewidth=0
-            )
+            lower.fill_between(at, [y for _, y in low], [y for _, y in high], color=COLOURS[2], alpha=0.25, linewidth=0)
             lower.plot(*zip(*mean, strict=True), color=COLOURS[2], linewidth=1.4)
             lower.set_yscale("symlog", linthresh=1)
             lower.set_yticks([0, 1, 10, 100], ["0", "1", "10", "100"])
@@ -84,15 +82,15 @@ def operation(result: Run) -> Drawing:
         note(
             figure,
             "50 Mb/s with virtual-queue marking ($\\theta$ = 0.95, $\\phi$ = 1.1), packets of 1000 bytes; 50 flows "
-            "each way, 100 from 60 s on, 25 from 90 s on. S = 10 packets/s.\nUtilization in means over a second; "
-            "the queue is looked at every 20 ms; the first run.\nPackets dropped later than 10 s after flows came or "
-            f"left: {dropped:,}. Marked are of those with data.",
+            "each way, 100 from 60 s on, 25 from 90 s on. S = 10 packets/s.\nUtilization: means over one second; "
+            "the queue is sampled every 20 ms; the first run.\nPackets dropped later than 10 s after a change of the "
+            f"number of flows: {dropped:,}. Marked: of the packets with data.",
         )
     return figure
 
 
 def reach(result: Run) -> Drawing:
-    """Draw utilization, queue, rate and fairness against the number of flows, under both ways of marking."""
+    """Draw utilization, queue, rate and fairness against the number of flows, for both marking algorithms."""
     rows = _rows(result)
     flows = sorted({row["flows"] for row in rows})
     kinds = [str(kind) for kind in values(result, "scheme")]
@@ -135,9 +133,9 @@ def reach(result: Run) -> Drawing:
         dropped = sum(row["dropped_packets"] for row in rows)
         note(
             figure,
-            "100 Mb/s, 40 to 60 ms, packets of 1000 bytes, S = 10 packets/s; 340 s of which the first 300 do not "
-            "count.\nvirtual-queue: $\\theta$ = 0.95, $\\phi$ = 1.1; avq: the same marks of a virtual queue whose rate "
-            f"adapts to a utilization of 0.91. Dashed: p99. Curve: S (1 - p) / p.\nPackets dropped: {dropped:,}.",
+            "100 Mb/s, 40 to 60 ms, packets of 1000 bytes, S = 10 packets/s; 340 s without the "
+            "first 300 s.\nvirtual-queue: $\\theta$ = 0.95, $\\phi$ = 1.1; avq: a virtual queue whose rate adapts to "
+            f"a utilization of 0.91. Dashed: p99. Curve: S (1 - p) / p.\nPackets dropped: {dropped:,}.",
         )
     return figure
 
@@ -157,25 +155,25 @@ def packets(result: Run) -> Drawing:
                 "utilization": [100 * row["utilization"] for row in rows],
                 "marked": [100 * marked_share(row) for row in rows],
             },
-            most=100,
+            maximum=100,
         )
         _lines(second, "Queueing delay (ms)", sizes, _queue(rows, unit=[8e3 * size / 20e6 for size in sizes]))
         whole = [row["goodput_mean_bps"] / 1e3 * size / (size - HEADERS) for row, size in zip(rows, sizes, strict=True)]
         goodput = [row["goodput_mean_bps"] / 1e3 for row in rows]
-        _lines(third, "A flow's rate (kb/s)", sizes, {"data": goodput, "with headers": whole}, most=1.2 * max(whole))
+        _lines(third, "A flow's rate (kb/s)", sizes, {"data": goodput, "with headers": whole}, maximum=1.2 * max(whole))
         for axes in panels:
             axes.set_xticks(sizes, [f"{size:,g}" for size in sizes])
             axes.set_xlabel("packets (bytes)")
         note(
             figure,
             "40 flows on 20 Mb/s with virtual-queue marking, 40 to 60 ms; S times the size is 80 kb/s for all "
-            "sizes. 60 s of which the first 20 do not count.",
+            "sizes. 60 s without the first 20 s.",
         )
     return figure
 
 
 def classes(result: Run) -> Drawing:
-    """Draw the throughput of each class of round trips over the mean of all, under both TCPs."""
+    """Draw the throughput of each class of round trips divided by the mean of all flows, for both TCPs."""
     found = _classes(result)
     with rc_context(RULES):
         figure, axes = pyplot.subplots(figsize=(8, 4.8), layout="constrained")
@@ -191,19 +189,19 @@ def classes(result: Run) -> Drawing:
         axes.set_ylim(min(0.3, axes.dataLim.y0 / 1.2), max(3, axes.dataLim.y1 * 1.2))
         plain_log(axes.yaxis)
         axes.set_xlim(0, 1.04 * max(rtt for points in found.values() for rtt, _ in points))
-        axes.set_title("Throughput over the mean of all flows")
+        axes.set_title("Throughput divided by the mean of all flows")
         axes.set_xlabel("round trip (ms)")
         name_lines(axes, ends, colours=EITHER)
         spreads = " and ".join(
-            f"{max(y for _, y in points) / min(y for _, y in points):.2f} under {scheme}"
+            f"{max(y for _, y in points) / min(y for _, y in points):.2f} for {scheme}"
             for scheme, points in found.items()
         )
         note(
             figure,
-            "50 Mb/s, ten long-lived flows of each round trip and as many the other way, 120 s of which the first 40 "
-            "do not count.\nstable over virtual-queue marking; newreno with ECN and delayed acknowledgements over "
+            "50 Mb/s, ten long-lived flows of each round trip and as many in the reverse direction, 120 s without "
+            "the first 40 s.\nstable over virtual-queue marking; newreno with ECN and delayed acknowledgements over "
             "adaptive RED, 5 ms.\nThe "
-            f"ratio of largest to smallest is {spreads}.",
+            f"ratio of the largest to the smallest is {spreads}.",
         )
     return figure
 
@@ -214,7 +212,7 @@ def _last_phase(result: Run) -> str:
 
 
 def _marks(result: Run, rtt: Any) -> list[tuple[float, float, float]]:
-    """Return the share of marked packets in percent, with start and end."""
+    """Return the percentage of marked packets of each phase, with start and end."""
     found = []
     ends = [*(time for time, _ in PHASES[1:]), 120.0]
     for phase, (begin, _), end in zip(values(result, "phase"), PHASES, ends, strict=False):
@@ -238,7 +236,7 @@ def _rows(result: Run) -> list[dict[str, Any]]:
 
 
 def _queue(rows: Sequence[dict[str, Any]], unit: Sequence[float] | None = None) -> dict[str, list[float]]:
-    """Return the mean and the 99% quantile of the queue."""
+    """Return the mean and the 99th percentile of the queue."""
     each = unit or [1.0] * len(rows)
     return {
         name: [row[f"queue_{column}_packets"] * one for row, one in zip(rows, each, strict=True)]
@@ -247,19 +245,19 @@ def _queue(rows: Sequence[dict[str, Any]], unit: Sequence[float] | None = None) 
 
 
 def _lines(
-    axes: Any, title: str, places: Sequence[float], lines: dict[str, list[float]], most: float | None = None
+    axes: Any, title: str, places: Sequence[float], lines: dict[str, list[float]], maximum: float | None = None
 ) -> None:
     ends = []
     for (name, heights), colour in zip(lines.items(), COLOURS, strict=False):
         axes.plot(places, heights, "o-", color=colour, clip_on=False)
         ends.append((name, places[-1], heights[-1]))
     axes.set_title(title)
-    axes.set_ylim(0, most or 1.05 * max(each for heights in lines.values() for each in heights))
+    axes.set_ylim(0, maximum or 1.05 * max(each for heights in lines.values() for each in heights))
     name_lines(axes, ends, colours=dict(zip(lines, COLOURS, strict=False)))
 
 
 def _classes(result: Run) -> dict[str, list[tuple[float, float]]]:
-    """Return, by scheme, round trips in ms and the rates of their flows over the mean of all."""
+    """Return, by scheme, round trips in ms and the rates of their flows divided by the mean of all."""
     goodputs: dict[str, dict[float, list[float]]] = {}
     for row in result.flows.to_pylist():
         if not row["measured"]:

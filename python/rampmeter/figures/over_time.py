@@ -24,17 +24,17 @@ HALF_LIFE = "half-life"
 """An axis whose name is not a Python identifier."""
 
 WARM = 5.0
-"""Seconds after which connections of Figure 14 count, as in the scenario."""
+"""Start of the measurement in Figure 14, seconds, as in the scenario."""
 
 ENCODINGS = [10, 20, 40, 80, 160]
-"""Of the audio of Figure 15, in kb/s; a sixth, of 320, is above all that it could use."""
+"""Encodings of the audio of Figure 15, kb/s; the sixth, 320, is above the link's free capacity."""
 
 FAINT: Any = {"linewidth": 0.6, "alpha": 0.35}
 """The style of single runs behind their mean."""
 
 
-def beside_web(result: Run) -> Drawing:
-    """Figure 5: what was delivered over time at each rate under both schemes, and the ratio of them."""
+def web_background(result: Run) -> Drawing:
+    """Figure 5: delivered bytes over time at each rate for both schemes, and the ratio of their goodputs."""
     rates = values(result, "rate")
     looks = {"newreno": {"color": OF_SCHEME["newreno"]}, "tcp-cm": {"color": OF_SCHEME["tcp-cm"], "linestyle": "--"}}
     with rc_context(RULES):
@@ -63,11 +63,11 @@ def beside_web(result: Run) -> Drawing:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
         axes.set_ylim(0.5, 1.5)
-        axes.set_title("tcp-cm over newreno")
+        axes.set_title("Goodput of tcp-cm divided by newreno's")
         axes.set_xlabel("bottleneck (Mb/s)")
         note(
             figure,
-            "One transfer beside Web-like traffic of a third of the link, round trip 120 ms, a queue of as much. Thin: "
+            "A transfer and Web-like traffic of a third of the link, round trip 120 ms, a buffer of 120 ms. Thin: "
             f"each of {len(values(result, 'seed'))} runs; thick: their mean.",
         )
     return figure
@@ -75,7 +75,7 @@ def beside_web(result: Run) -> Drawing:
 
 def reordering(result: Run) -> Drawing:
     """Figure 9: the window over a path on which packets overtake each other, with and without sequence numbers."""
-    panels = {True: "With the CM header: packets are numbered", False: "Without: packets are only counted"}
+    panels = {True: "With the CM header, which numbers packets", False: "Without: packets are only counted"}
     colours = {True: OF_SCHEME["tcp-cm"], False: OF_SCHEME["newreno"]}
     with rc_context(RULES):
         figure, drawn = pyplot.subplots(2, 1, figsize=(8.6, 4.8), sharex=True, sharey=True, layout="constrained")
@@ -86,7 +86,7 @@ def reordering(result: Run) -> Drawing:
                 for place in range(1, len(windows)):
                     if windows[place] < 0.75 * windows[place - 1]:
                         axes.annotate(
-                            _undone(trace, place),
+                            _undo_note(trace, place),
                             (trace.times[place], windows[place]),
                             xytext=(9, -4),
                             textcoords="offset points",
@@ -98,9 +98,9 @@ def reordering(result: Run) -> Drawing:
         drawn[-1].set_xlabel("time (s)")
         note(
             figure,
-            "1000-byte datagrams at 750 kb/s through 1 Mb/s, and none is lost. Every other second the path becomes "
-            "15 ms shorter,\nso that a packet or two are overtaken. A count that falls short is taken for a loss, "
-            "until later ones make up for it.",
+            "1000-byte datagrams at 750 kb/s over 1 Mb/s; no packet is lost. Every other second the path becomes "
+            "15 ms shorter,\nso one or two packets are overtaken. A count that is too low is taken for a loss until "
+            "later counts correct it.",
         )
     return figure
 
@@ -111,7 +111,7 @@ def aging(result: Run) -> Drawing:
     lost = {
         half_life: {row["seed"]: _lost(row) for row in rows(result, **{HALF_LIFE: half_life})} for half_life in colours
     }
-    seed = middling(lost["mean-rtt"])
+    seed = median_seed(lost["mean-rtt"])
     with rc_context(RULES):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, 4.6), width_ratios=[1.9, 1], layout="constrained")
         begin, end = 13.0, 23.0
@@ -141,12 +141,12 @@ def aging(result: Run) -> Drawing:
         right.set_xticks([0, 1], list(colours))
         right.set_xlim(-0.4, 1.4)
         right.set_ylim(bottom=0)
-        right.set_title("Datagrams lost, a line a run")
+        right.set_title("Datagrams lost, one line per run")
         note(
             figure,
-            "Datagrams whose only feedback are responses to probes have 1 Mb/s and two seconds of queue for "
-            "themselves. At 15.6 s\nothers begin to flood it both ways with 10 Mb/s each. Left: the run whose losses "
-            "with mean-rtt are the median, the thick line right.",
+            "A flow of datagrams, whose only feedback is responses to probes, uses 1 Mb/s and a queue of two seconds "
+            "alone. At 15.6 s\nother traffic starts, 10 Mb/s in each direction. Left: the run with the median loss of "
+            "mean-rtt, the thick line right.",
         )
     return figure
 
@@ -176,7 +176,7 @@ def sharing(result: Run) -> Drawing:
         note(
             figure,
             "Four flows of one host to another start five seconds apart and share one window (TCP/CM) or rate (PCP) "
-            "over 2 Mb/s and 120 ms.\nWhat was delivered in each second.",
+            "over 2 Mb/s and 120 ms.\nDelivery rates over one second.",
         )
     return figure
 
@@ -184,12 +184,12 @@ def sharing(result: Run) -> Drawing:
 def ensembles(result: Run) -> Drawing:
     """Figure 14: rates of four connections over time, independent and as one macroflow."""
     panels = {
-        "four-newreno": ("Four NewReno", "newreno"),
+        "four-newreno": ("Four NewReno connections", "newreno"),
         "four-tcp-cm": ("Four TCP/CM, one macroflow", "tcp-cm"),
         "four-pcp-cm": ("Four over one PCP macroflow", "pcp-cm"),
     }
     apart = {row["seed"]: row["goodput_spread"] for row in rows(result, connections="four-newreno")}
-    seed = middling(apart)
+    seed = median_seed(apart)
     with rc_context(RULES):
         figure, drawn = pyplot.subplots(1, 3, figsize=(10.4, 4.6), sharex=True, sharey=True, layout="constrained")
         for axes, (connections, (name, scheme)) in zip(drawn, panels.items(), strict=True):
@@ -202,7 +202,7 @@ def ensembles(result: Run) -> Drawing:
                 ]
                 axes.plot(*zip(*points, strict=True), color=OF_SCHEME[scheme], linewidth=1.3)
             (row,) = rows(result, connections=connections, seed=seed)
-            axes.set_title(f"{name}\nbest {row['goodput_spread']:.2f} x worst, Jain {row['goodput_jain']:.3f}")
+            axes.set_title(f"{name}\nfastest / slowest {row['goodput_spread']:.2f}, Jain {row['goodput_jain']:.3f}")
             axes.set_xlabel("time (s)")
             axes.text(
                 0.04,
@@ -217,16 +217,16 @@ def ensembles(result: Run) -> Drawing:
         drawn[0].set_xlim(WARM, 35)
         note(
             figure,
-            "Four long transfers of one host to another beside a NewReno and 100 kb/s at a fixed rate, over 1 Mb/s and "
-            "120 ms: the run in which four NewReno\nare apart as far as in the median. "
-            f"Over {len(apart)} runs their best has {min(apart.values()):.2f} to "
-            f"{max(apart.values()):.2f} times as much as their worst, {fmean(apart.values()):.2f} in the mean.",
+            "Four long-lived transfers of one host to another, a competing NewReno flow and 100 kb/s at a fixed rate, "
+            "over 1 Mb/s and 120 ms: the run with\nthe median ratio of the fastest to the slowest of four NewReno "
+            f"flows. Over {len(apart)} runs this ratio is {min(apart.values()):.2f} to {max(apart.values()):.2f}, "
+            f"{fmean(apart.values()):.2f} on average.",
         )
     return figure
 
 
 def audio(result: Run) -> Drawing:
-    """Figure 15: rates over time of layered audio, a transfer of the same host and a NewReno."""
+    """Figure 15: rates over time of layered audio, a transfer of the same host and a NewReno flow."""
     seed = first_seed(result)
     lines = {
         trace.traffic: trace.rates(2.0)
@@ -236,8 +236,8 @@ def audio(result: Run) -> Drawing:
     lines["both"] = sums([lines["audio"], lines["transfer"]])
     names = {"audio": "audio", "transfer": "TCP/CM", "newreno": "NewReno", "both": "audio and\nTCP/CM"}
     colours = dict(zip(names.values(), ["#CC79A7", OF_SCHEME["tcp-cm"], OF_SCHEME["newreno"], "#0072B2"], strict=True))
-    panels = {"Audio and TCP/CM together, beside a NewReno (kb/s)": ["newreno", "both"]}
-    panels["Each of the two; dashed: the encodings of the audio (kb/s)"] = ["transfer", "audio"]
+    panels = {"Audio and TCP/CM together, and a NewReno flow (kb/s)": ["newreno", "both"]}
+    panels["Audio and TCP/CM; dashed: the encodings of the audio (kb/s)"] = ["transfer", "audio"]
     means = {
         flow: fmean(row["goodput_mean_bps"] for row in rows(result, flow=flow)) / 1e3
         for flow in ["audio", "transfer", "newreno"]
@@ -263,11 +263,11 @@ def audio(result: Run) -> Drawing:
         drawn[1].set_xlabel("time (s)")
         note(
             figure,
-            "0.5 Mb/s and 120 ms, beside another NewReno and 50 kb/s at a fixed rate; what was delivered in every two "
-            "seconds of the first run.\n"
+            "0.5 Mb/s and 120 ms; also a competing NewReno flow and 50 kb/s at a fixed rate. Delivery rates over two "
+            "seconds, the first run.\n"
             f"Over {len(values(result, 'seed'))} runs, from 20 s on: audio {means['audio']:.0f}, TCP/CM "
-            f"{means['transfer']:.0f}, NewReno {means['newreno']:.0f} kb/s; the audio is {100 * below:.0f}% of its "
-            "time in the encoding just below its share.",
+            f"{means['transfer']:.0f}, NewReno {means['newreno']:.0f} kb/s; the audio uses the encoding just "
+            f"below its share for {100 * below:.0f}% of its time.",
         )
     return figure
 
@@ -277,12 +277,12 @@ def first_seed(result: Run) -> int:
     return int(values(result, "seed")[0])
 
 
-def middling(figures: Mapping[int, float]) -> int:
+def median_seed(figures: Mapping[int, float]) -> int:
     """Return the seed whose value is the median, the lower one of two."""
     return sorted(figures, key=lambda seed: figures[seed])[(len(figures) - 1) // 2]
 
 
-def _undone(trace: Trace, place: int) -> str:
+def _undo_note(trace: Trace, place: int) -> str:
     """Describe when the reduction of the window at `place` was undone: the window nearly doubled."""
     for time, window in zip(trace.times[place:], trace.windows[place:], strict=True):
         if window > 1.5 * trace.windows[place]:

@@ -1,4 +1,4 @@
-"""Two figures of real packets: completion times over many paths, and by size on one path."""
+"""Two figures with real packets: completion times over many paths, and by size on one path."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Paths:
     """The distribution of the mean completion time over the values of the axis `path`, a curve for each `sender`."""
 
     note: str
-    """What was run."""
+    """The note about the runs."""
 
     def draw(self, result: Run) -> Drawing:
-        """Draw the share of paths on which transfers took no longer, a step for each path."""
+        """Draw the fraction of paths on which transfers took no longer, a step for each path."""
         means = defaultdict(list)
         for row in result.runs.to_pylist():
             if row["fct_mean_s"] is not None:
@@ -35,7 +35,7 @@ class Paths:
             axes.set_xscale("log")
             plain_log(axes.xaxis)
             axes.set_ylim(0, 100)
-            axes.set_title("Paths on which a transfer takes no longer (%)")
+            axes.set_title("Paths on which the mean completion time is no longer (%)")
             axes.set_xlabel("mean flow completion time (s)")
             axes.legend(loc="lower right")
             figure.supxlabel(self.note, fontsize=8.5, x=0.01, ha="left")
@@ -47,7 +47,7 @@ class Sizes:
     """Mean flow completion time and goodput along the axis `size`, a line for each `sender`."""
 
     note: str
-    """What was run."""
+    """The note about the runs."""
 
     def draw(self, result: Run) -> Drawing:
         """Draw both panels."""

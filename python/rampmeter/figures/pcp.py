@@ -11,13 +11,13 @@ from rampmeter.figures.ratios import Ratios
 BASE = "250 kB transfers, 40 Mb/s, round trips of 15 to 35 ms, a drop-tail buffer of 100 packets"
 PAPER = "pcp-paper is PCP exactly as described in its paper."
 TCP = "tcp is NewReno as in the paper: an initial window of one packet, acknowledgements delayed by 200 ms."
-FQ = "fq has a router without a limit that reports every flow its fair share."
+FQ = "fq is the paper's bound: a router without a buffer limit writes each flow's fair rate into its packets."
 
 TWO_SEEDS = {"seed": [1, 2]}
 
 
 def by_load(note: str) -> Along:
-    """Draw along the offered load."""
+    """Draw the four panels against the offered load."""
     return Along(axis="load", label="offered load (% of the link)", unit=100.0, note=f"{note}\n{PAPER}\n{TCP}\n{FQ}")
 
 
@@ -25,18 +25,18 @@ SACK = "tcp-sack is our own TCP with the paper's settings, linux-cubic and linux
 
 FIGURES = {
     "pcp.2": Figure(
-        title="250 kB over forty paths, on real packets (PCP, Figure 2)",
+        title="Transfers of 250 kB over forty paths, with real packets (PCP, Figure 2)",
         scenario="pcp/paths.toml",
         world="emulated",
         quick={"path": ["p12", "p17", "p20", "p23", "p27", "p31", "p36", "p39"]},
         draw=Paths(
             note="Real packets over emulated paths of 1 to 100 Mb/s and 10 to 200 ms, up to 0.5% of packets lost at "
-            "random, beside no,\nlight or heavy kernel TCP. Four transfers at once under four-pcp, else one; means of "
-            f"six.\n{SACK}",
+            "random, with no, light\nor heavy traffic of the kernel's TCP. four-pcp: four simultaneous transfers; "
+            f"others: one. Means of six.\n{SACK}",
         ).draw,
     ),
     "pcp.3": Figure(
-        title="The size of transfers on a path that loses packets, on real packets (PCP, Figure 3)",
+        title="The size of transfers on a path that loses packets, with real packets (PCP, Figure 3)",
         scenario="pcp/transfer_size.toml",
         world="emulated",
         quick={"size": ["10kB", "100kB", "1MB"]},
@@ -46,31 +46,31 @@ FIGURES = {
         ).draw,
     ),
     "pcp.4": Figure(
-        title="Completion time, its deviation, queue and loss against offered load (PCP, Figure 4)",
+        title="Completion time, its standard deviation, queue and loss against offered load (PCP, Figure 4)",
         scenario="pcp/offered_load.toml",
         quick=TWO_SEEDS,
         draw=by_load(f"{BASE}, Poisson arrivals.").draw,
     ),
     "pcp.5": Figure(
-        title="The same through routers with fair queueing (PCP, Figure 5)",
+        title="PCP and TCP through routers with fair queueing (PCP, Figure 5)",
         scenario="pcp/fair_queueing.toml",
         quick=TWO_SEEDS,
-        draw=by_load(f"{BASE} under fair queueing; -fifo is Figure 4's router.").draw,
+        draw=by_load(f"{BASE} under fair queueing; -fifo: Figure 4's drop-tail router.").draw,
     ),
     "pcp.6": Figure(
         title="Sizes and arrivals with heavy tails (PCP, Figure 6)",
         scenario="pcp/bursty.toml",
         quick=TWO_SEEDS,
-        draw=by_load("As Figure 4, with Pareto sizes (shape 1.25) and gaps (shape 1.2).").draw,
+        draw=by_load("As Figure 4, with Pareto sizes (shape 1.25) and inter-arrival times (shape 1.2).").draw,
     ),
     "pcp.7": Figure(
-        title="Transfers that start together, with wrong histories (PCP, Figure 7)",
+        title="Transfers that start simultaneously, with wrong histories (PCP, Figure 7)",
         scenario="pcp/synchronised.toml",
         quick=TWO_SEEDS,
         draw=Along(
             axis="flows",
-            label="transfers that start together",
-            note=f"{BASE}; every PCP transfer has a history of the whole link.\n{PAPER}\n{TCP}\n{FQ}",
+            label="transfers that start simultaneously",
+            note=f"{BASE}; the history of every PCP transfer has the rate of the whole link.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.8": Figure(
@@ -92,18 +92,18 @@ FIGURES = {
             axis="rtt",
             label="mean round trip (ms)",
             log=True,
-            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of a round trip.\n{PAPER}\n{TCP}\n{FQ}",
+            note=f"250 kB transfers at 60% load, 40 Mb/s, buffers of one round trip.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.10": Figure(
-        title="The transfers' size (PCP, Figure 10)",
+        title="The size of transfers (PCP, Figure 10)",
         scenario="pcp/size.toml",
         quick=TWO_SEEDS,
         draw=Along(
             axis="packets",
             label="size (packets of 1250 B)",
             log=True,
-            note=f"Transfers at 60% load, as Figure 4 but for their size.\n{PAPER}\n{TCP}\n{FQ}",
+            note=f"As Figure 4 at 60% load, with other sizes.\n{PAPER}\n{TCP}\n{FQ}",
         ).draw,
     ),
     "pcp.11": Figure(
@@ -117,38 +117,35 @@ FIGURES = {
             note=f"{BASE}, at 60% load.\n{PAPER}\n{TCP}\ntcp-short-timers has PCP's retransmission timers. {FQ}",
         ).draw,
     ),
-    "pcp.today": Figure(
-        title="Downloads over seven of today's access paths, against CUBIC",
-        scenario="pcp/today.toml",
+    "pcp.access-paths": Figure(
+        title="Downloads over seven access paths: PCP compared with CUBIC",
+        scenario="pcp/access_paths.toml",
         quick={"path": ["cable", "dsl", "ocean"], "seed": [1]},
         draw=Ratios(
             scheme="pcp",
             other="cubic",
-            label="PCP's flow completion time over CUBIC's",
-            note="Mean flow completion times of downloads by size; one without an end counts with its age. Titles "
-            "have the geometric mean. First visits are by new clients,\nlater visits by one client that has a "
-            "history. Random losses: wifi 0.5%, ocean 0.01%, satellite 0.1% of packets. Blue: PCP is faster.",
+            label="PCP's flow completion time divided by CUBIC's",
+            note="Mean flow completion times of downloads by size; an unfinished download counts with its age. Titles "
+            "have the geometric mean.\nWithout history each download has a new client; with history one client makes "
+            "all downloads. Blue: PCP is faster.\nRandom losses: wifi 0.5%, ocean 0.01%, satellite 0.1% of packets.",
             names={
-                "fibre": "fibre\n300 Mb/s, 20 ms",
-                "cable": "cable\n100 Mb/s, 30 ms",
-                "wifi": "wifi\n50 Mb/s, 25 ms",
-                "lte": "lte\n30 Mb/s, 60 ms",
-                "dsl": "dsl\n20 Mb/s, 40 ms",
-                "ocean": "ocean\n100 Mb/s, 120 ms",
-                "satellite": "satellite\n50 Mb/s, 560 ms",
-                "30kB": "30 kB",
-                "300kB": "300 kB",
-                "3MB": "3 MB",
-                "30MB": "30 MB",
-                "first": "first visits",
-                "again": "later visits",
-                "cubic": "beside one CUBIC",
-                "two-cubic": "beside two",
+                "path": {
+                    "fibre": "fibre\n300 Mb/s, 20 ms",
+                    "cable": "cable\n100 Mb/s, 30 ms",
+                    "wifi": "wifi\n50 Mb/s, 25 ms",
+                    "lte": "lte\n30 Mb/s, 60 ms",
+                    "dsl": "dsl\n20 Mb/s, 40 ms",
+                    "ocean": "ocean\n100 Mb/s, 120 ms",
+                    "satellite": "satellite\n50 Mb/s, 560 ms",
+                },
+                "size": {"30kB": "30 kB", "300kB": "300 kB", "3MB": "3 MB", "30MB": "30 MB"},
+                "history": {"none": "no history", "present": "with history"},
+                "competing": {"none": "alone", "cubic": "1 CUBIC flow", "two-cubic": "2 CUBIC flows"},
             },
         ).draw,
     ),
     "pcp.mechanisms": Figure(
-        title="PCP's mechanisms over time: start, history, joining flows, a CUBIC flow",
+        title="PCP's mechanisms over time: start, history, joining flows, a competing CUBIC flow",
         scenario="pcp/mechanisms.toml",
         draw=mechanisms.draw,
     ),

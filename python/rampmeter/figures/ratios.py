@@ -1,4 +1,4 @@
-"""One scheme's completion times over another's: heat maps with a cell for each path and size."""
+"""One scheme's completion times divided by another's: heat maps with a cell for each path and size."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ COLUMN = "fct_or_age_mean_s"
 COLOURS = "RdBu_r"
 
 RANGE = 4.0
-"""The colours end at this ratio and at one over it."""
+"""The colours end at this ratio and at its reciprocal."""
 
 
 @dataclass(frozen=True)
 class Ratios:
-    """Maps of `path` and `size`: a row of them for each `visit`, a column for each `beside`."""
+    """Maps of `path` and `size`: a row of them for each `history`, a column for each value of `competing`."""
 
     scheme: str
     """The scheme in the numerator."""
@@ -39,55 +39,58 @@ class Ratios:
     """The label of the colours."""
     note: str
     """The note about the runs."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Labels for values of the axes; by default their names."""
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels for the values of each axis; by default their names."""
 
     def draw(self, result: Run) -> Drawing:
         """Draw the maps, each with its geometric mean."""
-        paths, sizes, visits, besides = (values(result, axis) for axis in ["path", "size", "visit", "beside"])
+        axes_of_maps = ["path", "size", "history", "competing"]
+        paths, sizes, histories, competitors = (values(result, axis) for axis in axes_of_maps)
         # Inches: a cell, a panel's frame, the figure's margins.
         wide, high = 0.6 * len(sizes) + 0.2, 0.4 * len(paths) + 0.4
         with rc_context({**RULES, "axes.grid": False}):
             figure, panels = pyplot.subplots(
-                len(visits),
-                len(besides),
-                figsize=(wide * len(besides) + 2.9, high * len(visits) + 1.2),
+                len(histories),
+                len(competitors),
+                figsize=(wide * len(competitors) + 2.9, high * len(histories) + 1.2),
                 squeeze=False,
                 sharex=True,
                 sharey=True,
                 layout="constrained",
             )
             norm = LogNorm(1 / RANGE, RANGE)
-            for line, visit in zip(panels, visits, strict=True):
-                for axes, beside in zip(line, besides, strict=True):
-                    here = {"visit": visit, "beside": beside}
+            for line, history in zip(panels, histories, strict=True):
+                for axes, competing in zip(line, competitors, strict=True):
+                    here = {"history": history, "competing": competing}
                     ratios = [[self.ratio(result, path=path, size=size, **here) for size in sizes] for path in paths]
                     axes.pcolormesh(ratios, norm=norm, cmap=COLOURS, edgecolor="white", linewidth=1.5)
                     for y, of_path in enumerate(ratios):
                         for x, ratio in enumerate(of_path):
                             write(axes, x + 0.5, y + 0.5, ratio)
-                    for axis, listed in [(axes.xaxis, sizes), (axes.yaxis, paths)]:
-                        axis.set_ticks([place + 0.5 for place in range(len(listed))], [*map(self.name, listed)])
+                    for axis, kind, listed in [(axes.xaxis, "size", sizes), (axes.yaxis, "path", paths)]:
+                        places = [place + 0.5 for place in range(len(listed))]
+                        axis.set_ticks(places, [self.name(kind, each) for each in listed])
                     axes.set_ylim(len(paths), 0)
                     axes.tick_params(length=0)
                     axes.spines[:].set_visible(False)
                     mean = geometric_mean(self.of_runs(result, **here))
-                    axes.set_title(f"{self.name(visit)}, {self.name(beside)}: {mean:.2f}", fontsize=9.5, pad=5)
+                    title = f"{self.name('history', history)}, {self.name('competing', competing)}: {mean:.2f}"
+                    axes.set_title(title, fontsize=9.5, pad=5)
             colours = ScalarMappable(norm, COLOURS)
             bar = figure.colorbar(colours, ax=panels, shrink=0.8, aspect=30, extend="both", label=self.label)
             ticks = [1 / 4, 1 / 2, 1 / 1.25, 1, 1.25, 2, 4]
             bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
             bar.ax.minorticks_off()
             seeds = len(values(result, "seed"))
-            note(figure, f"{self.note} {'One run' if seeds == 1 else f'Means of {seeds} runs'} a cell.")
+            note(figure, f"{self.note} {'One run' if seeds == 1 else f'Means of {seeds} runs'} per cell.")
         return figure
 
-    def name(self, value: Value) -> str:
+    def name(self, axis: str, value: Value) -> str:
         """Return the label of a value of an axis."""
-        return self.names.get(str(value), str(value))
+        return self.names.get(axis, {}).get(str(value), str(value))
 
     def ratio(self, result: Run, **at: Value) -> float:
-        """Return the mean over the runs of one cell over the mean of the other scheme's."""
+        """Return the mean of the runs of one cell, divided by the mean of the other scheme's runs."""
         mine, theirs = (
             fmean(row[COLUMN] for row in rows(result, scheme=scheme, **at)) for scheme in [self.scheme, self.other]
         )

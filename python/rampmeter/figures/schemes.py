@@ -1,7 +1,7 @@
 """VCP and nine other schemes along an axis: Figures 3 to 9 of the VCP paper.
 
-Ten lines are many. The two that the paper is about are thick, and named where they end; the eight TCPs are thin, differ
-in colour, marker and dashes, and stand in a legend. Colours are those of Okabe and Ito, and of Tol's `muted` scheme.
+The lines of VCP and XCP are thick, and named at their ends; those of the eight TCPs are thin and differ in colour,
+marker and dashes, which a legend explains. Colours are those of Okabe and Ito, and of Tol's `muted` scheme.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SchemeLines:
                     axes.set_ylim(0, max(axes.dataLim.y1 * 1.03, 1))
                 self.names(axes, lines, place)
             legend(figure, lines)
-            note(figure, self.said(results))
+            note(figure, self.note_text(results))
         return figure
 
     def fairness(self, *results: Run) -> Drawing:
@@ -98,7 +98,7 @@ class SchemeLines:
             axes.set_ylim(floor(10 * axes.dataLim.y0) / 10, 1)
             self.names(axes, lines, 0)
             legend(figure, lines)
-            note(figure, self.said(results))
+            note(figure, self.note_text(results))
         return figure
 
     def lines(self, results: Sequence[Run], of: Callable[[Run], list[tuple[dict[str, Any], Point]]]) -> Lines:
@@ -118,7 +118,7 @@ class SchemeLines:
             shown = bars if any(bars) else None
             axes.errorbar([*points], means, shown, capsize=2, elinewidth=0.8, clip_on=False, **LOOKS.get(name, {}))
 
-    def said(self, results: Sequence[Run]) -> str:
+    def note_text(self, results: Sequence[Run]) -> str:
         """Write the note about the runs."""
         beyond = " VCP and XCP alone go on to the last points." if len(results) > 1 else ""
         return f"{self.note}\n{TCPS}{beyond} {seeds(results[0])}"
@@ -132,7 +132,7 @@ class SchemeLines:
 
 
 Lines = dict[str, dict[float, list[Point]]]
-"""The results of each run, by scheme and place on the axis."""
+"""The results of each run, by scheme and value of the axis."""
 
 
 def bottlenecks(result: Run) -> list[tuple[dict[str, Any], Point]]:

@@ -1,4 +1,4 @@
-"""The style of figures: a colour for each scheme, names beside the lines, reproducible files."""
+"""The style of figures: a colour for each scheme, names at the ends of lines, reproducible files."""
 
 from __future__ import annotations
 

@@ -17,26 +17,26 @@ from rampmeter.theory.marking import Batches
 from rampmeter.theory.stable import Loop
 
 ROUND_TRIPS: Mapping[str, list[float]] = {"equal": [0.1], "mixed": [0.02, 0.04, 0.1, 0.2]}
-"""In seconds, of as many flows each."""
+"""Round trips in seconds; each has the same number of flows."""
 
 NAMES = {"equal": "100 ms", "mixed": "20 to 200 ms"}
 
 COLOURS = {"equal": "#0072B2", "mixed": "#D55E00"}
 
 FLOWS, SHARING, DRAINED, PHI = 20, 74.0, 12_500.0, 1.03
-"""Of the scenario; rates in packets a second."""
+"""Settings of the scenario; rates in packets per second."""
 
 BITS = 8000.0
-"""Of a packet."""
+"""Bits of a packet."""
 
 OVER = 0.05
 """Averaging interval of rates in seconds: an eighth of the period of the first oscillation at 100 ms."""
 
 WARMUP = 1 / 3
-"""Of a run, which does not count."""
+"""The fraction of a run before its measured phase."""
 
 SHOWN = 6.0
-"""Seconds of rates that are drawn."""
+"""The drawn time of rates, seconds."""
 
 
 def loop(mix: str) -> Loop:
@@ -92,17 +92,17 @@ def draw(result: Run) -> Drawing:
             figure,
             f"{FLOWS} flows on 200 Mb/s, the virtual queue drains half of it, $\\phi$ = {PHI:g}: a load of "
             f"{100 * loop('equal').load:.0f}% with {100 * loop('equal').marked:.0f}% marked. Points: simulated "
-            "packets, 60 s of which the first 20 do not count; rates are\nmeans over 50 ms, in which Poisson "
+            "packets, 60 s without the first 20 s; rates are\nmeans over 50 ms, in which Poisson "
             f"arrivals alone vary by {100 / (OVER * DRAINED * loop('equal').load) ** 0.5:.0f}%. Lines: the fluid "
-            "model, without chance. Black: the bound for any mix; dashed: where the fluid model itself\nloses "
+            "model, without randomness. Black: the bound for any mix; dashed: where the fluid model itself\nloses "
             f"stability, {' and '.join(criticals)} (5 flows each of 20, 40, 100 and 200 ms). Right: rates of the "
-            "link over what the virtual queue drains.",
+            "link divided by the virtual queue's rate.",
         )
     return figure
 
 
 def swing(result: Run, mix: str, gain: float) -> float:
-    """Return the standard deviation of the link's rate over its mean, after the warm-up."""
+    """Return the standard deviation of the link's rate divided by its mean, after the warm-up."""
     rates = _after(result, mix, gain)[1]
     return pstdev(rates) / fmean(rates)
 

@@ -17,9 +17,9 @@ class Trace:
     """A flow's samples."""
 
     traffic: str
-    """Which `[[traffic]]` of the scenario it belongs to."""
+    """The name of its `[[traffic]]` in the scenario."""
     seed: int
-    """Which run it is of."""
+    """The seed of its run."""
     times: list[float] = field(default_factory=list)
     """In seconds since the run began."""
     delivered: list[float] = field(default_factory=list)
@@ -87,7 +87,7 @@ def link_trace(result: Run, link: str, **at: Value) -> LinkTrace:
 
 
 def marked_share(row: Mapping[str, Any]) -> float:
-    """Return the share of packets with data that the link of this row marked: acknowledgements never are."""
+    """Return the fraction of packets with data that the link of this row marked; it never marks acknowledgements."""
     return float(row["marked_packets"] / max(row["offered_data_packets"], 1))
 
 

@@ -15,25 +15,27 @@ from rampmeter.figures.traces import values
 from rampmeter.running import Run
 
 DEFAULTS = {"target": 3.0, "first_window": 10.0, "delay_gain": 0.15, "ceiling": 3.3}
-"""Of the settings that vary, as in `crates/control/src/pcp/config.rs`."""
+"""The default values of the varied settings, as in `crates/control/src/pcp/config.rs`."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One number of a run."""
+    """A metric of a run."""
 
     label: str
     """The label of the axis."""
     workload: str
-    """The case of the runs."""
+    """The value of the axis `workload`."""
     of: Callable[[dict[str, Any]], float]
-    """From a row of `runs` joined with `links` to the number."""
+    """Computes the metric from a row of `runs` joined with `links`."""
 
 
-QUEUE = Measure("mean queue behind 50 long flows (packets)", "long", lambda row: row["queue_mean_packets"])
-LOADED = Measure("mean completion time at 0.90 (ms)", "load", lambda row: 1e3 * row["fct_mean_s"])
+QUEUE = Measure("mean queue with 50 long-lived flows (packets)", "long", lambda row: row["queue_mean_packets"])
+LOADED = Measure("mean completion time at a load of 0.90 (ms)", "load", lambda row: 1e3 * row["fct_mean_s"])
 SHORT = Measure("mean completion time of 25 kB (ms)", "short", lambda row: 1e3 * row["fct_mean_s"])
-LOSS = Measure("packets lost at 0.90 (%)", "load", lambda row: 100 * row["dropped_packets"] / row["offered_packets"])
+LOSS = Measure(
+    "packets lost at a load of 0.90 (%)", "load", lambda row: 100 * row["dropped_packets"] / row["offered_packets"]
+)
 
 PANELS = {
     "target": (QUEUE, LOADED),
@@ -72,14 +74,14 @@ def draw(result: Run) -> Drawing:
             figure,
             "40 Mb/s, round trips of 15 to 35 ms; one setting at a time differs from its default. 0.90: 250 kB "
             "transfers\nat Figure 4's highest load. 25 kB: Figure 10's shortest transfers, at a load of 0.60. The "
-            "buffer is 100 packets,\nand 200 for long flows. "
-            f"Simulated; {'one run' if runs == 1 else f'means of {runs} runs'} a point.",
+            "buffer is 100 packets,\nand 200 for long-lived flows. "
+            f"Simulated; {'one run' if runs == 1 else f'means of {runs} runs'} per point.",
         )
     return figure
 
 
 def of(result: Run, setting: str) -> list[tuple[float, str]]:
-    """Return the values of a setting that ran, in order, and the names of their runs: `target_5`, or `default`."""
+    """Return the values of a setting, in order, and the names of their runs: `target_5`, or `default`."""
     found = [(DEFAULTS[setting], "default")]
     for name in values(result, "settings"):
         kind, _, value = name.rpartition("_")
@@ -89,6 +91,6 @@ def of(result: Run, setting: str) -> list[tuple[float, str]]:
 
 
 def mean(result: Run, name: str, measure: Measure) -> float:
-    """Return the mean over the seeds of a metric for these settings."""
+    """Return the mean of a metric over the seeds, for these settings."""
     rows = result.runs.join(result.links, [*result.about["axes"]]).to_pylist()
     return fmean(measure.of(row) for row in rows if row["settings"] == name and row["workload"] == measure.workload)

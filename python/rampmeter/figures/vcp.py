@@ -1,8 +1,8 @@
 """The figures of the VCP paper, with notes about our runs. The paper's Figure 12 is a block diagram; ours has signals.
 
 One run per point where the paper has the mean of five, `--seeds 5`; their deviation is "a few percent". Seven links of
-2 Gb/s have VCP and XCP alone, and a few places between others are left out: so all of the paper takes two cores less
-than an hour. `--whole` has all five runs of all places.
+2 Gb/s have VCP and XCP alone, and a few intermediate points are left out: so all figures of the paper take less than an
+hour on two cores. `--whole` has all five runs of all points.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ FEW = {"scheme": ["vcp", "xcp", "sack", "cubic"]}
 ROUTERS = {"scheme": ["vcp", "xcp"]}
 
 BASE = "150 Mb/s, 80 ms"
-LASTS = "a buffer of one bandwidth-delay product, 120 s of which the first 24 do not count."
+LASTS = "a buffer of one bandwidth-delay product, 120 s without the first 24 s."
 FLOWS = f"30 long-lived flows each way, {LASTS}"
-LOT = "30 long-lived flows each way over seven links and 5 more over each; means over the seven."
+LOT = "30 long-lived flows each way over seven links and 5 more over each; means of the seven links."
 
 FIGURES = {
     "vcp.1": Figure(
@@ -52,19 +52,21 @@ FIGURES = {
         draw=SchemeLines(
             axis="path",
             label="round trip (ms)",
-            note="150 Mb/s, 30 long-lived flows each way, a buffer of one bandwidth-delay product, 120 s, above 100 ms "
-            "up to 500 s, of which the first fifth does not count.",
+            note="150 Mb/s, 30 long-lived flows each way, a buffer of one bandwidth-delay product, 120 s, up to 500 s "
+            "above 100 ms, without the first fifth.",
         ).draw,
     ),
     "vcp.5": Figure(
-        title="One bottleneck: how many long-lived flows (VCP, Figure 5)",
+        title="One bottleneck: the number of long-lived flows (VCP, Figure 5)",
         scenario="vcp/flows.toml",
         values={**ONE_SEED, "flows": [1, 5, 10, 50, 100, 500, 1000]},
         quick={**FEW, "flows": [1, 10, 100, 1000]},
-        draw=SchemeLines(axis="flows", label="flows", note=f"{BASE}, 30 long-lived flows the other way, {LASTS}").draw,
+        draw=SchemeLines(
+            axis="flows", label="flows", note=f"{BASE}, 30 long-lived flows in the reverse direction, {LASTS}"
+        ).draw,
     ),
     "vcp.6": Figure(
-        title="One bottleneck: Web-like flows beside long ones (VCP, Figure 6)",
+        title="One bottleneck: Web-like and long-lived flows (VCP, Figure 6)",
         scenario="vcp/web.toml",
         values=ONE_SEED,
         quick={**FEW, "web": [10, 50, 200]},
@@ -78,7 +80,7 @@ FIGURES = {
         draw=SchemeLines(
             axis="longest",
             label="longest round trip of 30, the shortest is 40 ms (ms)",
-            note="150 Mb/s, 30 long-lived flows each way, 240 s of which the first 48 do not count.",
+            note="150 Mb/s, 30 long-lived flows each way, 240 s without the first 48 s.",
         ).fairness,
     ),
     "vcp.8": Figure(
@@ -100,21 +102,21 @@ FIGURES = {
         draw=SchemeLines(axis="path", label="round trip along all seven (ms)", note=f"150 Mb/s, {LOT}").draw,
     ),
     "vcp.10": Figure(
-        title="Convergence of five flows that come one after the other (VCP, Figure 10)",
+        title="Convergence of five flows that start one after another (VCP, Figure 10)",
         scenario="vcp/convergence.toml",
         values={**ONE_SEED, "phase": ["late"]},
         whole={"phase": ["late"]},
         draw=dynamics.convergence,
     ),
     "vcp.11": Figure(
-        title="150 flows join 50 and leave again (VCP, Figure 11)",
+        title="150 flows join 50 flows for 80 s (VCP, Figure 11)",
         scenario="vcp/demand.toml",
         values={**ONE_SEED, "scheme": ["vcp"], "phase": ["after"]},
         whole={"scheme": ["vcp"], "phase": ["after"]},
         draw=dynamics.demand,
     ),
     "vcp.12": Figure(
-        title="What goes around in the simplified model (VCP, Figure 12)",
+        title="Signals in the loop of the simplified model (VCP, Figure 12)",
         scenario=None,
         draw=model.draw,
     ),
@@ -131,7 +133,7 @@ FIGURES = {
         draw=fluid.draw,
     ),
     "vcp.fluid-packets": Figure(
-        title="The packets over the fluid model, from the same windows (VCP, section V)",
+        title="Simulated packets and the fluid model, from the same windows (VCP, section V)",
         scenario="vcp/fluid.toml",
         values=ONE_SEED,
         quick={"rate": ["10 Mb/s", "20 Mb/s"]},

@@ -21,7 +21,7 @@ def write(folder: str | os.PathLike[str], out: str | os.PathLike[str] | None = N
     folder = Path(folder)
     if not (folder / "run.json").is_file():
         raise FileNotFoundError(
-            f"{folder}: is no run folder; `rampmeter run` says in its last line where its tables are"
+            f"{folder}: not a run folder; the last line of `rampmeter run` names the folder of its tables"
         )
     if not (folder / "runs.parquet").is_file():
         raise FileNotFoundError(f"{folder}: has no tables yet; repeat the same `rampmeter run` to finish it")

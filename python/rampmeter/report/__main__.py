@@ -1,4 +1,4 @@
-"""`python -m rampmeter.report RUN_DIR [--out FILE]`, or `rampmeter report` with the same."""
+"""`python -m rampmeter.report RUN_DIR [--out FILE]`, or `rampmeter report` with the same arguments."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rampmeter.report import write
 
 
 def main() -> int:
-    """Write the report that the command line names."""
+    """Write the report of the run folder on the command line."""
     parser = argparse.ArgumentParser(
         prog="rampmeter report",
-        description="Write a run's tables and charts as one HTML page that needs nothing else.",
+        description="Write a run's tables and charts as one self-contained HTML page.",
     )
     parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="a folder of `rampmeter run`, under runs/")
     parser.add_argument("--out", type=Path, metavar="FILE", help="output file (RUN_DIR/report.html)")

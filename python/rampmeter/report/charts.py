@@ -69,7 +69,7 @@ def over_the_sweep(sweep: Sweep) -> Chart | None:
     draw = draw_along if sweep.along is not None else draw_bars
     panels: list[Panel] = [(title, draw(sweep, lines, *rest)) for title, *rest in drawn]
     bars = f"; bars are the standard deviation over {len(sweep.seeds)} seeds" if len(sweep.seeds) > 1 else ""
-    along = f"Against {sweep.along}" if sweep.along is not None else "One bar a line of the sweep"
+    along = f"Against {sweep.along}" if sweep.along is not None else "One bar per line of the sweep"
     height, legend = (2.9, lines) if sweep.along is not None else (0.7 + 0.3 * len(lines), {})
     return chart("Over the sweep", f"{along}{bars}.", panels, legend, height, marked=True)
 
@@ -114,7 +114,7 @@ def draw_bars(sweep: Sweep, lines: dict[str, str], rows: list[Row], column: str,
 
 
 def completion_times(sweep: Sweep) -> Chart | None:
-    """Draw how flow completion times are distributed, at one place of the sweep."""
+    """Draw the distribution of flow completion times at one point of the sweep."""
     rows, place = sweep.example(sweep.run.flows)
     rows = [row for row in rows if row["measured"] and row["fct_s"] is not None]
     lines = colours(sweep, rows)
@@ -130,12 +130,12 @@ def completion_times(sweep: Sweep) -> Chart | None:
         axes.set_xlabel("flow completion time (ms)")
         axes.set_ylim(0, 100)
 
-    note = f"Every completed transfer of measured traffic, those of the warm-up too, at {place}."
+    note = f"Every completed transfer of measured traffic, including the warm-up, at {place}."
     return chart("Flow completion times", note, [("Transfers that took no longer (%)", draw)], lines)
 
 
 def queues(sweep: Sweep) -> Chart | None:
-    """Draw queue and throughput of measured links over time, at one place of the sweep."""
+    """Draw queue and throughput of measured links over time, at one point of the sweep."""
     if sweep.run.link_series is None:
         return None
     rows, place = sweep.example(sweep.run.link_series)
@@ -153,7 +153,7 @@ def queues(sweep: Sweep) -> Chart | None:
 
 
 def long_lived(sweep: Sweep) -> Chart | None:
-    """Draw the goodput of each long-lived flow over time, a panel a line of the sweep."""
+    """Draw the goodput of each long-lived flow over time, one panel per line of the sweep."""
     if sweep.run.flow_series is None:
         return None
 
@@ -169,7 +169,7 @@ def long_lived(sweep: Sweep) -> Chart | None:
         panels.append((f"{name} (Mb/s)", over_time(by_flow, dict(zip(by_flow, cycle(OTHERS), strict=False)))))
     if not panels or len(panels) > MAX_LINES:
         return None
-    return chart("Goodput of long-lived flows", f"A line a flow, at {place}.", panels, {})
+    return chart("Goodput of long-lived flows", f"One line per flow, at {place}.", panels, {})
 
 
 def rates(rows: list[Row], column: str) -> list[tuple[float, float]]:
@@ -211,7 +211,7 @@ def chart(
     *,
     marked: bool = False,
 ) -> Chart:
-    """Set panels two in a row, each `height` inches high, with one legend for all, of `marked` lines or plain ones."""
+    """Arrange panels two in a row, each `height` inches high, with one legend, of `marked` or plain lines."""
     rows = (len(panels) + 1) // 2
     with rc_context({**RULES, "svg.fonttype": "path"}):
         figure = pyplot.figure(figsize=(9.6, height * rows + 0.4), layout="constrained")

@@ -1,7 +1,7 @@
 """Delay differential equations with constant delays, x'(t) = f(x(t), x(t - T), ...), by the method of steps.
 
 The step h divides every delay, so that x(t - T) is a point of the grid where a step begins and where it ends, and the
-places where derivatives jump (0 and all sums of delays) are ends of steps and never lie within one. Steps are the
+points where derivatives jump (0 and all sums of delays) are ends of steps and never lie within one. Steps are the
 classical Runge-Kutta ones of fourth order. Halfway through a step the delayed state lies between two points of the
 grid, on the cubic that has the values and slopes of both (Hermite); it is off by O(h^4), so the whole stays of fourth
 order: A. Bellen and M. Zennaro, Numerical Methods for Delay Differential Equations, chapters 4 and 6.

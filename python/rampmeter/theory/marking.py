@@ -1,13 +1,13 @@
 r"""The marking probability of a virtual queue: T. Kelly, "On engineering a stable and scalable TCP variant", 2002.
 
-The queue q drains at theta C, a share of the link's rate, and a packet is marked with the probability 1 - phi^(-q/s),
-s the size of packets [text, the form derived]. The load is rho = y / (theta C) with the arrival rate y. With
-L = ln phi, a packet that finds Q packets is marked with the probability 1 - e^(-L Q), so the share of marked packets
-is a Laplace transform of the queue that arrivals find:
+The queue q drains at theta C, a fraction of the link's rate, and a packet is marked with the probability
+1 - phi^(-q/s), s the size of packets [text, the form derived]. The load is rho = y / (theta C) with the arrival rate y.
+With L = ln phi, a packet that finds Q packets is marked with the probability 1 - e^(-L Q), so the fraction of marked
+packets is a Laplace transform of the queue that arrivals find:
 
     p = 1 - E[e^(-L Q)]
 
-The text lost its formulas but names the arrivals: a Poisson process with Poisson service, and Gaussian traffic. Three
+The text has no formulas but names the arrivals: a Poisson process with Poisson service, and Gaussian traffic. Three
 laws:
 
 - `Poisson` [text, derived]: Q is geometric, P(Q = n) = (1 - rho) rho^n, hence p = rho (1 - 1/phi) / (1 - rho/phi).
@@ -18,8 +18,8 @@ laws:
   Khinchine's: E[e^(-L Q)] = (1 - rho) L / (L - rho (1 - phi^-k) / k) for the first packet of a batch, times phi^-1 for
   each that goes before. Exact at every load; a batch's variance is k, and for rho -> 1 it is `Gaussian` of sigma^2 = k.
 
-For single packets beside unresponsive traffic with the load rho_o in batches of k there are two more [derived]:
-`Beside`, which is exact like `Batches`, and `GaussianBeside`, the report's.
+For single packets among unresponsive traffic with the load rho_o in batches of k there are two more [derived]:
+`AmongBatches`, which is exact like `Batches`, and `GaussianAmongBatches`, the report's.
 
 None of them bounds the queue. `margin` is p / (y p'), the upper bound of stable gains; y is the responsive part of the
 load [derived: only that part changes with the marks].
@@ -40,7 +40,7 @@ class Marking(Protocol):
     """A law of marking. Loads are those of the virtual queue, below 1 except for `probability`."""
 
     def probability(self, load: Array) -> Array:
-        """Return p, the share of marked packets: 1 from a load of 1 upwards."""
+        """Return p, the fraction of marked packets: 1 from a load of 1 upwards."""
 
     def margin(self, load: Array) -> Array:
         """Return p / (y p') with the responsive part y of the load."""
@@ -72,7 +72,7 @@ class Gaussian:
     phi: float
     """The base of marking, above 1."""
     variance: float = 1.0
-    """sigma^2, packets: the variance of arrivals over their mean; 1 for a Poisson process."""
+    """sigma^2, packets: the variance of arrivals divided by their mean; 1 for a Poisson process."""
 
     def probability(self, load: Array) -> Array:
         """Return L / (L + eta), eta = 2 (1 - rho) / (rho sigma^2) [derived]."""
@@ -120,8 +120,8 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """Single packets at Poisson times beside batches of others that have a share of the load of their own [derived].
+class AmongBatches:
+    """Single packets at Poisson times among batches of other traffic with a load of their own [derived].
 
     What single packets meet is the same transform with the mean of both: c = (rho - rho_o) (1 - 1/phi) + rho_o
     (1 - phi^-k) / k, p = 1 - (1 - rho) L / (L - c).
@@ -130,7 +130,7 @@ class Beside:
     phi: float
     """The base of marking, above 1."""
     other: float
-    """rho_o, the load that comes in batches."""
+    """rho_o, the load that arrives in batches."""
     size: float
     """k, packets of a batch; interpolated between integers."""
 
@@ -153,8 +153,8 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class GaussianBeside:
-    """`Gaussian`, of the variance that single packets and batches beside them have together [derived].
+class GaussianAmongBatches:
+    """`Gaussian` with the common variance of single packets and batches of other traffic [derived].
 
     A Poisson process has a variance of 1 packet for each packet, of batches of k it is k. So sigma^2 rho is
     (rho - rho_o) + rho_o k.
@@ -163,7 +163,7 @@ class GaussianBeside:
     phi: float
     """The base of marking, above 1."""
     other: float
-    """rho_o, the load that comes in batches."""
+    """rho_o, the load that arrives in batches."""
     size: float
     """k, packets of a batch."""
 

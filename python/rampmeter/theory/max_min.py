@@ -12,7 +12,7 @@ def fill(paths: Sequence[Sequence[int]], level: Callable[[int, float, int], floa
     """Return the rate of each flow; `paths` lists each flow's links.
 
     `level(link, fixed, flows)` is the rate at which the link stops those `flows` of its flows that have no rate yet,
-    where the others have `fixed` together.
+    where the rates of the other flows sum up to `fixed`.
     """
     rates: dict[int, float] = {}
     while len(rates) < len(paths):

@@ -1,7 +1,7 @@
 r"""Scalable TCP's equilibrium and stability: T. Kelly, "On engineering a stable and scalable TCP variant", 2002.
 
 The text of the report is available without its formulas. Marks: [text] the text says it, [derived] it follows from the
-text as shown, [chosen] a value that the text lost.
+text as shown, [chosen] a value that is missing in the text.
 
 **The control** [text]. An unmarked acknowledgement adds a to the window w, a marked one takes b w from it, and
 b = a / (S T) makes S, the *sharing constant*, the same for all round trips T.
@@ -9,7 +9,7 @@ b = a / (S T) makes S, the *sharing constant*, the same for all round trips T.
 **Equilibrium** [derived]. a (1 - p) = b w p, hence the response curve x = w/T = S (1 - p) / p.
 
 **The fluid model** [text for its shape]. Acknowledgements arrive at the rate of a round trip ago, with the marks of
-the load at that time. Let u_r be the arrival rate of all flows with the round trip T_r, as a share of the virtual
+the load at that time. Let u_r be the arrival rate of all flows with the round trip T_r, as a fraction of the virtual
 capacity theta C, and pi_r = n_r S / (theta C) their *pull*. Then, with y = sum of u_r,
 
     u_r'(t) = a/T_r u_r(t - T_r) [1 - p(y(t - T_r)) - p(y(t - T_r)) u_r(t) / pi_r]
@@ -18,8 +18,8 @@ The position of a source does not matter, only T_r does: u_r is its rate on arri
 
 **Stability** [text]: any mix of round trips, and any network, is stable if a < p / (y p') at each link.
 
-**Beyond the text** [derived]. Linearised at the equilibrium, with m = p / (y p') and the classes' shares f_r of y, the
-characteristic roots s are those of
+**Beyond the text** [derived]. Linearised at the equilibrium, with m = p / (y p') and the classes' fractions f_r of y,
+the characteristic roots s are those of
 
     1 + a/m sum of f_r e^(-s T_r) / (s T_r + a (1 - p)) = 0
 
@@ -29,8 +29,8 @@ With one round trip they cross the imaginary axis at omega where cos(omega T) = 
 
 This is (pi/2) m for c -> 0 and more for any other, so at least a third of the stable range is above the bound of the
 text. The curve e^(-j theta) / (j theta) turns one way only for theta from 0 to pi, so no convex combination of its
-points passes the negative real axis left of -2/pi: for c -> 0 no mix of round trips is stable up to less than equal
-ones are. A mix is stable up to a higher gain, because its members do not oscillate in phase.
+points passes the negative real axis left of -2/pi: for c -> 0 no mix of round trips has a lower critical gain than
+equal round trips. A mix has a higher one, because its members do not oscillate in phase.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from rampmeter.theory.delay import Array, Solution, integrate_delays
 from rampmeter.theory.marking import Marking
 
 STEPS = 16
-"""Steps in the shortest round trip."""
+"""Integration steps in the shortest round trip."""
 
 
 def rate(p: Array, sharing: float) -> Array:
-    """Return the response curve, x = S (1 - p) / p [derived], in packets a second for S in packets a second."""
+    """Return the response curve, x = S (1 - p) / p [derived], in packets per second for S in packets per second."""
     x: Array = sharing * (1 - p) / p
     return x
 
 
 def conventional_rate(p: Array, rtt: float) -> Array:
-    """Return the response curve of conventional ECN TCP, x = sqrt(2 (1 - p) / p) / T, in packets a second.
+    """Return the response curve of conventional ECN TCP, x = sqrt(2 (1 - p) / p) / T, in packets per second.
 
-    It is that of a = 1/w and b = 1/2; that a window is halved once a round trip at most is left out "for ease of
+    It is that of a = 1/w and b = 1/2. It omits that a window is halved at most once per round trip, "for ease of
     analysis" [text for that, the form derived].
     """
     x: Array = np.sqrt(2 * (1 - p) / p) / rtt
@@ -73,7 +73,7 @@ def parameters(gain: float, cap: float, sharing: float, rtt: float) -> tuple[flo
 def variation(b: float, p: float = 0.0) -> float:
     """Return the coefficient of variation of a window, sqrt(b / (2 - b)) for p -> 0 [derived].
 
-    From E[w'^2] = E[w^2] over an acknowledgement: var w / (E w)^2 = b / ((2 - b) (1 - p)), in the mean over
+    From E[w'^2] = E[w^2] over an acknowledgement: var w / (E w)^2 = b / ((2 - b) (1 - p)), on average over
     acknowledgements, where marks are independent of w.
     """
     return sqrt(b / ((2 - b) * (1 - p)))
@@ -82,8 +82,9 @@ def variation(b: float, p: float = 0.0) -> float:
 def mean_rate(p: float, sharing: float, b: float) -> float:
     """Return a flow's mean rate over time if its window varies slowly: S (1 - p) / p / (1 + v^2) [derived].
 
-    More acknowledgements come while w is large. In their mean w is on the response curve, in that of time below it by
-    E[w] E[1/w] = 1 + v^2, to the first order in b: 3% for b = 1/16. What comes a round trip late makes it less.
+    More acknowledgements arrive while w is large. Averaged over acknowledgements w is on the response curve, averaged
+    over time below it by E[w] E[1/w] = 1 + v^2, to the first order in b: 3% for b = 1/16. The feedback delay of a
+    round trip reduces the difference.
     """
     return sharing * (1 - p) / p / (1 + variation(b, p) ** 2)
 
@@ -96,7 +97,8 @@ def timer_variance(shortest: float, longest: float) -> float:
         l + k (e^(-l/k) - e^(-h/k)) = 1
         E[clamp^2] = l^2 + 2 k ((l + k) e^(-l/k) - (h + k) e^(-h/k))
 
-    Over long times this is sigma^2 of what such timers send together; over short ones many of them are Poisson, of 1.
+    Over long times this is sigma^2 of the packets that such timers send together; over short times many timers are a
+    Poisson process, whose sigma^2 is 1.
     """
     l, h = shortest, longest  # noqa: E741
     low, high = 1e-6, 100.0
@@ -128,8 +130,8 @@ def equilibrium(marking: Marking, pull: float, other: float = 0.0) -> float:
     `pull` is N S / (theta C) of the responsive flows, `other` the load of traffic that does not respond.
     """
     if not (pull > 0 and 0 <= other < 1):
-        raise ValueError(f"a pull of {pull} beside a load of {other}: give one above 0, and a load from 0 to below 1")
-    low, high = other, 1.0  # what they want is above the load at the first, and nothing at the second, where p = 1
+        raise ValueError(f"pull = {pull}, other = {other}: use a pull above 0, and another load from 0 to below 1")
+    low, high = other, 1.0  # the flows' response is above the load at `low`, and 0 at `high`, where p = 1
     while high - low > 1e-13:
         middle = (low + high) / 2
         p = float(marking.probability(np.array(middle)))
@@ -196,17 +198,17 @@ class Loop:
     def integrate(
         self, gains: Sequence[float], *, until: float, steps: int = STEPS, start: float = 1.001
     ) -> tuple[Array, Array]:
-        """Integrate the model for many gains at once: times in seconds, and y, a column a gain, as a share of theta C.
+        """Integrate the model for many gains in parallel.
 
-        The history is `start` times the equilibrium. Round trips are taken as whole numbers of steps, `steps` in the
-        shortest.
+        Returns times in seconds, and y as a fraction of theta C with a column per gain.
+        The history is `start` times the equilibrium. Round trips are rounded to whole steps, `steps` in the shortest.
         """
         h = min(self.rtts) / steps
         delays = [round(rtt / h) for rtt in self.rtts]
         rtts = h * np.array(delays, dtype=np.float64)[:, None]
         pulls = np.array(self.pulls)[:, None]
         own = np.arange(len(delays))
-        push = np.array(gains) / rtts  # a row a class, a column a gain
+        push = np.array(gains) / rtts  # a row per class, a column per gain
         begin = np.repeat(pulls / pulls.sum() * self.load * start, len(gains), axis=1)
 
         def slope(now: Array, then: Array) -> Array:
@@ -218,10 +220,10 @@ class Loop:
         return solved.times, solved.states.sum(axis=1)
 
     def onset(self, gains: Sequence[float]) -> float:
-        """Measure the gain from which on a disturbance of the equilibrium by a thousandth grows, of the model.
+        """Measure the model's gain from which a disturbance of the equilibrium by a thousandth grows.
 
-        `gains` rise, and the disturbance decays at the first and grows at the last. The answer is where its growth,
-        which is linear near there, passes through 0.
+        `gains` rise, and the disturbance decays at the first and grows at the last. The result is where its growth,
+        which is linear near there, is 0.
         """
         longest = max(self.rtts)
         times, loads = self.integrate(gains, until=80 * longest)
@@ -237,7 +239,7 @@ class Loop:
         return float(np.interp(0.0, growth[after - 1 : after + 1], list(gains)[after - 1 : after + 1]))
 
     def swing(self, gains: Sequence[float], *, until: float, over: float, steps: int = STEPS) -> Array:
-        """Return the standard deviation of y over the last `over` seconds, as a share of its mean there."""
+        """Return the standard deviation of y over the last `over` seconds, as a fraction of its mean there."""
         times, loads = self.integrate(gains, until=until, steps=steps)
         last = loads[times >= until - over]
         share: Array = last.std(axis=0) / last.mean(axis=0)

@@ -41,7 +41,7 @@ from rampmeter.theory.delay import Array, Solution, integrate
 from rampmeter.theory.max_min import fill
 
 KAPPA = 0.25
-"""The protocol's (section III-C)."""
+"""The protocol's kappa (section III-C)."""
 
 ALPHA = 1.0
 """Packets per round trip (section III-C)."""
@@ -61,7 +61,7 @@ class Bottleneck:
     """One link and N flows of the same round trip."""
 
     capacity: float
-    """C, in packets a second."""
+    """C, in packets per second."""
     rtt: float
     """T, in seconds."""
     flows: int
@@ -69,7 +69,7 @@ class Bottleneck:
     kappa: float = KAPPA
     """The stability coefficient of the multiplicative increase."""
     alpha: float = ALPHA
-    """The additive increase, in packets a round trip."""
+    """The additive increase, in packets per round trip."""
     gamma: float = GAMMA
     """The target utilization."""
 
@@ -80,7 +80,7 @@ class Bottleneck:
 
     @property
     def epsilon(self) -> float:
-        """Return the additive increase of all flows as a share of the target."""
+        """Return the additive increase of all flows as a fraction of the target."""
         return self.flows * self.alpha / self.target
 
     @property
@@ -90,16 +90,17 @@ class Bottleneck:
 
     @property
     def rate(self) -> float:
-        """Return each flow's rate r* = gamma C / N + alpha / (kappa T), in packets a second (Theorem 1)."""
+        """Return each flow's rate r* = gamma C / N + alpha / (kappa T), in packets per second (Theorem 1)."""
         return self.gamma * self.capacity / self.flows + self.alpha / (self.kappa * self.rtt)
 
 
 def aggregate(
     cases: Sequence[Bottleneck], *, until: float, steps: int = STEPS, start: Sequence[float] | None = None
 ) -> Solution:
-    """Integrate (13) for many bottlenecks at once, over `until` round trips of each. States are ln w, a column a case.
+    """Integrate (13) for many bottlenecks in parallel, over `until` round trips of each.
 
-    The history is the window `start`, in packets, by default a packet a flow as in the paper.
+    States are ln w, a column per case.
+    The history is the window `start`, in packets, by default one packet per flow as in the paper.
     """
     target = np.array([case.target for case in cases])
     kappa = np.array([case.kappa for case in cases])
@@ -118,20 +119,20 @@ class Network:
     """Links, and flows of the same round trip along several of them."""
 
     capacities: Sequence[float]
-    """C_l, in packets a second."""
+    """C_l, in packets per second."""
     paths: Sequence[Sequence[int]]
-    """Each flow's links L_i, by their places in `capacities`."""
+    """Each flow's links L_i, by their indices in `capacities`."""
     rtt: float
     """T, in seconds."""
     kappa: float = KAPPA
-    """As of a `Bottleneck`."""
+    """As in `Bottleneck`."""
     alpha: float = ALPHA
-    """As of a `Bottleneck`."""
+    """As in `Bottleneck`."""
     gamma: float = GAMMA
-    """As of a `Bottleneck`."""
+    """As in `Bottleneck`."""
 
     def flows(self, *, until: float, steps: int = STEPS, start: Sequence[float] | None = None) -> Solution:
-        """Integrate (9) and (15) over `until` round trips. States are ln w_i, a column a flow.
+        """Integrate (9) and (15) over `until` round trips. States are ln w_i, a column per flow.
 
         The history is the windows `start`, in packets, by default one packet each.
         """
@@ -157,13 +158,13 @@ class Network:
         return loads
 
     def theorem_2(self, loads: Array) -> Array:
-        """Return r_i* = alpha / (kappa T (1 - 1 / max rho_l*)) of each flow from the loads, in packets a second."""
+        """Return r_i* = alpha / (kappa T (1 - 1 / max rho_l*)) of each flow from the loads, in packets per second."""
         worst = (self._uses() * loads[:, None]).max(axis=0)
         rates: Array = self.alpha / (self.kappa * self.rtt * (1 - 1 / worst))
         return rates
 
     def equilibrium(self) -> list[float]:
-        """Return each flow's rate at the equilibrium, in packets a second, for an alpha of any size.
+        """Return each flow's rate at the equilibrium, in packets per second, for an alpha of any size.
 
         Theorem 2's rates fall as the load of the worst link rises, so links stop flows in the order of their loads, and
         filling finds them. The flows that a link stops have the window w where (10) is in equilibrium at its load:
@@ -179,7 +180,7 @@ class Network:
         return [window / self.rtt for window in fill(self.paths, level)]
 
     def _uses(self) -> Array:
-        """Return a row for each link, 1 where a flow takes it."""
+        """Return a row for each link, with 1 for each flow over it."""
         return np.array([[float(link in path) for path in self.paths] for link in range(len(self.capacities))])
 
 
@@ -208,10 +209,10 @@ def smooth_kappa(epsilon: float) -> float:
 
 
 def onset(network: Bottleneck, kappas: Sequence[float]) -> float:
-    """Measure the kappa from which on a disturbance of w* by a thousandth grows, of the integrated (13).
+    """Measure the kappa of the integrated (13) from which a disturbance of w* by a thousandth grows.
 
-    `kappas` rise, and the disturbance decays at the first and grows at the last. The answer is where its growth, which
-    is linear near there, passes through 0.
+    `kappas` rise, and the disturbance decays at the first and grows at the last. The result is where its growth, which
+    is linear near there, is 0.
     """
     cases = [
         Bottleneck(network.capacity, network.rtt, network.flows, kappa, network.alpha, network.gamma)
@@ -229,7 +230,7 @@ def onset(network: Bottleneck, kappas: Sequence[float]) -> float:
 
 
 def oscillation(cases: Sequence[Bottleneck], *, until: float, over: float = 40) -> Array:
-    """Return half the difference of maximum and minimum w in the last `over` round trips, as a share of w*."""
+    """Return half the difference of maximum and minimum w in the last `over` round trips, as a fraction of w*."""
     last = np.exp(aggregate(cases, until=until).since(until - over))
     share: Array = np.ptp(last, axis=0) / 2 / np.array([case.equilibrium for case in cases])
     return share

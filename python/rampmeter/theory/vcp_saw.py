@@ -1,4 +1,4 @@
-r"""VCP's saw: the cycle of its three rules, which the fluid model of its paper (section V) replaces by one equation.
+r"""VCP's sawtooth: the cycle of its three rules. The fluid model (VCP, section V) replaces them by one equation.
 
 N flows of round trip T = t_rho share a link, each with P packets of gamma C T. Above a load of 80% they add alpha
 packets per round trip. An interval whose load is 1 ends this phase: senders reduce their windows to beta and keep them
@@ -9,8 +9,8 @@ for a round trip (section III-E):
             |__/    |__/    |__     cycle: one more, in which the window stays
 
 At the cut windows are `LATE` packets above P on average: half a packet because intervals end a round trip apart,
-half because an interval's load is that of the windows in its middle, and one because feedback takes a round trip. (The
-limit to whole packets adds nothing, because senders round at random.)
+half a packet because an interval's load is that of the windows in its middle, and one packet because feedback takes a
+round trip. (The limit to whole packets adds nothing, because senders round at random.)
 
 Additive increase does not change the difference of two windows; a cut reduces it by 1 - beta. So it decays by
 

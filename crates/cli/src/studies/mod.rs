@@ -14,8 +14,8 @@ use rampmeter_study::StudyError;
 use crate::failure::Failure;
 
 pub(crate) const EXAMPLES: &str =
-    "  rampmeter run studies/pcp/first_light.toml                        simulate a scenario
-  rampmeter run studies/pcp/first_light.toml --world emulated       the same with real packets, on this machine
+    "  rampmeter run studies/pcp/quick_start.toml                        simulate a scenario
+  rampmeter run studies/pcp/quick_start.toml --world emulated       the same with real packets, on this machine
   rampmeter run studies/pcp/offered_load.toml --set load=0.3,0.6 --set scheme=pcp,tcp
   rampmeter emulate FILE.toml --left COMMAND --right COMMAND        a client and a server around an emulated network
 ";

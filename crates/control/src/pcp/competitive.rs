@@ -30,7 +30,7 @@
 //!   do not fill the link again at once.
 //! - *Outside a drain a falling queue* does not show that PCP flows drain it: CUBIC's window falls by three tenths with
 //!   every loss, which empties a buffer of 0.4 round trips or less. With a deep buffer a flow that exits then takes
-//!   many round trips to enter again: 30 MB on `today.toml`'s DSL path beside one CUBIC did not end within three
+//!   many round trips to enter again: 30 MB on `access_paths.toml`'s DSL path beside one CUBIC did not end within three
 //!   minutes.
 //!
 //! `docs/pcp.md` has the designs that were tried, with their figures.

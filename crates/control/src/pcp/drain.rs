@@ -24,8 +24,8 @@
 //! length   = min(emptying + (rtt - wait) / 2, emptying * OWN_SHARE / share)    share: the flow's, of the capacity
 //! ```
 //!
-//! With drains of 1.5 round trips 3 and 30 MB beside one CUBIC take up to 1.7 times CUBIC's time (`today.toml`'s DSL,
-//! four seeds). With the first bound they take 1.4 times; with both 1.2 without history, and 1.4 with it.
+//! With drains of 1.5 round trips 3 and 30 MB beside one CUBIC take up to 1.7 times CUBIC's time (`access_paths.toml`'s
+//! DSL, four seeds). With the first bound they take 1.4 times; with both 1.2 without history, and 1.4 with it.
 //!
 //! *A queue above the ceiling.* If even the minimum wait of a round trip is above the flow's ceiling, the flow reduces
 //! its sending rate for one round trip, by half at most, so that the queue falls to the target, and waits one round
