@@ -84,17 +84,19 @@ pub(crate) struct Macroflow<C> {
     /// Flows with a retransmission that may leave although the window is full (RFC 6675 section 5, step 4.3).
     retransmissions: VecDeque<u32>,
     in_flight: Bytes,
-    next_number: u64,
+    /// The number of the next packet. Flows that come from another macroflow must not reuse numbers.
+    pub(crate) next_number: u64,
     last_sent: Time,
     /// The start of the period without idle times longer than a timeout, and the time of the last packet before it.
     busy_since: Time,
     busy_before: Option<Time>,
-    packet: Bytes,
+    /// The maximum packet size, headers included.
+    pub(crate) packet: Bytes,
     rtt: RttEstimator,
     /// At the last opportunity to send, no flow had requested: the application limits the bytes in flight.
     app_limited: bool,
     /// The round trip that is assumed until this macroflow has measured one.
-    assumed_rtt: Option<RoundTrip>,
+    pub(crate) assumed_rtt: Option<RoundTrip>,
     /// The time of the last feedback.
     last_feedback_at: Time,
     /// The limit of the reported rate, from feedback without packet numbers.
@@ -177,20 +179,10 @@ impl<C: Controller> Macroflow<C> {
         }
     }
 
-    /// Whether the round trip is assumed, not measured.
-    pub(crate) fn has_assumed_rtt(&self) -> bool {
-        self.assumed_rtt.is_some()
-    }
-
     /// The round trip, if this macroflow has measured one.
     pub(crate) fn measured(&self) -> Option<RoundTrip> {
         let is_measured = self.started && self.assumed_rtt.is_none();
         is_measured.then(|| RoundTrip { smoothed: self.rtt.smoothed(), min: self.rtt.min() })
-    }
-
-    /// The maximum packet size, headers included.
-    pub(crate) fn packet(&self) -> Bytes {
-        self.packet
     }
 
     /// The smoothed round-trip time, and the retransmission timeout (RFC 6298).
@@ -308,20 +300,6 @@ impl<C: Controller> Macroflow<C> {
     /// The highest number sent so far.
     fn last_sent(&self) -> u64 {
         self.next_number.saturating_sub(1)
-    }
-
-    /// The number of the next packet. Flows that come from another macroflow must not reuse numbers.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.next_number
-    }
-
-    pub(crate) fn skip_to(&mut self, number: u64) {
-        self.next_number = self.next_number.max(number);
-    }
-
-    /// Adds the bytes in flight of a flow that comes from another macroflow.
-    pub(crate) fn take_over(&mut self, bytes: Bytes) {
-        self.in_flight += bytes;
     }
 
     /// Adds a flow.

@@ -65,7 +65,7 @@ impl<C: Controller> Manager<C> {
         let Some(macroflow) = &self.macroflows[index as usize] else { return Vec::new() };
         let members = macroflow.members.iter().filter_map(|&member| {
             let flow = self.flows[member as usize].as_ref()?;
-            Some((member, Sample::of(flow.counts, macroflow.packet())))
+            Some((member, Sample::of(flow.counts, macroflow.packet)))
         });
         members.collect()
     }
@@ -178,9 +178,9 @@ impl<C: Controller> Manager<C> {
         if target.is_none_or(|target| target.destination != macroflow.destination) {
             return;
         }
-        let (members, number) = (macroflow.members.clone(), macroflow.next_number());
+        let (members, number) = (macroflow.members.clone(), macroflow.next_number);
         if let Some(origin) = &mut self.macroflows[origin as usize] {
-            origin.skip_to(number);
+            origin.next_number = origin.next_number.max(number);
         }
         for member in members {
             self.move_flow(now, FlowId(member), origin);
@@ -203,7 +203,7 @@ impl<C: Controller> Manager<C> {
             macroflow.join(flow.0);
             macroflow.share(flow.0, share);
             macroflow.watchers += u32::from(watches);
-            macroflow.take_over(in_flight);
+            macroflow.restore(in_flight);
             for (_, retransmission) in requests.into_iter().filter(|(requested, _)| *requested) {
                 macroflow.request(now, flow.0, retransmission);
             }

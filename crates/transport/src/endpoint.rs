@@ -250,10 +250,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         if slot.connection.wants_to_send() {
             self.manager.request(now, slot.connection.flow, false);
         }
-        let deadline = slot.connection.deadline();
-        if deadline < Time::MAX {
-            self.timers.arm(index as u32, deadline);
-        }
+        self.timers.arm(index as u32, slot.connection.deadline());
     }
 
     fn remove(&mut self, now: Time, index: usize, reason: CloseReason) {
@@ -278,11 +275,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         while let Some(&index) = self.control.front() {
             let slot = self.slots[index as usize].as_mut();
             if let Some((slot, packet)) = slot.and_then(|s| s.connection.transmit_control(now).map(|p| (s, p))) {
-                let (to, connection, deadline) = (slot.peer, slot.id, slot.connection.deadline());
-                if deadline < Time::MAX {
-                    self.timers.arm(index, deadline);
-                }
-                return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0 });
+                self.timers.arm(index, slot.connection.deadline());
+                return Some(Transmit { to: slot.peer, packet, ecn: Ecn::NotEct, connection: slot.id, offset: 0 });
             }
             self.control.pop_front();
             if let Some(slot) = &mut self.slots[index as usize] {
@@ -303,8 +297,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             if slot.connection.wants_to_send() {
                 self.manager.request(now, grant.flow, false);
             }
-            let deadline = slot.connection.deadline();
-            self.timers.arm(index, deadline);
+            self.timers.arm(index, slot.connection.deadline());
             let ecn = grant.ecn.unwrap_or(slot.connection.ecn());
             return Some(Transmit { to: slot.peer, packet, ecn, connection: slot.id, offset });
         }

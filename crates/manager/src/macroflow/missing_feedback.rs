@@ -47,17 +47,9 @@ impl<C: Controller> Macroflow<C> {
             return;
         };
         aging.was_reported = true;
-        let (flight_size, number) = (self.in_flight, self.last_sent());
-        let kind = LossKind::Persistent;
-        let loss = Loss {
-            kind,
-            bytes: Bytes::ZERO,
-            flight_size,
-            number,
-            last_sent: number,
-            recovering: false,
-            repeated_timeout: false,
-        };
+        let (kind, bytes, flight_size, number) = (LossKind::Persistent, Bytes::ZERO, self.in_flight, self.last_sent());
+        let (last_sent, recovering, repeated_timeout) = (number, false, false);
+        let loss = Loss { kind, bytes, flight_size, number, last_sent, recovering, repeated_timeout };
         self.controller.on_loss(now, &loss);
     }
 
