@@ -79,8 +79,6 @@ pub(crate) struct Macroflow<C> {
     pub(crate) is_full: bool,
     /// Flows that have requested to send.
     scheduler: Scheduler,
-    /// The flow that the scheduler last granted, until it has notified.
-    granted: Option<u32>,
     /// Flows with a retransmission that may leave although the window is full (RFC 6675 section 5, step 4.3).
     retransmissions: VecDeque<u32>,
     in_flight: Bytes,
@@ -128,7 +126,6 @@ impl<C: Controller> Macroflow<C> {
             ready: false,
             is_full: false,
             scheduler: Scheduler::new(sharing.scheduling),
-            granted: None,
             retransmissions: VecDeque::new(),
             in_flight: Bytes::ZERO,
             next_number: 0,
@@ -261,19 +258,13 @@ impl<C: Controller> Macroflow<C> {
                 return Attempt::TooEarly(departure.at);
             }
         }
-        let retransmission = self.retransmissions.pop_front();
-        let granted = retransmission.or_else(|| {
-            self.granted = self.scheduler.next(now, self.packet);
-            self.granted
-        });
+        let granted = self.retransmissions.pop_front().or_else(|| self.scheduler.next(now));
         granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
     }
 
     /// The flow that was granted has sent `bytes`; zero if it sent nothing.
     pub(crate) fn sent(&mut self, now: Time, bytes: Bytes) {
-        if let Some(flow) = self.granted.take() {
-            self.scheduler.sent(flow, self.packet, bytes);
-        }
+        self.scheduler.sent(self.packet, bytes);
         if bytes == Bytes::ZERO {
             return;
         }
@@ -322,7 +313,6 @@ impl<C: Controller> Macroflow<C> {
         self.members.retain(|&member| member != flow);
         self.controller.on_flows(self.members.len());
         self.scheduler.leave(flow);
-        self.granted = self.granted.filter(|granted| *granted != flow);
         self.retransmissions.retain(|&f| f != flow);
         self.discard(now, in_flight);
     }

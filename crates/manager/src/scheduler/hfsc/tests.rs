@@ -84,14 +84,14 @@ impl Link {
                 }
                 continue;
             }
-            let flow = self.scheduler.next(self.now, PACKET).unwrap();
+            let flow = self.scheduler.next(self.now).unwrap();
             let source = &mut self.sources[flow as usize];
             self.free_at = self.now + rate.time_to_send(source.bytes);
             source.sent += source.bytes;
             if let Some(arrived_at) = source.waiting.pop_front() {
                 source.delay = source.delay.max(self.free_at.since(arrived_at));
             }
-            self.scheduler.sent(flow, PACKET, source.bytes);
+            self.scheduler.sent(PACKET, source.bytes);
             if source.every.is_none() || !source.waiting.is_empty() {
                 self.scheduler.request(self.now, flow);
             }
@@ -226,13 +226,13 @@ fn unused_grants_cost_nothing() {
     (0..2).for_each(|flow| scheduler.join(flow));
     scheduler.guarantee(0, Some(ServiceCurve::linear(kbps(8))));
     scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0));
-    scheduler.sent(0, PACKET, Bytes::ZERO);
+    assert_eq!(scheduler.next(Time::ZERO), Some(0));
+    scheduler.sent(PACKET, Bytes::ZERO);
     (0..2).rev().for_each(|flow| scheduler.request(Time::ZERO, flow));
-    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0), "is due as before");
-    scheduler.sent(0, PACKET, PACKET);
+    assert_eq!(scheduler.next(Time::ZERO), Some(0), "is due as before");
+    scheduler.sent(PACKET, PACKET);
     scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(1), "has had its service for a second");
+    assert_eq!(scheduler.next(Time::ZERO), Some(1), "has had its service for a second");
 }
 
 #[test]
@@ -331,12 +331,12 @@ proptest! {
                 }
                 7 => now += MS * n * n,
                 8 => {
-                    if let Some(flow) = granted.take() {
-                        scheduler.sent(flow, PACKET, PACKET * n.min(10) / 10);
+                    if granted.take().is_some() {
+                        scheduler.sent(PACKET, PACKET * n.min(10) / 10);
                     }
                 }
                 9 => {
-                    let turn = scheduler.next(now, PACKET);
+                    let turn = scheduler.next(now);
                     prop_assert_eq!(turn.is_some(), requested.contains(&true));
                     if let Some(flow) = turn {
                         prop_assert!(std::mem::take(&mut requested[flow as usize]));
@@ -348,7 +348,7 @@ proptest! {
             prop_assert_eq!(scheduler.is_empty(), !requested.contains(&true));
         }
         let mut left = requested.iter().filter(|requested| **requested).count();
-        while let Some(flow) = scheduler.next(now, PACKET) {
+        while let Some(flow) = scheduler.next(now) {
             prop_assert!(std::mem::take(&mut requested[flow as usize]));
             left -= 1;
         }
@@ -371,9 +371,9 @@ proptest! {
         }
         let mut sent = vec![0; flows.len()];
         for _ in 0..turns {
-            let flow = scheduler.next(Time::ZERO, PACKET).unwrap();
+            let flow = scheduler.next(Time::ZERO).unwrap();
             let bytes = PACKET * flows[flow as usize].2 / 10;
-            scheduler.sent(flow, PACKET, bytes);
+            scheduler.sent(PACKET, bytes);
             sent[flow as usize] += bytes.as_u64();
             scheduler.request(Time::ZERO, flow);
         }
