@@ -11,7 +11,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife};
 use crate::destinations::Destination;
-use crate::flow::{Share, Sharing};
+use crate::flow::Sharing;
 use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
 use crate::send_times::SendTimes;
@@ -78,7 +78,7 @@ pub(crate) struct Macroflow<C> {
     /// The window was full at the last attempt to grant.
     pub(crate) is_full: bool,
     /// Flows that have requested to send.
-    scheduler: Scheduler,
+    pub(crate) scheduler: Scheduler,
     /// Flows with a retransmission that may leave although the window is full (RFC 6675 section 5, step 4.3).
     retransmissions: VecDeque<u32>,
     in_flight: Bytes,
@@ -299,13 +299,6 @@ impl<C: Controller> Macroflow<C> {
         self.controller.on_flows(self.members.len());
         self.ends_at = Time::MAX;
         self.scheduler.join(flow);
-    }
-
-    /// Sets the flow's share of the macroflow.
-    pub(crate) fn share(&mut self, flow: u32, share: Share) {
-        self.scheduler.set_weight(flow, share.weight);
-        self.scheduler.classify(flow, share.class);
-        self.scheduler.guarantee(flow, share.curve);
     }
 
     /// Removes a flow that has `in_flight` bytes in flight.

@@ -22,6 +22,7 @@ use rampmeter_units::{Bytes, Time};
 
 use self::hfsc::Hfsc;
 pub use self::hfsc::ServiceCurve;
+use crate::flow::Share;
 
 /// How the flows of a macroflow share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,24 +67,12 @@ impl Scheduler {
         }
     }
 
-    /// Sets the flow's weight relative to the others of its class, where the scheduler has weights.
-    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
-        if let Self::RoundRobin(tree) | Self::ServiceCurves(tree) = self {
-            tree.set_weight(flow, weight);
-        }
-    }
-
-    /// Moves the flow to `class`, which has `weight` among classes and flows without one; `None` is no class.
-    pub(crate) fn classify(&mut self, flow: u32, class: Option<(u32, f64)>) {
-        if let Self::RoundRobin(tree) | Self::ServiceCurves(tree) = self {
-            tree.classify(flow, class);
-        }
-    }
-
-    /// Sets the flow's guarantee, where the scheduler has guarantees.
-    pub(crate) fn guarantee(&mut self, flow: u32, curve: Option<ServiceCurve>) {
-        if let Self::ServiceCurves(tree) = self {
-            tree.guarantee(flow, curve);
+    /// Sets the flow's weight, class and guarantee, where the scheduler has them.
+    pub(crate) fn share(&mut self, flow: u32, share: Share) {
+        match self {
+            Self::InTurn(_) => {}
+            Self::RoundRobin(tree) => tree.share(flow, Share { curve: None, ..share }),
+            Self::ServiceCurves(tree) => tree.share(flow, share),
         }
     }
 

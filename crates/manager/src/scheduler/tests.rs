@@ -3,6 +3,7 @@
 use rampmeter_units::{Bytes, Time};
 
 use super::{Scheduler, Scheduling};
+use crate::flow::Share;
 
 const PACKET: Bytes = Bytes::new(1000);
 
@@ -38,8 +39,8 @@ fn flows_of_equal_weight_take_turns() {
 #[test]
 fn turns_are_in_proportion_to_weights() {
     let mut scheduler = with(3);
-    scheduler.set_weight(1, 2.5);
-    scheduler.set_weight(2, 0.5);
+    scheduler.share(1, Share { weight: 2.5, ..Share::default() });
+    scheduler.share(2, Share { weight: 0.5, ..Share::default() });
     let grants = grants(&mut scheduler, &[0, 1, 2], 4000);
     assert_eq!([0, 1, 2].map(|flow| count(&grants, flow)), [1000, 2500, 500]);
 }
@@ -63,11 +64,11 @@ fn half_packets_get_twice_the_turns() {
 #[test]
 fn a_class_shares_what_it_has_among_its_flows() {
     let mut scheduler = with(4);
-    scheduler.classify(0, Some((7, 3.0)));
-    scheduler.classify(1, Some((7, 3.0)));
-    scheduler.classify(2, Some((8, 1.0)));
-    scheduler.set_weight(1, 2.0);
-    scheduler.set_weight(3, 2.0);
+    for (flow, weight, class) in
+        [(0, 1.0, Some((7, 3.0))), (1, 2.0, Some((7, 3.0))), (2, 1.0, Some((8, 1.0))), (3, 2.0, None)]
+    {
+        scheduler.share(flow, Share { weight, class, ..Share::default() });
+    }
     let all = grants(&mut scheduler, &[0, 1, 2, 3], 6000);
     assert_eq!([0, 1, 2, 3].map(|flow| count(&all, flow)), [1000, 2000, 1000, 2000]);
     // The other flows share what an idle class does not use.

@@ -34,6 +34,7 @@ use rampmeter_units::{Bytes, Time};
 pub use self::curve::ServiceCurve;
 use self::link_sharing::LinkSharing;
 use self::real_time::RealTime;
+use crate::flow::Share;
 
 /// The criterion by which a flow was selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,25 +79,14 @@ impl Hfsc {
         }
     }
 
-    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
-        if let Some(Flow { node, .. }) = self.flows.get(&flow) {
-            self.sharing.set_weight(*node, weight);
-        }
-    }
-
-    pub(crate) fn classify(&mut self, flow: u32, class: Option<(u32, f64)>) {
-        if let Some(Flow { node, .. }) = self.flows.get(&flow) {
-            self.sharing.classify(*node, class);
-        }
-    }
-
-    pub(crate) fn guarantee(&mut self, flow: u32, curve: Option<ServiceCurve>) {
-        if let Some(&Flow { node, requested_at }) = self.flows.get(&flow) {
-            let changes = self.guarantees.curve(node) != curve;
-            self.guarantees.set_curve(node, curve);
-            if changes && self.sharing.is_queued(node) {
-                self.guarantees.request(node, requested_at, true);
-            }
+    pub(crate) fn share(&mut self, flow: u32, share: Share) {
+        let Some(&Flow { node, requested_at }) = self.flows.get(&flow) else { return };
+        self.sharing.set_weight(node, share.weight);
+        self.sharing.classify(node, share.class);
+        let changes = self.guarantees.curve(node) != share.curve;
+        self.guarantees.set_curve(node, share.curve);
+        if changes && self.sharing.is_queued(node) {
+            self.guarantees.request(node, requested_at, true);
         }
     }
 
