@@ -78,9 +78,10 @@ impl Consumer {
         self.memory.words()[self.layout.head].load(Relaxed) != self.tail
     }
 
-    /// Detects new records without borrowing this end.
-    pub(crate) fn poller(&self) -> Poller {
-        Poller { memory: Arc::clone(&self.memory), head: self.layout.head, tail: self.tail }
+    /// A check for later records that does not borrow this end.
+    pub(crate) fn poller(&self) -> impl Fn() -> bool + use<> {
+        let (memory, head, tail) = (Arc::clone(&self.memory), self.layout.head, self.tail);
+        move || memory.words()[head].load(Relaxed) != tail
     }
 
     /// Removes and returns the oldest record.
@@ -100,20 +101,6 @@ impl Consumer {
         self.tail += 1;
         words[self.layout.tail].store(self.tail, Release);
         Ok(Some(record))
-    }
-}
-
-/// Detects whether a record has been written since the poller was made.
-#[derive(Debug)]
-pub(crate) struct Poller {
-    memory: Arc<Memory>,
-    head: usize,
-    tail: u64,
-}
-
-impl Poller {
-    pub(crate) fn has_new(&self) -> bool {
-        self.memory.words()[self.head].load(Relaxed) != self.tail
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::net::IpAddr;
 
 use rampmeter_control::History;
 use rampmeter_units::{Duration, Time};
@@ -11,6 +12,16 @@ use crate::rtt::RoundTrip;
 /// Where packets go, as far as congestion control is concerned: an address without a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination(pub u128);
+
+impl From<IpAddr> for Destination {
+    /// The address as one of IPv6: IPv4 addresses are mapped.
+    fn from(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(ip) => Self(ip.to_ipv6_mapped().to_bits()),
+            IpAddr::V6(ip) => Self(ip.to_bits()),
+        }
+    }
+}
 
 /// The maximum number of destinations with history; the one unused for longest is removed first.
 pub const MAX_DESTINATIONS: usize = 10_000;

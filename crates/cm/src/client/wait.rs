@@ -12,7 +12,6 @@ use super::state::State;
 use super::{Client, Id};
 use crate::error::Error;
 use crate::message::Command;
-use crate::ring::Poller;
 use crate::spin::pause;
 use crate::time::{now, sleep};
 
@@ -88,10 +87,10 @@ impl Client {
             return if state.disconnected { Err(Error::Disconnected) } else { Ok((state, false)) };
         }
         state.has_poller = true;
-        let (poller, spin_time, start) = (state.notices.poller(), state.spin.spin_time(), now());
+        let (has_new, spin_time, start) = (state.notices.poller(), state.spin.spin_time(), now());
         drop(state);
-        let interrupted = self.await_notices(&poller, spin_time, until);
-        let is_disconnected = !poller.has_new() && self.is_disconnected();
+        let interrupted = self.await_notices(&has_new, spin_time, until);
+        let is_disconnected = !has_new() && self.is_disconnected();
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.has_poller = false;
         state.disconnected |= is_disconnected;
@@ -117,12 +116,12 @@ impl Client {
     }
 
     /// Spins for a while, then sleeps; true if a signal ended the sleep.
-    fn await_notices(&self, poller: &Poller, spin_time: Duration, until: Option<Time>) -> bool {
+    fn await_notices(&self, has_new: &impl Fn() -> bool, spin_time: Duration, until: Option<Time>) -> bool {
         let start = now();
         let until = until.unwrap_or(Time::MAX);
         loop {
             let time = now();
-            if poller.has_new() || time >= until {
+            if has_new() || time >= until {
                 return false;
             }
             if time.since(start) >= spin_time {
@@ -133,7 +132,7 @@ impl Client {
         let wakeup = &self.shared.own_wakeup;
         wakeup.prepare_sleep();
         let mut interrupted = false;
-        if !poller.has_new() {
+        if !has_new() {
             // The sleep is limited as a safeguard; no wakeup should get lost.
             let span = until.since(now()).min(Duration::from_secs(1));
             interrupted = sleep(&[wakeup.as_fd(), self.shared.socket.as_fd()], span).unwrap_or(true);
