@@ -181,10 +181,7 @@ impl<C: Controller> EventLoop<C> {
             if host.is_blocked() && !was_blocked {
                 self.ready.set_write_interest(host.socket(), index.into(), true)?;
             }
-            let deadline = host.deadline();
-            if deadline < Time::MAX {
-                self.timers.arm(index, deadline);
-            }
+            self.timers.arm(index, host.deadline());
             while let Some(event) = host.poll_event() {
                 self.events.push_back((HostId(index), event));
             }

@@ -60,16 +60,11 @@ const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
 #[derive(Debug, Error)]
 pub enum HistoryError {
     /// It is a file of another program.
-    #[error("{}: is not a file of histories; write another path after --history", .0.display())]
+    #[error("{0}: is not a file of histories; write another path after --history")]
     Foreign(PathBuf),
     /// The operating system or the database refused it.
-    #[error("{}: {reason}; write a path that can be written after --history", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system or the database.
-        reason: String,
-    },
+    #[error("{0}: {1}; write a path that can be written after --history")]
+    Refused(PathBuf, String),
 }
 
 /// An open file of histories.
@@ -92,7 +87,7 @@ impl HistoryFile {
     /// Opens the file at `path`, or creates it.
     pub fn open(path: &Path) -> Result<(Self, Remembered), HistoryError> {
         let mut put_aside = None;
-        let refused = |reason: String| HistoryError::Refused { path: path.to_owned(), reason };
+        let refused = |reason: String| HistoryError::Refused(path.to_owned(), reason);
         create(path).map_err(|error| refused(error.to_string()))?;
         let mut read = load(path);
         if read.as_ref().is_err_and(is_damaged) {

@@ -106,8 +106,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// Sets a connection's share of its macroflow.
     pub fn share(&mut self, id: ConnectionId, share: Share) {
-        let flow = self.connection(id).map(|connection| connection.flow);
-        if let Some(flow) = flow {
+        if let Some(flow) = self.flow(id) {
             self.manager.share(flow, share);
         }
     }
@@ -170,8 +169,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 self.accepted.on_opened(id);
             }
             self.events.push_back(if half_open { Event::Accepted(id, rtt) } else { Event::Opened(id, rtt) });
-            let largest = connection.largest_packet();
-            self.manager.on_path(now, flow, largest, rtt, feedback);
+            self.manager.on_path(now, flow, connection.config.packet, rtt, feedback);
         }
         if let Some(packet_feedback) = &outcome.feedback {
             self.report(now, index, flow, packet_feedback, packet.echoed_feedback);
@@ -255,8 +253,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     fn remove(&mut self, now: Time, index: usize, reason: CloseReason) {
         let Some(slot) = self.slots[index].take() else { return };
-        if slot.connection.was_accepted() {
-            self.accepted.remove(slot.peer, slot.connection.remote, slot.id, slot.connection.was_opened());
+        if slot.connection.accepted {
+            self.accepted.remove(slot.peer, slot.connection.remote, slot.id, slot.connection.opened);
         }
         if slot.queued {
             self.control.retain(|&queued| queued as usize != index);
@@ -298,7 +296,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 self.manager.request(now, grant.flow, false);
             }
             self.timers.arm(index, slot.connection.deadline());
-            let ecn = grant.ecn.unwrap_or(slot.connection.ecn());
+            let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);
             return Some(Transmit { to: slot.peer, packet, ecn, connection: slot.id, offset });
         }
         None
@@ -361,23 +359,23 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// The application adds `bytes` to the stream.
     pub fn write(&mut self, now: Time, id: ConnectionId, bytes: u64) {
-        self.with(now, id, |connection| connection.write(bytes));
+        self.with(now, id, |connection| connection.sender.write(bytes));
     }
 
     /// The application will write no more.
     pub fn finish(&mut self, now: Time, id: ConnectionId) {
-        self.with(now, id, Connection::finish);
+        self.with(now, id, |connection| connection.sender.finish());
     }
 
     /// The application withdraws the bytes that have not been sent, and will write no more.
     pub fn finish_early(&mut self, now: Time, id: ConnectionId) {
-        self.with(now, id, Connection::finish_early);
+        self.with(now, id, |connection| connection.sender.finish_early());
     }
 
     /// The application has read `bytes` more of what arrived.
     pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
         let Some(slot) = self.slot_mut(id) else { return };
-        slot.connection.consume(bytes);
+        slot.connection.receiver.consume(bytes);
         // The only possible effect is an update of the window.
         if slot.connection.wants_control(now) {
             self.update(now, id.index());
@@ -387,7 +385,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// Ends a connection at once and resets it at the peer.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.slot_mut(id) else { return };
-        let reset = slot.connection.was_opened().then(|| (slot.peer, slot.connection.reset(), id));
+        let reset = slot.connection.opened.then(|| (slot.peer, slot.connection.reset(), id));
         self.resets.extend(reset);
         self.remove(now, id.index(), CloseReason::Aborted);
     }

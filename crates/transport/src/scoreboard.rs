@@ -80,16 +80,12 @@ pub(crate) struct Scoreboard {
     arrived_order: u64,
     /// Without SACK: index of the next segment to count as delivered for a duplicate acknowledgement.
     credited: u64,
-    in_flight: Bytes,
+    pub(crate) in_flight: Bytes,
 }
 
 impl Scoreboard {
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
-    }
-
-    pub(crate) fn in_flight(&self) -> Bytes {
-        self.in_flight
     }
 
     /// Bytes sent and not cumulatively acknowledged (RFC 5681, `FlightSize`).
@@ -289,18 +285,9 @@ impl Scoreboard {
         self.to_retransmit.clear();
         self.retransmissions.clear();
         for index in 0..self.segments.len() {
-            let segment = &mut self.segments[index];
-            if segment.sacked {
-                continue;
+            if !self.segments[index].sacked {
+                self.mark_lost(index, change);
             }
-            change.lost_number = change.lost_number.max(Some(segment.number));
-            if std::mem::replace(&mut segment.in_flight, false) {
-                let bytes = Bytes::new(segment.bytes.into());
-                change.lost += bytes;
-                self.in_flight -= bytes;
-            }
-            segment.lost = true;
-            self.to_retransmit.push_back(segment.start);
         }
         self.frontier = self.base + self.segments.len() as u64;
         self.sacked_above = 0;

@@ -192,8 +192,7 @@ fn is_refusal(error: &std::io::Error) -> bool {
 
 impl Stream<'_> {
     fn run(&mut self, end: Time, stop: &AtomicBool) -> Result<(), AppError> {
-        // Without this, waits end up to 50 us later.
-        let _ = nix::sys::prctl::set_timerslack(1);
+        rampmeter_net::set_min_timer_slack();
         let events = self.client.file()?;
         while self.clock.now() < end && !stop.load(Ordering::Relaxed) {
             self.send()?;

@@ -52,7 +52,7 @@ pub struct Receiver {
 impl Receiver {
     /// Listens at `listen` until `stop` is set.
     pub fn bind(listen: SocketAddr, stop: Arc<AtomicBool>) -> Result<Self, AppError> {
-        let refuse = |error| AppError::Listen { address: listen, error };
+        let refuse = |error| AppError::Listen(listen, error);
         let socket = UdpSocket::bind(listen).map_err(refuse)?;
         socket.set_read_timeout(Some(MAX_WAIT))?;
         Ok(Self { socket, streams: HashMap::new(), stop })

@@ -82,9 +82,8 @@ impl<'a> Server<'a> {
     /// Starts to listen; `client` is connected to the congestion manager, and `tell` is called for every response.
     pub fn bind(options: Options, client: Client, tell: impl FnMut(&Line) + 'a) -> Result<Self, AppError> {
         let directory = Directory::open(&options.directory)
-            .map_err(|error| AppError::Directory { path: options.directory.clone(), error })?;
-        let listener =
-            TcpListener::bind(options.listen).map_err(|error| AppError::Listen { address: options.listen, error })?;
+            .map_err(|error| AppError::Directory(options.directory.clone(), error))?;
+        let listener = TcpListener::bind(options.listen).map_err(|error| AppError::Listen(options.listen, error))?;
         listener.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(std::io::Error::from)?;
         let readable = |word| EpollEvent::new(EpollFlags::EPOLLIN, word);
@@ -125,8 +124,7 @@ impl<'a> Server<'a> {
     }
 
     fn serve(&mut self) -> Result<(), AppError> {
-        // Without this, waits end up to 50 us later.
-        let _ = nix::sys::prctl::set_timerslack(1);
+        rampmeter_net::set_min_timer_slack();
         let mut events = [EpollEvent::empty(); 64];
         let mut stopped_at = None;
         while !self.is_closed(&mut stopped_at)? {
@@ -340,7 +338,7 @@ impl<'a> Server<'a> {
 /// A closed flow has no path; its connection ends anyway.
 fn refuse_or_fail(error: Error) -> Result<Answer, AppError> {
     match Failure::from(error) {
-        Failure::Broken => Ok(Answer::refusal(status::Status::BadRequest, None)),
+        Failure::Broken => Ok(Answer::refusal(status::Status::BAD_REQUEST, None)),
         Failure::Manager(error) => Err(error.into()),
     }
 }

@@ -105,7 +105,7 @@ impl Daemon {
         let path = options.socket;
         let listener = socket_path::listen(&path, options.public).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => DaemonError::Running(path.clone()),
-            _ => DaemonError::Listen { path: path.clone(), error },
+            _ => DaemonError::Listen(path.clone(), error),
         })?;
         let carrier = Carrier::new(carriage, address).map_err(|error| {
             let _ = std::fs::remove_file(&path);

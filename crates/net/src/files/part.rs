@@ -62,7 +62,7 @@ impl Part {
     fn error(&self, reason: io::Error) -> NetError {
         match &self.output {
             Output::Part { path, .. } => NetError::file(path, reason),
-            Output::Stream(_) => NetError::File { path: self.target.clone(), reason },
+            Output::Stream(_) => NetError::File(self.target.clone(), reason),
         }
     }
 

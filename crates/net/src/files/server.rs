@@ -152,7 +152,7 @@ impl Server {
     /// Binds the server to its address.
     pub fn bind(options: ServeOptions) -> Result<Self, NetError> {
         let directory = Directory::open(&options.directory)
-            .map_err(|reason| NetError::BadDirectory { path: options.directory.clone(), reason })?;
+            .map_err(|reason| NetError::BadDirectory(options.directory.clone(), reason))?;
         options.transport.check().map_err(NetError::BadOption)?;
         let factory = options.registry.factory(&options.controller, &options.settings)?;
         let packet = options.transport.packet;
@@ -168,17 +168,14 @@ impl Server {
         let policy = ControllerPolicy::new(&options.controller, &options.registry, Stream::from_seed(fresh_seed()));
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
         let mut endpoint = Endpoint::new(config, make, os_random());
-        let mut put_aside = None;
-        let mut import_history = |path: &PathBuf| {
+        let (mut histories, mut put_aside) = (None, None);
+        if let Some(path) = &options.history {
             let (file, remembered) = HistoryFile::open(path)?;
-            remembered
-                .histories
-                .into_iter()
-                .for_each(|(destination, history)| endpoint.import_history(destination, history));
-            put_aside = remembered.put_aside;
-            Ok::<_, NetError>(file)
-        };
-        let histories = options.history.as_ref().map(&mut import_history).transpose()?;
+            for (destination, history) in remembered.histories {
+                endpoint.import_history(destination, history);
+            }
+            (histories, put_aside) = (Some(file), remembered.put_aside);
+        }
 
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
