@@ -65,7 +65,6 @@ impl Memory {
         Ok(Self { base, words, tag })
     }
 
-    /// All words.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, `words` long (its file is sealed against shrinking) and lives as long as
         // this value, which is used only in the process that made it (`Client` checks that); both processes treat it as

@@ -40,7 +40,6 @@ pub struct PathState {
 /// The valid weights: outside of this range the share of a flow could become zero.
 const VALID_WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
-/// Whether a share is valid.
 pub(crate) fn is_valid(share: &Share) -> bool {
     let is_weight = |weight: f64| VALID_WEIGHTS.contains(&weight);
     let is_curve = |c: ServiceCurve| c.m1 <= MAX_RATE && c.m2 <= MAX_RATE && c.d <= MAX_RTT;
@@ -52,7 +51,6 @@ pub(crate) fn is_valid(share: &Share) -> bool {
 /// The maximum rate of a guarantee.
 const MAX_RATE: Rate = Rate::from_bps(1_000_000_000_000_000);
 
-/// Whether thresholds are valid.
 pub(crate) fn are_valid(thresholds: &Thresholds) -> bool {
     thresholds.down > 0.0 && thresholds.down <= 1.0 && thresholds.up >= 1.0
 }

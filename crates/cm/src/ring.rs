@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::layout::{RingLayout, SLOT, SLOTS};
 use crate::memory::Memory;
 
-/// One record.
 pub(crate) type Record = [u64; SLOT];
 
 /// The other side has written an invalid position; the connection has to end.
@@ -31,7 +30,6 @@ impl Producer {
         Self { memory, layout, head: 0, tail: 0 }
     }
 
-    /// Whether `records` more records fit.
     pub(crate) fn fits(&mut self, records: u64) -> Result<bool, Broken> {
         if self.head - self.tail + records > SLOTS as u64 {
             let tail = self.memory.words()[self.layout.tail].load(Acquire);

@@ -40,7 +40,6 @@ impl Spin {
         Self { current: MIN_SPIN.min(max), max, failed: 0, skip: 0 }
     }
 
-    /// The current spin time.
     pub(crate) fn spin_time(self) -> Duration {
         self.current
     }

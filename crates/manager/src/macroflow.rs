@@ -95,7 +95,6 @@ pub(crate) struct Macroflow<C> {
     app_limited: bool,
     /// The round trip that is assumed until this macroflow has measured one.
     pub(crate) assumed_rtt: Option<RoundTrip>,
-    /// The time of the last feedback.
     last_feedback_at: Time,
     /// The limit of the reported rate, from feedback without packet numbers.
     rate_cap: DeliveryRateCap,
@@ -293,7 +292,6 @@ impl<C: Controller> Macroflow<C> {
         self.next_number.saturating_sub(1)
     }
 
-    /// Adds a flow.
     pub(crate) fn join(&mut self, flow: u32) {
         self.members.push(flow);
         self.controller.on_flows(self.members.len());

@@ -25,7 +25,6 @@ use crate::treatment::{LossCounts, Sample, cut};
 /// The interval of comparisons, in round trips.
 const ROUND_TRIPS: u64 = 16;
 
-/// The minimum number of packets for a comparison.
 const MIN_PACKETS: f64 = 30.0;
 
 /// The number of packets after which the counts are reset.

@@ -21,7 +21,6 @@ use crate::stream::{Arrivals, Stream, min_write_space};
 /// The maximum number of batches that a host sends or receives before other hosts run.
 const BATCHES_A_RUN: usize = 4;
 
-/// The minimum size of a send buffer.
 const MIN_SEND_BUFFER: usize = 4096;
 
 /// The limits of a host's connections.

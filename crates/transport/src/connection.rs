@@ -376,7 +376,6 @@ impl Connection {
         self.ping_due |= self.state == State::Open;
     }
 
-    /// The packet that resets the connection at the peer.
     pub(crate) fn reset(&self) -> Packet {
         Packet { sequence: self.sender.sequence(0), kind: Kind::Reset, connection: self.remote, ..Packet::default() }
     }

@@ -53,7 +53,6 @@ pub struct Endpoint<C, A> {
     timers: Timers,
     control: VecDeque<u32>,
     events: VecDeque<Event>,
-    /// Resets to send.
     resets: VecDeque<(A, Packet, ConnectionId)>,
 }
 
@@ -188,22 +187,15 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return;
         }
         let Some(config) = self.config.accept.clone() else { return };
-        let is_at_limit = self.accepted.half_open() >= self.config.max_half_open || self.is_full();
-        if is_at_limit && !self.discard_oldest_half_open(now) {
-            return;
+        if self.accepted.half_open.len() >= self.config.max_half_open || self.is_full() {
+            let Some(oldest) = self.accepted.half_open.front() else { return };
+            self.remove(now, oldest.index(), CloseReason::Aborted);
         }
         let Some(id) = self.free_id() else { return };
         let flow = self.manager.open(now, from.destination(), &mut self.make);
         let connection = Connection::accept(self.begin(&config), flow, id.number(), syn);
         self.accepted.insert(from, syn.number, id);
         self.insert(now, id, from, flow, connection);
-    }
-
-    /// Discards the oldest half-open connection. Returns false if there is none.
-    fn discard_oldest_half_open(&mut self, now: Time) -> bool {
-        let Some(oldest) = self.accepted.oldest_half_open() else { return false };
-        self.remove(now, oldest.index(), CloseReason::Aborted);
-        true
     }
 
     fn report(&mut self, now: Time, index: usize, flow: FlowId, packet_feedback: &Feedback, feedback: RouterFeedback) {

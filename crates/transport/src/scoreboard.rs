@@ -57,7 +57,6 @@ pub(crate) struct Change {
     pub(crate) lost: Bytes,
     /// The highest number among the lost packets.
     pub(crate) lost_number: Option<u64>,
-    /// The packets with receipts.
     pub(crate) arrivals: List<Arrival, MAX_RECEIPTS>,
 }
 
@@ -115,7 +114,6 @@ impl Scoreboard {
         self.next_order += 1;
     }
 
-    /// The next segment to retransmit.
     pub(crate) fn next_retransmission(&mut self) -> Option<Segment> {
         while let Some(&start) = self.to_retransmit.front() {
             let segment = self.find(start).map(|index| self.segments[index]);
@@ -180,7 +178,6 @@ impl Scoreboard {
         trim(&mut self.segments);
     }
 
-    /// The receiver holds `start..end`.
     pub(crate) fn on_sack(&mut self, start: u64, end: u64, receipts: &[Receipt], change: &mut Change) {
         let mut fresh: List<(u64, u64), 8> = List::default();
         self.sacked.insert(start, end, |s, e| {

@@ -51,7 +51,6 @@ pub(crate) struct Sender {
     /// The application will write no more.
     finished: bool,
     fin_sent: bool,
-    /// The end of the peer's window.
     window_end: u64,
     pub(crate) rtt: RttEstimator,
     /// The time at which the timer expires; [`Time::MAX`] while it is stopped.

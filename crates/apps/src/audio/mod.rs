@@ -101,7 +101,6 @@ pub struct Report {
     pub changes: Vec<Change>,
 }
 
-/// A running stream.
 struct Stream<'a> {
     client: &'a Client,
     flow: Id,
@@ -211,7 +210,6 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Sends what is due.
     fn send(&mut self) -> Result<(), AppError> {
         let now = self.clock.now();
         while self.audio.on_deadline(now, End::Sender).send_datagram {
@@ -280,7 +278,6 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Records the current encoding as a change.
     fn record_change(&mut self) {
         let change = Change {
             at_s: self.clock.now().since(self.began).as_secs_f64(),

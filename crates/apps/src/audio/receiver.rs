@@ -26,7 +26,6 @@ struct Stream {
 }
 
 impl Stream {
-    /// Datagram `number` has arrived.
     fn on_datagram(&mut self, number: u32) {
         let latest = &mut self.latest;
         let ahead = number.wrapping_sub(latest.number);

@@ -6,7 +6,6 @@ use super::status::Status;
 /// The maximum size of a request's header.
 pub(crate) const MAX_HEAD: usize = 8 * 1024;
 
-/// The maximum number of header fields.
 const MAX_HEADERS: usize = 64;
 
 /// A valid request.

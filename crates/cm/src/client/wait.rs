@@ -11,6 +11,7 @@ use rampmeter_units::{Duration, Time};
 use super::state::State;
 use super::{Client, Id};
 use crate::error::Error;
+use crate::handshake::ANSWER_TIMEOUT;
 use crate::message::Command;
 use crate::spin::pause;
 use crate::time::{now, sleep};
@@ -49,7 +50,6 @@ impl Client {
         self.send_command_with_data(state, id, command, &[])
     }
 
-    /// Sends a command with data.
     pub(super) fn send_command_with_data(
         &self,
         state: &mut State,
@@ -100,13 +100,28 @@ impl Client {
         Ok((self.on_notices_read(state)?, interrupted))
     }
 
-    /// Waits for notices that may contain an answer.
-    pub(super) fn wait_for_answer<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
-        if now() >= until {
-            state.disconnected = true;
-            return Err(Error::Disconnected);
+    /// Waits until `answer` finds the daemon's answer in the state.
+    pub(super) fn wait_for_answer<'a, T>(
+        &'a self,
+        mut state: Guard<'a>,
+        mut answer: impl FnMut(&mut State) -> Option<Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let until = now() + ANSWER_TIMEOUT;
+        loop {
+            if let Some(answer) = answer(&mut state) {
+                drop(state);
+                self.rearm_poll_after_wait();
+                return answer;
+            }
+            let waited = if now() < until {
+                self.wait(state, Some(until))
+            } else {
+                state.disconnected = true;
+                drop(state);
+                Err(Error::Disconnected)
+            };
+            (state, _) = waited.inspect_err(|_| self.rearm_poll_after_wait())?;
         }
-        self.wait(state, Some(until)).map(|(state, _)| state)
     }
 
     /// Wakes the other waiting threads after notices were read.
@@ -149,7 +164,7 @@ impl Client {
     }
 
     /// A thread that waited for an answer has reset the eventfd and read other notices too: see [`Client::rearm_poll`].
-    pub(super) fn rearm_poll_after_wait(&self) {
+    fn rearm_poll_after_wait(&self) {
         if self.shared.is_polled.load(Ordering::Relaxed) {
             self.rearm_poll(&self.shared.state.lock().unwrap_or_else(PoisonError::into_inner));
         }

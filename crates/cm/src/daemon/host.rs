@@ -97,7 +97,6 @@ impl Host {
         }
     }
 
-    /// The next action.
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }

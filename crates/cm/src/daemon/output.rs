@@ -30,7 +30,6 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Sends from `address`.
     pub(super) fn new(address: Option<IpAddr>) -> Self {
         Self { address, ..Self::default() }
     }

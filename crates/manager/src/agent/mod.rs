@@ -29,7 +29,7 @@ use std::fmt::Debug;
 
 use rampmeter_control::Controller;
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
-use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback, UDP_BYTES};
+use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback};
 use rand::RngCore;
 
 use self::prober::{Due, Prober, State};
@@ -43,7 +43,6 @@ use crate::{LossMode, Report, Timers};
 /// The maximum number of senders that a host answers. One more replaces one that has been quiet for long.
 const MAX_RESPONDERS: usize = 10_000;
 
-/// The number of responders among which the oldest is searched.
 const SEARCHED_RESPONDERS: usize = 16;
 
 /// The maximum number of receivers in the table, not counting those that flows are open to.
@@ -205,10 +204,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     ) -> Option<CmHeader> {
         let member = self.members.get(flow.index())?.as_ref()?;
         let (name, index) = (member.name, member.peer);
-        let (without_header, with_header) =
-            ((payload + UDP_BYTES) as u64, (payload + UDP_BYTES + CM_HEADER_BYTES) as u64);
-        let sequence = self.peers[index as usize].prober.send(now, name, payload as u64, without_header, with_header);
-        manager.notify(now, flow, Bytes::new(if sequence.is_some() { with_header } else { without_header }));
+        let (sequence, bytes) = self.peers[index as usize].prober.send(now, name, payload as u64);
+        manager.notify(now, flow, Bytes::new(bytes));
         self.arm(index, manager);
         Some(CmHeader { kind: CmKind::Data, protocol, sequence: sequence?, flow: name.wire })
     }

@@ -8,7 +8,6 @@ use super::{ASSUMED_RTT, MIN_TIMEOUT, Macroflow};
 use crate::aging::{Aging, HalfLife};
 
 impl<C: Controller> Macroflow<C> {
-    /// Feedback has arrived.
     pub(super) fn on_feedback(&mut self, now: Time) {
         self.last_feedback_at = now;
         (self.aging, self.timeout_reported_at) = (None, None);
@@ -33,7 +32,6 @@ impl<C: Controller> Macroflow<C> {
         true
     }
 
-    /// The time of the next halving of the rate.
     pub(crate) fn next_halving(&self, now: Time) -> Time {
         self.aging.map_or(Time::MAX, |aging| aging.next_halving(now))
     }

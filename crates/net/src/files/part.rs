@@ -95,7 +95,6 @@ impl Part {
         self.restart().map_err(|reason| self.error(reason))
     }
 
-    /// Appends bytes.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), NetError> {
         match &mut self.output {
             Output::Part { file, .. } => file.write_all(bytes),

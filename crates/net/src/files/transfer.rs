@@ -79,7 +79,6 @@ pub(crate) struct Transfer {
     stage: Stage,
     /// The name of the controller that sends the file.
     pub(crate) controller: String,
-    /// The requested name.
     pub(crate) name: String,
     /// Bytes of the file that were sent.
     pub(crate) sent: u64,

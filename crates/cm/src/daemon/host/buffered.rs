@@ -124,7 +124,6 @@ impl Host {
         self.actions.push_back(Action::Deliver { to, data: data.to_vec() });
     }
 
-    /// Sends the agent's messages.
     pub(super) fn send_agent_messages(&mut self) {
         while let Some((to, sent)) = self.agent.poll_transmit() {
             let mut message = Vec::new();
