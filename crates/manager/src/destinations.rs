@@ -43,21 +43,9 @@ pub(crate) struct Known {
 
 /// The state by destination.
 #[derive(Debug, Default)]
-pub(crate) struct Destinations(BTreeMap<Destination, Known>);
+pub(crate) struct Destinations(pub(crate) BTreeMap<Destination, Known>);
 
 impl Destinations {
-    pub(crate) fn get(&self, destination: Destination) -> Option<&Known> {
-        self.0.get(&destination)
-    }
-
-    pub(crate) fn get_mut(&mut self, destination: Destination) -> Option<&mut Known> {
-        self.0.get_mut(&destination)
-    }
-
-    pub(crate) fn entry(&mut self, destination: Destination) -> &mut Known {
-        self.0.entry(destination).or_default()
-    }
-
     /// Begins a flow to `destination`. If the table is full, removes the destination unused for longest; those with a
     /// macroflow are kept.
     pub(crate) fn enter(&mut self, now: Time, destination: Destination) -> &mut Known {
@@ -67,7 +55,7 @@ impl Destinations {
                 self.0.remove(&oldest);
             }
         }
-        let known = self.entry(destination);
+        let known = self.0.entry(destination).or_default();
         known.last_used = now;
         known
     }

@@ -102,7 +102,7 @@ impl<C: Controller> Manager<C> {
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let known = self.destinations.get(macroflow.destination);
+        let known = self.destinations.0.get(&macroflow.destination);
         let history = known.and_then(|known| known.history);
         let idle_for = known.and_then(|known| known.last_busy).map(|last_busy| now.since(last_busy));
         macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback });
@@ -114,7 +114,7 @@ impl<C: Controller> Manager<C> {
     pub fn assume_path(&mut self, now: Time, flow: FlowId, packet: Bytes) {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let known = self.destinations.get(macroflow.destination);
+        let known = self.destinations.0.get(&macroflow.destination);
         let (history, last) = known.map_or((None, None), |known| (known.history, known.round_trip));
         macroflow.assume(now, packet, history, last);
         self.wake(index);
@@ -137,7 +137,7 @@ impl<C: Controller> Manager<C> {
     pub fn replace(&mut self, now: Time, flow: FlowId, controller: C) {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        let known = self.destinations.entry(macroflow.destination);
+        let known = self.destinations.0.entry(macroflow.destination).or_default();
         macroflow.remember(now, &mut known.history);
         macroflow.controller = controller;
         macroflow.restart(now, known.history);
@@ -238,7 +238,7 @@ impl<C: Controller> Manager<C> {
 
     /// The history of a destination.
     pub fn history(&self, destination: Destination) -> Option<History> {
-        self.destinations.get(destination).and_then(|known| known.history)
+        self.destinations.0.get(&destination).and_then(|known| known.history)
     }
 
     /// Closes the flow (`cm_close`). A macroflow that other flows may join remains for a retransmission timeout after
@@ -254,7 +254,7 @@ impl<C: Controller> Manager<C> {
             self.wake(f.macroflow);
             return;
         }
-        if let Some(known) = self.destinations.get_mut(macroflow.destination) {
+        if let Some(known) = self.destinations.0.get_mut(&macroflow.destination) {
             macroflow.remember(now, &mut known.history);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
@@ -274,7 +274,7 @@ impl<C: Controller> Manager<C> {
         self.set_window_full(index, false);
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
         let successor = self.remove_origin(index, &macroflow);
-        let known = self.destinations.get_mut(macroflow.destination);
+        let known = self.destinations.0.get_mut(&macroflow.destination);
         if let Some(known) = known.filter(|known| known.macroflow == Some(index)) {
             known.macroflow = successor;
         }

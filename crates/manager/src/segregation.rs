@@ -147,7 +147,7 @@ impl<C: Controller> Manager<C> {
 
     /// How long a split of `destination`'s flows lasts; the next one lasts longer.
     fn separation_time(&mut self, destination: crate::Destination) -> Duration {
-        let Some(known) = self.destinations.get_mut(destination) else { return SEPARATION.0 };
+        let Some(known) = self.destinations.0.get_mut(&destination) else { return SEPARATION.0 };
         let separation = known.separation.max(SEPARATION.0);
         known.separation = (separation * 2).min(SEPARATION.1);
         separation

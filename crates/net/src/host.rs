@@ -83,7 +83,7 @@ pub struct Host<C> {
     streams: BTreeMap<u32, Stream>,
     outgoing: SendBatch,
     /// Whether the kernel's send buffer is full; the socket becomes writable when it has space.
-    blocked: bool,
+    pub(crate) blocked: bool,
     events: VecDeque<Event>,
     next_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
@@ -228,14 +228,6 @@ impl<C: Controller> Host<C> {
     /// Discards a connection whose `Closed` event the application has received.
     pub(crate) fn discard(&mut self, id: ConnectionId) {
         self.streams.remove(&id.number());
-    }
-
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked
-    }
-
-    pub(crate) fn unblock(&mut self) {
-        self.blocked = false;
     }
 
     /// Whether arrivals may stay in the kernel until the next deadline, if that is soon: no window waits for
