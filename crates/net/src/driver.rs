@@ -182,9 +182,7 @@ impl<C: Controller> EventLoop<C> {
                 self.ready.set_write_interest(host.socket(), index.into(), true)?;
             }
             self.timers.arm(index, host.deadline());
-            while let Some(event) = host.poll_event() {
-                self.events.push_back((HostId(index), event));
-            }
+            self.events.extend(host.events.drain(..).map(|event| (HostId(index), event)));
             if more {
                 self.mark_busy(index);
             }

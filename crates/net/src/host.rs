@@ -84,12 +84,10 @@ pub struct Host<C> {
     outgoing: SendBatch,
     /// Whether the kernel's send buffer is full; the socket becomes writable when it has space.
     pub(crate) blocked: bool,
-    events: VecDeque<Event>,
+    pub(crate) events: VecDeque<Event>,
     next_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
     expects_reply: bool,
-    /// Received datagrams that could not be decoded.
-    undecodable: u64,
 }
 
 impl<C: Controller> Host<C> {
@@ -105,7 +103,6 @@ impl<C: Controller> Host<C> {
             events: VecDeque::new(),
             next_sweep: Time::MAX,
             expects_reply: false,
-            undecodable: 0,
         }
     }
 
@@ -216,15 +213,6 @@ impl<C: Controller> Host<C> {
         &self.socket
     }
 
-    /// The number of received datagrams that could not be decoded.
-    pub fn undecodable(&self) -> u64 {
-        self.undecodable
-    }
-
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
     /// Discards a connection whose `Closed` event the application has received.
     pub(crate) fn discard(&mut self, id: ConnectionId) {
         self.streams.remove(&id.number());
@@ -280,10 +268,7 @@ impl<C: Controller> Host<C> {
         if bytes.first().is_some_and(|first| first >> 4 == CM_VERSION) {
             return self.on_message(now, from, ecn, bytes);
         }
-        let Ok((packet, payload)) = decode(bytes) else {
-            self.undecodable += 1;
-            return;
-        };
+        let Ok((packet, payload)) = decode(bytes) else { return };
         self.expects_reply |= packet.kind != Kind::Data || packet.payload > 0 || packet.ping;
         let accepted = self.endpoint.receive(now, from, &packet, ecn, arrived_at);
         self.collect(now); // a packet may open the connection that its payload is for
@@ -297,21 +282,13 @@ impl<C: Controller> Host<C> {
             stream.incoming.store(accepted.offset, &payload[accepted.skip..][..accepted.len]);
         }
         let Some(connection) = self.endpoint.connection(stream.id) else { return };
-        let readiness = stream.on_packet(now, &packet, connection, self.limits.send_buffer);
-        if readiness.readable {
-            self.events.push_back(Event::Readable(stream.id));
-        }
-        if readiness.writable {
-            self.events.push_back(Event::Writable(stream.id));
-        }
+        let events = stream.on_packet(now, &packet, connection, self.limits.send_buffer);
+        self.events.extend(events.into_iter().flatten());
     }
 
     /// A message of another Congestion Manager, or a datagram with its header.
     fn on_message(&mut self, now: Time, from: SocketAddr, ecn: Ecn, bytes: &[u8]) {
-        let Ok((message, payload)) = cm_decode(bytes) else {
-            self.undecodable += 1;
-            return;
-        };
+        let Ok((message, payload)) = cm_decode(bytes) else { return };
         self.expects_reply = true;
         let delivery = self.endpoint.receive_message(now, from, &message, payload.len(), ecn);
         self.events.extend(delivery.map(|delivery| Event::Datagram(from, delivery, payload.len())));

@@ -87,7 +87,7 @@ impl Client {
             return if state.disconnected { Err(Error::Disconnected) } else { Ok((state, false)) };
         }
         state.has_poller = true;
-        let (has_new, spin_time, start) = (state.notices.poller(), state.spin.spin_time(), now());
+        let (has_new, spin_time, start) = (state.notices.poller(), state.spin.current, now());
         drop(state);
         let interrupted = self.await_notices(&has_new, spin_time, until);
         let is_disconnected = !has_new() && self.is_disconnected();

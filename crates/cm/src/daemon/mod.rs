@@ -212,7 +212,7 @@ impl Daemon {
             if time >= deadline {
                 return Ok(());
             }
-            if time.since(start) >= self.spin.spin_time() && deadline.since(time) > MAX_WAKEUP_DELAY {
+            if time.since(start) >= self.spin.current && deadline.since(time) > MAX_WAKEUP_DELAY {
                 break;
             }
             pause(time.since(start));

@@ -338,11 +338,7 @@ proptest! {
                     requested[flow as usize] = true;
                 }
                 7 => now += MS * n * n,
-                8 => {
-                    if granted.take().is_some() {
-                        scheduler.sent(PACKET, PACKET * n.min(10) / 10);
-                    }
-                }
+                8 if granted.take().is_some() => scheduler.sent(PACKET, PACKET * n.min(10) / 10),
                 9 => {
                     let turn = scheduler.next(now);
                     prop_assert_eq!(turn.is_some(), requested.contains(&true));
