@@ -108,8 +108,7 @@ impl Scheduler {
         }
     }
 
-    /// The flow has not sent `bytes` of what it was charged for. H-FSC does not credit them, because a guarantee
-    /// may have been the reason for the turn.
+    /// The flow has not sent `bytes` of what it was charged for. H-FSC does not credit them.
     pub(crate) fn unsent(&mut self, flow: u32, bytes: Bytes) {
         if let Self::RoundRobin(tree) = self {
             tree.unsent(flow, bytes);
