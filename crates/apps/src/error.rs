@@ -13,21 +13,11 @@ pub enum AppError {
     #[error(transparent)]
     Manager(#[from] rampmeter_cm::Error),
     /// The application cannot listen at this address.
-    #[error("cannot listen at {address}: {error}; choose another address or a free port")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The error.
-        error: io::Error,
-    },
+    #[error("cannot listen at {0}: {1}; choose another address or a free port")]
+    Listen(SocketAddr, io::Error),
     /// The directory cannot be opened.
-    #[error("{path}: {error}; name a directory that contains the files to serve")]
-    Directory {
-        /// The argument.
-        path: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
+    #[error("{0}: {1}; name a directory that contains the files to serve")]
+    Directory(PathBuf, io::Error),
     /// The receiver acknowledged none of the datagrams.
     #[error(
         "{to} acknowledged no datagram{}; start a receiver there: rampmeter cm listen {}",

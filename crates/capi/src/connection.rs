@@ -246,7 +246,6 @@ static DESCRIPTIONS: LazyLock<HashMap<c_int, CString>> = LazyLock::new(|| {
     Error::ALL.into_iter().filter_map(words).collect()
 });
 
-/// The description of an error.
 pub(crate) fn describe(error: c_int) -> &'static CStr {
     if error >= 0 {
         return c"no error";

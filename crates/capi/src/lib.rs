@@ -13,7 +13,7 @@ use std::ffi::{CStr, OsStr, c_char, c_double, c_int, c_uint, c_ushort, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cm::{Error, Feedback, Id, LossMode, ServiceCurve, Share, Thresholds};
+use cm::{Client, Error, Feedback, Id, LossMode, ServiceCurve, Share, Thresholds};
 use libc::{sockaddr, socklen_t};
 use rampmeter_units::{Bytes, Duration, Rate};
 
@@ -30,6 +30,11 @@ fn done(result: Result<(), Error>) -> c_int {
 
 fn id(id: c_int) -> Result<Id, Error> {
     Id::from_c(id).ok_or(Error::Unknown)
+}
+
+/// Calls the client of the current connection about `flow`.
+fn about(flow: c_int, call: impl FnOnce(&Client, Id) -> Result<(), Error>) -> c_int {
+    done(connection::existing().and_then(|connection| call(&connection.client, id(flow)?)))
 }
 
 /// A number of bytes, which may be negative in C.
@@ -94,20 +99,18 @@ pub unsafe extern "C" fn cm_open(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_mtu(flow: c_int) -> c_int {
-    let mtu = || connection::existing()?.client.mtu(id(flow)?);
-    code(mtu().map(|mtu| mtu as c_int))
+    let mtu = connection::existing().and_then(|connection| connection.client.mtu(id(flow)?));
+    code(mtu.map(|mtu| mtu as c_int))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_request(flow: c_int) -> c_int {
-    let request = || connection::existing()?.client.request(id(flow)?);
-    done(request())
+    about(flow, Client::request)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_notify(flow: c_int, sent: c_int) -> c_int {
-    let notify = || connection::existing()?.client.notify(id(flow)?, bytes(sent)?);
-    done(notify())
+    about(flow, |client, id| client.notify(id, bytes(sent)?))
 }
 
 #[unsafe(no_mangle)]
@@ -130,44 +133,33 @@ pub extern "C" fn cm_update(flow: c_int, received: c_int, lost: c_int, loss: c_i
 /// `rate` and `srtt` are null or point to a number each.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cm_query(flow: c_int, rate: *mut c_double, srtt: *mut c_double) -> c_int {
-    let query = || connection::existing()?.client.query(id(flow)?);
-    match query() {
-        Ok(state) => {
-            // SAFETY: null or a pointer to a number, as `cm.h` asks.
-            if let Some(rate) = unsafe { rate.as_mut() } {
-                *rate = state.rate.as_bps_f64();
-            }
-            // SAFETY: as above.
-            if let Some(srtt) = unsafe { srtt.as_mut() } {
-                *srtt = state.srtt.as_secs_f64();
-            }
-            0
+    about(flow, |client, id| {
+        let state = client.query(id)?;
+        // SAFETY: null or a pointer to a number, as `cm.h` asks.
+        if let Some(rate) = unsafe { rate.as_mut() } {
+            *rate = state.rate.as_bps_f64();
         }
-        Err(error) => error.code(),
-    }
+        // SAFETY: as above.
+        if let Some(srtt) = unsafe { srtt.as_mut() } {
+            *srtt = state.srtt.as_secs_f64();
+        }
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_thresh(flow: c_int, down: c_double, up: c_double) -> c_int {
-    let thresholds = || connection::existing()?.client.thresholds(id(flow)?, &Thresholds { down, up });
-    done(thresholds())
+    about(flow, |client, id| client.thresholds(id, &Thresholds { down, up }))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_weight(flow: c_int, weight: c_double) -> c_int {
-    let set_weight = || {
-        let (connection, id) = (connection::existing()?, id(flow)?);
-        let client = &connection.client;
-        client.share(id, Share { weight, ..client.share_of(id)? })
-    };
-    done(set_weight())
+    about(flow, |client, id| client.share(id, Share { weight, ..client.share_of(id)? }))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_guarantee(flow: c_int, rate: c_double, delay: c_double) -> c_int {
-    let guarantee = || {
-        let (connection, id) = (connection::existing()?, id(flow)?);
-        let client = &connection.client;
+    about(flow, |client, id| {
         if !(0.0..=1e15).contains(&rate) {
             return Err(Error::Invalid);
         }
@@ -179,8 +171,7 @@ pub extern "C" fn cm_guarantee(flow: c_int, rate: c_double, delay: c_double) -> 
             Some(delay) => Some(ServiceCurve::within(delay, packet, rate)),
         };
         client.share(id, Share { curve, ..client.share_of(id)? })
-    };
-    done(guarantee())
+    })
 }
 
 /// # Safety
@@ -205,14 +196,12 @@ fn port(number: c_int) -> Result<u16, Error> {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_listen(number: c_int) -> c_int {
-    let listen = || connection::get()?.client.listen(port(number)?);
-    done(listen())
+    done(connection::get().and_then(|connection| connection.client.listen(port(number)?)))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_unlisten(number: c_int) -> c_int {
-    let unlisten = || connection::connected()?.client.unlisten(port(number)?);
-    done(unlisten())
+    done(connection::connected().and_then(|connection| connection.client.unlisten(port(number)?)))
 }
 
 /// # Safety
@@ -244,15 +233,13 @@ pub unsafe extern "C" fn cm_hint(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_close(flow: c_int) -> c_int {
-    let close = || connection::existing()?.close(id(flow)?);
-    done(close())
+    done(connection::existing().and_then(|connection| connection.close(id(flow)?)))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cm_dispatch(milliseconds: c_int) -> c_int {
     let timeout = u64::try_from(milliseconds).ok().map(Duration::from_millis);
-    let dispatch = || connection::connected()?.dispatch(timeout);
-    code(dispatch())
+    code(connection::connected().and_then(|connection| connection.dispatch(timeout)))
 }
 
 #[unsafe(no_mangle)]

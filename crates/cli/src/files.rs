@@ -116,7 +116,7 @@ pub(crate) fn get(args: &GetArgs) -> Result<ExitCode, Failure> {
         ..GetOptions::default()
     });
     let report = report.map_err(|error| match error {
-        NetError::Interrupted { .. } => Failure::interrupted(error),
+        NetError::Interrupted(_) => Failure::interrupted(error),
         error => error.into(),
     })?;
     let message = if args.json {

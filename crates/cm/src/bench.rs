@@ -8,7 +8,7 @@ use std::path::Path;
 use rampmeter_units::Duration;
 use serde::Serialize;
 
-use crate::client::{Client, Event, Options};
+use crate::client::{Client, Event, Id, Options};
 use crate::error::Error;
 use crate::time::now;
 
@@ -55,13 +55,7 @@ pub fn measure(path: &Path, samples: usize) -> Result<Measurements, Error> {
     let one = || -> Result<Duration, Error> {
         let start = now();
         client.request(flow)?;
-        loop {
-            match client.next(Some(Duration::from_secs(5)))? {
-                Some((_, Event::Send { .. })) => break,
-                Some(_) => {}
-                None => return Err(Error::Full),
-            }
-        }
+        await_grant(&client)?;
         let span = now().since(start);
         client.notify(flow, 0)?;
         Ok(span)
@@ -107,16 +101,8 @@ fn concurrent(client: &Client, flows: usize, hosts: usize, rounds: usize) -> Res
         for flow in &flows {
             client.request(*flow)?;
         }
-        let mut left = flows.len() as u64;
-        while left > 0 {
-            match client.next(Some(Duration::from_secs(5)))? {
-                Some((flow, Event::Send { .. })) => {
-                    client.notify(flow, 0)?;
-                    left -= 1;
-                }
-                Some(_) => {}
-                None => return Err(Error::Full),
-            }
+        for _ in &flows {
+            client.notify(await_grant(client)?, 0)?;
         }
         spans.push(now().since(start) / flows.len() as u64);
     }
@@ -124,6 +110,17 @@ fn concurrent(client: &Client, flows: usize, hosts: usize, rounds: usize) -> Res
         client.close(flow)?;
     }
     Ok(spread(spans))
+}
+
+/// The flow that gets the next grant.
+fn await_grant(client: &Client) -> Result<Id, Error> {
+    loop {
+        match client.next(Some(Duration::from_secs(5)))? {
+            Some((flow, Event::Send { .. })) => return Ok(flow),
+            Some(_) => {}
+            None => return Err(Error::Full),
+        }
+    }
 }
 
 fn socket(samples: usize) -> std::io::Result<Spread> {

@@ -20,7 +20,6 @@ impl Writer {
         Self { memory, head: 0 }
     }
 
-    /// Whether `length` more bytes fit.
     pub(crate) fn fits(&self, length: usize) -> Result<bool, Broken> {
         let tail = self.memory.words()[DATA_TAIL].load(Acquire);
         let used = self.head.checked_sub(tail).filter(|used| *used <= DATA as u64);

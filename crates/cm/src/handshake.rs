@@ -82,7 +82,6 @@ pub(crate) fn connect(path: &Path, timeout: Duration) -> Result<UnixStream, Erro
     }
 }
 
-/// Sends the client's request.
 pub(crate) fn send_request(socket: &UnixStream, request: ClientRequest) -> io::Result<()> {
     send(socket, &encode(request as u32), &[])
 }

@@ -25,17 +25,14 @@ pub const MAX_DATAGRAMS: usize = 1024;
 /// The maximum number of processes that a daemon serves at a time.
 pub const MAX_CLIENTS: usize = 1024;
 
-/// The slot of an id.
 pub(crate) fn slot(id: u32) -> usize {
     id as usize % MAX_FLOWS
 }
 
-/// The generation of an id.
 pub(crate) fn generation(id: u32) -> u32 {
     id / MAX_FLOWS as u32
 }
 
-/// The id of a slot in a generation.
 pub(crate) fn id(slot: usize, generation: u32) -> u32 {
     generation % GENERATIONS * MAX_FLOWS as u32 + slot as u32
 }

@@ -19,6 +19,8 @@ use nix::unistd::ftruncate;
 
 use crate::fork;
 
+const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW).union(SealFlag::F_SEAL_SEAL);
+
 /// Memory of whole words that another process has mapped too.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -39,14 +41,14 @@ impl Memory {
     pub(crate) fn create(words: usize) -> io::Result<(OwnedFd, Self)> {
         let file = memfd_create(c"rampmeter-cm", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         ftruncate(&file, (words * size_of::<u64>()) as i64)?;
-        fcntl(&file, FcntlArg::F_ADD_SEALS(seals()))?;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(SEALS))?;
         let memory = Self::map(&file, words)?;
         Ok((file, memory))
     }
 
     /// The memory of a file from another process; refused unless it is sealed and large enough.
     pub(crate) fn open(file: &OwnedFd, words: usize) -> io::Result<Self> {
-        let sealed = SealFlag::from_bits_retain(fcntl(file, FcntlArg::F_GET_SEALS)?).contains(seals());
+        let sealed = SealFlag::from_bits_retain(fcntl(file, FcntlArg::F_GET_SEALS)?).contains(SEALS);
         let large_enough = fstat(file)?.st_size >= (words * size_of::<u64>()) as i64;
         if !(sealed && large_enough) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the shared memory is not sealed or too small"));
@@ -65,7 +67,6 @@ impl Memory {
         Ok(Self { base, words, tag })
     }
 
-    /// All words.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, `words` long (its file is sealed against shrinking) and lives as long as
         // this value, which is used only in the process that made it (`Client` checks that); both processes treat it as
@@ -82,10 +83,6 @@ impl Drop for Memory {
             let _ = unsafe { munmap(self.base, self.words * size_of::<u64>()) };
         }
     }
-}
-
-fn seals() -> SealFlag {
-    SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL
 }
 
 #[cfg(test)]

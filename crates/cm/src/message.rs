@@ -40,7 +40,6 @@ pub struct PathState {
 /// The valid weights: outside of this range the share of a flow could become zero.
 const VALID_WEIGHTS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
-/// Whether a share is valid.
 pub(crate) fn is_valid(share: &Share) -> bool {
     let is_weight = |weight: f64| VALID_WEIGHTS.contains(&weight);
     let is_curve = |c: ServiceCurve| c.m1 <= MAX_RATE && c.m2 <= MAX_RATE && c.d <= MAX_RTT;
@@ -52,7 +51,6 @@ pub(crate) fn is_valid(share: &Share) -> bool {
 /// The maximum rate of a guarantee.
 const MAX_RATE: Rate = Rate::from_bps(1_000_000_000_000_000);
 
-/// Whether thresholds are valid.
 pub(crate) fn are_valid(thresholds: &Thresholds) -> bool {
     thresholds.down > 0.0 && thresholds.down <= 1.0 && thresholds.up >= 1.0
 }
@@ -125,19 +123,24 @@ pub(crate) enum Notice {
 impl Command {
     pub(crate) fn encode(self, flow: u32) -> Record {
         let (kind, rest) = match self {
-            Self::Open { to, share } => (1, open_words(to, &share)),
+            Self::Open { to, share } => {
+                let ([place, high, low], [weight, class, class_weight]) = (address_words(to), share_words(&share));
+                (1, [place, high, low, weight, class, class_weight, 0])
+            }
             Self::Close => (2, [0; 7]),
             Self::Request => (3, [0; 7]),
             Self::Notify { sent } => (4, [sent.as_u64(), 0, 0, 0, 0, 0, 0]),
             Self::Update(f) => {
                 let rtt = f.rtt.map_or(0, |rtt| rtt.as_nanos().max(1));
-                (5, [f.received.as_u64(), f.lost.as_u64(), mode_word(f.mode), rtt, 0, 0, 0])
+                let mode = MODES.iter().position(|mode| *mode == f.mode).unwrap_or_default();
+                (5, [f.received.as_u64(), f.lost.as_u64(), mode as u64, rtt, 0, 0, 0])
             }
             Self::Send { length } => (6, [length.into(), 0, 0, 0, 0, 0, 0]),
             Self::Query { token } => (7, [token, 0, 0, 0, 0, 0, 0]),
             Self::Share(share) => {
                 let [m1, d, m2] = share.curve.map_or([0; 3], |c| [c.m1.as_bps() + 1, c.d.as_nanos(), c.m2.as_bps()]);
-                (8, [share.weight.to_bits(), class_word(&share), class_weight(&share), m1, d, m2, 0])
+                let [weight, class, class_weight] = share_words(&share);
+                (8, [weight, class, class_weight, m1, d, m2, 0])
             }
             Self::Watch(t) => (9, [t.down.to_bits(), t.up.to_bits(), 0, 0, 0, 0, 0]),
             Self::Listen { token, port, on } => (10, [token, port.into(), on.into(), 0, 0, 0, 0]),
@@ -163,10 +166,11 @@ impl Command {
             4 => Self::Notify { sent: bytes(a)? },
             5 => {
                 let rtt = (d > 0).then(|| Duration::from_nanos(d));
-                if c > 3 || rtt.is_some_and(|rtt| rtt > MAX_RTT) {
+                if rtt.is_some_and(|rtt| rtt > MAX_RTT) {
                     return None;
                 }
-                Self::Update(Feedback { received: bytes(a)?, lost: bytes(b)?, mode: mode(c), rtt })
+                let mode = *MODES.get(usize::try_from(c).ok()?)?;
+                Self::Update(Feedback { received: bytes(a)?, lost: bytes(b)?, mode, rtt })
             }
             6 => Self::Send { length: a.try_into().ok()? },
             7 => Self::Query { token: a },
@@ -191,21 +195,12 @@ impl Command {
 
 impl Notice {
     pub(crate) fn encode(self, flow: u32) -> Record {
-        let state_words = |state: PathState| (state.rate.as_bps(), state.srtt.as_nanos());
+        let with_state = |word, state: PathState| [word, state.rate.as_bps(), state.srtt.as_nanos(), 0, 0, 0, 0];
         let (kind, rest) = match self {
-            Self::Opened { mtu, state } => {
-                let (rate, srtt) = state_words(state);
-                (1, [mtu.into(), rate, srtt, 0, 0, 0, 0])
-            }
+            Self::Opened { mtu, state } => (1, with_state(mtu.into(), state)),
             Self::Grant { bytes } => (2, [bytes.into(), 0, 0, 0, 0, 0, 0]),
-            Self::State { token, state } => {
-                let (rate, srtt) = state_words(state);
-                (3, [token, rate, srtt, 0, 0, 0, 0])
-            }
-            Self::Change(state) => {
-                let (rate, srtt) = state_words(state);
-                (4, [rate, srtt, 0, 0, 0, 0, 0])
-            }
+            Self::State { token, state } => (3, with_state(token, state)),
+            Self::Change(state) => (4, [state.rate.as_bps(), state.srtt.as_nanos(), 0, 0, 0, 0, 0]),
             Self::Dequeued { bytes } => (5, [bytes.into(), 0, 0, 0, 0, 0, 0]),
             Self::Ended(error) => (6, [error.code().unsigned_abs().into(), 0, 0, 0, 0, 0, 0]),
             Self::Done { token, result } => {
@@ -244,11 +239,6 @@ fn record(kind: u32, flow: u32, rest: [u64; 7]) -> Record {
     record
 }
 
-fn open_words(to: SocketAddr, share: &Share) -> [u64; 7] {
-    let [place, high, low] = address_words(to);
-    [place, high, low, share.weight.to_bits(), class_word(share), class_weight(share), 0]
-}
-
 fn address_words(to: SocketAddr) -> [u64; 3] {
     let (version, scope) = match to {
         SocketAddr::V4(_) => (4, 0),
@@ -274,12 +264,9 @@ fn address(place: u64, high: u64, low: u64) -> Option<SocketAddr> {
     }
 }
 
-fn class_word(share: &Share) -> u64 {
-    share.class.map_or(0, |(class, _)| u64::from(class) + 1)
-}
-
-fn class_weight(share: &Share) -> u64 {
-    share.class.map_or(0, |(_, weight)| weight.to_bits())
+fn share_words(share: &Share) -> [u64; 3] {
+    let (class, weight) = share.class.map_or((0, 0), |(class, weight)| (u64::from(class) + 1, weight.to_bits()));
+    [share.weight.to_bits(), class, weight]
 }
 
 fn share(weight: u64, class: u64, class_weight: u64) -> Option<Share> {
@@ -296,24 +283,8 @@ fn curve(m1: u64, d: u64, m2: u64) -> Option<ServiceCurve> {
     Some(ServiceCurve { m1: Rate::from_bps(m1), d: Duration::from_nanos(d), m2: Rate::from_bps(m2) })
 }
 
-fn mode_word(mode: Option<LossMode>) -> u64 {
-    match mode {
-        None => 0,
-        Some(LossMode::Persistent) => 1,
-        Some(LossMode::Transient) => 2,
-        Some(LossMode::Ecn) => 3,
-    }
-}
-
-/// Larger numbers were refused before.
-fn mode(word: u64) -> Option<LossMode> {
-    match word {
-        1 => Some(LossMode::Persistent),
-        2 => Some(LossMode::Transient),
-        3 => Some(LossMode::Ecn),
-        _ => None,
-    }
-}
+/// The loss modes by their numbers.
+const MODES: [Option<LossMode>; 4] = [None, Some(LossMode::Persistent), Some(LossMode::Transient), Some(LossMode::Ecn)];
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::layout::{RingLayout, SLOT, SLOTS};
 use crate::memory::Memory;
 
-/// One record.
 pub(crate) type Record = [u64; SLOT];
 
 /// The other side has written an invalid position; the connection has to end.
@@ -31,7 +30,6 @@ impl Producer {
         Self { memory, layout, head: 0, tail: 0 }
     }
 
-    /// Whether `records` more records fit.
     pub(crate) fn fits(&mut self, records: u64) -> Result<bool, Broken> {
         if self.head - self.tail + records > SLOTS as u64 {
             let tail = self.memory.words()[self.layout.tail].load(Acquire);
@@ -78,9 +76,10 @@ impl Consumer {
         self.memory.words()[self.layout.head].load(Relaxed) != self.tail
     }
 
-    /// Detects new records without borrowing this end.
-    pub(crate) fn poller(&self) -> Poller {
-        Poller { memory: Arc::clone(&self.memory), head: self.layout.head, tail: self.tail }
+    /// A check for later records that does not borrow this end.
+    pub(crate) fn poller(&self) -> impl Fn() -> bool + use<> {
+        let (memory, head, tail) = (Arc::clone(&self.memory), self.layout.head, self.tail);
+        move || memory.words()[head].load(Relaxed) != tail
     }
 
     /// Removes and returns the oldest record.
@@ -100,20 +99,6 @@ impl Consumer {
         self.tail += 1;
         words[self.layout.tail].store(self.tail, Release);
         Ok(Some(record))
-    }
-}
-
-/// Detects whether a record has been written since the poller was made.
-#[derive(Debug)]
-pub(crate) struct Poller {
-    memory: Arc<Memory>,
-    head: usize,
-    tail: u64,
-}
-
-impl Poller {
-    pub(crate) fn has_new(&self) -> bool {
-        self.memory.words()[self.head].load(Relaxed) != self.tail
     }
 }
 

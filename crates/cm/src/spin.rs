@@ -28,7 +28,8 @@ pub(crate) fn pause(spun: Duration) {
 /// An adaptive spin time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spin {
-    current: Duration,
+    /// The current spin time.
+    pub(crate) current: Duration,
     max: Duration,
     failed: u32,
     skip: u32,
@@ -38,11 +39,6 @@ impl Spin {
     /// At most `max`; zero never spins.
     pub(crate) fn new(max: Duration) -> Self {
         Self { current: MIN_SPIN.min(max), max, failed: 0, skip: 0 }
-    }
-
-    /// The current spin time.
-    pub(crate) fn spin_time(self) -> Duration {
-        self.current
     }
 
     /// An event came after a wait of `wait`.
@@ -72,7 +68,7 @@ mod tests {
 
     fn after(spin: &mut Spin, times: u32, micros: u64) -> Duration {
         (0..times).for_each(|_| spin.on_wait(Duration::from_micros(micros)));
-        spin.spin_time()
+        spin.current
     }
 
     #[test]

@@ -8,7 +8,6 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use rampmeter_units::{Duration, Time};
 
-/// Now.
 pub(crate) fn now() -> Time {
     // The clock exists on every Linux.
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));

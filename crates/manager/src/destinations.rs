@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::net::IpAddr;
 
 use rampmeter_control::History;
 use rampmeter_units::{Duration, Time};
@@ -11,6 +12,16 @@ use crate::rtt::RoundTrip;
 /// Where packets go, as far as congestion control is concerned: an address without a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination(pub u128);
+
+impl From<IpAddr> for Destination {
+    /// The address as one of IPv6: IPv4 addresses are mapped.
+    fn from(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(ip) => Self(ip.to_ipv6_mapped().to_bits()),
+            IpAddr::V6(ip) => Self(ip.to_bits()),
+        }
+    }
+}
 
 /// The maximum number of destinations with history; the one unused for longest is removed first.
 pub const MAX_DESTINATIONS: usize = 10_000;
@@ -32,21 +43,9 @@ pub(crate) struct Known {
 
 /// The state by destination.
 #[derive(Debug, Default)]
-pub(crate) struct Destinations(BTreeMap<Destination, Known>);
+pub(crate) struct Destinations(pub(crate) BTreeMap<Destination, Known>);
 
 impl Destinations {
-    pub(crate) fn get(&self, destination: Destination) -> Option<&Known> {
-        self.0.get(&destination)
-    }
-
-    pub(crate) fn get_mut(&mut self, destination: Destination) -> Option<&mut Known> {
-        self.0.get_mut(&destination)
-    }
-
-    pub(crate) fn entry(&mut self, destination: Destination) -> &mut Known {
-        self.0.entry(destination).or_default()
-    }
-
     /// Begins a flow to `destination`. If the table is full, removes the destination unused for longest; those with a
     /// macroflow are kept.
     pub(crate) fn enter(&mut self, now: Time, destination: Destination) -> &mut Known {
@@ -56,7 +55,7 @@ impl Destinations {
                 self.0.remove(&oldest);
             }
         }
-        let known = self.entry(destination);
+        let known = self.0.entry(destination).or_default();
         known.last_used = now;
         known
     }

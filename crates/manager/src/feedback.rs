@@ -108,20 +108,16 @@ impl<C: Controller> Manager<C> {
         f.counts.received += received;
         f.counts.lost += lost;
         f.last_used = now;
-        let Some((macroflow, index)) = self.macroflow(flow) else { return };
-        if let Some(rtt) = report.rtt.filter(|_| macroflow.has_assumed_rtt()) {
-            let (packet, destination) = (macroflow.packet(), macroflow.destination);
-            let history = self.history(destination);
-            if let Some((macroflow, _)) = self.macroflow(flow) {
-                macroflow.start(now, &Path::new(packet, rtt, history));
-            }
+        let index = f.macroflow;
+        let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        if let Some(rtt) = report.rtt.filter(|_| macroflow.assumed_rtt.is_some()) {
+            let history = self.destinations.0.get(&macroflow.destination).and_then(|known| known.history);
+            macroflow.start(now, &Path::new(macroflow.packet, rtt, history));
         }
-        if let Some((macroflow, _)) = self.macroflow(flow) {
-            if macroflow.report(now, report) {
-                self.age(now, index);
-            }
-            self.after_feedback(now, index);
+        if macroflow.report(now, report) {
+            self.age(now, index);
         }
+        self.after_feedback(now, index);
     }
 
     /// The flow's bytes in flight.
@@ -171,7 +167,7 @@ impl<C: Controller> Manager<C> {
     /// Bytes that had been reported lost have arrived: packets were reordered (section 4.2.2).
     pub fn undo(&mut self, now: Time, flow: FlowId) {
         if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.undo(now);
+            macroflow.controller.on_spurious_loss(now);
             self.after_feedback(now, index);
         }
     }
@@ -189,20 +185,15 @@ impl<C: Controller> Manager<C> {
     /// Arms the timer of a macroflow whose rate has begun to age, and reports the changed shares.
     fn age(&mut self, now: Time, index: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
-        let next = macroflow.next_halving(now);
-        self.timers.arm(index, next);
+        self.timers.arm(index, macroflow.next_halving(now));
         self.compare_shares(now, index);
     }
 
     /// After feedback for a macroflow: arms its controller's deadline, compares shares and treatment, and grants.
     fn after_feedback(&mut self, now: Time, index: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
-        let deadline = macroflow.controller.deadline();
-        let is_due = macroflow.watchers > 0 && now >= macroflow.next_comparison;
-        if deadline < Time::MAX {
-            self.timers.arm(index, deadline);
-        }
-        if is_due {
+        self.timers.arm(index, macroflow.controller.deadline());
+        if macroflow.watchers > 0 && now >= macroflow.next_comparison {
             self.compare_shares(now, index);
         }
         self.compare_flows(now, index);

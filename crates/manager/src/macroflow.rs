@@ -11,7 +11,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife};
 use crate::destinations::Destination;
-use crate::flow::{Share, Sharing};
+use crate::flow::Sharing;
 use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
 use crate::send_times::SendTimes;
@@ -78,24 +78,23 @@ pub(crate) struct Macroflow<C> {
     /// The window was full at the last attempt to grant.
     pub(crate) is_full: bool,
     /// Flows that have requested to send.
-    scheduler: Scheduler,
-    /// The flow that the scheduler last granted, until it has notified.
-    granted: Option<u32>,
+    pub(crate) scheduler: Scheduler,
     /// Flows with a retransmission that may leave although the window is full (RFC 6675 section 5, step 4.3).
     retransmissions: VecDeque<u32>,
     in_flight: Bytes,
-    next_number: u64,
+    /// The number of the next packet. Flows that come from another macroflow must not reuse numbers.
+    pub(crate) next_number: u64,
     last_sent: Time,
     /// The start of the period without idle times longer than a timeout, and the time of the last packet before it.
     busy_since: Time,
     busy_before: Option<Time>,
-    packet: Bytes,
+    /// The maximum packet size, headers included.
+    pub(crate) packet: Bytes,
     rtt: RttEstimator,
     /// At the last opportunity to send, no flow had requested: the application limits the bytes in flight.
     app_limited: bool,
     /// The round trip that is assumed until this macroflow has measured one.
-    assumed_rtt: Option<RoundTrip>,
-    /// The time of the last feedback.
+    pub(crate) assumed_rtt: Option<RoundTrip>,
     last_feedback_at: Time,
     /// The limit of the reported rate, from feedback without packet numbers.
     rate_cap: DeliveryRateCap,
@@ -126,7 +125,6 @@ impl<C: Controller> Macroflow<C> {
             ready: false,
             is_full: false,
             scheduler: Scheduler::new(sharing.scheduling),
-            granted: None,
             retransmissions: VecDeque::new(),
             in_flight: Bytes::ZERO,
             next_number: 0,
@@ -177,20 +175,10 @@ impl<C: Controller> Macroflow<C> {
         }
     }
 
-    /// Whether the round trip is assumed, not measured.
-    pub(crate) fn has_assumed_rtt(&self) -> bool {
-        self.assumed_rtt.is_some()
-    }
-
     /// The round trip, if this macroflow has measured one.
     pub(crate) fn measured(&self) -> Option<RoundTrip> {
         let is_measured = self.started && self.assumed_rtt.is_none();
         is_measured.then(|| RoundTrip { smoothed: self.rtt.smoothed(), min: self.rtt.min() })
-    }
-
-    /// The maximum packet size, headers included.
-    pub(crate) fn packet(&self) -> Bytes {
-        self.packet
     }
 
     /// The smoothed round-trip time, and the retransmission timeout (RFC 6298).
@@ -269,19 +257,13 @@ impl<C: Controller> Macroflow<C> {
                 return Attempt::TooEarly(departure.at);
             }
         }
-        let retransmission = self.retransmissions.pop_front();
-        let granted = retransmission.or_else(|| {
-            self.granted = self.scheduler.next(now, self.packet);
-            self.granted
-        });
+        let granted = self.retransmissions.pop_front().or_else(|| self.scheduler.next(now));
         granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
     }
 
     /// The flow that was granted has sent `bytes`; zero if it sent nothing.
     pub(crate) fn sent(&mut self, now: Time, bytes: Bytes) {
-        if let Some(flow) = self.granted.take() {
-            self.scheduler.sent(flow, self.packet, bytes);
-        }
+        self.scheduler.sent(self.packet, bytes);
         if bytes == Bytes::ZERO {
             return;
         }
@@ -310,21 +292,6 @@ impl<C: Controller> Macroflow<C> {
         self.next_number.saturating_sub(1)
     }
 
-    /// The number of the next packet. Flows that come from another macroflow must not reuse numbers.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.next_number
-    }
-
-    pub(crate) fn skip_to(&mut self, number: u64) {
-        self.next_number = self.next_number.max(number);
-    }
-
-    /// Adds the bytes in flight of a flow that comes from another macroflow.
-    pub(crate) fn take_over(&mut self, bytes: Bytes) {
-        self.in_flight += bytes;
-    }
-
-    /// Adds a flow.
     pub(crate) fn join(&mut self, flow: u32) {
         self.members.push(flow);
         self.controller.on_flows(self.members.len());
@@ -332,19 +299,11 @@ impl<C: Controller> Macroflow<C> {
         self.scheduler.join(flow);
     }
 
-    /// Sets the flow's share of the macroflow.
-    pub(crate) fn share(&mut self, flow: u32, share: Share) {
-        self.scheduler.set_weight(flow, share.weight);
-        self.scheduler.classify(flow, share.class);
-        self.scheduler.guarantee(flow, share.curve);
-    }
-
     /// Removes a flow that has `in_flight` bytes in flight.
     pub(crate) fn close(&mut self, now: Time, flow: u32, in_flight: Bytes) {
         self.members.retain(|&member| member != flow);
         self.controller.on_flows(self.members.len());
         self.scheduler.leave(flow);
-        self.granted = self.granted.filter(|granted| *granted != flow);
         self.retransmissions.retain(|&f| f != flow);
         self.discard(now, in_flight);
     }

@@ -83,7 +83,7 @@ impl<C: Controller> Manager<C> {
         let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
         if is_weight(share.weight) && share.class.is_none_or(|(_, weight)| is_weight(weight)) {
             if let Some((macroflow, _)) = self.macroflow(flow) {
-                macroflow.share(flow.0, share);
+                macroflow.scheduler.share(flow.0, share);
             }
             if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
                 f.custom_share = (share != Share::default()).then(|| Box::new(share));
@@ -100,33 +100,29 @@ impl<C: Controller> Manager<C> {
 
     /// Completes the flow's handshake: its path has this round-trip time and carries packets of up to `packet` bytes.
     pub fn on_path(&mut self, now: Time, flow: FlowId, packet: Bytes, rtt: Duration, feedback: RouterFeedback) {
-        let Some((macroflow, _)) = self.macroflow(flow) else { return };
-        let destination = macroflow.destination;
-        let known = self.destinations.get(destination);
+        let Some(index) = self.macroflow_of(flow) else { return };
+        let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        let known = self.destinations.0.get(&macroflow.destination);
         let history = known.and_then(|known| known.history);
         let idle_for = known.and_then(|known| known.last_busy).map(|last_busy| now.since(last_busy));
-        if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback });
-            self.wake(index);
-        }
+        macroflow.start(now, &Path { packet, rtt, history, idle_for, feedback });
+        self.wake(index);
     }
 
     /// Permits the flow to send before its path has been measured. Packets have up to `packet` bytes. The round-trip
     /// time is taken from history; without history it is one second. The first measurement restarts the controller.
     pub fn assume_path(&mut self, now: Time, flow: FlowId, packet: Bytes) {
-        let Some((macroflow, index)) = self.macroflow(flow) else { return };
-        let destination = macroflow.destination;
-        let history = self.history(destination);
-        let last = self.destinations.get(destination).and_then(|known| known.round_trip);
-        if let Some((macroflow, _)) = self.macroflow(flow) {
-            macroflow.assume(now, packet, history, last);
-            self.wake(index);
-        }
+        let Some(index) = self.macroflow_of(flow) else { return };
+        let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        let known = self.destinations.0.get(&macroflow.destination);
+        let (history, last) = known.map_or((None, None), |known| (known.history, known.round_trip));
+        macroflow.assume(now, packet, history, last);
+        self.wake(index);
     }
 
     /// The maximum size of the flow's packets, headers included (`cm_mtu`); zero before the path is established.
     pub fn mtu(&self, flow: FlowId) -> Bytes {
-        self.of_flow(flow).map_or(Bytes::ZERO, |(_, macroflow)| macroflow.packet())
+        self.of_flow(flow).map_or(Bytes::ZERO, |(_, macroflow)| macroflow.packet)
     }
 
     /// The smoothed round-trip time of the flow's path and its retransmission timeout; none before the path is
@@ -139,20 +135,14 @@ impl<C: Controller> Manager<C> {
     /// controller starts at once, as on a new path with the measured round-trip time. The old controller's history is
     /// stored as at the end of a macroflow. Router feedback of the handshake is not repeated.
     pub fn replace(&mut self, now: Time, flow: FlowId, controller: C) {
-        let Some((macroflow, index)) = self.macroflow(flow) else { return };
-        let destination = macroflow.destination;
-        let known = self.destinations.entry(destination);
-        if let Some(macroflow) = &mut self.macroflows[index as usize] {
-            macroflow.remember(now, &mut known.history);
-            macroflow.controller = controller;
-            let history = known.history;
-            macroflow.restart(now, history);
-            let deadline = macroflow.controller.deadline();
-            if deadline < Time::MAX {
-                self.timers.arm(index, deadline);
-            }
-            self.wake(index);
-        }
+        let Some(index) = self.macroflow_of(flow) else { return };
+        let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        let known = self.destinations.0.entry(macroflow.destination).or_default();
+        macroflow.remember(now, &mut known.history);
+        macroflow.controller = controller;
+        macroflow.restart(now, known.history);
+        self.timers.arm(index, macroflow.controller.deadline());
+        self.wake(index);
     }
 
     /// The flow has a packet to send (`cm_request`). `retransmission`: the packet repairs a loss and may leave although
@@ -182,11 +172,8 @@ impl<C: Controller> Manager<C> {
                 // Macroflows take turns.
                 self.ready.rotate_left(1);
                 let Some(f) = &mut self.flows[flow as usize] else { continue };
-                if f.retransmission {
-                    f.retransmission = false;
-                } else {
-                    f.requested = false;
-                }
+                let request = if f.retransmission { &mut f.retransmission } else { &mut f.requested };
+                *request = false;
                 let Some(macroflow) = &self.macroflows[index as usize] else { continue };
                 let Departure { bytes, feedback, .. } = macroflow.controller.departure();
                 let ecn = macroflow.controller.ecn();
@@ -225,9 +212,7 @@ impl<C: Controller> Manager<C> {
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.sent(now, bytes);
             let deadline = macroflow.controller.deadline();
-            if deadline < Time::MAX {
-                self.timers.arm(index, deadline);
-            }
+            self.timers.arm(index, deadline);
         }
     }
 
@@ -253,7 +238,7 @@ impl<C: Controller> Manager<C> {
 
     /// The history of a destination.
     pub fn history(&self, destination: Destination) -> Option<History> {
-        self.destinations.get(destination).and_then(|known| known.history)
+        self.destinations.0.get(&destination).and_then(|known| known.history)
     }
 
     /// Closes the flow (`cm_close`). A macroflow that other flows may join remains for a retransmission timeout after
@@ -269,7 +254,7 @@ impl<C: Controller> Manager<C> {
             self.wake(f.macroflow);
             return;
         }
-        if let Some(known) = self.destinations.get_mut(macroflow.destination) {
+        if let Some(known) = self.destinations.0.get_mut(&macroflow.destination) {
             macroflow.remember(now, &mut known.history);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
@@ -279,8 +264,7 @@ impl<C: Controller> Manager<C> {
         }
         if self.sharing.grouping == Grouping::PerDestination && macroflow.started {
             macroflow.ends_at = now + macroflow.linger_time();
-            let ends_at = macroflow.ends_at;
-            self.timers.arm(f.macroflow, ends_at);
+            self.timers.arm(f.macroflow, macroflow.ends_at);
         } else {
             self.end(f.macroflow);
         }
@@ -290,7 +274,7 @@ impl<C: Controller> Manager<C> {
         self.set_window_full(index, false);
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
         let successor = self.remove_origin(index, &macroflow);
-        let known = self.destinations.get_mut(macroflow.destination);
+        let known = self.destinations.0.get_mut(&macroflow.destination);
         if let Some(known) = known.filter(|known| known.macroflow == Some(index)) {
             known.macroflow = successor;
         }
@@ -341,10 +325,8 @@ impl<C: Controller> Manager<C> {
             if aging < Time::MAX {
                 self.compare_shares(now, index);
             }
-            if deadline < Time::MAX {
-                // A deadline in the past would cause endless wake-ups at the same instant.
-                self.timers.arm(index, deadline.max(now + Duration::from_nanos(1)));
-            }
+            // A deadline in the past would cause endless wake-ups at the same instant.
+            self.timers.arm(index, deadline.max(now + Duration::from_nanos(1)));
             self.wake(index);
         }
     }

@@ -25,7 +25,6 @@ use crate::treatment::{LossCounts, Sample, cut};
 /// The interval of comparisons, in round trips.
 const ROUND_TRIPS: u64 = 16;
 
-/// The minimum number of packets for a comparison.
 const MIN_PACKETS: f64 = 30.0;
 
 /// The number of packets after which the counts are reset.
@@ -65,7 +64,7 @@ impl<C: Controller> Manager<C> {
         let Some(macroflow) = &self.macroflows[index as usize] else { return Vec::new() };
         let members = macroflow.members.iter().filter_map(|&member| {
             let flow = self.flows[member as usize].as_ref()?;
-            Some((member, Sample::of(flow.counts, macroflow.packet())))
+            Some((member, Sample::of(flow.counts, macroflow.packet)))
         });
         members.collect()
     }
@@ -148,7 +147,7 @@ impl<C: Controller> Manager<C> {
 
     /// How long a split of `destination`'s flows lasts; the next one lasts longer.
     fn separation_time(&mut self, destination: crate::Destination) -> Duration {
-        let Some(known) = self.destinations.get_mut(destination) else { return SEPARATION.0 };
+        let Some(known) = self.destinations.0.get_mut(&destination) else { return SEPARATION.0 };
         let separation = known.separation.max(SEPARATION.0);
         known.separation = (separation * 2).min(SEPARATION.1);
         separation
@@ -178,9 +177,9 @@ impl<C: Controller> Manager<C> {
         if target.is_none_or(|target| target.destination != macroflow.destination) {
             return;
         }
-        let (members, number) = (macroflow.members.clone(), macroflow.next_number());
+        let (members, number) = (macroflow.members.clone(), macroflow.next_number);
         if let Some(origin) = &mut self.macroflows[origin as usize] {
-            origin.skip_to(number);
+            origin.next_number = origin.next_number.max(number);
         }
         for member in members {
             self.move_flow(now, FlowId(member), origin);
@@ -201,9 +200,9 @@ impl<C: Controller> Manager<C> {
         }
         if let Some(macroflow) = &mut self.macroflows[to as usize] {
             macroflow.join(flow.0);
-            macroflow.share(flow.0, share);
+            macroflow.scheduler.share(flow.0, share);
             macroflow.watchers += u32::from(watches);
-            macroflow.take_over(in_flight);
+            macroflow.restore(in_flight);
             for (_, retransmission) in requests.into_iter().filter(|(requested, _)| *requested) {
                 macroflow.request(now, flow.0, retransmission);
             }

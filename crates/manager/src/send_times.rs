@@ -7,7 +7,6 @@ use rampmeter_units::{Duration, Time};
 /// The maximum number of samples: four round trips of them.
 const MAX_SAMPLES: usize = 32;
 
-/// Samples per round trip.
 const SAMPLES_PER_RTT: u32 = 8;
 
 /// The send times and numbers of some packets.

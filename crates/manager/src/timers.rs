@@ -15,16 +15,17 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Ensures a wake-up of `key` at `at` or earlier.
+    /// Ensures a wake-up of `key` at `at` or earlier; [`Time::MAX`] needs none.
     pub fn arm(&mut self, key: u32, at: Time) {
         let slot = key as usize;
+        if at >= self.armed.get(slot).copied().unwrap_or(Time::MAX) {
+            return;
+        }
         if self.armed.len() <= slot {
             self.armed.resize(slot + 1, Time::MAX);
         }
-        if at < self.armed[slot] {
-            self.armed[slot] = at;
-            self.heap.push(Reverse((at, key)));
-        }
+        self.armed[slot] = at;
+        self.heap.push(Reverse((at, key)));
     }
 
     /// The time of the next wake-up; [`Time::MAX`] for never.

@@ -50,7 +50,6 @@ impl Sample {
 /// The state of segregation of a macroflow.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Segregation {
-    /// The time of the next comparison.
     pub(crate) next_comparison: Time,
     /// Consecutive comparisons that found a difference.
     pub(crate) differences: u8,

@@ -131,7 +131,7 @@ impl<C: Controller> EventLoop<C> {
             while let Some((index, writable)) = self.ready.next() {
                 let index = index as u32;
                 if let Some(Some(host)) = self.hosts.get_mut(index as usize).filter(|_| writable) {
-                    host.unblock();
+                    host.blocked = false;
                     self.ready.set_write_interest(host.socket(), index.into(), false)?;
                 }
                 self.receive_at(index);
@@ -176,18 +176,13 @@ impl<C: Controller> EventLoop<C> {
             let Some(index) = self.busy.pop_front() else { break };
             self.is_busy[index as usize] = false;
             let Some(host) = &mut self.hosts[index as usize] else { continue };
-            let was_blocked = host.is_blocked();
+            let was_blocked = host.blocked;
             let more = host.serve(&self.clock);
-            if host.is_blocked() && !was_blocked {
+            if host.blocked && !was_blocked {
                 self.ready.set_write_interest(host.socket(), index.into(), true)?;
             }
-            let deadline = host.deadline();
-            if deadline < Time::MAX {
-                self.timers.arm(index, deadline);
-            }
-            while let Some(event) = host.poll_event() {
-                self.events.push_back((HostId(index), event));
-            }
+            self.timers.arm(index, host.deadline());
+            self.events.extend(host.events.drain(..).map(|event| (HostId(index), event)));
             if more {
                 self.mark_busy(index);
             }

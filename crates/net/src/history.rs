@@ -60,16 +60,11 @@ const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
 #[derive(Debug, Error)]
 pub enum HistoryError {
     /// It is a file of another program.
-    #[error("{}: is not a history file; give another path with --history", .0.display())]
+    #[error("{0}: is not a history file; give another path with --history")]
     Foreign(PathBuf),
     /// The operating system or the database refused it.
-    #[error("{}: {reason}; give a writable path with --history", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system or the database.
-        reason: String,
-    },
+    #[error("{0}: {1}; give a writable path with --history")]
+    Refused(PathBuf, String),
 }
 
 /// An open history file.
@@ -92,7 +87,7 @@ impl HistoryFile {
     /// Opens the file at `path`, or creates it.
     pub fn open(path: &Path) -> Result<(Self, Remembered), HistoryError> {
         let mut renamed = None;
-        let refused = |reason: String| HistoryError::Refused { path: path.to_owned(), reason };
+        let refused = |reason: String| HistoryError::Refused(path.to_owned(), reason);
         create(path).map_err(|error| refused(error.to_string()))?;
         let mut read = load(path);
         if read.as_ref().is_err_and(is_damaged) {

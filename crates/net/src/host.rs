@@ -21,7 +21,6 @@ use crate::stream::{Arrivals, Stream, min_write_space};
 /// The maximum number of batches that a host sends or receives before other hosts run.
 const BATCHES_A_RUN: usize = 4;
 
-/// The minimum size of a send buffer.
 const MIN_SEND_BUFFER: usize = 4096;
 
 /// The limits of a host's connections.
@@ -84,13 +83,11 @@ pub struct Host<C> {
     streams: BTreeMap<u32, Stream>,
     outgoing: SendBatch,
     /// Whether the kernel's send buffer is full; the socket becomes writable when it has space.
-    blocked: bool,
-    events: VecDeque<Event>,
+    pub(crate) blocked: bool,
+    pub(crate) events: VecDeque<Event>,
     next_sweep: Time,
     /// Whether the last packets read had payload, so that their sender waits for a reply.
     expects_reply: bool,
-    /// Received datagrams that could not be decoded.
-    undecodable: u64,
 }
 
 impl<C: Controller> Host<C> {
@@ -106,7 +103,6 @@ impl<C: Controller> Host<C> {
             events: VecDeque::new(),
             next_sweep: Time::MAX,
             expects_reply: false,
-            undecodable: 0,
         }
     }
 
@@ -217,26 +213,9 @@ impl<C: Controller> Host<C> {
         &self.socket
     }
 
-    /// The number of received datagrams that could not be decoded.
-    pub fn undecodable(&self) -> u64 {
-        self.undecodable
-    }
-
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
     /// Discards a connection whose `Closed` event the application has received.
     pub(crate) fn discard(&mut self, id: ConnectionId) {
         self.streams.remove(&id.number());
-    }
-
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked
-    }
-
-    pub(crate) fn unblock(&mut self) {
-        self.blocked = false;
     }
 
     /// Whether arrivals may stay in the kernel until the next deadline, if that is soon: no window waits for
@@ -289,10 +268,7 @@ impl<C: Controller> Host<C> {
         if bytes.first().is_some_and(|first| first >> 4 == CM_VERSION) {
             return self.on_message(now, from, ecn, bytes);
         }
-        let Ok((packet, payload)) = decode(bytes) else {
-            self.undecodable += 1;
-            return;
-        };
+        let Ok((packet, payload)) = decode(bytes) else { return };
         self.expects_reply |= packet.kind != Kind::Data || packet.payload > 0 || packet.ping;
         let accepted = self.endpoint.receive(now, from, &packet, ecn, arrived_at);
         self.collect(now); // a packet may open the connection that its payload is for
@@ -306,21 +282,13 @@ impl<C: Controller> Host<C> {
             stream.incoming.store(accepted.offset, &payload[accepted.skip..][..accepted.len]);
         }
         let Some(connection) = self.endpoint.connection(stream.id) else { return };
-        let readiness = stream.on_packet(now, &packet, connection, self.limits.send_buffer);
-        if readiness.readable {
-            self.events.push_back(Event::Readable(stream.id));
-        }
-        if readiness.writable {
-            self.events.push_back(Event::Writable(stream.id));
-        }
+        let events = stream.on_packet(now, &packet, connection, self.limits.send_buffer);
+        self.events.extend(events.into_iter().flatten());
     }
 
     /// A message of another Congestion Manager, or a datagram with its header.
     fn on_message(&mut self, now: Time, from: SocketAddr, ecn: Ecn, bytes: &[u8]) {
-        let Ok((message, payload)) = cm_decode(bytes) else {
-            self.undecodable += 1;
-            return;
-        };
+        let Ok((message, payload)) = cm_decode(bytes) else { return };
         self.expects_reply = true;
         let delivery = self.endpoint.receive_message(now, from, &message, payload.len(), ecn);
         self.events.extend(delivery.map(|delivery| Event::Datagram(from, delivery, payload.len())));

@@ -12,7 +12,6 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::time::TimeSpec;
 use rampmeter_units::Duration;
 
-/// The maximum number of events of one call.
 const MAX_EVENTS: usize = 64;
 
 /// The sockets to wait for, and those that were ready at the end of the last wait.

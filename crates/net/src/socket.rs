@@ -29,7 +29,6 @@ pub struct Socket {
 pub(crate) struct SendBatch {
     bytes: Vec<u8>,
     packets: Vec<Outgoing>,
-    /// The number of packets sent.
     sent: usize,
 }
 
@@ -151,7 +150,6 @@ impl Socket {
         self.inner.as_raw_fd()
     }
 
-    /// Sends the batch.
     pub(crate) fn send(&self, batch: &mut SendBatch) -> SendResult {
         while batch.sent < batch.packets.len() {
             match self.send_some(batch) {

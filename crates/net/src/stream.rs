@@ -6,6 +6,8 @@ use rampmeter_transport::{Connection, ConnectionId, ReceiveBuffer, SendBuffer};
 use rampmeter_units::Time;
 use rampmeter_wire::{Packet, unwrap};
 
+use crate::host::Event;
+
 /// The free space of a buffer of `capacity` at which a writer is notified.
 pub(crate) fn min_write_space(capacity: usize) -> usize {
     (64 * 1024).min(capacity / 2)
@@ -51,13 +53,6 @@ pub(crate) struct Stream {
     pub(crate) arrivals: Arrivals,
 }
 
-/// The events for the application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Readiness {
-    pub(crate) readable: bool,
-    pub(crate) writable: bool,
-}
-
 impl Stream {
     pub(crate) fn new(now: Time, id: ConnectionId, peer: SocketAddr) -> Self {
         Self {
@@ -77,14 +72,15 @@ impl Stream {
         }
     }
 
-    /// Processes a packet of the peer whose payload has been stored; `capacity` is the size of the send buffer.
+    /// Processes a packet of the peer whose payload has been stored; `capacity` is the size of the send buffer. Returns
+    /// the events for the application.
     pub(crate) fn on_packet(
         &mut self,
         now: Time,
         packet: &Packet,
         connection: &Connection,
         capacity: usize,
-    ) -> Readiness {
+    ) -> [Option<Event>; 2] {
         self.last_received = now;
         if packet.sequence_len() > 0 {
             self.count(packet.number);
@@ -98,7 +94,7 @@ impl Stream {
         let writable = self.wants_space && space >= min_write_space(capacity);
         self.reported_readable |= readable;
         self.wants_space &= !writable;
-        Readiness { readable, writable }
+        [readable.then_some(Event::Readable(self.id)), writable.then_some(Event::Writable(self.id))]
     }
 
     fn count(&mut self, number: u32) {

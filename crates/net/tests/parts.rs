@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{TestServer, at_fixed_rate, fetch, fetch_with, noise, options};
-use rampmeter_net::files::{GetOptions, NetError, get};
+use rampmeter_net::files::{GetOptions, NetError, Received, get};
 
 #[test]
 fn a_resumed_download_uses_the_selected_controller() {
@@ -53,7 +53,7 @@ fn stop_midway(server: &TestServer, to: &std::path::Path, enough: u64) -> u64 {
     });
     let stopped = get(&GetOptions { stop, ..options(server.address, "f", to) });
     watcher.join().unwrap();
-    let Err(NetError::Interrupted { got, size, resumable: true }) = stopped else { panic!("{stopped:?}") };
+    let Err(NetError::Interrupted(Received { got, size, resumable: true })) = stopped else { panic!("{stopped:?}") };
     assert!(size.is_some_and(|size| got < size));
     assert_eq!(fs::metadata(&part).unwrap().len(), got);
     got
@@ -135,7 +135,7 @@ fn pipes_and_links_are_not_replaced() {
     // A link that another user put at the path of a part file.
     fs::write(at("mine"), "dear").unwrap();
     symlink("mine", at("new.part")).unwrap();
-    assert!(matches!(fetch(server.address, "f", &at("new")), Err(NetError::File { .. })));
+    assert!(matches!(fetch(server.address, "f", &at("new")), Err(NetError::File(..))));
     assert_eq!(fs::read(at("mine")).unwrap(), b"dear");
     nix::unistd::mkfifo(&at("odd.part"), Mode::from_bits_truncate(0o600)).unwrap();
     let error = fetch(server.address, "f", &at("odd")).unwrap_err().to_string();

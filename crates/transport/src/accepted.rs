@@ -11,7 +11,7 @@ pub(crate) struct Accepted<A> {
     /// By their opener's address and its id for them, to recognize a repeated `Syn`.
     by_opener: BTreeMap<(A, u32), ConnectionId>,
     /// Connections whose opener has not yet shown that it receives this host's packets, oldest first.
-    half_open: VecDeque<ConnectionId>,
+    pub(crate) half_open: VecDeque<ConnectionId>,
 }
 
 impl<A: Address> Accepted<A> {
@@ -41,15 +41,5 @@ impl<A: Address> Accepted<A> {
         if !was_opened {
             self.on_opened(id);
         }
-    }
-
-    /// The number of half-open connections.
-    pub(crate) fn half_open(&self) -> usize {
-        self.half_open.len()
-    }
-
-    /// The connection that has been half open for longest.
-    pub(crate) fn oldest_half_open(&self) -> Option<ConnectionId> {
-        self.half_open.front().copied()
     }
 }

@@ -1,7 +1,7 @@
 //! Addresses of hosts: a socket's address on the wire, a node's number in simulated networks.
 
 use std::fmt::Debug;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use rampmeter_manager::Destination;
 
@@ -13,10 +13,7 @@ pub trait Address: Copy + Ord + Debug {
 
 impl Address for SocketAddr {
     fn destination(&self) -> Destination {
-        match self.ip() {
-            IpAddr::V4(ip) => Destination(ip.to_ipv6_mapped().to_bits()),
-            IpAddr::V6(ip) => Destination(ip.to_bits()),
-        }
+        self.ip().into()
     }
 }
 

@@ -12,7 +12,7 @@
 //! proof no data is sent, and a `SynAck` is not longer than its `Syn`: forged senders cannot make a host flood a third
 //! one.
 
-use rampmeter_manager::{FlowId, Grant, RttEstimator};
+use rampmeter_manager::{FlowId, Grant};
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
 use rampmeter_wire::{Kind, List, Packet, RouterFeedback, UDP_BYTES, encoded_len};
 
@@ -80,17 +80,19 @@ pub(crate) struct Outcome {
 /// One connection. Driven by its [`crate::Endpoint`].
 #[derive(Debug)]
 pub struct Connection {
-    config: Config,
+    pub(crate) config: Config,
     pub(crate) state: State,
     pub(crate) flow: FlowId,
     /// This side's id, which the peer puts into its packets.
     pub(crate) local: u32,
     /// The peer's id.
     pub(crate) remote: u32,
-    accepted: bool,
-    opened: bool,
-    sender: Sender,
-    receiver: Receiver,
+    /// The peer opened it.
+    pub(crate) accepted: bool,
+    /// The handshake was completed.
+    pub(crate) opened: bool,
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
     /// The router feedback that the handshake requests, or returns.
     handshake_feedback: RouterFeedback,
     /// The send time of each handshake attempt. A `Syn` contains the number of its attempt (in `acknowledgement`), and
@@ -180,7 +182,7 @@ impl Connection {
             }
             (Kind::SynAck, _) => self.receiver.acknowledge_now(),
             (Kind::Reset, _) => {
-                let is_genuine = self.state != State::Opening && packet.sequence == self.receiver.first_sequence();
+                let is_genuine = self.state != State::Opening && packet.sequence == self.receiver.first_sequence;
                 if is_genuine {
                     self.state = State::Closed(CloseReason::Reset);
                 }
@@ -226,7 +228,7 @@ impl Connection {
     }
 
     fn on_keep_alive_timer(&mut self, now: Time) {
-        if self.sender.timer() < Time::MAX {
+        if self.sender.timer < Time::MAX {
             self.on_any_packet(now); // the retransmission timer probes already, and ends the connection
             return;
         }
@@ -236,7 +238,7 @@ impl Connection {
             return;
         }
         self.ping_due = true;
-        let wait = self.sender.rtt().timeout(self.config.syn_timeout, self.config.min_rto);
+        let wait = self.sender.rtt.timeout(self.config.syn_timeout, self.config.min_rto);
         self.keep_alive_timer = now + (wait * (1 << (self.keep_alive_probes - 1).min(16))).min(Config::MAX_RTO);
     }
 
@@ -245,7 +247,7 @@ impl Connection {
             self.state = State::Lingering;
             self.statistics.delivered_at = Some(now);
             // Long enough for a retransmission of the peer's last packet if its acknowledgement was lost.
-            let timeout = self.sender.rtt().timeout(self.config.syn_timeout, self.config.min_rto);
+            let timeout = self.sender.rtt.timeout(self.config.syn_timeout, self.config.min_rto);
             self.handshake_timer = now + timeout * 3;
         }
     }
@@ -271,7 +273,7 @@ impl Connection {
                 packet.feedback = self.handshake_feedback;
             } else {
                 packet.kind = Kind::SynAck;
-                packet.acknowledgement = self.receiver.first_sequence().wrapping_add(self.attempt);
+                packet.acknowledgement = self.receiver.first_sequence.wrapping_add(self.attempt);
                 packet.echoed_feedback = self.handshake_feedback;
             }
             return Some(packet);
@@ -327,7 +329,7 @@ impl Connection {
     /// The time at which [`Connection::on_deadline`] must be called.
     pub(crate) fn deadline(&self) -> Time {
         let timer = match self.state {
-            State::Open => self.sender.timer().min(self.keep_alive_timer),
+            State::Open => self.sender.timer.min(self.keep_alive_timer),
             _ => Time::MAX,
         };
         timer.min(self.receiver.deadline()).min(self.handshake_timer)
@@ -343,16 +345,16 @@ impl Connection {
         if self.receiver.deadline() <= now {
             self.receiver.acknowledge_now();
         }
-        if self.sender.timer() > now || self.state != State::Open {
+        if self.sender.timer > now || self.state != State::Open {
             return None;
         }
         self.statistics.timeouts += 1;
         let (feedback, lost) = self.sender.on_timer(now);
-        if self.sender.timeouts() > self.config.max_timeouts {
+        if self.sender.timeouts > self.config.max_timeouts {
             self.state = State::Closed(CloseReason::TimedOut);
             return None;
         }
-        self.ping_due = !lost && self.sender.timer() < Time::MAX;
+        self.ping_due = !lost && self.sender.timer < Time::MAX;
         lost.then_some(feedback)
     }
 
@@ -374,47 +376,8 @@ impl Connection {
         self.ping_due |= self.state == State::Open;
     }
 
-    pub(crate) fn largest_packet(&self) -> Bytes {
-        self.config.packet
-    }
-
-    pub(crate) fn ecn(&self) -> Ecn {
-        self.config.ecn
-    }
-
-    /// Whether the peer opened it.
-    pub(crate) fn was_accepted(&self) -> bool {
-        self.accepted
-    }
-
-    /// Whether the handshake was completed.
-    pub(crate) fn was_opened(&self) -> bool {
-        self.opened
-    }
-
-    /// The packet that resets the connection at the peer.
     pub(crate) fn reset(&self) -> Packet {
         Packet { sequence: self.sender.sequence(0), kind: Kind::Reset, connection: self.remote, ..Packet::default() }
-    }
-
-    /// The application adds `bytes` to the stream.
-    pub fn write(&mut self, bytes: u64) {
-        self.sender.write(bytes);
-    }
-
-    /// The application will write no more: the stream ends after the bytes written so far.
-    pub fn finish(&mut self) {
-        self.sender.finish();
-    }
-
-    /// The application withdraws the bytes that have not been sent, and will write no more: the stream ends there.
-    pub fn finish_early(&mut self) {
-        self.sender.finish_early();
-    }
-
-    /// The application has read `bytes` more, which opens the window by as many.
-    pub fn consume(&mut self, bytes: u64) {
-        self.receiver.consume(bytes);
     }
 
     /// Bytes of the peer's stream that have arrived without a hole.
@@ -449,12 +412,12 @@ impl Connection {
 
     /// Bytes in flight, headers included.
     pub fn in_flight(&self) -> Bytes {
-        self.sender.in_flight()
+        self.sender.scoreboard.in_flight
     }
 
     /// The counters of the connection.
     pub fn statistics(&self) -> Statistics {
-        let rtt: &RttEstimator = self.sender.rtt();
+        let rtt = &self.sender.rtt;
         Statistics {
             retransmitted: self.sender.retransmitted,
             smoothed_rtt: rtt.smoothed(),

@@ -12,7 +12,6 @@ const INDEX_BITS: u32 = 20;
 const SALTS: u32 = 1 << (32 - INDEX_BITS);
 
 impl ConnectionId {
-    /// The maximum number of connections.
     pub(crate) const MAX_CONNECTIONS: usize = 1 << INDEX_BITS;
 
     /// An index for tables. The index of a closed connection is reused.

@@ -47,7 +47,6 @@ struct Flow<A> {
     peer: A,
     /// The size of each datagram.
     size: u16,
-    /// The number of datagrams that wait.
     waiting: u64,
     ecn: Ecn,
     sent: u64,

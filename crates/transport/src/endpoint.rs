@@ -53,7 +53,6 @@ pub struct Endpoint<C, A> {
     timers: Timers,
     control: VecDeque<u32>,
     events: VecDeque<Event>,
-    /// Resets to send.
     resets: VecDeque<(A, Packet, ConnectionId)>,
 }
 
@@ -106,8 +105,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// Sets a connection's share of its macroflow.
     pub fn share(&mut self, id: ConnectionId, share: Share) {
-        let flow = self.connection(id).map(|connection| connection.flow);
-        if let Some(flow) = flow {
+        if let Some(flow) = self.flow(id) {
             self.manager.share(flow, share);
         }
     }
@@ -170,8 +168,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
                 self.accepted.on_opened(id);
             }
             self.events.push_back(if half_open { Event::Accepted(id, rtt) } else { Event::Opened(id, rtt) });
-            let largest = connection.largest_packet();
-            self.manager.on_path(now, flow, largest, rtt, feedback);
+            self.manager.on_path(now, flow, connection.config.packet, rtt, feedback);
         }
         if let Some(packet_feedback) = &outcome.feedback {
             self.report(now, index, flow, packet_feedback, packet.echoed_feedback);
@@ -190,22 +187,15 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             return;
         }
         let Some(config) = self.config.accept.clone() else { return };
-        let is_at_limit = self.accepted.half_open() >= self.config.max_half_open || self.is_full();
-        if is_at_limit && !self.discard_oldest_half_open(now) {
-            return;
+        if self.accepted.half_open.len() >= self.config.max_half_open || self.is_full() {
+            let Some(oldest) = self.accepted.half_open.front() else { return };
+            self.remove(now, oldest.index(), CloseReason::Aborted);
         }
         let Some(id) = self.free_id() else { return };
         let flow = self.manager.open(now, from.destination(), &mut self.make);
         let connection = Connection::accept(self.begin(&config), flow, id.number(), syn);
         self.accepted.insert(from, syn.number, id);
         self.insert(now, id, from, flow, connection);
-    }
-
-    /// Discards the oldest half-open connection. Returns false if there is none.
-    fn discard_oldest_half_open(&mut self, now: Time) -> bool {
-        let Some(oldest) = self.accepted.oldest_half_open() else { return false };
-        self.remove(now, oldest.index(), CloseReason::Aborted);
-        true
     }
 
     fn report(&mut self, now: Time, index: usize, flow: FlowId, packet_feedback: &Feedback, feedback: RouterFeedback) {
@@ -250,16 +240,13 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         if slot.connection.wants_to_send() {
             self.manager.request(now, slot.connection.flow, false);
         }
-        let deadline = slot.connection.deadline();
-        if deadline < Time::MAX {
-            self.timers.arm(index as u32, deadline);
-        }
+        self.timers.arm(index as u32, slot.connection.deadline());
     }
 
     fn remove(&mut self, now: Time, index: usize, reason: CloseReason) {
         let Some(slot) = self.slots[index].take() else { return };
-        if slot.connection.was_accepted() {
-            self.accepted.remove(slot.peer, slot.connection.remote, slot.id, slot.connection.was_opened());
+        if slot.connection.accepted {
+            self.accepted.remove(slot.peer, slot.connection.remote, slot.id, slot.connection.opened);
         }
         if slot.queued {
             self.control.retain(|&queued| queued as usize != index);
@@ -278,11 +265,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         while let Some(&index) = self.control.front() {
             let slot = self.slots[index as usize].as_mut();
             if let Some((slot, packet)) = slot.and_then(|s| s.connection.transmit_control(now).map(|p| (s, p))) {
-                let (to, connection, deadline) = (slot.peer, slot.id, slot.connection.deadline());
-                if deadline < Time::MAX {
-                    self.timers.arm(index, deadline);
-                }
-                return Some(Transmit { to, packet, ecn: Ecn::NotEct, connection, offset: 0 });
+                self.timers.arm(index, slot.connection.deadline());
+                return Some(Transmit { to: slot.peer, packet, ecn: Ecn::NotEct, connection: slot.id, offset: 0 });
             }
             self.control.pop_front();
             if let Some(slot) = &mut self.slots[index as usize] {
@@ -303,9 +287,8 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
             if slot.connection.wants_to_send() {
                 self.manager.request(now, grant.flow, false);
             }
-            let deadline = slot.connection.deadline();
-            self.timers.arm(index, deadline);
-            let ecn = grant.ecn.unwrap_or(slot.connection.ecn());
+            self.timers.arm(index, slot.connection.deadline());
+            let ecn = grant.ecn.unwrap_or(slot.connection.config.ecn);
             return Some(Transmit { to: slot.peer, packet, ecn, connection: slot.id, offset });
         }
         None
@@ -368,23 +351,23 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
 
     /// The application adds `bytes` to the stream.
     pub fn write(&mut self, now: Time, id: ConnectionId, bytes: u64) {
-        self.with(now, id, |connection| connection.write(bytes));
+        self.with(now, id, |connection| connection.sender.write(bytes));
     }
 
     /// The application will write no more.
     pub fn finish(&mut self, now: Time, id: ConnectionId) {
-        self.with(now, id, Connection::finish);
+        self.with(now, id, |connection| connection.sender.finish());
     }
 
     /// The application withdraws the bytes that have not been sent, and will write no more.
     pub fn finish_early(&mut self, now: Time, id: ConnectionId) {
-        self.with(now, id, Connection::finish_early);
+        self.with(now, id, |connection| connection.sender.finish_early());
     }
 
     /// The application has read `bytes` more of what arrived.
     pub fn consume(&mut self, now: Time, id: ConnectionId, bytes: u64) {
         let Some(slot) = self.slot_mut(id) else { return };
-        slot.connection.consume(bytes);
+        slot.connection.receiver.consume(bytes);
         // The only possible effect is an update of the window.
         if slot.connection.wants_control(now) {
             self.update(now, id.index());
@@ -394,7 +377,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
     /// Ends a connection at once and resets it at the peer.
     pub fn abort(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.slot_mut(id) else { return };
-        let reset = slot.connection.was_opened().then(|| (slot.peer, slot.connection.reset(), id));
+        let reset = slot.connection.opened.then(|| (slot.peer, slot.connection.reset(), id));
         self.resets.extend(reset);
         self.remove(now, id.index(), CloseReason::Aborted);
     }

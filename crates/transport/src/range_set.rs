@@ -43,7 +43,6 @@ impl RangeSet {
         true
     }
 
-    /// Removes everything below `end`.
     pub(crate) fn remove_below(&mut self, end: u64) {
         if self.ranges.first().is_none_or(|&(start, _)| start >= end) {
             return;
@@ -55,7 +54,6 @@ impl RangeSet {
         }
     }
 
-    /// The range that contains `at`.
     pub(crate) fn containing(&self, at: u64) -> Option<(u64, u64)> {
         let index = self.ranges.partition_point(|&(_, e)| e <= at);
         self.ranges.get(index).copied().filter(|&(start, _)| start <= at)

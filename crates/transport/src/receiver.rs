@@ -27,7 +27,7 @@ pub(crate) struct Receiver {
     delayed_ack: Duration,
     capacity: u64,
     /// The peer's first sequence number.
-    first_sequence: u32,
+    pub(crate) first_sequence: u32,
     /// Everything before this offset has arrived.
     next: u64,
     /// Ranges that arrived beyond `next`.
@@ -64,11 +64,6 @@ impl Receiver {
             receipts: List::default(),
             feedback: RouterFeedback::None,
         }
-    }
-
-    /// The peer's first sequence number.
-    pub(crate) fn first_sequence(&self) -> u32 {
-        self.first_sequence
     }
 
     /// Handles a packet with payload, the stream's end or a probe. `arrived_at` is the time it reached this host.

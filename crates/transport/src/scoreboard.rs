@@ -57,7 +57,6 @@ pub(crate) struct Change {
     pub(crate) lost: Bytes,
     /// The highest number among the lost packets.
     pub(crate) lost_number: Option<u64>,
-    /// The packets with receipts.
     pub(crate) arrivals: List<Arrival, MAX_RECEIPTS>,
 }
 
@@ -80,16 +79,12 @@ pub(crate) struct Scoreboard {
     arrived_order: u64,
     /// Without SACK: index of the next segment to count as delivered for a duplicate acknowledgement.
     credited: u64,
-    in_flight: Bytes,
+    pub(crate) in_flight: Bytes,
 }
 
 impl Scoreboard {
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
-    }
-
-    pub(crate) fn in_flight(&self) -> Bytes {
-        self.in_flight
     }
 
     /// Bytes sent and not cumulatively acknowledged (RFC 5681, `FlightSize`).
@@ -119,7 +114,6 @@ impl Scoreboard {
         self.next_order += 1;
     }
 
-    /// The next segment to retransmit.
     pub(crate) fn next_retransmission(&mut self) -> Option<Segment> {
         while let Some(&start) = self.to_retransmit.front() {
             let segment = self.find(start).map(|index| self.segments[index]);
@@ -184,7 +178,6 @@ impl Scoreboard {
         trim(&mut self.segments);
     }
 
-    /// The receiver holds `start..end`.
     pub(crate) fn on_sack(&mut self, start: u64, end: u64, receipts: &[Receipt], change: &mut Change) {
         let mut fresh: List<(u64, u64), 8> = List::default();
         self.sacked.insert(start, end, |s, e| {
@@ -289,18 +282,9 @@ impl Scoreboard {
         self.to_retransmit.clear();
         self.retransmissions.clear();
         for index in 0..self.segments.len() {
-            let segment = &mut self.segments[index];
-            if segment.sacked {
-                continue;
+            if !self.segments[index].sacked {
+                self.mark_lost(index, change);
             }
-            change.lost_number = change.lost_number.max(Some(segment.number));
-            if std::mem::replace(&mut segment.in_flight, false) {
-                let bytes = Bytes::new(segment.bytes.into());
-                change.lost += bytes;
-                self.in_flight -= bytes;
-            }
-            segment.lost = true;
-            self.to_retransmit.push_back(segment.start);
         }
         self.frontier = self.base + self.segments.len() as u64;
         self.sacked_above = 0;

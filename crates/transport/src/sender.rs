@@ -41,7 +41,7 @@ pub(crate) struct Sender {
     detect_lost_retransmissions: bool,
     min_rto: Duration,
     first_sequence: u32,
-    scoreboard: Scoreboard,
+    pub(crate) scoreboard: Scoreboard,
     /// Everything before this offset has been acknowledged.
     una: u64,
     /// Everything from this offset on has never been sent.
@@ -51,13 +51,12 @@ pub(crate) struct Sender {
     /// The application will write no more.
     finished: bool,
     fin_sent: bool,
-    /// The end of the peer's window.
     window_end: u64,
-    rtt: RttEstimator,
+    pub(crate) rtt: RttEstimator,
     /// The time at which the timer expires; [`Time::MAX`] while it is stopped.
-    timer: Time,
+    pub(crate) timer: Time,
     /// Timeouts since the last new delivery.
-    timeouts: u32,
+    pub(crate) timeouts: u32,
     /// In recovery until everything before this offset is acknowledged.
     recover: Option<u64>,
     /// Duplicate acknowledgements are ignored until this offset is acknowledged (RFC 6582 section 3.2).
@@ -279,14 +278,6 @@ impl Sender {
         feedback.recovering = self.recover.is_some();
     }
 
-    pub(crate) fn timer(&self) -> Time {
-        self.timer
-    }
-
-    pub(crate) fn timeouts(&self) -> u32 {
-        self.timeouts
-    }
-
     fn timeout(&self) -> Duration {
         let base = self.rtt.timeout(Duration::from_secs(1), self.min_rto);
         (base * (1 << self.timeouts.min(16))).min(Config::MAX_RTO) // RFC 6298 (5.5)
@@ -316,13 +307,5 @@ impl Sender {
             repeated_timeout,
         });
         (feedback, true)
-    }
-
-    pub(crate) fn rtt(&self) -> &RttEstimator {
-        &self.rtt
-    }
-
-    pub(crate) fn in_flight(&self) -> Bytes {
-        self.scoreboard.in_flight()
     }
 }

@@ -8,7 +8,6 @@
 /// The minimum size of a datagram.
 pub(super) const MIN_BYTES: usize = 16;
 
-/// The size of an acknowledgement.
 pub(super) const ACKNOWLEDGEMENT: usize = 16;
 
 /// Writes the header of datagram `number` into `bytes`.
@@ -47,7 +46,6 @@ impl Acknowledgement {
         Some(Self { number: u32::from_be_bytes(number), before: u64::from_be_bytes(before) })
     }
 
-    /// The acknowledged numbers.
     pub(super) fn numbers(self) -> impl Iterator<Item = u32> {
         let before = (0..64).filter(move |bit| self.before >> bit & 1 == 1);
         std::iter::once(self.number).chain(before.map(move |bit| self.number.wrapping_sub(bit + 1)))

@@ -13,7 +13,6 @@ use super::datagram::Acknowledgement;
 /// The number of later datagrams, one of which has to arrive before a datagram is lost.
 const REORDERING: u64 = 3;
 
-/// The minimum feedback timeout.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The datagrams in flight, by their index in the stream.
@@ -28,7 +27,6 @@ pub(super) struct InFlightTable {
     /// The time of the last acknowledgement; before the first one, the time at which the first datagram was sent.
     last_feedback: Option<Time>,
     srtt: Duration,
-    /// The number of lost datagrams.
     pub(super) lost: u64,
 }
 

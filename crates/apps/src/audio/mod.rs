@@ -101,7 +101,6 @@ pub struct Report {
     pub changes: Vec<Change>,
 }
 
-/// A running stream.
 struct Stream<'a> {
     client: &'a Client,
     flow: Id,
@@ -192,8 +191,7 @@ fn is_refusal(error: &std::io::Error) -> bool {
 
 impl Stream<'_> {
     fn run(&mut self, end: Time, stop: &AtomicBool) -> Result<(), AppError> {
-        // Without this, waits end up to 50 us later.
-        let _ = nix::sys::prctl::set_timerslack(1);
+        rampmeter_net::set_min_timer_slack();
         let events = self.client.file()?;
         while self.clock.now() < end && !stop.load(Ordering::Relaxed) {
             self.send()?;
@@ -212,7 +210,6 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Sends what is due.
     fn send(&mut self) -> Result<(), AppError> {
         let now = self.clock.now();
         while self.audio.on_deadline(now, End::Sender).send_datagram {
@@ -281,7 +278,6 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Records the current encoding as a change.
     fn record_change(&mut self) {
         let change = Change {
             at_s: self.clock.now().since(self.began).as_secs_f64(),

@@ -26,7 +26,6 @@ struct Stream {
 }
 
 impl Stream {
-    /// Datagram `number` has arrived.
     fn on_datagram(&mut self, number: u32) {
         let latest = &mut self.latest;
         let ahead = number.wrapping_sub(latest.number);
@@ -52,7 +51,7 @@ pub struct Receiver {
 impl Receiver {
     /// Listens at `listen` until `stop` is set.
     pub fn bind(listen: SocketAddr, stop: Arc<AtomicBool>) -> Result<Self, AppError> {
-        let refuse = |error| AppError::Listen { address: listen, error };
+        let refuse = |error| AppError::Listen(listen, error);
         let socket = UdpSocket::bind(listen).map_err(refuse)?;
         socket.set_read_timeout(Some(MAX_WAIT))?;
         Ok(Self { socket, streams: HashMap::new(), stop })

@@ -48,11 +48,11 @@ impl Answer {
     ) -> Result<Self, Error> {
         let found = match find(&request.object, directory, within, query)? {
             Ok(found) => found,
-            Err(Refusal::Unreadable) => return Ok(Self::refusal(Status::Forbidden, Some(request))),
-            Err(_) => return Ok(Self::refusal(Status::NotFound, Some(request))),
+            Err(Refusal::Unreadable) => return Ok(Self::refusal(Status::FORBIDDEN, Some(request))),
+            Err(_) => return Ok(Self::refusal(Status::NOT_FOUND, Some(request))),
         };
         let length = found.metadata.len();
-        let mut head = begin(Status::Fine);
+        let mut head = begin(Status::FINE);
         let _ = write!(head, "Content-Type: {}\r\nContent-Length: {length}\r\n", media_type(&found.name));
         if let Ok(modified) = found.metadata.modified() {
             let _ = write!(head, "Last-Modified: {}\r\n", httpdate::fmt_http_date(modified));
@@ -65,7 +65,7 @@ impl Answer {
         finish(&mut head, request.keeps_alive, request.is_old);
         let file = (!request.is_head).then_some(found.file);
         Ok(Self {
-            status: Status::Fine,
+            status: Status::FINE,
             head: head.into_bytes(),
             length: if file.is_some() { length } else { 0 },
             file,
@@ -77,12 +77,12 @@ impl Answer {
 
     /// A refusal; without a valid request it also ends the connection.
     pub(crate) fn refusal(status: Status, request: Option<&Request>) -> Self {
-        let (number, words) = status.number_and_name();
+        let Status(number, words) = status;
         let body = format!("{number} {words}\n");
         let keeps_alive = request.is_some_and(|request| request.keeps_alive);
         let mut head = begin(status);
         let _ = write!(head, "Content-Type: text/plain\r\nContent-Length: {}\r\n", body.len());
-        if status == Status::NoSuchMethod {
+        if status == Status::NO_SUCH_METHOD {
             head.push_str("Allow: GET, HEAD\r\n");
         }
         finish(&mut head, keeps_alive, request.is_some_and(|request| request.is_old));
@@ -112,7 +112,7 @@ fn find(
 }
 
 fn begin(status: Status) -> String {
-    let (number, words) = status.number_and_name();
+    let Status(number, words) = status;
     let date = httpdate::fmt_http_date(SystemTime::now());
     format!("HTTP/1.1 {number} {words}\r\nDate: {date}\r\nServer: rampmeter\r\n")
 }
@@ -184,7 +184,7 @@ mod tests {
         let directory = Directory::open(folder.path()).unwrap();
         for (kbps, level, length) in [(50, "low", 10_000), (1000, "medium", 100_000), (9000, "high", 1_000_000)] {
             let (answer, head) = answer(&directory, "GET /a%20photo.jpg", kbps);
-            assert_eq!((answer.status, answer.length), (Status::Fine, length));
+            assert_eq!((answer.status, answer.length), (Status::FINE, length));
             assert!(head.contains(&format!("\r\nContent-Location: /a%20photo.{level}.jpg\r\nVary: *\r\n")), "{head}");
             assert!(head.contains("image/jpeg") && head.ends_with("\r\n\r\n"), "{head}");
         }
@@ -200,7 +200,7 @@ mod tests {
         std::fs::write(folder.path().join("secret"), "s").unwrap();
         let directory = Directory::open(&folder.path().join("served")).unwrap();
         for target in ["/../secret", "/%2e%2e/secret", "/..%2fsecret", "//etc/passwd", "/none", "/"] {
-            assert_eq!(answer(&directory, &format!("GET {target}"), 1).0.status, Status::NotFound, "{target}");
+            assert_eq!(answer(&directory, &format!("GET {target}"), 1).0.status, Status::NOT_FOUND, "{target}");
         }
     }
 }

@@ -40,7 +40,7 @@ impl Line {
         Self {
             peer,
             target,
-            status: answer.status.number_and_name().0,
+            status: answer.status.0,
             file: answer.name.clone(),
             share_bps: answer.path.map(|path| path.rate.as_bps()),
             srtt_s: answer.path.map(|path| path.srtt.as_secs_f64()),

@@ -39,6 +39,7 @@ use self::answer::Answer;
 use self::connection::{Connection, Failure};
 pub use self::line::Line;
 use self::request::{Parsed, parse};
+use self::status::Status;
 use crate::AppError;
 
 /// The maximum sleep, after which `stop` and the timeouts are checked.
@@ -82,9 +83,8 @@ impl<'a> Server<'a> {
     /// Starts to listen; `client` is connected to the congestion manager, and `tell` is called for every response.
     pub fn bind(options: Options, client: Client, tell: impl FnMut(&Line) + 'a) -> Result<Self, AppError> {
         let directory = Directory::open(&options.directory)
-            .map_err(|error| AppError::Directory { path: options.directory.clone(), error })?;
-        let listener =
-            TcpListener::bind(options.listen).map_err(|error| AppError::Listen { address: options.listen, error })?;
+            .map_err(|error| AppError::Directory(options.directory.clone(), error))?;
+        let listener = TcpListener::bind(options.listen).map_err(|error| AppError::Listen(options.listen, error))?;
         listener.set_nonblocking(true)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(std::io::Error::from)?;
         let readable = |word| EpollEvent::new(EpollFlags::EPOLLIN, word);
@@ -125,8 +125,7 @@ impl<'a> Server<'a> {
     }
 
     fn serve(&mut self) -> Result<(), AppError> {
-        // Without this, waits end up to 50 us later.
-        let _ = nix::sys::prctl::set_timerslack(1);
+        rampmeter_net::set_min_timer_slack();
         let mut events = [EpollEvent::empty(); 64];
         let mut stopped_at = None;
         while !self.is_closed(&mut stopped_at)? {
@@ -197,11 +196,7 @@ impl<'a> Server<'a> {
             if self.connections.len() >= self.options.max_connections {
                 continue;
             }
-            let connection = match Connection::new(socket, peer, &self.client) {
-                Ok(connection) => connection,
-                Err(Failure::Broken) => continue,
-                Err(Failure::Manager(error)) => return Err(error.into()),
-            };
+            let Some(connection) = unless_broken(Connection::new(socket, peer, &self.client))? else { continue };
             let number = self.next;
             self.next += 1;
             let interest = EpollEvent::new(EpollFlags::EPOLLIN, number);
@@ -254,7 +249,9 @@ impl<'a> Server<'a> {
                 connection.input.drain(..length);
                 let flow = connection.flow;
                 let answer = Answer::to(&request, &self.directory, self.options.within, || self.client.query(flow));
-                (answer.or_else(refuse_or_fail)?, request.target)
+                // A closed flow has no path; its connection ends anyway.
+                let answer = unless_broken(answer.map_err(Failure::from))?;
+                (answer.unwrap_or_else(|| Answer::refusal(Status::BAD_REQUEST, None)), request.target)
             }
         };
         if let Some(line) = connection.finish(Instant::now()) {
@@ -282,10 +279,8 @@ impl<'a> Server<'a> {
     fn poll_connection(&mut self, number: u64, now: Instant) -> Result<(), AppError> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         let stays = connection.keeps_alive();
-        let last = match connection.poll_tcp_info(&self.client, now) {
-            Ok(last) => last,
-            Err(Failure::Broken) => return self.disconnect(number),
-            Err(Failure::Manager(error)) => return Err(error.into()),
+        let Some(last) = unless_broken(connection.poll_tcp_info(&self.client, now))? else {
+            return self.disconnect(number);
         };
         if let Some(line) = last {
             (self.tell)(&line);
@@ -305,10 +300,9 @@ impl<'a> Server<'a> {
         work: impl FnOnce(&mut Connection, &Client) -> Result<(), Failure>,
     ) -> Result<(), AppError> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
-        match work(connection, &self.client) {
-            Ok(()) => self.watch(number),
-            Err(Failure::Broken) => self.disconnect(number)?,
-            Err(Failure::Manager(error)) => return Err(error.into()),
+        match unless_broken(work(connection, &self.client))? {
+            Some(()) => self.watch(number),
+            None => self.disconnect(number)?,
         }
         Ok(())
     }
@@ -330,17 +324,15 @@ impl<'a> Server<'a> {
         }
         let _ = self.epoll.delete(&connection.socket);
         self.by_flow.remove(&connection.flow);
-        match self.client.close(connection.flow).map_err(Failure::from) {
-            Err(Failure::Manager(error)) => Err(error.into()),
-            _ => Ok(()),
-        }
+        unless_broken(self.client.close(connection.flow).map_err(Failure::from)).map(drop)
     }
 }
 
-/// A closed flow has no path; its connection ends anyway.
-fn refuse_or_fail(error: Error) -> Result<Answer, AppError> {
-    match Failure::from(error) {
-        Failure::Broken => Ok(Answer::refusal(status::Status::BadRequest, None)),
-        Failure::Manager(error) => Err(error.into()),
+/// The result, or none if only the connection failed; the congestion manager's failure ends the server.
+fn unless_broken<T>(result: Result<T, Failure>) -> Result<Option<T>, AppError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Failure::Broken) => Ok(None),
+        Err(Failure::Manager(error)) => Err(error.into()),
     }
 }

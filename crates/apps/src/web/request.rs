@@ -6,7 +6,6 @@ use super::status::Status;
 /// The maximum size of a request's header.
 pub(crate) const MAX_HEAD: usize = 8 * 1024;
 
-/// The maximum number of header fields.
 const MAX_HEADERS: usize = 64;
 
 /// A valid request.
@@ -42,8 +41,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     let length = match head.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
         Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => return Parsed::Incomplete,
-        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Parsed::Refused(Status::TooLarge, String::new()),
-        Err(_) => return Parsed::Refused(Status::BadRequest, String::new()),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Parsed::Refused(Status::TOO_LARGE, String::new()),
+        Err(_) => return Parsed::Refused(Status::BAD_REQUEST, String::new()),
     };
     let target = head.path.unwrap_or_default().to_owned();
     match read(&head, &target) {
@@ -60,21 +59,21 @@ fn read(head: &httparse::Request<'_, '_>, target: &str) -> Result<Request, Statu
     let is_head = match head.method {
         Some("GET") => false,
         Some("HEAD") => true,
-        _ => return Err(Status::NoSuchMethod),
+        _ => return Err(Status::NO_SUCH_METHOD),
     };
     let is_old = head.version == Some(0);
     if !is_old && values("host").len() != 1 {
-        return Err(Status::BadRequest); // RFC 9112, section 3.2
+        return Err(Status::BAD_REQUEST); // RFC 9112, section 3.2
     }
     // These methods have no body, and unread bytes would be parsed as the next request.
     if !values("transfer-encoding").is_empty() || values("content-length").iter().any(|length| *length != b"0") {
-        return Err(Status::BodyUnwanted);
+        return Err(Status::BODY_UNWANTED);
     }
     let connection = values("connection").join(&b","[..]);
     let has_option =
         |word: &[u8]| connection.split(|b| *b == b',').any(|option| option.trim_ascii().eq_ignore_ascii_case(word));
     let keeps_alive = if is_old { has_option(b"keep-alive") } else { !has_option(b"close") };
-    let object = object(target).ok_or(Status::BadRequest)?;
+    let object = object(target).ok_or(Status::BAD_REQUEST)?;
     Ok(Request { is_head, target: target.to_owned(), object, keeps_alive, is_old })
 }
 
@@ -131,14 +130,14 @@ mod tests {
             Parsed::Refused(status, _) => Some(status),
             _ => None,
         };
-        assert_eq!(status("POST / HTTP/1.1\r\nHost: x\r\n\r\n"), Some(Status::NoSuchMethod));
-        assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), Some(Status::BadRequest));
-        assert_eq!(status("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"), Some(Status::BodyUnwanted));
-        assert_eq!(status("GET /%zz HTTP/1.0\r\n\r\n"), Some(Status::BadRequest));
-        assert_eq!(status("GET /%ff HTTP/1.0\r\n\r\n"), Some(Status::BadRequest));
-        assert_eq!(status("\x16\x03\x01\x02\0"), Some(Status::BadRequest));
-        assert_eq!(status(&format!("GET /{} HTTP/1.0\r\n", "x".repeat(MAX_HEAD))), Some(Status::TooLarge));
-        assert_eq!(status(&format!("GET / HTTP/1.0\r\n{}\r\n", "a: b\r\n".repeat(99))), Some(Status::TooLarge));
+        assert_eq!(status("POST / HTTP/1.1\r\nHost: x\r\n\r\n"), Some(Status::NO_SUCH_METHOD));
+        assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), Some(Status::BAD_REQUEST));
+        assert_eq!(status("GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"), Some(Status::BODY_UNWANTED));
+        assert_eq!(status("GET /%zz HTTP/1.0\r\n\r\n"), Some(Status::BAD_REQUEST));
+        assert_eq!(status("GET /%ff HTTP/1.0\r\n\r\n"), Some(Status::BAD_REQUEST));
+        assert_eq!(status("\x16\x03\x01\x02\0"), Some(Status::BAD_REQUEST));
+        assert_eq!(status(&format!("GET /{} HTTP/1.0\r\n", "x".repeat(MAX_HEAD))), Some(Status::TOO_LARGE));
+        assert_eq!(status(&format!("GET / HTTP/1.0\r\n{}\r\n", "a: b\r\n".repeat(99))), Some(Status::TOO_LARGE));
         assert_eq!(parse(b"GET / HT"), Parsed::Incomplete);
     }
 

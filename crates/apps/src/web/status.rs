@@ -1,28 +1,15 @@
 //! The HTTP statuses of this server.
 
-/// A status.
+/// A status: its number and its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
-    Fine,
-    BadRequest,
-    Forbidden,
-    NotFound,
-    NoSuchMethod,
-    BodyUnwanted,
-    TooLarge,
-}
+pub(crate) struct Status(pub(crate) u16, pub(crate) &'static str);
 
 impl Status {
-    /// The number and the name.
-    pub(crate) fn number_and_name(self) -> (u16, &'static str) {
-        match self {
-            Self::Fine => (200, "OK"),
-            Self::BadRequest => (400, "Bad Request"),
-            Self::Forbidden => (403, "Forbidden"),
-            Self::NotFound => (404, "Not Found"),
-            Self::NoSuchMethod => (405, "Method Not Allowed"),
-            Self::BodyUnwanted => (413, "Content Too Large"),
-            Self::TooLarge => (431, "Request Header Fields Too Large"),
-        }
-    }
+    pub(crate) const FINE: Self = Self(200, "OK");
+    pub(crate) const BAD_REQUEST: Self = Self(400, "Bad Request");
+    pub(crate) const FORBIDDEN: Self = Self(403, "Forbidden");
+    pub(crate) const NOT_FOUND: Self = Self(404, "Not Found");
+    pub(crate) const NO_SUCH_METHOD: Self = Self(405, "Method Not Allowed");
+    pub(crate) const BODY_UNWANTED: Self = Self(413, "Content Too Large");
+    pub(crate) const TOO_LARGE: Self = Self(431, "Request Header Fields Too Large");
 }

@@ -77,8 +77,8 @@ pub(super) fn serve(args: &WebArgs) -> Result<ExitCode, Failure> {
 pub(super) fn refuse(error: rampmeter_apps::AppError) -> Failure {
     use rampmeter_apps::AppError;
     match error {
-        AppError::Usage(_) | AppError::Directory { .. } => Failure::input(error),
-        AppError::Manager(_) | AppError::Listen { .. } | AppError::NoReceiver { .. } | AppError::System(_) => {
+        AppError::Usage(_) | AppError::Directory(..) => Failure::input(error),
+        AppError::Manager(_) | AppError::Listen(..) | AppError::NoReceiver { .. } | AppError::System(_) => {
             Failure::failed(error)
         }
     }

@@ -34,7 +34,6 @@ pub(super) struct Flow {
     pub(super) awaits_room_event: bool,
     /// An update is waiting; the process gets the latest state when it asks.
     pub(super) has_update: bool,
-    /// [`Event::Room`](super::Event::Room) is waiting.
     pub(super) has_room_event: bool,
 }
 
@@ -127,7 +126,6 @@ impl Flows {
         }
     }
 
-    /// The flow with this id, if it is open.
     pub(super) fn open(&mut self, id: u32) -> Result<&mut Flow, Error> {
         let flow = self.get(id)?;
         match flow.stage {

@@ -6,11 +6,8 @@ use std::net::IpAddr;
 use rampmeter_wire::MAX_COUNTS;
 
 use super::state::{Answer, State};
-use super::wait::Guard;
 use super::{Client, Error, Id};
-use crate::handshake::ANSWER_TIMEOUT;
 use crate::message::Command;
-use crate::time::now;
 
 /// The id of requests that concern no flow.
 const NO_FLOW: u32 = 0;
@@ -39,7 +36,6 @@ impl Client {
         weights.iter().try_for_each(|&(port, weight)| self.execute(|token| Command::Hint { token, peer, port, weight }))
     }
 
-    /// Sends a command and returns its result.
     fn execute(&self, command: impl Fn(u64) -> Command) -> Result<(), Error> {
         match self.ask(None, command)? {
             Answer::Done(result) => result,
@@ -55,28 +51,13 @@ impl Client {
         state.next_token += 1;
         state.requests.insert(token, None);
         self.send_command(&mut state, flow.map_or(NO_FLOW, |flow| flow.0), command(token))?;
-        let answer = self.await_answer(state, token, is_open);
-        self.rearm_poll_after_wait();
-        answer
-    }
-
-    fn await_answer<'a>(
-        &'a self,
-        mut state: Guard<'a>,
-        token: u64,
-        is_open: impl Fn(&mut State) -> Result<(), Error>,
-    ) -> Result<Answer, Error> {
-        let until = now() + ANSWER_TIMEOUT;
-        loop {
-            if let Some(answer) = state.requests.get(&token).copied().flatten() {
+        self.wait_for_answer(state, |state| {
+            let answer = state.requests.get(&token).copied().flatten().map(Ok);
+            let answer = answer.or_else(|| is_open(state).err().map(Err));
+            if answer.is_some() {
                 state.requests.remove(&token);
-                return Ok(answer);
             }
-            if let Err(error) = is_open(&mut state) {
-                state.requests.remove(&token);
-                return Err(error);
-            }
-            state = self.wait_for_answer(state, until)?;
-        }
+            answer
+        })
     }
 }

@@ -7,13 +7,10 @@ use rampmeter_units::{Bytes, Duration};
 
 use super::flows::{Flow, Stage};
 use super::state::Answer;
-use super::wait::Guard;
 use super::{Client, Id, Options};
 use crate::error::Error;
-use crate::handshake::ANSWER_TIMEOUT;
 use crate::limits::{MAX_PACKET_BYTES, MAX_REQUESTS};
 use crate::message::{Command, Feedback, MAX_RTT, PathState, are_valid, is_valid};
-use crate::time::now;
 
 impl Client {
     /// Opens a flow to `to` (`cm_open`). Only [`Client::send`] uses the port.
@@ -35,23 +32,12 @@ impl Client {
         if options.share.curve.is_some() {
             self.send_command(&mut state, id, Command::Share(options.share))?; // `Open` has no field for the curve
         }
-        let opened = self.await_opening(state, id);
-        self.rearm_poll_after_wait();
-        opened
-    }
-
-    fn await_opening<'a>(&'a self, mut state: Guard<'a>, id: u32) -> Result<Id, Error> {
-        let until = now() + ANSWER_TIMEOUT;
-        loop {
-            match state.flows.get(id)?.stage {
-                Stage::Open => return Ok(Id(id)),
-                Stage::Ended(error) => {
-                    state.flows.remove(id)?;
-                    return Err(error);
-                }
-                Stage::Opening => state = self.wait_for_answer(state, until)?,
-            }
-        }
+        self.wait_for_answer(state, |state| match state.flows.get(id).map(|flow| flow.stage) {
+            Ok(Stage::Opening) => None,
+            Ok(Stage::Open) => Some(Ok(Id(id))),
+            Ok(Stage::Ended(error)) => Some(state.flows.remove(id).and(Err(error))),
+            Err(error) => Some(Err(error)),
+        })
     }
 
     /// The number of application bytes that a packet of the flow may carry (`cm_mtu`): the path's MTU without the

@@ -11,8 +11,8 @@ use rampmeter_units::{Duration, Time};
 use super::state::State;
 use super::{Client, Id};
 use crate::error::Error;
+use crate::handshake::ANSWER_TIMEOUT;
 use crate::message::Command;
-use crate::ring::Poller;
 use crate::spin::pause;
 use crate::time::{now, sleep};
 
@@ -50,7 +50,6 @@ impl Client {
         self.send_command_with_data(state, id, command, &[])
     }
 
-    /// Sends a command with data.
     pub(super) fn send_command_with_data(
         &self,
         state: &mut State,
@@ -88,10 +87,10 @@ impl Client {
             return if state.disconnected { Err(Error::Disconnected) } else { Ok((state, false)) };
         }
         state.has_poller = true;
-        let (poller, spin_time, start) = (state.notices.poller(), state.spin.spin_time(), now());
+        let (has_new, spin_time, start) = (state.notices.poller(), state.spin.current, now());
         drop(state);
-        let interrupted = self.await_notices(&poller, spin_time, until);
-        let is_disconnected = !poller.has_new() && self.is_disconnected();
+        let interrupted = self.await_notices(&has_new, spin_time, until);
+        let is_disconnected = !has_new() && self.is_disconnected();
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.has_poller = false;
         state.disconnected |= is_disconnected;
@@ -101,13 +100,28 @@ impl Client {
         Ok((self.on_notices_read(state)?, interrupted))
     }
 
-    /// Waits for notices that may contain an answer.
-    pub(super) fn wait_for_answer<'a>(&'a self, mut state: Guard<'a>, until: Time) -> Result<Guard<'a>, Error> {
-        if now() >= until {
-            state.disconnected = true;
-            return Err(Error::Disconnected);
+    /// Waits until `answer` finds the daemon's answer in the state.
+    pub(super) fn wait_for_answer<'a, T>(
+        &'a self,
+        mut state: Guard<'a>,
+        mut answer: impl FnMut(&mut State) -> Option<Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let until = now() + ANSWER_TIMEOUT;
+        loop {
+            if let Some(answer) = answer(&mut state) {
+                drop(state);
+                self.rearm_poll_after_wait();
+                return answer;
+            }
+            let waited = if now() < until {
+                self.wait(state, Some(until))
+            } else {
+                state.disconnected = true;
+                drop(state);
+                Err(Error::Disconnected)
+            };
+            (state, _) = waited.inspect_err(|_| self.rearm_poll_after_wait())?;
         }
-        self.wait(state, Some(until)).map(|(state, _)| state)
     }
 
     /// Wakes the other waiting threads after notices were read.
@@ -117,12 +131,12 @@ impl Client {
     }
 
     /// Spins for a while, then sleeps; true if a signal ended the sleep.
-    fn await_notices(&self, poller: &Poller, spin_time: Duration, until: Option<Time>) -> bool {
+    fn await_notices(&self, has_new: &impl Fn() -> bool, spin_time: Duration, until: Option<Time>) -> bool {
         let start = now();
         let until = until.unwrap_or(Time::MAX);
         loop {
             let time = now();
-            if poller.has_new() || time >= until {
+            if has_new() || time >= until {
                 return false;
             }
             if time.since(start) >= spin_time {
@@ -133,7 +147,7 @@ impl Client {
         let wakeup = &self.shared.own_wakeup;
         wakeup.prepare_sleep();
         let mut interrupted = false;
-        if !poller.has_new() {
+        if !has_new() {
             // The sleep is limited as a safeguard; no wakeup should get lost.
             let span = until.since(now()).min(Duration::from_secs(1));
             interrupted = sleep(&[wakeup.as_fd(), self.shared.socket.as_fd()], span).unwrap_or(true);
@@ -150,7 +164,7 @@ impl Client {
     }
 
     /// A thread that waited for an answer has reset the eventfd and read other notices too: see [`Client::rearm_poll`].
-    pub(super) fn rearm_poll_after_wait(&self) {
+    fn rearm_poll_after_wait(&self) {
         if self.shared.is_polled.load(Ordering::Relaxed) {
             self.rearm_poll(&self.shared.state.lock().unwrap_or_else(PoisonError::into_inner));
         }

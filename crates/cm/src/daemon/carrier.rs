@@ -25,7 +25,6 @@ use super::protocol::{Carriage, RAW_PROTOCOL};
 /// The maximum number of messages read from one socket in a turn.
 const MAX_PER_TURN: usize = 64;
 
-/// The maximum size of a message.
 const MAX_MESSAGE: usize = 1 << 16;
 
 /// The size of the kernel's buffers, for bursts that arrive while the daemon is busy.

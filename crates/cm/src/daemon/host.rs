@@ -13,22 +13,26 @@ mod buffered;
 mod missing_feedback;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use rampmeter_control::AnyController;
 use rampmeter_control::registry::Factory;
-use rampmeter_manager::{Agent, AgentConfig, FlowId, Grouping, LossMode, Manager, Share, Sharing, Thresholds, Timers};
+use rampmeter_manager::{
+    Agent, AgentConfig, Destination, FlowId, Grouping, LossMode, Manager, Report, Share, Sharing, Thresholds, Timers,
+};
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 
 use super::flow::{FeedbackSource, Flow, PendingGrant};
 use super::listeners::Listeners;
 use super::options::Limits;
-use super::paths::{self, destination, is_one_host};
 use super::protocol::{Carriage, Protocol};
 use crate::error::Error;
 use crate::limits;
 use crate::message::{Command, Feedback, Notice, PathState};
+
+/// The minimum round-trip time, even within a host; shorter reports are raised to it.
+const MIN_RTT: Duration = Duration::from_micros(10);
 
 /// An action for the daemon.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,14 +52,14 @@ pub(crate) enum Action {
 pub(crate) struct Misuse;
 
 pub(crate) struct Host {
-    manager: Manager<AnyController>,
-    agent: Agent<SocketAddr>,
+    pub(super) manager: Manager<AnyController>,
+    pub(super) agent: Agent<SocketAddr>,
     carriage: Carriage,
     listeners: Listeners,
     /// The source of the first sequence numbers, which must be unpredictable.
     random: Box<dyn RngCore + Send>,
     /// The number of received packets that were not valid messages.
-    garbage: u64,
+    pub(super) garbage: u64,
     factory: Factory,
     seeds: u64,
     limits: Limits,
@@ -93,7 +97,6 @@ impl Host {
         }
     }
 
-    /// The next action.
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -125,7 +128,7 @@ impl Host {
             self.notify_client(client, id, Notice::Ended(Error::Destination));
             return Ok(());
         }
-        let destination = destination(to.ip());
+        let destination = Destination::from(to.ip());
         // For a flow that can send datagrams here, the MTU excludes the headers of the messages.
         let overhead = if to.port() == 0 { 0 } else { self.carriage.overhead(to.ip()) };
         let mtu = mtu.saturating_sub(Bytes::new(overhead as u64));
@@ -136,7 +139,8 @@ impl Host {
             indexes[slot] = index as u32 + 1;
         }
         self.manager.share(manager_id, share);
-        paths::begin(&mut self.manager, now, manager_id, mtu);
+        // There was no handshake: the path's state comes from the history, or is assumed until it is measured.
+        self.manager.assume_path(now, manager_id, mtu);
         self.manager.watch(now, manager_id, Thresholds::default());
         if self.flows.len() <= index {
             self.flows.resize_with(index + 1, || None);
@@ -162,7 +166,7 @@ impl Host {
         };
         self.timers.arm(index as u32, flow.deadline(self.limits.idle_timeout, Duration::MAX));
         self.flows[index] = Some(flow);
-        let (mtu, state) = (self.manager.mtu(manager_id).min(mtu), paths::state(&self.manager, now, manager_id));
+        let (mtu, state) = (self.manager.mtu(manager_id).min(mtu), self.path_state(now, manager_id));
         self.notify_client(client, id, Notice::Opened { mtu: mtu.as_u64() as u32, state });
         Ok(())
     }
@@ -171,9 +175,9 @@ impl Host {
     /// notice, and is ignored.
     pub(crate) fn command(&mut self, now: Time, client: u32, id: u32, command: Command, data: Vec<u8>) {
         let Some(index) = self.index(client, id) else { return };
-        if let Some(flow) = &mut self.flows[index] {
-            flow.last_active = now;
-        }
+        let Some(flow) = &mut self.flows[index] else { return };
+        flow.last_active = now;
+        let manager_id = flow.manager_id;
         match command {
             Command::Open { .. } | Command::Listen { .. } | Command::Hint { .. } => {}
             Command::Close => self.end(now, index, None),
@@ -181,17 +185,12 @@ impl Host {
             Command::Notify { sent } => self.notify(now, index, sent),
             Command::Update(feedback) => self.update(now, index, feedback),
             Command::Send { .. } => self.send(now, index, data),
-            Command::Query { token } => self.query(now, index, token),
-            Command::Share(share) => {
-                if let Some(flow) = &self.flows[index] {
-                    self.manager.share(flow.manager_id, share);
-                }
+            Command::Query { token } => {
+                let state = self.path_state(now, manager_id);
+                self.notify_client(client, id, Notice::State { token, state });
             }
-            Command::Watch(thresholds) => {
-                if let Some(flow) = &self.flows[index] {
-                    self.manager.watch(now, flow.manager_id, thresholds);
-                }
-            }
+            Command::Share(share) => self.manager.share(manager_id, share),
+            Command::Watch(thresholds) => self.manager.watch(now, manager_id, thresholds),
         }
     }
 
@@ -264,11 +263,7 @@ impl Host {
             flow.grants.push_back(PendingGrant { bytes, revoked_at });
             self.manager.notify(now, manager_id, bytes);
             self.timers.arm(index as u32, revoked_at);
-            self.actions.push_back(Action::Notify {
-                client,
-                id,
-                notice: Notice::Grant { bytes: bytes.as_u64() as u32 },
-            });
+            self.notify_client(client, id, Notice::Grant { bytes: bytes.as_u64() as u32 });
         } else {
             self.manager.notify(now, manager_id, Bytes::ZERO);
         }
@@ -305,10 +300,12 @@ impl Host {
         if late > Bytes::ZERO {
             self.manager.restore_in_flight(flow.manager_id, late);
         }
-        let feedback = Feedback { received: received + late, lost, ..feedback };
-        paths::report(&mut self.manager, now, flow.manager_id, &feedback, flow.persistent_loss);
-        let is_persistent = feedback.mode == Some(LossMode::Persistent);
-        flow.persistent_loss = is_persistent || (flow.persistent_loss && feedback.received == Bytes::ZERO);
+        let (received, mode, rtt) = (received + late, feedback.mode, feedback.rtt.map(|rtt| rtt.max(MIN_RTT)));
+        let is_persistent = mode == Some(LossMode::Persistent);
+        let repeated_timeout = flow.persistent_loss && is_persistent;
+        let report = Report { received, lost, mode, repeated_timeout, rtt, sent_by: None };
+        self.manager.report(now, flow.manager_id, &report);
+        flow.persistent_loss = is_persistent || (flow.persistent_loss && received == Bytes::ZERO);
         flow.unreported_since = None;
         self.arm_feedback_timer(now, index);
     }
@@ -330,10 +327,10 @@ impl Host {
         }
     }
 
-    fn query(&mut self, now: Time, index: usize, token: u64) {
-        let Some(flow) = &self.flows[index] else { return };
-        let state = paths::state(&self.manager, now, flow.manager_id);
-        self.notify_client(flow.client, flow.id, Notice::State { token, state });
+    /// A flow's share of its path and the round-trip time.
+    fn path_state(&self, now: Time, flow: FlowId) -> PathState {
+        let state = self.manager.query(now, flow);
+        state.map_or_else(PathState::default, |state| PathState { rate: state.share, srtt: state.smoothed_rtt })
     }
 
     /// The flow's timer is due: revokes grants without an answer, and closes the flow if it is idle or does not answer.
@@ -375,13 +372,15 @@ impl Host {
         }
     }
 
-    pub(super) fn manager(&self) -> &Manager<AnyController> {
-        &self.manager
-    }
-
     pub(super) fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter().flatten()
     }
+}
+
+/// Whether the address is a single host: the paper covers unicast only.
+fn is_one_host(ip: IpAddr) -> bool {
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    !(ip.is_unspecified() || ip.is_multicast() || is_broadcast)
 }
 
 /// A new controller with its own random stream.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 fn share(host: &Host, now: Time) -> Rate {
-    host.manager().query(now, host.flows().next().unwrap().manager_id).unwrap().rate
+    host.manager.query(now, host.flows().next().unwrap().manager_id).unwrap().rate
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn different_losses(segregation: bool) -> (Option<u32>, Option<u32>, usize) {
     }
     let macroflow = |id: u32| {
         let flow = host.flows().find(|flow| flow.id == id).unwrap();
-        host.manager().macroflow_of(flow.manager_id)
+        host.manager.macroflow_of(flow.manager_id)
     };
     let status = crate::daemon::status::describe(&host, at(10_000), "newreno", &BTreeMap::new(), 0);
     (macroflow(A), macroflow(B), status.macroflows.len())
@@ -170,7 +170,7 @@ fn a_huge_notify_slows_other_flows_for_a_second_at_most() {
         // As from a program that ignores the limit; and a thousand packets of the maximum size.
         send(&mut host, victim.now, B, Command::Notify { sent: Bytes::new(i32::MAX as u64) });
         (0..1000).for_each(|_| send(&mut host, victim.now, B, Command::Notify { sent: Bytes::new(65_507) }));
-        assert_eq!(host.manager().query(victim.now, host.flows().next().unwrap().manager_id).unwrap().flows, 2);
+        assert_eq!(host.manager.query(victim.now, host.flows().next().unwrap().manager_id).unwrap().flows, 2);
         if leaves {
             send(&mut host, victim.now, B, Command::Close);
         }
@@ -220,12 +220,12 @@ fn repeated_persistent_loss_slows_a_flow_to_a_packet_a_second() {
 fn an_idle_path_keeps_its_rate_and_round_trip_time() {
     let mut host = paced();
     Busy::begin(&mut host, 1472).run_for(&mut host, 1000);
-    let before = host.manager().query(at(1000), host.flows().next().unwrap().manager_id).unwrap();
+    let before = host.manager.query(at(1000), host.flows().next().unwrap().manager_id).unwrap();
     host.remove_client(at(1000), 1);
     host.advance(at(30_000));
     notices(&mut host);
     open(&mut host, at(30_000), B, "192.0.2.1:0");
-    let after = host.manager().query(at(30_000), host.flows().next().unwrap().manager_id).unwrap();
+    let after = host.manager.query(at(30_000), host.flows().next().unwrap().manager_id).unwrap();
     assert_eq!((after.smoothed_rtt, after.min_rtt), (before.smoothed_rtt, before.min_rtt));
     assert!(after.rate > before.rate.scale(0.9), "{} and {}", after.rate, before.rate);
 }

@@ -83,7 +83,7 @@ fn delivered(packets: u64) -> Command {
 }
 
 fn in_flight(host: &Host) -> Bytes {
-    host.manager().query(at(0), host.flows().next().unwrap().manager_id).unwrap().in_flight
+    host.manager.query(at(0), host.flows().next().unwrap().manager_id).unwrap().in_flight
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn packets_sent_without_a_grant_are_counted() {
 fn reports_of_more_bytes_than_were_sent_are_cut() {
     let mut host = host();
     open(&mut host, at(0), A, "192.0.2.1:0");
-    let rate = |host: &Host| host.manager().query(at(0), host.flows().next().unwrap().manager_id).unwrap().window;
+    let rate = |host: &Host| host.manager.query(at(0), host.flows().next().unwrap().manager_id).unwrap().window;
     let before = rate(&host);
     send(&mut host, at(0), A, delivered(1_000_000));
     assert_eq!(rate(&host), before);
@@ -299,7 +299,7 @@ fn data_is_sent_with_ect_and_a_mark_halves_the_window() {
                 in_transit.push((there, message, ecn));
             }
         }
-        windows.push(sender.manager().query(at(now), sender.flows().next().unwrap().manager_id).unwrap().window);
+        windows.push(sender.manager.query(at(now), sender.flows().next().unwrap().manager_id).unwrap().window);
     }
     assert!(delivered > 400, "{delivered} of 600");
     assert!(windows[520] * 3 < windows[499] * 2, "{} and {}", windows[520], windows[499]);
@@ -364,9 +364,9 @@ proptest! {
         }
         let mut by_destination = std::collections::BTreeMap::new();
         for flow in host.flows() {
-            let counted = host.manager().query(now, flow.manager_id).unwrap().in_flight;
+            let counted = host.manager.query(now, flow.manager_id).unwrap().in_flight;
             let sum = by_destination.entry(flow.destination).or_insert((Bytes::ZERO, counted));
-            let own = host.manager().in_flight(flow.manager_id);
+            let own = host.manager.in_flight(flow.manager_id);
             sum.0 += own;
             let is_agent = flow.feedback_source == FeedbackSource::Agent;
             prop_assert!(flow.in_flight <= own && (is_agent || flow.in_flight == own));

@@ -124,7 +124,6 @@ impl Listeners {
         Some(hinted.of(sender)).filter(|hints| !hints.is_empty())
     }
 
-    /// `client` has disconnected.
     pub(super) fn remove_client(&mut self, client: u32) {
         self.ports.retain(|_, clients| {
             clients.remove(&client);
@@ -133,7 +132,6 @@ impl Listeners {
         self.remove_hints(|_, owner| owner == client);
     }
 
-    /// Removes hints by port and client.
     fn remove_hints(&mut self, is_removed: impl Fn(u16, u32) -> bool) {
         self.hinted.retain(|_, hinted| {
             hinted.weights.retain(|port, (_, owner)| !is_removed(*port, *owner));

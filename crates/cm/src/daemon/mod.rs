@@ -15,7 +15,6 @@ mod inner_udp;
 mod listeners;
 mod options;
 mod output;
-mod paths;
 mod protocol;
 mod session;
 mod status;
@@ -106,7 +105,7 @@ impl Daemon {
         let path = options.socket;
         let listener = socket_path::listen(&path, options.public).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => DaemonError::Running(path.clone()),
-            _ => DaemonError::Listen { path: path.clone(), error },
+            _ => DaemonError::Listen(path.clone(), error),
         })?;
         let carrier = Carrier::new(carriage, address).map_err(|error| {
             let _ = std::fs::remove_file(&path);
@@ -179,7 +178,7 @@ impl Daemon {
                 Action::Transmit { to, data } | Action::Deliver { to, data } => self.output.send(to, &data),
                 Action::SendMessage { to, message, ecn } => {
                     if !self.carrier.send(to, &message, ecn) {
-                        self.host.unreachable(now, to);
+                        self.host.agent.on_unreachable(now, to);
                     }
                 }
                 Action::Notify { client, id, notice } => {
@@ -205,7 +204,7 @@ impl Daemon {
         let start = now();
         let deadline = self.host.deadline();
         loop {
-            if self.sessions.iter().any(Session::has_more) {
+            if self.sessions.iter().any(|session| session.commands.has_more()) {
                 self.spin.on_wait(now().since(start));
                 return Ok(());
             }
@@ -213,24 +212,24 @@ impl Daemon {
             if time >= deadline {
                 return Ok(());
             }
-            if time.since(start) >= self.spin.spin_time() && deadline.since(time) > MAX_WAKEUP_DELAY {
+            if time.since(start) >= self.spin.current && deadline.since(time) > MAX_WAKEUP_DELAY {
                 break;
             }
             pause(time.since(start));
         }
         for session in &self.sessions {
-            session.prepare_sleep();
+            session.own_wakeup.prepare_sleep();
         }
-        let has_unread = self.sessions.iter().any(Session::has_unread);
+        let has_unread = self.sessions.iter().any(|session| !session.unread.is_empty());
         let max_sleep = if has_unread { Duration::from_millis(1) } else { MAX_SLEEP };
         let mut timed = false;
-        if !self.sessions.iter().any(Session::has_more) {
+        if !self.sessions.iter().any(|session| session.commands.has_more()) {
             let left = deadline.since(now()).saturating_sub(MAX_WAKEUP_DELAY);
             timed = left < max_sleep;
             sleep(&[self.epoll.0.as_fd()], left.min(max_sleep)).map_err(io::Error::from)?;
         }
         for session in &self.sessions {
-            session.end_sleep();
+            session.own_wakeup.end_sleep();
         }
         let waited = now().since(start);
         if !(timed && now() + MAX_WAKEUP_DELAY >= deadline) {
@@ -261,7 +260,7 @@ impl Daemon {
     fn on_carrier_event(&mut self, socket: usize, events: EpollFlags) {
         let (host, time) = (&mut self.host, now());
         if events.contains(EpollFlags::EPOLLERR) {
-            self.carrier.read_errors(socket, |peer| host.unreachable(time, peer));
+            self.carrier.read_errors(socket, |peer| host.agent.on_unreachable(time, peer));
         }
         self.carrier.receive(socket, |arrival| {
             host.receive(now(), arrival.from, arrival.to, arrival.ecn, arrival.bytes);
@@ -306,7 +305,7 @@ impl Daemon {
             let _ = self.admit(number, peer, socket);
         } else if let Ok(index) = self.sessions.binary_search_by_key(&number, |session| session.number) {
             match file {
-                1 => self.sessions[index].clear_wakeup(),
+                1 => self.sessions[index].own_wakeup.clear(),
                 // The socket and the process only signal the end.
                 _ => self.disconnect(now(), number),
             }

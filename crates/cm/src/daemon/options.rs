@@ -80,13 +80,8 @@ pub enum DaemonError {
     #[error("a congestion manager already listens at {0}; stop it, or choose another path with --socket")]
     Running(PathBuf),
     /// The daemon cannot listen at this path.
-    #[error("cannot listen at {path}: {error}; choose another path with --socket or RAMPMETER_CM_SOCKET")]
-    Listen {
-        /// The path.
-        path: PathBuf,
-        /// The error.
-        error: io::Error,
-    },
+    #[error("cannot listen at {0}: {1}; choose another path with --socket or RAMPMETER_CM_SOCKET")]
+    Listen(PathBuf, io::Error),
     /// The daemon cannot open its sockets to other daemons.
     #[error(
         "cannot communicate with other congestion managers {}: {error}; {}",

@@ -30,7 +30,6 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Sends from `address`.
     pub(super) fn new(address: Option<IpAddr>) -> Self {
         Self { address, ..Self::default() }
     }
@@ -43,14 +42,10 @@ impl Output {
     }
 
     fn socket(&mut self, v4: bool) -> io::Result<&UdpSocket> {
-        let (socket, any): (_, SocketAddr) = if v4 {
-            (&mut self.v4, (Ipv4Addr::UNSPECIFIED, 0).into())
-        } else {
-            (&mut self.v6, (Ipv6Addr::UNSPECIFIED, 0).into())
-        };
+        let socket = if v4 { &mut self.v4 } else { &mut self.v6 };
         if socket.is_none() {
             let own = self.address.filter(|address| address.is_ipv4() == v4);
-            let new = UdpSocket::bind(own.map_or(any, |own| (own, 0).into()))?;
+            let new = UdpSocket::bind((own.unwrap_or(any(v4)), 0))?;
             new.set_nonblocking(true)?;
             *socket = Some(new);
         }
@@ -66,11 +61,9 @@ pub(super) fn mtu(ip: IpAddr) -> Bytes {
 }
 
 fn kernel_mtu(ip: IpAddr) -> io::Result<usize> {
-    let (any, level, name): (SocketAddr, _, _) = match ip {
-        IpAddr::V4(_) => ((Ipv4Addr::UNSPECIFIED, 0).into(), libc::IPPROTO_IP, libc::IP_MTU),
-        IpAddr::V6(_) => ((Ipv6Addr::UNSPECIFIED, 0).into(), libc::IPPROTO_IPV6, libc::IPV6_MTU),
-    };
-    let socket = UdpSocket::bind(any)?;
+    let (level, name) =
+        if ip.is_ipv4() { (libc::IPPROTO_IP, libc::IP_MTU) } else { (libc::IPPROTO_IPV6, libc::IPV6_MTU) };
+    let socket = UdpSocket::bind((any(ip.is_ipv4()), 0))?;
     socket.connect((ip, 9))?; // any port: nothing is sent
     let mut mtu: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
@@ -78,6 +71,11 @@ fn kernel_mtu(ip: IpAddr) -> io::Result<usize> {
     let result =
         unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut mtu).cast::<c_void>(), &raw mut length) };
     if result == 0 && mtu > 0 { Ok(mtu as usize) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The address that stands for all addresses of the host.
+fn any(v4: bool) -> IpAddr {
+    if v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use super::output;
 use crate::data::Reader;
 use crate::handshake::{Files, Peer};
 use crate::layout::{CLIENT_SLEEPS, COMMANDS, DAEMON_SLEEPS, EVENTS, WORDS};
-use crate::limits::slot;
 use crate::memory::Memory;
 use crate::message::{Command, Notice};
 use crate::ring::{Broken, Consumer, Producer};
@@ -35,12 +34,12 @@ pub(super) struct Session {
     socket: UnixStream,
     /// Readable when the process has ended.
     process: Option<OwnedFd>,
-    commands: Consumer,
+    pub(super) commands: Consumer,
     notices: Producer,
     /// Notices that did not fit into the ring, oldest first.
-    unread: VecDeque<(u32, Notice)>,
+    pub(super) unread: VecDeque<(u32, Notice)>,
     data: Reader,
-    own_wakeup: Wakeup,
+    pub(super) own_wakeup: Wakeup,
     peer_wakeup: Wakeup,
     /// A notice was written since the client was last woken.
     has_new_notices: bool,
@@ -78,23 +77,6 @@ impl Session {
         [self.socket.as_fd(), self.own_wakeup.as_fd()].into_iter().chain(self.process.as_ref().map(AsFd::as_fd))
     }
 
-    pub(super) fn has_more(&self) -> bool {
-        self.commands.has_more()
-    }
-
-    pub(super) fn prepare_sleep(&self) {
-        self.own_wakeup.prepare_sleep();
-    }
-
-    pub(super) fn end_sleep(&self) {
-        self.own_wakeup.end_sleep();
-    }
-
-    /// Resets the eventfd that the client wrote.
-    pub(super) fn clear_wakeup(&self) {
-        self.own_wakeup.clear();
-    }
-
     /// Executes the client's commands; true if there was one.
     pub(super) fn take_commands(&mut self, host: &mut Host, now: Time) -> Result<bool, Misuse> {
         for taken in 0..MAX_PER_TURN {
@@ -105,7 +87,6 @@ impl Session {
             }
             match command {
                 Command::Open { to, share } => {
-                    debug_assert!(slot(id) < crate::limits::MAX_FLOWS);
                     host.open(now, self.number, id, to, share, output::mtu(to.ip()))?;
                 }
                 Command::Send { length } => {
@@ -153,11 +134,6 @@ impl Session {
         if std::mem::take(&mut self.has_new_notices) {
             self.peer_wakeup.notify();
         }
-    }
-
-    /// Whether notices wait for room in the ring.
-    pub(super) fn has_unread(&self) -> bool {
-        !self.unread.is_empty()
     }
 }
 
@@ -263,7 +239,7 @@ mod tests {
         let (_, mut session, memory) = hosted();
         let mut reader = Consumer::new(Arc::new(memory), EVENTS);
         (0..3000).for_each(|bytes| session.send_notice(1, Notice::Grant { bytes }).unwrap());
-        assert!(session.has_unread());
+        assert!(!session.unread.is_empty());
         for expected in 0..3000 {
             if !reader.has_more() {
                 session.flush_unread().unwrap();
@@ -271,6 +247,6 @@ mod tests {
             let record = reader.pop().unwrap().unwrap();
             assert_eq!(Notice::decode(&record), Some((1, Notice::Grant { bytes: expected })));
         }
-        assert!(!session.has_unread());
+        assert!(session.unread.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -75,14 +75,13 @@ pub struct MacroflowStatus {
 pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap<u32, i32>, refused: u64) -> Status {
     let mut macroflows: BTreeMap<(Destination, Option<u32>), Vec<_>> = BTreeMap::new();
     for flow in host.flows() {
-        macroflows.entry((flow.destination, host.manager().macroflow_of(flow.manager_id))).or_default().push(flow);
+        macroflows.entry((flow.destination, host.manager.macroflow_of(flow.manager_id))).or_default().push(flow);
     }
     let describe = |((to, _), flows): ((Destination, _), Vec<&super::flow::Flow>)| {
-        let status = host.manager().query(now, flows[0].manager_id)?;
+        let status = host.manager.query(now, flows[0].manager_id)?;
         let processes: BTreeSet<i32> = flows.iter().filter_map(|flow| pids.get(&flow.client).copied()).collect();
-        let ip = Ipv6Addr::from(to.0);
         Some(MacroflowStatus {
-            destination: ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4),
+            destination: IpAddr::V6(to.0.into()).to_canonical(),
             rate_bps: status.rate.as_bps(),
             window_bytes: (status.window < Bytes::MAX).then(|| status.window.as_u64()),
             in_flight_bytes: status.in_flight.as_u64(),
@@ -95,24 +94,18 @@ pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap
         controller: controller.to_owned(),
         processes: pids.values().copied().collect::<BTreeSet<_>>().into_iter().collect(),
         macroflows: macroflows.into_iter().filter_map(describe).collect(),
-        peers: host.peers().map(|peer| of_peer(&peer)).collect(),
-        senders: host.senders(),
-        garbage: host.garbage(),
+        peers: host.agent.peers().map(PeerStatus::from).collect(),
+        senders: host.agent.senders(),
+        garbage: host.garbage,
         refused,
     }
 }
 
-fn of_peer(peer: &rampmeter_manager::PeerStatus<SocketAddr>) -> PeerStatus {
-    PeerStatus {
-        address: peer.address,
-        present: match peer.presence {
-            Presence::Unknown => None,
-            presence => Some(presence == Presence::Present),
-        },
-        rtt_s: peer.rtt.map(rampmeter_units::Duration::as_secs_f64),
-        probes: peer.probes,
-        responses: peer.responses,
-        flows: peer.flows,
+impl From<rampmeter_manager::PeerStatus<SocketAddr>> for PeerStatus {
+    fn from(peer: rampmeter_manager::PeerStatus<SocketAddr>) -> Self {
+        let rampmeter_manager::PeerStatus { address, presence, rtt, probes, responses, flows } = peer;
+        let present = (presence != Presence::Unknown).then_some(presence == Presence::Present);
+        Self { address, present, rtt_s: rtt.map(rampmeter_units::Duration::as_secs_f64), probes, responses, flows }
     }
 }
 

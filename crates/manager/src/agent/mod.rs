@@ -24,12 +24,12 @@ mod reordering;
 mod responder;
 mod status;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 
 use rampmeter_control::Controller;
 use rampmeter_units::{Bytes, Duration, Ecn, Time};
-use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback, UDP_BYTES};
+use rampmeter_wire::{CmHeader, CmKind, CmMessage, Count, Response, RouterFeedback};
 use rand::RngCore;
 
 use self::prober::{Due, Prober, State};
@@ -43,7 +43,6 @@ use crate::{LossMode, Report, Timers};
 /// The maximum number of senders that a host answers. One more replaces one that has been quiet for long.
 const MAX_RESPONDERS: usize = 10_000;
 
-/// The number of responders among which the oldest is searched.
 const SEARCHED_RESPONDERS: usize = 16;
 
 /// The maximum number of receivers in the table, not counting those that flows are open to.
@@ -205,10 +204,8 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     ) -> Option<CmHeader> {
         let member = self.members.get(flow.index())?.as_ref()?;
         let (name, index) = (member.name, member.peer);
-        let (without_header, with_header) =
-            ((payload + UDP_BYTES) as u64, (payload + UDP_BYTES + CM_HEADER_BYTES) as u64);
-        let sequence = self.peers[index as usize].prober.send(now, name, payload as u64, without_header, with_header);
-        manager.notify(now, flow, Bytes::new(if sequence.is_some() { with_header } else { without_header }));
+        let (sequence, bytes) = self.peers[index as usize].prober.send(now, name, payload as u64);
+        manager.notify(now, flow, Bytes::new(bytes));
         self.arm(index, manager);
         Some(CmHeader { kind: CmKind::Data, protocol, sequence: sequence?, flow: name.wire })
     }
@@ -239,11 +236,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
     fn on_packet(&mut self, now: Time, from: A, header: &CmHeader, payload: usize, ecn: Ecn) -> Option<Delivery> {
         let waiting = &mut self.waiting;
-        let mut out = |message| {
-            if waiting.len() < MAX_WAITING {
-                waiting.push_back((from, message));
-            }
-        };
+        let mut out = |message| enqueue(waiting, from, message);
         let responder = self.responders.get_mut(&from);
         let action = responder.map_or(Action::Reset, |responder| match header.kind {
             CmKind::Probe => responder.on_probe(now, header.sequence, &mut out),
@@ -267,13 +260,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let responder =
             self.responders.entry(from).or_insert_with(|| Responder::new(now, first, self.config.sequenced));
         let answer = responder.on_syn(first);
-        self.queue_message(from, answer);
-    }
-
-    fn queue_message(&mut self, to: A, message: CmMessage) {
-        if self.waiting.len() < MAX_WAITING {
-            self.waiting.push_back((to, message));
-        }
+        enqueue(&mut self.waiting, from, answer);
     }
 
     fn on_syn_ack<C: Controller>(&mut self, now: Time, from: A, first: u32, manager: &mut Manager<C>) {
@@ -406,21 +393,16 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     }
 
     fn arm<C: Controller>(&mut self, index: u32, manager: &Manager<C>) {
-        let deadline = self.deadline_of(index, manager);
-        if deadline < Time::MAX {
-            self.timers.arm(index, deadline);
+        let (smoothed, timeout) = self.round_trip(index, manager);
+        let peer = &self.peers[index as usize];
+        if !peer.members.is_empty() {
+            self.timers.arm(index, peer.prober.deadline(smoothed, timeout));
         }
     }
 
     fn round_trip<C: Controller>(&self, index: u32, manager: &Manager<C>) -> (Duration, Duration) {
         let flow = self.peers[index as usize].members.first();
         flow.and_then(|flow| manager.round_trip(*flow)).unwrap_or((Duration::from_secs(1), Duration::from_secs(3)))
-    }
-
-    fn deadline_of<C: Controller>(&self, index: u32, manager: &Manager<C>) -> Time {
-        let (smoothed, timeout) = self.round_trip(index, manager);
-        let peer = &self.peers[index as usize];
-        if peer.members.is_empty() { Time::MAX } else { peer.prober.deadline(smoothed, timeout) }
     }
 
     /// The time at which [`Agent::on_deadline`] must be called; [`Time::MAX`] for never.
@@ -448,12 +430,13 @@ impl<A: Copy + Ord + Debug> Agent<A> {
         let Peer { address, prober, members } = &mut self.peers[index as usize];
         let address = *address;
         match due {
-            Due::Send(header) => self.queue_message(address, CmMessage::Header(header)),
+            Due::Send(header) => enqueue(&mut self.waiting, address, CmMessage::Header(header)),
             Due::Probe => {
                 let (number, discarded) = prober.probes.probe(now);
                 prober.on_probe_sent(now);
                 self.report_outcomes(now, None, &discarded, manager);
-                self.queue_message(address, CmMessage::Header(CmHeader::control(CmKind::Probe, number)));
+                let probe = CmMessage::Header(CmHeader::control(CmKind::Probe, number));
+                enqueue(&mut self.waiting, address, probe);
             }
             Due::FeedbackOverdue(requested_at) => {
                 for (name, bytes) in std::mem::take(&mut prober.without_header) {
@@ -475,14 +458,13 @@ impl<A: Copy + Ord + Debug> Agent<A> {
 
 /// One flow of each macroflow among the flows to one host.
 fn one_per_macroflow<C: Controller>(members: &[FlowId], manager: &Manager<C>) -> Vec<FlowId> {
-    let mut seen = Vec::new();
-    let is_new = |flow: &&FlowId| {
-        let macroflow = manager.macroflow_of(**flow);
-        let new = macroflow.is_some() && !seen.contains(&macroflow);
-        if new {
-            seen.push(macroflow);
-        }
-        new
-    };
-    members.iter().filter(is_new).copied().collect()
+    let mut seen = BTreeSet::new();
+    let is_new = |flow: &FlowId| manager.macroflow_of(*flow).is_some_and(|macroflow| seen.insert(macroflow));
+    members.iter().copied().filter(is_new).collect()
+}
+
+fn enqueue<A>(waiting: &mut VecDeque<(A, CmMessage)>, to: A, message: CmMessage) {
+    if waiting.len() < MAX_WAITING {
+        waiting.push_back((to, message));
+    }
 }

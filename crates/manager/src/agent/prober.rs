@@ -12,12 +12,11 @@
 //! Data does not wait for the handshake: it is sent without a header, in slow start, and its outcome remains unknown.
 
 use rampmeter_units::{Duration, Time};
-use rampmeter_wire::{CmHeader, CmKind};
+use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, UDP_BYTES};
 
 use super::probes::{Name, Probes};
 use super::reordering::Reordering;
 
-/// The maximum number of handshake attempts.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// The timeout of the first attempt; it doubles.
@@ -50,9 +49,7 @@ pub(crate) enum State {
 /// What a prober has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Send this message.
     Send(CmHeader),
-    /// Send a probe.
     Probe,
     /// The answer to a probe sent at this time is overdue.
     FeedbackOverdue(Time),
@@ -73,7 +70,6 @@ pub(crate) struct Prober {
     pub(crate) reordering: Reordering,
     /// The time of the last probe.
     probed_at: Time,
-    /// The time of the last response.
     last_response_at: Time,
     /// Probes sent since the last response.
     unanswered: u32,
@@ -124,16 +120,9 @@ impl Prober {
         old.probes
     }
 
-    /// A data packet with `payload` bytes leaves. It has `with_header` bytes with its header and `without_header` bytes
-    /// without. Returns the sequence number for the header, if it has one.
-    pub(crate) fn send(
-        &mut self,
-        now: Time,
-        name: Name,
-        payload: u64,
-        without_header: u64,
-        with_header: u64,
-    ) -> Option<u32> {
+    /// A data packet with `payload` bytes leaves. Returns the sequence number for its header, if it has one, and its
+    /// size.
+    pub(crate) fn send(&mut self, now: Time, name: Name, payload: u64) -> (Option<u32>, u64) {
         if let State::NoCm { since } = self.state {
             if now.since(since) >= RETRY_AFTER {
                 self.state = State::SynDue;
@@ -144,18 +133,20 @@ impl Prober {
                 // After idle time the intervals of probes restart, and no response is overdue.
                 (self.probed_at, self.last_response_at) = (now, now);
             }
-            self.probes.send(name, payload, with_header);
+            let whole = payload + (UDP_BYTES + CM_HEADER_BYTES) as u64;
+            self.probes.send(name, payload, whole);
             self.sequence = self.sequence.wrapping_add(1);
-            return Some(self.sequence);
+            return (Some(self.sequence), whole);
         }
+        let whole = payload + UDP_BYTES as u64;
         if self.without_header.is_empty() {
             self.without_header_since = now;
         }
         match self.without_header.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, bytes)) => *bytes += without_header,
-            None => self.without_header.push((name, without_header)),
+            Some((_, bytes)) => *bytes += whole,
+            None => self.without_header.push((name, whole)),
         }
-        None
+        (None, whole)
     }
 
     /// Handles a `SynAck`. Returns whether it completes the handshake.
@@ -176,14 +167,12 @@ impl Prober {
         self.state == State::HasCm && (self.sequence.wrapping_sub(sequence) < RECENT || self.probes.is_recent(sequence))
     }
 
-    /// A response has arrived.
     pub(crate) fn on_response(&mut self, now: Time) {
         self.was_late = self.overdue_reported;
         (self.last_response_at, self.unanswered, self.overdue_reported) = (now, 0, false);
         self.counts.1 += 1;
     }
 
-    /// A probe has been sent.
     pub(crate) fn on_probe_sent(&mut self, now: Time) {
         self.probed_at = now;
         self.unanswered += 1;
@@ -298,13 +287,13 @@ mod tests {
         }
         assert_eq!(sent, [0, 1000, 3000]);
         assert_eq!(prober.state, State::NoCm { since: at(7000) });
-        assert_eq!(prober.send(at(30_000), NAME, 1000, 1028, 1040), None);
+        assert_eq!(prober.send(at(30_000), NAME, 1000), (None, 1028));
         assert_eq!(
             prober.due(at(31_000), RTT, RTO),
             Some(Due::FeedbackOverdue(at(30_000))),
             "its outcome remains unknown"
         );
-        prober.send(at(68_000), NAME, 1000, 1028, 1040);
+        prober.send(at(68_000), NAME, 1000);
         assert!(matches!(prober.due(at(68_000), RTT, RTO), Some(Due::Send(_))), "it may have one by now");
     }
 
@@ -314,7 +303,7 @@ mod tests {
         let mut probes = 0;
         for ms in 100..1100 {
             if ms % 10 == 0 {
-                let number = prober.send(at(ms), NAME, 1000, 1028, 1040).unwrap();
+                let number = prober.send(at(ms), NAME, 1000).0.unwrap();
                 assert_eq!(u64::from(number), 8 + (ms - 100) / 10);
             }
             while let Some(due) = prober.due(at(ms), RTT, RTO) {
@@ -336,7 +325,7 @@ mod tests {
     #[test]
     fn unanswered_probes_are_reported_then_rarer_then_a_restart() {
         let mut prober = prober_with_cm();
-        prober.send(at(100), NAME, 1000, 1028, 1040);
+        prober.send(at(100), NAME, 1000);
         let mut seen = Vec::new();
         for ms in 100..1_000_000 {
             while let Some(due) = prober.due(at(ms), RTT, RTO) {
@@ -361,7 +350,7 @@ mod tests {
     #[test]
     fn a_reset_must_refer_to_a_sent_packet() {
         let mut prober = prober_with_cm();
-        let number = prober.send(at(100), NAME, 1000, 1028, 1040).unwrap();
+        let number = prober.send(at(100), NAME, 1000).0.unwrap();
         assert!(prober.is_ours(number) && !prober.is_ours(number.wrapping_add(5000)));
     }
 }

@@ -153,7 +153,6 @@ impl Probes {
         (number, discarded)
     }
 
-    /// Whether `number` is the number of a recent probe.
     pub(crate) fn is_recent(&self, number: u32) -> bool {
         self.next.wrapping_sub(number).wrapping_sub(1) < MAX_EPOCHS as u32
     }

@@ -10,7 +10,7 @@ use std::fmt::Debug;
 
 use rampmeter_wire::{CmHeader, CmKind, CmMessage};
 
-use super::Agent;
+use super::{Agent, enqueue};
 use crate::flow::FlowId;
 
 impl<A: Copy + Ord + Debug> Agent<A> {
@@ -19,7 +19,7 @@ impl<A: Copy + Ord + Debug> Agent<A> {
     pub fn refuse(&mut self, from: A, header: &CmHeader) {
         let refusal = CmMessage::Header(CmHeader { kind: CmKind::Reset, ..*header });
         if self.responders.get_mut(&from).is_some_and(|responder| responder.spend(&refusal)) {
-            self.queue_message(from, refusal);
+            enqueue(&mut self.waiting, from, refusal);
         }
     }
 

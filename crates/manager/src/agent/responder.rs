@@ -45,7 +45,6 @@ pub(crate) enum Action {
     Deliver,
     /// Nothing: it is old or forged.
     Ignore,
-    /// Reset its sender.
     Reset,
 }
 

@@ -38,21 +38,28 @@ impl<C: Controller> Macroflow<C> {
                 return;
             }
         }
-        let ack = Ack {
-            delivered: update.delivered,
-            in_flight: self.in_flight,
-            rtt: update.rtt,
-            smoothed_rtt: self.rtt.smoothed(),
-            min_rtt: self.rtt.min(),
-            arrivals: update.arrivals,
-            mark_count: None,
-            feedback: update.feedback,
-            flight_size: update.flight_size,
-            last_sent: self.last_sent(),
-            recovering: update.recovering,
-            app_limited: self.app_limited,
-        };
+        let &Update { delivered, rtt, arrivals, feedback, recovering, .. } = update;
+        let ack = Ack { delivered, rtt, arrivals, feedback, recovering, ..self.ack(update.flight_size) };
         self.controller.on_ack(now, &ack);
+    }
+
+    /// An acknowledgement of nothing, with the state of the macroflow.
+    fn ack<'a>(&self, flight_size: Bytes) -> Ack<'a> {
+        let smoothed_rtt = self.smoothed_rtt();
+        Ack {
+            delivered: Bytes::ZERO,
+            in_flight: self.in_flight,
+            rtt: None,
+            smoothed_rtt,
+            min_rtt: self.rtt.min().min(smoothed_rtt),
+            arrivals: &[],
+            mark_count: None,
+            feedback: RouterFeedback::None,
+            flight_size,
+            last_sent: self.last_sent(),
+            recovering: false,
+            app_limited: self.app_limited,
+        }
     }
 
     /// Handles feedback without packet numbers. The controller receives one acknowledgement per full packet; the
@@ -72,21 +79,7 @@ impl<C: Controller> Macroflow<C> {
         }
         let smoothed_rtt = self.smoothed_rtt();
         let last_sent = self.last_sent();
-        let mark_count = MarkCount { marks: 0, number: last_sent };
-        let ack = Ack {
-            delivered: Bytes::ZERO,
-            in_flight: self.in_flight,
-            rtt: None,
-            smoothed_rtt,
-            min_rtt: self.rtt.min().min(smoothed_rtt),
-            arrivals: &[],
-            mark_count: Some(mark_count),
-            feedback: RouterFeedback::None,
-            flight_size: used,
-            last_sent,
-            recovering: false,
-            app_limited: self.app_limited,
-        };
+        let ack = Ack { mark_count: Some(MarkCount { marks: 0, number: last_sent }), ..self.ack(used) };
         if let Some(mode) = report.mode {
             let sent_by =
                 report.sent_by.unwrap_or(Time::from_nanos(now.as_nanos().saturating_sub(smoothed_rtt.as_nanos())));
@@ -133,7 +126,7 @@ impl<C: Controller> Macroflow<C> {
         }
     }
 
-    /// Adds `bytes` that were removed to the bytes in flight again.
+    /// Adds `bytes` to the bytes in flight: they were removed, or their flow comes from another macroflow.
     pub(crate) fn restore(&mut self, bytes: Bytes) {
         self.in_flight += bytes;
     }
@@ -142,11 +135,6 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn return_unsent(&mut self, now: Time, flow: u32, bytes: Bytes) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.controller.on_unsent(now, bytes);
-        self.scheduler.sent(flow, bytes, Bytes::ZERO);
-    }
-
-    /// Reverts the last reduction: packets that seemed lost were only reordered.
-    pub(crate) fn undo(&mut self, now: Time) {
-        self.controller.on_spurious_loss(now);
+        self.scheduler.unsent(flow, bytes);
     }
 }

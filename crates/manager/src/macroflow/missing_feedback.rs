@@ -8,7 +8,6 @@ use super::{ASSUMED_RTT, MIN_TIMEOUT, Macroflow};
 use crate::aging::{Aging, HalfLife};
 
 impl<C: Controller> Macroflow<C> {
-    /// Feedback has arrived.
     pub(super) fn on_feedback(&mut self, now: Time) {
         self.last_feedback_at = now;
         (self.aging, self.timeout_reported_at) = (None, None);
@@ -33,7 +32,6 @@ impl<C: Controller> Macroflow<C> {
         true
     }
 
-    /// The time of the next halving of the rate.
     pub(crate) fn next_halving(&self, now: Time) -> Time {
         self.aging.map_or(Time::MAX, |aging| aging.next_halving(now))
     }
@@ -47,17 +45,9 @@ impl<C: Controller> Macroflow<C> {
             return;
         };
         aging.was_reported = true;
-        let (flight_size, number) = (self.in_flight, self.last_sent());
-        let kind = LossKind::Persistent;
-        let loss = Loss {
-            kind,
-            bytes: Bytes::ZERO,
-            flight_size,
-            number,
-            last_sent: number,
-            recovering: false,
-            repeated_timeout: false,
-        };
+        let (kind, bytes, flight_size, number) = (LossKind::Persistent, Bytes::ZERO, self.in_flight, self.last_sent());
+        let (last_sent, recovering, repeated_timeout) = (number, false, false);
+        let loss = Loss { kind, bytes, flight_size, number, last_sent, recovering, repeated_timeout };
         self.controller.on_loss(now, &loss);
     }
 

@@ -11,7 +11,7 @@ use rampmeter_transport::{Config, ConnectionId, Endpoint, EndpointConfig, State}
 use rampmeter_units::{Duration, Stream, Time};
 use serde::Serialize;
 
-use super::error::NetError;
+use super::error::{NetError, Received};
 use super::part::Part;
 use super::progress::{Progress, loss};
 use super::protocol::{Answer, HEARTBEAT, InvalidMessage, Refusal, Request, check_controller};
@@ -21,7 +21,6 @@ use crate::driver::{EventLoop, HostId};
 use crate::host::{EndReason, Event, Host, Limits};
 use crate::socket::Socket;
 
-/// The interval between heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The maximum wait for the last acknowledgements once the file is complete.
@@ -129,7 +128,7 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
                 return Ok(GetReport { path, ..report });
             }
             // Another address of the host may work.
-            (Err(error @ (NetError::ConnectionRefused(_) | NetError::NoRoute { .. })), _) => error,
+            (Err(error @ (NetError::ConnectionRefused(_) | NetError::NoRoute(..))), _) => error,
             (Err(error @ NetError::Corrupt { .. }), _) => {
                 part.discard();
                 return Err(error);
@@ -247,11 +246,7 @@ impl<'a> Download<'a> {
                 }
             }
             if self.options.stop.load(Ordering::Relaxed) && !matches!(self.stage, Stage::Verified { .. }) {
-                return Err(NetError::Interrupted {
-                    got: self.part.len,
-                    size: self.size(),
-                    resumable: self.part.is_resumable(),
-                });
+                return Err(NetError::Interrupted(self.received()));
             }
             if self.next_heartbeat <= self.net.now() {
                 self.send_heartbeat();
@@ -311,13 +306,16 @@ impl<'a> Download<'a> {
     }
 
     fn on_closed(&self, ended: EndReason) -> Result<(), NetError> {
-        let (address, got, size, resumable) = (self.server, self.part.len, self.size(), self.part.is_resumable());
         match (self.stage, ended) {
             (Stage::Verified { .. }, _) => Ok(()),
-            _ if self.handshake.is_none() => Err(NetError::NoAnswer(address)),
-            (_, EndReason::PeerTimeout) => Err(NetError::PeerTimeout { address, got, size, resumable }),
-            _ => Err(NetError::Aborted { address, got, size, resumable }),
+            _ if self.handshake.is_none() => Err(NetError::NoAnswer(self.server)),
+            (_, EndReason::PeerTimeout) => Err(NetError::PeerTimeout(self.server, self.received())),
+            _ => Err(NetError::Aborted(self.server, self.received())),
         }
+    }
+
+    fn received(&self) -> Received {
+        Received { got: self.part.len, size: self.size(), resumable: self.part.is_resumable() }
     }
 
     fn read(&mut self, now: Time) -> Result<(), NetError> {

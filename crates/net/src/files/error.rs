@@ -1,5 +1,6 @@
 //! The errors of file transfer, one line each: what is wrong, where, and what to write or do instead.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,18 +11,34 @@ use thiserror::Error;
 use super::protocol::Refusal;
 use crate::history::HistoryError;
 
+/// What arrived of a file before its download ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of the file.
+    pub got: u64,
+    /// The file's size, if known.
+    pub size: Option<u64>,
+    /// Whether the next download can resume from them.
+    pub resumable: bool,
+}
+
+impl fmt::Display for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", Bytes::new(self.got))?;
+        if let Some(size) = self.size {
+            write!(f, " of {}", Bytes::new(size))?;
+        }
+        write!(f, ": run the same command {}", if self.resumable { "to resume" } else { "again" })
+    }
+}
+
 /// Why a file was not served or downloaded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NetError {
     /// The text is not the address of a file.
-    #[error("`{url}`: {reason}; write HOST:PORT/NAME, for example 127.0.0.1:7267/data.bin")]
-    BadUrl {
-        /// The text.
-        url: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    #[error("`{0}`: {1}; write HOST:PORT/NAME, for example 127.0.0.1:7267/data.bin")]
+    BadUrl(String, String),
     /// An option with an invalid value.
     #[error("{0}")]
     BadOption(String),
@@ -32,24 +49,14 @@ pub enum NetError {
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The path is not a directory that can be served.
-    #[error("{}: {reason}; give a readable directory", path.display())]
-    BadDirectory {
-        /// The path.
-        path: PathBuf,
-        /// The system's error.
-        reason: io::Error,
-    },
+    #[error("{0}: {1}; give a readable directory")]
+    BadDirectory(PathBuf, io::Error),
     /// The port is in use.
     #[error("{0} is in use: write another port, or 0 for any free one")]
     PortInUse(SocketAddr),
     /// The address can't be listened on.
-    #[error("can't listen on {address}: {reason}; write an address of this machine and a port that is allowed")]
-    CannotListen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        reason: io::Error,
-    },
+    #[error("can't listen on {0}: {1}; write an address of this machine and a port that is allowed")]
+    CannotListen(SocketAddr, io::Error),
     /// The host's name can't be resolved.
     #[error("no address is known for `{0}`: check its spelling")]
     UnknownHost(String),
@@ -57,40 +64,17 @@ pub enum NetError {
     #[error("no process listens on {0}: start `rampmeter serve` there, or check the port")]
     ConnectionRefused(SocketAddr),
     /// The network or this host refused to send to the address.
-    #[error("no route to {address}: {reason}; check the address and this machine's network")]
-    NoRoute {
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        reason: io::Error,
-    },
+    #[error("no route to {0}: {1}; check the address and this machine's network")]
+    NoRoute(SocketAddr, io::Error),
     /// The peer never answered.
     #[error("no answer from {0}: check the address, and that no firewall blocks UDP")]
     NoAnswer(SocketAddr),
     /// The peer stopped responding.
-    #[error("{address} stopped responding after {}: run the same command {}", of(*got, *size), again(*resumable))]
-    PeerTimeout {
-        /// The peer.
-        address: SocketAddr,
-        /// Bytes of the file received.
-        got: u64,
-        /// The file's size, if known.
-        size: Option<u64>,
-        /// Whether the next download can resume from them.
-        resumable: bool,
-    },
+    #[error("{0} stopped responding after {1}")]
+    PeerTimeout(SocketAddr, Received),
     /// The peer aborted the transfer.
-    #[error("{address} aborted the transfer after {}: run the same command {}", of(*got, *size), again(*resumable))]
-    Aborted {
-        /// The peer.
-        address: SocketAddr,
-        /// Bytes of the file received.
-        got: u64,
-        /// The file's size, if known.
-        size: Option<u64>,
-        /// Whether the next download can resume from them.
-        resumable: bool,
-    },
+    #[error("{0} aborted the transfer after {1}")]
+    Aborted(SocketAddr, Received),
     /// The server refused the request.
     #[error("{address} refuses `{name}`: {reason}")]
     Refused {
@@ -113,29 +97,17 @@ pub enum NetError {
         deleted: bool,
     },
     /// The disk is full.
-    #[error("no space left for {}: make room and run the same command to resume", .0.display())]
+    #[error("no space left for {0}: make room and run the same command to resume")]
     DiskFull(PathBuf),
     /// Another download writes the same part file.
-    #[error("{} is being written by another download: wait for it, or give another path with --out", .0.display())]
+    #[error("{0} is being written by another download: wait for it, or give another path with --out")]
     PartInUse(PathBuf),
     /// The output can't be written.
-    #[error("{}: {reason}; give a writable path with --out", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        reason: io::Error,
-    },
+    #[error("{0}: {1}; give a writable path with --out")]
+    File(PathBuf, io::Error),
     /// The download was stopped by a signal.
-    #[error("stopped after {}: run the same command {}", of(*got, *size), again(*resumable))]
-    Interrupted {
-        /// Bytes of the file received.
-        got: u64,
-        /// The file's size, if known.
-        size: Option<u64>,
-        /// Whether the next download can resume from them.
-        resumable: bool,
-    },
+    #[error("stopped after {0}")]
+    Interrupted(Received),
     /// An unexpected error of the operating system.
     #[error("network error of the operating system: {0}")]
     System(#[from] io::Error),
@@ -152,7 +124,7 @@ impl NetError {
         let path = path.to_owned();
         match reason.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(path),
-            _ => Self::File { path, reason },
+            _ => Self::File(path, reason),
         }
     }
 
@@ -160,7 +132,7 @@ impl NetError {
     pub(crate) fn listen(address: SocketAddr, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::AddrInUse => Self::PortInUse(address),
-            _ => Self::CannotListen { address, reason },
+            _ => Self::CannotListen(address, reason),
         }
     }
 
@@ -168,18 +140,9 @@ impl NetError {
     pub(crate) fn reach(address: SocketAddr, reason: io::Error) -> Self {
         match reason.kind() {
             io::ErrorKind::ConnectionRefused => Self::ConnectionRefused(address),
-            _ => Self::NoRoute { address, reason },
+            _ => Self::NoRoute(address, reason),
         }
     }
-}
-
-fn of(got: u64, size: Option<u64>) -> String {
-    let got = Bytes::new(got);
-    size.map_or_else(|| got.to_string(), |size| format!("{got} of {}", Bytes::new(size)))
-}
-
-fn again(resumable: bool) -> &'static str {
-    if resumable { "to resume" } else { "again" }
 }
 
 #[cfg(test)]
@@ -198,7 +161,7 @@ mod tests {
             (NetError::file(Path::new("x.part"), system(libc::ENOSPC)), ["x.part", "make room"]),
             (NetError::file(Path::new("x.part"), system(libc::EACCES)), ["x.part", "can be written"]),
             (
-                NetError::PeerTimeout { address, got: 1500, size: Some(3000), resumable: true },
+                NetError::PeerTimeout(address, Received { got: 1500, size: Some(3000), resumable: true }),
                 ["1.5 kB of 3 kB", "resume"],
             ),
             (

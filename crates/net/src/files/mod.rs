@@ -35,7 +35,7 @@ use rand::{RngCore, TryRngCore};
 
 pub use client::{GetOptions, GetReport, get};
 pub use directory::Directory;
-pub use error::NetError;
+pub use error::{NetError, Received};
 pub use part::STANDARD_OUTPUT;
 pub use protocol::Refusal;
 pub use server::{DegradedHandler, ServeOptions, Server, TransferHandler, TransferReport, serve};

@@ -62,7 +62,7 @@ impl Part {
     fn error(&self, reason: io::Error) -> NetError {
         match &self.output {
             Output::Part { path, .. } => NetError::file(path, reason),
-            Output::Stream(_) => NetError::File { path: self.target.clone(), reason },
+            Output::Stream(_) => NetError::File(self.target.clone(), reason),
         }
     }
 
@@ -95,7 +95,6 @@ impl Part {
         self.restart().map_err(|reason| self.error(reason))
     }
 
-    /// Appends bytes.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), NetError> {
         match &mut self.output {
             Output::Part { file, .. } => file.write_all(bytes),

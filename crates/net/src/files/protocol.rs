@@ -14,7 +14,7 @@
 //! no text from the network reaches a terminal. The controller in a request is the one that should send the file; an
 //! empty name leaves the choice to the server. Only its name is sent, no settings.
 
-use std::fmt;
+use thiserror::Error;
 
 /// A file's BLAKE3 hash.
 pub(crate) type Hash = [u8; 32];
@@ -36,30 +36,38 @@ const START: u8 = 1;
 const WHOLE: u8 = 2;
 const REFUSED: u8 = 3;
 
-/// A heartbeat of the client.
 pub(crate) const HEARTBEAT: u8 = 0;
 
 /// Why a server refuses a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[repr(u8)]
 pub enum Refusal {
     /// The request is invalid, or of another version of the protocol.
+    #[error("it does not understand the request: run the same version on both ends")]
     BadRequest = 1,
     /// The name leads out of the directory, or is not a valid name.
+    #[error("the name leads out of its directory: write a path below it, without links out of it")]
     BadName = 2,
     /// The file does not exist.
+    #[error("it has no such file: write a path below its directory")]
     NoSuchFile = 3,
     /// The file is not a regular file.
+    #[error("that is not a regular file: directories and devices are not served")]
     NotAFile = 4,
     /// The server can't read the file.
+    #[error("it can't read that file: check the file's permissions on the server")]
     Unreadable = 5,
     /// The file changed while it was sent.
+    #[error("the file changed while it was sent: download it again")]
     Changed = 6,
     /// The server has its maximum number of clients.
+    #[error("it has its maximum number of clients: try again later")]
     Busy = 7,
     /// The server has no controller of that name.
+    #[error("it has no controller of that name: `rampmeter controllers` there lists them")]
     NoSuchController = 8,
     /// The controller does not react to congestion, so clients may not choose it.
+    #[error("it allows only controllers that react to congestion: write another")]
     ControllerNotAllowed = 9,
 }
 
@@ -78,22 +86,6 @@ impl Refusal {
 
     fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|refusal| *refusal as u8 == code)
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BadRequest => "it does not understand the request: run the same version on both ends",
-            Self::BadName => "the name leads out of its directory: write a path below it, without links out of it",
-            Self::NoSuchFile => "it has no such file: write a path below its directory",
-            Self::NotAFile => "that is not a regular file: directories and devices are not served",
-            Self::Unreadable => "it can't read that file: check the file's permissions on the server",
-            Self::Changed => "the file changed while it was sent: download it again",
-            Self::Busy => "it has its maximum number of clients: try again later",
-            Self::NoSuchController => "it has no controller of that name: `rampmeter controllers` there lists them",
-            Self::ControllerNotAllowed => "it allows only controllers that react to congestion: write another",
-        })
     }
 }
 

@@ -16,7 +16,7 @@ use super::controller_policy::ControllerPolicy;
 use super::directory::Directory;
 use super::error::NetError;
 use super::protocol::{MAX_REQUEST, Refusal};
-use super::transfer::{Next, PIECE, Transfer};
+use super::transfer::{Next, PIECE, Peer, Transfer};
 use super::{DEFAULT_PORT, default_transport, fresh_seed, os_random};
 use crate::driver::{EventLoop, HostId};
 use crate::history::HistoryFile;
@@ -152,7 +152,7 @@ impl Server {
     /// Binds the server to its address.
     pub fn bind(options: ServeOptions) -> Result<Self, NetError> {
         let directory = Directory::open(&options.directory)
-            .map_err(|reason| NetError::BadDirectory { path: options.directory.clone(), reason })?;
+            .map_err(|reason| NetError::BadDirectory(options.directory.clone(), reason))?;
         options.transport.check().map_err(NetError::BadOption)?;
         let factory = options.registry.factory(&options.controller, &options.settings)?;
         let packet = options.transport.packet;
@@ -168,17 +168,14 @@ impl Server {
         let policy = ControllerPolicy::new(&options.controller, &options.registry, Stream::from_seed(fresh_seed()));
         let make = move || factory(Stream::from_seed(seeds.below(u64::MAX)));
         let mut endpoint = Endpoint::new(config, make, os_random());
-        let mut renamed_history = None;
-        let mut import_history = |path: &PathBuf| {
+        let (mut histories, mut renamed_history) = (None, None);
+        if let Some(path) = &options.history {
             let (file, remembered) = HistoryFile::open(path)?;
-            remembered
-                .histories
-                .into_iter()
-                .for_each(|(destination, history)| endpoint.import_history(destination, history));
-            renamed_history = remembered.renamed;
-            Ok::<_, NetError>(file)
-        };
-        let histories = options.history.as_ref().map(&mut import_history).transpose()?;
+            for (destination, history) in remembered.histories {
+                endpoint.import_history(destination, history);
+            }
+            (histories, renamed_history) = (Some(file), remembered.renamed);
+        }
 
         let refused = |reason| NetError::listen(options.address, reason);
         let socket = Socket::bind(options.address).map_err(refused)?;
@@ -250,7 +247,7 @@ impl Server {
                 let (Some(client), Some(host)) = (self.clients.get_mut(&id), self.net.host_mut(self.host)) else {
                     return;
                 };
-                client.transfer.on_readable(now, host, id, &self.directory, &mut self.policy);
+                client.transfer.on_readable(&mut Peer { now, host, id }, &self.directory, &mut self.policy);
                 client.has_work = true;
             }
             Event::Writable(id) => {
@@ -279,7 +276,7 @@ impl Server {
         let Some(peer) = host.peer(id) else { return };
         let mut transfer = Transfer::new(self.policy.own());
         if self.clients.len() >= self.options.max_clients {
-            transfer.refuse(now, host, id, Refusal::Busy);
+            transfer.refuse(&mut Peer { now, host, id }, Refusal::Busy);
         }
         self.clients.insert(id, Client { peer, transfer, started_at: now, has_work: false, progress: (now, 0) });
     }
@@ -289,12 +286,13 @@ impl Server {
         for (&id, client) in self.clients.iter_mut().filter(|(_, client)| client.has_work) {
             let now = self.net.now();
             let Some(host) = self.net.host_mut(self.host) else { return };
-            match client.transfer.advance(now, host, id, &mut self.piece) {
+            let mut peer = Peer { now, host, id };
+            match client.transfer.advance(&mut peer, &mut self.piece) {
                 Next::More => {}
                 Next::Wait => client.has_work = false,
                 Next::Failed => {
                     client.has_work = false;
-                    host.abort(now, id);
+                    peer.host.abort(now, id);
                 }
             }
         }

@@ -73,13 +73,25 @@ impl Source {
     }
 }
 
+/// The connection of a transfer, now.
+pub(crate) struct Peer<'a> {
+    pub(crate) now: Time,
+    pub(crate) host: &'a mut Host<AnyController>,
+    pub(crate) id: ConnectionId,
+}
+
+impl Peer<'_> {
+    fn write(&mut self, bytes: &[u8]) {
+        self.host.write(self.now, self.id, bytes);
+    }
+}
+
 /// One client's transfer.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     stage: Stage,
     /// The name of the controller that sends the file.
     pub(crate) controller: String,
-    /// The requested name.
     pub(crate) name: String,
     /// Bytes of the file that were sent.
     pub(crate) sent: u64,
@@ -109,44 +121,35 @@ impl Transfer {
         matches!(self.stage, Stage::AwaitingRequest(_))
     }
 
-    pub(crate) fn refuse(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, reason: Refusal) {
+    pub(crate) fn refuse(&mut self, peer: &mut Peer<'_>, reason: Refusal) {
         self.refusal = Some(reason);
-        self.send_final(now, host, id, &Answer::Refused(reason));
+        self.send_final(peer, &Answer::Refused(reason));
     }
 
-    fn send_final(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, answer: &Answer) {
-        host.write(now, id, &answer.encode());
-        host.finish(now, id);
+    fn send_final(&mut self, peer: &mut Peer<'_>, answer: &Answer) {
+        peer.write(&answer.encode());
+        peer.host.finish(peer.now, peer.id);
         self.stage = Stage::Answered;
     }
 
     /// The client's stream has bytes to read.
-    pub(crate) fn on_readable(
-        &mut self,
-        now: Time,
-        host: &mut Host<AnyController>,
-        id: ConnectionId,
-        directory: &Directory,
-        policy: &mut ControllerPolicy,
-    ) {
+    pub(crate) fn on_readable(&mut self, peer: &mut Peer<'_>, directory: &Directory, policy: &mut ControllerPolicy) {
         let mut heartbeats = Vec::new();
         let Stage::AwaitingRequest(received) = &mut self.stage else {
-            host.read(now, id, &mut heartbeats);
+            peer.host.read(peer.now, peer.id, &mut heartbeats);
             return;
         };
-        host.read(now, id, received);
+        peer.host.read(peer.now, peer.id, received);
         match Request::parse(received) {
-            Ok(Some(request)) => self.on_request(now, host, id, directory, policy, request),
-            Ok(None) if !host.is_read_to_end(id) => {}
-            Ok(None) | Err(_) => self.refuse(now, host, id, Refusal::BadRequest),
+            Ok(Some(request)) => self.on_request(peer, directory, policy, request),
+            Ok(None) if !peer.host.is_read_to_end(peer.id) => {}
+            Ok(None) | Err(_) => self.refuse(peer, Refusal::BadRequest),
         }
     }
 
     fn on_request(
         &mut self,
-        now: Time,
-        host: &mut Host<AnyController>,
-        id: ConnectionId,
+        peer: &mut Peer<'_>,
         directory: &Directory,
         policy: &mut ControllerPolicy,
         request: Request,
@@ -155,51 +158,45 @@ impl Transfer {
         let controller = request.controller.as_deref().map_or(Ok(None), |name| policy.select(name));
         self.name = request.name;
         match opened.and_then(|opened| Ok((opened, controller?))) {
-            Err(reason) => self.refuse(now, host, id, reason),
+            Err(reason) => self.refuse(peer, reason),
             Ok(((file, metadata), controller)) => {
                 if let Some(controller) = controller {
-                    host.replace_controller(now, id, controller);
+                    peer.host.replace_controller(peer.now, peer.id, controller);
                 }
                 if let Some(name) = request.controller {
                     self.controller = name;
                 }
                 let source = Source::new(file, &metadata);
                 if request.offset == 0 || request.offset > source.size {
-                    self.start(now, host, id, source);
+                    self.start(peer, source);
                 } else {
-                    self.stage =
-                        Stage::Checking { source, prefix: request.prefix, until: request.offset, noticed_at: now };
+                    let (prefix, until, noticed_at) = (request.prefix, request.offset, peer.now);
+                    self.stage = Stage::Checking { source, prefix, until, noticed_at };
                 }
             }
         }
     }
 
-    fn start(&mut self, now: Time, host: &mut Host<AnyController>, id: ConnectionId, source: Source) {
+    fn start(&mut self, peer: &mut Peer<'_>, source: Source) {
         let (size, offset, controller) = (source.size, source.at, self.controller.clone());
-        host.write(now, id, &Answer::Start { size, offset, controller }.encode());
+        peer.write(&Answer::Start { size, offset, controller }.encode());
         self.stage = Stage::Sending(source);
     }
 
     /// Does the next piece of work, with `buffer` for the file's bytes.
-    pub(crate) fn advance(
-        &mut self,
-        now: Time,
-        host: &mut Host<AnyController>,
-        id: ConnectionId,
-        buffer: &mut [u8],
-    ) -> Next {
+    pub(crate) fn advance(&mut self, peer: &mut Peer<'_>, buffer: &mut [u8]) -> Next {
         match &mut self.stage {
             Stage::AwaitingRequest(_) | Stage::Answered => Next::Wait,
             Stage::Checking { source, prefix, until, noticed_at } => {
                 if source.at < *until {
                     let remaining = *until - source.at;
                     if source.read(buffer, remaining).is_err() {
-                        self.refuse(now, host, id, Refusal::Changed);
+                        self.refuse(peer, Refusal::Changed);
                         return Next::Wait;
                     }
-                    if now.since(*noticed_at) >= CHECKING_INTERVAL {
-                        *noticed_at = now;
-                        host.write(now, id, &Answer::Checking.encode());
+                    if peer.now.since(*noticed_at) >= CHECKING_INTERVAL {
+                        *noticed_at = peer.now;
+                        peer.write(&Answer::Checking.encode());
                     }
                     return Next::More;
                 }
@@ -208,30 +205,30 @@ impl Transfer {
                     return Next::Wait;
                 };
                 if !same && source.rewind().is_err() {
-                    self.refuse(now, host, id, Refusal::Unreadable);
+                    self.refuse(peer, Refusal::Unreadable);
                     return Next::Wait;
                 }
-                self.start(now, host, id, source);
+                self.start(peer, source);
                 Next::More
             }
             Stage::Sending(source) => {
-                if !host.is_writable(id) {
-                    host.notify_writable(id);
+                if !peer.host.is_writable(peer.id) {
+                    peer.host.notify_writable(peer.id);
                     return Next::Wait;
                 }
                 let remaining = source.size - source.at;
                 if remaining > 0 {
-                    let max = remaining.min(host.send_space(id) as u64);
+                    let max = remaining.min(peer.host.send_space(peer.id) as u64);
                     let Ok(bytes) = source.read(buffer, max) else { return Next::Failed };
-                    host.write(now, id, bytes);
+                    peer.write(bytes);
                     self.sent += bytes.len() as u64;
                     return Next::More;
                 }
                 if source.is_unchanged() {
                     let hash = *source.hasher.finalize().as_bytes();
-                    self.send_final(now, host, id, &Answer::Whole(hash));
+                    self.send_final(peer, &Answer::Whole(hash));
                 } else {
-                    self.refuse(now, host, id, Refusal::Changed);
+                    self.refuse(peer, Refusal::Changed);
                 }
                 Next::Wait
             }

@@ -7,7 +7,7 @@ use super::protocol::check_name;
 
 /// Resolves HOST:PORT/NAME into socket addresses and the name.
 pub(crate) fn read_url(url: &str) -> Result<(Vec<SocketAddr>, String), NetError> {
-    let bad = |reason: &str| NetError::BadUrl { url: url.to_owned(), reason: reason.to_owned() };
+    let bad = |reason: &str| NetError::BadUrl(url.to_owned(), reason.to_owned());
     let (host, name) = url.split_once('/').ok_or_else(|| bad("it has no `/` before the file's name"))?;
     let (before, port) = host.rsplit_once(':').ok_or_else(|| bad("it has no port"))?;
     if before.is_empty() || port.parse::<u16>().map_or(true, |port| port == 0) {

@@ -11,13 +11,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use rampmeter_manager::PeerStatus;
 use rampmeter_units::{Bytes, Ecn, Time};
 use rampmeter_wire::{CM_HEADER_BYTES, CmHeader, CmKind, CmMessage, UDP_BYTES, cm_decode, cm_encode};
 
 use super::{Action, Host};
 use crate::daemon::flow::FeedbackSource;
 use crate::daemon::inner_udp::{self, INNER_BYTES, UDP};
+use crate::daemon::protocol::Carriage;
 use crate::error::Error;
 
 impl Host {
@@ -124,12 +124,6 @@ impl Host {
         self.actions.push_back(Action::Deliver { to, data: data.to_vec() });
     }
 
-    /// The host at `peer` reported that no daemon listens there.
-    pub(crate) fn unreachable(&mut self, now: Time, peer: SocketAddr) {
-        self.agent.on_unreachable(now, peer);
-    }
-
-    /// Sends the agent's messages.
     pub(super) fn send_agent_messages(&mut self) {
         while let Some((to, sent)) = self.agent.poll_transmit() {
             let mut message = Vec::new();
@@ -141,7 +135,7 @@ impl Host {
     /// `client` starts (`on`) or stops receiving the datagrams for `port`.
     pub(crate) fn listen(&mut self, client: u32, port: u16, on: bool) -> Result<(), Error> {
         // The daemon would receive messages inside messages from itself.
-        if port == 0 || self.carriage == crate::daemon::protocol::Carriage::Udp(port) {
+        if port == 0 || self.carriage == Carriage::Udp(port) {
             return Err(Error::Invalid);
         }
         self.listeners.listen(client, port, on)
@@ -153,20 +147,5 @@ impl Host {
             self.agent.hint(sender, &hints);
         }
         Ok(())
-    }
-
-    /// The peers of flows with feedback from the agent.
-    pub(crate) fn peers(&self) -> impl Iterator<Item = PeerStatus<SocketAddr>> {
-        self.agent.peers()
-    }
-
-    /// The number of received packets that were not valid messages.
-    pub(crate) fn garbage(&self) -> u64 {
-        self.garbage
-    }
-
-    /// The number of hosts that send to this one.
-    pub(crate) fn senders(&self) -> usize {
-        self.agent.senders()
     }
 }

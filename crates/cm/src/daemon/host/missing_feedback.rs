@@ -8,7 +8,6 @@ use rampmeter_units::{Bytes, Duration, Time};
 
 use super::Host;
 
-/// The minimum feedback timeout.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The feedback timeout in retransmission timeouts.
@@ -18,7 +17,6 @@ const TIMEOUTS: u64 = 2;
 const MAX_LATE_REPORTS: Bytes = Bytes::new(16_000_000);
 
 impl Host {
-    /// The feedback timeout of a flow.
     pub(super) fn feedback_timeout(&self, index: usize) -> Duration {
         let flow = self.flows.get(index).and_then(Option::as_ref);
         let timeout = flow.and_then(|flow| self.manager.round_trip(flow.manager_id)).map(|(_, timeout)| timeout);

@@ -31,16 +31,10 @@ const BYTE: f64 = 4_294_967_296.0;
 /// The maximum lead of a node over its siblings, in packets.
 const MAX_LEAD: u128 = 64;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Free,
-    Class(u32),
-    Flow(u32),
-}
-
 #[derive(Debug)]
 struct Node {
-    kind: Kind,
+    /// None for a class.
+    flow: Option<u32>,
     parent: u32,
     /// Its index among its siblings.
     place: u32,
@@ -76,13 +70,13 @@ pub(super) struct LinkSharing {
 
 impl LinkSharing {
     pub(super) fn new() -> Self {
-        let root = Node::new(Kind::Class(0), ROOT, 1.0);
+        let root = Node::new(None, 1.0);
         Self { nodes: vec![root], free: Vec::new(), classes: BTreeMap::new(), requests: 0 }
     }
 
     /// Adds a flow, without a class and with weight 1. Returns its node.
     pub(super) fn join(&mut self, flow: u32) -> u32 {
-        let node = self.add(Node::new(Kind::Flow(flow), ROOT, 1.0));
+        let node = self.add(Node::new(Some(flow), 1.0));
         self.attach(node, ROOT);
         node
     }
@@ -158,7 +152,7 @@ impl LinkSharing {
             let (place, (virtual_time, _)) = children.queued.first()?;
             children.virtual_time = children.virtual_time.max(virtual_time);
             node = children.places[place as usize];
-            if let Kind::Flow(_) = self.nodes[node as usize].kind {
+            if self.nodes[node as usize].flow.is_some() {
                 return Some(node);
             }
         }
@@ -172,8 +166,7 @@ impl LinkSharing {
             self.nodes[above as usize].granted_at = Some(now);
             above = self.nodes[above as usize].parent;
         }
-        let Kind::Flow(flow) = self.nodes[node as usize].kind else { return None };
-        Some(flow)
+        self.nodes[node as usize].flow
     }
 
     /// The flow has sent `bytes`, by either criterion, in packets of up to `packet`.
@@ -190,6 +183,19 @@ impl LinkSharing {
                 self.queue(node);
             }
             node = parent;
+        }
+    }
+
+    /// The flow has not sent `bytes` of what it was charged for.
+    pub(super) fn unsent(&mut self, mut node: u32, bytes: Bytes) {
+        while node != ROOT {
+            let sender = &mut self.nodes[node as usize];
+            let credit = u128::from(bytes.as_u64()) * u128::from(sender.step);
+            sender.virtual_time = sender.virtual_time.saturating_sub(credit);
+            if sender.is_queued {
+                self.queue(node);
+            }
+            node = self.nodes[node as usize].parent;
         }
     }
 
@@ -228,9 +234,7 @@ impl LinkSharing {
         children.vacant.push(place);
         if parent != ROOT && children.vacant.len() == children.places.len() {
             self.detach(parent);
-            if let Kind::Class(class) = self.nodes[parent as usize].kind {
-                self.classes.remove(&class);
-            }
+            self.classes.retain(|_, class| *class != parent);
             self.release(parent);
         }
     }
@@ -240,7 +244,7 @@ impl LinkSharing {
             self.set_weight(node, weight);
             return node;
         }
-        let node = self.add(Node::new(Kind::Class(class), ROOT, weight));
+        let node = self.add(Node::new(None, weight));
         self.attach(node, ROOT);
         self.classes.insert(class, node);
         node
@@ -256,16 +260,16 @@ impl LinkSharing {
     }
 
     fn release(&mut self, node: u32) {
-        self.nodes[node as usize] = Node::new(Kind::Free, ROOT, 1.0);
+        self.nodes[node as usize] = Node::new(None, 1.0);
         self.free.push(node);
     }
 }
 
 impl Node {
-    fn new(kind: Kind, parent: u32, weight: f64) -> Self {
+    fn new(flow: Option<u32>, weight: f64) -> Self {
         let children = Children { places: Vec::new(), vacant: Vec::new(), queued: MinTree::new(), virtual_time: 0 };
-        let (place, virtual_time, is_queued, granted_at) = (0, 0, false, None);
-        Self { kind, parent, place, step: step(weight), virtual_time, is_queued, granted_at, children }
+        let (parent, place, virtual_time, is_queued, granted_at) = (ROOT, 0, 0, false, None);
+        Self { flow, parent, place, step: step(weight), virtual_time, is_queued, granted_at, children }
     }
 }
 
