@@ -27,6 +27,7 @@
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
@@ -48,7 +49,7 @@ pub enum Marking {
 }
 
 /// AVQ's settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -58,12 +59,16 @@ pub struct Config {
     /// Which packets are marked.
     pub marking: Marking,
     /// The desired utilization (ns-2). Poisson arrivals of equal packets form a queue of 6 at 0.93, and of 24 at 0.98.
+    #[default(0.98)]
     pub gamma: f64,
     /// The adaptation rate of `C~`, per second (ns-2; the paper's rule has no solution on fast links).
+    #[default(0.15)]
     pub alpha: f64,
     /// The base of exponential marking (chosen, the same as in `virtual-queue`).
+    #[default(1.1)]
     pub phi: f64,
     /// The predominant packet size, `s` (ns-2).
+    #[default(Bytes::new(1000))]
     pub packet: Bytes,
     /// The size `B` of the virtual queue in such packets. None: 50 with overflow (chosen, the same as in
     /// `virtual-queue`), 200 with exponential marking (chosen: at 50 the real queue of 10 flows reaches it now and then
@@ -73,22 +78,6 @@ pub struct Config {
     /// The maximum of `C~`, as a share of the link's rate. None: 1 with overflow (the paper), 8 with exponential
     /// marking (chosen: on a full link 0.7% of equal packets are then marked at `phi` = 1.1).
     pub max_virtual_capacity: Option<f64>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            marking: Marking::Overflow,
-            gamma: 0.98,
-            alpha: 0.15,
-            phi: 1.1,
-            packet: Bytes::new(1000),
-            bound: None,
-            max_virtual_capacity: None,
-        }
-    }
 }
 
 impl Config {

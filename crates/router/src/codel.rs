@@ -18,12 +18,13 @@
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::timed_queue::TimedQueue;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
-/// CoDel's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// CoDel's settings; the defaults are RFC 8289's (section 5.3).
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -31,19 +32,15 @@ pub struct Config {
     /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
     /// The acceptable standing delay: 5 to 10% of the interval (RFC 8289, section 4.3).
+    #[default(Duration::from_millis(5))]
     pub target: Duration,
     /// The time within which the sojourn time must once be below the target: the longest usual round trip (section
     /// 4.2).
+    #[default(Duration::from_millis(100))]
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them.
+    #[default(true)]
     pub ecn: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let Law { target, interval, ecn } = Law::default();
-        Self { packets: None, bytes: None, target, interval, ecn }
-    }
 }
 
 impl Config {
@@ -69,13 +66,6 @@ pub(crate) struct Law {
     pub(crate) target: Duration,
     pub(crate) interval: Duration,
     pub(crate) ecn: bool,
-}
-
-impl Default for Law {
-    /// RFC 8289, section 5.3.
-    fn default() -> Self {
-        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: true }
-    }
 }
 
 impl Law {

@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use delegate::delegate;
 use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -42,32 +43,16 @@ impl AnyPacket {
 }
 
 impl Parcel for AnyPacket {
-    fn bytes(&self) -> Bytes {
-        self.0.bytes()
-    }
-
-    fn flow(&self) -> u64 {
-        self.0.flow()
-    }
-
-    fn is_control(&self) -> bool {
-        self.0.is_control()
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.0.ecn()
-    }
-
-    fn set_ecn(&mut self, ecn: Ecn) {
-        self.0.set_ecn(ecn);
-    }
-
-    fn feedback(&self) -> RouterFeedback {
-        self.0.feedback()
-    }
-
-    fn set_feedback(&mut self, feedback: RouterFeedback) {
-        self.0.set_feedback(feedback);
+    delegate! {
+        to self.0 {
+            fn bytes(&self) -> Bytes;
+            fn flow(&self) -> u64;
+            fn is_control(&self) -> bool;
+            fn ecn(&self) -> Ecn;
+            fn set_ecn(&mut self, ecn: Ecn);
+            fn feedback(&self) -> RouterFeedback;
+            fn set_feedback(&mut self, feedback: RouterFeedback);
+        }
     }
 }
 
@@ -100,24 +85,14 @@ impl<P: Parcel + Send> Router<P> for External<P> {
         self.router.dequeue(now).map(AnyPacket::into_packet)
     }
 
-    fn tick(&mut self, now: Time) {
-        self.router.tick(now);
-    }
-
-    fn next_tick(&self) -> Time {
-        self.router.next_tick()
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.router.backlog()
-    }
-
-    fn tally(&self) -> Tally {
-        self.router.tally()
-    }
-
-    fn on_rate(&mut self, now: Time, rate: Rate) {
-        self.router.on_rate(now, rate);
+    delegate! {
+        to self.router {
+            fn tick(&mut self, now: Time);
+            fn next_tick(&self) -> Time;
+            fn backlog(&self) -> Backlog;
+            fn tally(&self) -> Tally;
+            fn on_rate(&mut self, now: Time, rate: Rate);
+        }
     }
 }
 

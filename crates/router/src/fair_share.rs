@@ -29,13 +29,14 @@
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::active_flows::ActiveFlows;
 use crate::fair_queueing::{self, FairQueueing};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
 
 /// The router's settings. Without a limit no packet is dropped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue, of all flows together.
@@ -44,16 +45,12 @@ pub struct Config {
     pub bytes: Option<Bytes>,
     /// The time for which a flow that is not sending at its fair share is active after a packet; longer than a round
     /// trip, so that a flow remains active from its handshake to its data.
+    #[default(Duration::from_millis(50))]
     pub flow_timeout: Duration,
     /// The number of packets that a flow at its fair share must miss to be removed: more than jitter and one lost
     /// packet cause.
+    #[default(4)]
     pub max_missed: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { packets: None, bytes: None, flow_timeout: Duration::from_millis(50), max_missed: 4 }
-    }
 }
 
 impl Config {

@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::codel::{Law, State};
 use crate::timed_queue::TimedQueue;
@@ -29,33 +30,32 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, V
 const MAX_QUANTUM: Bytes = Bytes::new(1 << 20);
 
 /// FQ-CoDel's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queues of all flows together (RFC 8290, section 5.2.3).
+    #[default(Some(10_240))]
     pub packets: Option<u64>,
     /// The maximum number of bytes in the queues of all flows together.
     pub bytes: Option<Bytes>,
     /// CoDel's target (section 5.2.2).
+    #[default(Duration::from_millis(5))]
     pub target: Duration,
     /// CoDel's interval (section 5.2.1).
+    #[default(Duration::from_millis(100))]
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them (section 5.2.6).
+    #[default(true)]
     pub ecn: bool,
     /// The number of queues into which flows are hashed (section 5.2.5).
+    #[default(1024)]
     pub flows: u64,
     /// The bytes that a queue may send in its turn (section 5.2.4).
+    #[default(Bytes::new(1514))]
     pub quantum: Bytes,
     /// The maximum number of packets dropped at once when the buffer is full (section 4.1).
+    #[default(64)]
     pub batch: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let Law { target, interval, ecn } = Law::default();
-        let (packets, bytes) = (Some(10_240), None);
-        Self { packets, bytes, target, interval, ecn, flows: 1024, quantum: Bytes::new(1514), batch: 64 }
-    }
 }
 
 impl Config {

@@ -19,12 +19,13 @@
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::timed_queue::TimedQueue;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
 /// PIE's settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -32,38 +33,28 @@ pub struct Config {
     /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
     /// The target queueing delay (RFC 8033, section 4.2).
+    #[default(Duration::from_millis(15))]
     pub target: Duration,
     /// The interval between updates of the probability, `t_update`.
+    #[default(Duration::from_millis(15))]
     pub update: Duration,
     /// The increase of the probability for each second of delay above the target, an update.
+    #[default(0.125)]
     pub alpha: f64,
     /// The increase for each second by which the delay has grown.
+    #[default(1.25)]
     pub beta: f64,
     /// The burst allowance: the time at the start of a congestion without drops (section 4.4).
+    #[default(Duration::from_millis(150))]
     pub burst: Duration,
     /// Mark ECN-capable packets instead of dropping them.
+    #[default(true)]
     pub ecn: bool,
     /// The probability from which ECN-capable packets are dropped, too (section 5.1).
+    #[default(0.1)]
     pub mark_up_to: f64,
     /// Prevent drops in close succession and long gaps between drops (section 5.4).
     pub derandomize: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            target: Duration::from_millis(15),
-            update: Duration::from_millis(15),
-            alpha: 0.125,
-            beta: 1.25,
-            burst: Duration::from_millis(150),
-            ecn: true,
-            mark_up_to: 0.1,
-            derandomize: false,
-        }
-    }
 }
 
 impl Settings for Config {

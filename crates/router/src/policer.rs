@@ -8,17 +8,19 @@
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::drop_tail::DropTail;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, buffer};
 
 /// A policer's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The rate at which policed packets may pass, on average.
     pub rate: Rate,
     /// The depth of the token bucket.
+    #[default(Bytes::new(15_000))]
     pub burst: Bytes,
     /// The minimum size of a packet that is policed, headers included.
     pub min_size: Bytes,
@@ -26,12 +28,6 @@ pub struct Config {
     pub packets: Option<u64>,
     /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { rate: Rate::ZERO, burst: Bytes::new(15_000), min_size: Bytes::ZERO, packets: None, bytes: None }
-    }
 }
 
 impl Config {

@@ -28,12 +28,13 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::drop_tail::DropTail;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
 /// RED's settings. "Packets" are of `mean_packet` bytes each.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -45,59 +46,44 @@ pub struct Config {
     /// The average queue at which the probability reaches `max_p`, in packets. None: three times `min_th` (Floyd 1997).
     pub max_th: Option<f64>,
     /// The probability at `max_th`; with `adaptive`, its initial value (Floyd 1997).
+    #[default(0.1)]
     pub max_p: f64,
     /// The weight `w` of one arrival in the average. None: `1 - exp(-1/C)` for a link of `C` packets a second (Floyd,
     /// Gummadi, Shenker 2001: the average is over the last second).
     pub weight: Option<f64>,
     /// The delay from which automatic thresholds are computed (ns-2).
+    #[default(Duration::from_millis(5))]
     pub target_delay: Duration,
     /// The probability grows from `max_p` to 1 between `max_th` and twice that; false: it jumps at `max_th`.
+    #[default(true)]
     pub gentle: bool,
     /// Marks are `1/p` to `2/p` packets apart; false: 0 to `1/p`, as in the paper (ns-2's `wait_`).
+    #[default(true)]
     pub wait: bool,
     /// Mark ECN-capable packets instead of dropping them.
+    #[default(true)]
     pub ecn: bool,
     /// The probability `p_b` above which ECN-capable packets are dropped, too. None: `max_p`, so at `max_th`; 1: never.
     pub mark_up_to: Option<f64>,
     /// The mean packet size.
+    #[default(Bytes::new(1000))]
     pub mean_packet: Bytes,
     /// Adapts `max_p`, so that the average stays halfway between the thresholds.
     pub adaptive: bool,
     /// The interval of the adaptation (2001 paper, `interval`).
+    #[default(Duration::from_millis(500))]
     pub interval: Duration,
     /// The increment of `max_p`, limited to a quarter of its value (2001 paper, `alpha`).
+    #[default(0.01)]
     pub increment: f64,
     /// The factor that lowers `max_p` (2001 paper, `beta`).
+    #[default(0.9)]
     pub decrease: f64,
     /// The maximum of `max_p` (2001 paper).
+    #[default(0.5)]
     pub max_p_max: f64,
     /// The minimum of `max_p`. None: 0.01 (2001 paper), or one packet in 100 ms if that is lower (ns-2), above 8 Mb/s.
     pub max_p_min: Option<f64>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            min_th: None,
-            max_th: None,
-            max_p: 0.1,
-            weight: None,
-            target_delay: Duration::from_millis(5),
-            gentle: true,
-            wait: true,
-            ecn: true,
-            mark_up_to: None,
-            mean_packet: Bytes::new(1000),
-            adaptive: false,
-            interval: Duration::from_millis(500),
-            increment: 0.01,
-            decrease: 0.9,
-            max_p_max: 0.5,
-            max_p_min: None,
-        }
-    }
 }
 
 impl Settings for Config {

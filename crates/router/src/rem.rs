@@ -20,13 +20,14 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
 /// REM's settings; the defaults are ns-2's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -34,32 +35,23 @@ pub struct Config {
     /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
     /// The increase of the price for each packet of excess in an update.
+    #[default(0.001)]
     pub gamma: f64,
     /// The weight of a queued packet, relative to an arrival.
+    #[default(0.1)]
     pub alpha: f64,
     /// The base of exponential marking.
+    #[default(1.001)]
     pub phi: f64,
     /// The target queue `q*`, in packets.
+    #[default(20.0)]
     pub target: f64,
     /// The interval between updates.
+    #[default(Duration::from_millis(2))]
     pub update: Duration,
     /// The packet size in which bytes are counted.
+    #[default(Bytes::new(1000))]
     pub packet: Bytes,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            gamma: 0.001,
-            alpha: 0.1,
-            phi: 1.001,
-            target: 20.0,
-            update: Duration::from_millis(2),
-            packet: Bytes::new(1000),
-        }
-    }
 }
 
 impl Config {

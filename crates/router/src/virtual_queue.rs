@@ -33,6 +33,7 @@
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
@@ -40,7 +41,7 @@ use crate::virtual_backlog::{VirtualBacklog, share_of};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
 
 /// Settings of virtual-queue marking. All defaults are chosen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -49,21 +50,19 @@ pub struct Config {
     pub bytes: Option<Bytes>,
     /// The drain rate of the virtual queue, as a share of the link's rate. Poisson arrivals of equal packets that fill
     /// it form a real queue of `theta^2 / (2 (1 - theta))` packets: 9.0 at 0.95, where 10 are acceptable.
+    #[default(0.95)]
     pub theta: f64,
     /// The base of marking: a higher base marks more. With 1.1 senders are stable with `a` up to 0.046 for equal
     /// packets and up to 0.087 for exponential sizes at any load, and with `a` = 0.05 up to a load of 0.99; equal
     /// packets are marked from 1% (load 0.17 of `theta`) to 20% (load 0.84).
+    #[default(1.1)]
     pub phi: f64,
     /// The predominant packet size, `s`.
+    #[default(Bytes::new(1000))]
     pub packet: Bytes,
     /// The bound of the virtual queue, in such packets. At 50 it marks 99% and is empty after 53 packet times.
+    #[default(50.0)]
     pub bound: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { packets: None, bytes: None, theta: 0.95, phi: 1.1, packet: Bytes::new(1000), bound: 50.0 }
-    }
 }
 
 impl Config {

@@ -23,7 +23,7 @@ pub use names::Known;
 pub use quantity::BadQuantity;
 pub use random::{Stream, Streams};
 pub use rate::Rate;
-pub use registry::{RegistryError, Settings};
+pub use registry::{Registry, RegistryError, Settings};
 pub use time::{Duration, Time};
 
 #[cfg(doctest)]

@@ -24,6 +24,7 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
 use crate::registry::MAX_LEVELS;
 use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload};
@@ -32,32 +33,22 @@ use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload};
 pub const REQUEST: Bytes = Bytes::new(400);
 
 /// A video and its player.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The bitrates of the video, from the lowest to the highest. Required.
     pub ladder: Vec<Rate>,
     /// Playing time of a segment.
+    #[default(Duration::from_secs(4))]
     pub segment: Duration,
     /// Playing time that fits into the buffer (section 4).
+    #[default(Duration::from_secs(240))]
     pub buffer: Duration,
     /// The lowest bitrate is chosen below this buffer level; the default is 90 s of 240 s (section 4).
     pub reservoir: Option<Duration>,
     /// The part of the buffer above the reservoir over which the map rises to the highest bitrate; the default ends at
     /// 216 s of 240 s (section 4).
     pub cushion: Option<Duration>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            ladder: Vec::new(),
-            segment: Duration::from_secs(4),
-            buffer: Duration::from_secs(240),
-            reservoir: None,
-            cushion: None,
-        }
-    }
 }
 
 impl Settings for Config {

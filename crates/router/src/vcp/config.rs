@@ -2,12 +2,13 @@
 
 use rampmeter_units::{Bytes, Duration, LoadCodes};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::target;
 use crate::{Settings, buffer};
 
 /// Settings of a VCP router. Without a limit no packet is dropped.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queues, data and acknowledgements together.
@@ -15,55 +16,43 @@ pub struct Config {
     /// The maximum number of bytes in the queues, data and acknowledgements together.
     pub bytes: Option<Bytes>,
     /// The interval over which the load is measured: longer than most round trips (`t_rho`, section III-B).
+    #[default(Duration::from_millis(200))]
     pub load_interval: Duration,
     /// The sampling interval of the queue (`t_q`).
+    #[default(Duration::from_millis(10))]
     pub queue_interval: Duration,
     /// The weight of the previous average in the average queue (`a`, rule R.2).
+    #[default(0.875)]
     pub queue_memory: f64,
     /// The fraction of the queue that counts as load, so that it drains (`kappa_q`).
+    #[default(0.5)]
     pub queue_weight: f64,
     /// The target utilization, as a share of the link's rate (`gamma`); with a `goal`, its initial value.
+    #[default(0.98)]
     pub target: f64,
     /// The load factor from which the load is high; below senders' `beta`, 0.875, so that a decrease after overload
     /// ends in high load and not in low (section III-B).
+    #[default(0.8)]
     pub transition: f64,
     /// The code of each load region; the same for all routers and hosts of a network.
     pub codes: LoadCodes,
     /// The utilization to reach by adjusting the target (`gamma*`, eq. 14). `None`: the target is constant.
     pub goal: Option<f64>,
     /// The step of an adjustment (`delta gamma`).
+    #[default(0.01)]
     pub goal_step: f64,
     /// The interval between adjustments (`T_gamma`), in whole load intervals: much longer than a round trip.
+    #[default(Duration::from_secs(10))]
     pub goal_interval: Duration,
     /// Mark with a probability in overload, as RED does, for coexistence with TCP (section VI-C).
     pub probabilistic_marking: bool,
     /// With probabilistic marking: the probability just below `mark_all_from` (RED's `max_p`; 1/50 in Floyd and
     /// Jacobson 1993). It rises linearly from 0 at a load factor of 1.
+    #[default(0.02)]
     pub max_mark_probability: f64,
     /// With probabilistic marking: the load factor from which every packet is marked (RED's `max_th`).
+    #[default(1.2)]
     pub mark_all_from: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            load_interval: Duration::from_millis(200),
-            queue_interval: Duration::from_millis(10),
-            queue_memory: 0.875,
-            queue_weight: 0.5,
-            target: 0.98,
-            transition: 0.8,
-            codes: LoadCodes::Ect1Low,
-            goal: None,
-            goal_step: 0.01,
-            goal_interval: Duration::from_secs(10),
-            probabilistic_marking: false,
-            max_mark_probability: 0.02,
-            mark_all_from: 1.2,
-        }
-    }
 }
 
 impl Settings for Config {

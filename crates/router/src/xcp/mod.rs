@@ -45,13 +45,14 @@ mod feedback;
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use crate::drop_tail::DropTail;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, buffer};
 use feedback::Feedback;
 
 /// Settings of XCP's router. Without a limit no packet is dropped.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -60,33 +61,24 @@ pub struct Config {
     pub bytes: Option<Bytes>,
     /// The fraction of the spare bandwidth that is distributed in an interval (section 3.5.1). Below `pi / (4 sqrt 2)`,
     /// 0.555, the loop is stable for any delay (Theorem 1).
+    #[default(0.4)]
     pub alpha: f64,
     /// The fraction of the persistent queue that is drained in an interval (section 3.5.1): `alpha^2 sqrt 2` (Theorem
     /// 1).
+    #[default(0.226)]
     pub beta: f64,
     /// The minimum fraction of the traffic that is shuffled in an interval (section 3.5.2).
+    #[default(0.1)]
     pub gamma: f64,
     /// The control interval before the first round-trip time is known (ns-2).
+    #[default(Duration::from_millis(50))]
     pub initial_interval: Duration,
     /// The minimum control interval (ns-2).
+    #[default(Duration::from_millis(1))]
     pub min_interval: Duration,
     /// The maximum control interval; longer round trips count as this (`draft-falk-xcp-spec`, ns-2).
+    #[default(Duration::from_secs(1))]
     pub max_interval: Duration,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            alpha: 0.4,
-            beta: 0.226,
-            gamma: 0.1,
-            initial_interval: Duration::from_millis(50),
-            min_interval: Duration::from_millis(1),
-            max_interval: Duration::from_secs(1),
-        }
-    }
 }
 
 impl Config {
