@@ -29,10 +29,11 @@ use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
 use crate::virtual_backlog::{VirtualBacklog, share_of};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// The initial `C~`, as a share of the link's rate (ns-2's `ecnlim_`).
 const INITIAL: f64 = 0.8;
@@ -81,10 +82,6 @@ pub struct Config {
 }
 
 impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
-
     /// `B`, in packets.
     fn bound(&self) -> f64 {
         self.bound.unwrap_or(match self.marking {
@@ -107,24 +104,19 @@ impl Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if !(self.gamma > 0.0 && self.gamma <= 1.0) {
-            return Err(
-                "`gamma` is the desired utilization: write a number above 0, at most 1; 0.98 is recommended".into()
-            );
-        }
-        if !(self.alpha > 0.0 && self.alpha.is_finite()) {
-            return Err("`alpha` must be above 0: 0.15 is recommended".into());
-        }
+        ensure(
+            self.gamma > 0.0 && self.gamma <= 1.0,
+            "`gamma` is the desired utilization: write a number above 0, at most 1; 0.98 is recommended",
+        )?;
+        ensure(self.alpha > 0.0 && self.alpha.is_finite(), "`alpha` must be above 0: 0.15 is recommended")?;
         let max = self.max_virtual_capacity();
-        if !(max >= self.gamma && max <= 1000.0) {
-            return Err(
-                "`max_virtual_capacity` must be from `gamma` to 1000: omit it for 1, or 8 with exponential marking"
-                    .into(),
-            );
-        }
+        ensure(
+            max >= self.gamma && max <= 1000.0,
+            "`max_virtual_capacity` must be from `gamma` to 1000: omit it for 1, or 8 with exponential marking",
+        )?;
         ExponentialMarking::check(self.phi, "1.1")?;
         VirtualBacklog::check(self.bound(), self.packet)?;
-        self.room().check()
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -190,7 +182,7 @@ impl<P: Parcel + Send> Discipline<P> for Avq<P> {
             adapted_at: Time::ZERO,
             marking: ExponentialMarking::new(config.phi),
             virtual_queue: VirtualBacklog::new(share_of(environment.rate, INITIAL), config.bound_in_bytes()),
-            queue: DropTail::new(&config.room(), environment, random.clone()),
+            queue: DropTail::with_room(config.packets, config.bytes),
             random,
             tally: Tally::default(),
         }

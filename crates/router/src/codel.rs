@@ -20,8 +20,9 @@ use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// CoDel's settings; the defaults are RFC 8289's (section 5.3).
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
@@ -44,10 +45,6 @@ pub struct Config {
 }
 
 impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
-
     fn law(&self) -> Law {
         Law { target: self.target, interval: self.interval, ecn: self.ecn }
     }
@@ -56,7 +53,7 @@ impl Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         self.law().check()?;
-        self.room().check()
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -70,10 +67,10 @@ pub(crate) struct Law {
 
 impl Law {
     pub(crate) fn check(self) -> Result<(), String> {
-        if self.target == Duration::ZERO || self.target >= self.interval {
-            return Err("`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended".into());
-        }
-        Ok(())
+        ensure(
+            self.target > Duration::ZERO && self.target < self.interval,
+            "`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended",
+        )
     }
 
     /// The time of the drop after one at `last` (section 5.6, `control_law`).
@@ -175,7 +172,7 @@ impl State {
 #[derive(Debug)]
 pub struct Codel<P> {
     law: Law,
-    room: buffer::Config,
+    room: Room,
     state: State,
     queue: TimedQueue<P>,
     /// The size of the largest packet seen.
@@ -189,7 +186,7 @@ impl<P: Parcel + Send> Discipline<P> for Codel<P> {
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
         Self {
             law: config.law(),
-            room: config.room(),
+            room: Room::new(config.packets, config.bytes),
             state: State::default(),
             queue: TimedQueue::default(),
             largest: Bytes::ZERO,
@@ -200,7 +197,7 @@ impl<P: Parcel + Send> Discipline<P> for Codel<P> {
 
 impl<P: Parcel> Router<P> for Codel<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
-        if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
+        if !self.room.fits(self.queue.backlog(), packet.bytes()) {
             return Verdict::Dropped(packet);
         }
         self.largest = self.largest.max(packet.bytes());

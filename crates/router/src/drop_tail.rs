@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Stream, Time};
 
 pub use crate::buffer::Config;
+use crate::buffer::Room;
 use crate::prefetch::{AHEAD, prefetch};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Verdict};
 
@@ -14,27 +15,25 @@ use crate::{Backlog, Discipline, Environment, Parcel, Router, Verdict};
 pub struct DropTail<P> {
     queue: VecDeque<P>,
     bytes: Bytes,
-    max_packets: u64,
-    max_bytes: Bytes,
+    room: Room,
 }
 
 impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
     type Config = Config;
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
-        Self {
-            queue: VecDeque::new(),
-            bytes: Bytes::ZERO,
-            max_packets: config.max_packets(),
-            max_bytes: config.max_bytes(),
-        }
+        Self::with_room(config.packets, config.bytes)
     }
 }
 
 impl<P: Parcel> DropTail<P> {
+    pub(crate) fn with_room(packets: Option<u64>, bytes: Option<Bytes>) -> Self {
+        Self { queue: VecDeque::new(), bytes: Bytes::ZERO, room: Room::new(packets, bytes) }
+    }
+
     /// Whether a packet of `bytes` would be queued.
     pub(crate) fn has_room(&self, bytes: Bytes) -> bool {
-        (self.queue.len() as u64) < self.max_packets && self.bytes + bytes <= self.max_bytes
+        self.room.fits(self.backlog(), bytes)
     }
 }
 
@@ -51,7 +50,7 @@ impl<P: Parcel> Router<P> for DropTail<P> {
     /// A packet that finds an empty queue bypasses it: most links are idle most of the time, and thousands of empty
     /// queues need no memory.
     fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
-        if self.queue.is_empty() && self.max_packets > 0 && packet.bytes() <= self.max_bytes {
+        if self.queue.is_empty() && self.has_room(packet.bytes()) {
             return (Some(packet), Verdict::Queued);
         }
         let verdict = self.enqueue(now, packet);

@@ -5,6 +5,8 @@
 //! Yin, "REM: active queue management",
 //! IEEE Network 15(3), 2001, "Sum prices").
 
+use crate::ensure;
+
 /// Converts prices into marking probabilities.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExponentialMarking {
@@ -24,10 +26,10 @@ impl ExponentialMarking {
 
     /// Refuses an invalid base.
     pub(crate) fn check(phi: f64, recommended: &str) -> Result<(), String> {
-        if phi > 1.0 && phi.is_finite() {
-            return Ok(());
-        }
-        Err(format!("`phi` = {phi} marks no packets or all of them: write a number above 1, for example {recommended}"))
+        ensure(
+            phi > 1.0 && phi.is_finite(),
+            format!("`phi` = {phi} marks no packets or all of them: write a number above 1, for example {recommended}"),
+        )
     }
 }
 

@@ -24,6 +24,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Stream, Time};
 
 pub use crate::buffer::Config;
+use crate::buffer::Room;
 use crate::flow_table::FlowTable;
 use crate::fluid::{Fluid, Round};
 use crate::indexed_heap::IndexedHeap;
@@ -46,8 +47,7 @@ impl<P> Default for Queue<P> {
 /// A fair queue.
 #[derive(Debug)]
 pub struct FairQueueing<P> {
-    max_packets: u64,
-    max_bytes: Bytes,
+    room: Room,
     flows: FlowTable<Queue<P>>,
     fluid: Fluid,
     /// Flows with packets, by the finishing round of their first packet.
@@ -62,10 +62,6 @@ impl<P: Parcel> FairQueueing<P> {
     /// Bytes of `flow` in the queue.
     pub fn queued(&self, flow: u64) -> Bytes {
         self.flows.find(flow).map_or(Bytes::ZERO, |slot| self.flows[slot].bytes)
-    }
-
-    fn is_over_full(&self) -> bool {
-        self.backlog.packets > self.max_packets || self.backlog.bytes > self.max_bytes
     }
 
     /// Drops the latest packet of the flow with the longest queue.
@@ -100,7 +96,7 @@ impl<P: Parcel> FairQueueing<P> {
             return;
         };
         self.next.set(slot, *finish);
-        let counts_packets = self.max_packets < u64::MAX;
+        let counts_packets = self.room.packets < u64::MAX;
         let length = if counts_packets { queue.packets.len() as u64 } else { queue.bytes.as_u64() };
         self.longest.set(slot, Reverse(length));
     }
@@ -116,9 +112,14 @@ impl<P: Parcel + Send> Discipline<P> for FairQueueing<P> {
     type Config = Config;
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
+        Self::with_room(config.packets, config.bytes)
+    }
+}
+
+impl<P: Parcel> FairQueueing<P> {
+    pub(crate) fn with_room(packets: Option<u64>, bytes: Option<Bytes>) -> Self {
         Self {
-            max_packets: config.max_packets(),
-            max_bytes: config.max_bytes(),
+            room: Room::new(packets, bytes),
             flows: FlowTable::default(),
             fluid: Fluid::default(),
             next: IndexedHeap::default(),
@@ -139,12 +140,12 @@ impl<P: Parcel> Router<P> for FairQueueing<P> {
         self.backlog.packets += 1;
         self.backlog.bytes += bytes;
         self.update_keys(slot);
-        if !self.is_over_full() {
+        if !self.room.is_exceeded(self.backlog) {
             return Verdict::Queued;
         }
         let Some((slot_of_dropped, packet)) = self.drop_from_longest() else { return Verdict::Queued };
         // A large packet may displace several small ones; the verdict contains only the first.
-        while self.is_over_full() && self.drop_from_longest().is_some() {
+        while self.room.is_exceeded(self.backlog) && self.drop_from_longest().is_some() {
             self.dropped_from_queue += 1;
         }
         if slot_of_dropped == slot { Verdict::Dropped(packet) } else { Verdict::Displaced(packet) }
@@ -270,7 +271,7 @@ mod tests {
                     out += 1;
                     bytes_out += packet.bytes;
                 }
-                prop_assert!(!queue.is_over_full());
+                prop_assert!(!queue.room.is_exceeded(queue.backlog));
                 let waiting = (0..8).map(|flow| queue.queued(flow)).sum::<Bytes>();
                 prop_assert_eq!(waiting, queue.backlog().bytes);
             }

@@ -32,8 +32,9 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::active_flows::ActiveFlows;
-use crate::fair_queueing::{self, FairQueueing};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
+use crate::buffer::Room;
+use crate::fair_queueing::FairQueueing;
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// The router's settings. Without a limit no packet is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
@@ -53,27 +54,17 @@ pub struct Config {
     pub max_missed: u64,
 }
 
-impl Config {
-    fn queue(&self) -> fair_queueing::Config {
-        fair_queueing::Config { packets: self.packets, bytes: self.bytes }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.flow_timeout == Duration::ZERO {
-            return Err(
-                "flow_timeout is 0, so every flow would be alone: write more than a round trip, for example \"50 ms\""
-                    .into(),
-            );
-        }
-        if self.max_missed < 2 {
-            return Err(
-                "max_missed is below 2 packets, so flows would be added and removed with each packet: write 2 or more"
-                    .into(),
-            );
-        }
-        self.queue().check()
+        ensure(
+            self.flow_timeout > Duration::ZERO,
+            "flow_timeout is 0, so every flow would be alone: write more than a round trip, for example \"50 ms\"",
+        )?;
+        ensure(
+            self.max_missed >= 2,
+            "max_missed is below 2 packets, so flows would be added and removed with each packet: write 2 or more",
+        )?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -104,10 +95,10 @@ impl<P: Parcel> FairShare<P> {
 impl<P: Parcel + Send> Discipline<P> for FairShare<P> {
     type Config = Config;
 
-    fn new(config: &Config, environment: Environment, random: Stream) -> Self {
+    fn new(config: &Config, environment: Environment, _random: Stream) -> Self {
         Self {
             rate: environment.rate,
-            queue: FairQueueing::new(&config.queue(), environment, random),
+            queue: FairQueueing::with_room(config.packets, config.bytes),
             active: ActiveFlows::new(environment.rate, config.flow_timeout, config.max_missed),
         }
     }

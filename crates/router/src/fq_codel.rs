@@ -22,9 +22,10 @@ use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::codel::{Law, State};
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// The maximum `quantum`: credit is a signed number of bytes. Slightly more than the megabyte that the error names.
 const MAX_QUANTUM: Bytes = Bytes::new(1 << 20);
@@ -62,26 +63,20 @@ impl Config {
     fn law(&self) -> Law {
         Law { target: self.target, interval: self.interval, ecn: self.ecn }
     }
-
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if !(1..=65_536).contains(&self.flows) {
-            return Err(format!(
-                "`flows` of {}: write a number of queues from 1 to 65536; 1024 is recommended",
-                self.flows
-            ));
-        }
-        if self.quantum == Bytes::ZERO || self.quantum > MAX_QUANTUM || self.batch == 0 {
-            let usual = "\"1514 B\" and 64 are recommended";
-            return Err(format!("`quantum` must be above 0 and at most \"1 MB\", `batch` above 0: {usual}"));
-        }
+        ensure(
+            (1..=65_536).contains(&self.flows),
+            format!("`flows` of {}: write a number of queues from 1 to 65536; 1024 is recommended", self.flows),
+        )?;
+        ensure(
+            self.quantum > Bytes::ZERO && self.quantum <= MAX_QUANTUM && self.batch > 0,
+            "`quantum` must be above 0 and at most \"1 MB\", `batch` above 0: \"1514 B\" and 64 are recommended",
+        )?;
         self.law().check()?;
-        self.room().check()
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -106,7 +101,7 @@ impl<P> Default for Flow<P> {
 #[derive(Debug)]
 pub struct FqCodel<P> {
     law: Law,
-    room: buffer::Config,
+    room: Room,
     quantum: i64,
     batch: u64,
     salt: u64,
@@ -169,7 +164,7 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
     fn new(config: &Config, _environment: Environment, mut random: Stream) -> Self {
         Self {
             law: config.law(),
-            room: config.room(),
+            room: Room::new(config.packets, config.bytes),
             quantum: config.quantum.as_u64() as i64,
             batch: config.batch,
             salt: random.below(u64::MAX),
@@ -194,12 +189,12 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
             (flow.listed, flow.credit) = (true, self.quantum);
             self.new.push_back(index);
         }
-        if !self.room.is_over_full(self.backlog) {
+        if !self.room.is_exceeded(self.backlog) {
             return Verdict::Queued;
         }
         let Some(first) = self.drop_from_longest(now) else { return Verdict::Queued };
         // A large packet may displace several small ones.
-        while self.room.is_over_full(self.backlog) && self.drop_from_longest(now).is_some() {
+        while self.room.is_exceeded(self.backlog) && self.drop_from_longest(now).is_some() {
             self.tally.dropped_from_queue += 1;
         }
         let is_empty = self.flows[index].queue.backlog().packets == 0;

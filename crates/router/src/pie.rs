@@ -21,8 +21,9 @@ use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// PIE's settings.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -59,17 +60,15 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.target == Duration::ZERO || self.update == Duration::ZERO {
-            return Err("`target` and `update` must be above 0: \"15 ms\" is recommended for both".into());
-        }
+        ensure(
+            self.target > Duration::ZERO && self.update > Duration::ZERO,
+            "`target` and `update` must be above 0: \"15 ms\" is recommended for both",
+        )?;
         let gain = |gain: f64| gain > 0.0 && gain.is_finite();
-        if !gain(self.alpha) || !gain(self.beta) {
-            return Err("`alpha` and `beta` must be above 0: 0.125 and 1.25 are recommended".into());
-        }
-        if !(0.0..=1.0).contains(&self.mark_up_to) {
-            return Err("`mark_up_to` must be from 0 to 1: 0.1 is recommended".into());
-        }
-        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+        let gains = gain(self.alpha) && gain(self.beta);
+        ensure(gains, "`alpha` and `beta` must be above 0: 0.125 and 1.25 are recommended")?;
+        ensure((0.0..=1.0).contains(&self.mark_up_to), "`mark_up_to` must be from 0 to 1: 0.1 is recommended")?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -77,7 +76,7 @@ impl Settings for Config {
 #[derive(Debug)]
 pub struct Pie<P> {
     config: Config,
-    room: buffer::Config,
+    room: Room,
     queue: TimedQueue<P>,
     random: Stream,
     /// The drop probability.
@@ -168,7 +167,7 @@ impl<P: Parcel + Send> Discipline<P> for Pie<P> {
     fn new(config: &Config, _environment: Environment, random: Stream) -> Self {
         Self {
             config: config.clone(),
-            room: buffer::Config { packets: config.packets, bytes: config.bytes },
+            room: Room::new(config.packets, config.bytes),
             queue: TimedQueue::default(),
             random,
             probability: 0.0,
@@ -185,7 +184,7 @@ impl<P: Parcel + Send> Discipline<P> for Pie<P> {
 impl<P: Parcel> Router<P> for Pie<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         self.catch_up(now);
-        if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
+        if !self.room.fits(self.queue.backlog(), packet.bytes()) {
             self.accumulated = 0.0;
             return Verdict::Dropped(packet);
         }

@@ -30,8 +30,9 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// RED's settings. "Packets" are of `mean_packet` bytes each.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -89,32 +90,33 @@ pub struct Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let share = |p: f64| p > 0.0 && p <= 1.0;
-        if !(share(self.max_p) && share(self.weight.unwrap_or(1.0))) {
-            return Err("`max_p` and `weight` must be above 0, at most 1: omit them for the recommended values".into());
-        }
+        ensure(
+            share(self.max_p) && share(self.weight.unwrap_or(1.0)),
+            "`max_p` and `weight` must be above 0, at most 1: omit them for the recommended values",
+        )?;
         let (min, max) = (self.max_p_min.unwrap_or(f64::MIN_POSITIVE), self.max_p_max);
-        if !(share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease)) {
-            return Err("`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1".into());
-        }
-        if !(0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0)) {
-            return Err("`mark_up_to` must be from 0 to 1: omit it to mark below `max_th`".into());
-        }
-        if self.mean_packet == Bytes::ZERO || self.interval == Duration::ZERO {
-            return Err("`mean_packet` and `interval` must be above 0, for example \"1000 B\" and \"500 ms\"".into());
-        }
-        let in_order = match (self.min_th, self.max_th) {
-            (None, None) => true,
-            (Some(min_th), max_th) => 0.0 < min_th && max_th.is_none_or(|max_th| min_th < max_th),
-            (None, Some(_)) => {
-                return Err("`max_th` needs a `min_th`: write both, or neither for automatic thresholds".into());
-            }
-        };
-        if !in_order {
-            return Err(
-                "`min_th` must be above 0, and `max_th` above `min_th`: three times `min_th` is recommended".into()
-            );
-        }
-        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+        ensure(
+            share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease),
+            "`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1",
+        )?;
+        ensure(
+            (0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0)),
+            "`mark_up_to` must be from 0 to 1: omit it to mark below `max_th`",
+        )?;
+        ensure(
+            self.mean_packet > Bytes::ZERO && self.interval > Duration::ZERO,
+            "`mean_packet` and `interval` must be above 0, for example \"1000 B\" and \"500 ms\"",
+        )?;
+        ensure(
+            self.min_th.is_some() || self.max_th.is_none(),
+            "`max_th` needs a `min_th`: write both, or neither for automatic thresholds",
+        )?;
+        let above_min = |max_th| self.min_th.is_none_or(|min_th| min_th < max_th);
+        ensure(
+            self.min_th.is_none_or(|min_th| min_th > 0.0) && self.max_th.is_none_or(above_min),
+            "`min_th` must be above 0, and `max_th` above `min_th`: three times `min_th` is recommended",
+        )?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -149,7 +151,6 @@ impl Parameters {
 pub struct Red<P> {
     config: Config,
     parameters: Parameters,
-    room: buffer::Config,
     queue: DropTail<P>,
     random: Stream,
     /// The average queue in bytes.
@@ -246,8 +247,7 @@ impl<P: Parcel + Send> Discipline<P> for Red<P> {
         Self {
             config: config.clone(),
             parameters: Parameters::new(config, environment.rate),
-            room: buffer::Config { packets: config.packets, bytes: config.bytes },
-            queue: DropTail::new(&buffer::Config::default(), environment, random.clone()),
+            queue: DropTail::with_room(config.packets, config.bytes),
             random,
             average: 0.0,
             max_p: config.max_p,
@@ -263,7 +263,7 @@ impl<P: Parcel + Send> Router<P> for Red<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         self.average(now);
         let chosen = self.chooses(packet.bytes());
-        if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
+        if !self.queue.has_room(packet.bytes()) {
             self.since_mark = self.since_mark.map(|_| 0.0); // a drop is a signal, too
             return Verdict::Dropped(packet);
         }

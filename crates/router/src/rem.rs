@@ -22,9 +22,10 @@ use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// REM's settings; the defaults are ns-2's.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -54,28 +55,23 @@ pub struct Config {
     pub packet: Bytes,
 }
 
-impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let positive = |gain: f64| gain > 0.0 && gain.is_finite();
-        if !positive(self.gamma) || !positive(self.alpha) {
-            return Err("`gamma` and `alpha` must be above 0: 0.001 and 0.1 are recommended".into());
-        }
-        if !(self.target >= 0.0 && self.target.is_finite()) {
-            return Err(
-                "`target` is the target queue in packets: write a number that is 0 or more; 20 is recommended".into()
-            );
-        }
-        if self.update == Duration::ZERO || self.packet == Bytes::ZERO {
-            return Err("`update` and `packet` must be above 0: \"2 ms\" and \"1000 B\" are recommended".into());
-        }
+        ensure(
+            positive(self.gamma) && positive(self.alpha),
+            "`gamma` and `alpha` must be above 0: 0.001 and 0.1 are recommended",
+        )?;
+        ensure(
+            self.target >= 0.0 && self.target.is_finite(),
+            "`target` is the target queue in packets: write a number that is 0 or more; 20 is recommended",
+        )?;
+        ensure(
+            self.update > Duration::ZERO && self.packet > Bytes::ZERO,
+            "`update` and `packet` must be above 0: \"2 ms\" and \"1000 B\" are recommended",
+        )?;
         ExponentialMarking::check(self.phi, "1.001")?;
-        self.room().check()
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -130,7 +126,7 @@ impl<P: Parcel + Send> Discipline<P> for Rem<P> {
             price: 0.0,
             arrived: Bytes::ZERO,
             update_at: Time::ZERO + config.update,
-            queue: DropTail::new(&config.room(), environment, random.clone()),
+            queue: DropTail::with_room(config.packets, config.bytes),
             random,
             tally: Tally::default(),
         }

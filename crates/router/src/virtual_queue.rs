@@ -35,10 +35,11 @@ use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
 use crate::virtual_backlog::{VirtualBacklog, share_of};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// Settings of virtual-queue marking. All defaults are chosen.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -65,22 +66,15 @@ pub struct Config {
     pub bound: f64,
 }
 
-impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if !(self.theta > 0.0 && self.theta <= 1.0) {
-            return Err(
-                "`theta` is a share of the link's rate: write a number above 0, at most 1; 0.95 is recommended".into(),
-            );
-        }
+        ensure(
+            self.theta > 0.0 && self.theta <= 1.0,
+            "`theta` is a share of the link's rate: write a number above 0, at most 1; 0.95 is recommended",
+        )?;
         ExponentialMarking::check(self.phi, "1.1")?;
         VirtualBacklog::check(self.bound, self.packet)?;
-        self.room().check()
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -117,7 +111,7 @@ impl<P: Parcel + Send> Discipline<P> for VirtualQueue<P> {
             packet: config.packet.as_f64(),
             marking: ExponentialMarking::new(config.phi),
             backlog: VirtualBacklog::new(share_of(environment.rate, config.theta), bound),
-            queue: DropTail::new(&config.room(), environment, random.clone()),
+            queue: DropTail::with_room(config.packets, config.bytes),
             random,
             tally: Tally::default(),
         }

@@ -26,16 +26,16 @@ use rampmeter_units::{Bytes, LoadCodes, LoadRegion, Rate, Stream, Time};
 pub use self::config::Config;
 use self::load::Load;
 use self::marking::Marking;
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
 /// A VCP router.
 #[derive(Debug)]
 pub struct Vcp<P> {
     acknowledgements: DropTail<P>,
     data: DropTail<P>,
-    max_packets: u64,
-    max_bytes: Bytes,
+    room: Room,
     load: Load,
     codes: LoadCodes,
     /// Present with probabilistic marking in overload.
@@ -44,11 +44,6 @@ pub struct Vcp<P> {
 }
 
 impl<P: Parcel + Send> Vcp<P> {
-    fn has_room(&self, bytes: Bytes) -> bool {
-        let waiting = self.backlog();
-        waiting.packets < self.max_packets && waiting.bytes + bytes <= self.max_bytes
-    }
-
     /// The load region that this link writes into the packet that leaves next.
     fn region(&mut self) -> LoadRegion {
         let region = self.load.region();
@@ -77,16 +72,13 @@ impl<P: Parcel + Send> Discipline<P> for Vcp<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let room = buffer::Config { packets: config.packets, bytes: config.bytes };
-        let queue = || DropTail::new(&buffer::Config::default(), environment, random.clone());
         Self {
-            acknowledgements: queue(),
-            data: queue(),
-            max_packets: room.max_packets(),
-            max_bytes: room.max_bytes(),
+            acknowledgements: DropTail::with_room(None, None),
+            data: DropTail::with_room(None, None),
+            room: Room::new(config.packets, config.bytes),
             load: Load::new(config, environment.rate),
             codes: config.codes,
-            marking: config.probabilistic_marking.then(|| Box::new(Marking::new(config, random.clone()))),
+            marking: config.probabilistic_marking.then(|| Box::new(Marking::new(config, random))),
             marked: 0,
         }
     }
@@ -96,7 +88,7 @@ impl<P: Parcel + Send> Router<P> for Vcp<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
         self.load.advance(now, self.backlog().bytes);
         self.load.count_arrival(packet.bytes());
-        if !self.has_room(packet.bytes()) {
+        if !self.room.fits(self.backlog(), packet.bytes()) {
             return Verdict::Dropped(packet);
         }
         let queue = if packet.is_control() { &mut self.acknowledgements } else { &mut self.data };
@@ -105,7 +97,7 @@ impl<P: Parcel + Send> Router<P> for Vcp<P> {
 
     /// A packet that finds both queues empty bypasses them.
     fn pass(&mut self, now: Time, mut packet: P) -> (Option<P>, Verdict<P>) {
-        if self.backlog().packets > 0 || !self.has_room(packet.bytes()) {
+        if self.backlog().packets > 0 || !self.room.fits(self.backlog(), packet.bytes()) {
             let verdict = self.enqueue(now, packet);
             return (self.dequeue(now), verdict);
         }

@@ -47,8 +47,9 @@ use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, ensure};
 use feedback::Feedback;
 
 /// Settings of XCP's router. Without a limit no packet is dropped.
@@ -81,35 +82,25 @@ pub struct Config {
     pub max_interval: Duration,
 }
 
-impl Config {
-    fn buffer(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if !(self.alpha > 0.0 && self.alpha <= 1.0) {
-            return Err(format!(
-                "alpha = {} is not a share: write a number above 0, at most 1; XCP's is 0.4",
-                self.alpha
-            ));
-        }
+        ensure(
+            self.alpha > 0.0 && self.alpha <= 1.0,
+            format!("alpha = {} is not a share: write a number above 0, at most 1; XCP's is 0.4", self.alpha),
+        )?;
         for (name, value, paper) in [("beta", self.beta, 0.226), ("gamma", self.gamma, 0.1)] {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(format!("{name} = {value} is not a share: write a number from 0 to 1; XCP's is {paper}"));
-            }
+            ensure(
+                (0.0..=1.0).contains(&value),
+                format!("{name} = {value} is not a share: write a number from 0 to 1; XCP's is {paper}"),
+            )?;
         }
-        if self.min_interval == Duration::ZERO {
-            return Err("min_interval is 0, so the timer would never stop: write for example \"1 ms\"".into());
-        }
-        if !(self.min_interval..=self.max_interval).contains(&self.initial_interval) {
-            return Err(format!(
-                "initial_interval is {}: it must be from min_interval, {}, to max_interval, {}",
-                self.initial_interval, self.min_interval, self.max_interval
-            ));
-        }
-        self.buffer().check()
+        let Self { initial_interval: initial, min_interval: min, max_interval: max, .. } = *self;
+        ensure(min > Duration::ZERO, "min_interval is 0, so the timer would never stop: write for example \"1 ms\"")?;
+        ensure(
+            (min..=max).contains(&initial),
+            format!("initial_interval is {initial}: it must be from min_interval, {min}, to max_interval, {max}"),
+        )?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -213,11 +204,11 @@ impl<P: Parcel> Xcp<P> {
 impl<P: Parcel + Send> Discipline<P> for Xcp<P> {
     type Config = Config;
 
-    fn new(config: &Config, environment: Environment, random: Stream) -> Self {
+    fn new(config: &Config, environment: Environment, _random: Stream) -> Self {
         Self {
             config: config.clone(),
             rate: environment.rate,
-            queue: DropTail::new(&config.buffer(), environment, random),
+            queue: DropTail::with_room(config.packets, config.bytes),
             interval: config.initial_interval,
             started_at: Time::ZERO,
             ends_at: Time::MAX,
