@@ -21,8 +21,10 @@ pub mod video;
 
 mod application;
 mod deadlines;
+mod levels;
 
 pub use application::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
 pub use deadlines::Alarms;
 pub use rampmeter_units::Settings;
+use rampmeter_units::settings::ensure;
 pub use registry::{AnyApplication, AnyWorkload};

@@ -5,9 +5,6 @@ use rampmeter_units::{Bytes, RegistryError, Time, settings};
 
 use crate::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
 
-/// The maximum number of encodings, representations or rungs of a ladder.
-pub(crate) const MAX_LEVELS: usize = 32;
-
 /// The kind of this registry, for messages.
 const KIND: &str = "workload";
 

@@ -9,8 +9,7 @@
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::Deserialize;
 
-use crate::registry::MAX_LEVELS;
-use crate::{Application, End, Event, Path, Reply, Settings, Workload, transfer};
+use crate::{Application, End, Event, Path, Reply, Settings, Workload, ensure, levels, transfer};
 
 /// The representations of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,17 +23,9 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let all = &self.representations;
-        if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Bytes::ZERO {
-            return Err("`representations` is empty, too long or out of order; \
-                        give 1 to 32 sizes from the smallest to the largest: [\"20 kB\", \"60 kB\"]"
-                .into());
-        }
-        if self.within == Duration::ZERO {
-            Err("`within` is zero; use more than zero, for example \"2 s\"".into())
-        } else {
-            Ok(())
-        }
+        let valid = "sizes from the smallest to the largest: [\"20 kB\", \"60 kB\"]";
+        levels::check("representations", &self.representations, valid)?;
+        ensure(self.within > Duration::ZERO, "`within` is zero; use more than zero, for example \"2 s\"")
     }
 }
 

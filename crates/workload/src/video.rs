@@ -26,8 +26,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::Deserialize;
 use smart_default::SmartDefault;
 
-use crate::registry::MAX_LEVELS;
-use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload};
+use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload, ensure, levels};
 
 /// Bytes of a request: about the size of a browser's GET with its header fields.
 pub const REQUEST: Bytes = Bytes::new(400);
@@ -53,26 +52,22 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let all = &self.ladder;
-        if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Rate::ZERO {
-            return Err("`ladder` is empty, too long or out of order; \
-                        give 1 to 32 bitrates from the lowest to the highest: [\"235 kb/s\", \"750 kb/s\"]"
-                .into());
-        }
-        if self.segment == Duration::ZERO || all[0].bytes_in(self.segment) == Bytes::ZERO {
-            return Err("`segment` has no bytes at the lowest bitrate; make it longer, for example \"4 s\"".into());
-        }
-        if self.buffer < self.segment * 4 {
-            return Err(format!("`buffer` is shorter than four segments; use {} or more", self.segment * 4));
-        }
+        let valid = "bitrates from the lowest to the highest: [\"235 kb/s\", \"750 kb/s\"]";
+        levels::check("ladder", &self.ladder, valid)?;
+        ensure(
+            self.size(0) > Bytes::ZERO,
+            "`segment` has no bytes at the lowest bitrate; make it longer, for example \"4 s\"",
+        )?;
+        let min = self.segment * 4;
+        ensure(self.buffer >= min, format!("`buffer` is shorter than four segments; use {min} or more"))?;
         let ((reservoir, cushion), max) = (self.map(), self.max_end());
-        if reservoir + cushion > max || cushion == Duration::ZERO {
-            return Err(format!(
-                "`reservoir` and `cushion` end at {}; the cushion must end within {max}, two segments below the buffer",
-                reservoir + cushion
-            ));
-        }
-        Ok(())
+        let end = reservoir + cushion;
+        ensure(
+            end <= max && cushion > Duration::ZERO,
+            format!(
+                "`reservoir` and `cushion` end at {end}; the cushion must end within {max}, two segments below the buffer"
+            ),
+        )
     }
 }
 
@@ -96,7 +91,7 @@ impl Config {
 }
 
 /// A player and its server.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub struct Video {
     config: Config,
     reservoir: Duration,
@@ -108,6 +103,7 @@ pub struct Video {
     answered: u64,
     // The player.
     /// The time at which the viewer started the player.
+    #[default(Time::MAX)]
     started_at: Time,
     /// The rung of the segment that was requested last.
     rung: usize,
@@ -116,6 +112,7 @@ pub struct Video {
     /// Bytes of all segments requested.
     requested_bytes: Bytes,
     /// The time of the next request after a pause; [`Time::MAX`] if the player does not pause.
+    #[default(Time::MAX)]
     resume: Time,
     playback: Playback,
     /// Segments that have arrived, and the sum of their bitrates in bits per second.
@@ -129,22 +126,7 @@ impl Workload for Video {
 
     fn new(config: &Config, _: Option<Bytes>) -> Self {
         let (reservoir, cushion) = config.map();
-        Self {
-            config: config.clone(),
-            reservoir,
-            cushion,
-            stopped: false,
-            answered: 0,
-            started_at: Time::MAX,
-            rung: 0,
-            requested: false,
-            requested_bytes: Bytes::ZERO,
-            resume: Time::MAX,
-            playback: Playback::default(),
-            segments: 0,
-            bitrates: 0.0,
-            switches: 0,
-        }
+        Self { config: config.clone(), reservoir, cushion, ..Self::default() }
     }
 }
 
