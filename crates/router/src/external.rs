@@ -5,7 +5,7 @@
 //! That costs one allocation a packet, which only such routers pay.
 
 use std::any::Any;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -96,30 +96,23 @@ impl<P: Parcel + Send> Router<P> for External<P> {
     }
 }
 
-/// The settings of a router of another crate, read and checked.
-#[derive(Debug, Clone)]
-pub struct ExternalConfig(Arc<dyn Make>);
+/// Makes routers of another crate from settings that were read and checked.
+#[derive(Clone)]
+pub struct ExternalConfig(Arc<dyn Fn(Environment, Stream) -> Box<dyn Router + Send> + Send + Sync>);
 
-trait Make: Debug + Send + Sync {
-    fn make(&self, environment: Environment, random: Stream) -> Box<dyn Router + Send>;
-}
-
-#[derive(Debug)]
-struct Maker<R: Discipline>(R::Config);
-
-impl<R: Discipline + 'static> Make for Maker<R> {
-    fn make(&self, environment: Environment, random: Stream) -> Box<dyn Router + Send> {
-        Box::new(R::new(&self.0, environment, random))
+impl Debug for ExternalConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ExternalConfig(..)")
     }
 }
 
 impl ExternalConfig {
     pub(crate) fn new<R: Discipline + 'static>(config: R::Config) -> Self {
-        Self(Arc::new(Maker::<R>(config)))
+        Self(Arc::new(move |environment, random| Box::new(R::new(&config, environment, random))))
     }
 
     pub(crate) fn make<P>(&self, environment: Environment, random: Stream) -> External<P> {
-        External { router: self.0.make(environment, random), packets: PhantomData }
+        External { router: (self.0)(environment, random), packets: PhantomData }
     }
 }
 

@@ -142,20 +142,6 @@ impl<P: Parcel> FqCodel<P> {
         self.backlog.bytes -= before.bytes - after.bytes;
         Some(first)
     }
-
-    /// The queue whose turn it is (section 4.2), and whether it is new.
-    fn turn(&self) -> Option<(usize, bool)> {
-        self.new.front().map(|index| (*index, true)).or_else(|| self.old.front().map(|index| (*index, false)))
-    }
-
-    /// Ends the turn of the queue whose turn it is.
-    fn end_turn(&mut self, is_new: bool) {
-        if is_new {
-            self.new.pop_front();
-        } else {
-            self.old.pop_front();
-        }
-    }
 }
 
 impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
@@ -203,11 +189,14 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
         loop {
-            let (index, is_new) = self.turn()?;
+            // The queue whose turn it is (section 4.2).
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let index = *list.front()?;
             let flow = &mut self.flows[index];
             if flow.credit <= 0 {
                 flow.credit += self.quantum;
-                self.end_turn(is_new);
+                list.pop_front();
                 self.old.push_back(index);
                 continue;
             }
@@ -220,10 +209,9 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
                 flow.credit -= packet.bytes().as_u64() as i64;
                 return Some(packet);
             }
-            let stays = is_new && !self.old.is_empty();
-            flow.listed = stays;
-            self.end_turn(is_new);
-            if stays {
+            list.pop_front();
+            flow.listed = is_new && !self.old.is_empty();
+            if flow.listed {
                 self.old.push_back(index);
             }
         }

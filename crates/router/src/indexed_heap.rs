@@ -35,14 +35,12 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         if self.positions.len() <= slot {
             self.positions.resize(slot + 1, ABSENT);
         }
-        let position = if self.positions[slot] == ABSENT {
+        if self.positions[slot] == ABSENT {
+            self.positions[slot] = self.entries.len();
             self.entries.push((key, slot));
-            self.positions[slot] = self.entries.len() - 1;
-            self.entries.len() - 1
-        } else {
-            self.entries[self.positions[slot]].0 = key;
-            self.positions[slot]
-        };
+        }
+        let position = self.positions[slot];
+        self.entries[position].0 = key;
         self.restore_order(position);
     }
 

@@ -23,7 +23,7 @@
 //!
 //! The version is 2 because [`crate::Packet`]s, which may share a UDP port with these messages, begin with version 1.
 
-use crate::codec::DecodeError;
+use crate::codec::{DecodeError, be_u32 as word};
 
 /// The version of the format.
 pub const CM_VERSION: u8 = 2;
@@ -243,10 +243,6 @@ fn sum(bytes: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     sum as u16
-}
-
-fn word(bytes: &[u8]) -> u32 {
-    bytes.iter().take(4).fold(0, |n, &b| n << 8 | u32::from(b))
 }
 
 #[cfg(test)]

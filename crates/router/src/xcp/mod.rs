@@ -190,15 +190,6 @@ impl<P: Parcel> Xcp<P> {
         let propagation = self.interval.saturating_sub(self.rate.time_to_send(queue));
         self.measured_at = now + propagation.max(self.config.min_interval);
     }
-
-    /// Appendix A, third block: a packet leaves.
-    fn write_feedback(&mut self, packet: &mut P) {
-        let RouterFeedback::Xcp { window, rtt, change } = packet.feedback() else { return };
-        let allowed = self.feedback.change(packet.bytes(), window, rtt, change);
-        if allowed < change {
-            packet.set_feedback(RouterFeedback::Xcp { window, rtt, change: allowed });
-        }
-    }
 }
 
 impl<P: Parcel + Send> Discipline<P> for Xcp<P> {
@@ -229,7 +220,13 @@ impl<P: Parcel> Router<P> for Xcp<P> {
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
         let mut packet = self.queue.dequeue(now)?;
-        self.write_feedback(&mut packet);
+        // Appendix A, third block.
+        if let RouterFeedback::Xcp { window, rtt, change } = packet.feedback() {
+            let allowed = self.feedback.change(packet.bytes(), window, rtt, change);
+            if allowed < change {
+                packet.set_feedback(RouterFeedback::Xcp { window, rtt, change: allowed });
+            }
+        }
         Some(packet)
     }
 
