@@ -2,9 +2,7 @@
 //!
 //! A flow that sends at its fair share has one packet every `N P / C` (for `N` flows, packets of `P` bytes and link
 //! rate `C`). A flow whose last two packets were within a few such packet times is *running*, and is removed after
-//! missing a few of them. Any other flow (in its handshake, or limited elsewhere) remains for a longer, fixed timeout.
-//!
-//! Timeouts are evaluated when a packet arrives or leaves, never by a timer.
+//! missing a few of them; any other flow after a longer, fixed timeout. Packets that arrive or leave are the timer.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 

@@ -16,14 +16,12 @@
 //! `queue/vq.cc`, by the paper's authors, which also starts with `C~ = 0.8 C`).
 //!
 //! With `exponential` it is [`virtual-queue`](crate::virtual_queue) with an adaptive `theta`, which Kelly's report
-//! leaves open, to "improve link utilizations" when demand is low. At low demand few marks limit the senders, and a
-//! virtual queue slower than the link marks too many packets. So here `C~` may exceed `C`. Because it then does not
-//! reflect the real queue, every packet that finds `bound` packets in the real queue is marked. Where the load varies
-//! so much that these marks limit the senders, utilization stays below `gamma`. Packets that are not ECN-capable pass
-//! unmarked. All of this, and `max_virtual_capacity`, is chosen; neither source has it.
+//! leaves open, to "improve link utilizations" when demand is low: a virtual queue slower than the link then marks too
+//! many packets. So `C~` may exceed `C`, and every packet that finds `bound` packets in the real queue is marked. Where
+//! the load varies so much that these marks limit the senders, utilization stays below `gamma`. Packets that are not
+//! ECN-capable pass unmarked. All of this, and `max_virtual_capacity`, is chosen.
 //!
-//! *Deviations*: `C~` is stored as a share of `C`, so it follows a link whose rate changes; `B` is a separate setting,
-//! in the paper it is the real buffer, which here may be unlimited.
+//! *Deviations*: `C~` is a share of `C`, so it follows the link's rate; `B` is a setting, in the paper the real buffer.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
@@ -71,10 +69,9 @@ pub struct Config {
     /// The predominant packet size, `s` (ns-2).
     #[default(Bytes::new(1000))]
     pub packet: Bytes,
-    /// The size `B` of the virtual queue in such packets. None: 50 with overflow (chosen, the same as in
-    /// `virtual-queue`), 200 with exponential marking (chosen: at 50 the real queue of 10 flows reaches it now and then
-    /// by chance, all flows are reduced at once, and with equal round trips 2 of 6 runs oscillated from then on; at 200
-    /// none did).
+    /// The size `B` of the virtual queue in such packets. None: 50 with overflow (chosen, as in `virtual-queue`), 200
+    /// with exponential marking (chosen: the real queue of 10 flows now and then reaches 50 by chance, all flows are
+    /// reduced at once, and with equal round trips 2 of 6 runs oscillated from then on; at 200 none did).
     pub bound: Option<f64>,
     /// The maximum of `C~`, as a share of the link's rate. None: 1 with overflow (the paper), 8 with exponential
     /// marking (chosen: on a full link 0.7% of equal packets are then marked at `phi` = 1.1).

@@ -1,10 +1,9 @@
 //! Controlled Delay: a router that drops or marks packets as they leave, when the sojourn time has been above a target
 //! for an interval (Nichols, Jacobson and others, RFC 8289).
 //!
-//! A queue that becomes short now and then absorbs bursts; a queue that does not is a standing queue and only adds
-//! delay. The *minimum* sojourn time over an `interval`, about a round trip, distinguishes them. While it is above the
-//! `target`, packets are dropped, at a frequency that grows so that TCP's rate, which is proportional to 1/sqrt(loss
-//! rate), falls linearly:
+//! A queue that never becomes short is a standing queue and only adds delay: its *minimum* sojourn time over an
+//! `interval`, about a round trip, is above the `target`. Then packets are dropped, at a frequency that grows so that
+//! TCP's rate, which is proportional to 1/sqrt(loss rate), falls linearly:
 //!
 //! ```text
 //! next drop = last drop + interval / sqrt(count)
@@ -35,8 +34,7 @@ pub struct Config {
     /// The acceptable standing delay: 5 to 10% of the interval (RFC 8289, section 4.3).
     #[default(Duration::from_millis(5))]
     pub target: Duration,
-    /// The time within which the sojourn time must once be below the target: the longest usual round trip (section
-    /// 4.2).
+    /// The time within which the sojourn time must once be below the target: the longest usual round trip (4.2).
     #[default(Duration::from_millis(100))]
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them.

@@ -1,8 +1,7 @@
 //! Routers of other crates.
 //!
-//! A router of this crate is compiled once for each world's own packet type. A router of another crate is called through a
-//! pointer, so it needs one packet type for all worlds: [`AnyPacket`]. [`External`] converts packets on their way in and out.
-//! That costs one allocation a packet, which only such routers pay.
+//! A router of another crate is called through a pointer, so it needs one packet type for all worlds: [`AnyPacket`].
+//! [`External`] converts packets on their way in and out. That costs one allocation a packet.
 
 use std::any::Any;
 use std::fmt::{self, Debug};

@@ -3,9 +3,8 @@
 //! router of PCP section 4.2.2.
 //!
 //! Each packet has the round `F` in which the fluid server (`fluid.rs`) would send its last bit; the packet with the
-//! smallest `F` leaves first. When the buffer is full, the flow with the longest queue loses its latest packet, so a
-//! flow that sends too much harms only itself. The longest queue is the one with the most packets where the limit is in
-//! packets, else the one with the most bytes.
+//! smallest `F` leaves first. When the buffer is full, the longest queue, in packets if the limit is in packets, else
+//! in bytes, loses its latest packet: a flow that sends too much harms only itself.
 //!
 //! **Bound.** Whenever a packet leaves, the service of each flow is within one packet of the largest size `P` of its
 //! service by the fluid server:
@@ -13,8 +12,8 @@
 //! - not more than `P` ahead: a packet leaves with the smallest `F`. If its flow is ahead, some flow `j` is behind, so
 //!   the round has passed the start of `j`'s first packet, `R > F_j - P >= F - P`. (This needs equal weights.)
 //!
-//! A packet that arrives during a transmission is added to the fluid server as of the end of that transmission, when
-//! the next packet is selected. A flow is removed when it has neither packets nor fluid left.
+//! A packet that arrives during a transmission is added to the fluid server as of its end, when the next packet is
+//! selected. A flow is removed when it has neither packets nor fluid left.
 //!
 //! *Deviations*: the paper's allowance `delta`, by which flows that send little are served earlier, is not implemented.
 

@@ -15,16 +15,13 @@
 //! - while its packets arrive as often as those of a flow at its fair share, until it misses `max_missed` of them; or
 //! - in any other case for `flow_timeout` after its last packet: it is in its handshake, or sends little.
 //!
-//! Consequences: a flow counts from its first packet, so flows whose handshakes coincide are counted in each other's
-//! shares before they send data. A flow that stops is removed after a few packet times (`N` of them at 40 Mb/s: 1 ms
-//! for one flow, 10 ms for ten); until then its share is unused. A flow that can't use its share counts as a whole
-//! flow, so the rest of its share is unused, too: shares are `C / N`, not max-min. A flow whose handshake takes longer
-//! than `flow_timeout` is removed in the meantime.
+//! A flow counts from its first packet, before it sends data. A flow that stops is removed after a few packet times
+//! (`N` of them at 40 Mb/s: 1 ms for one flow, 10 ms for ten); until then its share is unused, as is what a flow can't
+//! use of its share: shares are `C / N`, not max-min. A handshake longer than `flow_timeout` does not count to its end.
 //!
 //! Counting handshakes increases completion times and reduces the queue. 250 kB transfers that arrive at random, 90%
-//! load, 40 Mb/s, 25 ms, senders as in the `fair-share` controller: 658 ms on average with 4 packets queued; 481 ms
-//! with 48 if `flow_timeout` is 1 ms, so that only flows that send count; 436 ms for perfect processor sharing without
-//! messages.
+//! load, 40 Mb/s, 25 ms, `fair-share` senders: 658 ms on average with 4 packets queued; 481 ms with 48 if
+//! `flow_timeout` is 1 ms, so that only flows that send count; 436 ms for perfect processor sharing without messages.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
@@ -44,12 +41,10 @@ pub struct Config {
     pub packets: Option<u64>,
     /// The maximum number of bytes in the queue, of all flows together.
     pub bytes: Option<Bytes>,
-    /// The time for which a flow that is not sending at its fair share is active after a packet; longer than a round
-    /// trip, so that a flow remains active from its handshake to its data.
+    /// The time for which a flow that sends less than its share is active after a packet: longer than a round trip.
     #[default(Duration::from_millis(50))]
     pub flow_timeout: Duration,
-    /// The number of packets that a flow at its fair share must miss to be removed: more than jitter and one lost
-    /// packet cause.
+    /// The packets that a flow at its fair share must miss to be removed: more than jitter and one loss cause.
     #[default(4)]
     pub max_missed: u64,
 }

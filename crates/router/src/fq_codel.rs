@@ -6,9 +6,9 @@
 //! packet ────► one of `flows` queues ───► old queues: in turn      ┴─► CoDel ──► link
 //! ```
 //!
-//! The round robin counts bytes: a queue with credit sends; a queue without receives a `quantum` and moves to the end
-//! of the old queues. A queue that was empty is new, so a flow that sends less than a quantum a round hardly waits. A
-//! new queue that becomes empty first becomes old; otherwise it could starve the old queues (section 4.2).
+//! A queue with credit, in bytes, sends; a queue without receives a `quantum` and moves to the end of the old queues. A
+//! queue that was empty is new, so a flow that sends less than a quantum a round hardly waits. A new queue that becomes
+//! empty first becomes old; otherwise it could starve the old queues (section 4.2).
 //!
 //! When the buffer is full, the queue with the most bytes loses packets from its head: half of its bytes or `batch`
 //! packets (section 4.1).
@@ -125,8 +125,7 @@ impl<P: Parcel> FqCodel<P> {
         ((u128::from(hash) * self.flows.len() as u128) >> 64) as usize
     }
 
-    /// Drops packets from the head of the queue with the most bytes, until half of its bytes or a batch has been
-    /// dropped.
+    /// Drops packets from the head of the queue with the most bytes: half of its bytes or a batch.
     fn drop_from_longest(&mut self, now: Time) -> Option<P> {
         let longest = self.flows.iter_mut().max_by_key(|flow| flow.queue.backlog().bytes)?;
         let before = longest.queue.backlog();

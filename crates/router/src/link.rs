@@ -5,9 +5,8 @@
 //! ```
 //!
 //! The caller calls [`Link::advance`] at [`Link::next_event`] and takes the packets that have arrived with
-//! [`Link::arrive`]. That is one event a packet, whether it is queued or not. The transmitter needs no events: the time
-//! at which it takes a packet from the queue is not observable before the next packet is offered or this one arrives.
-//! Both calls first replay the transmitter's work, at the times at which it was due.
+//! [`Link::arrive`]: one event a packet, queued or not. The transmitter needs no events: its work is not observable
+//! before the next packet is offered or one arrives, and is replayed then, at the times at which it was due.
 
 use std::collections::VecDeque;
 

@@ -12,8 +12,7 @@
 //! Of the RFC's options it implements ECN (section 5.1), de-randomization (5.4, off by default) and the cap on the
 //! adjustment (5.5). It is always active (5.3 switches it off while the queue is below a third of the buffer).
 //!
-//! There is no timer: only arrivals use `p`, and only departures change the delay that it depends on. Updates that were
-//! due are made up for when the next packet arrives or leaves, so an idle router never wakes up.
+//! There is no timer: updates that were due are made up for when the next packet arrives or leaves.
 //!
 //! *Deviation*: the minimum queue below which no packet is dropped is two packets, not twice a mean size in bytes.
 

@@ -1,5 +1,5 @@
-//! A policer before a drop-tail queue: a token bucket limits the rate of packets of a minimum size; smaller packets are
-//! not policed. Networks use policers to treat flows between the same two hosts differently (CM section 4.5).
+//! A policer before a drop-tail queue: a token bucket limits the rate of packets of a minimum size. So networks treat
+//! flows between the same two hosts differently (CM section 4.5).
 //!
 //! ```text
 //! a packet of b >= min_size arrives:   tokens = min(burst, tokens + rate * (time since the last one))

@@ -179,8 +179,7 @@ impl<P: Parcel> Red<P> {
         }
     }
 
-    /// 2001 paper, section 4: keeps the average in the middle fifth between the thresholds. Runs on arrivals, not on a
-    /// timer: without arrivals the average does not change.
+    /// 2001 paper, section 4: keeps the average in the middle fifth between the thresholds.
     fn adapt(&mut self, now: Time) {
         let Parameters { min_th, max_th, max_p_min, .. } = self.parameters;
         let part = 0.4 * (max_th - min_th);

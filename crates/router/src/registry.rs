@@ -1,7 +1,6 @@
 //! The routers by name, and one type that holds any of them.
 //!
-//! [`AnyRouter`] is an enum, so that links call built-in routers without dynamic dispatch. Routers of other crates are in its
-//! `External` variant; [`Registry::add`] registers their names.
+//! [`AnyRouter`] is an enum, so that links call built-in routers without dynamic dispatch.
 
 use delegate::delegate;
 use rampmeter_units::{self as units, Rate, RegistryError, Stream, Time};

@@ -11,8 +11,8 @@
 //! independent of the performance measure. Defaults are those of ns-2.35 (`queue/rem.cc`, by two of the authors; also
 //! `inw_ 1`: `x` is not averaged).
 //!
-//! There is no timer: an update needs the arrivals since the last one and the queue, and both change only as packets
-//! arrive and leave. Updates that were due are made up for at these times, a series of idle ones in one step.
+//! There is no timer: updates that were due are made up for when the next packet arrives or leaves, a series of idle
+//! ones in one step.
 //!
 //! *Deviations* from ns-2: packets are marked as they arrive, not as they leave; queue and arrivals are counted in
 //! bytes, and the marking probability does not depend on the packet size. Packets that are not ECN-capable are dropped

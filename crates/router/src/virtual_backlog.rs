@@ -5,8 +5,8 @@
 //! q    = min(q + b, bound)                when b bits arrive
 //! ```
 //!
-//! The queue is drained whenever it is read, so it needs no timer. It counts in billionths of bits: a rate in bits per
-//! second times nanoseconds is an integer number of them, so nothing is lost to rounding.
+//! It is drained whenever it is read, and counts in billionths of bits, of which a rate in bits per second times
+//! nanoseconds is an integer number: nothing is lost to rounding.
 
 use rampmeter_units::{Bytes, Rate, Time};
 

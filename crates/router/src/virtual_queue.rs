@@ -10,9 +10,8 @@
 //! ```
 //!
 //! The order, the two queues and the bound are the report's; the probability is derived from its text (a hybrid of
-//! virtual queueing and random exponential marking, where `phi` sets the scheme's effective buffer). Every packet is
-//! added to the virtual queue, including acknowledgements and packets that are then dropped. Only ECN-capable packets
-//! are marked; the others pass unmarked, and are dropped only for lack of room.
+//! virtual queueing and random exponential marking, where `phi` sets the scheme's effective buffer). The virtual queue
+//! includes acknowledgements and packets that are then dropped. Packets that are not ECN-capable pass unmarked.
 //!
 //! With Poisson arrivals, `rho = y / (theta C)` and `k = ln phi`, the fraction of marked packets is 1 minus the Laplace
 //! transform of the virtual waiting time (Pollaczek and Khinchine), with `a < p / (y p')` for stability:
@@ -25,11 +24,9 @@
 //! ```
 //!
 //! The report's M/M/1 counts packets; this queue counts bytes, as the report's router does, so the second or the third
-//! line applies. The third holds for packets of equal size: its stability bound falls to about `k/2`, not to
-//! `1 - 1/phi`.
+//! line applies. The third one's stability bound falls to about `k/2`, not to `1 - 1/phi`.
 //!
-//! *Deviations*: the report's parameter values are not known; all values here are chosen, for the reasons given beside
-//! them.
+//! *Deviations*: the report's parameter values are not known; all values here are chosen.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};

@@ -6,14 +6,12 @@
 //! R.3  every t_rho:                   rho = (lambda + kappa_q q~) / (gamma C t_rho),   lambda = 0      eq. (1)
 //! ```
 //!
-//! **The timers need no ticks.** A queue changes only when a packet arrives or leaves. All samples that were due since
-//! the last change see the same queue, so they are computed together just before the next change: nothing is lost, and
-//! an idle router never wakes up. After a long idle time the state is the same from one interval to the next, and those
-//! in between are skipped. Both timers start at time zero; at the same instant R.2 comes first, then R.3, then packets.
+//! **The timers need no ticks.** All samples that were due since the queue last changed see the same queue, so they are
+//! computed together just before the next change, and an idle router never wakes up. After a long idle time, equal
+//! intervals are skipped. Both timers start at time zero; at the same instant R.2 comes first, then R.3, then packets.
 //!
 //! `lambda` counts everything offered: acknowledgements too, because they use the link, and packets that are then
-//! dropped, because they are demand. `C` is the rate at the interval's end: after a change of the rate, the new
-//! capacity matters.
+//! dropped, because they are demand. `C` is the rate at the interval's end.
 
 use rampmeter_units::{Bytes, Duration, LoadRegion, Rate, Time};
 

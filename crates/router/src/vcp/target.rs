@@ -1,7 +1,7 @@
 //! The target utilization, `gamma`, and its automatic adjustment (VCP section V, equation 14).
 //!
-//! The flows of the model settle above the target because of their additive increase: at `gamma + alpha / (kappa P)`.
-//! To settle at `gamma*`, the router adjusts `gamma` by a step at a time:
+//! Flows settle above the target because of their additive increase, at `gamma + alpha / (kappa P)`. To settle at
+//! `gamma*`, the router adjusts `gamma` by a step at a time:
 //!
 //! ```text
 //! every T_gamma:   gamma += sgn(gamma* - u) delta_gamma          eq. (14)
@@ -9,8 +9,7 @@
 //!
 //! `u`, the "low-pass filtered link utilization", is here the mean over the last `T_gamma`: bytes sent over the link's
 //! capacity. *Deviations*: `gamma` stays between [`MIN`] and [`MAX`]; and it does not change after a `T_gamma` without
-//! overload, because then the target does not limit the senders, and an idle link would drive it to its bound. Without
-//! a goal it never changes.
+//! overload, because then the target does not limit the senders, and an idle link would drive it to its bound.
 
 use rampmeter_units::{Bytes, Duration, LoadRegion, Time};
 

@@ -1,8 +1,6 @@
-//! The feedback distributed in one control interval, packet by packet (section 3.5.2 and the third block of Appendix
-//! A).
-//!
-//! All amounts are rates, in bytes a second: a change of the window by `p` bytes changes its flow's rate by `p / rtt`,
-//! and the sum over all packets is the aggregate feedback of the interval (equations 5 and 8).
+//! The feedback of one control interval, packet by packet (section 3.5.2; Appendix A, third block). All amounts are
+//! rates, in bytes a second: a change of the window by `p` bytes changes its flow's rate by `p / rtt`, and the sum over
+//! all packets is the aggregate feedback of the interval (equations 5 and 8).
 
 use rampmeter_units::{Bytes, Duration};
 

@@ -20,9 +20,8 @@
 //! change = p - n,   p = xi_p rtt^2 s / cwnd,   n = xi_n rtt s    (3), (4), (7)
 //! ```
 //!
-//! The change is in the [`RouterFeedback::Xcp`] that the packet brings with its `cwnd` and `rtt`; a packet without one
-//! only counts as traffic. Positive and negative feedback are distributed from one *residue* each,
-//! `(h + max(±phi, 0)) / d`; once a residue is used up, the interval has no more of it.
+//! A packet brings `cwnd` and `rtt` in its [`RouterFeedback::Xcp`], where the change is written. Positive and negative
+//! feedback are distributed from one *residue* each, `(h + max(±phi, 0)) / d`, until it is used up.
 //!
 //! Q is the shortest queue that packets found during the last propagation delay, estimated as `d` less the current
 //! queueing delay (section 3.5.1).
@@ -33,10 +32,9 @@
 //! that rises and falls balance for flows that are limited elsewhere; a packet without a round-trip time gets no rise.
 //!
 //! *Deviations*:
-//! - `y` and the sum in (9) count only packets with a request. The paper's traffic consists only of them;
-//!   acknowledgements and packets of other schemes count in `S`, but can't be shuffled.
-//! - The sums are scaled to the next interval where its length differs from the last one. The first is 50 ms and the
-//!   next may be 500 ms: ten times as many packets arrive as were counted.
+//! - `y` and the sum in (9) count only packets with a request, as is all of the paper's traffic. Acknowledgements and
+//!   packets of other schemes count in `S`, but can't be shuffled.
+//! - The sums are scaled to the next interval, whose length may differ: 500 ms after the first 50 ms.
 //! - `d` keeps its value during intervals without requests; ns-2 returns to the initial value. A link that has been
 //!   idle for a whole interval stops its timers until a packet arrives.
 
@@ -64,8 +62,7 @@ pub struct Config {
     /// 0.555, the loop is stable for any delay (Theorem 1).
     #[default(0.4)]
     pub alpha: f64,
-    /// The fraction of the persistent queue that is drained in an interval (section 3.5.1): `alpha^2 sqrt 2` (Theorem
-    /// 1).
+    /// The fraction of the persistent queue that is drained in an interval: `alpha^2 sqrt 2` (Theorem 1).
     #[default(0.226)]
     pub beta: f64,
     /// The minimum fraction of the traffic that is shuffled in an interval (section 3.5.2).
