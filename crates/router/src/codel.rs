@@ -42,42 +42,24 @@ pub struct Config {
     pub ecn: bool,
 }
 
-impl Config {
-    fn law(&self) -> Law {
-        Law { target: self.target, interval: self.interval, ecn: self.ecn }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        self.law().check()?;
+        ensure(
+            self.target > Duration::ZERO && self.target < self.interval,
+            "`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended",
+        )?;
         Room::check(self.packets, self.bytes)
     }
 }
 
-/// The parameters of the control law.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Law {
-    pub(crate) target: Duration,
-    pub(crate) interval: Duration,
-    pub(crate) ecn: bool,
-}
-
-impl Law {
-    pub(crate) fn check(self) -> Result<(), String> {
-        ensure(
-            self.target > Duration::ZERO && self.target < self.interval,
-            "`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended",
-        )
-    }
-
+impl Config {
     /// The time of the drop after one at `last` (section 5.6, `control_law`).
-    fn next(self, last: Time, count: u32) -> Time {
+    fn next(&self, last: Time, count: u32) -> Time {
         last + self.interval.scale(1.0 / f64::from(count).sqrt())
     }
 
     /// Marks the packet, if marking is on and it is ECN-capable.
-    fn marks(self, packet: &mut impl Parcel, tally: &mut Tally) -> bool {
+    fn marks(&self, packet: &mut impl Parcel, tally: &mut Tally) -> bool {
         self.ecn && tally.mark(packet)
     }
 }
@@ -102,7 +84,7 @@ impl State {
     pub(crate) fn dequeue<P: Parcel>(
         &mut self,
         now: Time,
-        law: Law,
+        law: &Config,
         queue: &mut TimedQueue<P>,
         largest: Bytes,
         tally: &mut Tally,
@@ -141,7 +123,7 @@ impl State {
 
     /// Enters the dropping state. `count` resumes from the drops of the last dropping state, if that was within 16
     /// intervals.
-    fn start_dropping(&mut self, now: Time, law: Law) {
+    fn start_dropping(&mut self, now: Time, law: &Config) {
         let drops = self.count.saturating_sub(self.last_count);
         let recently = now.since(self.next_drop) < law.interval * 16;
         self.count = if drops > 1 && recently { drops } else { 1 };
@@ -152,7 +134,13 @@ impl State {
 
     /// The first packet, and whether the sojourn time has been above the target for an interval (section 5.6,
     /// `dodequeue`).
-    fn take<P: Parcel>(&mut self, now: Time, law: Law, queue: &mut TimedQueue<P>, largest: Bytes) -> Option<(P, bool)> {
+    fn take<P: Parcel>(
+        &mut self,
+        now: Time,
+        law: &Config,
+        queue: &mut TimedQueue<P>,
+        largest: Bytes,
+    ) -> Option<(P, bool)> {
         let Some((waited, packet)) = queue.pop(now) else {
             self.first_above = None;
             return None;
@@ -169,7 +157,7 @@ impl State {
 /// A CoDel queue.
 #[derive(Debug)]
 pub struct Codel<P> {
-    law: Law,
+    config: Config,
     room: Room,
     state: State,
     queue: TimedQueue<P>,
@@ -183,7 +171,7 @@ impl<P: Parcel + Send> Discipline<P> for Codel<P> {
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
         Self {
-            law: config.law(),
+            config: config.clone(),
             room: Room::new(config.packets, config.bytes),
             state: State::default(),
             queue: TimedQueue::default(),
@@ -204,7 +192,7 @@ impl<P: Parcel> Router<P> for Codel<P> {
     }
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
-        self.state.dequeue(now, self.law, &mut self.queue, self.largest, &mut self.tally)
+        self.state.dequeue(now, &self.config, &mut self.queue, self.largest, &mut self.tally)
     }
 
     fn backlog(&self) -> Backlog {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use crate::buffer::Room;
-use crate::codel::{Law, State};
+use crate::codel::{self, State};
 use crate::timed_queue::TimedQueue;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
@@ -60,8 +60,9 @@ pub struct Config {
 }
 
 impl Config {
-    fn law(&self) -> Law {
-        Law { target: self.target, interval: self.interval, ecn: self.ecn }
+    fn codel(&self) -> codel::Config {
+        let Self { packets, bytes, target, interval, ecn, .. } = *self;
+        codel::Config { packets, bytes, target, interval, ecn }
     }
 }
 
@@ -75,8 +76,7 @@ impl Settings for Config {
             self.quantum > Bytes::ZERO && self.quantum <= MAX_QUANTUM && self.batch > 0,
             "`quantum` must be above 0 and at most \"1 MB\", `batch` above 0: \"1514 B\" and 64 are recommended",
         )?;
-        self.law().check()?;
-        Room::check(self.packets, self.bytes)
+        self.codel().check()
     }
 }
 
@@ -100,7 +100,7 @@ impl<P> Default for Flow<P> {
 /// An FQ-CoDel queue.
 #[derive(Debug)]
 pub struct FqCodel<P> {
-    law: Law,
+    codel: codel::Config,
     room: Room,
     quantum: i64,
     batch: u64,
@@ -148,7 +148,7 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
 
     fn new(config: &Config, _environment: Environment, mut random: Stream) -> Self {
         Self {
-            law: config.law(),
+            codel: config.codel(),
             room: Room::new(config.packets, config.bytes),
             quantum: config.quantum.as_u64() as i64,
             batch: config.batch,
@@ -200,7 +200,7 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
                 continue;
             }
             let before = flow.queue.backlog();
-            let packet = flow.codel.dequeue(now, self.law, &mut flow.queue, self.largest, &mut self.tally);
+            let packet = flow.codel.dequeue(now, &self.codel, &mut flow.queue, self.largest, &mut self.tally);
             let after = flow.queue.backlog();
             self.backlog.packets -= before.packets - after.packets;
             self.backlog.bytes -= before.bytes - after.bytes;

@@ -96,7 +96,7 @@ impl Simulation<'_> {
             let waking = &mut self.links[link as usize];
             waking.advance(now);
             if let Some(mut packet) = waking.arrive(now) {
-                packet.advance();
+                packet.skip(1);
                 self.forward(now, packet);
             }
             let next = self.links[link as usize].next_event();
@@ -298,7 +298,7 @@ impl Simulation<'_> {
             let due = self.hosts[host as usize].due();
             self.wake_host(due, host);
         }
-        packet.advance();
+        packet.skip(1);
         self.receive(at, host, packet);
     }
 

@@ -11,6 +11,8 @@
 //! capacity. *Deviations*: `gamma` stays between [`MIN`] and [`MAX`]; and it does not change after a `T_gamma` without
 //! overload, because then the target does not limit the senders, and an idle link would drive it to its bound.
 
+use std::cmp::Ordering;
+
 use rampmeter_units::{Bytes, Duration, LoadRegion, Time};
 
 use super::Config;
@@ -28,7 +30,7 @@ pub(super) struct Target {
     adjusting: Option<Box<Adjusting>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Adjusting {
     goal: f64,
     step: f64,
@@ -48,9 +50,7 @@ impl Target {
                 step: config.goal_step,
                 every: config.goal_interval,
                 at: Time::ZERO + config.goal_interval,
-                sent: Bytes::ZERO,
-                capacity: 0.0,
-                was_overloaded: false,
+                ..Adjusting::default()
             })
         });
         Self { share: config.target, adjusting }
@@ -81,12 +81,10 @@ impl Target {
         }
         if adjusting.was_overloaded && adjusting.capacity > 0.0 {
             let utilization = adjusting.sent.as_f64() / adjusting.capacity;
-            let step = if utilization < adjusting.goal {
-                adjusting.step
-            } else if utilization > adjusting.goal {
-                -adjusting.step
-            } else {
-                0.0
+            let step = match utilization.total_cmp(&adjusting.goal) {
+                Ordering::Less => adjusting.step,
+                Ordering::Equal => 0.0,
+                Ordering::Greater => -adjusting.step,
             };
             self.share = (self.share + step).clamp(MIN, MAX); // eq. (14)
         }
