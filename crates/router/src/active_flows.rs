@@ -10,7 +10,7 @@ use crate::flow_table::FlowTable;
 use crate::indexed_heap::IndexedHeap;
 
 /// The active flows of a link.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ActiveFlows {
     rate: Rate,
     /// The timeout of a flow that is not running.
@@ -27,14 +27,7 @@ pub(crate) struct ActiveFlows {
 
 impl ActiveFlows {
     pub(crate) fn new(rate: Rate, timeout: Duration, max_missed: u64) -> Self {
-        Self {
-            rate,
-            timeout,
-            max_missed,
-            largest: Bytes::ZERO,
-            flows: FlowTable::default(),
-            ends: IndexedHeap::default(),
-        }
+        Self { rate, timeout, max_missed, ..Self::default() }
     }
 
     pub(crate) fn set_rate(&mut self, rate: Rate) {

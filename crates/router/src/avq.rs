@@ -101,10 +101,8 @@ impl Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        ensure(
-            self.gamma > 0.0 && self.gamma <= 1.0,
-            "`gamma` is the desired utilization: write a number above 0, at most 1; 0.98 is recommended",
-        )?;
+        let share = self.gamma > 0.0 && self.gamma <= 1.0;
+        ensure(share, "`gamma` is the desired utilization: write a number above 0, at most 1; 0.98 is recommended")?;
         ensure(self.alpha > 0.0 && self.alpha.is_finite(), "`alpha` must be above 0: 0.15 is recommended")?;
         let max = self.max_virtual_capacity();
         ensure(

@@ -44,10 +44,8 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        ensure(
-            self.target > Duration::ZERO && self.target < self.interval,
-            "`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended",
-        )?;
+        let in_order = self.target > Duration::ZERO && self.target < self.interval;
+        ensure(in_order, "`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended")?;
         Room::check(self.packets, self.bytes)
     }
 }

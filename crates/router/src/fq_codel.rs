@@ -91,12 +91,6 @@ struct Flow<P> {
     listed: bool,
 }
 
-impl<P> Default for Flow<P> {
-    fn default() -> Self {
-        Self { queue: TimedQueue::default(), codel: State::default(), credit: 0, listed: false }
-    }
-}
-
 /// An FQ-CoDel queue.
 #[derive(Debug)]
 pub struct FqCodel<P> {
@@ -153,7 +147,9 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
             quantum: config.quantum.as_u64() as i64,
             batch: config.batch,
             salt: random.below(u64::MAX),
-            flows: (0..config.flows).map(|_| Flow::default()).collect(),
+            flows: (0..config.flows)
+                .map(|_| Flow { queue: TimedQueue::default(), codel: State::default(), credit: 0, listed: false })
+                .collect(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             backlog: Backlog::default(),

@@ -1,7 +1,5 @@
-//! A binary min-heap of slots whose keys can change and which can be removed from any position, all in O(log n).
-//!
-//! It stores the position of each slot, so a slot is found without a search. Slots are small integers (see
-//! [`crate::flow_table`]); the order of equal keys depends only on the calls made.
+//! A binary min-heap of slots whose keys can change and which can be removed from any position, all in O(log n). Slots
+//! are those of [`crate::flow_table`]; the order of equal keys depends only on the calls made.
 
 /// Marks a slot that is not in the heap.
 const ABSENT: usize = usize::MAX;

@@ -59,10 +59,8 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        ensure(
-            self.target > Duration::ZERO && self.update > Duration::ZERO,
-            "`target` and `update` must be above 0: \"15 ms\" is recommended for both",
-        )?;
+        let times = self.target > Duration::ZERO && self.update > Duration::ZERO;
+        ensure(times, "`target` and `update` must be above 0: \"15 ms\" is recommended for both")?;
         let gain = |gain: f64| gain > 0.0 && gain.is_finite();
         let gains = gain(self.alpha) && gain(self.beta);
         ensure(gains, "`alpha` and `beta` must be above 0: 0.125 and 1.25 are recommended")?;

@@ -90,32 +90,20 @@ pub struct Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let share = |p: f64| p > 0.0 && p <= 1.0;
-        ensure(
-            share(self.max_p) && share(self.weight.unwrap_or(1.0)),
-            "`max_p` and `weight` must be above 0, at most 1: omit them for the recommended values",
-        )?;
+        let shares = share(self.max_p) && share(self.weight.unwrap_or(1.0));
+        ensure(shares, "`max_p` and `weight` must be above 0, at most 1: omit them for the recommended values")?;
         let (min, max) = (self.max_p_min.unwrap_or(f64::MIN_POSITIVE), self.max_p_max);
-        ensure(
-            share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease),
-            "`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1",
-        )?;
-        ensure(
-            (0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0)),
-            "`mark_up_to` must be from 0 to 1: omit it to mark below `max_th`",
-        )?;
-        ensure(
-            self.mean_packet > Bytes::ZERO && self.interval > Duration::ZERO,
-            "`mean_packet` and `interval` must be above 0, for example \"1000 B\" and \"500 ms\"",
-        )?;
-        ensure(
-            self.min_th.is_some() || self.max_th.is_none(),
-            "`max_th` needs a `min_th`: write both, or neither for automatic thresholds",
-        )?;
+        let range = share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease);
+        ensure(range, "`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1")?;
+        let fraction = (0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0));
+        ensure(fraction, "`mark_up_to` must be from 0 to 1: omit it to mark below `max_th`")?;
+        let positive = self.mean_packet > Bytes::ZERO && self.interval > Duration::ZERO;
+        ensure(positive, "`mean_packet` and `interval` must be above 0, for example \"1000 B\" and \"500 ms\"")?;
+        let both = self.min_th.is_some() || self.max_th.is_none();
+        ensure(both, "`max_th` needs a `min_th`: write both, or neither for automatic thresholds")?;
         let above_min = |max_th| self.min_th.is_none_or(|min_th| min_th < max_th);
-        ensure(
-            self.min_th.is_none_or(|min_th| min_th > 0.0) && self.max_th.is_none_or(above_min),
-            "`min_th` must be above 0, and `max_th` above `min_th`: three times `min_th` is recommended",
-        )?;
+        let in_order = self.min_th.is_none_or(|min_th| min_th > 0.0) && self.max_th.is_none_or(above_min);
+        ensure(in_order, "`min_th` must be above 0, and `max_th` above `min_th`: three times `min_th` is recommended")?;
         Room::check(self.packets, self.bytes)
     }
 }

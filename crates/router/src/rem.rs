@@ -58,18 +58,12 @@ pub struct Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let positive = |gain: f64| gain > 0.0 && gain.is_finite();
-        ensure(
-            positive(self.gamma) && positive(self.alpha),
-            "`gamma` and `alpha` must be above 0: 0.001 and 0.1 are recommended",
-        )?;
-        ensure(
-            self.target >= 0.0 && self.target.is_finite(),
-            "`target` is the target queue in packets: write a number that is 0 or more; 20 is recommended",
-        )?;
-        ensure(
-            self.update > Duration::ZERO && self.packet > Bytes::ZERO,
-            "`update` and `packet` must be above 0: \"2 ms\" and \"1000 B\" are recommended",
-        )?;
+        let gains = positive(self.gamma) && positive(self.alpha);
+        ensure(gains, "`gamma` and `alpha` must be above 0: 0.001 and 0.1 are recommended")?;
+        let target = self.target >= 0.0 && self.target.is_finite();
+        ensure(target, "`target` is the target queue in packets: write a number that is 0 or more; 20 is recommended")?;
+        let above_zero = self.update > Duration::ZERO && self.packet > Bytes::ZERO;
+        ensure(above_zero, "`update` and `packet` must be above 0: \"2 ms\" and \"1000 B\" are recommended")?;
         ExponentialMarking::check(self.phi, "1.001")?;
         Room::check(self.packets, self.bytes)
     }

@@ -65,10 +65,8 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        ensure(
-            self.theta > 0.0 && self.theta <= 1.0,
-            "`theta` is a share of the link's rate: write a number above 0, at most 1; 0.95 is recommended",
-        )?;
+        let share = self.theta > 0.0 && self.theta <= 1.0;
+        ensure(share, "`theta` is a share of the link's rate: write a number above 0, at most 1; 0.95 is recommended")?;
         ExponentialMarking::check(self.phi, "1.1")?;
         VirtualBacklog::check(self.bound, self.packet)?;
         Room::check(self.packets, self.bytes)

@@ -1,9 +1,9 @@
 //! A packet in transit. The payload is only a number of bytes.
 //!
-//! The fields of a data packet are stored by value, in 56 bytes. Queues are rings, so packets that follow each other on
-//! the wire follow each other in memory. Fields that only some packets have, such as acknowledgements, are in a box. A
-//! pool reuses the boxes of packets that have arrived. On fast and long paths a hundred thousand packets are in transit
-//! and in no cache. So boxes are small, with a second box for fields that few runs need, and are prefetched before use.
+//! The fields of a data packet are stored by value, in 56 bytes, in rings: packets that follow each other on the wire
+//! follow each other in memory. Fields that only some packets have are in a box from a pool. On fast and long paths a
+//! hundred thousand packets are in transit and in no cache, so boxes are small, with a second box for fields that few
+//! runs need, and are prefetched before use.
 
 use rampmeter_island::{EnteringPacket, Feedback, HEADER_BYTES};
 use rampmeter_router::{Parcel, prefetch};
@@ -18,8 +18,8 @@ use crate::paths::{HopId, PathId, is_forward};
 
 /// A packet in the network.
 ///
-/// The fields are plain numbers. `hop` comes first and is never zero, so `Option` encodes `None` there. A move is then a
-/// copy of whole words; such moves are most of the simulator's work.
+/// `hop` comes first and is never zero, so `Option` encodes `None` there, and a move is a copy of whole words; such moves
+/// are most of the simulator's work.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct InTransit {

@@ -95,8 +95,7 @@ fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
         && plan.nodes[link.to.0].stalls.is_none()
 }
 
-/// The nodes of `plan` with at most one scheme. On other nodes several hosts share the links, so the local time of none
-/// may be ahead of the simulation.
+/// The nodes of `plan` with at most one scheme. On others several hosts share the links, and none may be ahead in time.
 fn of_one_scheme(plan: &Plan) -> Vec<bool> {
     let mut first = vec![None; plan.nodes.len()];
     let mut single = vec![true; plan.nodes.len()];

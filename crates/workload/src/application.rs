@@ -1,9 +1,8 @@
 //! The interface between an application and its flow: events, and the application's replies.
 //!
-//! One object is the application at both ends of a flow. It replaces the two programs and the bytes that they would
-//! exchange, because a simulated packet carries no data. Each end uses only its own information: the other end of a
-//! request uses it only after the bytes of the request have arrived. Calls come in the order of time at each end; one
-//! end may be ahead of the other.
+//! One object is the application at both ends of a flow, because a simulated packet carries no data. Each end uses only
+//! its own information: a request is known at the other end after its bytes have arrived. Calls come in the order of
+//! time at each end; one end may be ahead of the other.
 
 use std::fmt::Debug;
 
@@ -82,11 +81,6 @@ impl Reply {
     /// Appends `bytes` to the stream.
     pub fn write(bytes: u64) -> Self {
         Self { write: bytes, ..Self::NONE }
-    }
-
-    /// Ends the stream if `finish`.
-    pub fn finish_if(finish: bool) -> Self {
-        Self { finish, ..Self::NONE }
     }
 }
 

@@ -3,7 +3,7 @@
 use rampmeter_units::{Bytes, Time};
 
 pub use crate::transfer::Config;
-use crate::{Application, End, Event, Path, Reply, Workload};
+use crate::{Application, End, Event, Path, Reply, Workload, transfer};
 
 /// More bytes or datagrams than any run can send.
 pub(crate) const UNLIMITED: u64 = 1 << 62;
@@ -26,6 +26,6 @@ impl Application for Bulk {
     }
 
     fn on_event(&mut self, _: Time, end: End, event: &Event) -> Reply {
-        Reply::finish_if(end == End::Receiver && matches!(event, Event::Read { ended: true, .. }))
+        transfer::receive(end, event, Bytes::MAX)
     }
 }

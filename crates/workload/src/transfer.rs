@@ -47,7 +47,7 @@ pub(crate) fn send(size: Bytes) -> Reply {
 pub(crate) fn receive(end: End, event: &Event, size: Bytes) -> Reply {
     match *event {
         Event::Read { total, ended } if end == End::Receiver => {
-            Reply { complete: total == size, ..Reply::finish_if(ended) }
+            Reply { finish: ended, complete: total == size, ..Reply::NONE }
         }
         _ => Reply::NONE,
     }

@@ -9,18 +9,17 @@
 //!            reservoir  cushion  B        of the ladder
 //! ```
 //!
-//! The player requests one segment after the other, each at the bitrate chosen at its request, the first at the lowest.
-//! It pauses while another segment does not fit into the buffer. Playback begins with the first segment. It stalls when
-//! the buffer is empty and resumes with the next segment.
+//! The player requests one segment after the other, the first at the lowest bitrate, and pauses while another segment
+//! does not fit into the buffer. Playback begins with the first segment, stalls when the buffer is empty and resumes
+//! with the next segment.
 //!
 //! *Requests* are real: the player writes [`REQUEST`] bytes to its own stream of the connection, and the server, which
 //! is the flow's sender, writes the segment when they have arrived. So each segment costs a round trip in which the
-//! connection may be idle. The server opens the connection, like all senders of flows: the first request is half a
-//! round trip later than after a handshake by the player.
+//! connection may be idle. The server opens the connection: the first request is half a round trip later than after a
+//! handshake by the player.
 //!
-//! *Deviations*: segments have a constant bitrate. The paper does not specify how much is buffered before playback
-//! resumes; here it is one segment. Values that the paper gives in seconds of its buffer of 240 s scale with the
-//! buffer.
+//! *Deviations*: segments have a constant bitrate. One segment is buffered before playback resumes, which the paper
+//! leaves open. Values that the paper gives in seconds of its buffer of 240 s scale with the buffer.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::Deserialize;
@@ -79,8 +78,8 @@ impl Config {
         (reservoir, self.cushion.unwrap_or(end.saturating_sub(reservoir)))
     }
 
-    /// The highest level at which the map may end. A player with a full buffer requests at the level of the buffer less
-    /// a segment, or slightly lower if its timer is late; the highest bitrate must be chosen there.
+    /// The highest level at which the map may end: the highest bitrate must be chosen at the level at which a player
+    /// with a full buffer requests, a segment below it or slightly lower if its timer is late.
     fn max_end(&self) -> Duration {
         self.buffer.saturating_sub(self.segment * 2)
     }
@@ -372,7 +371,7 @@ mod tests {
         video.on_stop(at(10.0));
         let read = Event::Read { total: Bytes::new(sent + 1_000_000_000), ended: true };
         let reply = video.on_event(at(11.0), End::Receiver, &read);
-        assert_eq!(reply, Reply::finish_if(true));
+        assert_eq!(reply, Reply { finish: true, ..Reply::NONE });
         assert_eq!(video.deadline(End::Receiver), Time::MAX);
     }
 

@@ -21,7 +21,7 @@ use super::target::Target;
 /// The difference in bytes below which the average queue and the queue count as equal.
 const TOLERANCE: f64 = 1e-6;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Load {
     rate: Rate,
     config: Config,
@@ -41,11 +41,9 @@ impl Load {
             rate,
             config: config.clone(),
             target: Target::new(config),
-            arrived: Bytes::ZERO,
-            average_queue: 0.0,
             next_sample: Time::ZERO + config.queue_interval,
             next_measure: Time::ZERO + config.load_interval,
-            factor: 0.0,
+            ..Self::default()
         }
     }
 

@@ -10,11 +10,9 @@
 //! R.4  a data packet leaves:   code = max(code of this link, code on arrival)
 //! ```
 //!
-//! A packet without a code (`00`, its sender does not use ECN) is not changed, and neither are acknowledgements. Both
-//! queues share the buffer; packets of both kinds are dropped while it is full.
-//!
-//! Options: an adjusted target (equation 14, `target`), and probabilistic marking in overload for coexistence with TCP
-//! (section VI-C, `marking`).
+//! Packets without a code (`00`, no ECN) and acknowledgements are not changed. Both queues share the buffer. Options: an
+//! adjusted target (equation 14, `target`), and probabilistic marking in overload for coexistence with TCP (section VI-C,
+//! `marking`).
 
 mod config;
 mod load;

@@ -22,7 +22,7 @@ pub(super) const MIN: f64 = 0.5;
 /// The maximum of an adjusted target: a higher target would cause a standing queue.
 pub(super) const MAX: f64 = 1.0;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Target {
     /// `gamma`
     share: f64,
