@@ -79,7 +79,7 @@ macro_rules! controllers {
 
         impl Controller for AnyController {
             delegate! {
-                to match self { $(Self::$variant(controller) => controller,)* Self::External(controller) => controller } {
+                to match self { $(Self::$variant(inner) => inner,)* Self::External(inner) => inner } {
                     fn on_path(&mut self, now: Time, path: &Path);
                     fn on_flows(&mut self, flows: usize);
                     fn on_sent(&mut self, now: Time, sent: &Sent);

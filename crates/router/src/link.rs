@@ -36,8 +36,7 @@ impl Loss {
     }
 }
 
-/// What a link does to ECN codes. RFC 3168 section 5 requires that only marks change them; devices that overwrite the
-/// whole traffic class byte set them all to one value.
+/// What a link does to ECN codes: devices that overwrite the whole traffic class byte set them all to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EcnPassage {
     /// Packets keep their code.
@@ -151,8 +150,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         arrival.min(overtaking).min(self.router.next_tick())
     }
 
-    /// Does everything that is due up to `now`, except delivering packets. Call it before reading the router or
-    /// changing the link.
+    /// Does all that is due by `now`, except delivering packets: call it before reading the router or changing the link.
     pub fn advance(&mut self, now: Time) {
         loop {
             let tick = self.router.next_tick();

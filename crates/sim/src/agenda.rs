@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each actor has one wake-up at a time. When it changes, the minimum of its group is computed again, and so on up.
-//! Unlike in a heap, these steps have no branches to mispredict. A group is one cache line, and ten thousand actors need
-//! five rounds. At the same instant the lower actor comes first.
+//! Unlike in a heap, these steps have no branches to mispredict. A group is one cache line, and ten thousand actors
+//! need five rounds. At the same instant the lower actor comes first.
 
 use rampmeter_units::Time;
 

@@ -40,8 +40,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The path from host `from` to host `to`. If it is new, `hops` returns its hops and those of its reverse, both without
-    /// their ends.
+    /// The path from host `from` to host `to`; `hops` returns those of a new one and of its reverse, without the ends.
     pub(crate) fn between(
         &mut self,
         from: u32,

@@ -1,14 +1,13 @@
 //! The event loop.
 //!
-//! A link that wakes up forwards each packet that has arrived to the next hop: another link, or the host at the path's
-//! end. A host that receives a packet, or whose timer expires, puts its output on the first link at once. A stalled host
-//! does so at the end of its stall.
+//! A link that wakes up forwards each packet that has arrived to the next hop. A host that receives a packet, or whose
+//! timer expires, puts its output on the first link at once, or at the end of its stall.
 //!
-//! *Lookahead*: if the last link is plain and the only one that leads to the host, a packet's arrival time is certain as
-//! soon as it enters that link. It is delivered then, after the host's own timers that expire before the arrival, each at
-//! its own local time, which may be ahead of the simulation. This saves a third of the events. It is invisible to other
-//! actors, because packets of the host reach them later, over its own links, and to the timetable, because no packet is
-//! delivered ahead of its next entry.
+//! *Lookahead*: if the last link is plain and the only one that leads to the host, a packet's arrival time is certain
+//! as soon as it enters that link. It is delivered then, after the host's own timers that expire before the arrival,
+//! each at its own local time, which may be ahead of the simulation. This saves a third of the events. It is invisible
+//! to other actors, because packets of the host reach them later, over its own links, and to the timetable, because no
+//! packet is delivered ahead of its next entry.
 
 use rampmeter_manager::Thresholds;
 use rampmeter_router::{AnyRouter, Link, Parcel};

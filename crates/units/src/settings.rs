@@ -34,8 +34,7 @@ pub fn read<T: DeserializeOwned>(table: &Table) -> Result<T, String> {
     })
 }
 
-/// Translates serde's message about one key, which names types of Rust. `about_text` is its message about a text in
-/// that place, which names the valid texts.
+/// Translates serde's message about one key. `about_text` is its message about a text in that place.
 fn translate(key: &str, value: &Value, message: &str, about_text: impl FnOnce() -> Option<String>) -> String {
     if message.starts_with(&format!("unknown field `{key}`")) {
         let names = message.split('`').skip(3).step_by(2);

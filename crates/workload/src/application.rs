@@ -44,8 +44,7 @@ pub struct Path {
 /// Something that happened at one end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The connection is open. The path is set at the sender of a workload that [uses it](Workload::USES_SHARE);
-    /// elsewhere it is the default.
+    /// The connection is open. The path is the default, except at a sender that [uses it](Workload::USES_SHARE).
     Opened(Path),
     /// The application has read the stream of the other end.
     Read {
@@ -119,8 +118,7 @@ pub trait Application: Debug {
         Reply::NONE
     }
 
-    /// The flow is stopped: the sender's stream ends with the data already sent, and no more datagrams leave. Packets
-    /// in transit still arrive.
+    /// The flow is stopped: the sender's stream ends with the data already sent, and no more datagrams leave.
     fn on_stop(&mut self, _now: Time) {}
 
     /// The measurements up to `now`, also while the flow is active.

@@ -1,6 +1,5 @@
-//! Applications: the data that flows send, and when. An [`Application`] is a plain object: it receives the time and the
-//! events of its flow and returns what the flow should do. It owns no socket, clock or thread, so the same object runs
-//! on a simulated network, on an emulated one and in a real program.
+//! Applications: the data that flows send, and when. An [`Application`] receives the time and the events of its flow
+//! and returns what the flow should do, so the same object runs on a simulated network and in a real program.
 //!
 //! ```text
 //!                on_start, on_event, on_deadline

@@ -1,6 +1,6 @@
 //! An object in several representations. The web server of the Congestion Manager paper (section 3.2.1) queries its
-//! share of the path (`cm_query`) and sends the best representation that arrives soon enough: "pick the representation
-//! that maximizes receiver quality without incurring high latency".
+//! share of the path (`cm_query`) to "pick the representation that maximizes receiver quality without incurring high
+//! latency".
 //!
 //! ```text
 //! the largest with   size / share + srtt <= within,   else the smallest
@@ -62,8 +62,7 @@ impl Application for Representations {
     }
 }
 
-/// The index of the largest of these sizes that a flow with this share and round-trip time delivers `within` the time;
-/// of the smallest if none arrives in time. `None` without sizes.
+/// The index of the largest of these sizes that arrives `within` the time, else of the smallest; `None` without sizes.
 pub fn choose(sizes: &[Bytes], share: Rate, srtt: Duration, within: Duration) -> Option<usize> {
     let carried = share.bytes_in(within.saturating_sub(srtt));
     let indexed = || sizes.iter().enumerate().map(|(index, size)| (*size, index));

@@ -10,9 +10,9 @@
 //! R.4  a data packet leaves:   code = max(code of this link, code on arrival)
 //! ```
 //!
-//! Packets without a code (`00`, no ECN) and acknowledgements are not changed. Both queues share the buffer. Options: an
-//! adjusted target (equation 14, `target`), and probabilistic marking in overload for coexistence with TCP (section VI-C,
-//! `marking`).
+//! Packets without a code (`00`, no ECN) and acknowledgements are not changed. Both queues share the buffer. Options:
+//! an adjusted target (equation 14, `target`), and probabilistic marking in overload for coexistence with TCP (section
+//! VI-C, `marking`).
 
 mod config;
 mod load;
