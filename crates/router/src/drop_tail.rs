@@ -10,6 +10,9 @@ use crate::buffer::Room;
 use crate::prefetch::{AHEAD, prefetch};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Verdict};
 
+/// Packets of a ring that keeps its memory.
+const SMALL: usize = 16;
+
 /// A drop-tail queue.
 #[derive(Debug)]
 pub struct DropTail<P> {
@@ -64,7 +67,10 @@ impl<P: Parcel> Router<P> for DropTail<P> {
             next.prefetch();
         } else {
             self.queue.clear(); // restarts at the first place of the ring, which is still in the cache
-            shrink_ring(&mut self.queue);
+            // The memory of a single burst is soon free for other links; repeated bursts cost one growth each.
+            if self.queue.capacity() > SMALL {
+                self.queue.shrink_to(self.queue.capacity() / 2);
+            }
         }
         self.queue.get(AHEAD).map(prefetch);
         Some(packet)
@@ -72,15 +78,6 @@ impl<P: Parcel> Router<P> for DropTail<P> {
 
     fn backlog(&self) -> Backlog {
         Backlog { packets: self.queue.len() as u64, bytes: self.bytes }
-    }
-}
-
-/// Returns half the memory of a queue that has become empty. The memory of a single burst is soon free for other links;
-/// repeated bursts cost one growth each.
-fn shrink_ring<T>(queue: &mut VecDeque<T>) {
-    const SMALL: usize = 16;
-    if queue.capacity() > SMALL {
-        queue.shrink_to(queue.capacity() / 2);
     }
 }
 

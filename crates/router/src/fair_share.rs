@@ -75,16 +75,6 @@ impl<P: Parcel> FairShare<P> {
     fn remove_expired_flows(&mut self, now: Time) {
         self.active.remove_expired(now, |flow| self.queue.queued(flow) > Bytes::ZERO);
     }
-
-    /// Writes the share into a packet with a request, unless a router before has written a smaller one.
-    fn tag(&mut self, now: Time, packet: &mut P) {
-        let RouterFeedback::FairShare { share: previous, .. } = packet.feedback() else { return };
-        self.remove_expired_flows(now);
-        let share = Rate::from_bps(self.rate.as_bps() / self.active.count().max(1)); // C / N
-        if share < previous {
-            packet.set_feedback(RouterFeedback::FairShare { share, queue: self.queue.queued(packet.flow()) });
-        }
-    }
 }
 
 impl<P: Parcel + Send> Discipline<P> for FairShare<P> {
@@ -108,7 +98,13 @@ impl<P: Parcel> Router<P> for FairShare<P> {
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
         let mut packet = self.queue.dequeue(now)?;
-        self.tag(now, &mut packet);
+        if let RouterFeedback::FairShare { share: previous, .. } = packet.feedback() {
+            self.remove_expired_flows(now);
+            let share = Rate::from_bps(self.rate.as_bps() / self.active.count().max(1)); // C / N
+            if share < previous {
+                packet.set_feedback(RouterFeedback::FairShare { share, queue: self.queue.queued(packet.flow()) });
+            }
+        }
         Some(packet)
     }
 

@@ -140,10 +140,6 @@ impl InTransit {
         usize::from(self.payload)
     }
 
-    fn extra(&self) -> Option<&Extra> {
-        self.options.as_ref()?.extra.as_deref()
-    }
-
     /// Takes the content out of the second box.
     pub(crate) fn take_extra(&mut self) -> Extra {
         let extra = self.options.as_mut().and_then(|options| options.extra.as_deref_mut());
@@ -180,7 +176,8 @@ impl Parcel for InTransit {
 
     fn is_control(&self) -> bool {
         // An island carries only packets with payload in its header.
-        let is_wrapped = || self.body == Body::Extra && matches!(self.extra(), Some(Extra::Wrapped(..)));
+        let extra = || self.options.as_ref()?.extra.as_deref();
+        let is_wrapped = || self.body == Body::Extra && matches!(extra(), Some(Extra::Wrapped(..)));
         !self.has_payload() && !is_wrapped()
     }
 

@@ -43,13 +43,8 @@ impl LoadCodes {
     }
 
     /// The region of `code`; `None` for a packet that carries none.
-    pub const fn decode(self, code: Ecn) -> Option<LoadRegion> {
-        match (self, code) {
-            (_, Ecn::NotEct) => None,
-            (_, Ecn::Ce) => Some(LoadRegion::Over),
-            (Self::Ect1Low, Ecn::Ect1) | (Self::Ect0Low, Ecn::Ect0) => Some(LoadRegion::Low),
-            (Self::Ect1Low, Ecn::Ect0) | (Self::Ect0Low, Ecn::Ect1) => Some(LoadRegion::High),
-        }
+    pub fn decode(self, code: Ecn) -> Option<LoadRegion> {
+        [LoadRegion::Low, LoadRegion::High, LoadRegion::Over].into_iter().find(|region| self.encode(*region) == code)
     }
 }
 

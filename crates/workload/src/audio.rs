@@ -73,7 +73,7 @@ impl Application for LayeredAudio {
     fn on_start(&mut self, now: Time, path: Path) -> Reply {
         (self.next, self.since, self.started_at) = (now, now, now);
         self.share = path.share;
-        self.choose();
+        self.current = just_below(&self.config.encodings, self.share);
         Reply::NONE
     }
 
@@ -106,15 +106,11 @@ impl Application for LayeredAudio {
 }
 
 impl LayeredAudio {
-    fn choose(&mut self) {
-        self.current = just_below(&self.config.encodings, self.share);
-    }
-
     fn on_change(&mut self, now: Time, share: Rate) {
         self.account_until(now);
         let before = self.encoding();
         self.share = share;
-        self.choose();
+        self.current = just_below(&self.config.encodings, self.share);
         let after = self.encoding();
         if before != after && self.next > now {
             // The rest of the gap scales with the interval between datagrams.

@@ -42,15 +42,6 @@ pub struct Vcp<P> {
 }
 
 impl<P: Parcel + Send> Vcp<P> {
-    /// The load region that this link writes into the packet that leaves next.
-    fn region(&mut self) -> LoadRegion {
-        let region = self.load.region();
-        match &mut self.marking {
-            Some(marking) if region == LoadRegion::Over => marking.region(self.load.factor()),
-            _ => region,
-        }
-    }
-
     /// R.4
     fn tag(&mut self, packet: &mut P) {
         self.load.count_departure(packet.bytes());
@@ -58,7 +49,10 @@ impl<P: Parcel + Send> Vcp<P> {
             return;
         }
         let Some(upstream) = self.codes.decode(packet.ecn()) else { return };
-        let region = self.region();
+        let region = match (self.load.region(), &mut self.marking) {
+            (LoadRegion::Over, Some(marking)) => marking.region(self.load.factor()),
+            (region, _) => region,
+        };
         if region > upstream {
             packet.set_ecn(self.codes.encode(region));
             self.marked += u64::from(region == LoadRegion::Over);
