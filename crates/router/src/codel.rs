@@ -65,8 +65,7 @@ impl Config {
 /// CoDel's state of one queue (section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct State {
-    /// The time at which the sojourn time will have been above the target for an interval (RFC 8289's
-    /// `first_above_time_`).
+    /// When the sojourn time will have been above the target for an interval (`first_above_time_`).
     first_above: Option<Time>,
     dropping: bool,
     next_drop: Time,
@@ -77,8 +76,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The next packet to leave, after dropping those before it that are due for a drop (section 5.5). `largest` is the
-    /// size of the largest packet.
+    /// The next packet to leave, after those due for a drop (section 5.5). `largest` is the largest packet's size.
     pub(crate) fn dequeue<P: Parcel>(
         &mut self,
         now: Time,
@@ -119,8 +117,7 @@ impl State {
         Some(packet)
     }
 
-    /// Enters the dropping state. `count` resumes from the drops of the last dropping state, if that was within 16
-    /// intervals.
+    /// Enters the dropping state. `count` resumes from the last one's drops, if that was within 16 intervals.
     fn start_dropping(&mut self, now: Time, law: &Config) {
         let drops = self.count.saturating_sub(self.last_count);
         let recently = now.since(self.next_drop) < law.interval * 16;
@@ -130,8 +127,7 @@ impl State {
         self.dropping = true;
     }
 
-    /// The first packet, and whether the sojourn time has been above the target for an interval (section 5.6,
-    /// `dodequeue`).
+    /// The first packet, and whether the sojourn time has been above the target for an interval (`dodequeue`).
     fn take<P: Parcel>(
         &mut self,
         now: Time,

@@ -1,5 +1,4 @@
-//! A FIFO queue that drops arriving packets while it is full: the discipline of most Internet routers, and the one that
-//! PCP requires.
+//! A FIFO queue that drops arriving packets while it is full, as most Internet routers do and as PCP requires.
 
 use std::collections::VecDeque;
 
@@ -50,8 +49,7 @@ impl<P: Parcel> Router<P> for DropTail<P> {
         Verdict::Queued
     }
 
-    /// A packet that finds an empty queue bypasses it: most links are idle most of the time, and thousands of empty
-    /// queues need no memory.
+    /// A packet that finds an empty queue bypasses it: thousands of links that are mostly idle need no memory.
     fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
         if self.queue.is_empty() && self.has_room(packet.bytes()) {
             return (Some(packet), Verdict::Queued);

@@ -2,8 +2,7 @@
 //!
 //! A packet that passes several routers stays unmarked with probability `phi^-price_1 phi^-price_2 ... = phi^-(sum of
 //! prices)`, so a sender can read the price of its whole path from the fraction of marked packets (Athuraliya, Li, Low,
-//! Yin, "REM: active queue management",
-//! IEEE Network 15(3), 2001, "Sum prices").
+//! Yin, "REM: active queue management", IEEE Network 15(3), 2001, "Sum prices").
 
 use crate::ensure;
 

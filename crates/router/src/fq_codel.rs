@@ -10,8 +10,7 @@
 //! queue that was empty is new, so a flow that sends less than a quantum a round hardly waits. A new queue that becomes
 //! empty first becomes old; otherwise it could starve the old queues (section 4.2).
 //!
-//! When the buffer is full, the queue with the most bytes loses packets from its head: half of its bytes or `batch`
-//! packets (section 4.1).
+//! When the buffer is full, the queue with the most bytes loses half of them or `batch` packets from its head (4.1).
 //!
 //! Flows are mapped to queues by a hash, salted by the router's random stream, so collisions differ between routers.
 //! *Deviations*: none.

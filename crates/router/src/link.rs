@@ -195,8 +195,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    /// `now` is the time at which the transmitter became free: a world with a real clock calls late, and packets still
-    /// follow each other without gaps.
+    /// `now` is when the transmitter became free: with a real clock, which calls late, packets still leave no gaps.
     fn transmit(&mut self, now: Time, packet: P) {
         let bytes = packet.bytes();
         self.free_at = now + self.transmitter.time_to_send(bytes);

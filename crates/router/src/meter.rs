@@ -1,5 +1,4 @@
-//! The distribution of a queue's length over time: mean, standard deviation, percentiles and maximum, each length
-//! weighted by its duration.
+//! The distribution of a queue's length over time, each length weighted by its duration.
 
 use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};

@@ -11,12 +11,10 @@
 //! independent of the performance measure. Defaults are those of ns-2.35 (`queue/rem.cc`, by two of the authors; also
 //! `inw_ 1`: `x` is not averaged).
 //!
-//! There is no timer: updates that were due are made up for when the next packet arrives or leaves, a series of idle
-//! ones in one step.
+//! There is no timer: updates that were due are made up for when the next packet arrives or leaves.
 //!
-//! *Deviations* from ns-2: packets are marked as they arrive, not as they leave; queue and arrivals are counted in
-//! bytes, and the marking probability does not depend on the packet size. Packets that are not ECN-capable are dropped
-//! instead.
+//! *Deviations* from ns-2: packets are marked as they arrive, or dropped if they are not ECN-capable; queue and
+//! arrivals are counted in bytes, and the marking probability does not depend on the packet size.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};

@@ -18,8 +18,7 @@ use crate::paths::{HopId, PathId, is_forward};
 
 /// A packet in the network.
 ///
-/// `hop` comes first and is never zero, so `Option` encodes `None` there, and a move is a copy of whole words; such
-/// moves are most of the simulator's work.
+/// `hop` comes first and is never zero, so `Option` encodes `None` there, and the frequent moves copy whole words.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct InTransit {

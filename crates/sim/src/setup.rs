@@ -83,8 +83,7 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bo
     hops
 }
 
-/// Whether the arrival time of a packet is certain when it enters `link`, and `link` ends in a host that reacts only to
-/// packets and to its own clock.
+/// Whether a packet's arrival time is certain when it enters `link`, and its host reacts only to packets and its clock.
 fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
     link.router.is_endless()
         && link.config.loss == Loss::default()

@@ -1,5 +1,4 @@
-//! The load of a link in the two ECN bits: VCP's three regions (VCP section III-B, Fig. 2) and their codes. Routers
-//! write them, end hosts read them.
+//! The load of a link in the two ECN bits: VCP's three regions (VCP section III-B, Fig. 2) and their codes.
 //!
 //! The paper writes the region's number: `01`, `10`, `11`. But TCP with ECN sends ECT(0), which is `10`; ECT(1), `01`,
 //! means "L4S" (RFC 9331); and a tunnel's end takes ECT(1) for the more severe of the two (RFC 6040 section 4.2).

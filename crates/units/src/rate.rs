@@ -41,8 +41,7 @@ impl Rate {
         self.0 as f64
     }
 
-    /// The transmission time of `bytes` at this rate, rounded up to a nanosecond; [`Duration::MAX`] if the rate is
-    /// zero.
+    /// The transmission time of `bytes`, rounded up to a nanosecond; [`Duration::MAX`] if the rate is zero.
     pub const fn time_to_send(self, bytes: Bytes) -> Duration {
         match (self.0, bytes.as_u64().checked_mul(8_000_000_000)) {
             (u64::MAX, _) => Duration::ZERO,

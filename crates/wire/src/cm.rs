@@ -67,9 +67,8 @@ pub struct CmHeader {
     pub kind: CmKind,
     /// `Data`: the IP protocol number of the payload's transport protocol.
     pub protocol: u8,
-    /// `Data`: increases by one with every data packet to the host. `Probe`: the probe's number, from a separate
-    /// sequence. `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: the number of the message that it
-    /// answers.
+    /// `Data`: one more than in the last data packet to the host. `Probe`: its number, from a separate sequence.
+    /// `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: the number of the message that it answers.
     pub sequence: u32,
     /// `Data`: the flow, by the sender's id.
     pub flow: u32,

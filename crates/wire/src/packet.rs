@@ -39,8 +39,7 @@ pub struct Receipt {
     pub number: u32,
     /// The ECN code it arrived with.
     pub ecn: Ecn,
-    /// The arrival time on the receiver's clock, for every data packet, unlike in TCP's timestamp option (PCP section
-    /// 3.1). It is encoded in 62 bits.
+    /// The arrival time on the receiver's clock, in 62 bits; of every packet, unlike in TCP (PCP section 3.1).
     pub received_at: Time,
 }
 

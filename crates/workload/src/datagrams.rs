@@ -1,5 +1,4 @@
-//! Datagrams at the rate that the congestion controller permits, until the flow is stopped. Lost datagrams are not
-//! retransmitted.
+//! Datagrams at the rate that the congestion controller permits, until the flow is stopped. Losses are final.
 
 use std::ops::RangeInclusive;
 

@@ -1,6 +1,5 @@
 //! An object in several representations. The web server of the Congestion Manager paper (section 3.2.1) queries its
-//! share of the path (`cm_query`) to "pick the representation that maximizes receiver quality without incurring high
-//! latency".
+//! share (`cm_query`) to "pick the representation that maximizes receiver quality without incurring high latency".
 //!
 //! ```text
 //! the largest with   size / share + srtt <= within,   else the smallest

@@ -9,9 +9,8 @@
 //!            reservoir  cushion  B        of the ladder
 //! ```
 //!
-//! The player requests one segment after the other, the first at the lowest bitrate, and pauses while another segment
-//! does not fit into the buffer. Playback begins with the first segment, stalls when the buffer is empty and resumes
-//! with the next segment.
+//! The player requests one segment after the other, the first at the lowest bitrate, and pauses while none fits into
+//! the buffer. Playback begins with the first segment, and stalls while the buffer is empty.
 //!
 //! *Requests* are real: the player writes [`REQUEST`] bytes to its own stream of the connection, and the server, which
 //! is the flow's sender, writes the segment when they have arrived. So each segment costs a round trip in which the
@@ -44,8 +43,7 @@ pub struct Config {
     pub buffer: Duration,
     /// The lowest bitrate is chosen below this buffer level; the default is 90 s of 240 s (section 4).
     pub reservoir: Option<Duration>,
-    /// The part of the buffer above the reservoir over which the map rises to the highest bitrate; the default ends at
-    /// 216 s of 240 s (section 4).
+    /// The part above it over which the map rises to the highest bitrate; by default up to 216 s of 240 s (section 4).
     pub cushion: Option<Duration>,
 }
 

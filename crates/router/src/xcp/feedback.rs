@@ -32,8 +32,7 @@ impl Feedback {
         }
     }
 
-    /// The change of the window of a packet's flow, in thousandths of a byte, where the packet requests `request`:
-    /// never more than requested.
+    /// The change of the window, in thousandths of a byte, for a packet that requests `request`, which is the maximum.
     pub(super) fn change(&mut self, size: Bytes, window: Bytes, rtt: Duration, request: i64) -> i64 {
         let rtt = rtt.as_secs_f64();
         if rtt == 0.0 {

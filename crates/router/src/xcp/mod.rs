@@ -2,8 +2,7 @@
 //! Rohrs, "Congestion Control for High Bandwidth-Delay Product Networks", SIGCOMM 2002, section 3.5 and Appendix A).
 //! The queue is drop-tail (section 3.5).
 //!
-//! At the end of each control interval `d`, the average round-trip time of the flows, it computes from the arrivals of
-//! the interval:
+//! At the end of each control interval `d`, the flows' average round-trip time, it computes from its arrivals:
 //!
 //! ```text
 //! d    = sum rtt^2 s / cwnd  /  sum rtt s / cwnd                 Appendix A: every flow counts once
@@ -13,8 +12,7 @@
 //! xi_n = (h + max(-phi, 0)) / (d sum s)                          (9)
 //! ```
 //!
-//! During the next interval a packet of `s` bytes with a request leaves with the following change, unless it carries a
-//! smaller one:
+//! During the next interval a packet of `s` bytes with a request leaves with this change, or a smaller one it carries:
 //!
 //! ```text
 //! change = p - n,   p = xi_p rtt^2 s / cwnd,   n = xi_n rtt s    (3), (4), (7)
