@@ -11,8 +11,7 @@
 //! ```
 //!
 //! Packets without a code (`00`, no ECN) and acknowledgements are not changed. Both queues share the buffer. Options:
-//! an adjusted target (equation 14, `target`), and probabilistic marking in overload for coexistence with TCP (section
-//! VI-C, `marking`).
+//! an adjusted target (equation 14, `target`), and probabilistic marking beside TCP (section VI-C, `marking`).
 
 mod config;
 mod load;
