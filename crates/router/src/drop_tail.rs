@@ -9,7 +9,7 @@ use crate::buffer::Room;
 use crate::prefetch::{AHEAD, prefetch};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Verdict};
 
-/// Packets of a ring that keeps its memory.
+/// The capacity of a ring, in packets, that keeps its memory.
 const SMALL: usize = 16;
 
 /// A drop-tail queue.

@@ -6,8 +6,7 @@
 //! smallest `F` leaves first. When the buffer is full, the longest queue, in packets if the limit is in packets, else
 //! in bytes, loses its latest packet: a flow that sends too much harms only itself.
 //!
-//! **Bound.** Whenever a packet leaves, the service of each flow is within one packet of the largest size `P` of its
-//! service by the fluid server:
+//! **Bound.** Whenever a packet leaves, a flow's service is within one largest packet, `P`, of its fluid service:
 //! - not more than `P` behind, by Parekh and Gallager 1993, theorem 2;
 //! - not more than `P` ahead: a packet leaves with the smallest `F`. If its flow is ahead, some flow `j` is behind, so
 //!   the round has passed the start of `j`'s first packet, `R > F_j - P >= F - P`. (This needs equal weights.)

@@ -61,8 +61,7 @@ impl Form {
     }
 }
 
-/// The arithmetic and the text of a quantity, a `u64` in a type of its own. Sums and products stop at the maximum; a
-/// difference below zero is a bug.
+/// The arithmetic and the text of a quantity, a `u64`. Sums and products stop at the maximum; below zero is a bug.
 macro_rules! quantity {
     ($type:ident, $form:expr) => {
         impl $type {
