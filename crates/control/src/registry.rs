@@ -3,34 +3,24 @@
 //! [`AnyController`] is an enum, so the packet path calls a built-in controller without dynamic dispatch. Its
 //! `External` variant holds a controller of another crate; [`Registry::add`] gives it a name.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use rampmeter_units::{Bytes, Duration, Ecn, Rate, RegistryError, Stream, Time, settings};
+use delegate::delegate;
+use rampmeter_units::{self as units, Bytes, Duration, Ecn, Rate, RegistryError, Stream, Time};
 
 use crate::{Ack, Algorithm, Controller, Departure, History, Loss, Path, Sent};
-
-/// The kind of object, in messages.
-const KIND: &str = "controller";
 
 /// Creates a controller with the given random stream.
 pub type Factory = Arc<dyn Fn(Stream) -> AnyController + Send + Sync>;
 
-type Builder = Arc<dyn Fn(&toml::Table) -> Result<Factory, String> + Send + Sync>;
-
 /// The controllers that a scenario file or the command line can name.
-#[derive(Clone)]
-pub struct Registry {
-    entries: BTreeMap<String, Entry>,
-}
+#[derive(Debug, Clone)]
+pub struct Registry(units::Registry<Factory, Facts>);
 
-#[derive(Clone)]
-struct Entry {
-    about: String,
+#[derive(Debug, Clone)]
+struct Facts {
     reacts_to_congestion: bool,
     needs: Option<&'static str>,
-    builder: Builder,
 }
 
 impl Registry {
@@ -40,45 +30,31 @@ impl Registry {
         self.insert::<A>(name, about, |controller| AnyController::External(Box::new(controller)))
     }
 
-    fn insert<A: Algorithm>(mut self, name: &str, about: &str, wrap: fn(A) -> AnyController) -> Self {
-        let builder: Builder = Arc::new(move |table| {
-            let config: A::Config = settings::checked(table)?;
-            Ok(Arc::new(move |random| wrap(A::new(&config, random))))
-        });
-        let entry =
-            Entry { about: about.to_owned(), reacts_to_congestion: A::REACTS_TO_CONGESTION, needs: A::NEEDS, builder };
-        self.entries.insert(name.to_owned(), entry);
-        self
+    fn insert<A: Algorithm>(self, name: &str, about: &str, wrap: fn(A) -> AnyController) -> Self {
+        let facts = Facts { reacts_to_congestion: A::REACTS_TO_CONGESTION, needs: A::NEEDS };
+        let factory = move |config| -> Factory { Arc::new(move |random| wrap(A::new(&config, random))) };
+        Self(self.0.insert(name, about, facts, factory))
     }
 
     /// A factory for the controller `name` with `settings`.
     pub fn factory(&self, name: &str, settings: &toml::Table) -> Result<Factory, RegistryError> {
-        let Some(entry) = self.entries.get(name) else {
-            return Err(RegistryError::unknown(KIND, name, self.entries.keys().map(String::as_str)));
-        };
-        (entry.builder)(settings).map_err(|reason| RegistryError::settings(KIND, name, reason))
+        self.0.make(name, settings)
     }
 
     /// Whether the controller `name` reduces its rate during congestion ([`Algorithm::REACTS_TO_CONGESTION`]). `None`
     /// if there is none.
     pub fn reacts_to_congestion(&self, name: &str) -> Option<bool> {
-        self.entries.get(name).map(|entry| entry.reacts_to_congestion)
+        self.0.facts(name).map(|facts| facts.reacts_to_congestion)
     }
 
     /// The information that the controller `name` needs and programs do not report ([`Algorithm::NEEDS`]).
     pub fn needs(&self, name: &str) -> Option<&'static str> {
-        self.entries.get(name).and_then(|entry| entry.needs)
+        self.0.facts(name).and_then(|facts| facts.needs)
     }
 
     /// Every name with its description, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.about.as_str()))
-    }
-}
-
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.entries.keys()).finish()
+        self.0.list()
     }
 }
 
@@ -97,18 +73,35 @@ macro_rules! controllers {
         impl Default for Registry {
             /// The built-in controllers.
             fn default() -> Self {
-                Self { entries: BTreeMap::new() }
-                    $(.insert::<$type>($name, $about, AnyController::$variant))*
+                Self(units::Registry::new("controller"))$(.insert::<$type>($name, $about, AnyController::$variant))*
             }
         }
 
-        macro_rules! each {
-            ($any:expr, $controller:ident => $call:expr) => {
-                match $any {
-                    $(AnyController::$variant($controller) => $call,)*
-                    AnyController::External($controller) => $call,
+        impl Controller for AnyController {
+            delegate! {
+                to match self { $(Self::$variant(inner) => inner,)* Self::External(inner) => inner } {
+                    fn on_path(&mut self, now: Time, path: &Path);
+                    fn on_flows(&mut self, flows: usize);
+                    fn on_sent(&mut self, now: Time, sent: &Sent);
+                    fn on_unsent(&mut self, now: Time, bytes: Bytes);
+                    fn on_discarded(&mut self, now: Time);
+                    fn on_ack(&mut self, now: Time, ack: &Ack<'_>);
+                    fn on_loss(&mut self, now: Time, loss: &Loss);
+                    fn on_idle(&mut self, now: Time, idle: Duration, timeout: Duration);
+                    fn on_app_limited(&mut self, now: Time);
+                    fn on_spurious_loss(&mut self, now: Time);
+                    fn on_stall(&mut self, now: Time, since: Time);
+                    fn on_deadline(&mut self, now: Time);
+                    fn deadline(&self) -> Time;
+                    fn window(&self) -> Bytes;
+                    fn departure(&self) -> Departure;
+                    fn rate(&self) -> Option<Rate>;
+                    fn ecn(&self) -> Option<Ecn>;
+                    fn degraded_reason(&self) -> Option<&'static str>;
+                    fn requests_feedback(&self) -> bool;
+                    fn remember(&self, now: Time, history: &mut Option<History>);
                 }
-            };
+            }
         }
     };
 }
@@ -131,52 +124,6 @@ controllers! {
     FixedRate: crate::fixed_rate::FixedRate, "fixed-rate", "A constant rate, independent of the path";
     FairShare: crate::fair_share::FairShare, "fair-share", "The fair share that routers compute (PCP section 4.2)";
     Xcp: crate::xcp::Xcp, "xcp", "XCP: changes its window as routers request (SIGCOMM 2002)";
-}
-
-/// Passes events on to the controller.
-macro_rules! events {
-    ($($event:ident($($value:ident: $type:ty),*);)*) => {
-        $(fn $event(&mut self, $($value: $type),*) {
-            each!(self, controller => controller.$event($($value),*));
-        })*
-    };
-}
-
-/// Passes questions on to the controller.
-macro_rules! questions {
-    ($($question:ident($($value:ident: $type:ty),*) -> $answer:ty;)*) => {
-        $(fn $question(&self, $($value: $type),*) -> $answer {
-            each!(self, controller => controller.$question($($value),*))
-        })*
-    };
-}
-
-impl Controller for AnyController {
-    events! {
-        on_path(now: Time, path: &Path);
-        on_flows(flows: usize);
-        on_sent(now: Time, sent: &Sent);
-        on_unsent(now: Time, bytes: Bytes);
-        on_discarded(now: Time);
-        on_ack(now: Time, ack: &Ack<'_>);
-        on_loss(now: Time, loss: &Loss);
-        on_idle(now: Time, idle: Duration, timeout: Duration);
-        on_app_limited(now: Time);
-        on_spurious_loss(now: Time);
-        on_stall(now: Time, since: Time);
-        on_deadline(now: Time);
-    }
-
-    questions! {
-        deadline() -> Time;
-        window() -> Bytes;
-        departure() -> Departure;
-        rate() -> Option<Rate>;
-        ecn() -> Option<Ecn>;
-        degraded_reason() -> Option<&'static str>;
-        requests_feedback() -> bool;
-        remember(now: Time, history: &mut Option<History>) -> ();
-    }
 }
 
 #[cfg(test)]

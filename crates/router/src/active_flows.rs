@@ -2,9 +2,7 @@
 //!
 //! A flow that sends at its fair share has one packet every `N P / C` (for `N` flows, packets of `P` bytes and link
 //! rate `C`). A flow whose last two packets were within a few such packet times is *running*, and is removed after
-//! missing a few of them. Any other flow (in its handshake, or limited elsewhere) remains for a longer, fixed timeout.
-//!
-//! Timeouts are evaluated when a packet arrives or leaves, never by a timer.
+//! missing a few of them; any other flow after a longer, fixed timeout. Packets that arrive or leave are the timer.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
@@ -12,7 +10,7 @@ use crate::flow_table::FlowTable;
 use crate::indexed_heap::IndexedHeap;
 
 /// The active flows of a link.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ActiveFlows {
     rate: Rate,
     /// The timeout of a flow that is not running.
@@ -29,14 +27,7 @@ pub(crate) struct ActiveFlows {
 
 impl ActiveFlows {
     pub(crate) fn new(rate: Rate, timeout: Duration, max_missed: u64) -> Self {
-        Self {
-            rate,
-            timeout,
-            max_missed,
-            largest: Bytes::ZERO,
-            flows: FlowTable::default(),
-            ends: IndexedHeap::default(),
-        }
+        Self { rate, timeout, max_missed, ..Self::default() }
     }
 
     pub(crate) fn set_rate(&mut self, rate: Rate) {

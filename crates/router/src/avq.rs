@@ -16,22 +16,22 @@
 //! `queue/vq.cc`, by the paper's authors, which also starts with `C~ = 0.8 C`).
 //!
 //! With `exponential` it is [`virtual-queue`](crate::virtual_queue) with an adaptive `theta`, which Kelly's report
-//! leaves open, to "improve link utilizations" when demand is low. At low demand few marks limit the senders, and a
-//! virtual queue slower than the link marks too many packets. So here `C~` may exceed `C`. Because it then does not
-//! reflect the real queue, every packet that finds `bound` packets in the real queue is marked. Where the load varies
-//! so much that these marks limit the senders, utilization stays below `gamma`. Packets that are not ECN-capable pass
-//! unmarked. All of this, and `max_virtual_capacity`, is chosen; neither source has it.
+//! leaves open, to "improve link utilizations" when demand is low: a virtual queue slower than the link then marks too
+//! many packets. So `C~` may exceed `C`, and every packet that finds `bound` packets in the real queue is marked. Where
+//! the load varies so much that these marks limit the senders, utilization stays below `gamma`. Packets that are not
+//! ECN-capable pass unmarked. All of this, and `max_virtual_capacity`, is chosen.
 //!
-//! *Deviations*: `C~` is stored as a share of `C`, so it follows a link whose rate changes; `B` is a separate setting,
-//! in the paper it is the real buffer, which here may be unlimited.
+//! *Deviations*: `C~` is a share of `C`, so it follows the link's rate; `B` is a setting, in the paper the real buffer.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
 use crate::virtual_backlog::{VirtualBacklog, share_of};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// The initial `C~`, as a share of the link's rate (ns-2's `ecnlim_`).
 const INITIAL: f64 = 0.8;
@@ -48,7 +48,7 @@ pub enum Marking {
 }
 
 /// AVQ's settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -58,44 +58,27 @@ pub struct Config {
     /// Which packets are marked.
     pub marking: Marking,
     /// The desired utilization (ns-2). Poisson arrivals of equal packets form a queue of 6 at 0.93, and of 24 at 0.98.
+    #[default(0.98)]
     pub gamma: f64,
     /// The adaptation rate of `C~`, per second (ns-2; the paper's rule has no solution on fast links).
+    #[default(0.15)]
     pub alpha: f64,
     /// The base of exponential marking (chosen, the same as in `virtual-queue`).
+    #[default(1.1)]
     pub phi: f64,
     /// The predominant packet size, `s` (ns-2).
+    #[default(Bytes::new(1000))]
     pub packet: Bytes,
-    /// The size `B` of the virtual queue in such packets. None: 50 with overflow (chosen, the same as in
-    /// `virtual-queue`), 200 with exponential marking (chosen: at 50 the real queue of 10 flows reaches it now and then
-    /// by chance, all flows are reduced at once, and with equal round trips 2 of 6 runs oscillated from then on; at 200
-    /// none did).
+    /// The size `B` of the virtual queue in such packets. None: 50 with overflow (chosen, as in `virtual-queue`), 200
+    /// with exponential marking (chosen: the real queue of 10 flows now and then reaches 50 by chance, all flows are
+    /// reduced at once, and with equal round trips 2 of 6 runs oscillated from then on; at 200 none did).
     pub bound: Option<f64>,
     /// The maximum of `C~`, as a share of the link's rate. None: 1 with overflow (the paper), 8 with exponential
     /// marking (chosen: on a full link 0.7% of equal packets are then marked at `phi` = 1.1).
     pub max_virtual_capacity: Option<f64>,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            marking: Marking::Overflow,
-            gamma: 0.98,
-            alpha: 0.15,
-            phi: 1.1,
-            packet: Bytes::new(1000),
-            bound: None,
-            max_virtual_capacity: None,
-        }
-    }
-}
-
 impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
-
     /// `B`, in packets.
     fn bound(&self) -> f64 {
         self.bound.unwrap_or(match self.marking {
@@ -118,24 +101,17 @@ impl Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if !(self.gamma > 0.0 && self.gamma <= 1.0) {
-            return Err(
-                "`gamma` is the desired utilization: write a number above 0, at most 1; 0.98 is recommended".into()
-            );
-        }
-        if !(self.alpha > 0.0 && self.alpha.is_finite()) {
-            return Err("`alpha` must be above 0: 0.15 is recommended".into());
-        }
+        let share = self.gamma > 0.0 && self.gamma <= 1.0;
+        ensure(share, "`gamma` is the desired utilization: write a number above 0, at most 1; 0.98 is recommended")?;
+        ensure(self.alpha > 0.0 && self.alpha.is_finite(), "`alpha` must be above 0: 0.15 is recommended")?;
         let max = self.max_virtual_capacity();
-        if !(max >= self.gamma && max <= 1000.0) {
-            return Err(
-                "`max_virtual_capacity` must be from `gamma` to 1000: omit it for 1, or 8 with exponential marking"
-                    .into(),
-            );
-        }
+        ensure(
+            max >= self.gamma && max <= 1000.0,
+            "`max_virtual_capacity` must be from `gamma` to 1000: omit it for 1, or 8 with exponential marking",
+        )?;
         ExponentialMarking::check(self.phi, "1.1")?;
         VirtualBacklog::check(self.bound(), self.packet)?;
-        self.room().check()
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -201,7 +177,7 @@ impl<P: Parcel + Send> Discipline<P> for Avq<P> {
             adapted_at: Time::ZERO,
             marking: ExponentialMarking::new(config.phi),
             virtual_queue: VirtualBacklog::new(share_of(environment.rate, INITIAL), config.bound_in_bytes()),
-            queue: DropTail::new(&config.room(), environment, random.clone()),
+            queue: DropTail::with_room(config.packets, config.bytes),
             random,
             tally: Tally::default(),
         }

@@ -3,7 +3,7 @@
 use rampmeter_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{Backlog, Settings};
+use crate::{Backlog, Settings, ensure};
 
 /// The limits of the buffer, for all flows together. Without either limit no packet is dropped for lack of room.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,31 +15,40 @@ pub struct Config {
     pub bytes: Option<Bytes>,
 }
 
-impl Config {
-    pub(crate) fn max_packets(&self) -> u64 {
-        self.packets.unwrap_or(u64::MAX)
-    }
-
-    pub(crate) fn max_bytes(&self) -> Bytes {
-        self.bytes.unwrap_or(Bytes::MAX)
-    }
-
-    /// Whether the backlog exceeds a limit.
-    pub(crate) fn is_over_full(&self, backlog: Backlog) -> bool {
-        backlog.packets > self.max_packets() || backlog.bytes > self.max_bytes()
-    }
-
-    /// Whether a packet of `bytes` fits into the buffer.
-    pub(crate) fn has_room(&self, backlog: Backlog, bytes: Bytes) -> bool {
-        backlog.packets < self.max_packets() && backlog.bytes + bytes <= self.max_bytes()
+impl Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        Room::check(self.packets, self.bytes)
     }
 }
 
-impl Settings for Config {
-    fn check(&self) -> Result<(), String> {
-        if self.packets == Some(0) || self.bytes == Some(Bytes::ZERO) {
-            return Err("the buffer holds no packet: write packets = 1 or more, or bytes = \"1500 B\" or more".into());
-        }
-        Ok(())
+/// The room of a buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) packets: u64,
+    bytes: Bytes,
+}
+
+impl Room {
+    /// A buffer with these limits; without a limit there is always room.
+    pub(crate) fn new(packets: Option<u64>, bytes: Option<Bytes>) -> Self {
+        Self { packets: packets.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(Bytes::MAX) }
+    }
+
+    /// Refuses limits that no packet fits into.
+    pub(crate) fn check(packets: Option<u64>, bytes: Option<Bytes>) -> Result<(), String> {
+        ensure(
+            packets != Some(0) && bytes != Some(Bytes::ZERO),
+            "the buffer holds no packet: write packets = 1 or more, or bytes = \"1500 B\" or more",
+        )
+    }
+
+    /// Whether the backlog exceeds a limit.
+    pub(crate) fn is_exceeded(self, backlog: Backlog) -> bool {
+        backlog.packets > self.packets || backlog.bytes > self.bytes
+    }
+
+    /// Whether a packet of `bytes` fits into the buffer.
+    pub(crate) fn fits(self, backlog: Backlog, bytes: Bytes) -> bool {
+        backlog.packets < self.packets && backlog.bytes + bytes <= self.bytes
     }
 }

@@ -1,10 +1,9 @@
 //! Controlled Delay: a router that drops or marks packets as they leave, when the sojourn time has been above a target
 //! for an interval (Nichols, Jacobson and others, RFC 8289).
 //!
-//! A queue that becomes short now and then absorbs bursts; a queue that does not is a standing queue and only adds
-//! delay. The *minimum* sojourn time over an `interval`, about a round trip, distinguishes them. While it is above the
-//! `target`, packets are dropped, at a frequency that grows so that TCP's rate, which is proportional to 1/sqrt(loss
-//! rate), falls linearly:
+//! A queue that never becomes short is a standing queue and only adds delay: its *minimum* sojourn time over an
+//! `interval`, about a round trip, is above the `target`. Then packets are dropped, at a frequency that grows so that
+//! TCP's rate, which is proportional to 1/sqrt(loss rate), falls linearly:
 //!
 //! ```text
 //! next drop = last drop + interval / sqrt(count)
@@ -18,12 +17,14 @@
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
-/// CoDel's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// CoDel's settings; the defaults are RFC 8289's (section 5.3).
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -31,68 +32,32 @@ pub struct Config {
     /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
     /// The acceptable standing delay: 5 to 10% of the interval (RFC 8289, section 4.3).
+    #[default(Duration::from_millis(5))]
     pub target: Duration,
-    /// The time within which the sojourn time must once be below the target: the longest usual round trip (section
-    /// 4.2).
+    /// The time within which the sojourn time must once be below the target: the longest usual round trip (4.2).
+    #[default(Duration::from_millis(100))]
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them.
+    #[default(true)]
     pub ecn: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        let Law { target, interval, ecn } = Law::default();
-        Self { packets: None, bytes: None, target, interval, ecn }
-    }
-}
-
-impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
-
-    fn law(&self) -> Law {
-        Law { target: self.target, interval: self.interval, ecn: self.ecn }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        self.law().check()?;
-        self.room().check()
+        let in_order = self.target > Duration::ZERO && self.target < self.interval;
+        ensure(in_order, "`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended")?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
-/// The parameters of the control law.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Law {
-    pub(crate) target: Duration,
-    pub(crate) interval: Duration,
-    pub(crate) ecn: bool,
-}
-
-impl Default for Law {
-    /// RFC 8289, section 5.3.
-    fn default() -> Self {
-        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: true }
-    }
-}
-
-impl Law {
-    pub(crate) fn check(self) -> Result<(), String> {
-        if self.target == Duration::ZERO || self.target >= self.interval {
-            return Err("`target` must be above 0 and below `interval`: \"5 ms\" of \"100 ms\" is recommended".into());
-        }
-        Ok(())
-    }
-
+impl Config {
     /// The time of the drop after one at `last` (section 5.6, `control_law`).
-    fn next(self, last: Time, count: u32) -> Time {
+    fn next(&self, last: Time, count: u32) -> Time {
         last + self.interval.scale(1.0 / f64::from(count).sqrt())
     }
 
     /// Marks the packet, if marking is on and it is ECN-capable.
-    fn marks(self, packet: &mut impl Parcel, tally: &mut Tally) -> bool {
+    fn marks(&self, packet: &mut impl Parcel, tally: &mut Tally) -> bool {
         self.ecn && tally.mark(packet)
     }
 }
@@ -100,8 +65,7 @@ impl Law {
 /// CoDel's state of one queue (section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct State {
-    /// The time at which the sojourn time will have been above the target for an interval (RFC 8289's
-    /// `first_above_time_`).
+    /// When the sojourn time will have been above the target for an interval (`first_above_time_`).
     first_above: Option<Time>,
     dropping: bool,
     next_drop: Time,
@@ -112,12 +76,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The next packet to leave, after dropping those before it that are due for a drop (section 5.5). `largest` is the
-    /// size of the largest packet.
+    /// The next packet to leave, after those due for a drop (section 5.5). `largest` is the largest packet's size.
     pub(crate) fn dequeue<P: Parcel>(
         &mut self,
         now: Time,
-        law: Law,
+        law: &Config,
         queue: &mut TimedQueue<P>,
         largest: Bytes,
         tally: &mut Tally,
@@ -154,9 +117,8 @@ impl State {
         Some(packet)
     }
 
-    /// Enters the dropping state. `count` resumes from the drops of the last dropping state, if that was within 16
-    /// intervals.
-    fn start_dropping(&mut self, now: Time, law: Law) {
+    /// Enters the dropping state. `count` resumes from the last one's drops, if that was within 16 intervals.
+    fn start_dropping(&mut self, now: Time, law: &Config) {
         let drops = self.count.saturating_sub(self.last_count);
         let recently = now.since(self.next_drop) < law.interval * 16;
         self.count = if drops > 1 && recently { drops } else { 1 };
@@ -165,9 +127,14 @@ impl State {
         self.dropping = true;
     }
 
-    /// The first packet, and whether the sojourn time has been above the target for an interval (section 5.6,
-    /// `dodequeue`).
-    fn take<P: Parcel>(&mut self, now: Time, law: Law, queue: &mut TimedQueue<P>, largest: Bytes) -> Option<(P, bool)> {
+    /// The first packet, and whether the sojourn time has been above the target for an interval (`dodequeue`).
+    fn take<P: Parcel>(
+        &mut self,
+        now: Time,
+        law: &Config,
+        queue: &mut TimedQueue<P>,
+        largest: Bytes,
+    ) -> Option<(P, bool)> {
         let Some((waited, packet)) = queue.pop(now) else {
             self.first_above = None;
             return None;
@@ -184,8 +151,8 @@ impl State {
 /// A CoDel queue.
 #[derive(Debug)]
 pub struct Codel<P> {
-    law: Law,
-    room: buffer::Config,
+    config: Config,
+    room: Room,
     state: State,
     queue: TimedQueue<P>,
     /// The size of the largest packet seen.
@@ -198,8 +165,8 @@ impl<P: Parcel + Send> Discipline<P> for Codel<P> {
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
         Self {
-            law: config.law(),
-            room: config.room(),
+            config: config.clone(),
+            room: Room::new(config.packets, config.bytes),
             state: State::default(),
             queue: TimedQueue::default(),
             largest: Bytes::ZERO,
@@ -210,7 +177,7 @@ impl<P: Parcel + Send> Discipline<P> for Codel<P> {
 
 impl<P: Parcel> Router<P> for Codel<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
-        if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
+        if !self.room.fits(self.queue.backlog(), packet.bytes()) {
             return Verdict::Dropped(packet);
         }
         self.largest = self.largest.max(packet.bytes());
@@ -219,7 +186,7 @@ impl<P: Parcel> Router<P> for Codel<P> {
     }
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
-        self.state.dequeue(now, self.law, &mut self.queue, self.largest, &mut self.tally)
+        self.state.dequeue(now, &self.config, &mut self.queue, self.largest, &mut self.tally)
     }
 
     fn backlog(&self) -> Backlog {

@@ -1,40 +1,41 @@
-//! A FIFO queue that drops arriving packets while it is full: the discipline of most Internet routers, and the one that
-//! PCP requires.
+//! A FIFO queue that drops arriving packets while it is full, as most Internet routers do and as PCP requires.
 
 use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Stream, Time};
 
 pub use crate::buffer::Config;
+use crate::buffer::Room;
 use crate::prefetch::{AHEAD, prefetch};
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Verdict};
+
+/// The capacity of a ring, in packets, that keeps its memory.
+const SMALL: usize = 16;
 
 /// A drop-tail queue.
 #[derive(Debug)]
 pub struct DropTail<P> {
     queue: VecDeque<P>,
     bytes: Bytes,
-    max_packets: u64,
-    max_bytes: Bytes,
+    room: Room,
 }
 
 impl<P: Parcel + Send> Discipline<P> for DropTail<P> {
     type Config = Config;
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
-        Self {
-            queue: VecDeque::new(),
-            bytes: Bytes::ZERO,
-            max_packets: config.max_packets(),
-            max_bytes: config.max_bytes(),
-        }
+        Self::with_room(config.packets, config.bytes)
     }
 }
 
 impl<P: Parcel> DropTail<P> {
+    pub(crate) fn with_room(packets: Option<u64>, bytes: Option<Bytes>) -> Self {
+        Self { queue: VecDeque::new(), bytes: Bytes::ZERO, room: Room::new(packets, bytes) }
+    }
+
     /// Whether a packet of `bytes` would be queued.
     pub(crate) fn has_room(&self, bytes: Bytes) -> bool {
-        (self.queue.len() as u64) < self.max_packets && self.bytes + bytes <= self.max_bytes
+        self.room.fits(self.backlog(), bytes)
     }
 }
 
@@ -48,10 +49,9 @@ impl<P: Parcel> Router<P> for DropTail<P> {
         Verdict::Queued
     }
 
-    /// A packet that finds an empty queue bypasses it: most links are idle most of the time, and thousands of empty
-    /// queues need no memory.
+    /// A packet that finds an empty queue bypasses it: thousands of links that are mostly idle need no memory.
     fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
-        if self.queue.is_empty() && self.max_packets > 0 && packet.bytes() <= self.max_bytes {
+        if self.queue.is_empty() && self.has_room(packet.bytes()) {
             return (Some(packet), Verdict::Queued);
         }
         let verdict = self.enqueue(now, packet);
@@ -65,7 +65,10 @@ impl<P: Parcel> Router<P> for DropTail<P> {
             next.prefetch();
         } else {
             self.queue.clear(); // restarts at the first place of the ring, which is still in the cache
-            shrink_ring(&mut self.queue);
+            // The memory of a single burst is soon free for other links; repeated bursts cost one growth each.
+            if self.queue.capacity() > SMALL {
+                self.queue.shrink_to(self.queue.capacity() / 2);
+            }
         }
         self.queue.get(AHEAD).map(prefetch);
         Some(packet)
@@ -73,15 +76,6 @@ impl<P: Parcel> Router<P> for DropTail<P> {
 
     fn backlog(&self) -> Backlog {
         Backlog { packets: self.queue.len() as u64, bytes: self.bytes }
-    }
-}
-
-/// Returns half the memory of a queue that has become empty. The memory of a single burst is soon free for other links;
-/// repeated bursts cost one growth each.
-fn shrink_ring<T>(queue: &mut VecDeque<T>) {
-    const SMALL: usize = 16;
-    if queue.capacity() > SMALL {
-        queue.shrink_to(queue.capacity() / 2);
     }
 }
 

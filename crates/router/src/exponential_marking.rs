@@ -2,8 +2,9 @@
 //!
 //! A packet that passes several routers stays unmarked with probability `phi^-price_1 phi^-price_2 ... = phi^-(sum of
 //! prices)`, so a sender can read the price of its whole path from the fraction of marked packets (Athuraliya, Li, Low,
-//! Yin, "REM: active queue management",
-//! IEEE Network 15(3), 2001, "Sum prices").
+//! Yin, "REM: active queue management", IEEE Network 15(3), 2001, "Sum prices").
+
+use crate::ensure;
 
 /// Converts prices into marking probabilities.
 #[derive(Debug, Clone, Copy)]
@@ -24,10 +25,10 @@ impl ExponentialMarking {
 
     /// Refuses an invalid base.
     pub(crate) fn check(phi: f64, recommended: &str) -> Result<(), String> {
-        if phi > 1.0 && phi.is_finite() {
-            return Ok(());
-        }
-        Err(format!("`phi` = {phi} marks no packets or all of them: write a number above 1, for example {recommended}"))
+        ensure(
+            phi > 1.0 && phi.is_finite(),
+            format!("`phi` = {phi} marks no packets or all of them: write a number above 1, for example {recommended}"),
+        )
     }
 }
 

@@ -1,14 +1,14 @@
 //! Routers of other crates.
 //!
-//! A router of this crate is compiled once for each world's own packet type. A router of another crate is called through a
-//! pointer, so it needs one packet type for all worlds: [`AnyPacket`]. [`External`] converts packets on their way in and out.
-//! That costs one allocation a packet, which only such routers pay.
+//! A router of another crate is called through a pointer, so it needs one packet type for all worlds: [`AnyPacket`].
+//! [`External`] converts packets on their way in and out. That costs one allocation a packet.
 
 use std::any::Any;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use delegate::delegate;
 use rampmeter_units::{Bytes, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
@@ -42,32 +42,16 @@ impl AnyPacket {
 }
 
 impl Parcel for AnyPacket {
-    fn bytes(&self) -> Bytes {
-        self.0.bytes()
-    }
-
-    fn flow(&self) -> u64 {
-        self.0.flow()
-    }
-
-    fn is_control(&self) -> bool {
-        self.0.is_control()
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.0.ecn()
-    }
-
-    fn set_ecn(&mut self, ecn: Ecn) {
-        self.0.set_ecn(ecn);
-    }
-
-    fn feedback(&self) -> RouterFeedback {
-        self.0.feedback()
-    }
-
-    fn set_feedback(&mut self, feedback: RouterFeedback) {
-        self.0.set_feedback(feedback);
+    delegate! {
+        to self.0 {
+            fn bytes(&self) -> Bytes;
+            fn flow(&self) -> u64;
+            fn is_control(&self) -> bool;
+            fn ecn(&self) -> Ecn;
+            fn set_ecn(&mut self, ecn: Ecn);
+            fn feedback(&self) -> RouterFeedback;
+            fn set_feedback(&mut self, feedback: RouterFeedback);
+        }
     }
 }
 
@@ -100,51 +84,34 @@ impl<P: Parcel + Send> Router<P> for External<P> {
         self.router.dequeue(now).map(AnyPacket::into_packet)
     }
 
-    fn tick(&mut self, now: Time) {
-        self.router.tick(now);
-    }
-
-    fn next_tick(&self) -> Time {
-        self.router.next_tick()
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.router.backlog()
-    }
-
-    fn tally(&self) -> Tally {
-        self.router.tally()
-    }
-
-    fn on_rate(&mut self, now: Time, rate: Rate) {
-        self.router.on_rate(now, rate);
+    delegate! {
+        to self.router {
+            fn tick(&mut self, now: Time);
+            fn next_tick(&self) -> Time;
+            fn backlog(&self) -> Backlog;
+            fn tally(&self) -> Tally;
+            fn on_rate(&mut self, now: Time, rate: Rate);
+        }
     }
 }
 
-/// The settings of a router of another crate, read and checked.
-#[derive(Debug, Clone)]
-pub struct ExternalConfig(Arc<dyn Make>);
+/// Makes routers of another crate from settings that were read and checked.
+#[derive(Clone)]
+pub struct ExternalConfig(Arc<dyn Fn(Environment, Stream) -> Box<dyn Router + Send> + Send + Sync>);
 
-trait Make: Debug + Send + Sync {
-    fn make(&self, environment: Environment, random: Stream) -> Box<dyn Router + Send>;
-}
-
-#[derive(Debug)]
-struct Maker<R: Discipline>(R::Config);
-
-impl<R: Discipline + 'static> Make for Maker<R> {
-    fn make(&self, environment: Environment, random: Stream) -> Box<dyn Router + Send> {
-        Box::new(R::new(&self.0, environment, random))
+impl Debug for ExternalConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ExternalConfig(..)")
     }
 }
 
 impl ExternalConfig {
     pub(crate) fn new<R: Discipline + 'static>(config: R::Config) -> Self {
-        Self(Arc::new(Maker::<R>(config)))
+        Self(Arc::new(move |environment, random| Box::new(R::new(&config, environment, random))))
     }
 
     pub(crate) fn make<P>(&self, environment: Environment, random: Stream) -> External<P> {
-        External { router: self.0.make(environment, random), packets: PhantomData }
+        External { router: (self.0)(environment, random), packets: PhantomData }
     }
 }
 

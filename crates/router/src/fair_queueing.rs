@@ -3,18 +3,16 @@
 //! router of PCP section 4.2.2.
 //!
 //! Each packet has the round `F` in which the fluid server (`fluid.rs`) would send its last bit; the packet with the
-//! smallest `F` leaves first. When the buffer is full, the flow with the longest queue loses its latest packet, so a
-//! flow that sends too much harms only itself. The longest queue is the one with the most packets where the limit is in
-//! packets, else the one with the most bytes.
+//! smallest `F` leaves first. When the buffer is full, the longest queue, in packets if the limit is in packets, else
+//! in bytes, loses its latest packet: a flow that sends too much harms only itself.
 //!
-//! **Bound.** Whenever a packet leaves, the service of each flow is within one packet of the largest size `P` of its
-//! service by the fluid server:
+//! **Bound.** Whenever a packet leaves, a flow's service is within one largest packet, `P`, of its fluid service:
 //! - not more than `P` behind, by Parekh and Gallager 1993, theorem 2;
 //! - not more than `P` ahead: a packet leaves with the smallest `F`. If its flow is ahead, some flow `j` is behind, so
 //!   the round has passed the start of `j`'s first packet, `R > F_j - P >= F - P`. (This needs equal weights.)
 //!
-//! A packet that arrives during a transmission is added to the fluid server as of the end of that transmission, when
-//! the next packet is selected. A flow is removed when it has neither packets nor fluid left.
+//! A packet that arrives during a transmission is added to the fluid server as of its end, when the next packet is
+//! selected. A flow is removed when it has neither packets nor fluid left.
 //!
 //! *Deviations*: the paper's allowance `delta`, by which flows that send little are served earlier, is not implemented.
 
@@ -24,6 +22,7 @@ use std::collections::VecDeque;
 use rampmeter_units::{Bytes, Stream, Time};
 
 pub use crate::buffer::Config;
+use crate::buffer::Room;
 use crate::flow_table::FlowTable;
 use crate::fluid::{Fluid, Round};
 use crate::indexed_heap::IndexedHeap;
@@ -46,8 +45,7 @@ impl<P> Default for Queue<P> {
 /// A fair queue.
 #[derive(Debug)]
 pub struct FairQueueing<P> {
-    max_packets: u64,
-    max_bytes: Bytes,
+    room: Room,
     flows: FlowTable<Queue<P>>,
     fluid: Fluid,
     /// Flows with packets, by the finishing round of their first packet.
@@ -62,10 +60,6 @@ impl<P: Parcel> FairQueueing<P> {
     /// Bytes of `flow` in the queue.
     pub fn queued(&self, flow: u64) -> Bytes {
         self.flows.find(flow).map_or(Bytes::ZERO, |slot| self.flows[slot].bytes)
-    }
-
-    fn is_over_full(&self) -> bool {
-        self.backlog.packets > self.max_packets || self.backlog.bytes > self.max_bytes
     }
 
     /// Drops the latest packet of the flow with the longest queue.
@@ -100,7 +94,7 @@ impl<P: Parcel> FairQueueing<P> {
             return;
         };
         self.next.set(slot, *finish);
-        let counts_packets = self.max_packets < u64::MAX;
+        let counts_packets = self.room.packets < u64::MAX;
         let length = if counts_packets { queue.packets.len() as u64 } else { queue.bytes.as_u64() };
         self.longest.set(slot, Reverse(length));
     }
@@ -116,9 +110,14 @@ impl<P: Parcel + Send> Discipline<P> for FairQueueing<P> {
     type Config = Config;
 
     fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
+        Self::with_room(config.packets, config.bytes)
+    }
+}
+
+impl<P: Parcel> FairQueueing<P> {
+    pub(crate) fn with_room(packets: Option<u64>, bytes: Option<Bytes>) -> Self {
         Self {
-            max_packets: config.max_packets(),
-            max_bytes: config.max_bytes(),
+            room: Room::new(packets, bytes),
             flows: FlowTable::default(),
             fluid: Fluid::default(),
             next: IndexedHeap::default(),
@@ -139,12 +138,12 @@ impl<P: Parcel> Router<P> for FairQueueing<P> {
         self.backlog.packets += 1;
         self.backlog.bytes += bytes;
         self.update_keys(slot);
-        if !self.is_over_full() {
+        if !self.room.is_exceeded(self.backlog) {
             return Verdict::Queued;
         }
         let Some((slot_of_dropped, packet)) = self.drop_from_longest() else { return Verdict::Queued };
         // A large packet may displace several small ones; the verdict contains only the first.
-        while self.is_over_full() && self.drop_from_longest().is_some() {
+        while self.room.is_exceeded(self.backlog) && self.drop_from_longest().is_some() {
             self.dropped_from_queue += 1;
         }
         if slot_of_dropped == slot { Verdict::Dropped(packet) } else { Verdict::Displaced(packet) }
@@ -270,7 +269,7 @@ mod tests {
                     out += 1;
                     bytes_out += packet.bytes;
                 }
-                prop_assert!(!queue.is_over_full());
+                prop_assert!(!queue.room.is_exceeded(queue.backlog));
                 let waiting = (0..8).map(|flow| queue.queued(flow)).sum::<Bytes>();
                 prop_assert_eq!(waiting, queue.backlog().bytes);
             }

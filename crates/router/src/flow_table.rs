@@ -1,7 +1,6 @@
 //! Per-flow state, kept only while a router needs it.
 //!
-//! A flow has a slot; a released slot is reused by the next new flow, together with the memory of its state. Memory
-//! grows with the maximum number of flows known *at once*, not with their total number.
+//! A flow has a slot; a released slot is reused by the next new flow, together with the memory of its state.
 
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};

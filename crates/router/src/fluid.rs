@@ -1,8 +1,7 @@
 //! The fluid server that fair queueing emulates: bit-by-bit round robin (Demers, Keshav and Shenker 1989, section 2).
 //!
-//! A fluid server gives the same service to every flow that has fluid left. One *round* serves one byte of each such
-//! flow, so with `N` of them the round number `R` grows by `1 / N` with every byte served. A packet of `P` bytes that
-//! arrives in round `R` starts and finishes in rounds
+//! One *round* serves one byte of each flow that has fluid left, so with `N` of them the round number `R` grows by
+//! `1 / N` with every byte served. A packet of `P` bytes that arrives in round `R` starts and finishes in rounds
 //!
 //! ```text
 //! S = max(F of the flow's previous packet, R),   F = S + P

@@ -6,12 +6,11 @@
 //! packet ────► one of `flows` queues ───► old queues: in turn      ┴─► CoDel ──► link
 //! ```
 //!
-//! The round robin counts bytes: a queue with credit sends; a queue without receives a `quantum` and moves to the end
-//! of the old queues. A queue that was empty is new, so a flow that sends less than a quantum a round hardly waits. A
-//! new queue that becomes empty first becomes old; otherwise it could starve the old queues (section 4.2).
+//! A queue with credit, in bytes, sends; a queue without receives a `quantum` and moves to the end of the old queues. A
+//! queue that was empty is new, so a flow that sends less than a quantum a round hardly waits. A new queue that becomes
+//! empty first becomes old; otherwise it could starve the old queues (section 4.2).
 //!
-//! When the buffer is full, the queue with the most bytes loses packets from its head: half of its bytes or `batch`
-//! packets (section 4.1).
+//! When the buffer is full, the queue with the most bytes loses half of them or `batch` packets from its head (4.1).
 //!
 //! Flows are mapped to queues by a hash, salted by the router's random stream, so collisions differ between routers.
 //! *Deviations*: none.
@@ -20,68 +19,63 @@ use std::collections::VecDeque;
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
-use crate::codel::{Law, State};
+use crate::buffer::Room;
+use crate::codel::{self, State};
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// The maximum `quantum`: credit is a signed number of bytes. Slightly more than the megabyte that the error names.
 const MAX_QUANTUM: Bytes = Bytes::new(1 << 20);
 
 /// FQ-CoDel's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queues of all flows together (RFC 8290, section 5.2.3).
+    #[default(Some(10_240))]
     pub packets: Option<u64>,
     /// The maximum number of bytes in the queues of all flows together.
     pub bytes: Option<Bytes>,
     /// CoDel's target (section 5.2.2).
+    #[default(Duration::from_millis(5))]
     pub target: Duration,
     /// CoDel's interval (section 5.2.1).
+    #[default(Duration::from_millis(100))]
     pub interval: Duration,
     /// Mark ECN-capable packets instead of dropping them (section 5.2.6).
+    #[default(true)]
     pub ecn: bool,
     /// The number of queues into which flows are hashed (section 5.2.5).
+    #[default(1024)]
     pub flows: u64,
     /// The bytes that a queue may send in its turn (section 5.2.4).
+    #[default(Bytes::new(1514))]
     pub quantum: Bytes,
     /// The maximum number of packets dropped at once when the buffer is full (section 4.1).
+    #[default(64)]
     pub batch: u64,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        let Law { target, interval, ecn } = Law::default();
-        let (packets, bytes) = (Some(10_240), None);
-        Self { packets, bytes, target, interval, ecn, flows: 1024, quantum: Bytes::new(1514), batch: 64 }
-    }
-}
-
 impl Config {
-    fn law(&self) -> Law {
-        Law { target: self.target, interval: self.interval, ecn: self.ecn }
-    }
-
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
+    fn codel(&self) -> codel::Config {
+        let Self { packets, bytes, target, interval, ecn, .. } = *self;
+        codel::Config { packets, bytes, target, interval, ecn }
     }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if !(1..=65_536).contains(&self.flows) {
-            return Err(format!(
-                "`flows` of {}: write a number of queues from 1 to 65536; 1024 is recommended",
-                self.flows
-            ));
-        }
-        if self.quantum == Bytes::ZERO || self.quantum > MAX_QUANTUM || self.batch == 0 {
-            let usual = "\"1514 B\" and 64 are recommended";
-            return Err(format!("`quantum` must be above 0 and at most \"1 MB\", `batch` above 0: {usual}"));
-        }
-        self.law().check()?;
-        self.room().check()
+        ensure(
+            (1..=65_536).contains(&self.flows),
+            format!("`flows` of {}: write a number of queues from 1 to 65536; 1024 is recommended", self.flows),
+        )?;
+        ensure(
+            self.quantum > Bytes::ZERO && self.quantum <= MAX_QUANTUM && self.batch > 0,
+            "`quantum` must be above 0 and at most \"1 MB\", `batch` above 0: \"1514 B\" and 64 are recommended",
+        )?;
+        self.codel().check()
     }
 }
 
@@ -96,17 +90,11 @@ struct Flow<P> {
     listed: bool,
 }
 
-impl<P> Default for Flow<P> {
-    fn default() -> Self {
-        Self { queue: TimedQueue::default(), codel: State::default(), credit: 0, listed: false }
-    }
-}
-
 /// An FQ-CoDel queue.
 #[derive(Debug)]
 pub struct FqCodel<P> {
-    law: Law,
-    room: buffer::Config,
+    codel: codel::Config,
+    room: Room,
     quantum: i64,
     batch: u64,
     salt: u64,
@@ -130,8 +118,7 @@ impl<P: Parcel> FqCodel<P> {
         ((u128::from(hash) * self.flows.len() as u128) >> 64) as usize
     }
 
-    /// Drops packets from the head of the queue with the most bytes, until half of its bytes or a batch has been
-    /// dropped.
+    /// Drops packets from the head of the queue with the most bytes: half of its bytes or a batch.
     fn drop_from_longest(&mut self, now: Time) -> Option<P> {
         let longest = self.flows.iter_mut().max_by_key(|flow| flow.queue.backlog().bytes)?;
         let before = longest.queue.backlog();
@@ -147,20 +134,6 @@ impl<P: Parcel> FqCodel<P> {
         self.backlog.bytes -= before.bytes - after.bytes;
         Some(first)
     }
-
-    /// The queue whose turn it is (section 4.2), and whether it is new.
-    fn turn(&self) -> Option<(usize, bool)> {
-        self.new.front().map(|index| (*index, true)).or_else(|| self.old.front().map(|index| (*index, false)))
-    }
-
-    /// Ends the turn of the queue whose turn it is.
-    fn end_turn(&mut self, is_new: bool) {
-        if is_new {
-            self.new.pop_front();
-        } else {
-            self.old.pop_front();
-        }
-    }
 }
 
 impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
@@ -168,12 +141,14 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
 
     fn new(config: &Config, _environment: Environment, mut random: Stream) -> Self {
         Self {
-            law: config.law(),
-            room: config.room(),
+            codel: config.codel(),
+            room: Room::new(config.packets, config.bytes),
             quantum: config.quantum.as_u64() as i64,
             batch: config.batch,
             salt: random.below(u64::MAX),
-            flows: (0..config.flows).map(|_| Flow::default()).collect(),
+            flows: (0..config.flows)
+                .map(|_| Flow { queue: TimedQueue::default(), codel: State::default(), credit: 0, listed: false })
+                .collect(),
             new: VecDeque::new(),
             old: VecDeque::new(),
             backlog: Backlog::default(),
@@ -194,12 +169,12 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
             (flow.listed, flow.credit) = (true, self.quantum);
             self.new.push_back(index);
         }
-        if !self.room.is_over_full(self.backlog) {
+        if !self.room.is_exceeded(self.backlog) {
             return Verdict::Queued;
         }
         let Some(first) = self.drop_from_longest(now) else { return Verdict::Queued };
         // A large packet may displace several small ones.
-        while self.room.is_over_full(self.backlog) && self.drop_from_longest(now).is_some() {
+        while self.room.is_exceeded(self.backlog) && self.drop_from_longest(now).is_some() {
             self.tally.dropped_from_queue += 1;
         }
         let is_empty = self.flows[index].queue.backlog().packets == 0;
@@ -208,16 +183,19 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
         loop {
-            let (index, is_new) = self.turn()?;
+            // The queue whose turn it is (section 4.2).
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let index = *list.front()?;
             let flow = &mut self.flows[index];
             if flow.credit <= 0 {
                 flow.credit += self.quantum;
-                self.end_turn(is_new);
+                list.pop_front();
                 self.old.push_back(index);
                 continue;
             }
             let before = flow.queue.backlog();
-            let packet = flow.codel.dequeue(now, self.law, &mut flow.queue, self.largest, &mut self.tally);
+            let packet = flow.codel.dequeue(now, &self.codel, &mut flow.queue, self.largest, &mut self.tally);
             let after = flow.queue.backlog();
             self.backlog.packets -= before.packets - after.packets;
             self.backlog.bytes -= before.bytes - after.bytes;
@@ -225,10 +203,9 @@ impl<P: Parcel> Router<P> for FqCodel<P> {
                 flow.credit -= packet.bytes().as_u64() as i64;
                 return Some(packet);
             }
-            let stays = is_new && !self.old.is_empty();
-            flow.listed = stays;
-            self.end_turn(is_new);
-            if stays {
+            list.pop_front();
+            flow.listed = is_new && !self.old.is_empty();
+            if flow.listed {
                 self.old.push_back(index);
             }
         }

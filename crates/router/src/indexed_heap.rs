@@ -1,7 +1,5 @@
-//! A binary min-heap of slots whose keys can change and which can be removed from any position, all in O(log n).
-//!
-//! It stores the position of each slot, so a slot is found without a search. Slots are small integers (see
-//! [`crate::flow_table`]); the order of equal keys depends only on the calls made.
+//! A binary min-heap of slots whose keys can change and which can be removed from any position, all in O(log n). Slots
+//! are those of [`crate::flow_table`]; the order of equal keys depends only on the calls made.
 
 /// Marks a slot that is not in the heap.
 const ABSENT: usize = usize::MAX;
@@ -35,14 +33,12 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         if self.positions.len() <= slot {
             self.positions.resize(slot + 1, ABSENT);
         }
-        let position = if self.positions[slot] == ABSENT {
+        if self.positions[slot] == ABSENT {
+            self.positions[slot] = self.entries.len();
             self.entries.push((key, slot));
-            self.positions[slot] = self.entries.len() - 1;
-            self.entries.len() - 1
-        } else {
-            self.entries[self.positions[slot]].0 = key;
-            self.positions[slot]
-        };
+        }
+        let position = self.positions[slot];
+        self.entries[position].0 = key;
         self.restore_order(position);
     }
 

@@ -80,6 +80,7 @@ pub use meter::{QueueMeter, QueueSummary};
 pub use prefetch::prefetch;
 pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
+use rampmeter_units::settings::ensure;
 pub use registry::{AnyConfig, AnyRouter, Registry};
 pub use router::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 

@@ -5,9 +5,8 @@
 //! ```
 //!
 //! The caller calls [`Link::advance`] at [`Link::next_event`] and takes the packets that have arrived with
-//! [`Link::arrive`]. That is one event a packet, whether it is queued or not. The transmitter needs no events: the time
-//! at which it takes a packet from the queue is not observable before the next packet is offered or this one arrives.
-//! Both calls first replay the transmitter's work, at the times at which it was due.
+//! [`Link::arrive`]: one event a packet, queued or not. The transmitter needs no events: its work is not observable
+//! before the next packet is offered or one arrives, and is replayed then, at the times at which it was due.
 
 use std::collections::VecDeque;
 
@@ -37,8 +36,7 @@ impl Loss {
     }
 }
 
-/// What a link does to ECN codes. RFC 3168 section 5 requires that only marks change them; devices that overwrite the
-/// whole traffic class byte set them all to one value.
+/// What a link does to ECN codes: devices that overwrite the whole traffic class byte set them all to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EcnPassage {
     /// Packets keep their code.
@@ -152,8 +150,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         arrival.min(overtaking).min(self.router.next_tick())
     }
 
-    /// Does everything that is due up to `now`, except delivering packets. Call it before reading the router or
-    /// changing the link.
+    /// Does all that is due by `now`, except delivering packets: call it before reading the router or changing the link.
     pub fn advance(&mut self, now: Time) {
         loop {
             let tick = self.router.next_tick();
@@ -198,8 +195,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         }
     }
 
-    /// `now` is the time at which the transmitter became free: a world with a real clock calls late, and packets still
-    /// follow each other without gaps.
+    /// `now` is when the transmitter became free: with a real clock, which calls late, packets still leave no gaps.
     fn transmit(&mut self, now: Time, packet: P) {
         let bytes = packet.bytes();
         self.free_at = now + self.transmitter.time_to_send(bytes);

@@ -1,5 +1,4 @@
-//! The distribution of a queue's length over time: mean, standard deviation, percentiles and maximum, each length
-//! weighted by its duration.
+//! The distribution of a queue's length over time, each length weighted by its duration.
 
 use rampmeter_units::Time;
 use serde::{Deserialize, Serialize};
@@ -7,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Backlog;
 
 /// Measures one queue. Exact: it receives every change.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct QueueMeter {
     since: Time,
     last: Time,
@@ -46,16 +45,7 @@ pub struct QueueSummary {
 impl QueueMeter {
     /// Starts measuring a queue at `now`.
     pub fn new(now: Time, backlog: Backlog) -> Self {
-        Self {
-            since: now,
-            last: now,
-            now: backlog,
-            at_length: Vec::new(),
-            byte_nanos: 0,
-            square_nanos: 0,
-            packet_nanos: 0,
-            max_packets: backlog.packets,
-        }
+        Self { since: now, last: now, now: backlog, max_packets: backlog.packets, ..Self::default() }
     }
 
     /// The length of the queue has changed to `backlog`.
@@ -67,10 +57,10 @@ impl QueueMeter {
                 self.at_length.resize(length + 1, 0);
             }
             self.at_length[length] += nanos;
-            self.packet_nanos += u128::from(nanos) * u128::from(self.now.packets);
-            let bytes = u128::from(self.now.bytes.as_u64());
-            self.byte_nanos += u128::from(nanos) * bytes;
-            self.square_nanos += u128::from(nanos) * bytes * bytes;
+            let (nanos, bytes) = (u128::from(nanos), u128::from(self.now.bytes.as_u64()));
+            self.packet_nanos += nanos * u128::from(self.now.packets);
+            self.byte_nanos += nanos * bytes;
+            self.square_nanos += nanos * bytes * bytes;
             self.last = now;
         }
         self.now = backlog;
@@ -94,12 +84,12 @@ impl QueueMeter {
             });
             reached.unwrap_or(done.at_length.len().saturating_sub(1)) as u64
         };
-        let mean_bytes = done.byte_nanos as f64 / total as f64;
-        let square = done.square_nanos as f64 / total as f64;
+        let mean = |sum: u128| sum as f64 / total as f64;
+        let mean_bytes = mean(done.byte_nanos);
         QueueSummary {
-            mean_packets: done.packet_nanos as f64 / total as f64,
+            mean_packets: mean(done.packet_nanos),
             mean_bytes,
-            sd_bytes: (square - mean_bytes * mean_bytes).max(0.0).sqrt(),
+            sd_bytes: (mean(done.square_nanos) - mean_bytes * mean_bytes).max(0.0).sqrt(),
             p50_packets: quantile(0.5),
             p90_packets: quantile(0.9),
             p99_packets: quantile(0.99),

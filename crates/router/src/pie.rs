@@ -12,19 +12,20 @@
 //! Of the RFC's options it implements ECN (section 5.1), de-randomization (5.4, off by default) and the cap on the
 //! adjustment (5.5). It is always active (5.3 switches it off while the queue is below a third of the buffer).
 //!
-//! There is no timer: only arrivals use `p`, and only departures change the delay that it depends on. Updates that were
-//! due are made up for when the next packet arrives or leaves, so an idle router never wakes up.
+//! There is no timer: updates that were due are made up for when the next packet arrives or leaves.
 //!
 //! *Deviation*: the minimum queue below which no packet is dropped is two packets, not twice a mean size in bytes.
 
 use rampmeter_units::{Bytes, Duration, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::timed_queue::TimedQueue;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// PIE's settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -32,53 +33,39 @@ pub struct Config {
     /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
     /// The target queueing delay (RFC 8033, section 4.2).
+    #[default(Duration::from_millis(15))]
     pub target: Duration,
     /// The interval between updates of the probability, `t_update`.
+    #[default(Duration::from_millis(15))]
     pub update: Duration,
     /// The increase of the probability for each second of delay above the target, an update.
+    #[default(0.125)]
     pub alpha: f64,
     /// The increase for each second by which the delay has grown.
+    #[default(1.25)]
     pub beta: f64,
     /// The burst allowance: the time at the start of a congestion without drops (section 4.4).
+    #[default(Duration::from_millis(150))]
     pub burst: Duration,
     /// Mark ECN-capable packets instead of dropping them.
+    #[default(true)]
     pub ecn: bool,
     /// The probability from which ECN-capable packets are dropped, too (section 5.1).
+    #[default(0.1)]
     pub mark_up_to: f64,
     /// Prevent drops in close succession and long gaps between drops (section 5.4).
     pub derandomize: bool,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            target: Duration::from_millis(15),
-            update: Duration::from_millis(15),
-            alpha: 0.125,
-            beta: 1.25,
-            burst: Duration::from_millis(150),
-            ecn: true,
-            mark_up_to: 0.1,
-            derandomize: false,
-        }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.target == Duration::ZERO || self.update == Duration::ZERO {
-            return Err("`target` and `update` must be above 0: \"15 ms\" is recommended for both".into());
-        }
+        let times = self.target > Duration::ZERO && self.update > Duration::ZERO;
+        ensure(times, "`target` and `update` must be above 0: \"15 ms\" is recommended for both")?;
         let gain = |gain: f64| gain > 0.0 && gain.is_finite();
-        if !gain(self.alpha) || !gain(self.beta) {
-            return Err("`alpha` and `beta` must be above 0: 0.125 and 1.25 are recommended".into());
-        }
-        if !(0.0..=1.0).contains(&self.mark_up_to) {
-            return Err("`mark_up_to` must be from 0 to 1: 0.1 is recommended".into());
-        }
-        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+        let gains = gain(self.alpha) && gain(self.beta);
+        ensure(gains, "`alpha` and `beta` must be above 0: 0.125 and 1.25 are recommended")?;
+        ensure((0.0..=1.0).contains(&self.mark_up_to), "`mark_up_to` must be from 0 to 1: 0.1 is recommended")?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -86,7 +73,7 @@ impl Settings for Config {
 #[derive(Debug)]
 pub struct Pie<P> {
     config: Config,
-    room: buffer::Config,
+    room: Room,
     queue: TimedQueue<P>,
     random: Stream,
     /// The drop probability.
@@ -177,7 +164,7 @@ impl<P: Parcel + Send> Discipline<P> for Pie<P> {
     fn new(config: &Config, _environment: Environment, random: Stream) -> Self {
         Self {
             config: config.clone(),
-            room: buffer::Config { packets: config.packets, bytes: config.bytes },
+            room: Room::new(config.packets, config.bytes),
             queue: TimedQueue::default(),
             random,
             probability: 0.0,
@@ -194,7 +181,7 @@ impl<P: Parcel + Send> Discipline<P> for Pie<P> {
 impl<P: Parcel> Router<P> for Pie<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         self.catch_up(now);
-        if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
+        if !self.room.fits(self.queue.backlog(), packet.bytes()) {
             self.accumulated = 0.0;
             return Verdict::Dropped(packet);
         }

@@ -1,5 +1,5 @@
-//! A policer before a drop-tail queue: a token bucket limits the rate of packets of a minimum size; smaller packets are
-//! not policed. Networks use policers to treat flows between the same two hosts differently (CM section 4.5).
+//! A policer before a drop-tail queue: a token bucket limits the rate of packets of a minimum size. So networks treat
+//! flows between the same two hosts differently (CM section 4.5).
 //!
 //! ```text
 //! a packet of b >= min_size arrives:   tokens = min(burst, tokens + rate * (time since the last one))
@@ -8,17 +8,20 @@
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, ensure};
 
 /// A policer's settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The rate at which policed packets may pass, on average.
     pub rate: Rate,
     /// The depth of the token bucket.
+    #[default(Bytes::new(15_000))]
     pub burst: Bytes,
     /// The minimum size of a packet that is policed, headers included.
     pub min_size: Bytes,
@@ -28,27 +31,14 @@ pub struct Config {
     pub bytes: Option<Bytes>,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self { rate: Rate::ZERO, burst: Bytes::new(15_000), min_size: Bytes::ZERO, packets: None, bytes: None }
-    }
-}
-
-impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if self.rate == Rate::ZERO {
-            return Err("a policer needs a rate: write rate = \"200 kb/s\"".into());
-        }
-        if self.burst < Bytes::new(1500) {
-            return Err(format!("`burst` of {} is too small for a full-size packet: write 1500 B or more", self.burst));
-        }
-        self.room().check()
+        ensure(self.rate > Rate::ZERO, "a policer needs a rate: write rate = \"200 kb/s\"")?;
+        ensure(
+            self.burst >= Bytes::new(1500),
+            format!("`burst` of {} is too small for a full-size packet: write 1500 B or more", self.burst),
+        )?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -83,12 +73,12 @@ impl<P: Parcel> Policer<P> {
 impl<P: Parcel + Send> Discipline<P> for Policer<P> {
     type Config = Config;
 
-    fn new(config: &Config, environment: Environment, random: Stream) -> Self {
+    fn new(config: &Config, _environment: Environment, _random: Stream) -> Self {
         Self {
             config: config.clone(),
             tokens: config.burst,
             filled_at: Time::ZERO,
-            queue: DropTail::new(&config.room(), environment, random),
+            queue: DropTail::with_room(config.packets, config.bytes),
         }
     }
 }

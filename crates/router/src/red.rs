@@ -28,12 +28,14 @@
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// RED's settings. "Packets" are of `mean_packet` bytes each.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -45,90 +47,64 @@ pub struct Config {
     /// The average queue at which the probability reaches `max_p`, in packets. None: three times `min_th` (Floyd 1997).
     pub max_th: Option<f64>,
     /// The probability at `max_th`; with `adaptive`, its initial value (Floyd 1997).
+    #[default(0.1)]
     pub max_p: f64,
     /// The weight `w` of one arrival in the average. None: `1 - exp(-1/C)` for a link of `C` packets a second (Floyd,
     /// Gummadi, Shenker 2001: the average is over the last second).
     pub weight: Option<f64>,
     /// The delay from which automatic thresholds are computed (ns-2).
+    #[default(Duration::from_millis(5))]
     pub target_delay: Duration,
     /// The probability grows from `max_p` to 1 between `max_th` and twice that; false: it jumps at `max_th`.
+    #[default(true)]
     pub gentle: bool,
     /// Marks are `1/p` to `2/p` packets apart; false: 0 to `1/p`, as in the paper (ns-2's `wait_`).
+    #[default(true)]
     pub wait: bool,
     /// Mark ECN-capable packets instead of dropping them.
+    #[default(true)]
     pub ecn: bool,
     /// The probability `p_b` above which ECN-capable packets are dropped, too. None: `max_p`, so at `max_th`; 1: never.
     pub mark_up_to: Option<f64>,
     /// The mean packet size.
+    #[default(Bytes::new(1000))]
     pub mean_packet: Bytes,
     /// Adapts `max_p`, so that the average stays halfway between the thresholds.
     pub adaptive: bool,
     /// The interval of the adaptation (2001 paper, `interval`).
+    #[default(Duration::from_millis(500))]
     pub interval: Duration,
     /// The increment of `max_p`, limited to a quarter of its value (2001 paper, `alpha`).
+    #[default(0.01)]
     pub increment: f64,
     /// The factor that lowers `max_p` (2001 paper, `beta`).
+    #[default(0.9)]
     pub decrease: f64,
     /// The maximum of `max_p` (2001 paper).
+    #[default(0.5)]
     pub max_p_max: f64,
     /// The minimum of `max_p`. None: 0.01 (2001 paper), or one packet in 100 ms if that is lower (ns-2), above 8 Mb/s.
     pub max_p_min: Option<f64>,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            min_th: None,
-            max_th: None,
-            max_p: 0.1,
-            weight: None,
-            target_delay: Duration::from_millis(5),
-            gentle: true,
-            wait: true,
-            ecn: true,
-            mark_up_to: None,
-            mean_packet: Bytes::new(1000),
-            adaptive: false,
-            interval: Duration::from_millis(500),
-            increment: 0.01,
-            decrease: 0.9,
-            max_p_max: 0.5,
-            max_p_min: None,
-        }
-    }
-}
-
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let share = |p: f64| p > 0.0 && p <= 1.0;
-        if !(share(self.max_p) && share(self.weight.unwrap_or(1.0))) {
-            return Err("`max_p` and `weight` must be above 0, at most 1: omit them for the recommended values".into());
-        }
+        let shares = share(self.max_p) && share(self.weight.unwrap_or(1.0));
+        ensure(shares, "`max_p` and `weight` must be above 0, at most 1: omit them for the recommended values")?;
         let (min, max) = (self.max_p_min.unwrap_or(f64::MIN_POSITIVE), self.max_p_max);
-        if !(share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease)) {
-            return Err("`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1".into());
-        }
-        if !(0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0)) {
-            return Err("`mark_up_to` must be from 0 to 1: omit it to mark below `max_th`".into());
-        }
-        if self.mean_packet == Bytes::ZERO || self.interval == Duration::ZERO {
-            return Err("`mean_packet` and `interval` must be above 0, for example \"1000 B\" and \"500 ms\"".into());
-        }
-        let in_order = match (self.min_th, self.max_th) {
-            (None, None) => true,
-            (Some(min_th), max_th) => 0.0 < min_th && max_th.is_none_or(|max_th| min_th < max_th),
-            (None, Some(_)) => {
-                return Err("`max_th` needs a `min_th`: write both, or neither for automatic thresholds".into());
-            }
-        };
-        if !in_order {
-            return Err(
-                "`min_th` must be above 0, and `max_th` above `min_th`: three times `min_th` is recommended".into()
-            );
-        }
-        buffer::Config { packets: self.packets, bytes: self.bytes }.check()
+        let range = share(min) && share(max) && min <= max && share(self.increment) && share(self.decrease);
+        ensure(range, "`max_p_min` to `max_p_max`, `increment` and `decrease` must be above 0, at most 1")?;
+        let fraction = (0.0..=1.0).contains(&self.mark_up_to.unwrap_or(1.0));
+        ensure(fraction, "`mark_up_to` must be from 0 to 1: omit it to mark below `max_th`")?;
+        let positive = self.mean_packet > Bytes::ZERO && self.interval > Duration::ZERO;
+        ensure(positive, "`mean_packet` and `interval` must be above 0, for example \"1000 B\" and \"500 ms\"")?;
+        let both = self.min_th.is_some() || self.max_th.is_none();
+        ensure(both, "`max_th` needs a `min_th`: write both, or neither for automatic thresholds")?;
+        let above_min = |max_th| self.min_th.is_none_or(|min_th| min_th < max_th);
+        let in_order = self.min_th.is_none_or(|min_th| min_th > 0.0) && self.max_th.is_none_or(above_min);
+        ensure(in_order, "`min_th` must be above 0, and `max_th` above `min_th`: three times `min_th` is recommended")?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -163,7 +139,6 @@ impl Parameters {
 pub struct Red<P> {
     config: Config,
     parameters: Parameters,
-    room: buffer::Config,
     queue: DropTail<P>,
     random: Stream,
     /// The average queue in bytes.
@@ -192,8 +167,7 @@ impl<P: Parcel> Red<P> {
         }
     }
 
-    /// 2001 paper, section 4: keeps the average in the middle fifth between the thresholds. Runs on arrivals, not on a
-    /// timer: without arrivals the average does not change.
+    /// 2001 paper, section 4: keeps the average in the middle fifth between the thresholds.
     fn adapt(&mut self, now: Time) {
         let Parameters { min_th, max_th, max_p_min, .. } = self.parameters;
         let part = 0.4 * (max_th - min_th);
@@ -260,8 +234,7 @@ impl<P: Parcel + Send> Discipline<P> for Red<P> {
         Self {
             config: config.clone(),
             parameters: Parameters::new(config, environment.rate),
-            room: buffer::Config { packets: config.packets, bytes: config.bytes },
-            queue: DropTail::new(&buffer::Config::default(), environment, random.clone()),
+            queue: DropTail::with_room(config.packets, config.bytes),
             random,
             average: 0.0,
             max_p: config.max_p,
@@ -277,7 +250,7 @@ impl<P: Parcel + Send> Router<P> for Red<P> {
     fn enqueue(&mut self, now: Time, mut packet: P) -> Verdict<P> {
         self.average(now);
         let chosen = self.chooses(packet.bytes());
-        if !self.room.has_room(self.queue.backlog(), packet.bytes()) {
+        if !self.queue.has_room(packet.bytes()) {
             self.since_mark = self.since_mark.map(|_| 0.0); // a drop is a signal, too
             return Verdict::Dropped(packet);
         }

@@ -1,67 +1,32 @@
 //! The routers by name, and one type that holds any of them.
 //!
-//! [`AnyRouter`] is an enum, so that links call built-in routers without dynamic dispatch. Routers of other crates are in its
-//! `External` variant; [`Registry::add`] registers their names.
+//! [`AnyRouter`] is an enum, so that links call built-in routers without dynamic dispatch.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
-
-use rampmeter_units::{Rate, RegistryError, Stream, Time, settings};
+use delegate::delegate;
+use rampmeter_units::{self as units, Rate, RegistryError, Stream, Time};
 
 use crate::external::{External, ExternalConfig};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict};
-
-/// The kind of the registered objects, for messages.
-const KIND: &str = "router";
-
-type Reader = Arc<dyn Fn(&toml::Table) -> Result<AnyConfig, String> + Send + Sync>;
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
 /// The routers that scenario files can name.
-#[derive(Clone)]
-pub struct Registry {
-    entries: BTreeMap<String, Entry>,
-}
-
-#[derive(Clone)]
-struct Entry {
-    about: String,
-    reader: Reader,
-}
+#[derive(Debug, Clone)]
+pub struct Registry(units::Registry<AnyConfig>);
 
 impl Registry {
     /// Adds a router of another crate under `name`; `about` is one line for listings.
     #[must_use]
     pub fn add<R: Discipline + 'static>(self, name: &str, about: &str) -> Self {
-        self.insert(name, about, |config| AnyConfig::External(ExternalConfig::new::<R>(config)))
-    }
-
-    fn insert<C: Settings>(mut self, name: &str, about: &str, wrap: fn(C) -> AnyConfig) -> Self {
-        let reader: Reader = Arc::new(move |table| {
-            let config: C = settings::checked(table)?;
-            Ok(wrap(config))
-        });
-        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), reader });
-        self
+        Self(self.0.insert(name, about, (), |config| AnyConfig::External(ExternalConfig::new::<R>(config))))
     }
 
     /// The settings of the router called `name`, read and checked.
     pub fn config(&self, name: &str, settings: &toml::Table) -> Result<AnyConfig, RegistryError> {
-        let Some(entry) = self.entries.get(name) else {
-            return Err(RegistryError::unknown(KIND, name, self.entries.keys().map(String::as_str)));
-        };
-        (entry.reader)(settings).map_err(|reason| RegistryError::settings(KIND, name, reason))
+        self.0.make(name, settings)
     }
 
     /// Every name with its description, in alphabetical order.
     pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.about.as_str()))
-    }
-}
-
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.entries.keys()).finish()
+        self.0.list()
     }
 }
 
@@ -87,7 +52,7 @@ macro_rules! routers {
         impl Default for Registry {
             /// The built-in routers.
             fn default() -> Self {
-                Self { entries: BTreeMap::new() }$(.insert($name, $about, AnyConfig::$variant))*
+                Self(units::Registry::new("router")$(.insert($name, $about, (), AnyConfig::$variant))*)
             }
         }
 
@@ -104,13 +69,19 @@ macro_rules! routers {
             }
         }
 
-        macro_rules! each {
-            ($any:expr, $router:ident => $call:expr) => {
-                match $any {
-                    $(AnyRouter::$variant($router) => $call,)*
-                    AnyRouter::External($router) => $call,
+        impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
+            delegate! {
+                to match self { $(Self::$variant(router) => router,)* Self::External(router) => router } {
+                    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
+                    fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>);
+                    fn dequeue(&mut self, now: Time) -> Option<P>;
+                    fn tick(&mut self, now: Time);
+                    fn next_tick(&self) -> Time;
+                    fn backlog(&self) -> Backlog;
+                    fn tally(&self) -> Tally;
+                    fn on_rate(&mut self, now: Time, rate: Rate);
                 }
-            };
+            }
         }
     };
 }
@@ -135,40 +106,6 @@ impl AnyConfig {
     /// Whether the router is a plain queue that never drops a packet.
     pub fn is_endless(&self) -> bool {
         matches!(self, Self::DropTail(config) if *config == crate::drop_tail::Config::default())
-    }
-}
-
-impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
-    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
-        each!(self, r => r.enqueue(now, packet))
-    }
-
-    fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
-        each!(self, r => r.pass(now, packet))
-    }
-
-    fn dequeue(&mut self, now: Time) -> Option<P> {
-        each!(self, r => r.dequeue(now))
-    }
-
-    fn tick(&mut self, now: Time) {
-        each!(self, r => r.tick(now));
-    }
-
-    fn next_tick(&self) -> Time {
-        each!(self, r => r.next_tick())
-    }
-
-    fn backlog(&self) -> Backlog {
-        each!(self, r => r.backlog())
-    }
-
-    fn tally(&self) -> Tally {
-        each!(self, r => r.tally())
-    }
-
-    fn on_rate(&mut self, now: Time, rate: Rate) {
-        each!(self, r => r.on_rate(now, rate));
     }
 }
 

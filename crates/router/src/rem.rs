@@ -11,22 +11,22 @@
 //! independent of the performance measure. Defaults are those of ns-2.35 (`queue/rem.cc`, by two of the authors; also
 //! `inw_ 1`: `x` is not averaged).
 //!
-//! There is no timer: an update needs the arrivals since the last one and the queue, and both change only as packets
-//! arrive and leave. Updates that were due are made up for at these times, a series of idle ones in one step.
+//! There is no timer: updates that were due are made up for when the next packet arrives or leaves.
 //!
-//! *Deviations* from ns-2: packets are marked as they arrive, not as they leave; queue and arrivals are counted in
-//! bytes, and the marking probability does not depend on the packet size. Packets that are not ECN-capable are dropped
-//! instead.
+//! *Deviations* from ns-2: packets are marked as they arrive, or dropped if they are not ECN-capable; queue and
+//! arrivals are counted in bytes, and the marking probability does not depend on the packet size.
 
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// REM's settings; the defaults are ns-2's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -34,56 +34,36 @@ pub struct Config {
     /// The maximum number of bytes in the queue.
     pub bytes: Option<Bytes>,
     /// The increase of the price for each packet of excess in an update.
+    #[default(0.001)]
     pub gamma: f64,
     /// The weight of a queued packet, relative to an arrival.
+    #[default(0.1)]
     pub alpha: f64,
     /// The base of exponential marking.
+    #[default(1.001)]
     pub phi: f64,
     /// The target queue `q*`, in packets.
+    #[default(20.0)]
     pub target: f64,
     /// The interval between updates.
+    #[default(Duration::from_millis(2))]
     pub update: Duration,
     /// The packet size in which bytes are counted.
+    #[default(Bytes::new(1000))]
     pub packet: Bytes,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            gamma: 0.001,
-            alpha: 0.1,
-            phi: 1.001,
-            target: 20.0,
-            update: Duration::from_millis(2),
-            packet: Bytes::new(1000),
-        }
-    }
-}
-
-impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         let positive = |gain: f64| gain > 0.0 && gain.is_finite();
-        if !positive(self.gamma) || !positive(self.alpha) {
-            return Err("`gamma` and `alpha` must be above 0: 0.001 and 0.1 are recommended".into());
-        }
-        if !(self.target >= 0.0 && self.target.is_finite()) {
-            return Err(
-                "`target` is the target queue in packets: write a number that is 0 or more; 20 is recommended".into()
-            );
-        }
-        if self.update == Duration::ZERO || self.packet == Bytes::ZERO {
-            return Err("`update` and `packet` must be above 0: \"2 ms\" and \"1000 B\" are recommended".into());
-        }
+        let gains = positive(self.gamma) && positive(self.alpha);
+        ensure(gains, "`gamma` and `alpha` must be above 0: 0.001 and 0.1 are recommended")?;
+        let target = self.target >= 0.0 && self.target.is_finite();
+        ensure(target, "`target` is the target queue in packets: write a number that is 0 or more; 20 is recommended")?;
+        let above_zero = self.update > Duration::ZERO && self.packet > Bytes::ZERO;
+        ensure(above_zero, "`update` and `packet` must be above 0: \"2 ms\" and \"1000 B\" are recommended")?;
         ExponentialMarking::check(self.phi, "1.001")?;
-        self.room().check()
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -138,7 +118,7 @@ impl<P: Parcel + Send> Discipline<P> for Rem<P> {
             price: 0.0,
             arrived: Bytes::ZERO,
             update_at: Time::ZERO + config.update,
-            queue: DropTail::new(&config.room(), environment, random.clone()),
+            queue: DropTail::with_room(config.packets, config.bytes),
             random,
             tally: Tally::default(),
         }

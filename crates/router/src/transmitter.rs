@@ -1,5 +1,4 @@
-//! Transmission times at a rate that seldom changes. The reciprocal of the rate is computed once, because every packet
-//! needs a division by the rate.
+//! Transmission times at a rate that seldom changes: every packet needs a division by it.
 
 use rampmeter_units::{Bytes, Duration, Rate};
 

@@ -5,10 +5,12 @@
 //! q    = min(q + b, bound)                when b bits arrive
 //! ```
 //!
-//! The queue is drained whenever it is read, so it needs no timer. It counts in billionths of bits: a rate in bits per
-//! second times nanoseconds is an integer number of them, so nothing is lost to rounding.
+//! It is drained whenever it is read, and counts in billionths of bits, of which a rate in bits per second times
+//! nanoseconds is an integer number: nothing is lost to rounding.
 
 use rampmeter_units::{Bytes, Rate, Time};
+
+use crate::ensure;
 
 /// Billionths of bits in a byte.
 const PARTS: u64 = 8_000_000_000;
@@ -35,10 +37,10 @@ impl VirtualBacklog {
 
     /// Refuses an invalid bound, in packets of `packet` bytes.
     pub(crate) fn check(bound: f64, packet: Bytes) -> Result<(), String> {
-        if (1.0..=MAX_BOUND.as_f64()).contains(&(bound * packet.as_f64())) {
-            return Ok(());
-        }
-        Err("`packet` and `bound` must be above 0, and their product at most 1 GB: write for example \"1000 B\" and 50 packets".into())
+        ensure(
+            (1.0..=MAX_BOUND.as_f64()).contains(&(bound * packet.as_f64())),
+            "`packet` and `bound` must be above 0, and their product at most 1 GB: write for example \"1000 B\" and 50 packets",
+        )
     }
 
     /// Changes the drain rate from `now` on.

@@ -10,9 +10,8 @@
 //! ```
 //!
 //! The order, the two queues and the bound are the report's; the probability is derived from its text (a hybrid of
-//! virtual queueing and random exponential marking, where `phi` sets the scheme's effective buffer). Every packet is
-//! added to the virtual queue, including acknowledgements and packets that are then dropped. Only ECN-capable packets
-//! are marked; the others pass unmarked, and are dropped only for lack of room.
+//! virtual queueing and random exponential marking, where `phi` sets the scheme's effective buffer). The virtual queue
+//! includes acknowledgements and packets that are then dropped. Packets that are not ECN-capable pass unmarked.
 //!
 //! With Poisson arrivals, `rho = y / (theta C)` and `k = ln phi`, the fraction of marked packets is 1 minus the Laplace
 //! transform of the virtual waiting time (Pollaczek and Khinchine), with `a < p / (y p')` for stability:
@@ -25,22 +24,22 @@
 //! ```
 //!
 //! The report's M/M/1 counts packets; this queue counts bytes, as the report's router does, so the second or the third
-//! line applies. The third holds for packets of equal size: its stability bound falls to about `k/2`, not to
-//! `1 - 1/phi`.
+//! line applies. The third one's stability bound falls to about `k/2`, not to `1 - 1/phi`.
 //!
-//! *Deviations*: the report's parameter values are not known; all values here are chosen, for the reasons given beside
-//! them.
+//! *Deviations*: the report's parameter values are not known; all values here are chosen.
 
 use rampmeter_units::{Bytes, Rate, Stream, Time};
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::exponential_marking::ExponentialMarking;
 use crate::virtual_backlog::{VirtualBacklog, share_of};
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Tally, Verdict, ensure};
 
 /// Settings of virtual-queue marking. All defaults are chosen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -49,39 +48,28 @@ pub struct Config {
     pub bytes: Option<Bytes>,
     /// The drain rate of the virtual queue, as a share of the link's rate. Poisson arrivals of equal packets that fill
     /// it form a real queue of `theta^2 / (2 (1 - theta))` packets: 9.0 at 0.95, where 10 are acceptable.
+    #[default(0.95)]
     pub theta: f64,
     /// The base of marking: a higher base marks more. With 1.1 senders are stable with `a` up to 0.046 for equal
     /// packets and up to 0.087 for exponential sizes at any load, and with `a` = 0.05 up to a load of 0.99; equal
     /// packets are marked from 1% (load 0.17 of `theta`) to 20% (load 0.84).
+    #[default(1.1)]
     pub phi: f64,
     /// The predominant packet size, `s`.
+    #[default(Bytes::new(1000))]
     pub packet: Bytes,
     /// The bound of the virtual queue, in such packets. At 50 it marks 99% and is empty after 53 packet times.
+    #[default(50.0)]
     pub bound: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { packets: None, bytes: None, theta: 0.95, phi: 1.1, packet: Bytes::new(1000), bound: 50.0 }
-    }
-}
-
-impl Config {
-    fn room(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if !(self.theta > 0.0 && self.theta <= 1.0) {
-            return Err(
-                "`theta` is a share of the link's rate: write a number above 0, at most 1; 0.95 is recommended".into(),
-            );
-        }
+        let share = self.theta > 0.0 && self.theta <= 1.0;
+        ensure(share, "`theta` is a share of the link's rate: write a number above 0, at most 1; 0.95 is recommended")?;
         ExponentialMarking::check(self.phi, "1.1")?;
         VirtualBacklog::check(self.bound, self.packet)?;
-        self.room().check()
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -118,7 +106,7 @@ impl<P: Parcel + Send> Discipline<P> for VirtualQueue<P> {
             packet: config.packet.as_f64(),
             marking: ExponentialMarking::new(config.phi),
             backlog: VirtualBacklog::new(share_of(environment.rate, config.theta), bound),
-            queue: DropTail::new(&config.room(), environment, random.clone()),
+            queue: DropTail::with_room(config.packets, config.bytes),
             random,
             tally: Tally::default(),
         }

@@ -6,11 +6,9 @@
 //!   first round   [ 40, 12, ... ] [ 15, 33, ... ] ...     the last round is the next wake-up
 //! ```
 //!
-//! Each actor has one wake-up at a time. When it changes, the minimum of its group is computed again, then that of the
-//! parent group, and so on up. These steps do not depend on the data, so, unlike those of a heap, they have no branches
-//! to mispredict. A group is one cache line, and ten thousand actors need five rounds.
-//!
-//! Actors are small numbers. At the same instant the lower number comes first.
+//! Each actor has one wake-up at a time. When it changes, the minimum of its group is computed again, and so on up.
+//! Unlike in a heap, these steps have no branches to mispredict. A group is one cache line, and ten thousand actors
+//! need five rounds. At the same instant the lower actor comes first.
 
 use rampmeter_units::Time;
 

@@ -29,8 +29,7 @@ pub(crate) struct Flow {
     pub(crate) datagrams: Option<FlowId>,
     /// Datagrams sent, set when the flow stops.
     pub(crate) sent_datagrams: u64,
-    /// During the measurement: the bytes that the receiver had read at the end of the warm-up. Afterwards: the bytes that
-    /// it read during the measurement.
+    /// The bytes that the receiver read during the measurement; until its end, those that it read before.
     pub(crate) delivered_measured: Bytes,
     /// The flow completion time.
     pub(crate) fct: Option<Duration>,

@@ -20,7 +20,7 @@ pub(crate) struct Host {
     pub(crate) alarms: Alarms,
     /// The host's flows that send datagrams or use their shares, by their identifiers in the manager.
     pub(crate) by_name: BTreeMap<FlowId, u32>,
-    /// A flow of datagrams to or from this host. The messages of its Congestion Manager count as this flow's packets.
+    /// A flow of datagrams to or from this host, to which the messages of its Congestion Manager count.
     pub(crate) datagram_flow: u32,
     /// The flow of each connection, by the connection's index.
     flow_of: Vec<u32>,

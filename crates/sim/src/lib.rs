@@ -9,9 +9,8 @@
 //!    └─ endpoint: connections, manager, controllers
 //! ```
 //!
-//! Time is in integer nanoseconds. Links and hosts are *actors*; each actor has one wake-up at a time. Events of the same
-//! instant run in the order of the plan. Every random stream comes from the plan's seed. So the same plan gives the same
-//! outcome, to the byte, on every machine and in every build.
+//! Links and hosts are *actors*; each has one wake-up at a time. Events of the same instant run in the order of the
+//! plan. The same plan gives the same outcome, to the byte, on every machine and in every build.
 //!
 //! A crate that depends on this one and on `rampmeter-control` can simulate its own controller:
 //!
@@ -47,8 +46,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Packets are headers: their payload is counted and never stored. Memory does not grow with the number of packets sent,
-//! and there is no global state: several simulations can run in one process.
+//! The payload of packets is counted and never stored. Memory does not grow with the number of packets sent.
 
 mod agenda;
 mod flow;

@@ -6,7 +6,7 @@ use rampmeter_workload::Application;
 
 use crate::simulation::Simulation;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Meters {
     /// The measured queues.
     queues: Vec<QueueId>,
@@ -19,13 +19,7 @@ pub(crate) struct Meters {
 
 impl Meters {
     pub(crate) fn of(plan: &Plan) -> Self {
-        Self {
-            queues: plan.measured_queues().collect(),
-            over: false,
-            outcomes: Vec::new(),
-            series: Series::default(),
-            degraded: Vec::new(),
-        }
+        Self { queues: plan.measured_queues().collect(), ..Self::default() }
     }
 }
 

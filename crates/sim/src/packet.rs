@@ -1,9 +1,9 @@
 //! A packet in transit. The payload is only a number of bytes.
 //!
-//! The fields of a data packet are stored by value, in 56 bytes. Queues are rings, so packets that follow each other on
-//! the wire follow each other in memory. Fields that only some packets have, such as acknowledgements, are in a box. A
-//! pool reuses the boxes of packets that have arrived. On fast and long paths a hundred thousand packets are in transit
-//! and in no cache. So boxes are small, with a second box for fields that few runs need, and are prefetched before use.
+//! The fields of a data packet are stored by value, in 56 bytes, in rings: packets that follow each other on the wire
+//! follow each other in memory. Fields that only some packets have are in a box from a pool. On fast and long paths a
+//! hundred thousand packets are in transit and in no cache, so boxes are small, with a second box for fields that few
+//! runs need, and are prefetched before use.
 
 use rampmeter_island::{EnteringPacket, Feedback, HEADER_BYTES};
 use rampmeter_router::{Parcel, prefetch};
@@ -18,8 +18,7 @@ use crate::paths::{HopId, PathId, is_forward};
 
 /// A packet in the network.
 ///
-/// The fields are plain numbers. `hop` comes first and is never zero, so `Option` encodes `None` there. A move is then a
-/// copy of whole words; such moves are most of the simulator's work.
+/// `hop` comes first and is never zero, so `Option` encodes `None` there, and the frequent moves copy whole words.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct InTransit {
@@ -40,13 +39,10 @@ pub(crate) struct InTransit {
     window: u32,
     payload: u16,
     body: Body,
-    ends: u8,
-    ecn: u8,
+    fin: bool,
+    ping: bool,
+    ecn: Ecn,
 }
-
-/// Bits of [`InTransit::ends`].
-const FIN: u8 = 1;
-const PING: u8 = 2;
 
 /// What a packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +69,7 @@ struct Options {
 
 /// Packets of Congestion Managers and islands.
 #[derive(Debug, Default)]
-enum Extra {
+pub(crate) enum Extra {
     /// The content was taken out.
     #[default]
     Empty,
@@ -86,12 +82,7 @@ enum Extra {
 }
 
 impl InTransit {
-    /// Moves the packet to the next hop of its path.
-    pub(crate) fn advance(&mut self) {
-        self.skip(1);
-    }
-
-    /// Moves the packet forward by `hops` hops.
+    /// Moves the packet forward by `hops` hops of its path.
     pub(crate) fn skip(&mut self, hops: u64) {
         self.hop = self.hop.saturating_add(hops);
     }
@@ -102,7 +93,7 @@ impl InTransit {
 
     /// Whether the packet carries stream bytes or the end of the stream.
     pub(crate) fn has_stream(&self) -> bool {
-        self.has_payload() || self.ends & FIN != 0
+        self.has_payload() || self.fin
     }
 
     pub(crate) fn has_payload(&self) -> bool {
@@ -119,8 +110,8 @@ impl InTransit {
             window: self.window,
             payload: self.payload,
             kind,
-            fin: self.ends & FIN != 0,
-            ping: self.ends & PING != 0,
+            fin: self.fin,
+            ping: self.ping,
             ..Packet::default()
         };
         match self.options.as_deref() {
@@ -148,27 +139,8 @@ impl InTransit {
         usize::from(self.payload)
     }
 
-    /// Takes out the number in an island's header and the packet behind that header.
-    pub(crate) fn take_wrapped(&mut self) -> Option<(u32, Self)> {
-        match self.take_extra() {
-            Extra::Wrapped(number, packet) => Some((number, packet)),
-            _ => None,
-        }
-    }
-
-    /// Takes out an egress's answer.
-    pub(crate) fn take_answer(&mut self) -> Option<Feedback> {
-        match self.take_extra() {
-            Extra::Answer(answer) => Some(answer),
-            _ => None,
-        }
-    }
-
-    fn extra(&self) -> Option<&Extra> {
-        self.options.as_ref()?.extra.as_deref()
-    }
-
-    fn take_extra(&mut self) -> Extra {
+    /// Takes the content out of the second box.
+    pub(crate) fn take_extra(&mut self) -> Extra {
         let extra = self.options.as_mut().and_then(|options| options.extra.as_deref_mut());
         extra.map(std::mem::take).unwrap_or_default()
     }
@@ -203,16 +175,17 @@ impl Parcel for InTransit {
 
     fn is_control(&self) -> bool {
         // An island carries only packets with payload in its header.
-        let is_wrapped = || self.body == Body::Extra && matches!(self.extra(), Some(Extra::Wrapped(..)));
+        let extra = || self.options.as_ref()?.extra.as_deref();
+        let is_wrapped = || self.body == Body::Extra && matches!(extra(), Some(Extra::Wrapped(..)));
         !self.has_payload() && !is_wrapped()
     }
 
     fn ecn(&self) -> Ecn {
-        Ecn::from_bits(self.ecn)
+        self.ecn
     }
 
     fn set_ecn(&mut self, ecn: Ecn) {
-        self.ecn = ecn.bits();
+        self.ecn = ecn;
     }
 
     fn feedback(&self) -> RouterFeedback {
@@ -260,8 +233,9 @@ impl Pool {
             window: header.window,
             payload: header.payload,
             body: Body::Segment(header.kind),
-            ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
-            ecn: ecn.bits(),
+            fin: header.fin,
+            ping: header.ping,
+            ecn: *ecn,
         }
     }
 
@@ -274,23 +248,16 @@ impl Pool {
             (None, Some(_)) => Body::Extra,
             (None, None) => Body::Bare,
         };
-        let options =
-            message.message.filter(|_| body == Body::Extra).map(|message| self.extra(Extra::Message(message)));
+        let content = message.message.filter(|_| body == Body::Extra).map(Extra::Message);
         InTransit {
-            hop,
-            options,
-            path: message.to,
-            flow,
             bytes: (len + usize::from(message.payload) + UDP_BYTES) as u32,
             connection: header.map_or(0, |header| header.flow),
-            number: 0,
             sequence: header.map_or(0, |header| header.sequence),
-            acknowledgement: 0,
             window: header.map_or(0, |header| header.protocol.into()),
             payload: message.payload,
             body,
-            ends: 0,
-            ecn: message.ecn.bits(),
+            ecn: message.ecn,
+            ..self.bare(content, flow, message.to, hop)
         }
     }
 
@@ -304,23 +271,22 @@ impl Pool {
     ) -> InTransit {
         let EnteringPacket { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
-        let packet = self.island(Extra::Wrapped(number, inner), flow, path, hop);
-        InTransit { bytes, ecn: code.bits(), ..packet }
+        InTransit { bytes, ecn: code, ..self.bare(Some(Extra::Wrapped(number, inner)), flow, path, hop) }
     }
 
     /// An egress's answer for the aggregate `flow`, on `path` from `hop`.
     pub(crate) fn answer(&mut self, answer: Feedback, flow: u32, path: PathId, hop: HopId) -> InTransit {
-        self.island(Extra::Answer(answer), flow, path, hop)
+        InTransit { bytes: Feedback::BYTES as u32, ..self.bare(Some(Extra::Answer(answer)), flow, path, hop) }
     }
 
-    /// A packet of an island, with the size of an answer.
-    fn island(&mut self, content: Extra, flow: u32, path: PathId, hop: HopId) -> InTransit {
+    /// A packet without a size, header fields and payload, with `content` in its second box.
+    fn bare(&mut self, content: Option<Extra>, flow: u32, path: PathId, hop: HopId) -> InTransit {
         InTransit {
             hop,
-            options: Some(self.extra(content)),
+            options: content.map(|content| self.extra(content)),
             path,
             flow,
-            bytes: Feedback::BYTES as u32,
+            bytes: 0,
             connection: 0,
             number: 0,
             sequence: 0,
@@ -328,8 +294,9 @@ impl Pool {
             window: 0,
             payload: 0,
             body: Body::Extra,
-            ends: 0,
-            ecn: Ecn::NotEct.bits(),
+            fin: false,
+            ping: false,
+            ecn: Ecn::NotEct,
         }
     }
 
@@ -344,7 +311,7 @@ impl Pool {
 
     /// Returns the boxes of a packet to the pool.
     pub(crate) fn recycle(&mut self, mut packet: InTransit) {
-        if let Some((_, inner)) = packet.take_wrapped() {
+        if let Extra::Wrapped(_, inner) = packet.take_extra() {
             self.0.extend(inner.options);
         }
         self.0.extend(packet.options);

@@ -1,10 +1,8 @@
 //! Paths between hosts.
 //!
-//! One table holds all paths one after the other. Each path ends in its destination host, and a packet's next hop is the
-//! next entry. A path and its reverse are neighbours (`2n` and `2n + 1`), so either gives the other. To an endpoint an
-//! address *is* the path that leads there.
-//!
-//! The last link of a path is *plain* if the arrival time of a packet at the host is certain when the packet enters it.
+//! One table holds all paths one after the other; a packet's next hop is the next entry. A path and its reverse are
+//! neighbours (`2n` and `2n + 1`). To an endpoint an address *is* the path that leads there. The last link of a path is
+//! *plain* if the arrival time of a packet at the host is certain when the packet enters it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -42,8 +40,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The path from host `from` to host `to`. If it is new, `hops` returns its hops and those of its reverse, both without
-    /// their ends.
+    /// The path from host `from` to host `to`; `hops` returns those of a new one and of its reverse, without the ends.
     pub(crate) fn between(
         &mut self,
         from: u32,

@@ -83,8 +83,7 @@ fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bo
     hops
 }
 
-/// Whether the arrival time of a packet is certain when it enters `link`, and `link` ends in a host that reacts only to
-/// packets and to its own clock.
+/// Whether a packet's arrival time is certain when it enters `link`, and its host reacts only to packets and its clock.
 fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
     link.router.is_endless()
         && link.config.loss == Loss::default()
@@ -95,8 +94,7 @@ fn is_plain(plan: &Plan, link: &LinkPlan) -> bool {
         && plan.nodes[link.to.0].stalls.is_none()
 }
 
-/// The nodes of `plan` with at most one scheme. On other nodes several hosts share the links, so the local time of none
-/// may be ahead of the simulation.
+/// The nodes of `plan` with at most one scheme. On others several hosts share the links, and none may be ahead in time.
 fn of_one_scheme(plan: &Plan) -> Vec<bool> {
     let mut first = vec![None; plan.nodes.len()];
     let mut single = vec![true; plan.nodes.len()];

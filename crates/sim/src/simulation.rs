@@ -1,15 +1,13 @@
 //! The event loop.
 //!
-//! A link that wakes up forwards each packet that has arrived to the next hop: another link, or the host at the path's
-//! end. A host that receives a packet, or whose timer expires, puts its output on the first link at once. A stalled host
-//! does so at the end of its stall.
+//! A link that wakes up forwards each packet that has arrived to the next hop. A host that receives a packet, or whose
+//! timer expires, puts its output on the first link at once, or at the end of its stall.
 //!
-//! *Lookahead*: the arrival time of a packet at a host is certain as soon as the packet enters the last link, if that link
-//! is plain and is the only one that leads to the host. Then the local time of the host may be ahead of the simulation:
-//! the packet is delivered when it enters that link, after the host's own timers that expire before the arrival. Each
-//! event runs at its own local time. This saves a third of the events. It is invisible to other actors, because packets
-//! of the host reach them later, over the host's own links. Entries of the timetable read the state of hosts, so no
-//! packet is delivered ahead of the timetable's next entry.
+//! *Lookahead*: if the last link is plain and the only one that leads to the host, a packet's arrival time is certain
+//! as soon as it enters that link. It is delivered then, after the host's own timers that expire before the arrival,
+//! each at its own local time, which may be ahead of the simulation. This saves a third of the events. It is invisible
+//! to other actors, because packets of the host reach them later, over its own links, and to the timetable, because no
+//! packet is delivered ahead of its next entry.
 
 use rampmeter_manager::Thresholds;
 use rampmeter_router::{AnyRouter, Link, Parcel};
@@ -60,7 +58,7 @@ impl Simulation<'_> {
     pub(crate) fn run(mut self, reached: &RunProgress) -> Outcome {
         let end = self.plan.end();
         let step = end.since(Time::ZERO) / PROGRESS_STEPS;
-        // The next progress report or the end, so that one comparison tests both.
+        // Of the next progress report, or the end.
         let mut next_report = Time::ZERO;
         while !(self.meters.over && self.pending == 0) {
             let planned = self.timetable.next();
@@ -96,7 +94,7 @@ impl Simulation<'_> {
             let waking = &mut self.links[link as usize];
             waking.advance(now);
             if let Some(mut packet) = waking.arrive(now) {
-                packet.advance();
+                packet.skip(1);
                 self.forward(now, packet);
             }
             let next = self.links[link as usize].next_event();
@@ -298,7 +296,7 @@ impl Simulation<'_> {
             let due = self.hosts[host as usize].due();
             self.wake_host(due, host);
         }
-        packet.advance();
+        packet.skip(1);
         self.receive(at, host, packet);
     }
 

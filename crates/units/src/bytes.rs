@@ -1,11 +1,6 @@
 //! Amounts of data.
 
-use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
-use std::str::FromStr;
-
-use crate::quantity::{self, BadQuantity};
+use crate::quantity::{Form, quantity};
 
 /// A number of bytes, never negative. A packet counts in full, with its IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -31,84 +26,18 @@ impl Bytes {
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
-
-    /// `self - other`, or zero if `other` is larger.
-    #[must_use]
-    pub const fn saturating_sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
-    }
 }
 
-impl Add for Bytes {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+quantity!(
+    Bytes,
+    Form {
+        what: "an amount of data",
+        units: [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)],
+        names: "B, kB, MB, GB (powers of 1000)",
+        example: "250 kB",
+        max: None,
     }
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl Sub for Bytes {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
-    }
-}
-
-impl SubAssign for Bytes {
-    fn sub_assign(&mut self, other: Self) {
-        *self = *self - other;
-    }
-}
-
-impl Mul<u64> for Bytes {
-    type Output = Self;
-    fn mul(self, times: u64) -> Self {
-        Self(self.0.saturating_mul(times))
-    }
-}
-
-impl Div<u64> for Bytes {
-    type Output = Self;
-    fn div(self, parts: u64) -> Self {
-        Self(self.0 / parts)
-    }
-}
-
-impl Sum for Bytes {
-    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
-        amounts.fold(Self::ZERO, Add::add)
-    }
-}
-
-const UNITS: [(&str, u64); 4] = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1)];
-
-impl FromStr for Bytes {
-    type Err = BadQuantity;
-
-    fn from_str(text: &str) -> Result<Self, BadQuantity> {
-        let units = UNITS.map(|(name, scale)| (name, scale as f64));
-        let bytes = quantity::parse(text, &units).ok_or_else(|| BadQuantity {
-            text: text.into(),
-            what: "an amount of data",
-            units: "B, kB, MB, GB (powers of 1000)",
-            example: "250 kB",
-        })?;
-        Ok(Self(bytes.round() as u64))
-    }
-}
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        quantity::write(f, self.0, &UNITS)
-    }
-}
-
-quantity::serde_as_text!(Bytes);
+);
 
 #[cfg(test)]
 mod tests {

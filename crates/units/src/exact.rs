@@ -1,7 +1,5 @@
-//! Quantities as whole numbers, without rounding, for files that programs write and read back.
-//!
-//! `#[serde(with = "rampmeter_units::exact")]` on a field writes nanoseconds, bytes or bits per second. Without it
-//! these types are texts with a unit.
+//! Quantities as whole numbers, for files that programs read back: `#[serde(with = "rampmeter_units::exact")]` on a
+//! field writes nanoseconds, bytes or bits per second, and not a text with a unit.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

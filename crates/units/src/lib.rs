@@ -1,7 +1,6 @@
 //! The quantities that all other crates use: time, rate, bytes, ECN codes and random streams, and their text form.
 //!
-//! Every number with a unit has a type here, so that a delay cannot be added to a rate and no field is ambiguous
-//! between bits and bytes. All are integers inside: the same inputs give the same outputs on every machine.
+//! Every number with a unit has a type here, and is an integer: the same inputs give the same outputs on every machine.
 
 mod bytes;
 mod ecn;
@@ -23,7 +22,7 @@ pub use names::Known;
 pub use quantity::BadQuantity;
 pub use random::{Stream, Streams};
 pub use rate::Rate;
-pub use registry::{RegistryError, Settings};
+pub use registry::{Registry, RegistryError, Settings};
 pub use time::{Duration, Time};
 
 #[cfg(doctest)]

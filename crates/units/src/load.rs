@@ -1,10 +1,8 @@
-//! The load of a link in the two ECN bits: VCP's three regions (VCP section III-B, Fig. 2) and their codes. Routers
-//! write them, end hosts read them.
+//! The load of a link in the two ECN bits: VCP's three regions (VCP section III-B, Fig. 2) and their codes.
 //!
-//! The paper numbers the regions 1, 2, 3 and writes the number: `01`, `10`, `11`. Other protocols interpret `10` and
-//! `01` differently: TCP with ECN sends ECT(0), which is `10`; ECT(1), `01`, means "L4S" (RFC 9331); and a tunnel's end
-//! takes ECT(1) for the more severe of the two (RFC 6040 section 4.2). [`LoadCodes::Ect0Low`] swaps the two for
-//! networks where that matters.
+//! The paper writes the region's number: `01`, `10`, `11`. But TCP with ECN sends ECT(0), which is `10`; ECT(1), `01`,
+//! means "L4S" (RFC 9331); and a tunnel's end takes ECT(1) for the more severe of the two (RFC 6040 section 4.2).
+//! [`LoadCodes::Ect0Low`] swaps the two for networks where that matters.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,13 +42,8 @@ impl LoadCodes {
     }
 
     /// The region of `code`; `None` for a packet that carries none.
-    pub const fn decode(self, code: Ecn) -> Option<LoadRegion> {
-        match (self, code) {
-            (_, Ecn::NotEct) => None,
-            (_, Ecn::Ce) => Some(LoadRegion::Over),
-            (Self::Ect1Low, Ecn::Ect1) | (Self::Ect0Low, Ecn::Ect0) => Some(LoadRegion::Low),
-            (Self::Ect1Low, Ecn::Ect0) | (Self::Ect0Low, Ecn::Ect1) => Some(LoadRegion::High),
-        }
+    pub fn decode(self, code: Ecn) -> Option<LoadRegion> {
+        [LoadRegion::Low, LoadRegion::High, LoadRegion::Over].into_iter().find(|region| self.encode(*region) == code)
     }
 }
 

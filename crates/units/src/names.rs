@@ -16,8 +16,7 @@ pub enum Known {
 }
 
 impl Known {
-    /// The name among `known` that differs from `name` by at most two letters (one if `name` is short), without regard
-    /// to case; all of them if no name or several names are that similar.
+    /// The only name in `known` that differs by at most two letters (one if short), without regard to case; else all.
     pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         if let Some(new) = new_name(name, &known) {

@@ -1,16 +1,15 @@
-//! Quantities as text: a number and a unit, `"40 Mb/s"`, `"12.5 ms"`, `"250 kB"`.
+//! Quantities: their arithmetic, and their text, a number and a unit: `"40 Mb/s"`, `"12.5 ms"`, `"250 kB"`.
+
+use std::fmt;
 
 use thiserror::Error;
 
 /// A quantity that cannot be parsed, with the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{text}` is not {what}: write {} and one of {units}, for example \"{example}\"", number(text))]
+#[error("`{text}` is not {}: write {} and one of {}, for example \"{}\"", form.what, number(text), form.names, form.example)]
 pub struct BadQuantity {
-    pub(crate) text: String,
-    /// The kind of quantity, with its article.
-    pub(crate) what: &'static str,
-    pub(crate) units: &'static str,
-    pub(crate) example: &'static str,
+    text: String,
+    form: &'static Form,
 }
 
 /// What to write before the unit. Callers decide whether it may be 0.
@@ -18,20 +17,126 @@ fn number(text: &str) -> &'static str {
     if text.trim_start().starts_with('-') { "a number, which can't be negative," } else { "a number" }
 }
 
-/// Splits `text` into a finite, non-negative number and the multiplier that `units` gives for its suffix.
-pub(crate) fn parse(text: &str, units: &[(&str, f64)]) -> Option<f64> {
-    let text = text.trim();
-    let split = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(text.len());
-    let number: f64 = text[..split].replace('_', "").parse().ok()?;
-    let suffix = text[split..].trim();
-    let (_, scale) = units.iter().find(|(name, _)| *name == suffix)?;
-    let value = number * scale;
-    (value.is_finite() && value < 9.0e18).then_some(value)
+/// How a quantity is written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// The kind of quantity, with its article.
+    pub(crate) what: &'static str,
+    /// The units, the largest first, and the multiplier of each.
+    pub(crate) units: [(&'static str, u64); 4],
+    /// The units, for errors.
+    pub(crate) names: &'static str,
+    pub(crate) example: &'static str,
+    /// The word for the maximum, if there is one.
+    pub(crate) max: Option<&'static str>,
 }
 
-/// Implements serde for a quantity through its `FromStr` and `Display`.
-macro_rules! serde_as_text {
-    ($type:ty) => {
+impl Form {
+    /// Reads a finite, non-negative number and its unit.
+    pub(crate) fn parse(&'static self, text: &str) -> Result<u64, BadQuantity> {
+        if self.max == Some(text.trim()) {
+            return Ok(u64::MAX);
+        }
+        self.value(text.trim()).ok_or_else(|| BadQuantity { text: text.into(), form: self })
+    }
+
+    fn value(&self, text: &str) -> Option<u64> {
+        let split = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_'))).unwrap_or(text.len());
+        let number: f64 = text[..split].replace('_', "").parse().ok()?;
+        let suffix = text[split..].trim();
+        let (_, scale) = self.units.iter().find(|(name, _)| *name == suffix)?;
+        let value = number * *scale as f64;
+        (value.is_finite() && value < 9.0e18).then_some(value.round() as u64)
+    }
+
+    /// Writes `value` in the largest unit that does not exceed it.
+    pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, value: u64) -> fmt::Result {
+        match self.max {
+            Some(word) if value == u64::MAX => f.write_str(word),
+            _ => {
+                let (name, scale) = self.units.iter().find(|(_, scale)| value >= *scale).unwrap_or(&self.units[3]);
+                write!(f, "{} {name}", value as f64 / *scale as f64)
+            }
+        }
+    }
+}
+
+/// The arithmetic and the text of a quantity, a `u64`. Sums and products stop at the maximum; below zero is a bug.
+macro_rules! quantity {
+    ($type:ident, $form:expr) => {
+        impl $type {
+            /// `self - other`, or zero if `other` is larger.
+            #[must_use]
+            pub const fn saturating_sub(self, other: Self) -> Self {
+                Self(self.0.saturating_sub(other.0))
+            }
+
+            /// The quantity scaled by a factor that is not negative, rounded.
+            #[must_use]
+            pub fn scale(self, factor: f64) -> Self {
+                Self((self.0 as f64 * factor).round() as u64)
+            }
+        }
+
+        impl std::ops::Add for $type {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self(self.0.saturating_add(other.0))
+            }
+        }
+
+        impl std::ops::AddAssign for $type {
+            fn add_assign(&mut self, other: Self) {
+                *self = *self + other;
+            }
+        }
+
+        impl std::ops::Sub for $type {
+            type Output = Self;
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+
+        impl std::ops::SubAssign for $type {
+            fn sub_assign(&mut self, other: Self) {
+                *self = *self - other;
+            }
+        }
+
+        impl std::ops::Mul<u64> for $type {
+            type Output = Self;
+            fn mul(self, times: u64) -> Self {
+                Self(self.0.saturating_mul(times))
+            }
+        }
+
+        impl std::ops::Div<u64> for $type {
+            type Output = Self;
+            fn div(self, parts: u64) -> Self {
+                Self(self.0 / parts)
+            }
+        }
+
+        impl std::iter::Sum for $type {
+            fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+                all.fold(Self::ZERO, std::ops::Add::add)
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::BadQuantity;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                const { &$form }.parse(text).map(Self)
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                const { &$form }.write(f, self.0)
+            }
+        }
+
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
                 s.collect_str(self)
@@ -46,10 +151,4 @@ macro_rules! serde_as_text {
         }
     };
 }
-pub(crate) use serde_as_text;
-
-/// Writes `value` in the largest unit that does not exceed it.
-pub(crate) fn write(f: &mut std::fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> std::fmt::Result {
-    let (name, scale) = units.iter().find(|(_, scale)| value >= *scale).unwrap_or(&units[units.len() - 1]);
-    write!(f, "{} {name}", value as f64 / *scale as f64)
-}
+pub(crate) use quantity;

@@ -1,11 +1,6 @@
 //! Rates, in bits per second.
 
-use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, Sub};
-use std::str::FromStr;
-
-use crate::quantity::{self, BadQuantity};
+use crate::quantity::{Form, quantity};
 use crate::{Bytes, Duration};
 
 /// A rate in whole bits per second, counting every byte of the IP packet.
@@ -46,20 +41,7 @@ impl Rate {
         self.0 as f64
     }
 
-    /// The rate scaled by a factor that is not negative.
-    #[must_use]
-    pub fn scale(self, factor: f64) -> Self {
-        Self::from_bps_f64(self.0 as f64 * factor)
-    }
-
-    /// `self - other`, or zero if `other` is higher.
-    #[must_use]
-    pub const fn saturating_sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
-    }
-
-    /// The transmission time of `bytes` at this rate, rounded up to a nanosecond; [`Duration::MAX`] if the rate is
-    /// zero.
+    /// The transmission time of `bytes`, rounded up to a nanosecond; [`Duration::MAX`] if the rate is zero.
     pub const fn time_to_send(self, bytes: Bytes) -> Duration {
         match (self.0, bytes.as_u64().checked_mul(8_000_000_000)) {
             (u64::MAX, _) => Duration::ZERO,
@@ -79,53 +61,16 @@ impl Rate {
     }
 }
 
-impl Add for Rate {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+quantity!(
+    Rate,
+    Form {
+        what: "a rate",
+        units: [("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000), ("b/s", 1)],
+        names: "b/s, kb/s, Mb/s, Gb/s",
+        example: "40 Mb/s",
+        max: Some("unlimited"),
     }
-}
-
-impl Sub for Rate {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
-    }
-}
-
-impl Sum for Rate {
-    fn sum<I: Iterator<Item = Self>>(rates: I) -> Self {
-        rates.fold(Self::ZERO, Add::add)
-    }
-}
-
-const UNITS: [(&str, u64); 4] = [("Gb/s", 1_000_000_000), ("Mb/s", 1_000_000), ("kb/s", 1_000), ("b/s", 1)];
-
-impl FromStr for Rate {
-    type Err = BadQuantity;
-
-    fn from_str(text: &str) -> Result<Self, BadQuantity> {
-        if text.trim() == "unlimited" {
-            return Ok(Self::MAX);
-        }
-        let units = UNITS.map(|(name, scale)| (name, scale as f64));
-        let bps = quantity::parse(text, &units).ok_or_else(|| BadQuantity {
-            text: text.into(),
-            what: "a rate",
-            units: "b/s, kb/s, Mb/s, Gb/s",
-            example: "40 Mb/s",
-        })?;
-        Ok(Self::from_bps_f64(bps))
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::MAX { f.write_str("unlimited") } else { quantity::write(f, self.0, &UNITS) }
-    }
-}
-
-quantity::serde_as_text!(Rate);
+);
 
 #[cfg(test)]
 mod tests {

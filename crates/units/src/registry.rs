@@ -1,17 +1,81 @@
-//! Common parts of the registries of controllers, routers and workloads: the trait of settings, and errors.
+//! What the registries of controllers, routers and workloads share: names, the trait of settings, errors.
 
-use std::fmt::Debug;
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use thiserror::Error;
+use toml::Table;
 
-use crate::Known;
+use crate::{Known, settings};
 
 /// The settings of one controller, router or workload, as in a scenario file.
 pub trait Settings: DeserializeOwned + Debug + Clone + Send + Sync + 'static {
     /// Refuses invalid values; the error names the setting and the remedy.
     fn check(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+/// Things of one kind by name: each with a description, with `facts` about it, and made from its settings.
+#[derive(Clone)]
+pub struct Registry<T, F = ()> {
+    kind: &'static str,
+    entries: BTreeMap<String, Entry<T, F>>,
+}
+
+#[derive(Clone)]
+struct Entry<T, F> {
+    about: String,
+    facts: F,
+    make: Make<T>,
+}
+
+type Make<T> = Arc<dyn Fn(&Table) -> Result<T, String> + Send + Sync>;
+
+impl<T, F> Registry<T, F> {
+    /// An empty registry; `kind` is what it holds, for errors: "controller".
+    pub fn new(kind: &'static str) -> Self {
+        Self { kind, entries: BTreeMap::new() }
+    }
+
+    /// Adds what `make` makes from its settings under `name`; `about` is one line for listings.
+    #[must_use]
+    pub fn insert<C: Settings>(
+        mut self,
+        name: &str,
+        about: &str,
+        facts: F,
+        make: impl Fn(C) -> T + Send + Sync + 'static,
+    ) -> Self {
+        let make = Arc::new(move |table: &Table| settings::checked(table).map(&make));
+        self.entries.insert(name.to_owned(), Entry { about: about.to_owned(), facts, make });
+        self
+    }
+
+    /// What `name` stands for, made from `settings`.
+    pub fn make(&self, name: &str, settings: &Table) -> Result<T, RegistryError> {
+        let Some(entry) = self.entries.get(name) else {
+            return Err(RegistryError::unknown(self.kind, name, self.entries.keys().map(String::as_str)));
+        };
+        (entry.make)(settings).map_err(|reason| RegistryError::settings(self.kind, name, reason))
+    }
+
+    /// The facts about `name`.
+    pub fn facts(&self, name: &str) -> Option<&F> {
+        self.entries.get(name).map(|entry| &entry.facts)
+    }
+
+    /// Every name with its description, in alphabetical order.
+    pub fn list(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries.iter().map(|(name, entry)| (name.as_str(), entry.about.as_str()))
+    }
+}
+
+impl<T, F> Debug for Registry<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.entries.keys()).finish()
     }
 }
 

@@ -1,7 +1,5 @@
-//! Old names of settings and scenario keys, each with the name that replaces it.
-//!
-//! An error about an unknown key suggests the new name of an old one. A name may have several rows, because its meaning
-//! depends on the controller or router: the row applies whose new name is known there.
+//! Old names of settings and scenario keys, each with the name that replaces it, for errors about unknown keys. A name
+//! may have several rows: the row applies whose new name is known in the controller or router.
 
 /// Old and new names.
 const RENAMED: &[(&str, &str)] = &[

@@ -12,6 +12,11 @@ pub fn checked<T: Settings>(table: &Table) -> Result<T, String> {
     Ok(settings)
 }
 
+/// Refuses settings for which a condition does not hold, with `message`: what is wrong, and what to write instead.
+pub fn ensure(holds: bool, message: impl Into<String>) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(message.into()) }
+}
+
 /// Reads `table`; an error names the wrong key and the remedy.
 pub fn read<T: DeserializeOwned>(table: &Table) -> Result<T, String> {
     // Serde's message about a wrong value does not name its key. A table of only that key fails with the same message,
@@ -29,8 +34,7 @@ pub fn read<T: DeserializeOwned>(table: &Table) -> Result<T, String> {
     })
 }
 
-/// Translates serde's message about one key, which names types of Rust. `about_text` is its message about a text in
-/// that place, which names the valid texts.
+/// Translates serde's message about one key. `about_text` is its message about a text in that place.
 fn translate(key: &str, value: &Value, message: &str, about_text: impl FnOnce() -> Option<String>) -> String {
     if message.starts_with(&format!("unknown field `{key}`")) {
         let names = message.split('`').skip(3).step_by(2);

@@ -1,10 +1,9 @@
 //! Instants and spans of time, in integer nanoseconds.
 
 use std::fmt;
-use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
-use std::str::FromStr;
+use std::ops::{Add, AddAssign, Sub};
 
-use crate::quantity::{self, BadQuantity};
+use crate::quantity::{Form, quantity};
 
 /// An instant: nanoseconds since the start of the world. Each world defines its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -82,18 +81,6 @@ impl Duration {
         self.0 as f64 / 1e9
     }
 
-    /// The span scaled by a factor that is not negative.
-    #[must_use]
-    pub fn scale(self, factor: f64) -> Self {
-        Self((self.0 as f64 * factor).round() as u64)
-    }
-
-    /// `self - other`, or zero if `other` is longer.
-    #[must_use]
-    pub const fn saturating_sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
-    }
-
     /// The absolute difference of two spans.
     #[must_use]
     pub const fn abs_diff(self, other: Self) -> Self {
@@ -121,76 +108,22 @@ impl Sub<Duration> for Time {
     }
 }
 
-impl Add for Duration {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
-}
-
-impl AddAssign for Duration {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl Sub for Duration {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
-    }
-}
-
-impl SubAssign for Duration {
-    fn sub_assign(&mut self, other: Self) {
-        *self = *self - other;
-    }
-}
-
-impl Mul<u64> for Duration {
-    type Output = Self;
-    fn mul(self, times: u64) -> Self {
-        Self(self.0.saturating_mul(times))
-    }
-}
-
-impl Div<u64> for Duration {
-    type Output = Self;
-    fn div(self, parts: u64) -> Self {
-        Self(self.0 / parts)
-    }
-}
-
-const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
-
-impl FromStr for Duration {
-    type Err = BadQuantity;
-
-    fn from_str(text: &str) -> Result<Self, BadQuantity> {
-        let units = UNITS.map(|(name, scale)| (name, scale as f64));
-        let nanos = quantity::parse(text, &units).ok_or_else(|| BadQuantity {
-            text: text.into(),
-            what: "a length of time",
-            units: "ns, us, ms, s",
-            example: "12.5 ms",
-        })?;
-        Ok(Self(nanos.round() as u64))
-    }
-}
-
-impl fmt::Display for Duration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        quantity::write(f, self.0, &UNITS)
-    }
-}
-
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.9} s", self.as_secs_f64())
     }
 }
 
-quantity::serde_as_text!(Duration);
+quantity!(
+    Duration,
+    Form {
+        what: "a length of time",
+        units: [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)],
+        names: "ns, us, ms, s",
+        example: "12.5 ms",
+        max: None,
+    }
+);
 
 #[cfg(test)]
 mod tests {

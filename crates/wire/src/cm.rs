@@ -15,15 +15,13 @@
 //! ```
 //!
 //! What the paper leaves open: data packets are of type 0. The two fields that Figure 11 calls unused are flags for
-//! marked and missing packets ([`Response::marked`], [`Response::missed`]), and the total number of flows where not all
-//! flows fit into one packet; otherwise they are zero. Receiver hints (section 3.2.1) are of type 6 and have the format
-//! of a response without a last probe, with weights in place of counts. The checksum is the Internet checksum (RFC
-//! 1071) of the whole message, without the payload of data. A probe has four bytes of padding, so that no response
-//! without counts is longer than its probe.
-//!
-//! The version is 2 because [`crate::Packet`]s, which may share a UDP port with these messages, begin with version 1.
+//! marked and missing packets ([`Response::marked`], [`Response::missed`]), and the number of all flows, if not all fit
+//! into one packet. Receiver hints (section 3.2.1) are of type 6: a response without a last probe, with weights in
+//! place of counts. The checksum is the Internet checksum (RFC 1071) of the whole message, without the payload of data.
+//! A probe has four bytes of padding, so that no response without counts is longer than its probe. The version is 2
+//! because [`crate::Packet`]s, which may share a UDP port with these messages, begin with version 1.
 
-use crate::codec::DecodeError;
+use crate::codec::{DecodeError, be_u32 as word};
 
 /// The version of the format.
 pub const CM_VERSION: u8 = 2;
@@ -69,9 +67,8 @@ pub struct CmHeader {
     pub kind: CmKind,
     /// `Data`: the IP protocol number of the payload's transport protocol.
     pub protocol: u8,
-    /// `Data`: increases by one with every data packet to the host. `Probe`: the probe's number, from a separate
-    /// sequence. `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: the number of the message that it
-    /// answers.
+    /// `Data`: one more than in the last data packet to the host. `Probe`: its number, from a separate sequence.
+    /// `Syn`: the first sequence number, which `SynAck` repeats. `Reset`: the number of the message that it answers.
     pub sequence: u32,
     /// `Data`: the flow, by the sender's id.
     pub flow: u32,
@@ -98,8 +95,7 @@ pub struct Count {
 pub struct Response {
     /// The number of the probe that it answers.
     pub this_probe: u32,
-    /// The number of the previous probe that the receiver answered. Equal to `this_probe` in an unsolicited response,
-    /// which reports missing packets.
+    /// The number of the previous probe that was answered; `this_probe` in an unsolicited report of missing packets.
     pub last_probe: u32,
     /// Whether a packet arrived with a congestion mark (ECN).
     pub marked: bool,
@@ -243,10 +239,6 @@ fn sum(bytes: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     sum as u16
-}
-
-fn word(bytes: &[u8]) -> u32 {
-    bytes.iter().take(4).fold(0, |n, &b| n << 8 | u32::from(b))
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ pub fn decode(datagram: &[u8]) -> Result<(Packet, &[u8]), DecodeError> {
     if flags & !(FIN | PING | FEEDBACK | ECHOED_FEEDBACK) != 0 {
         return Err(DecodeError::Field("flag"));
     }
-    let mut words = fixed[4..24].chunks_exact(4).map(|w| u32::from_be_bytes([w[0], w[1], w[2], w[3]]));
+    let mut words = fixed[4..24].chunks_exact(4).map(be_u32);
     let mut word = || words.next().unwrap_or_default();
     let mut packet = Packet {
         kind: match fixed[0] & 0xf {
@@ -210,7 +210,7 @@ pub fn decode(datagram: &[u8]) -> Result<(Packet, &[u8]), DecodeError> {
     Ok((packet, payload))
 }
 
-fn be_u32(bytes: &[u8]) -> u32 {
+pub(crate) fn be_u32(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |n, &b| n << 8 | u32::from(b))
 }
 

@@ -1,14 +1,12 @@
 //! The packets between two Rampmeter endpoints, and their encoding.
 //!
-//! [`Packet`] is the header in memory: plain numbers, no payload. Simulated links carry it as it is; real links carry
-//! the bytes that [`encode`] writes, followed by the payload. The crate keeps no state and reads no clock.
+//! [`Packet`] is the header in memory. Simulated links carry it as it is; real links carry the bytes that [`encode`]
+//! writes, followed by the payload. Unreliable datagrams have the Congestion Manager's header, [`CmMessage`].
 //!
 //! The protocol is TCP's byte stream (32-bit sequence numbers that wrap, selective acknowledgements, a receive window)
 //! with two additions for rate-based controllers: every data packet has a *number* of its own, which distinguishes a
 //! retransmission from the original, and every acknowledgement carries a [`Receipt`] (the receiver's timestamp and the
 //! ECN code) of each packet that it acknowledges.
-//!
-//! Unreliable datagrams have the Congestion Manager's header, [`CmMessage`].
 
 mod cm;
 mod codec;

@@ -5,8 +5,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 /// The maximum number of selective-acknowledgement blocks in a packet, as in TCP with timestamps (RFC 2018 section 3).
 pub const MAX_SACKS: usize = 3;
 
-/// The maximum number of receipts in a packet: the packets that a receiver may leave unacknowledged while it delays an
-/// acknowledgement.
+/// The maximum number of receipts in a packet: the packets that a delayed acknowledgement acknowledges.
 pub const MAX_RECEIPTS: usize = 2;
 
 /// The type of a packet.
@@ -40,8 +39,7 @@ pub struct Receipt {
     pub number: u32,
     /// The ECN code it arrived with.
     pub ecn: Ecn,
-    /// The arrival time on the receiver's clock, which differs from the sender's by an unknown offset. Every data
-    /// packet has a timestamp, unlike in TCP's timestamp option (PCP section 3.1). It is encoded in 62 bits.
+    /// The arrival time on the receiver's clock, in 62 bits; of every packet, unlike in TCP (PCP section 3.1).
     pub received_at: Time,
 }
 

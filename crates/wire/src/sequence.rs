@@ -5,8 +5,7 @@ pub const fn wrap(full: u64) -> u32 {
     full as u32
 }
 
-/// The 64-bit number nearest to `near` whose low 32 bits are `wrapped`. Sequence numbers are never negative: close to
-/// zero the result is the non-negative number.
+/// The 64-bit number nearest to `near` whose low 32 bits are `wrapped`; close to zero, the one that is not negative.
 pub const fn unwrap(near: u64, wrapped: u32) -> u64 {
     let distance = wrapped.wrapping_sub(near as u32) as i32 as i64;
     match near.checked_add_signed(distance) {

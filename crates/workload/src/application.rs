@@ -1,9 +1,8 @@
 //! The interface between an application and its flow: events, and the application's replies.
 //!
-//! One object is the application at both ends of a flow. It replaces the two programs and the bytes that they would
-//! exchange, because a simulated packet carries no data. Each end uses only its own information: the other end of a
-//! request uses it only after the bytes of the request have arrived. Calls come in the order of time at each end; one
-//! end may be ahead of the other.
+//! One object is the application at both ends of a flow, because a simulated packet carries no data. Each end uses only
+//! its own information: a request is known at the other end after its bytes have arrived. Calls come in the order of
+//! time at each end; one end may be ahead of the other.
 
 use std::fmt::Debug;
 
@@ -45,8 +44,7 @@ pub struct Path {
 /// Something that happened at one end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The connection is open. The path is set at the sender of a workload that [uses it](Workload::USES_SHARE);
-    /// elsewhere it is the default.
+    /// The connection is open. The path is the default, except at a sender that [uses it](Workload::USES_SHARE).
     Opened(Path),
     /// The application has read the stream of the other end.
     Read {
@@ -82,11 +80,6 @@ impl Reply {
     /// Appends `bytes` to the stream.
     pub fn write(bytes: u64) -> Self {
         Self { write: bytes, ..Self::NONE }
-    }
-
-    /// Ends the stream if `finish`.
-    pub fn finish_if(finish: bool) -> Self {
-        Self { finish, ..Self::NONE }
     }
 }
 
@@ -125,8 +118,7 @@ pub trait Application: Debug {
         Reply::NONE
     }
 
-    /// The flow is stopped: the sender's stream ends with the data already sent, and no more datagrams leave. Packets
-    /// in transit still arrive.
+    /// The flow is stopped: the sender's stream ends with the data already sent, and no more datagrams leave.
     fn on_stop(&mut self, _now: Time) {}
 
     /// The measurements up to `now`, also while the flow is active.

@@ -9,8 +9,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::Deserialize;
 
 use crate::datagrams::check_size;
-use crate::registry::MAX_LEVELS;
-use crate::{Application, Carrier, End, Event, Path, Reply, Report, Settings, Workload};
+use crate::{Application, Carrier, End, Event, Path, Reply, Report, Settings, Workload, levels};
 
 /// A layered audio stream.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -25,13 +24,8 @@ pub struct Config {
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
         check_size(self.datagrams)?;
-        let all = &self.encodings;
-        if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Rate::ZERO {
-            return Err("`encodings` is empty, too long or out of order; \
-                        give 1 to 32 rates from the lowest to the highest: [\"10 kb/s\", \"20 kb/s\"]"
-                .into());
-        }
-        Ok(())
+        let valid = "rates from the lowest to the highest: [\"10 kb/s\", \"20 kb/s\"]";
+        levels::check("encodings", &self.encodings, valid)
     }
 }
 
@@ -79,7 +73,7 @@ impl Application for LayeredAudio {
     fn on_start(&mut self, now: Time, path: Path) -> Reply {
         (self.next, self.since, self.started_at) = (now, now, now);
         self.share = path.share;
-        self.choose();
+        self.current = just_below(&self.config.encodings, self.share);
         Reply::NONE
     }
 
@@ -112,15 +106,11 @@ impl Application for LayeredAudio {
 }
 
 impl LayeredAudio {
-    fn choose(&mut self) {
-        self.current = just_below(&self.config.encodings, self.share);
-    }
-
     fn on_change(&mut self, now: Time, share: Rate) {
         self.account_until(now);
         let before = self.encoding();
         self.share = share;
-        self.choose();
+        self.current = just_below(&self.config.encodings, self.share);
         let after = self.encoding();
         if before != after && self.next > now {
             // The rest of the gap scales with the interval between datagrams.

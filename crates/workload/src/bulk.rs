@@ -1,19 +1,12 @@
 //! Bulk data: a long-lived flow that always has more to send, until it is stopped.
 
 use rampmeter_units::{Bytes, Time};
-use serde::Deserialize;
 
-use crate::{Application, End, Event, Path, Reply, Settings, Workload};
+pub use crate::transfer::Config;
+use crate::{Application, End, Event, Path, Reply, Workload, transfer};
 
-/// More bytes than any run can send.
-const UNLIMITED: u64 = 1 << 62;
-
-/// It has no settings.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {}
-
-impl Settings for Config {}
+/// More bytes or datagrams than any run can send.
+pub(crate) const UNLIMITED: u64 = 1 << 62;
 
 /// A flow of bulk data.
 #[derive(Debug)]
@@ -33,6 +26,6 @@ impl Application for Bulk {
     }
 
     fn on_event(&mut self, _: Time, end: End, event: &Event) -> Reply {
-        Reply::finish_if(end == End::Receiver && matches!(event, Event::Read { ended: true, .. }))
+        transfer::receive(end, event, Bytes::MAX)
     }
 }

@@ -1,15 +1,11 @@
-//! Datagrams at the rate that the congestion controller permits, until the flow is stopped. Lost datagrams are not
-//! retransmitted.
+//! Datagrams at the rate that the congestion controller permits, until the flow is stopped. Losses are final.
 
 use std::ops::RangeInclusive;
 
 use rampmeter_units::{Bytes, Time};
 use serde::Deserialize;
 
-use crate::{Application, Carrier, End, Event, Path, Reply, Settings, Workload};
-
-/// More datagrams than any run can send.
-const UNLIMITED: u64 = 1 << 62;
+use crate::{Application, Carrier, End, Event, Path, Reply, Settings, Workload, bulk, ensure};
 
 /// The valid sizes of a datagram in bytes, without the headers of the Congestion Manager, UDP and IP.
 const SIZES: RangeInclusive<u64> = 8..=9000;
@@ -30,10 +26,10 @@ impl Settings for Config {
 
 /// Refuses sizes that are too small or too large.
 pub(crate) fn check_size(size: Bytes) -> Result<(), String> {
-    if SIZES.contains(&size.as_u64()) {
-        return Ok(());
-    }
-    Err(format!("`datagrams` of {size}; use {} to {} bytes", SIZES.start(), SIZES.end()))
+    ensure(
+        SIZES.contains(&size.as_u64()),
+        format!("`datagrams` of {size}; use {} to {} bytes", SIZES.start(), SIZES.end()),
+    )
 }
 
 /// A flow of datagrams.
@@ -55,7 +51,7 @@ impl Workload for Datagrams {
 
 impl Application for Datagrams {
     fn on_start(&mut self, _: Time, _: Path) -> Reply {
-        Reply { queue_datagrams: UNLIMITED, ..Reply::NONE }
+        Reply { queue_datagrams: bulk::UNLIMITED, ..Reply::NONE }
     }
 
     fn on_event(&mut self, _: Time, _: End, _: &Event) -> Reply {

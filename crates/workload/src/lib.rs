@@ -1,6 +1,5 @@
-//! Applications: the data that flows send, and when. An [`Application`] is a plain object: it receives the time and the
-//! events of its flow and returns what the flow should do. It owns no socket, clock or thread, so the same object runs
-//! on a simulated network, on an emulated one and in a real program.
+//! Applications: the data that flows send, and when. An [`Application`] receives the time and the events of its flow
+//! and returns what the flow should do, so the same object runs on a simulated network and in a real program.
 //!
 //! ```text
 //!                on_start, on_event, on_deadline
@@ -21,8 +20,10 @@ pub mod video;
 
 mod application;
 mod deadlines;
+mod levels;
 
 pub use application::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
 pub use deadlines::Alarms;
 pub use rampmeter_units::Settings;
+use rampmeter_units::settings::ensure;
 pub use registry::{AnyApplication, AnyWorkload};

@@ -1,11 +1,9 @@
 //! The workloads by name, and one type that holds any application without dynamic dispatch.
 
+use delegate::delegate;
 use rampmeter_units::{Bytes, RegistryError, Time, settings};
 
 use crate::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
-
-/// The maximum number of encodings, representations or rungs of a ladder.
-pub(crate) const MAX_LEVELS: usize = 32;
 
 /// The kind of this registry, for messages.
 const KIND: &str = "workload";
@@ -82,12 +80,17 @@ macro_rules! workloads {
             }
         }
 
-        macro_rules! each {
-            ($any:expr, $application:ident => $call:expr) => {
-                match $any {
-                    $(AnyApplication::$variant($application) => $call,)*
+        impl Application for AnyApplication {
+            delegate! {
+                to match self { $(Self::$variant(application) => application,)* } {
+                    fn on_start(&mut self, now: Time, path: Path) -> Reply;
+                    fn on_event(&mut self, now: Time, end: End, event: &Event) -> Reply;
+                    fn deadline(&self, end: End) -> Time;
+                    fn on_deadline(&mut self, now: Time, end: End) -> Reply;
+                    fn on_stop(&mut self, now: Time);
+                    fn report(&mut self, now: Time) -> Report;
                 }
-            };
+            }
         }
     };
 }
@@ -104,34 +107,6 @@ workloads! {
     // And these by a table of their name: video = { ladder = [...] }.
     tables {
         Video(Box<crate::video::Video>): video, "video", "Plays segments of a bitrate ladder, chosen by its buffer: BBA-0 (SIGCOMM 2014)";
-    }
-}
-
-impl Application for AnyApplication {
-    fn on_start(&mut self, now: Time, path: Path) -> Reply {
-        each!(self, a => a.on_start(now, path))
-    }
-
-    #[inline]
-    fn on_event(&mut self, now: Time, end: End, event: &Event) -> Reply {
-        each!(self, a => a.on_event(now, end, event))
-    }
-
-    #[inline]
-    fn deadline(&self, end: End) -> Time {
-        each!(self, a => a.deadline(end))
-    }
-
-    fn on_deadline(&mut self, now: Time, end: End) -> Reply {
-        each!(self, a => a.on_deadline(now, end))
-    }
-
-    fn on_stop(&mut self, now: Time) {
-        each!(self, a => a.on_stop(now));
-    }
-
-    fn report(&mut self, now: Time) -> Report {
-        each!(self, a => a.report(now))
     }
 }
 

@@ -1,6 +1,5 @@
 //! An object in several representations. The web server of the Congestion Manager paper (section 3.2.1) queries its
-//! share of the path (`cm_query`) and sends the best representation that arrives soon enough: "pick the representation
-//! that maximizes receiver quality without incurring high latency".
+//! share (`cm_query`) to "pick the representation that maximizes receiver quality without incurring high latency".
 //!
 //! ```text
 //! the largest with   size / share + srtt <= within,   else the smallest
@@ -9,8 +8,7 @@
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::Deserialize;
 
-use crate::registry::MAX_LEVELS;
-use crate::{Application, End, Event, Path, Reply, Settings, Workload, transfer};
+use crate::{Application, End, Event, Path, Reply, Settings, Workload, ensure, levels, transfer};
 
 /// The representations of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,17 +22,9 @@ pub struct Config {
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let all = &self.representations;
-        if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Bytes::ZERO {
-            return Err("`representations` is empty, too long or out of order; \
-                        give 1 to 32 sizes from the smallest to the largest: [\"20 kB\", \"60 kB\"]"
-                .into());
-        }
-        if self.within == Duration::ZERO {
-            Err("`within` is zero; use more than zero, for example \"2 s\"".into())
-        } else {
-            Ok(())
-        }
+        let valid = "sizes from the smallest to the largest: [\"20 kB\", \"60 kB\"]";
+        levels::check("representations", &self.representations, valid)?;
+        ensure(self.within > Duration::ZERO, "`within` is zero; use more than zero, for example \"2 s\"")
     }
 }
 
@@ -71,8 +61,7 @@ impl Application for Representations {
     }
 }
 
-/// The index of the largest of these sizes that a flow with this share and round-trip time delivers `within` the time;
-/// of the smallest if none arrives in time. `None` without sizes.
+/// The index of the largest of these sizes that arrives `within` the time, else of the smallest; `None` without sizes.
 pub fn choose(sizes: &[Bytes], share: Rate, srtt: Duration, within: Duration) -> Option<usize> {
     let carried = share.bytes_in(within.saturating_sub(srtt));
     let indexed = || sizes.iter().enumerate().map(|(index, size)| (*size, index));

@@ -1,6 +1,5 @@
-//! A transfer: the response to one request, of a size that is known when the flow starts. The flow's handshake
-//! represents the request. The sender writes all data and ends its stream; the receiver ends its own stream when it has
-//! all data.
+//! A transfer: the response to one request, which the flow's handshake represents, of a size that is known at the
+//! start. The sender writes all data and ends its stream; the receiver ends its own stream when it has all data.
 
 use rampmeter_units::{Bytes, Time};
 use serde::Deserialize;
@@ -47,7 +46,7 @@ pub(crate) fn send(size: Bytes) -> Reply {
 pub(crate) fn receive(end: End, event: &Event, size: Bytes) -> Reply {
     match *event {
         Event::Read { total, ended } if end == End::Receiver => {
-            Reply { complete: total == size, ..Reply::finish_if(ended) }
+            Reply { finish: ended, complete: total == size, ..Reply::NONE }
         }
         _ => Reply::NONE,
     }

@@ -9,79 +9,62 @@
 //!            reservoir  cushion  B        of the ladder
 //! ```
 //!
-//! The player requests one segment after the other, each at the bitrate chosen at its request, the first at the lowest.
-//! It pauses while another segment does not fit into the buffer. Playback begins with the first segment. It stalls when
-//! the buffer is empty and resumes with the next segment.
+//! The player requests one segment after the other, the first at the lowest bitrate, and pauses while none fits into
+//! the buffer. Playback begins with the first segment, and stalls while the buffer is empty.
 //!
 //! *Requests* are real: the player writes [`REQUEST`] bytes to its own stream of the connection, and the server, which
 //! is the flow's sender, writes the segment when they have arrived. So each segment costs a round trip in which the
-//! connection may be idle. The server opens the connection, like all senders of flows: the first request is half a
-//! round trip later than after a handshake by the player.
+//! connection may be idle. The server opens the connection: the first request is half a round trip later than after a
+//! handshake by the player.
 //!
-//! *Deviations*: segments have a constant bitrate. The paper does not specify how much is buffered before playback
-//! resumes; here it is one segment. Values that the paper gives in seconds of its buffer of 240 s scale with the
-//! buffer.
+//! *Deviations*: segments have a constant bitrate. One segment is buffered before playback resumes, which the paper
+//! leaves open. Values that the paper gives in seconds of its buffer of 240 s scale with the buffer.
 
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 use serde::Deserialize;
+use smart_default::SmartDefault;
 
-use crate::registry::MAX_LEVELS;
-use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload};
+use crate::{Application, End, Event, Path, Reply, Report, Settings, Workload, ensure, levels};
 
 /// Bytes of a request: about the size of a browser's GET with its header fields.
 pub const REQUEST: Bytes = Bytes::new(400);
 
 /// A video and its player.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, SmartDefault, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The bitrates of the video, from the lowest to the highest. Required.
     pub ladder: Vec<Rate>,
     /// Playing time of a segment.
+    #[default(Duration::from_secs(4))]
     pub segment: Duration,
     /// Playing time that fits into the buffer (section 4).
+    #[default(Duration::from_secs(240))]
     pub buffer: Duration,
     /// The lowest bitrate is chosen below this buffer level; the default is 90 s of 240 s (section 4).
     pub reservoir: Option<Duration>,
-    /// The part of the buffer above the reservoir over which the map rises to the highest bitrate; the default ends at
-    /// 216 s of 240 s (section 4).
+    /// The part above it over which the map rises to the highest bitrate; by default up to 216 s of 240 s (section 4).
     pub cushion: Option<Duration>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            ladder: Vec::new(),
-            segment: Duration::from_secs(4),
-            buffer: Duration::from_secs(240),
-            reservoir: None,
-            cushion: None,
-        }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        let all = &self.ladder;
-        if all.is_empty() || all.len() > MAX_LEVELS || !all.is_sorted_by(|a, b| a < b) || all[0] == Rate::ZERO {
-            return Err("`ladder` is empty, too long or out of order; \
-                        give 1 to 32 bitrates from the lowest to the highest: [\"235 kb/s\", \"750 kb/s\"]"
-                .into());
-        }
-        if self.segment == Duration::ZERO || all[0].bytes_in(self.segment) == Bytes::ZERO {
-            return Err("`segment` has no bytes at the lowest bitrate; make it longer, for example \"4 s\"".into());
-        }
-        if self.buffer < self.segment * 4 {
-            return Err(format!("`buffer` is shorter than four segments; use {} or more", self.segment * 4));
-        }
+        let valid = "bitrates from the lowest to the highest: [\"235 kb/s\", \"750 kb/s\"]";
+        levels::check("ladder", &self.ladder, valid)?;
+        ensure(
+            self.size(0) > Bytes::ZERO,
+            "`segment` has no bytes at the lowest bitrate; make it longer, for example \"4 s\"",
+        )?;
+        let min = self.segment * 4;
+        ensure(self.buffer >= min, format!("`buffer` is shorter than four segments; use {min} or more"))?;
         let ((reservoir, cushion), max) = (self.map(), self.max_end());
-        if reservoir + cushion > max || cushion == Duration::ZERO {
-            return Err(format!(
-                "`reservoir` and `cushion` end at {}; the cushion must end within {max}, two segments below the buffer",
-                reservoir + cushion
-            ));
-        }
-        Ok(())
+        let end = reservoir + cushion;
+        ensure(
+            end <= max && cushion > Duration::ZERO,
+            format!(
+                "`reservoir` and `cushion` end at {end}; the cushion must end within {max}, two segments below the buffer"
+            ),
+        )
     }
 }
 
@@ -93,8 +76,8 @@ impl Config {
         (reservoir, self.cushion.unwrap_or(end.saturating_sub(reservoir)))
     }
 
-    /// The highest level at which the map may end. A player with a full buffer requests at the level of the buffer less
-    /// a segment, or slightly lower if its timer is late; the highest bitrate must be chosen there.
+    /// The highest level at which the map may end: the highest bitrate must be chosen at the level at which a player
+    /// with a full buffer requests, a segment below it or slightly lower if its timer is late.
     fn max_end(&self) -> Duration {
         self.buffer.saturating_sub(self.segment * 2)
     }
@@ -105,7 +88,7 @@ impl Config {
 }
 
 /// A player and its server.
-#[derive(Debug)]
+#[derive(Debug, SmartDefault)]
 pub struct Video {
     config: Config,
     reservoir: Duration,
@@ -117,6 +100,7 @@ pub struct Video {
     answered: u64,
     // The player.
     /// The time at which the viewer started the player.
+    #[default(Time::MAX)]
     started_at: Time,
     /// The rung of the segment that was requested last.
     rung: usize,
@@ -125,6 +109,7 @@ pub struct Video {
     /// Bytes of all segments requested.
     requested_bytes: Bytes,
     /// The time of the next request after a pause; [`Time::MAX`] if the player does not pause.
+    #[default(Time::MAX)]
     resume: Time,
     playback: Playback,
     /// Segments that have arrived, and the sum of their bitrates in bits per second.
@@ -138,22 +123,7 @@ impl Workload for Video {
 
     fn new(config: &Config, _: Option<Bytes>) -> Self {
         let (reservoir, cushion) = config.map();
-        Self {
-            config: config.clone(),
-            reservoir,
-            cushion,
-            stopped: false,
-            answered: 0,
-            started_at: Time::MAX,
-            rung: 0,
-            requested: false,
-            requested_bytes: Bytes::ZERO,
-            resume: Time::MAX,
-            playback: Playback::default(),
-            segments: 0,
-            bitrates: 0.0,
-            switches: 0,
-        }
+        Self { config: config.clone(), reservoir, cushion, ..Self::default() }
     }
 }
 
@@ -399,7 +369,7 @@ mod tests {
         video.on_stop(at(10.0));
         let read = Event::Read { total: Bytes::new(sent + 1_000_000_000), ended: true };
         let reply = video.on_event(at(11.0), End::Receiver, &read);
-        assert_eq!(reply, Reply::finish_if(true));
+        assert_eq!(reply, Reply { finish: true, ..Reply::NONE });
         assert_eq!(video.deadline(End::Receiver), Time::MAX);
     }
 

@@ -6,14 +6,12 @@
 //! R.3  every t_rho:                   rho = (lambda + kappa_q q~) / (gamma C t_rho),   lambda = 0      eq. (1)
 //! ```
 //!
-//! **The timers need no ticks.** A queue changes only when a packet arrives or leaves. All samples that were due since
-//! the last change see the same queue, so they are computed together just before the next change: nothing is lost, and
-//! an idle router never wakes up. After a long idle time the state is the same from one interval to the next, and those
-//! in between are skipped. Both timers start at time zero; at the same instant R.2 comes first, then R.3, then packets.
+//! **The timers need no ticks.** All samples that were due since the queue last changed see the same queue, so they are
+//! computed together just before the next change, and an idle router never wakes up. After a long idle time, equal
+//! intervals are skipped. Both timers start at time zero; at the same instant R.2 comes first, then R.3, then packets.
 //!
 //! `lambda` counts everything offered: acknowledgements too, because they use the link, and packets that are then
-//! dropped, because they are demand. `C` is the rate at the interval's end: after a change of the rate, the new
-//! capacity matters.
+//! dropped, because they are demand. `C` is the rate at the interval's end.
 
 use rampmeter_units::{Bytes, Duration, LoadRegion, Rate, Time};
 
@@ -23,16 +21,10 @@ use super::target::Target;
 /// The difference in bytes below which the average queue and the queue count as equal.
 const TOLERANCE: f64 = 1e-6;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Load {
     rate: Rate,
-    interval: Duration,
-    sampling: Duration,
-    /// `a`
-    memory: f64,
-    /// `kappa_q`
-    weight: f64,
-    transition: f64,
+    config: Config,
     target: Target,
     /// `lambda`: bytes that arrived in this interval.
     arrived: Bytes,
@@ -47,17 +39,11 @@ impl Load {
     pub(super) fn new(config: &Config, rate: Rate) -> Self {
         Self {
             rate,
-            interval: config.load_interval,
-            sampling: config.queue_interval,
-            memory: config.queue_memory,
-            weight: config.queue_weight,
-            transition: config.transition,
+            config: config.clone(),
             target: Target::new(config),
-            arrived: Bytes::ZERO,
-            average_queue: 0.0,
             next_sample: Time::ZERO + config.queue_interval,
             next_measure: Time::ZERO + config.load_interval,
-            factor: 0.0,
+            ..Self::default()
         }
     }
 
@@ -68,7 +54,7 @@ impl Load {
 
     /// The load factor's region. A link without a rate is overloaded.
     pub(super) fn region(&self) -> LoadRegion {
-        if self.factor < self.transition {
+        if self.factor < self.config.transition {
             LoadRegion::Low
         } else if self.factor < 1.0 {
             LoadRegion::High
@@ -88,11 +74,11 @@ impl Load {
             self.measure(1);
             if idle {
                 let until = now.min(self.target.next_adjustment());
-                let equal = periods(until.since(self.next_measure), self.interval).saturating_sub(1);
-                self.next_measure += self.interval * equal;
+                let equal = periods(until.since(self.next_measure), self.config.load_interval).saturating_sub(1);
+                self.next_measure += self.config.load_interval * equal;
                 self.measure(equal);
             }
-            self.next_measure += self.interval;
+            self.next_measure += self.config.load_interval;
         }
         self.sample(now, queue);
     }
@@ -112,18 +98,20 @@ impl Load {
         while self.next_sample <= now {
             if (self.average_queue - queue).abs() < TOLERANCE {
                 self.average_queue = queue;
-                self.next_sample += self.sampling * (periods(now.since(self.next_sample), self.sampling) + 1);
+                self.next_sample +=
+                    self.config.queue_interval * (periods(now.since(self.next_sample), self.config.queue_interval) + 1);
                 return;
             }
-            self.average_queue = self.memory * self.average_queue + (1.0 - self.memory) * queue;
-            self.next_sample += self.sampling;
+            let a = self.config.queue_memory;
+            self.average_queue = a * self.average_queue + (1.0 - a) * queue;
+            self.next_sample += self.config.queue_interval;
         }
     }
 
     /// R.3, for the last of `intervals` equal intervals.
     fn measure(&mut self, intervals: u64) {
-        let capacity = self.rate.as_bps_f64() / 8.0 * self.interval.as_secs_f64();
-        let demand = self.arrived.as_f64() + self.weight * self.average_queue;
+        let capacity = self.rate.as_bps_f64() / 8.0 * self.config.load_interval.as_secs_f64();
+        let demand = self.arrived.as_f64() + self.config.queue_weight * self.average_queue;
         self.factor = if capacity > 0.0 { demand / (self.target.share() * capacity) } else { f64::INFINITY }; // eq. (1)
         self.arrived = Bytes::ZERO;
         let region = self.region();

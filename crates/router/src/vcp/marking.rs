@@ -1,9 +1,9 @@
 //! Probabilistic marking in overload (VCP section VI-C).
 //!
-//! TCP reads `11` as loss and halves its window; if every packet of an overloaded interval carried it, all TCP flows
-//! would halve at once. So the router replaces "the original deterministic ECN marking with a probabilistic one similar
-//! to RED" (Floyd and Jacobson 1993, section IV), with the load factor in the place of RED's average queue: it is
-//! independent of scale, and includes the queue. Packets that are not selected carry the code of high load.
+//! TCP reads `11` as loss; if every packet of an overloaded interval carried it, all TCP flows would halve at once. So
+//! the router replaces "the original deterministic ECN marking with a probabilistic one similar to RED" (Floyd and
+//! Jacobson 1993, section IV), with the load factor, which includes the queue, in the place of RED's average queue.
+//! Packets that are not selected carry the code of high load.
 //!
 //! ```text
 //! p_b = max_p (rho - 1) / (rho_all - 1)        1 <= rho < rho_all;   all packets are marked beyond

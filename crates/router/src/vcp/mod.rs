@@ -10,11 +10,8 @@
 //! R.4  a data packet leaves:   code = max(code of this link, code on arrival)
 //! ```
 //!
-//! A packet without a code (`00`, its sender does not use ECN) is not changed, and neither are acknowledgements. Both
-//! queues share the buffer; packets of both kinds are dropped while it is full.
-//!
-//! Options: an adjusted target (equation 14, `target`), and probabilistic marking in overload for coexistence with TCP
-//! (section VI-C, `marking`).
+//! Packets without a code (`00`, no ECN) and acknowledgements are not changed. Both queues share the buffer. Options:
+//! an adjusted target (equation 14, `target`), and probabilistic marking beside TCP (section VI-C, `marking`).
 
 mod config;
 mod load;
@@ -26,16 +23,16 @@ use rampmeter_units::{Bytes, LoadCodes, LoadRegion, Rate, Stream, Time};
 pub use self::config::Config;
 use self::load::Load;
 use self::marking::Marking;
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Tally, Verdict};
 
 /// A VCP router.
 #[derive(Debug)]
 pub struct Vcp<P> {
     acknowledgements: DropTail<P>,
     data: DropTail<P>,
-    max_packets: u64,
-    max_bytes: Bytes,
+    room: Room,
     load: Load,
     codes: LoadCodes,
     /// Present with probabilistic marking in overload.
@@ -44,20 +41,6 @@ pub struct Vcp<P> {
 }
 
 impl<P: Parcel + Send> Vcp<P> {
-    fn has_room(&self, bytes: Bytes) -> bool {
-        let waiting = self.backlog();
-        waiting.packets < self.max_packets && waiting.bytes + bytes <= self.max_bytes
-    }
-
-    /// The load region that this link writes into the packet that leaves next.
-    fn region(&mut self) -> LoadRegion {
-        let region = self.load.region();
-        match &mut self.marking {
-            Some(marking) if region == LoadRegion::Over => marking.region(self.load.factor()),
-            _ => region,
-        }
-    }
-
     /// R.4
     fn tag(&mut self, packet: &mut P) {
         self.load.count_departure(packet.bytes());
@@ -65,7 +48,10 @@ impl<P: Parcel + Send> Vcp<P> {
             return;
         }
         let Some(upstream) = self.codes.decode(packet.ecn()) else { return };
-        let region = self.region();
+        let region = match (self.load.region(), &mut self.marking) {
+            (LoadRegion::Over, Some(marking)) => marking.region(self.load.factor()),
+            (region, _) => region,
+        };
         if region > upstream {
             packet.set_ecn(self.codes.encode(region));
             self.marked += u64::from(region == LoadRegion::Over);
@@ -77,16 +63,13 @@ impl<P: Parcel + Send> Discipline<P> for Vcp<P> {
     type Config = Config;
 
     fn new(config: &Config, environment: Environment, random: Stream) -> Self {
-        let room = buffer::Config { packets: config.packets, bytes: config.bytes };
-        let queue = || DropTail::new(&buffer::Config::default(), environment, random.clone());
         Self {
-            acknowledgements: queue(),
-            data: queue(),
-            max_packets: room.max_packets(),
-            max_bytes: room.max_bytes(),
+            acknowledgements: DropTail::with_room(None, None),
+            data: DropTail::with_room(None, None),
+            room: Room::new(config.packets, config.bytes),
             load: Load::new(config, environment.rate),
             codes: config.codes,
-            marking: config.probabilistic_marking.then(|| Box::new(Marking::new(config, random.clone()))),
+            marking: config.probabilistic_marking.then(|| Box::new(Marking::new(config, random))),
             marked: 0,
         }
     }
@@ -96,7 +79,7 @@ impl<P: Parcel + Send> Router<P> for Vcp<P> {
     fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
         self.load.advance(now, self.backlog().bytes);
         self.load.count_arrival(packet.bytes());
-        if !self.has_room(packet.bytes()) {
+        if !self.room.fits(self.backlog(), packet.bytes()) {
             return Verdict::Dropped(packet);
         }
         let queue = if packet.is_control() { &mut self.acknowledgements } else { &mut self.data };
@@ -105,7 +88,7 @@ impl<P: Parcel + Send> Router<P> for Vcp<P> {
 
     /// A packet that finds both queues empty bypasses them.
     fn pass(&mut self, now: Time, mut packet: P) -> (Option<P>, Verdict<P>) {
-        if self.backlog().packets > 0 || !self.has_room(packet.bytes()) {
+        if self.backlog().packets > 0 || !self.room.fits(self.backlog(), packet.bytes()) {
             let verdict = self.enqueue(now, packet);
             return (self.dequeue(now), verdict);
         }

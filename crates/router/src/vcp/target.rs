@@ -1,7 +1,7 @@
 //! The target utilization, `gamma`, and its automatic adjustment (VCP section V, equation 14).
 //!
-//! The flows of the model settle above the target because of their additive increase: at `gamma + alpha / (kappa P)`.
-//! To settle at `gamma*`, the router adjusts `gamma` by a step at a time:
+//! Flows settle above the target because of their additive increase, at `gamma + alpha / (kappa P)`. To settle at
+//! `gamma*`, the router adjusts `gamma` by a step at a time:
 //!
 //! ```text
 //! every T_gamma:   gamma += sgn(gamma* - u) delta_gamma          eq. (14)
@@ -9,8 +9,9 @@
 //!
 //! `u`, the "low-pass filtered link utilization", is here the mean over the last `T_gamma`: bytes sent over the link's
 //! capacity. *Deviations*: `gamma` stays between [`MIN`] and [`MAX`]; and it does not change after a `T_gamma` without
-//! overload, because then the target does not limit the senders, and an idle link would drive it to its bound. Without
-//! a goal it never changes.
+//! overload, because then the target does not limit the senders, and an idle link would drive it to its bound.
+
+use std::cmp::Ordering;
 
 use rampmeter_units::{Bytes, Duration, LoadRegion, Time};
 
@@ -21,7 +22,7 @@ pub(super) const MIN: f64 = 0.5;
 /// The maximum of an adjusted target: a higher target would cause a standing queue.
 pub(super) const MAX: f64 = 1.0;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Target {
     /// `gamma`
     share: f64,
@@ -29,7 +30,7 @@ pub(super) struct Target {
     adjusting: Option<Box<Adjusting>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Adjusting {
     goal: f64,
     step: f64,
@@ -49,9 +50,7 @@ impl Target {
                 step: config.goal_step,
                 every: config.goal_interval,
                 at: Time::ZERO + config.goal_interval,
-                sent: Bytes::ZERO,
-                capacity: 0.0,
-                was_overloaded: false,
+                ..Adjusting::default()
             })
         });
         Self { share: config.target, adjusting }
@@ -82,12 +81,10 @@ impl Target {
         }
         if adjusting.was_overloaded && adjusting.capacity > 0.0 {
             let utilization = adjusting.sent.as_f64() / adjusting.capacity;
-            let step = if utilization < adjusting.goal {
-                adjusting.step
-            } else if utilization > adjusting.goal {
-                -adjusting.step
-            } else {
-                0.0
+            let step = match utilization.total_cmp(&adjusting.goal) {
+                Ordering::Less => adjusting.step,
+                Ordering::Equal => 0.0,
+                Ordering::Greater => -adjusting.step,
             };
             self.share = (self.share + step).clamp(MIN, MAX); // eq. (14)
         }

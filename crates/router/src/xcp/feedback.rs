@@ -1,8 +1,6 @@
-//! The feedback distributed in one control interval, packet by packet (section 3.5.2 and the third block of Appendix
-//! A).
-//!
-//! All amounts are rates, in bytes a second: a change of the window by `p` bytes changes its flow's rate by `p / rtt`,
-//! and the sum over all packets is the aggregate feedback of the interval (equations 5 and 8).
+//! The feedback of one control interval, packet by packet (section 3.5.2; Appendix A, third block). All amounts are
+//! rates, in bytes a second: a change of the window by `p` bytes changes its flow's rate by `p / rtt`, and the sum over
+//! all packets is the aggregate feedback of the interval (equations 5 and 8).
 
 use rampmeter_units::{Bytes, Duration};
 
@@ -34,8 +32,7 @@ impl Feedback {
         }
     }
 
-    /// The change of the window of a packet's flow, in thousandths of a byte, where the packet requests `request`:
-    /// never more than requested.
+    /// The change of the window, in thousandths of a byte, for a packet that requests `request`, which is the maximum.
     pub(super) fn change(&mut self, size: Bytes, window: Bytes, rtt: Duration, request: i64) -> i64 {
         let rtt = rtt.as_secs_f64();
         if rtt == 0.0 {

@@ -2,8 +2,7 @@
 //! Rohrs, "Congestion Control for High Bandwidth-Delay Product Networks", SIGCOMM 2002, section 3.5 and Appendix A).
 //! The queue is drop-tail (section 3.5).
 //!
-//! At the end of each control interval `d`, the average round-trip time of the flows, it computes from the arrivals of
-//! the interval:
+//! At the end of each control interval `d`, the flows' average round-trip time, it computes from its arrivals:
 //!
 //! ```text
 //! d    = sum rtt^2 s / cwnd  /  sum rtt s / cwnd                 Appendix A: every flow counts once
@@ -13,16 +12,14 @@
 //! xi_n = (h + max(-phi, 0)) / (d sum s)                          (9)
 //! ```
 //!
-//! During the next interval a packet of `s` bytes with a request leaves with the following change, unless it carries a
-//! smaller one:
+//! During the next interval a packet of `s` bytes with a request leaves with this change, or a smaller one it carries:
 //!
 //! ```text
 //! change = p - n,   p = xi_p rtt^2 s / cwnd,   n = xi_n rtt s    (3), (4), (7)
 //! ```
 //!
-//! The change is in the [`RouterFeedback::Xcp`] that the packet brings with its `cwnd` and `rtt`; a packet without one
-//! only counts as traffic. Positive and negative feedback are distributed from one *residue* each,
-//! `(h + max(±phi, 0)) / d`; once a residue is used up, the interval has no more of it.
+//! A packet brings `cwnd` and `rtt` in its [`RouterFeedback::Xcp`], where the change is written. Positive and negative
+//! feedback are distributed from one *residue* each, `(h + max(±phi, 0)) / d`, until it is used up.
 //!
 //! Q is the shortest queue that packets found during the last propagation delay, estimated as `d` less the current
 //! queueing delay (section 3.5.1).
@@ -33,10 +30,9 @@
 //! that rises and falls balance for flows that are limited elsewhere; a packet without a round-trip time gets no rise.
 //!
 //! *Deviations*:
-//! - `y` and the sum in (9) count only packets with a request. The paper's traffic consists only of them;
-//!   acknowledgements and packets of other schemes count in `S`, but can't be shuffled.
-//! - The sums are scaled to the next interval where its length differs from the last one. The first is 50 ms and the
-//!   next may be 500 ms: ten times as many packets arrive as were counted.
+//! - `y` and the sum in (9) count only packets with a request, as is all of the paper's traffic. Acknowledgements and
+//!   packets of other schemes count in `S`, but can't be shuffled.
+//! - The sums are scaled to the next interval, whose length may differ: 500 ms after the first 50 ms.
 //! - `d` keeps its value during intervals without requests; ns-2 returns to the initial value. A link that has been
 //!   idle for a whole interval stops its timers until a packet arrives.
 
@@ -45,13 +41,15 @@ mod feedback;
 use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
+use crate::buffer::Room;
 use crate::drop_tail::DropTail;
-use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, buffer};
+use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, ensure};
 use feedback::Feedback;
 
 /// Settings of XCP's router. Without a limit no packet is dropped.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The maximum number of packets in the queue.
@@ -60,64 +58,44 @@ pub struct Config {
     pub bytes: Option<Bytes>,
     /// The fraction of the spare bandwidth that is distributed in an interval (section 3.5.1). Below `pi / (4 sqrt 2)`,
     /// 0.555, the loop is stable for any delay (Theorem 1).
+    #[default(0.4)]
     pub alpha: f64,
-    /// The fraction of the persistent queue that is drained in an interval (section 3.5.1): `alpha^2 sqrt 2` (Theorem
-    /// 1).
+    /// The fraction of the persistent queue that is drained in an interval: `alpha^2 sqrt 2` (Theorem 1).
+    #[default(0.226)]
     pub beta: f64,
     /// The minimum fraction of the traffic that is shuffled in an interval (section 3.5.2).
+    #[default(0.1)]
     pub gamma: f64,
     /// The control interval before the first round-trip time is known (ns-2).
+    #[default(Duration::from_millis(50))]
     pub initial_interval: Duration,
     /// The minimum control interval (ns-2).
+    #[default(Duration::from_millis(1))]
     pub min_interval: Duration,
     /// The maximum control interval; longer round trips count as this (`draft-falk-xcp-spec`, ns-2).
+    #[default(Duration::from_secs(1))]
     pub max_interval: Duration,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            packets: None,
-            bytes: None,
-            alpha: 0.4,
-            beta: 0.226,
-            gamma: 0.1,
-            initial_interval: Duration::from_millis(50),
-            min_interval: Duration::from_millis(1),
-            max_interval: Duration::from_secs(1),
-        }
-    }
-}
-
-impl Config {
-    fn buffer(&self) -> buffer::Config {
-        buffer::Config { packets: self.packets, bytes: self.bytes }
-    }
 }
 
 impl Settings for Config {
     fn check(&self) -> Result<(), String> {
-        if !(self.alpha > 0.0 && self.alpha <= 1.0) {
-            return Err(format!(
-                "alpha = {} is not a share: write a number above 0, at most 1; XCP's is 0.4",
-                self.alpha
-            ));
-        }
+        ensure(
+            self.alpha > 0.0 && self.alpha <= 1.0,
+            format!("alpha = {} is not a share: write a number above 0, at most 1; XCP's is 0.4", self.alpha),
+        )?;
         for (name, value, paper) in [("beta", self.beta, 0.226), ("gamma", self.gamma, 0.1)] {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(format!("{name} = {value} is not a share: write a number from 0 to 1; XCP's is {paper}"));
-            }
+            ensure(
+                (0.0..=1.0).contains(&value),
+                format!("{name} = {value} is not a share: write a number from 0 to 1; XCP's is {paper}"),
+            )?;
         }
-        if self.min_interval == Duration::ZERO {
-            return Err("min_interval is 0, so the timer would never stop: write for example \"1 ms\"".into());
-        }
-        if !(self.min_interval..=self.max_interval).contains(&self.initial_interval) {
-            return Err(format!(
-                "initial_interval is {}: it must be from min_interval, {}, to max_interval, {}",
-                self.initial_interval, self.min_interval, self.max_interval
-            ));
-        }
-        self.buffer().check()
+        let Self { initial_interval: initial, min_interval: min, max_interval: max, .. } = *self;
+        ensure(min > Duration::ZERO, "min_interval is 0, so the timer would never stop: write for example \"1 ms\"")?;
+        ensure(
+            (min..=max).contains(&initial),
+            format!("initial_interval is {initial}: it must be from min_interval, {min}, to max_interval, {max}"),
+        )?;
+        Room::check(self.packets, self.bytes)
     }
 }
 
@@ -207,25 +185,16 @@ impl<P: Parcel> Xcp<P> {
         let propagation = self.interval.saturating_sub(self.rate.time_to_send(queue));
         self.measured_at = now + propagation.max(self.config.min_interval);
     }
-
-    /// Appendix A, third block: a packet leaves.
-    fn write_feedback(&mut self, packet: &mut P) {
-        let RouterFeedback::Xcp { window, rtt, change } = packet.feedback() else { return };
-        let allowed = self.feedback.change(packet.bytes(), window, rtt, change);
-        if allowed < change {
-            packet.set_feedback(RouterFeedback::Xcp { window, rtt, change: allowed });
-        }
-    }
 }
 
 impl<P: Parcel + Send> Discipline<P> for Xcp<P> {
     type Config = Config;
 
-    fn new(config: &Config, environment: Environment, random: Stream) -> Self {
+    fn new(config: &Config, environment: Environment, _random: Stream) -> Self {
         Self {
             config: config.clone(),
             rate: environment.rate,
-            queue: DropTail::new(&config.buffer(), environment, random),
+            queue: DropTail::with_room(config.packets, config.bytes),
             interval: config.initial_interval,
             started_at: Time::ZERO,
             ends_at: Time::MAX,
@@ -246,7 +215,13 @@ impl<P: Parcel> Router<P> for Xcp<P> {
 
     fn dequeue(&mut self, now: Time) -> Option<P> {
         let mut packet = self.queue.dequeue(now)?;
-        self.write_feedback(&mut packet);
+        // Appendix A, third block.
+        if let RouterFeedback::Xcp { window, rtt, change } = packet.feedback() {
+            let allowed = self.feedback.change(packet.bytes(), window, rtt, change);
+            if allowed < change {
+                packet.set_feedback(RouterFeedback::Xcp { window, rtt, change: allowed });
+            }
+        }
         Some(packet)
     }
 
