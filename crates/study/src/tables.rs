@@ -64,7 +64,7 @@ pub(crate) fn write(
 
 /// Adds a row for each of `parts`.
 fn rows<T>(table: &mut Table, axes: &[Value], columns: &[Column<T>], run: &Run, parts: &[T]) -> Result<(), StudyError> {
-    parts
-        .iter()
-        .try_for_each(|part| table.row(axes.iter().cloned().chain(columns.iter().map(|column| column.read(run, part)))))
+    parts.iter().try_for_each(|part| {
+        table.row(axes.iter().cloned().chain(columns.iter().map(|column| (column.read)(run, part))))
+    })
 }

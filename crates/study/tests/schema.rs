@@ -16,17 +16,16 @@ use tempfile::tempdir;
 fn schema() -> Schema {
     let mut schema = Schema::default();
     let planned = "flows in the plan";
-    schema.runs.push(Column::whole("planned", "", planned, |run, ()| Some(run.plan.flows.len() as u64)));
-    let sent =
-        Column::<FlowGroup>::number("sent_mean_packets", "packets", "packets sent, mean over flows", |run, group| {
-            group.mean(run, |flow| Some(flow.sent_packets as f64))
-        });
+    schema.runs.push(Column::whole("planned", planned, |run, ()| run.plan.flows.len() as u64));
+    let sent = Column::<FlowGroup>::number("sent_mean_packets", "packets sent, mean over flows", |run, group| {
+        group.mean(run, |flow| Some(flow.sent_packets as f64))
+    });
     schema.groups.push(sent.shown("sent", 10.0, 1));
     schema
         .links
         .push(Column::text("label", "its name in angles", |run, link| format!("<{}>", run.plan.queue_name(link.id))));
     schema.flows.push(Column::truth("ended", "whether it ended", |_, flow| flow.fct.is_some()));
-    schema.link_series.push(Column::number("time_ms", "ms", "when", |_, sample| Some(sample.at.as_secs_f64() * 1e3)));
+    schema.link_series.push(Column::number("time_ms", "when", |_, sample| sample.at.as_secs_f64() * 1e3));
     schema
 }
 
