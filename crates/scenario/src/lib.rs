@@ -31,7 +31,7 @@ mod world;
 pub use axis::{Axis, values};
 pub use build::{Scheme, path_of};
 pub use columns::{FlowGroup, renamed};
-pub use error::{Problem, ScenarioError};
+pub use error::ScenarioError;
 pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Series};
 pub use plan::{
     AggregatePlan, Change, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, QueueId, SchemePlan, Sender,

@@ -6,19 +6,18 @@ use rampmeter_router::AnyConfig;
 use rampmeter_units::{Rate, settings};
 
 use super::Network;
-use crate::document::Source;
-use crate::error::{Problem, ScenarioError};
-use crate::file::{IslandSpec, SchemeSpec, SenderSpec};
+use crate::error::Result;
+use crate::file::{File, IslandSpec, SchemeSpec, SenderSpec};
 use crate::{AggregatePlan, FlowPlan, LinkId, LinkPlan, Routes};
 
 /// Refuses VCP schemes whose settings differ from those of a VCP router on their flows' paths.
 pub(super) fn check_flows(
-    source: Source<'_>,
+    file: &File<'_>,
     schemes: &[&SchemeSpec],
     network: &Network,
     routes: &Routes,
     flows: &[FlowPlan],
-) -> Result<(), ScenarioError> {
+) -> Result<()> {
     for (scheme, spec) in schemes.iter().enumerate() {
         let SenderSpec::Ours { controller, settings, .. } = &spec.sender else { continue };
         if controller != "vcp" {
@@ -34,8 +33,8 @@ pub(super) fn check_flows(
             checked.push(flow.traffic);
             let Ok(way) = routes.path(flow.from, flow.to) else { continue }; // refused elsewhere
             let name = format!("scheme `{}`", spec.name);
-            if let Some((key, problem)) = mismatch(&name, &config, network.on_path(&way)) {
-                return Err(source.error(settings.line_of(&format!("`{key}`")), problem));
+            if let Some((key, wrong)) = mismatch(&name, &config, network.on_path(&way)) {
+                return Err(file.source.error(settings.line_of(&format!("`{key}`")), wrong));
             }
         }
     }
@@ -44,29 +43,26 @@ pub(super) fn check_flows(
 
 /// Refuses an aggregate that crosses routers other than VCP, or VCP routers with different settings.
 pub(super) fn check_aggregate(
-    source: Source<'_>,
+    file: &File<'_>,
     island: &IslandSpec,
     network: &Network,
     aggregate: &AggregatePlan,
-) -> Result<(), ScenarioError> {
+) -> Result<()> {
     let way = || network.on_path(&aggregate.way);
     let slowest = way().filter(|link| is_vcp(link)).map(|link| link.config.rate).min().unwrap_or(Rate::ZERO);
     // A queue without limit before a link that is never the bottleneck needs no VCP router.
     let needs_no_router =
         |link: &LinkPlan| link.router.is_endless() && slowest > Rate::ZERO && link.config.rate > slowest;
     if let Some(link) = way().find(|link| !is_vcp(link) && !needs_no_router(link)) {
-        let what = format!(
-            "island `{}` has the link `{}` between its borders, whose router is not of kind `vcp`: its load \
-             would not be reported",
-            island.name, link.name
-        );
+        let wrong = format!("island `{}` has the link `{}` between its borders", island.name, link.name);
+        let why = "whose router is not of kind `vcp`: its load would not be reported";
         let advice = "give it router = { kind = \"vcp\", packets = 100 }, or name borders that have only VCP routers \
                       between them, or write active = false";
-        return Err(source.error(island.lines.of("borders"), Problem::impossible(what, advice)));
+        return Err(file.source.error(island.lines.of("borders"), format!("{wrong}, {why}; {advice}")));
     }
     let name = format!("island `{}`", island.name);
     match mismatch(&name, &aggregate.settings, way()) {
-        Some((key, problem)) => Err(source.error(island.settings.line_of(&format!("`{key}`")), problem)),
+        Some((key, wrong)) => Err(file.source.error(island.settings.line_of(&format!("`{key}`")), wrong)),
         None => Ok(()),
     }
 }
@@ -80,7 +76,7 @@ fn mismatch<'l>(
     name: &str,
     sender: &vcp::Config,
     links: impl Iterator<Item = &'l LinkPlan>,
-) -> Option<(&'static str, Problem)> {
+) -> Option<(&'static str, String)> {
     let quoted = |value: toml::Value| value.to_string();
     for link in links {
         let AnyConfig::Vcp(router) = &link.router else { continue };
@@ -89,11 +85,9 @@ fn mismatch<'l>(
         let intervals = [sender.load_interval, router.load_interval].map(|interval| format!("\"{interval}\""));
         for (key, [sender_value, router_value]) in [("codes", codes), ("load_interval", intervals)] {
             if sender_value != router_value {
-                let what = format!(
-                    "{name} has {key} = {sender_value}, and the VCP router of link `{}` has {router_value}",
-                    link.name
-                );
-                return Some((key, Problem::impossible(what, "give both the same: packets do not carry it")));
+                let router = format!("the VCP router of link `{}` has {router_value}", link.name);
+                let advice = "give both the same: packets do not carry it";
+                return Some((key, format!("{name} has {key} = {sender_value}, and {router}; {advice}")));
             }
         }
     }
