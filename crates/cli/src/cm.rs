@@ -16,12 +16,13 @@ use rampmeter_cm::daemon::{
 use rampmeter_cm::{Client, default_socket};
 use rampmeter_control::Registry;
 use rampmeter_manager::{HalfLife, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Rate};
+use rampmeter_units::Bytes;
 
 use crate::failure::Failure;
+use crate::files::rate;
 use crate::lists::check_controller;
-use crate::stop_flag;
 use crate::table::table;
+use crate::{print_result, stop_flag};
 
 /// The arguments of `rampmeter cm`.
 #[derive(Debug, Args)]
@@ -199,12 +200,7 @@ fn refuse(error: DaemonError) -> Failure {
 fn print_status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let path = args.socket.clone().unwrap_or_else(default_socket);
     let status = daemon::status(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-    if args.json {
-        println!("{}", serde_json::to_string(&status).map_err(Failure::failed)?);
-    } else {
-        print!("{}", format_status(&status));
-    }
-    Ok(ExitCode::SUCCESS)
+    print_result(args.json, &status, format_status)
 }
 
 fn format_status(status: &Status) -> String {
@@ -229,16 +225,10 @@ fn format_status(status: &Status) -> String {
     text
 }
 
-/// Formats a rate with four significant digits.
-fn rounded(bps: u64) -> String {
-    let unit = 10_u64.pow(bps.checked_ilog10().unwrap_or(0).saturating_sub(3));
-    Rate::from_bps((bps + unit / 2) / unit * unit).to_string()
-}
-
 fn macroflow_row(macroflow: &MacroflowStatus) -> Vec<String> {
     vec![
         macroflow.destination.to_string(),
-        rounded(macroflow.rate_bps),
+        rate(macroflow.rate_bps as f64),
         macroflow.window_bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string()),
         Bytes::new(macroflow.in_flight_bytes).to_string(),
         format!("{:.3} ms", macroflow.srtt_s * 1e3),
@@ -274,7 +264,7 @@ mod tests {
 
     #[test]
     fn rates_have_four_digits() {
-        let shown = [0, 999, 11_540_672, 1_936_000].map(rounded);
+        let shown = [0.0, 999.0, 11_540_672.0, 1_936_000.0].map(rate);
         assert_eq!(shown, ["0 b/s", "999 b/s", "11.54 Mb/s", "1.936 Mb/s"]);
     }
 }

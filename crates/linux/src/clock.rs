@@ -26,11 +26,6 @@ impl Clock {
     pub(crate) fn now(self) -> Time {
         Time::from_nanos(self.started.elapsed().as_nanos() as u64)
     }
-
-    /// The time until `at`; zero if it has passed.
-    pub(crate) fn until(self, at: Time) -> Duration {
-        at.since(self.now())
-    }
 }
 
 /// Sleeps until one of `sources` is readable, or for `span`, at most [`STOP_CHECK_INTERVAL`]. True if `span` has passed.

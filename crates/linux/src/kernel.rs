@@ -98,7 +98,7 @@ impl<'a> Kernel<'a> {
         while !self.run.is_over() {
             self.act()?;
             let next = self.actions.front().map_or(Time::MAX, |(at, _)| *at).min(self.alarms.next());
-            sleep([self.epoll.0.as_fd()], self.run.clock.until(next))?;
+            sleep([self.epoll.0.as_fd()], next.since(self.run.clock.now()))?;
             let ready = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
                 Err(nix::Error::EINTR) => 0,
                 ready => ready?,

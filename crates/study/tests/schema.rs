@@ -9,7 +9,7 @@ use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_scenario::{Column, FlowGroup, Registries, Scenario, Schema};
 use rampmeter_study::claims::{self, Judge};
-use rampmeter_study::{Finished, Folder, Program, Resume, Sweep, overview};
+use rampmeter_study::{Folder, Program, Resume, Sweep, overview};
 use tempfile::tempdir;
 
 /// The built-in columns and one more in each table.
@@ -39,7 +39,7 @@ fn a_column_declared_once_appears_in_every_output() {
     let out = folder.path().join("out");
     let mut run = Folder::open(&out, file, &scenario, &world, program.clone(), Resume::default()).unwrap();
     let results = run.run(&sweep, &scenario, &world, |_| {}).unwrap();
-    let summaries: Vec<_> = results.iter().filter_map(Finished::run).collect();
+    let summaries: Vec<_> = results.iter().flatten().collect();
 
     let json = serde_json::to_value(summaries[0]).unwrap();
     assert!(json["planned"].as_u64().unwrap() > 0 && json["flows"]["sent_mean_packets"] == 40.0, "{json}");

@@ -11,7 +11,7 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Finished, Folder, Program, Resume, Sweep, default_folder, overview};
+use rampmeter_study::{Folder, Program, Resume, Sweep, default_folder, overview};
 use serde_json::json;
 
 use super::interrupt::Interrupts;
@@ -95,10 +95,10 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     if kept > 0 {
         eprintln!("rampmeter: {kept} of {} runs were already finished (--fresh repeats them)", results.len());
     }
-    for skipped in results.iter().filter_map(skipped) {
+    for skipped in results.iter().filter_map(|result| result.as_ref().err()) {
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
-    let summaries: Vec<&Summary> = results.iter().filter_map(Finished::run).collect();
+    let summaries: Vec<&Summary> = results.iter().flatten().collect();
     if summaries.is_empty() {
         let (world, all) = (world.name(), results.len());
         return Err(Failure::failed(format!(
@@ -119,13 +119,6 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         println!("\ntables: {}", folder.path().display());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn skipped(result: &Finished<Summary>) -> Option<&rampmeter_study::Skipped> {
-    match result {
-        Finished::Skipped(skipped) => Some(skipped),
-        Finished::Run(_) => None,
-    }
 }
 
 /// A warning if real packets were late; `has_priority`: whether they were sent with real-time priority.
