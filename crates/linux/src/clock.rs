@@ -18,7 +18,6 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that is zero now.
     pub(crate) fn start() -> Self {
         Self { started: Instant::now() }
     }

@@ -17,7 +17,6 @@ use crate::namespace::Namespace;
 use crate::sides::Side;
 use crate::tun::{self, Tun};
 
-/// The TUN device's name.
 const DEVICE: &str = "rampmeter";
 
 /// The queue length of the TUN device in packets: 20 ms at 1 Gb/s.
@@ -34,7 +33,6 @@ const SETTINGS: [(&str, &str); 5] = [
     ("ipv6/conf/all/disable_ipv6", "1"),
 ];
 
-/// A real host.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,

@@ -23,14 +23,11 @@ use crate::sides::Side;
 /// The port that receivers listen on.
 const PORT: u16 = 5001;
 
-/// An active flow.
 struct ActiveFlow {
     record: FlowRecord,
-    /// The socket at each end.
     ends: [Option<Socket>; 2],
     /// Whether each end waits until its socket is writable.
     awaits_writable: [bool; 2],
-    /// Whether the sender's connection is open.
     is_open: bool,
 }
 
@@ -61,7 +58,6 @@ pub(crate) struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    /// Creates the listeners.
     pub(crate) fn new(run: RunState<'a>) -> io::Result<Self> {
         let plan = run.plan;
         let is_kernel = |flow: usize| matches!(plan.schemes[plan.flows[flow].scheme].sender, Sender::Kernel { .. });

@@ -10,7 +10,6 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns, unshare};
 
-/// A network namespace.
 #[derive(Debug)]
 pub(crate) struct Namespace(File);
 

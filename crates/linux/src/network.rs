@@ -17,7 +17,6 @@ use crate::sides::{Side, Sides};
 
 type RealLink = Link<Datagram, AnyRouter<Datagram>>;
 
-/// The next hop of a packet.
 #[derive(Debug, Clone, Copy)]
 enum Hop {
     Link(u32),
@@ -33,7 +32,6 @@ pub(crate) struct Exit {
     pub(crate) packet: Datagram,
 }
 
-/// The measurements of a network.
 #[derive(Debug, Default)]
 pub(crate) struct Measurements {
     pub(crate) links: Vec<LinkOutcome>,
@@ -97,12 +95,10 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// An empty buffer.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         self.buffers.pop().unwrap_or_default()
     }
 
-    /// Keeps a packet's buffer for reuse.
     pub(crate) fn recycle(&mut self, bytes: Vec<u8>) {
         if self.buffers.len() < 1024 {
             self.buffers.push(bytes);
@@ -148,7 +144,6 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The next packet that has reached the end of its path.
     pub(crate) fn exit(&mut self) -> Option<Exit> {
         self.exits.pop_front()
     }

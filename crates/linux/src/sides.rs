@@ -11,7 +11,6 @@ use rampmeter_scenario::{NodeId, Plan, WorldError};
 
 use crate::world::unsupported;
 
-/// One side of the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     A,
@@ -102,7 +101,6 @@ impl Sides {
         self.places[&host].0
     }
 
-    /// A host's address.
     pub(crate) fn address(&self, host: NodeId) -> Ipv4Addr {
         self.places[&host].1
     }

@@ -40,7 +40,6 @@ fn is_measured(plan: &Plan, at: Time) -> bool {
     (Time::ZERO + plan.warmup..=Time::ZERO + plan.duration).contains(&at)
 }
 
-/// Columns of a run as a whole.
 pub(crate) fn runs() -> Vec<Column<()>> {
     vec![
         Column::text("world", "the world that ran it, `simulated` or `emulated`", |run, ()| run.world.to_owned()),
@@ -62,7 +61,6 @@ pub(crate) fn runs() -> Vec<Column<()>> {
     ]
 }
 
-/// Columns of a flow.
 pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
     vec![
         Of::whole("flow", "its index in the plan, the same for all schemes with the same seed", |_, flow| {
@@ -114,7 +112,6 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
     ]
 }
 
-/// Columns of a sample of a flow.
 pub(crate) fn flow_series() -> Vec<Column<FlowSample>> {
     vec![
         Column::number("time_s", "when the sample was taken", |_, sample| sample.at.as_secs_f64()),

@@ -11,7 +11,6 @@ use toml::{Spanned, Value};
 
 use crate::error::{Result, ScenarioError};
 
-/// The text of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a str,
@@ -128,7 +127,6 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The line of the table.
     pub(crate) fn head(&self) -> usize {
         self.head
     }

@@ -23,7 +23,6 @@ const KEYS: [&str; 13] = [
     "meters",
 ];
 
-/// The content of the file at one point.
 #[derive(Debug, Clone)]
 pub(crate) struct File<'s> {
     pub(crate) source: Source<'s>,

@@ -80,7 +80,6 @@ fn scheme(file: &File<'_>, spec: &SchemeSpec, controllers: &Controllers) -> Resu
     Ok(SchemePlan { name: spec.name.clone(), sender })
 }
 
-/// Nodes and links.
 struct Network {
     nodes: Vec<Node>,
     links: Vec<LinkPlan>,

@@ -175,7 +175,6 @@ pub struct Schema {
 }
 
 impl Default for Schema {
-    /// The built-in columns.
     fn default() -> Self {
         Self {
             runs: columns::runs(),

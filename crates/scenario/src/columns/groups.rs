@@ -83,7 +83,6 @@ impl FlowGroup {
 
 type Of = Column<FlowGroup>;
 
-/// Columns of a group of flows.
 pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
     let mut columns = vec![
         Of::whole(

@@ -6,14 +6,12 @@ use crate::{Column, LinkOutcome, LinkSample, Run};
 
 type Of = Column<LinkOutcome>;
 
-/// Columns of a measured link.
 pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
     let mut columns = queues();
     columns.extend(packets());
     columns
 }
 
-/// Columns of the link's utilization and its queue.
 fn queues() -> Vec<Column<LinkOutcome>> {
     vec![
         Of::text("link", "the link's name", |_, link| link.name.clone()),
@@ -62,7 +60,6 @@ fn queues() -> Vec<Column<LinkOutcome>> {
     ]
 }
 
-/// Columns of packet counts.
 fn packets() -> Vec<Column<LinkOutcome>> {
     vec![
         Of::whole("offered_packets", "packets that arrived at the router", |_, link| link.counts.offered),
@@ -113,7 +110,6 @@ fn packets() -> Vec<Column<LinkOutcome>> {
     ]
 }
 
-/// Columns of a sample of a link.
 pub(crate) fn link_series() -> Vec<Column<LinkSample>> {
     vec![
         Column::number("time_s", "when the sample was taken", |_, sample| sample.at.as_secs_f64()),

@@ -4,7 +4,6 @@ use super::{File, RouterSpec};
 use crate::document::{Item, Lines, Section, Settings};
 use crate::error::{Result, unknown};
 
-/// An island of VCP routers.
 #[derive(Debug, Clone)]
 pub(crate) struct IslandSpec {
     pub(crate) lines: Lines,
@@ -13,7 +12,6 @@ pub(crate) struct IslandSpec {
     pub(crate) borders: Vec<String>,
     /// The queue at the ingress of each aggregate.
     pub(crate) router: RouterSpec,
-    /// The settings of VCP.
     pub(crate) settings: Settings,
     pub(crate) propagate_overload: bool,
     pub(crate) measured: bool,

@@ -20,7 +20,6 @@ const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// The minimum length and interval of stalls.
 const MIN_STALL: Duration = Duration::from_micros(1);
 
-/// A link between two routers.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
     lines: Lines,
@@ -31,7 +30,6 @@ pub(crate) struct LinkSpec {
     pub(crate) reverse: Option<DirectionSpec>,
 }
 
-/// One direction of a link.
 #[derive(Debug, Clone)]
 pub(crate) struct DirectionSpec {
     pub(crate) config: LinkConfig,
@@ -41,7 +39,6 @@ pub(crate) struct DirectionSpec {
     pub(crate) measured: bool,
 }
 
-/// A router's kind and settings in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct RouterSpec {
     pub(crate) kind: String,
@@ -290,7 +287,6 @@ impl File<'_> {
         Ok(())
     }
 
-    /// The names of all routers.
     pub(super) fn routers(&self) -> BTreeSet<&str> {
         self.links.iter().flat_map(|link| link.ends.iter().map(String::as_str)).collect()
     }

@@ -6,7 +6,6 @@ use super::RouterSpec;
 use crate::document::{Item, NAME, Section, Settings, is_name};
 use crate::error::Result;
 
-/// A way to send.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemeSpec {
     pub(crate) name: String,
@@ -15,7 +14,6 @@ pub(crate) struct SchemeSpec {
     pub(crate) routers: Vec<(String, usize, RouterSpec)>,
 }
 
-/// The sender of a scheme.
 #[derive(Debug, Clone)]
 pub(crate) enum SenderSpec {
     /// Rampmeter's transport; `line` is that of the controller's name.

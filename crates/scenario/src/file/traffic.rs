@@ -12,7 +12,6 @@ use crate::error::{Result, unknown};
 /// The maximum number of flows of one run; more are taken for a mistake.
 pub(crate) const MAX_FLOWS: u64 = 1_000_000;
 
-/// A kind of traffic.
 #[derive(Debug, Clone)]
 pub(crate) struct TrafficSpec {
     pub(crate) lines: Lines,
@@ -38,7 +37,6 @@ pub(crate) enum Pairs {
     Any,
 }
 
-/// The size of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Size {
     Bytes(Bytes),
@@ -57,10 +55,8 @@ pub(crate) enum Arrivals {
     Group { count: u64, from: Time, spread: Duration, every: Option<Duration> },
 }
 
-/// The arrival rate of flows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ArrivalRate {
-    /// Flows per second.
     PerSecond(f64),
     /// The arrival rate that offers this share of the rate of the link of this name.
     Load(f64, String),
