@@ -61,14 +61,7 @@ impl Args {
 
 pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let mut scenario = Scenario::read(&args.file)?;
-    for set in &args.set {
-        let pair = set.split_once('=').map(|(axis, list)| (axis.trim(), values(list)));
-        let Some((axis, list)) = pair.filter(|(axis, list)| !axis.is_empty() && !list.is_empty()) else {
-            let what = format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6");
-            return Err(Failure::input(what));
-        };
-        scenario.set(axis, list)?;
-    }
+    set_axes(&mut scenario, &args.set)?;
     if let Some(seed) = args.seed {
         scenario.set("seed", values(&seed.to_string()))?;
     }
@@ -119,6 +112,19 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
         println!("\ntables: {}", folder.path().display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sets axes to the values of `--set AXIS=V1,V2`.
+pub(crate) fn set_axes(scenario: &mut Scenario, sets: &[String]) -> Result<(), Failure> {
+    for set in sets {
+        let pair = set.split_once('=').map(|(axis, list)| (axis.trim(), values(list)));
+        let Some((axis, list)) = pair.filter(|(axis, list)| !axis.is_empty() && !list.is_empty()) else {
+            let what = format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6");
+            return Err(Failure::input(what));
+        };
+        scenario.set(axis, list)?;
+    }
+    Ok(())
 }
 
 /// A warning if real packets were late; `has_priority`: whether they were sent with real-time priority.
