@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use rampmeter_cm::daemon::{
     self, Carriage, DEFAULT_PORT, Daemon, DaemonError, Limits, MacroflowStatus, Options, PeerStatus, Protocol, Status,
 };
@@ -58,15 +59,15 @@ struct DaemonArgs {
     #[arg(long, value_name = "NAME", default_value = "cm")]
     controller: String,
     /// The scheduler that divides a path among its flows
-    #[arg(long, value_enum, default_value_t = Scheduler::RoundRobin)]
-    scheduler: Scheduler,
+    #[arg(long, default_value = "round-robin", value_parser = one_of(SCHEDULERS))]
+    scheduler: Scheduling,
     /// Give flows that the network treats worse than other flows to the same host a separate rate
     #[arg(long)]
     segregation: bool,
     /// The time in which the rate halves while no feedback arrives: the minimum or the mean round-trip time, which
     /// grows with queues
-    #[arg(long, value_enum, default_value_t = Aging::MinRtt)]
-    half_life: Aging,
+    #[arg(long, default_value = "min-rtt", value_parser = one_of(HALF_LIVES))]
+    half_life: HalfLife,
     /// Accept programs of all users, not only of this user and root
     #[arg(long)]
     public: bool,
@@ -88,23 +89,23 @@ struct DaemonArgs {
     deliver: Vec<u16>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Scheduler {
-    /// By weights, within classes
-    RoundRobin,
-    /// By guarantees of rate and delay first, then by weights (H-FSC)
-    ServiceCurves,
-    /// In the order of the requests
-    InTurn,
+/// The value of an argument by its name among `values`: names, help and values.
+fn one_of<T: Copy + Send + Sync + 'static>(values: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T> {
+    let possible = values.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    let find = |name: String| values.iter().find(|(known, ..)| *known == name).map(|(.., value)| *value);
+    PossibleValuesParser::new(possible).try_map(move |name| find(name).ok_or("no such value"))
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Aging {
-    /// The minimum round-trip time
-    MinRtt,
-    /// The smoothed mean round-trip time
-    MeanRtt,
-}
+const SCHEDULERS: &[(&str, &str, Scheduling)] = &[
+    ("round-robin", "By weights, within classes", Scheduling::RoundRobin),
+    ("service-curves", "By guarantees of rate and delay first, then by weights (H-FSC)", Scheduling::ServiceCurves),
+    ("in-turn", "In the order of the requests", Scheduling::InTurn),
+];
+
+const HALF_LIVES: &[(&str, &str, HalfLife)] = &[
+    ("min-rtt", "The minimum round-trip time", HalfLife::MinRtt),
+    ("mean-rtt", "The smoothed mean round-trip time", HalfLife::MeanRtt),
+];
 
 #[derive(Debug, Args)]
 struct StatusArgs {
@@ -135,15 +136,6 @@ fn connect(socket: Option<&Path>) -> Result<Client, Failure> {
 
 fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     check_controller(registry, &args.controller)?;
-    let scheduling = match args.scheduler {
-        Scheduler::RoundRobin => Scheduling::RoundRobin,
-        Scheduler::ServiceCurves => Scheduling::ServiceCurves,
-        Scheduler::InTurn => Scheduling::InTurn,
-    };
-    let half_life = match args.half_life {
-        Aging::MinRtt => HalfLife::MinRtt,
-        Aging::MeanRtt => HalfLife::MeanRtt,
-    };
     let silence = rampmeter_units::Duration::from_secs(args.silence.clamp(1, 1 << 30));
     let carriage = match (args.raw, args.port) {
         (true, _) => Carriage::Raw,
@@ -159,7 +151,12 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
         socket: args.socket.clone().unwrap_or_else(default_socket),
         controller: args.controller.clone(),
         registry: registry.clone(),
-        sharing: Sharing { scheduling, half_life, segregation: args.segregation, ..Sharing::default() },
+        sharing: Sharing {
+            scheduling: args.scheduler,
+            half_life: args.half_life,
+            segregation: args.segregation,
+            ..Sharing::default()
+        },
         limits: Limits { silence, ..Limits::default() },
         public: args.public,
         protocol: Protocol { carriage, address: args.bind, deliver: args.deliver.clone() },

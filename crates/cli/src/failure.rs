@@ -12,21 +12,19 @@ pub(crate) struct Failure {
     code: u8,
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
 impl Failure {
     /// The input is invalid.
-    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn input(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }
     }
 
     /// The input is valid and the command failed.
-    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn failed(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 1 }
     }
 
     /// The user interrupted the command.
-    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn interrupted(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 130 }
     }

@@ -20,10 +20,8 @@ use rampmeter_scenario::{NodeId, Plan};
 
 use crate::run_state::RunState;
 
-/// The left host's address, for both commands.
+/// The variables with the addresses of both hosts, for both commands.
 const LEFT_VARIABLE: &str = "RAMPMETER_LEFT";
-
-/// The right host's address, for both commands.
 const RIGHT_VARIABLE: &str = "RAMPMETER_RIGHT";
 
 /// Interval between checks whether a command has ended.

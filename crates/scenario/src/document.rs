@@ -122,15 +122,11 @@ impl<'a> Section<'a> {
 /// The lines of a table and of its keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lines {
-    head: usize,
+    pub(crate) head: usize,
     keys: Vec<(String, usize)>,
 }
 
 impl Lines {
-    pub(crate) fn head(&self) -> usize {
-        self.head
-    }
-
     /// The line of `key`; that of the table if the key is missing.
     pub(crate) fn of(&self, key: &str) -> usize {
         self.keys.iter().find(|(known, _)| known == key).map_or(self.head, |(_, line)| *line)

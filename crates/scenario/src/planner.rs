@@ -29,14 +29,13 @@ pub(crate) fn plan(file: &File<'_>, point: &Point, registries: &Registries) -> R
     let routes = Routes::new(&network.nodes, &network.links);
     let seed = point.get("seed").and_then(Value::as_integer).unwrap_or(1).unsigned_abs();
     let flows = arrivals::flows(file, &used, &network, Streams::new(seed))?;
-    for (index, traffic) in file.traffic.iter().enumerate() {
-        // One pair of hosts is enough: all hosts of a group are at one router.
-        let Some(flow) = flows.iter().find(|flow| flow.traffic == index) else { continue };
-        for (from, to) in [(flow.from, flow.to), (flow.to, flow.from)] {
-            file.path(&routes, from, to, traffic.lines.head())?;
-        }
+    // One flow of a kind is enough for checks of paths: all hosts of a group are at one router.
+    for kind in 0..file.traffic.len() {
+        let Some(flow) = flows.iter().find(|flow| flow.traffic == kind) else { continue };
+        let path = |from, to| file.path(&routes, from, to, file.traffic[kind].lines.head);
+        path(flow.to, flow.from)?;
+        vcp_codes::check_scheme(file, used[flow.scheme], &network, &path(flow.from, flow.to)?)?;
     }
-    vcp_codes::check_flows(file, &used, &network, &routes, &flows)?;
     let aggregates = islands::aggregates(file, &registries.routers, &network, &routes, &flows)?;
     Ok(Plan {
         point: point.clone(),

@@ -8,7 +8,7 @@ use crate::statistics::{deviation, jain, max, mean, min, quantile, spread, varia
 use crate::{Column, FlowOutcome, Run};
 
 /// A group of flows, with the values that several columns need.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FlowGroup {
     /// The indices of its kinds of traffic in [`crate::Plan::traffic`].
     kinds: Vec<usize>,
@@ -29,14 +29,7 @@ impl FlowGroup {
     pub(crate) fn of(run: &Run, kinds: Vec<usize>) -> Self {
         let plan = &run.plan;
         let warmup = Time::ZERO + plan.warmup;
-        let mut group = Self {
-            kinds,
-            fcts: Vec::new(),
-            ages: Vec::new(),
-            sizes: Vec::new(),
-            goodputs: Vec::new(),
-            weighted: Vec::new(),
-        };
+        let mut group = Self { kinds, ..Self::default() };
         let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
         let (mut fcts, mut ages, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
         for result in group.flows(run) {

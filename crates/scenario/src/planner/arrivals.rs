@@ -24,7 +24,7 @@ pub(super) fn flows(
         let mut pairs = Pairing::new(traffic, network, stream("pairs"));
         let starts = starts(file, traffic, network, stream("arrivals")).ok_or_else(|| {
             let wrong = format!("traffic `{}` would start more than {MAX_FLOWS} flows", traffic.plan.name);
-            file.source.error(traffic.lines.head(), format!("{wrong}; reduce its arrivals or the duration"))
+            file.source.error(traffic.lines.head, format!("{wrong}; reduce its arrivals or the duration"))
         })?;
         let scheme = schemes.iter().position(|scheme| scheme.name == traffic.scheme).unwrap_or_default();
         for start in starts {

@@ -24,7 +24,7 @@ pub(super) fn aggregates(
         let settings: vcp::Config = settings::checked(&island.settings.table).map_err(|reason| {
             file.source.error(island.settings.line_of(&format!(": {reason}")), format!("island settings: {reason}"))
         })?;
-        let path = |from, to| file.path(routes, from, to, island.lines.head());
+        let path = |from, to| file.path(routes, from, to, island.lines.head);
         let is_border = |node: NodeId| island.borders.contains(&network.nodes[node.0].name);
         let mut crossed = BTreeSet::new();
         let pairs: BTreeSet<_> = flows.iter().filter(|_| island.active).map(|flow| (flow.from, flow.to)).collect();

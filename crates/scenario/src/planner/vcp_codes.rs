@@ -6,39 +6,20 @@ use rampmeter_router::AnyConfig;
 use rampmeter_units::{Rate, settings};
 
 use super::Network;
+use crate::document::Settings;
 use crate::error::Result;
 use crate::file::{File, IslandSpec, SchemeSpec, SenderSpec};
-use crate::{AggregatePlan, FlowPlan, LinkId, LinkPlan, Routes};
+use crate::{AggregatePlan, LinkId, LinkPlan};
 
-/// Refuses VCP schemes whose settings differ from those of a VCP router on their flows' paths.
-pub(super) fn check_flows(
-    file: &File<'_>,
-    schemes: &[&SchemeSpec],
-    network: &Network,
-    routes: &Routes,
-    flows: &[FlowPlan],
-) -> Result<()> {
-    for (scheme, spec) in schemes.iter().enumerate() {
-        let SenderSpec::Ours { controller, settings, .. } = &spec.sender else { continue };
-        if controller != "vcp" {
-            continue;
+/// Refuses a VCP scheme whose settings differ from those of a VCP router on the path of a flow.
+pub(super) fn check_scheme(file: &File<'_>, spec: &SchemeSpec, network: &Network, way: &[LinkId]) -> Result<()> {
+    match &spec.sender {
+        SenderSpec::Ours { controller, settings, .. } if controller == "vcp" => {
+            let Ok(config) = settings::read(&settings.table) else { return Ok(()) }; // refused elsewhere
+            check(file, &format!("scheme `{}`", spec.name), settings, &config, network.on_path(way))
         }
-        let Ok(config) = settings::read::<vcp::Config>(&settings.table) else { continue }; // refused elsewhere
-        let mut checked: Vec<usize> = Vec::new();
-        for flow in flows.iter().filter(|flow| flow.scheme == scheme) {
-            // One pair of hosts is enough: all hosts of a group are at one router.
-            if checked.contains(&flow.traffic) {
-                continue;
-            }
-            checked.push(flow.traffic);
-            let Ok(way) = routes.path(flow.from, flow.to) else { continue }; // refused elsewhere
-            let name = format!("scheme `{}`", spec.name);
-            if let Some((key, wrong)) = mismatch(&name, &config, network.on_path(&way)) {
-                return Err(file.source.error(settings.line_of(&format!("`{key}`")), wrong));
-            }
-        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Refuses an aggregate that crosses routers other than VCP, or VCP routers with different settings.
@@ -60,23 +41,21 @@ pub(super) fn check_aggregate(
                       between them, or write active = false";
         return Err(file.source.error(island.lines.of("borders"), format!("{wrong}, {why}; {advice}")));
     }
-    let name = format!("island `{}`", island.name);
-    match mismatch(&name, &aggregate.settings, way()) {
-        Some((key, wrong)) => Err(file.source.error(island.settings.line_of(&format!("`{key}`")), wrong)),
-        None => Ok(()),
-    }
+    check(file, &format!("island `{}`", island.name), &island.settings, &aggregate.settings, way())
 }
 
 fn is_vcp(link: &LinkPlan) -> bool {
     matches!(link.router, AnyConfig::Vcp(_))
 }
 
-/// The setting in which a sender differs from a VCP router among `links`, with the error.
-fn mismatch<'l>(
+/// Refuses a sender of which a setting differs from that of a VCP router among `links`.
+fn check<'l>(
+    file: &File<'_>,
     name: &str,
+    settings: &Settings,
     sender: &vcp::Config,
     links: impl Iterator<Item = &'l LinkPlan>,
-) -> Option<(&'static str, String)> {
+) -> Result<()> {
     let quoted = |value: toml::Value| value.to_string();
     for link in links {
         let AnyConfig::Vcp(router) = &link.router else { continue };
@@ -87,11 +66,12 @@ fn mismatch<'l>(
             if sender_value != router_value {
                 let router = format!("the VCP router of link `{}` has {router_value}", link.name);
                 let advice = "give both the same: packets do not carry it";
-                return Some((key, format!("{name} has {key} = {sender_value}, and {router}; {advice}")));
+                let wrong = format!("{name} has {key} = {sender_value}, and {router}; {advice}");
+                return Err(file.source.error(settings.line_of(&format!("`{key}`")), wrong));
             }
         }
     }
-    None
+    Ok(())
 }
 
 impl Network {
