@@ -164,7 +164,6 @@ impl FlowRecord {
         reply
     }
 
-    /// The receiver's application receives `bytes`.
     pub(crate) fn deliver(&mut self, run: &RunState<'_>, bytes: u64) {
         let (now, plan) = (run.clock.now(), run.plan);
         self.outcome.delivered += Bytes::new(bytes);
@@ -173,7 +172,6 @@ impl FlowRecord {
         }
     }
 
-    /// The plan stops the flow.
     pub(crate) fn stop(&mut self, run: &RunState<'_>) {
         self.report(run);
         self.application.on_stop(run.clock.now());

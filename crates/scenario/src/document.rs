@@ -139,7 +139,7 @@ pub(crate) struct Item<'a> {
     source: Source<'a>,
     pub(crate) key: &'a str,
     at: usize,
-    value: &'a Spanned<DeValue<'a>>,
+    pub(crate) value: &'a Spanned<DeValue<'a>>,
 }
 
 impl<'a> Item<'a> {
@@ -213,17 +213,12 @@ impl<'a> Item<'a> {
         number.filter(|number| (min..max).contains(number)).ok_or_else(|| self.wrong(expected))
     }
 
-    /// A whole number, 0 or more.
-    pub(crate) fn whole(&self) -> Result<u64> {
-        let number = self.value.get_ref().as_integer();
-        let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
-        number.ok_or_else(|| self.wrong("a whole number, 0 or more"))
-    }
-
     /// A whole number within `range`.
     pub(crate) fn count(&self, range: RangeInclusive<u64>) -> Result<u64> {
+        let number = self.value.get_ref().as_integer();
+        let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
         let expected = || self.wrong(format!("a whole number from {} to {}", range.start(), range.end()));
-        self.whole().ok().filter(|number| range.contains(number)).ok_or_else(expected)
+        number.filter(|number| range.contains(number)).ok_or_else(expected)
     }
 
     pub(crate) fn boolean(&self) -> Result<bool> {
@@ -246,14 +241,10 @@ impl<'a> Item<'a> {
         Value::deserialize(ValueDeserializer::from(self.value.clone()))
             .map_err(|error| self.error(format!("not TOML: {}", error.message().replace('\n', "; "))))
     }
-
-    /// Every text within it with its range in the file, quotes included.
-    pub(crate) fn texts(&self, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
-        texts(self.value, found);
-    }
 }
 
-fn texts<'a>(value: &'a Spanned<DeValue<'a>>, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
+/// Every text within `value` with its range in the file, quotes included.
+pub(crate) fn texts<'a>(value: &'a Spanned<DeValue<'a>>, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
     match value.get_ref() {
         DeValue::String(text) => found.push((text, value.span())),
         DeValue::Array(array) => array.iter().for_each(|value| texts(value, found)),

@@ -3,7 +3,7 @@
 use rampmeter_units::Known;
 use thiserror::Error;
 
-/// An error in a scenario.
+/// An error in a scenario, or in a file of claims about scenarios.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
     /// The file could not be read.

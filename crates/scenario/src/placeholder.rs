@@ -10,7 +10,7 @@ use toml::Value;
 
 use crate::Point;
 use crate::axis::{Axis, named};
-use crate::document::{Section, Source};
+use crate::document::{Section, Source, texts};
 use crate::error::Result;
 
 #[derive(Debug, Clone)]
@@ -27,11 +27,11 @@ pub(crate) struct Placeholder {
 impl Placeholder {
     /// All placeholders of `file` outside `[axes]`, in the order of the text.
     pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis]) -> Result<Vec<Self>> {
-        let mut texts = Vec::new();
-        file.items().filter(|item| item.key != "axes").for_each(|item| item.texts(&mut texts));
-        texts.sort_by_key(|(_, range)| range.start);
+        let mut found = Vec::new();
+        file.items().filter(|item| item.key != "axes").for_each(|item| texts(item.value, &mut found));
+        found.sort_by_key(|(_, range)| range.start);
         let mut placeholders = Vec::new();
-        for (text, range) in texts {
+        for (text, range) in found {
             let Some(text) = text.strip_prefix('$') else { continue };
             let line = source.line(range.start);
             let (axis, factor) = match text.split_once('*') {

@@ -97,13 +97,10 @@ impl Scenario {
     pub fn points(&self) -> Vec<Point> {
         let mut points = vec![Point::default()];
         for axis in &self.axes {
-            let mut longer = Vec::with_capacity(points.len() * axis.values.len());
-            for (point, value) in points.iter().flat_map(|point| axis.values.iter().map(move |value| (point, value))) {
-                let mut point = point.clone();
-                point.0.push((axis.name.clone(), value.clone()));
-                longer.push(point);
-            }
-            points = longer;
+            let with = |point: &Point, value: &Value| {
+                Point(point.0.iter().cloned().chain([(axis.name.clone(), value.clone())]).collect())
+            };
+            points = points.iter().flat_map(|point| axis.values.iter().map(move |value| with(point, value))).collect();
         }
         points
     }

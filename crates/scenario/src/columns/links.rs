@@ -7,12 +7,6 @@ use crate::{Column, LinkOutcome, LinkSample, Run};
 type Of = Column<LinkOutcome>;
 
 pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
-    let mut columns = queues();
-    columns.extend(packets());
-    columns
-}
-
-fn queues() -> Vec<Column<LinkOutcome>> {
     vec![
         Of::text("link", "the link's name", |_, link| link.name.clone()),
         Of::number(
@@ -57,11 +51,6 @@ fn queues() -> Vec<Column<LinkOutcome>> {
             "maximum number of packets in the queue, the router's `packets`; null without that limit",
             |run, link| run.plan.queue_limit(link.id),
         ),
-    ]
-}
-
-fn packets() -> Vec<Column<LinkOutcome>> {
-    vec![
         Of::whole("offered_packets", "packets that arrived at the router", |_, link| link.counts.offered),
         Of::whole("offered_data_packets", "packets of these with payload", |_, link| link.counts.offered_data),
         Of::whole("dropped_packets", "packets that the router dropped, on arrival or from the queue", |_, link| {

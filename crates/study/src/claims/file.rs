@@ -4,33 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 use toml::{Spanned, Table, Value};
 
 use super::{Bound, Metric};
-
-/// An error in a file of claims.
-#[derive(Debug, Error)]
-pub enum ClaimsError {
-    /// The file could not be read.
-    #[error("{}: cannot be read: {error}", file.display())]
-    Unreadable {
-        /// Its path.
-        file: PathBuf,
-        /// The system's error.
-        error: std::io::Error,
-    },
-    /// The file contains an error.
-    #[error("{}:{line}: {what}", file.display())]
-    Wrong {
-        /// The file.
-        file: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The error and its remedy.
-        what: String,
-    },
-}
 
 /// The status that the file gives a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,12 +92,15 @@ fn simulated() -> String {
 }
 
 /// Reads the claims of `file`; if `quick`, only the quick ones, with their quick values.
-pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, ClaimsError> {
-    let text =
-        std::fs::read_to_string(file).map_err(|error| ClaimsError::Unreadable { file: file.to_owned(), error })?;
-    let wrong = |at: usize, what: String| {
+pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, ScenarioError> {
+    let name = file.display().to_string();
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return Err(ScenarioError::Unreadable { file: name, error }),
+    };
+    let wrong = |at: usize, problem: String| {
         let line = 1 + text[..at.min(text.len())].matches('\n').count();
-        ClaimsError::Wrong { file: file.to_owned(), line, what }
+        ScenarioError::Wrong { file: name.clone(), line, problem }
     };
     let parsed: File = toml::from_str(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
