@@ -94,7 +94,7 @@ impl Folder {
         }
         let journal = Journal::open(path.join("points"), program)?;
         let kept = match resume {
-            Resume::Interrupted => !existing.is_some_and(|existing| existing.is_complete()),
+            Resume::Interrupted => existing.is_none_or(|it| it.finished + it.skipped.len() < it.points),
             Resume::Always => true,
             Resume::Never => false,
         };
@@ -165,9 +165,5 @@ impl RunInfo {
         } else {
             None
         }
-    }
-
-    fn is_complete(&self) -> bool {
-        self.finished + self.skipped.len() == self.points
     }
 }

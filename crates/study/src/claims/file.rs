@@ -133,7 +133,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let traffic: Vec<&str> = measured.map(|traffic| traffic.name.as_str()).collect();
         let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
         entry.metric.check(schema, &axes, &links, &traffic).map_err(refuse)?;
-        entry.expect.check(entry.metric.by()).map_err(refuse)?;
+        entry.expect.check(&entry.metric.by).map_err(refuse)?;
         claims.push(Claim {
             id,
             place: entry.r#where,
