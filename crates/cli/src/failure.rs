@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use rampmeter_net::files::NetError;
 
-/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -33,8 +32,7 @@ impl Failure {
     #[cfg(feature = "studies")]
     pub(crate) fn if_interrupted(mut self, more: &str) -> Self {
         if self.code == 130 {
-            self.message.push_str("; ");
-            self.message.push_str(more);
+            self.message = format!("{}; {more}", self.message);
         }
         self
     }

@@ -11,7 +11,6 @@ use rampmeter_units::{Duration, Time};
 /// The longest sleep, so that every thread soon notices the end of the run.
 pub(crate) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Shows the time since the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     started: Instant,

@@ -37,7 +37,6 @@ fn alarm(flow: usize, end: End) -> u32 {
     (flow as u32) << 1 | end as u32
 }
 
-/// All flows of Rampmeter's endpoints.
 pub(crate) struct Endpoints<'a> {
     run: RunState<'a>,
     actions: VecDeque<(Time, FlowAction)>,

@@ -40,7 +40,6 @@ fn word(flow: usize, end: End) -> u64 {
     (flow as u64) << 2 | (1 + end as u64)
 }
 
-/// All flows that use the kernel's TCP.
 pub(crate) struct Kernel<'a> {
     run: RunState<'a>,
     actions: VecDeque<(Time, FlowAction)>,

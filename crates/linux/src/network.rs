@@ -40,7 +40,6 @@ pub(crate) struct Measurements {
     pub(crate) data_packets: u64,
 }
 
-/// Links and the packets in them.
 pub(crate) struct Network<'a> {
     plan: &'a Plan,
     links: Vec<RealLink>,

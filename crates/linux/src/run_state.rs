@@ -72,7 +72,6 @@ pub(crate) fn actions(plan: &Plan, belongs: impl Fn(usize) -> bool) -> Vec<(Time
     actions
 }
 
-/// The results of some flows of the plan.
 #[derive(Debug, Default)]
 pub(crate) struct FlowResults {
     pub(crate) flows: Vec<FlowOutcome>,

@@ -65,7 +65,7 @@ impl File<'_> {
 
 fn scheme(file: &File<'_>, spec: &SchemeSpec, controllers: &Controllers) -> Result<SchemePlan> {
     let sender = match &spec.sender {
-        SenderSpec::Kernel { algorithm } => Sender::Kernel { algorithm: algorithm.clone() },
+        SenderSpec::Kernel(algorithm) => Sender::Kernel { algorithm: algorithm.clone() },
         SenderSpec::Ours { controller, line, settings, transport, sharing, agent } => {
             let controller = controllers.factory(controller, &settings.table).map_err(|error| match error {
                 RegistryError::Unknown { .. } => file.source.error(*line, error),

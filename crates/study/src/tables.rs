@@ -62,7 +62,6 @@ pub(crate) fn write(
     Ok(summaries)
 }
 
-/// Adds a row for each of `parts`.
 fn rows<T>(table: &mut Table, axes: &[Value], columns: &[Column<T>], run: &Run, parts: &[T]) -> Result<(), StudyError> {
     parts.iter().try_for_each(|part| {
         table.row(axes.iter().cloned().chain(columns.iter().map(|column| (column.read)(run, part))))

@@ -16,7 +16,6 @@ use super::run::from_one;
 use crate::failure::Failure;
 use crate::table::table;
 
-/// The folder of finished runs.
 const FOLDER: &str = "runs/claims";
 
 /// The arguments of `rampmeter claims`.

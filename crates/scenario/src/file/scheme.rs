@@ -25,9 +25,8 @@ pub(crate) enum SenderSpec {
         sharing: Sharing,
         agent: AgentConfig,
     },
-    Kernel {
-        algorithm: String,
-    },
+    /// The kernel's TCP with this algorithm.
+    Kernel(String),
 }
 
 impl SchemeSpec {
@@ -72,7 +71,7 @@ impl SchemeSpec {
                     let wrong = format!("`{}` in a scheme whose sender is the kernel", item.key);
                     return Err(item.error(format!("{wrong}; remove it: the kernel takes no settings here")));
                 }
-                SenderSpec::Kernel { algorithm: kernel.name()?.to_owned() }
+                SenderSpec::Kernel(kernel.name()?.to_owned())
             }
             (None, None) => return Err(section.missing("controller", "controller = \"newreno\"")),
             (Some(_), Some(kernel)) => {

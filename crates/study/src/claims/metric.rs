@@ -254,7 +254,6 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
-/// The columns that hold numbers.
 fn numbers<T>(columns: &[Column<T>]) -> Vec<&'static str> {
     let is_number = |kind| matches!(kind, Kind::Whole | Kind::Number);
     abouts(columns).filter(|about| is_number(about.kind)).map(|about| about.name).collect()
