@@ -9,19 +9,21 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use rampmeter_cm::daemon::{
     self, Carriage, DEFAULT_PORT, Daemon, DaemonError, Limits, MacroflowStatus, Options, PeerStatus, Protocol, Status,
 };
 use rampmeter_cm::{Client, default_socket};
 use rampmeter_control::Registry;
 use rampmeter_manager::{HalfLife, Scheduling, Sharing};
-use rampmeter_units::{Bytes, Duration, Rate};
+use rampmeter_units::{Bytes, Duration};
 
 use crate::failure::Failure;
+use crate::files::rate;
 use crate::lists::check_controller;
-use crate::stop_flag;
 use crate::table::table;
+use crate::{print_result, stop_flag};
 
 /// The arguments of `rampmeter cm`.
 #[derive(Debug, Args)]
@@ -57,15 +59,15 @@ struct DaemonArgs {
     #[arg(long, value_name = "NAME", default_value = "cm")]
     controller: String,
     /// The scheduler that divides a path among its flows
-    #[arg(long, value_enum, default_value_t = Scheduler::RoundRobin)]
-    scheduler: Scheduler,
+    #[arg(long, default_value = "round-robin", value_parser = one_of(SCHEDULERS))]
+    scheduler: Scheduling,
     /// If the network treats some flows to a host worse than others, control them separately
     #[arg(long)]
     segregation: bool,
     /// The time in which the rate halves while no feedback arrives: the minimum or the mean round-trip time, which
     /// grows with queues
-    #[arg(long, value_enum, default_value_t = Aging::MinRtt)]
-    half_life: Aging,
+    #[arg(long, default_value = "min-rtt", value_parser = one_of(HALF_LIVES))]
+    half_life: HalfLife,
     /// Accept programs of all users, not only of this user and root
     #[arg(long)]
     public: bool,
@@ -87,24 +89,23 @@ struct DaemonArgs {
     deliver: Vec<u16>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Scheduler {
-    /// By weights, within classes
-    RoundRobin,
-    /// By guarantees of rate and delay first, then by weights: hierarchical fair service curves
-    #[value(name = "h-fsc")]
-    Hfsc,
-    /// In the order of the requests
-    InTurn,
+/// The value of an argument by its name among `values`: names, help and values.
+fn one_of<T: Copy + Send + Sync + 'static>(values: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T> {
+    let possible = values.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    let find = |name: String| values.iter().find(|(known, ..)| *known == name).map(|(.., value)| *value);
+    PossibleValuesParser::new(possible).try_map(move |name| find(name).ok_or("no such value"))
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Aging {
-    /// The minimum round-trip time
-    MinRtt,
-    /// The smoothed mean round-trip time
-    MeanRtt,
-}
+const SCHEDULERS: &[(&str, &str, Scheduling)] = &[
+    ("round-robin", "By weights, within classes", Scheduling::RoundRobin),
+    ("h-fsc", "By guarantees of rate and delay first, then by weights: hierarchical fair service curves", Scheduling::ServiceCurves),
+    ("in-turn", "In the order of the requests", Scheduling::InTurn),
+];
+
+const HALF_LIVES: &[(&str, &str, HalfLife)] = &[
+    ("min-rtt", "The minimum round-trip time", HalfLife::MinRtt),
+    ("mean-rtt", "The smoothed mean round-trip time", HalfLife::MeanRtt),
+];
 
 #[derive(Debug, Args)]
 struct StatusArgs {
@@ -135,15 +136,6 @@ fn connect(socket: Option<&Path>) -> Result<Client, Failure> {
 
 fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failure> {
     check_controller(registry, &args.controller)?;
-    let scheduling = match args.scheduler {
-        Scheduler::RoundRobin => Scheduling::RoundRobin,
-        Scheduler::Hfsc => Scheduling::ServiceCurves,
-        Scheduler::InTurn => Scheduling::InTurn,
-    };
-    let half_life = match args.half_life {
-        Aging::MinRtt => HalfLife::MinRtt,
-        Aging::MeanRtt => HalfLife::MeanRtt,
-    };
     let carriage = match (args.raw, args.port) {
         (true, _) => Carriage::Raw,
         (_, Some(0)) => Carriage::None,
@@ -158,7 +150,12 @@ fn run_daemon(args: &DaemonArgs, registry: &Registry) -> Result<ExitCode, Failur
         socket: args.socket.clone().unwrap_or_else(default_socket),
         controller: args.controller.clone(),
         registry: registry.clone(),
-        sharing: Sharing { scheduling, half_life, segregation: args.segregation, ..Sharing::default() },
+        sharing: Sharing {
+            scheduling: args.scheduler,
+            half_life: args.half_life,
+            segregation: args.segregation,
+            ..Sharing::default()
+        },
         limits: Limits { idle_timeout: args.idle_timeout, ..Limits::default() },
         public: args.public,
         protocol: Protocol { carriage, address: args.listen, deliver: args.deliver.clone() },
@@ -199,12 +196,7 @@ fn refuse(error: DaemonError) -> Failure {
 fn print_status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let path = args.socket.clone().unwrap_or_else(default_socket);
     let status = daemon::status(&path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-    if args.json {
-        println!("{}", serde_json::to_string(&status).map_err(Failure::failed)?);
-    } else {
-        print!("{}", format_status(&status));
-    }
-    Ok(ExitCode::SUCCESS)
+    print_result(args.json, &status, format_status)
 }
 
 fn format_status(status: &Status) -> String {
@@ -229,16 +221,10 @@ fn format_status(status: &Status) -> String {
     text
 }
 
-/// Formats a rate with four significant digits.
-fn rounded(bps: u64) -> String {
-    let unit = 10_u64.pow(bps.checked_ilog10().unwrap_or(0).saturating_sub(3));
-    Rate::from_bps((bps + unit / 2) / unit * unit).to_string()
-}
-
 fn macroflow_row(macroflow: &MacroflowStatus) -> Vec<String> {
     vec![
         macroflow.destination.to_string(),
-        rounded(macroflow.rate_bps),
+        rate(macroflow.rate_bps as f64),
         macroflow.window_bytes.map_or("-".into(), |bytes| Bytes::new(bytes).to_string()),
         Bytes::new(macroflow.in_flight_bytes).to_string(),
         format!("{:.3} ms", macroflow.srtt_s * 1e3),
@@ -274,7 +260,7 @@ mod tests {
 
     #[test]
     fn rates_have_four_digits() {
-        let shown = [0, 999, 11_540_672, 1_936_000].map(rounded);
+        let shown = [0.0, 999.0, 11_540_672.0, 1_936_000.0].map(rate);
         assert_eq!(shown, ["0 b/s", "999 b/s", "11.54 Mb/s", "1.936 Mb/s"]);
     }
 }

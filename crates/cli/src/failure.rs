@@ -5,28 +5,25 @@ use std::process::ExitCode;
 
 use rampmeter_net::files::NetError;
 
-/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
     code: u8,
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
 impl Failure {
     /// The input is invalid.
-    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn input(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }
     }
 
     /// The input is valid and the command failed.
-    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn failed(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 1 }
     }
 
     /// The user interrupted the command.
-    #[allow(clippy::needless_pass_by_value, reason = "errors are handed over")]
     pub(crate) fn interrupted(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 130 }
     }
@@ -35,8 +32,7 @@ impl Failure {
     #[cfg(feature = "studies")]
     pub(crate) fn if_interrupted(mut self, more: &str) -> Self {
         if self.code == 130 {
-            self.message.push_str("; ");
-            self.message.push_str(more);
+            self.message = format!("{}; {more}", self.message);
         }
         self
     }

@@ -96,8 +96,12 @@ fn print_transfer(served: &TransferReport) {
 
 /// Formats an amount of data, its time and its rate.
 fn amount(bytes: u64, seconds: f64, bps: f64) -> String {
-    let (bytes, rate) = (Bytes::new(rounded(bytes as f64) as u64), Rate::from_bps_f64(rounded(bps)));
-    format!("{bytes} in {} s, {rate}", rounded(seconds))
+    format!("{} in {} s, {}", Bytes::new(rounded(bytes as f64) as u64), rounded(seconds), rate(bps))
+}
+
+/// Formats a rate with four significant digits.
+pub(crate) fn rate(bps: f64) -> String {
+    Rate::from_bps_f64(rounded(bps)).to_string()
 }
 
 /// Rounds to four significant digits.

@@ -26,6 +26,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{CommandFactory, Parser, Subcommand};
 pub use rampmeter_scenario::Registries;
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -86,12 +87,22 @@ fn execute(command: &Command, registries: &Registries) -> Result<ExitCode, Failu
         Command::Serve(args) => files::serve(args, &registries.controllers),
         Command::Get(args) => files::get(args),
         Command::Cm(args) => cm::cm(args, &registries.controllers),
-        Command::Controllers => Ok(lists::controllers(&registries.controllers)),
-        Command::Routers => Ok(lists::routers(&registries.routers)),
+        Command::Controllers => Ok(lists::list("controller", registries.controllers.list())),
+        Command::Routers => Ok(lists::list("router", registries.routers.list())),
         Command::Figure(args) => python::figure(args),
         Command::Report(args) => python::report(args),
         Command::Manual(args) => manual::manual(args, Cli::command()),
     }
+}
+
+/// Prints a result to standard output: one JSON object, or a text.
+fn print_result<T: Serialize>(json: bool, result: &T, text: fn(&T) -> String) -> Result<ExitCode, Failure> {
+    if json {
+        println!("{}", serde_json::to_string(result).map_err(Failure::failed)?);
+    } else {
+        print!("{}", text(result));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Raised by the first Ctrl-C; the second one ends the process.

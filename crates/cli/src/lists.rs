@@ -3,16 +3,11 @@
 use std::process::ExitCode;
 
 use rampmeter_control::Registry;
-use rampmeter_router::Registry as Routers;
 use rampmeter_units::Known;
 use toml::Table;
 
 use crate::failure::Failure;
 use crate::table::table;
-
-pub(crate) fn controllers(registry: &Registry) -> ExitCode {
-    list("controller", registry.list())
-}
 
 /// Refuses `name` if no such controller exists, or if it needs settings, which cannot be given here.
 pub(crate) fn check_controller(registry: &Registry, name: &str) -> Result<(), Failure> {
@@ -32,11 +27,7 @@ pub(crate) fn check_controller(registry: &Registry, name: &str) -> Result<(), Fa
     Err(Failure::input(problem))
 }
 
-pub(crate) fn routers(registry: &Routers) -> ExitCode {
-    list("router", registry.list())
-}
-
-fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str)>) -> ExitCode {
+pub(crate) fn list<'a>(kind: &str, names: impl Iterator<Item = (&'a str, &'a str)>) -> ExitCode {
     let rows: Vec<Vec<String>> = names.map(|(name, about)| vec![name.to_owned(), about.to_owned()]).collect();
     print!("{}", table(&[kind.to_owned(), "what it does".to_owned()], &rows));
     ExitCode::SUCCESS

@@ -11,25 +11,18 @@ use rampmeter_units::{Duration, Time};
 /// The longest sleep, so that every thread soon notices the end of the run.
 pub(crate) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Shows the time since the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     started: Instant,
 }
 
 impl Clock {
-    /// A clock that is zero now.
     pub(crate) fn start() -> Self {
         Self { started: Instant::now() }
     }
 
     pub(crate) fn now(self) -> Time {
         Time::from_nanos(self.started.elapsed().as_nanos() as u64)
-    }
-
-    /// The time until `at`; zero if it has passed.
-    pub(crate) fn until(self, at: Time) -> Duration {
-        at.since(self.now())
     }
 }
 

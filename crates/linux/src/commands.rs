@@ -5,7 +5,6 @@
 //! SIGTERM and the run ends. Without a command on the right host the run ends with the left one.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +19,8 @@ use rampmeter_scenario::{NodeId, Plan};
 
 use crate::run_state::RunState;
 
-/// The left host's address, for both commands.
+/// The variables with the addresses of both hosts, for both commands.
 const LEFT_VARIABLE: &str = "RAMPMETER_LEFT";
-
-/// The right host's address, for both commands.
 const RIGHT_VARIABLE: &str = "RAMPMETER_RIGHT";
 
 /// Interval between checks whether a command has ended.
@@ -101,10 +98,9 @@ impl Commands {
     }
 
     fn start(&self, run: &RunState<'_>, host: NodeId, line: &str) -> io::Result<Group> {
-        let address = |host: NodeId| -> Ipv4Addr { run.sides.address(host) };
-        let (left, right) = (address(self.between.0), address(self.between.1));
+        let [left, right] = [self.between.0, self.between.1].map(|host| run.sides.address(host).to_string());
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", line]).env(LEFT_VARIABLE, left.to_string()).env(RIGHT_VARIABLE, right.to_string());
+        command.args(["-c", line]).env(LEFT_VARIABLE, left).env(RIGHT_VARIABLE, right);
         // A process group of its own is in the background, where a read from the terminal would stop it.
         command.stdin(Stdio::null()).process_group(0);
         let namespace = &run.host(run.sides.side(host)).namespace;

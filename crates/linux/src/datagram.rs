@@ -20,7 +20,6 @@ const UDP_HEADER: usize = 8;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// An IPv4 packet in transit.
 pub(crate) struct Datagram {
     bytes: Vec<u8>,
     flow: u64,

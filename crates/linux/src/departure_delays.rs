@@ -9,7 +9,6 @@ use rampmeter_units::Duration;
 /// Bins per power of two.
 const BINS: u32 = 8;
 
-/// Counts of delays by bin.
 #[derive(Debug, Clone)]
 pub(crate) struct Delays {
     counts: Vec<u64>,

@@ -24,7 +24,6 @@ use crate::run_state::{FlowAction, FlowRecord, FlowResults, RunState, actions};
 /// The identifier of a connection among all hosts.
 type Name = (HostId, ConnectionId);
 
-/// An active flow.
 struct ActiveFlow {
     record: FlowRecord,
     /// The connection's identifier at each end.
@@ -38,7 +37,6 @@ fn alarm(flow: usize, end: End) -> u32 {
     (flow as u32) << 1 | end as u32
 }
 
-/// All flows of Rampmeter's endpoints.
 pub(crate) struct Endpoints<'a> {
     run: RunState<'a>,
     actions: VecDeque<(Time, FlowAction)>,
@@ -50,7 +48,6 @@ pub(crate) struct Endpoints<'a> {
     /// Flows by the addresses and connection identifiers of their senders, until they are accepted.
     by_sender: HashMap<(SocketAddr, ConnectionId), usize>,
     by_name: HashMap<Name, usize>,
-    /// The deadlines of applications.
     alarms: Alarms,
     /// Flows that use their shares, by their identifiers in the managers of their senders.
     by_share: BTreeMap<(HostId, FlowId), usize>,
@@ -105,7 +102,6 @@ impl<'a> Endpoints<'a> {
         Ok(())
     }
 
-    /// Runs until the end of the run.
     pub(crate) fn run(mut self) -> io::Result<FlowResults> {
         let _ = priority::raise(Priority::Hosts);
         while !self.run.is_over() {
@@ -185,7 +181,6 @@ impl<'a> Endpoints<'a> {
         self.carry_out(flow, End::Sender, reply);
     }
 
-    /// Reports an event to a flow's application.
     fn notify(&mut self, flow: usize, end: End, event: &Event) {
         let Some(conversation) = &mut self.flows[flow] else { return };
         let reply = conversation.record.notify(&self.run, end, event);
@@ -350,7 +345,6 @@ impl<'a> Endpoints<'a> {
         self.carry_out(flow, end, reply);
     }
 
-    /// Completes a flow's record.
     fn end(&mut self, flow: usize) {
         let Some(ActiveFlow { mut record, ends, datagrams }) = self.flows[flow].take() else { return };
         record.finish(&self.run);

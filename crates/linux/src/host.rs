@@ -17,7 +17,6 @@ use crate::namespace::Namespace;
 use crate::sides::Side;
 use crate::tun::{self, Tun};
 
-/// The TUN device's name.
 const DEVICE: &str = "rampmeter";
 
 /// The queue length of the TUN device in packets: 20 ms at 1 Gb/s.
@@ -34,7 +33,6 @@ const SETTINGS: [(&str, &str); 5] = [
     ("ipv6/conf/all/disable_ipv6", "1"),
 ];
 
-/// A real host.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
@@ -63,7 +61,9 @@ fn configure(side: Side, mtu: u32) -> io::Result<()> {
     }
     let interfaces = Interfaces::open()?;
     interfaces.up("lo").map_err(during("bringing up the loopback device"))?;
-    interfaces.set_address("lo:1", first_address(side)).map_err(during("assigning the addresses of the side"))?;
+    interfaces
+        .set_address("lo:1", Ipv4Addr::from_bits(side.network().to_bits() + 1))
+        .map_err(during("assigning the addresses of the side"))?;
     interfaces.set_mtu(DEVICE, mtu).map_err(during(&format!("setting the MTU to {mtu}")))?;
     // Only the root user may do this. The default of 500 packets suffices unless the machine is very busy.
     let _ = interfaces.set_queue(DEVICE, QUEUE);
@@ -77,10 +77,6 @@ fn write_setting(name: &str, value: &str) -> io::Result<()> {
 
 fn during(step: &str) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{step}: {error}"))
-}
-
-fn first_address(side: Side) -> Ipv4Addr {
-    Ipv4Addr::from_bits(side.network().to_bits() + 1)
 }
 
 /// A system error with a description of the failed step.

@@ -20,14 +20,12 @@ impl Interfaces {
         self.set(libc::SIOCSIFFLAGS, &mut request)
     }
 
-    /// Sets the MTU.
     pub(crate) fn set_mtu(&self, name: &str, mtu: u32) -> io::Result<()> {
         let mut request = request(name);
         request.ifr_ifru.ifru_mtu = mtu as c_int;
         self.set(libc::SIOCSIFMTU, &mut request)
     }
 
-    /// Sets the queue length in packets.
     pub(crate) fn set_queue(&self, name: &str, packets: u32) -> io::Result<()> {
         let mut request = request(name);
         request.ifr_ifru.ifru_metric = packets as c_int; // `ifr_qlen` is in the same union.

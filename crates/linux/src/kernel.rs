@@ -23,14 +23,11 @@ use crate::sides::Side;
 /// The port that receivers listen on.
 const PORT: u16 = 5001;
 
-/// An active flow.
 struct ActiveFlow {
     record: FlowRecord,
-    /// The socket at each end.
     ends: [Option<Socket>; 2],
     /// Whether each end waits until its socket is writable.
     awaits_writable: [bool; 2],
-    /// Whether the sender's connection is open.
     is_open: bool,
 }
 
@@ -43,7 +40,6 @@ fn word(flow: usize, end: End) -> u64 {
     (flow as u64) << 2 | (1 + end as u64)
 }
 
-/// All flows that use the kernel's TCP.
 pub(crate) struct Kernel<'a> {
     run: RunState<'a>,
     actions: VecDeque<(Time, FlowAction)>,
@@ -61,7 +57,6 @@ pub(crate) struct Kernel<'a> {
 }
 
 impl<'a> Kernel<'a> {
-    /// Creates the listeners.
     pub(crate) fn new(run: RunState<'a>) -> io::Result<Self> {
         let plan = run.plan;
         let is_kernel = |flow: usize| matches!(plan.schemes[plan.flows[flow].scheme].sender, Sender::Kernel { .. });
@@ -98,7 +93,7 @@ impl<'a> Kernel<'a> {
         while !self.run.is_over() {
             self.act()?;
             let next = self.actions.front().map_or(Time::MAX, |(at, _)| *at).min(self.alarms.next());
-            sleep([self.epoll.0.as_fd()], self.run.clock.until(next))?;
+            sleep([self.epoll.0.as_fd()], next.since(self.run.clock.now()))?;
             let ready = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
                 Err(nix::Error::EINTR) => 0,
                 ready => ready?,

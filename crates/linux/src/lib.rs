@@ -29,7 +29,6 @@ mod probe;
 mod route;
 mod run_state;
 mod sides;
-mod timeline;
 mod tun;
 mod user;
 mod world;

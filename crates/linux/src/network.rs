@@ -14,11 +14,9 @@ use rampmeter_units::Time;
 
 use crate::datagram::Datagram;
 use crate::sides::{Side, Sides};
-use crate::timeline::{LinkAction, actions};
 
 type RealLink = Link<Datagram, AnyRouter<Datagram>>;
 
-/// The next hop of a packet.
 #[derive(Debug, Clone, Copy)]
 enum Hop {
     Link(u32),
@@ -34,7 +32,6 @@ pub(crate) struct Exit {
     pub(crate) packet: Datagram,
 }
 
-/// The measurements of a network.
 #[derive(Debug, Default)]
 pub(crate) struct Measurements {
     pub(crate) links: Vec<LinkOutcome>,
@@ -43,7 +40,6 @@ pub(crate) struct Measurements {
     pub(crate) data_packets: u64,
 }
 
-/// Links and the packets in them.
 pub(crate) struct Network<'a> {
     plan: &'a Plan,
     links: Vec<RealLink>,
@@ -58,21 +54,12 @@ pub(crate) struct Network<'a> {
     exits: VecDeque<Exit>,
     /// Buffers for reuse.
     buffers: Vec<Vec<u8>>,
-    measurements: Measurements,
+    pub(crate) measurements: Measurements,
 }
 
 impl<'a> Network<'a> {
-    #[cfg(test)]
-    pub(crate) fn new(plan: &'a Plan, sides: &Sides) -> Result<Self, WorldError> {
-        Self::with_path(plan, sides, None)
-    }
-
     /// The plan's network, with paths between the ends of its flows and between the hosts `between`.
-    pub(crate) fn with_path(
-        plan: &'a Plan,
-        sides: &Sides,
-        between: Option<(NodeId, NodeId)>,
-    ) -> Result<Self, WorldError> {
+    pub(crate) fn new(plan: &'a Plan, sides: &Sides, between: Option<(NodeId, NodeId)>) -> Result<Self, WorldError> {
         let measured = plan.links.iter().enumerate().filter(|(_, link)| link.measured);
         let mut network = Self {
             links: plan.make_links(),
@@ -107,12 +94,10 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// An empty buffer.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         self.buffers.pop().unwrap_or_default()
     }
 
-    /// Keeps a packet's buffer for reuse.
     pub(crate) fn recycle(&mut self, bytes: Vec<u8>) {
         if self.buffers.len() < 1024 {
             self.buffers.push(bytes);
@@ -123,16 +108,15 @@ impl<'a> Network<'a> {
     /// multicast packets, are discarded.
     pub(crate) fn enter(&mut self, now: Time, bytes: Vec<u8>) {
         self.run(now);
-        let mut packet = match Datagram::new(bytes) {
-            Ok(packet) => packet,
-            Err(bytes) => return self.recycle(bytes),
-        };
-        match self.paths.get(&(packet.source(), packet.destination())) {
-            Some(&first_hop) => {
-                packet.hop = first_hop;
-                self.forward(now, packet);
-            }
-            None => self.recycle(packet.into_bytes()),
+        match Datagram::new(bytes) {
+            Ok(mut packet) => match self.paths.get(&(packet.source(), packet.destination())) {
+                Some(&first_hop) => {
+                    packet.hop = first_hop;
+                    self.forward(now, packet);
+                }
+                None => self.recycle(packet.into_bytes()),
+            },
+            Err(bytes) => self.recycle(bytes),
         }
     }
 
@@ -159,14 +143,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The next packet that has reached the end of its path.
     pub(crate) fn exit(&mut self) -> Option<Exit> {
         self.exits.pop_front()
-    }
-
-    /// The measurements of the run.
-    pub(crate) fn into_measurements(self) -> Measurements {
-        self.measurements
     }
 
     fn wake(&mut self, now: Time, link: u32) {
@@ -202,37 +180,51 @@ impl<'a> Network<'a> {
 
     fn run_action(&mut self, now: Time, action: LinkAction) {
         match action {
-            LinkAction::Change { link, change } => self.change(now, link, change),
-            LinkAction::MeasureFrom => self.measure_from(now),
-            LinkAction::Sample => self.sample(now),
-            LinkAction::MeasureTo => self.measure_to(now),
+            LinkAction::Change { link, change } => {
+                self.plan.links[link].changes[change].make(now, &mut self.links[link]);
+                self.arm(link as u32);
+            }
+            LinkAction::MeasureFrom => {
+                for id in &self.measured {
+                    let link = &mut self.links[id.0];
+                    link.advance(now);
+                    link.start_measuring(now, true);
+                }
+            }
+            LinkAction::Sample => {
+                for &id in &self.measured {
+                    self.measurements.samples.push(LinkSample::of(id, &mut self.links[id.0], now));
+                }
+            }
+            LinkAction::MeasureTo => {
+                for &id in &self.measured {
+                    self.measurements.links.push(LinkOutcome::of(self.plan, id, &mut self.links[id.0], now));
+                }
+            }
         }
     }
+}
 
-    fn change(&mut self, now: Time, link: usize, change: usize) {
-        self.plan.links[link].changes[change].make(now, &mut self.links[link]);
-        self.arm(link as u32);
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LinkAction {
+    Change { link: usize, change: usize },
+    MeasureFrom,
+    Sample,
+    MeasureTo,
+}
 
-    fn measure_from(&mut self, now: Time) {
-        for id in &self.measured {
-            let link = &mut self.links[id.0];
-            link.advance(now);
-            link.start_measuring(now, true);
-        }
+/// The planned changes and measurements of links by time. At the same time changes come first and the end of the
+/// measurement last.
+fn actions(plan: &Plan) -> Vec<(Time, LinkAction)> {
+    let end = Time::ZERO + plan.duration;
+    let mut actions = vec![(Time::ZERO + plan.warmup, LinkAction::MeasureFrom), (end, LinkAction::MeasureTo)];
+    for (link, planned) in plan.links.iter().enumerate() {
+        actions
+            .extend(planned.changes.iter().enumerate().map(|(n, to)| (to.at, LinkAction::Change { link, change: n })));
     }
-
-    fn measure_to(&mut self, now: Time) {
-        for &id in &self.measured {
-            self.measurements.links.push(LinkOutcome::of(self.plan, id, &mut self.links[id.0], now));
-        }
-    }
-
-    fn sample(&mut self, at: Time) {
-        for &id in &self.measured {
-            self.measurements.samples.push(LinkSample::of(id, &mut self.links[id.0], at));
-        }
-    }
+    actions.extend(plan.samples().map(|at| (at, LinkAction::Sample)));
+    actions.sort();
+    actions
 }
 
 #[cfg(test)]
@@ -296,8 +288,8 @@ pub(crate) mod tests {
     #[test]
     fn a_late_caller_delays_only_the_exit() {
         let plan = plan();
-        let sides = Sides::of(&plan).unwrap();
-        let mut network = Network::new(&plan, &sides).unwrap();
+        let sides = Sides::of(&plan, None).unwrap();
+        let mut network = Network::new(&plan, &sides, None).unwrap();
         let payload = (1000 - HEADER_BYTES - UDP_BYTES) as u16;
         let (from, to) = (sides.address(NodeId(0)), sides.address(NodeId(2)));
         for _ in 0..3 {
@@ -307,7 +299,7 @@ pub(crate) mod tests {
         network.run(ms(1500));
         let exits: Vec<_> = std::iter::from_fn(|| network.exit()).map(|exit| (exit.due, exit.side)).collect();
         assert_eq!(exits, [6, 7, 8].map(|at| (ms(at), Side::B)));
-        let measurements = network.into_measurements();
+        let measurements = network.measurements;
         assert_eq!(measurements.data_packets, 3);
         assert_eq!(measurements.links.len(), 1);
         assert!((measurements.links[0].utilization - 0.003).abs() < 1e-9);

@@ -79,10 +79,8 @@ impl fmt::Display for Abilities {
             ("  real-time priority", &self.real_time),
         ];
         for (name, ability) in abilities {
-            match ability {
-                Ok(()) => writeln!(f, "{name:22} yes")?,
-                Err(reason) => writeln!(f, "{name:22} no: {reason}")?,
-            }
+            let answer = ability.as_ref().map_or_else(|reason| format!("no: {reason}"), |()| "yes".into());
+            writeln!(f, "{name:22} {answer}")?;
         }
         let kernel_tcp = if self.kernel_tcp.is_empty() { "none".into() } else { self.kernel_tcp.join(", ") };
         write!(f, "{:22} {kernel_tcp}", "kernel TCP")

@@ -15,7 +15,7 @@ use rampmeter_units::{Duration, Time};
 use crate::clock::{Clock, sleep};
 use crate::departure_delays::Delays;
 use crate::host::Host;
-use crate::network::{Exit, Measurements, Network};
+use crate::network::{Measurements, Network};
 use crate::priority::{self, Priority};
 use crate::run_state::RunState;
 use crate::sides::Side;
@@ -49,21 +49,16 @@ pub(crate) fn route(
         network.run(clock.now());
         while let Some(exit) = network.exit() {
             late.record(clock.now().since(exit.due));
-            deliver(&mut network, hosts, exit)?;
+            hosts[exit.side as usize].tun.send(exit.packet.as_bytes())?;
+            network.recycle(exit.packet.into_bytes());
         }
         if over {
-            return Ok((network.into_measurements(), late.summary()));
+            return Ok((network.measurements, late.summary()));
         }
         if collect(&mut network, hosts, mtu, clock)? == 0 {
             waiter.wait(hosts, network.next_event())?;
         }
     }
-}
-
-fn deliver(network: &mut Network<'_>, hosts: [&Host; 2], exit: Exit) -> io::Result<()> {
-    hosts[exit.side as usize].tun.send(exit.packet.as_bytes())?;
-    network.recycle(exit.packet.into_bytes());
-    Ok(())
 }
 
 /// Reads the packets that the hosts have sent, and returns their number.
@@ -137,7 +132,7 @@ mod tests {
             return;
         }
         let plan = plan();
-        let sides = Sides::of(&plan).unwrap();
+        let sides = Sides::of(&plan, None).unwrap();
         let hosts = Side::BOTH.map(|side| Host::new(side, 1000).unwrap());
         let (over, pending) = (AtomicBool::new(false), AtomicUsize::new(0));
         let run = RunState::new(&plan, &sides, hosts.each_ref(), &over, &pending);
@@ -146,7 +141,7 @@ mod tests {
             run.host(sides.side(flow_end)).namespace.inside(|| UdpSocket::bind(address)).unwrap()
         };
         let (from, to) = (socket(plan.flows[0].from), socket(plan.flows[0].to));
-        let network = Network::new(&plan, &sides).unwrap();
+        let network = Network::new(&plan, &sides, None).unwrap();
         let mut delays = Delays::default();
         let router = thread::scope(|scope| {
             let router = scope.spawn(|| route(network, &run, 1000).unwrap());

@@ -10,21 +10,18 @@ use crate::clock::Clock;
 use crate::host::Host;
 use crate::sides::{Side, Sides};
 
-/// The state of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct RunState<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) sides: &'a Sides,
     pub(crate) hosts: [&'a Host; 2],
     pub(crate) clock: Clock,
-    /// Whether the run is over.
     over: &'a AtomicBool,
     /// Unfinished transfers that the run waits for.
     pending: &'a AtomicUsize,
 }
 
 impl<'a> RunState<'a> {
-    /// The state at the start of a run.
     pub(crate) fn new(
         plan: &'a Plan,
         sides: &'a Sides,
@@ -36,7 +33,6 @@ impl<'a> RunState<'a> {
         Self { plan, sides, hosts, clock: Clock::start(), over, pending }
     }
 
-    /// Whether the run is over.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
@@ -46,12 +42,10 @@ impl<'a> RunState<'a> {
         self.pending.load(Ordering::Relaxed) == 0
     }
 
-    /// Ends the run.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// The real host on `side`.
     pub(crate) fn host(&self, side: Side) -> &'a Host {
         self.hosts[side as usize]
     }
@@ -78,7 +72,6 @@ pub(crate) fn actions(plan: &Plan, belongs: impl Fn(usize) -> bool) -> Vec<(Time
     actions
 }
 
-/// The results of some flows of the plan.
 #[derive(Debug, Default)]
 pub(crate) struct FlowResults {
     pub(crate) flows: Vec<FlowOutcome>,
@@ -102,7 +95,6 @@ pub(crate) struct FlowRecord {
     application: AnyApplication,
     /// Bytes that the application at each end has read.
     read: [Bytes; 2],
-    /// The output of each end.
     pub(crate) outgoing: [Outgoing; 2],
     /// Whether the run waits for the flow.
     pending: bool,
@@ -110,7 +102,6 @@ pub(crate) struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// The record of a flow that starts at `now`.
     pub(crate) fn new(plan: &Plan, flow: usize, now: Time) -> Self {
         let planned = &plan.flows[flow];
         let outcome = FlowOutcome {
@@ -130,13 +121,11 @@ impl FlowRecord {
         Self { outcome, application, read, outgoing, pending: planned.bytes.is_some(), reported: false }
     }
 
-    /// The sender has opened the flow.
     pub(crate) fn start(&mut self, run: &RunState<'_>, path: Path) -> Reply {
         let reply = self.application.on_start(run.clock.now(), path);
         self.apply(run, End::Sender, reply)
     }
 
-    /// Reports an event to the application.
     pub(crate) fn notify(&mut self, run: &RunState<'_>, end: End, event: &Event) -> Reply {
         let reply = self.application.on_event(run.clock.now(), end, event);
         self.apply(run, end, reply)
@@ -153,7 +142,6 @@ impl FlowRecord {
         self.notify(run, end, &event)
     }
 
-    /// A deadline of the application has expired.
     pub(crate) fn on_deadline(&mut self, run: &RunState<'_>, end: End) -> Reply {
         let reply = self.application.on_deadline(run.clock.now(), end);
         self.apply(run, end, reply)
@@ -175,7 +163,6 @@ impl FlowRecord {
         reply
     }
 
-    /// The receiver's application receives `bytes`.
     pub(crate) fn deliver(&mut self, run: &RunState<'_>, bytes: u64) {
         let (now, plan) = (run.clock.now(), run.plan);
         self.outcome.delivered += Bytes::new(bytes);
@@ -184,7 +171,6 @@ impl FlowRecord {
         }
     }
 
-    /// The plan stops the flow.
     pub(crate) fn stop(&mut self, run: &RunState<'_>) {
         self.report(run);
         self.application.on_stop(run.clock.now());

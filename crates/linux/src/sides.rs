@@ -9,7 +9,8 @@ use std::net::Ipv4Addr;
 
 use rampmeter_scenario::{NodeId, Plan, WorldError};
 
-/// One side of the router.
+use crate::world::unsupported;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     A,
@@ -45,24 +46,15 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    #[cfg(test)]
-    pub(crate) fn of(plan: &Plan) -> Result<Self, WorldError> {
-        Self::around(plan, None)
-    }
-
     /// The sides of the hosts of the plan's flows and, first on their sides, of the hosts `between` that run commands.
-    pub(crate) fn around(plan: &Plan, between: Option<(NodeId, NodeId)>) -> Result<Self, WorldError> {
+    pub(crate) fn of(plan: &Plan, between: Option<(NodeId, NodeId)>) -> Result<Self, WorldError> {
         let flows = plan.flows.iter().map(|flow| (flow.from, flow.to));
         let ends: Vec<_> = between.into_iter().chain(flows).collect();
         let name = |node: NodeId| plan.nodes.get(node.0).map_or("?", |node| node.name.as_str());
-        Self::colour(&ends).map_err(|(from, to)| WorldError::Unsupported {
-            world: "emulated",
-            what: format!(
-                "a path from `{}` to `{}`: it has two real hosts on opposite sides, and the flows put both ends on one side",
-                name(from),
-                name(to)
-            ),
-            advice: "use only flows from one side to the other side, or run it with --world simulated".into(),
+        Self::colour(&ends).map_err(|(from, to)| {
+            let why = "it has two real hosts on opposite sides, and the flows put both ends on one side";
+            let advice = "use only flows from one side to the other side, or run it with --world simulated";
+            unsupported(format!("a path from `{}` to `{}`: {why}", name(from), name(to)), advice)
         })
     }
 
@@ -109,7 +101,6 @@ impl Sides {
         self.places[&host].0
     }
 
-    /// A host's address.
     pub(crate) fn address(&self, host: NodeId) -> Ipv4Addr {
         self.places[&host].1
     }

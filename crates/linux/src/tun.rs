@@ -9,7 +9,6 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::interface::request;
 
-/// The device file of the TUN driver.
 pub(crate) const PATH: &str = "/dev/net/tun";
 
 /// A TUN device. It exists until this value is dropped.

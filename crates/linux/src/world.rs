@@ -58,8 +58,7 @@ impl Emulated {
     /// Runs `commands` on two hosts of the plan's network, beside the plan's flows, until the commands end, and returns
     /// their exit codes. Planned events happen at their times; the plan's duration does not end the run.
     pub fn run_with_commands(&self, plan: &Plan, commands: &Commands) -> Result<(Outcome, Status), WorldError> {
-        let between = commands.between;
-        let (outcome, status) = self.run_until(plan, Some(between), |run| {
+        let (outcome, status) = self.run_until(plan, Some(commands.between), |run| {
             let status = commands.run(run, &self.interrupted);
             run.end();
             status
@@ -74,11 +73,9 @@ impl Emulated {
         between: Option<(NodeId, NodeId)>,
         wait: impl FnOnce(&RunState<'_>) -> T,
     ) -> Result<(Outcome, T), WorldError> {
-        check_hosts(plan)?;
-        check_islands(plan)?;
-        check_kernel(plan)?;
-        let sides = Sides::around(plan, between)?;
-        let network = Network::with_path(plan, &sides, between)?;
+        check(plan)?;
+        let sides = Sides::of(plan, between)?;
+        let network = Network::new(plan, &sides, between)?;
         let packets = plan.schemes.iter().filter_map(|scheme| Some(scheme.ours()?.config.packet));
         let mtu = packets.fold(plan.packet, Bytes::max).as_u64();
         raise_open_files();
@@ -145,37 +142,29 @@ fn raise_open_files() {
     }
 }
 
-fn check_hosts(plan: &Plan) -> Result<(), WorldError> {
-    let Some(node) = plan.nodes.iter().find(|node| node.stalls.is_some()) else { return Ok(()) };
-    Err(WorldError::Unsupported {
-        world: "emulated",
-        what: format!("planned stalls of hosts (`{}`)", node.name),
-        advice: "omit its `stalls`, because real hosts stall by themselves; or run it with --world simulated".into(),
-    })
-}
-
-fn check_islands(plan: &Plan) -> Result<(), WorldError> {
-    let Some(aggregate) = plan.aggregates.first() else { return Ok(()) };
-    Err(WorldError::Unsupported {
-        world: "emulated",
-        what: format!("islands (`{}`)", aggregate.name),
-        advice: "set its `active` to false, or run it with --world simulated".into(),
-    })
-}
-
-fn check_kernel(plan: &Plan) -> Result<(), WorldError> {
+/// Refuses plans that need features which only the simulator has, or a TCP that this kernel does not have.
+fn check(plan: &Plan) -> Result<(), WorldError> {
+    if let Some(node) = plan.nodes.iter().find(|node| node.stalls.is_some()) {
+        let advice = "omit its `stalls`, because real hosts stall by themselves; or run it with --world simulated";
+        return Err(unsupported(format!("planned stalls of hosts (`{}`)", node.name), advice));
+    }
+    if let Some(aggregate) = plan.aggregates.first() {
+        let advice = "set its `active` to false, or run it with --world simulated";
+        return Err(unsupported(format!("islands (`{}`)", aggregate.name), advice));
+    }
+    let known = kernel_tcp();
     for scheme in &plan.schemes {
         let Sender::Kernel { algorithm } = &scheme.sender else { continue };
-        let known = kernel_tcp();
         if !known.contains(algorithm) {
-            return Err(WorldError::Unsupported {
-                world: "emulated",
-                what: format!("kernel TCP `{algorithm}` (scheme `{}`)", scheme.name),
-                advice: format!("use one that this kernel has: {}", known.join(", ")),
-            });
+            let what = format!("kernel TCP `{algorithm}` (scheme `{}`)", scheme.name);
+            return Err(unsupported(what, format!("use one that this kernel has: {}", known.join(", "))));
         }
     }
     Ok(())
+}
+
+pub(crate) fn unsupported(what: String, advice: impl Into<String>) -> WorldError {
+    WorldError::Unsupported { world: "emulated", what, advice: advice.into() }
 }
 
 /// Creates a host, or returns an error with the ability that this machine lacks.

@@ -49,6 +49,11 @@ fn port_number(port: i64) -> PyResult<u16> {
     u16::try_from(port).map_err(|_| PyValueError::new_err(format!("{port} is not a port: use 0 to 65535")))
 }
 
+fn address(python: Python<'_>, host: &str, port: u16) -> PyResult<SocketAddr> {
+    let address = python.detach(|| (host, port).to_socket_addrs().ok().and_then(|mut found| found.next()));
+    address.ok_or_else(|| PyValueError::new_err(format!("no address was found for the host {host}")))
+}
+
 /// A kind of event, its flow, and two numbers whose meaning depends on the kind.
 type PyEvent = (&'static str, i32, f64, f64);
 
@@ -69,10 +74,7 @@ impl CmClient {
     }
 
     fn open(&self, python: Python<'_>, host: &str, port: i64, weight: f64) -> PyResult<i32> {
-        let port = port_number(port)?;
-        let address = python.detach(|| (host, port).to_socket_addrs().ok().and_then(|mut found| found.next()));
-        let to: SocketAddr =
-            address.ok_or_else(|| PyValueError::new_err(format!("no address was found for the host {host}")))?;
+        let to = address(python, host, port_number(port)?)?;
         let options = Options { share: Share { weight, ..Share::default() } };
         python.detach(|| self.client.open(to, &options)).map(Id::to_c).map_err(refuse)
     }
@@ -142,8 +144,7 @@ impl CmClient {
 
     #[allow(clippy::needless_pass_by_value, reason = "Python gives it away")]
     fn hint(&self, python: Python<'_>, host: &str, weights: Vec<(u16, u32)>) -> PyResult<()> {
-        let peer = python.detach(|| (host, 0).to_socket_addrs().ok().and_then(|mut found| found.next()));
-        let peer = peer.ok_or_else(|| PyValueError::new_err(format!("no address was found for the host {host}")))?;
+        let peer = address(python, host, 0)?;
         python.detach(|| self.client.hint(peer.ip(), &weights)).map_err(refuse)
     }
 

@@ -98,8 +98,8 @@ fn run(
             loop {
                 match result.recv_timeout(SIGNAL_CHECK_INTERVAL) {
                     Ok(result) => return result.map(drop).map_err(|error| refuse(&error)),
-                    Err(RecvTimeoutError::Timeout) => Python::attach(interrupted).inspect_err(|_| {
-                        stop.store(true, Ordering::Relaxed);
+                    Err(RecvTimeoutError::Timeout) => Python::attach(|python| {
+                        python.check_signals().inspect_err(|_| stop.store(true, Ordering::Relaxed))
                     })?,
                     Err(RecvTimeoutError::Disconnected) => unreachable!("the sweep ended without a result"),
                 }
@@ -130,10 +130,6 @@ fn report(python: Python<'_>, watch: &Py<PyAny>, progress: Progress) {
 #[pyfunction]
 fn enter_user_namespace() {
     let _ = rampmeter_linux::enter_user_namespace();
-}
-
-fn interrupted(python: Python<'_>) -> PyResult<()> {
-    python.check_signals()
 }
 
 fn refuse(error: &StudyError) -> PyErr {

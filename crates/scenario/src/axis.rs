@@ -10,7 +10,7 @@ use rampmeter_units::Known;
 use toml::{Table, Value};
 
 use crate::document::{Item, NAME, Section, Source, is_name};
-use crate::error::{Problem, ScenarioError};
+use crate::error::{Result, unknown};
 
 /// The axis that every scenario has.
 pub(crate) const SEED: &str = "seed";
@@ -34,20 +34,20 @@ pub struct Axis {
 }
 
 impl Axis {
-    fn new(name: &str, listed: Vec<Value>, line: usize) -> Result<Self, Problem> {
-        let axis = if listed.iter().any(Value::is_table) {
+    fn new(name: &str, listed: Vec<Value>, line: usize) -> Result<Self, String> {
+        let (values, records) = if listed.iter().any(Value::is_table) {
             let records = listed.into_iter().map(|value| record(name, value)).collect::<Result<Vec<_>, _>>()?;
-            let values = records.iter().map(|record| record[RECORD_NAME].clone()).collect();
-            Self { name: name.to_owned(), values, records, line }
+            (records.iter().map(|record| record[RECORD_NAME].clone()).collect(), records)
         } else {
-            Self { name: name.to_owned(), values: listed, records: Vec::new(), line }
+            (listed, Vec::new())
         };
+        let axis = Self { name: name.to_owned(), values, records, line };
         axis.check()?;
         Ok(axis)
     }
 
     /// The axis with other values; these must be records of the file if the axis has records.
-    pub(crate) fn with(&self, values: Vec<Value>) -> Result<Self, Problem> {
+    pub(crate) fn with(&self, values: Vec<Value>) -> Result<Self, String> {
         let axis = Self { values, ..self.clone() };
         axis.check()?;
         match axis.values.iter().find(|value| !axis.records.is_empty() && axis.record(value).is_none()) {
@@ -55,7 +55,7 @@ impl Axis {
             Some(value) => {
                 let name = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 let known = axis.records.iter().filter_map(|record| record[RECORD_NAME].as_str());
-                Err(Problem::unknown("record of that axis", &name, known))
+                Err(unknown("record of that axis", &name, known))
             }
         }
     }
@@ -86,43 +86,37 @@ impl Axis {
         self.records.iter().find(|record| record[RECORD_NAME] == *value)
     }
 
-    fn check(&self) -> Result<(), Problem> {
+    fn check(&self) -> Result<(), String> {
         let name = &self.name;
         if self.values.is_empty() {
-            return Err(Problem::impossible(format!("axis `{name}` has no values"), "give it one or more"));
+            return Err(format!("axis `{name}` has no values; give it one or more"));
         }
-        let fields = |record: &Table| record.keys().cloned().collect::<Vec<_>>();
-        if let Some(different) = self.records.iter().find(|record| fields(record) != fields(&self.records[0])) {
-            let what = format!("record {} of axis `{name}` has other keys than the first one", different[RECORD_NAME]);
-            return Err(Problem::impossible(what, "give all records the same keys"));
+        if let Some(different) = self.records.iter().find(|record| !record.keys().eq(self.records[0].keys())) {
+            let wrong = format!("record {} of axis `{name}` has other keys than the first one", different[RECORD_NAME]);
+            return Err(format!("{wrong}; give all records the same keys"));
         }
-        for value in self.records.iter().flat_map(|record| record.values()).chain(&self.values) {
-            if !is_plain(value) {
-                let what = format!("axis `{name}` has a value that is not a plain text or number");
-                return Err(Problem::impossible(what, "list values like \"pcp\", 0.6, 30 or true"));
-            }
+        if !self.records.iter().flat_map(|record| record.values()).chain(&self.values).all(is_plain) {
+            let advice = "list values like \"pcp\", 0.6, 30 or true";
+            return Err(format!("axis `{name}` has a value that is not a plain text or number; {advice}"));
         }
         for (index, value) in self.values.iter().enumerate() {
             if name == SEED && value.as_integer().is_none_or(|seed| seed < 0) {
-                let what = format!("axis `seed` has the value {value}");
-                return Err(Problem::impossible(what, "seeds are whole numbers, 0 or more"));
+                return Err(format!("axis `seed` has the value {value}; seeds are whole numbers, 0 or more"));
             }
             if self.values[..index].contains(value) {
-                let what = format!("axis `{name}` has the value {value} twice");
-                return Err(Problem::impossible(what, "remove one"));
+                return Err(format!("axis `{name}` has the value {value} twice; remove one"));
             }
         }
         Ok(())
     }
 }
 
-fn record(axis: &str, value: Value) -> Result<Table, Problem> {
+fn record(axis: &str, value: Value) -> Result<Table, String> {
     match value {
         Value::Table(record) if record.get(RECORD_NAME).and_then(Value::as_str).is_some_and(is_name) => Ok(record),
         _ => {
-            let what = format!("axis `{axis}` has a record without a name among its values");
             let advice = format!("give every value {NAME}: {{ name = \"far\", delay = \"90 ms\" }}");
-            Err(Problem::impossible(what, advice))
+            Err(format!("axis `{axis}` has a record without a name among its values; {advice}"))
         }
     }
 }
@@ -136,11 +130,10 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-pub(crate) fn check_size(axes: &[Axis]) -> Result<(), Problem> {
+pub(crate) fn check_size(axes: &[Axis]) -> Result<(), String> {
     let points = axes.iter().try_fold(1usize, |points, axis| points.checked_mul(axis.values.len()));
     if points.is_none_or(|points| points > MAX_POINTS) {
-        let what = format!("the axes span more than {MAX_POINTS} points");
-        return Err(Problem::impossible(what, "give them fewer values"));
+        return Err(format!("the axes span more than {MAX_POINTS} points; give them fewer values"));
     }
     Ok(())
 }
@@ -154,19 +147,18 @@ pub fn values(list: &str) -> Vec<Value> {
     list.split(',').map(str::trim).filter(|text| !text.is_empty()).map(value).collect()
 }
 
-pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Axis>, ScenarioError> {
+pub(crate) fn read_axes(source: Source<'_>, file: &Section<'_>) -> Result<Vec<Axis>> {
     let read = |item: Item<'_>| {
         if !is_name(item.key) {
-            let what = format!("`{}` cannot be an axis's name", item.key);
-            return Err(item.error(Problem::impossible(what, format!("use {NAME}"))));
+            return Err(item.error(format!("`{}` cannot be an axis's name; use {NAME}", item.key)));
         }
         let values = item.list()?.iter().map(Item::value).collect::<Result<Vec<_>, _>>()?;
-        Axis::new(item.key, values, item.line()).map_err(|problem| item.error(problem))
+        Axis::new(item.key, values, item.line()).map_err(|wrong| item.error(wrong))
     };
-    let section = file.get("axes").map(|item| item.section("[axes]")).transpose()?;
+    let section = file.optional("axes", |item| item.section("[axes]"))?;
     let mut axes = section.iter().flat_map(Section::items).map(read).collect::<Result<Vec<_>, _>>()?;
     let line = section.map_or(1, |section| section.line);
-    let at_axes = |problem| source.error(line, problem);
+    let at_axes = |wrong: String| source.error(line, wrong);
     if !axes.iter().any(|axis| axis.name == SEED) {
         axes.push(Axis::new(SEED, vec![Value::Integer(1)], 1).map_err(at_axes)?);
     }

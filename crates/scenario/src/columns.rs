@@ -11,6 +11,8 @@ pub(crate) use links::{link_series, links};
 
 use crate::{Column, FlowOutcome, FlowSample, Plan};
 
+type Of = Column<FlowOutcome>;
+
 /// Names of columns in earlier versions: the part of a run's JSON object, the old name, the new name.
 const RENAMED: &[(&str, &str, &str)] = &[
     ("", "response_s", "fct_s"),
@@ -38,120 +40,97 @@ fn is_measured(plan: &Plan, at: Time) -> bool {
     (Time::ZERO + plan.warmup..=Time::ZERO + plan.duration).contains(&at)
 }
 
-/// Columns of a run as a whole.
 pub(crate) fn runs() -> Vec<Column<()>> {
     vec![
         Column::text("world", "the world that ran it, `simulated` or `emulated`", |run, ()| run.world.to_owned()),
         Column::whole(
             "data_packets",
-            "packets",
             "packets with payload that reached their receivers, of all flows and over the whole run",
-            |run, ()| Some(run.outcome.data_packets),
+            |run, ()| run.outcome.data_packets,
         ),
         Column::number(
             "host_jitter_p99_s",
-            "s",
             "emulated only: 99% of packets left the network at most this much after the planned time",
             |run, ()| run.outcome.host_jitter.map(|jitter| jitter.p99.as_secs_f64()),
         ),
         Column::number(
             "rtt_min_s",
-            "s",
             "emulated only: the minimum round-trip time of its flows, from the delays of the links",
             |run, ()| run.outcome.host_jitter.and_then(|_| run.plan.min_round_trip()).map(Duration::as_secs_f64),
         ),
     ]
 }
 
-/// Columns of a flow.
 pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
     vec![
-        Column::whole("flow", "", "its index in the plan, the same for all schemes with the same seed", |_, flow| {
-            Some(flow.flow as u64)
+        Of::whole("flow", "its index in the plan, the same for all schemes with the same seed", |_, flow| {
+            flow.flow as u64
         }),
-        Column::text("traffic", "the name of its `[[traffic]]`", |run, flow| {
-            run.plan.traffic[flow.traffic].name.clone()
-        }),
-        Column::text("flow_scheme", "the name of the `[scheme.NAME]` that sent it", |run, flow| {
+        Of::text("traffic", "the name of its `[[traffic]]`", |run, flow| run.plan.traffic[flow.traffic].name.clone()),
+        Of::text("flow_scheme", "the name of the `[scheme.NAME]` that sent it", |run, flow| {
             run.plan.schemes[flow.scheme].name.clone()
         }),
-        Column::truth(
+        Of::truth(
             "measured",
             "whether its traffic is measured (`measure`); also true for flows that started during the warm-up",
             |run, flow| run.plan.traffic[flow.traffic].measured,
         ),
-        Column::number("start_s", "s", "when its connection opened", |_, flow| Some(flow.start.as_secs_f64())),
-        Column::number(
+        Of::number("start_s", "when its connection opened", |_, flow| flow.start.as_secs_f64()),
+        Of::number(
             "fct_s",
-            "s",
             "flow completion time: from `start_s` to the receiver's last byte; null if the flow did not complete",
             |_, flow| flow.fct.map(Duration::as_secs_f64),
         ),
-        Column::whole("size_bytes", "bytes", "bytes to transfer; null if the flow is long-lived", |run, flow| {
+        Of::whole("size_bytes", "bytes to transfer; null if the flow is long-lived", |run, flow| {
             run.plan.flows[flow.flow].bytes.map(Bytes::as_u64)
         }),
-        Column::whole(
-            "delivered_bytes",
-            "bytes",
-            "bytes delivered to the receiver's application in the whole run",
-            |_, flow| Some(flow.delivered.as_u64()),
-        ),
-        Column::number(
+        Of::whole("delivered_bytes", "bytes delivered to the receiver's application in the whole run", |_, flow| {
+            flow.delivered.as_u64()
+        }),
+        Of::number(
             "goodput_bps",
-            "b/s",
             "goodput. Of a transfer: size over flow completion time, null if it did not complete. Of a long-lived \
              flow: bytes delivered between `warmup` and `duration` over the part of that time in which it was active",
             |run, flow| flow.goodput_bps(&run.plan),
         ),
-        Column::whole("sent_packets", "packets", "packets with payload sent, retransmissions included", |_, flow| {
-            Some(flow.sent_packets)
-        }),
-        Column::whole("retransmitted_packets", "packets", "of these, retransmissions", |_, flow| {
-            Some(flow.retransmitted_packets)
-        }),
-        Column::number(
+        Of::whole("sent_packets", "packets with payload sent, retransmissions included", |_, flow| flow.sent_packets),
+        Of::whole("retransmitted_packets", "of these, retransmissions", |_, flow| flow.retransmitted_packets),
+        Of::number(
             "just_below_share",
-            "",
             "layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow",
             |_, flow| flow.report.just_below_share,
         ),
-        Column::number("startup_s", "s", "video: time from the flow's start until playback begins", |_, flow| {
+        Of::number("startup_s", "video: time from the flow's start until playback begins", |_, flow| {
             flow.report.startup_s
         }),
-        Column::whole("stalls", "", "video: number of stalls after playback began", |_, flow| flow.report.stalls),
-        Column::number("stalled_s", "s", "video: time in stalls", |_, flow| flow.report.stalled_s),
-        Column::number("bitrate_mean_bps", "b/s", "video: mean bitrate of the segments that arrived", |_, flow| {
+        Of::whole("stalls", "video: number of stalls after playback began", |_, flow| flow.report.stalls),
+        Of::number("stalled_s", "video: time in stalls", |_, flow| flow.report.stalled_s),
+        Of::number("bitrate_mean_bps", "video: mean bitrate of the segments that arrived", |_, flow| {
             flow.report.bitrate_mean_bps
         }),
-        Column::whole("switches", "", "video: number of changes of bitrate between segments", |_, flow| {
-            flow.report.switches
-        }),
+        Of::whole("switches", "video: number of changes of bitrate between segments", |_, flow| flow.report.switches),
     ]
 }
 
-/// Columns of a sample of a flow.
 pub(crate) fn flow_series() -> Vec<Column<FlowSample>> {
     vec![
-        Column::number("time_s", "s", "when the sample was taken", |_, sample| Some(sample.at.as_secs_f64())),
-        Column::whole("flow", "", "the flow's index in `flows`", |_, sample| Some(sample.flow as u64)),
+        Column::number("time_s", "when the sample was taken", |_, sample| sample.at.as_secs_f64()),
+        Column::whole("flow", "the flow's index in `flows`", |_, sample| sample.flow as u64),
         Column::whole(
             "window_bytes",
-            "bytes",
             "the controller's window; null if only a rate limits the flow, as with PCP",
             |_, sample| sample.window.map(Bytes::as_u64),
         ),
         Column::whole(
             "rate_bps",
-            "b/s",
             "the controller's rate; null if only a window limits the flow, as with NewReno. For kernel TCP its pacing \
              rate, null if it does not pace",
             |_, sample| sample.rate.map(Rate::as_bps),
         ),
         Column::whole(
             "delivered_bytes",
-            "bytes",
             "bytes delivered to the receiver's application since the flow started",
-            |_, sample| Some(sample.delivered.as_u64()),
+            |_, sample| sample.delivered.as_u64(),
         ),
     ]
 }

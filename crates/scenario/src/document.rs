@@ -1,5 +1,6 @@
 //! TOML with the line of every key and value. The readers of the parts of a scenario file use it.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -8,9 +9,8 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Value};
 
-use crate::error::{Problem, ScenarioError};
+use crate::error::{Result, ScenarioError};
 
-/// The text of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a str,
@@ -18,14 +18,14 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn parse(self) -> Result<Spanned<DeTable<'a>>, ScenarioError> {
+    pub(crate) fn parse(self) -> Result<Spanned<DeTable<'a>>> {
         DeTable::parse(self.text).map_err(|error| {
             let span = error.span().unwrap_or_default();
             let mut message = error.message().replace('\n', "; ");
             if message == "duplicate key" {
                 message = format!("{message} `{}`", self.text.get(span.clone()).unwrap_or_default());
             }
-            self.error(self.line(span.start), Problem::Syntax(message))
+            self.error(self.line(span.start), format!("not TOML: {message}"))
         })
     }
 
@@ -33,15 +33,15 @@ impl<'a> Source<'a> {
         1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
     }
 
-    pub(crate) fn error(self, line: usize, problem: impl Into<Problem>) -> ScenarioError {
-        ScenarioError::Wrong { file: self.file.to_owned(), line, problem: Box::new(problem.into()) }
+    pub(crate) fn error(self, line: usize, problem: impl Display) -> ScenarioError {
+        ScenarioError::Wrong { file: self.file.to_owned(), line, problem: problem.to_string() }
     }
 }
 
 /// A table with its line.
 #[derive(Debug, Clone)]
 pub(crate) struct Section<'a> {
-    source: Source<'a>,
+    pub(crate) source: Source<'a>,
     /// Its description in messages: "link `bottleneck`".
     pub(crate) what: String,
     pub(crate) line: usize,
@@ -59,13 +59,12 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses every key that is not among `known`.
-    pub(crate) fn keys(&self, known: &[&str]) -> Result<(), ScenarioError> {
+    pub(crate) fn keys(&self, known: &[&str]) -> Result<()> {
         match self.items().find(|item| !known.contains(&item.key)) {
             None => Ok(()),
             Some(item) => {
-                let place = self.what.clone();
                 let known = Known::near(item.key, known.iter().copied());
-                Err(item.error(Problem::UnknownKey { place, key: item.key.to_owned(), known }))
+                Err(item.error(format!("{} has no key `{}`; {known}", self.what, item.key)))
             }
         }
     }
@@ -83,21 +82,29 @@ impl<'a> Section<'a> {
         Some(Item { source: self.source, key: key.get_ref(), at: key.span().start, value })
     }
 
-    pub(crate) fn need(&self, key: &'static str, example: &'static str) -> Result<Item<'a>, ScenarioError> {
-        let place = self.what.clone();
-        self.get(key).ok_or_else(|| self.error(Problem::MissingKey { place, key, example }))
+    /// The value of `key`, read by `read`; `default` if it is missing.
+    pub(crate) fn or<T>(&self, key: &str, default: T, read: impl FnOnce(&Item<'a>) -> Result<T>) -> Result<T> {
+        self.get(key).map_or(Ok(default), |item| read(&item))
+    }
+
+    /// The value of `key`, read by `read`, if it is there.
+    pub(crate) fn optional<T>(&self, key: &str, read: impl FnOnce(&Item<'a>) -> Result<T>) -> Result<Option<T>> {
+        self.get(key).map(|item| read(&item)).transpose()
+    }
+
+    pub(crate) fn need(&self, key: &str, example: &str) -> Result<Item<'a>> {
+        self.get(key).ok_or_else(|| self.missing(key, example))
+    }
+
+    pub(crate) fn missing(&self, key: &str, example: &str) -> ScenarioError {
+        self.error(format!("{} needs `{key}`, for example {example}", self.what))
     }
 
     /// The elements of the array of tables called `key`, each read by `read`.
-    pub(crate) fn tables<T>(
-        &self,
-        key: &str,
-        read: impl Fn(Section<'a>) -> Result<T, ScenarioError>,
-    ) -> Result<Vec<T>, ScenarioError> {
+    pub(crate) fn tables<T>(&self, key: &str, read: impl Fn(Section<'a>) -> Result<T>) -> Result<Vec<T>> {
         let Some(array) = self.get(key) else { return Ok(Vec::new()) };
         if array.is_table() {
-            let what = format!("`[{key}]` is a single table");
-            return Err(array.error(Problem::impossible(what, format!("write [[{key}]], also for a single one"))));
+            return Err(array.error(format!("`[{key}]` is a single table; write [[{key}]], also for a single one")));
         }
         array.list()?.into_iter().map(|item| read(item.section(&format!("[[{key}]]"))?)).collect()
     }
@@ -107,28 +114,19 @@ impl<'a> Section<'a> {
         Lines { head: self.line, keys: self.items().map(|item| (item.key.to_owned(), item.line())).collect() }
     }
 
-    pub(crate) fn error(&self, problem: impl Into<Problem>) -> ScenarioError {
-        self.error_at(self.line, problem)
-    }
-
-    pub(crate) fn error_at(&self, line: usize, problem: impl Into<Problem>) -> ScenarioError {
-        self.source.error(line, problem)
+    pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
+        self.source.error(self.line, problem)
     }
 }
 
 /// The lines of a table and of its keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lines {
-    head: usize,
+    pub(crate) head: usize,
     keys: Vec<(String, usize)>,
 }
 
 impl Lines {
-    /// The line of the table.
-    pub(crate) fn head(&self) -> usize {
-        self.head
-    }
-
     /// The line of `key`; that of the table if the key is missing.
     pub(crate) fn of(&self, key: &str) -> usize {
         self.keys.iter().find(|(known, _)| known == key).map_or(self.head, |(_, line)| *line)
@@ -141,7 +139,7 @@ pub(crate) struct Item<'a> {
     source: Source<'a>,
     pub(crate) key: &'a str,
     at: usize,
-    value: &'a Spanned<DeValue<'a>>,
+    pub(crate) value: &'a Spanned<DeValue<'a>>,
 }
 
 impl<'a> Item<'a> {
@@ -149,11 +147,11 @@ impl<'a> Item<'a> {
         self.source.line(self.at)
     }
 
-    pub(crate) fn error(&self, problem: impl Into<Problem>) -> ScenarioError {
+    pub(crate) fn error(&self, problem: impl Display) -> ScenarioError {
         self.source.error(self.line(), problem)
     }
 
-    fn wrong(&self, expected: impl Into<String>) -> ScenarioError {
+    fn wrong(&self, expected: impl Display) -> ScenarioError {
         let found = match self.value.get_ref() {
             DeValue::String(text) => format!("the text \"{}\"", text.escape_debug()),
             DeValue::Integer(number) => number.to_string(),
@@ -163,7 +161,7 @@ impl<'a> Item<'a> {
             DeValue::Array(_) => "a list".into(),
             DeValue::Table(_) => "a table".into(),
         };
-        self.error(Problem::WrongType { key: self.key.to_owned(), found, expected: expected.into() })
+        self.error(format!("`{}` is {found}; it should be {expected}", self.key))
     }
 
     pub(crate) fn as_text(&self) -> Option<&'a str> {
@@ -174,39 +172,39 @@ impl<'a> Item<'a> {
         self.value.get_ref().is_table()
     }
 
-    pub(crate) fn text(&self) -> Result<&'a str, ScenarioError> {
+    pub(crate) fn text(&self) -> Result<&'a str> {
         self.as_text().ok_or_else(|| self.wrong("a text in quotes"))
     }
 
     /// A name: letters, digits, `-` and `_`.
-    pub(crate) fn name(&self) -> Result<&'a str, ScenarioError> {
+    pub(crate) fn name(&self) -> Result<&'a str> {
         let name = self.text()?;
         if is_name(name) { Ok(name) } else { Err(self.wrong(NAME)) }
     }
 
     /// A quantity with its unit: "40 Mb/s".
-    pub(crate) fn quantity<T: FromStr<Err = BadQuantity>>(&self) -> Result<T, ScenarioError> {
+    pub(crate) fn quantity<T: FromStr<Err = BadQuantity>>(&self) -> Result<T> {
         // The error for a number without a unit is the same as for an invalid text.
         let text = self.as_text().unwrap_or_else(|| self.source.text.get(self.value.span()).unwrap_or_default());
-        text.parse().map_err(|error| self.error(Problem::Quantity { key: self.key.to_owned(), error }))
+        text.parse().map_err(|error| self.error(format!("`{}`: {error}", self.key)))
     }
 
     /// The meaning of the text, which must be one of `words`; `advice` describes them.
-    pub(crate) fn one_of<T: Copy>(&self, words: &[(&str, T)], advice: &str) -> Result<T, ScenarioError> {
+    pub(crate) fn one_of<T: Copy>(&self, words: &[(&str, T)], advice: &str) -> Result<T> {
         let text = self.text()?;
         let found = words.iter().find(|(word, _)| *word == text);
-        let what = || format!("`{}` is \"{text}\"", self.key);
-        found.map(|(_, meaning)| *meaning).ok_or_else(|| self.error(Problem::impossible(what(), advice)))
+        let wrong = || self.error(format!("`{}` is \"{text}\"; {advice}", self.key));
+        found.map(|(_, meaning)| *meaning).ok_or_else(wrong)
     }
 
     /// A quantity that is not zero.
-    pub(crate) fn positive<T: FromStr<Err = BadQuantity> + Default + PartialEq>(&self) -> Result<T, ScenarioError> {
+    pub(crate) fn positive<T: FromStr<Err = BadQuantity> + Default + PartialEq>(&self) -> Result<T> {
         let quantity: T = self.quantity()?;
         if quantity == T::default() { Err(self.wrong("more than zero")) } else { Ok(quantity) }
     }
 
     /// A number from `min` to below `max`; `expected` describes the range.
-    pub(crate) fn number(&self, min: f64, max: f64, expected: &str) -> Result<f64, ScenarioError> {
+    pub(crate) fn number(&self, min: f64, max: f64, expected: &str) -> Result<f64> {
         let number = match self.value.get_ref() {
             DeValue::Float(number) => number.as_str().parse().ok(),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n as f64),
@@ -215,47 +213,38 @@ impl<'a> Item<'a> {
         number.filter(|number| (min..max).contains(number)).ok_or_else(|| self.wrong(expected))
     }
 
-    /// A whole number, 0 or more.
-    pub(crate) fn whole(&self) -> Result<u64, ScenarioError> {
+    /// A whole number within `range`.
+    pub(crate) fn count(&self, range: RangeInclusive<u64>) -> Result<u64> {
         let number = self.value.get_ref().as_integer();
         let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
-        number.ok_or_else(|| self.wrong("a whole number, 0 or more"))
-    }
-
-    /// A whole number within `range`.
-    pub(crate) fn count(&self, range: RangeInclusive<u64>) -> Result<u64, ScenarioError> {
         let expected = || self.wrong(format!("a whole number from {} to {}", range.start(), range.end()));
-        self.whole().ok().filter(|number| range.contains(number)).ok_or_else(expected)
+        number.filter(|number| range.contains(number)).ok_or_else(expected)
     }
 
-    pub(crate) fn boolean(&self) -> Result<bool, ScenarioError> {
+    pub(crate) fn boolean(&self) -> Result<bool> {
         self.value.get_ref().as_bool().ok_or_else(|| self.wrong("true or false"))
     }
 
-    pub(crate) fn list(&self) -> Result<Vec<Item<'a>>, ScenarioError> {
+    pub(crate) fn list(&self) -> Result<Vec<Item<'a>>> {
         let array = self.value.get_ref().as_array().ok_or_else(|| self.wrong("a list in brackets"))?;
         let item = |value: &'a Spanned<DeValue<'a>>| Item { at: value.span().start, value, ..*self };
         Ok(array.iter().map(item).collect())
     }
 
-    pub(crate) fn section(&self, what: &str) -> Result<Section<'a>, ScenarioError> {
+    pub(crate) fn section(&self, what: &str) -> Result<Section<'a>> {
         let table = self.value.get_ref().as_table().ok_or_else(|| self.wrong("a table in braces"))?;
         Ok(Section { source: self.source, what: what.to_owned(), line: self.line(), table })
     }
 
     /// The value without line numbers.
-    pub(crate) fn value(&self) -> Result<Value, ScenarioError> {
+    pub(crate) fn value(&self) -> Result<Value> {
         Value::deserialize(ValueDeserializer::from(self.value.clone()))
-            .map_err(|error| self.error(Problem::Syntax(error.message().replace('\n', "; "))))
-    }
-
-    /// Every text within it with its range in the file, quotes included.
-    pub(crate) fn texts(&self, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
-        texts(self.value, found);
+            .map_err(|error| self.error(format!("not TOML: {}", error.message().replace('\n', "; "))))
     }
 }
 
-fn texts<'a>(value: &'a Spanned<DeValue<'a>>, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
+/// Every text within `value` with its range in the file, quotes included.
+pub(crate) fn texts<'a>(value: &'a Spanned<DeValue<'a>>, found: &mut Vec<(&'a str, std::ops::Range<usize>)>) {
     match value.get_ref() {
         DeValue::String(text) => found.push((text, value.span())),
         DeValue::Array(array) => array.iter().for_each(|value| texts(value, found)),
@@ -278,12 +267,12 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn read(item: &Item<'_>) -> Result<Self, ScenarioError> {
+    pub(crate) fn read(item: &Item<'_>) -> Result<Self> {
         Self::of(&item.section("")?, |_| true)
     }
 
     /// The keys of a section for which `wanted` is true.
-    pub(crate) fn of(section: &Section<'_>, wanted: impl Fn(&str) -> bool) -> Result<Self, ScenarioError> {
+    pub(crate) fn of(section: &Section<'_>, wanted: impl Fn(&str) -> bool) -> Result<Self> {
         let entry = |entry: Item<'_>| Ok((entry.key.to_owned(), entry.value()?));
         let table = section.items().filter(|item| wanted(item.key)).map(entry).collect::<Result<_, _>>()?;
         Ok(Self { table, lines: section.lines() })
@@ -296,7 +285,8 @@ impl Settings {
 
     /// The line of the key that `message` names first, in backquotes or at its start; that of the table if it names
     /// none.
-    pub(crate) fn line_of(&self, message: &str) -> usize {
+    pub(crate) fn line_of(&self, message: &impl ToString) -> usize {
+        let message = message.to_string();
         let named = |key: &str| {
             let places = [format!("`{key}`"), format!(": {key} ")].map(|name| message.find(&name));
             places.into_iter().flatten().min()
@@ -314,8 +304,8 @@ mod tests {
     fn an_error_points_to_the_key_that_it_names_first() {
         let keys = vec![("packets".to_owned(), 2), ("pakets".to_owned(), 5)];
         let settings = Settings { table: toml::Table::new(), lines: Lines { head: 1, keys } };
-        assert_eq!(settings.line_of("router `red`: there is no `pakets`; did you mean `packets`?"), 5);
-        assert_eq!(settings.line_of("router `red`: packets = 0"), 2);
-        assert_eq!(settings.line_of("router `red`: min is above max"), 1);
+        assert_eq!(settings.line_of(&"router `red`: there is no `pakets`; did you mean `packets`?"), 5);
+        assert_eq!(settings.line_of(&"router `red`: packets = 0"), 2);
+        assert_eq!(settings.line_of(&"router `red`: min is above max"), 1);
     }
 }

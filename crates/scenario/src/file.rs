@@ -5,14 +5,16 @@ mod network;
 mod scheme;
 mod traffic;
 
+use std::collections::HashSet;
+
 use rampmeter_units::{Bytes, Duration};
 
 use crate::Meters;
-use crate::document::{Section, Source};
-use crate::error::{Problem, ScenarioError};
+use crate::document::{Item, Section, Source};
+use crate::error::Result;
 
 pub(crate) use island::IslandSpec;
-pub(crate) use network::{HostsSpec, LinkSpec, RouterSpec};
+pub(crate) use network::{DirectionSpec, HostsSpec, LinkSpec, RouterSpec};
 pub(crate) use scheme::{SchemeSpec, SenderSpec};
 pub(crate) use traffic::{ArrivalRate, Arrivals, Gaps, MAX_FLOWS, Pairs, Size, TrafficSpec};
 
@@ -21,9 +23,9 @@ const KEYS: [&str; 13] = [
     "meters",
 ];
 
-/// The content of the file at one point.
 #[derive(Debug, Clone)]
-pub(crate) struct File {
+pub(crate) struct File<'s> {
+    pub(crate) source: Source<'s>,
     pub(crate) duration: Duration,
     pub(crate) warmup: Duration,
     pub(crate) drain: Duration,
@@ -36,85 +38,74 @@ pub(crate) struct File {
     pub(crate) meters: Meters,
 }
 
-impl File {
-    pub(crate) fn read(source: Source<'_>) -> Result<Self, ScenarioError> {
+impl<'s> File<'s> {
+    pub(crate) fn read(source: Source<'s>) -> Result<Self> {
         let document = source.parse()?;
         let file = Section::root(source, document.get_ref());
         file.keys(&KEYS)?;
         for key in ["title", "source"] {
-            file.get(key).map(|item| item.text()).transpose()?;
+            file.optional(key, Item::text)?;
         }
         let duration: Duration = file.need("duration", "duration = \"60 s\"")?.positive()?;
-        let span = |key| file.get(key).map_or(Ok(Duration::ZERO), |item| item.quantity());
-        let warmup = span("warmup")?;
-        if warmup >= duration {
-            let what = format!("`warmup` is {warmup} of a duration of {duration}: no flow would be measured");
-            let line = file.get("warmup").map_or(file.line, |item| item.line());
-            return Err(source.error(line, Problem::impossible(what, "make it shorter")));
-        }
-        let drain = span("drain")?;
+        let warmup = file.or("warmup", Duration::ZERO, |item| match item.quantity()? {
+            warmup if warmup >= duration => {
+                let wrong = format!("`warmup` is {warmup} of a duration of {duration}: no flow would be measured");
+                Err(item.error(format!("{wrong}; make it shorter")))
+            }
+            warmup => Ok(warmup),
+        })?;
+        let drain = file.or("drain", Duration::ZERO, Item::quantity)?;
         let links = file.tables("link", |section| LinkSpec::read(&section, duration + drain))?;
         let hosts = file.tables("hosts", |section| HostsSpec::read(&section))?;
         let islands = file.tables("island", |section| IslandSpec::read(&section))?;
         let schemes = SchemeSpec::read_all(&file)?;
         let traffic = file.tables("traffic", |section| TrafficSpec::read(&section, duration))?;
-        let file = Self {
-            duration,
-            warmup,
-            drain,
-            packet: packet(&file)?,
-            links,
-            hosts,
-            islands,
-            schemes,
-            traffic,
-            meters: meters(&file, duration)?,
-        };
-        file.check_network(source)?;
-        file.check_islands(source)?;
-        file.check_traffic(source)?;
+        let packet = file.or("packet", Bytes::new(1500), packet)?;
+        let meters = file.or("meters", Meters::default(), |item| meters(item, duration))?;
+        if links.is_empty() {
+            return Err(file.missing("[[link]]", "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]"));
+        }
+        let file = Self { source, duration, warmup, drain, packet, links, hosts, islands, schemes, traffic, meters };
+        file.check_network()?;
+        file.check_islands()?;
+        file.check_traffic()?;
         Ok(file)
+    }
+
+    /// Refuses duplicates among names, which are given with their lines.
+    fn no_duplicates<'n>(&self, kind: &str, names: impl IntoIterator<Item = (&'n String, usize)>) -> Result<()> {
+        let mut seen = HashSet::new();
+        match names.into_iter().find(|(name, _)| !seen.insert(*name)) {
+            Some((name, line)) => {
+                Err(self.source.error(line, format!("there are two {kind} called `{name}`; rename one")))
+            }
+            None => Ok(()),
+        }
     }
 }
 
-fn packet(file: &Section<'_>) -> Result<Bytes, ScenarioError> {
-    let Some(item) = file.get("packet") else { return Ok(Bytes::new(1500)) };
-    let packet: Bytes = item.quantity()?;
-    if !(Bytes::new(64)..=Bytes::new(65_535)).contains(&packet) {
-        let what = format!("`packet` is {packet}, headers of 54 B included");
-        return Err(item.error(Problem::impossible(what, "use 64 B to 65535 B, for example \"1500 B\"")));
+fn packet(item: &Item<'_>) -> Result<Bytes> {
+    match item.quantity()? {
+        packet if (Bytes::new(64)..=Bytes::new(65_535)).contains(&packet) => Ok(packet),
+        packet => {
+            let advice = "use 64 B to 65535 B, for example \"1500 B\"";
+            Err(item.error(format!("`packet` is {packet}, headers of 54 B included; {advice}")))
+        }
     }
-    Ok(packet)
 }
 
 /// The maximum number of samples of one link or flow in a run; each takes some hundred bytes.
 const MAX_SAMPLES: u64 = 1_000_000;
 
-fn meters(file: &Section<'_>, duration: Duration) -> Result<Meters, ScenarioError> {
-    let Some(item) = file.get("meters") else { return Ok(Meters::default()) };
+fn meters(item: &Item<'_>, duration: Duration) -> Result<Meters> {
     let section = item.section("[meters]")?;
     section.keys(&["series"])?;
-    let Some(item) = section.get("series") else { return Ok(Meters::default()) };
-    let interval: Duration = item.positive()?;
-    if duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES {
-        let what =
-            format!("`series` of {interval} in a run of {duration} is more than {MAX_SAMPLES} samples of each flow");
-        return Err(item.error(Problem::impossible(what, "take them less often, for example every \"10 ms\"")));
-    }
-    Ok(Meters { series_every: Some(interval) })
-}
-
-/// Refuses duplicate names.
-fn no_duplicates<'s>(
-    source: Source<'_>,
-    kind: &'static str,
-    names: impl IntoIterator<Item = (&'s str, usize)>,
-) -> Result<(), ScenarioError> {
-    let mut seen = std::collections::HashSet::new();
-    for (name, line) in names {
-        if !seen.insert(name) {
-            return Err(source.error(line, Problem::Duplicate { kind, name: name.to_owned() }));
+    let series_every = section.optional("series", |item| match item.positive::<Duration>()? {
+        interval if duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES => {
+            let wrong = format!("`series` of {interval} in a run of {duration} is more than {MAX_SAMPLES} samples");
+            Err(item.error(format!("{wrong} of each flow; take them less often, for example every \"10 ms\"")))
         }
-    }
-    Ok(())
+        interval => Ok(interval),
+    })?;
+    Ok(Meters { series_every })
 }

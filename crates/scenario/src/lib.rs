@@ -20,7 +20,6 @@ mod planner;
 mod point;
 mod registries;
 mod routes;
-mod run;
 mod scenario;
 mod schema;
 mod stalls;
@@ -31,8 +30,8 @@ mod world;
 pub use axis::{Axis, values};
 pub use build::{Scheme, path_of};
 pub use columns::{FlowGroup, renamed};
-pub use error::{Problem, ScenarioError};
-pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Series};
+pub use error::ScenarioError;
+pub use outcome::{Degraded, FlowOutcome, FlowSample, HostJitter, LinkOutcome, LinkSample, Outcome, Run, Series};
 pub use plan::{
     AggregatePlan, Change, FlowPlan, LinkId, LinkPlan, Meters, Node, NodeId, Plan, QueueId, SchemePlan, Sender,
     TrafficPlan, payload,
@@ -40,7 +39,6 @@ pub use plan::{
 pub use point::Point;
 pub use registries::Registries;
 pub use routes::{NoPath, Routes};
-pub use run::Run;
 pub use scenario::Scenario;
 pub use schema::{About, Column, Kind, Row, Schema, Shown, Value, abouts};
 pub use stalls::{Stalling, Stalls};

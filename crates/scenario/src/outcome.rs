@@ -21,9 +21,21 @@ pub struct Outcome {
     pub data_packets: u64,
     /// Flows whose controllers were degraded, in the order of their reports.
     pub degraded: Vec<Degraded>,
-    /// How much later than planned packets left the network of a world with a real clock. If this is more than a
-    /// fraction of a round trip, the results describe a busy machine and not the schemes.
+    /// The host jitter of a world with a real clock.
     pub host_jitter: Option<HostJitter>,
+}
+
+/// A plan that ran, with its result.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The plan.
+    pub plan: Plan,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The name of the world: `simulated`.
+    pub world: &'static str,
+    /// Duration in seconds of real time.
+    pub wall_s: f64,
 }
 
 /// A flow whose controller was degraded for some time at least ([`Controller::degraded_reason`]).

@@ -10,8 +10,8 @@ use toml::Value;
 
 use crate::Point;
 use crate::axis::{Axis, named};
-use crate::document::{Section, Source};
-use crate::error::{Problem, ScenarioError};
+use crate::document::{Section, Source, texts};
+use crate::error::Result;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Placeholder {
@@ -26,12 +26,12 @@ pub(crate) struct Placeholder {
 
 impl Placeholder {
     /// All placeholders of `file` outside `[axes]`, in the order of the text.
-    pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis]) -> Result<Vec<Self>, ScenarioError> {
-        let mut texts = Vec::new();
-        file.items().filter(|item| item.key != "axes").for_each(|item| item.texts(&mut texts));
-        texts.sort_by_key(|(_, range)| range.start);
+    pub(crate) fn all(source: Source<'_>, file: &Section<'_>, axes: &[Axis]) -> Result<Vec<Self>> {
+        let mut found = Vec::new();
+        file.items().filter(|item| item.key != "axes").for_each(|item| texts(item.value, &mut found));
+        found.sort_by_key(|(_, range)| range.start);
         let mut placeholders = Vec::new();
-        for (text, range) in texts {
+        for (text, range) in found {
             let Some(text) = text.strip_prefix('$') else { continue };
             let line = source.line(range.start);
             let (axis, factor) = match text.split_once('*') {
@@ -39,13 +39,16 @@ impl Placeholder {
                 Some((axis, factor)) => match factor.trim().parse::<f64>() {
                     Ok(factor) if factor.is_finite() => (axis.trim_end(), Some(factor)),
                     _ => {
-                        let what = format!("`\"${text}\"` is not an axis times a number");
-                        return Err(source.error(line, Problem::impossible(what, "write for example \"$rtt * 0.5\"")));
+                        let advice = "write for example \"$rtt * 0.5\"";
+                        let wrong = format!("`\"${text}\"` is not an axis times a number; {advice}");
+                        return Err(source.error(line, wrong));
                     }
                 },
             };
             let (axis, field) = axis.split_once('.').map_or((axis, None), |(axis, field)| (axis, Some(field)));
-            let undefined = |name: &str, known| source.error(line, Problem::UndefinedAxis { name: name.into(), known });
+            let undefined = |name: &str, known| {
+                source.error(line, format!("no axis is called `{name}`, which `\"${name}\"` stands for; {known}"))
+            };
             let records = named(axes, axis).map_err(|known| undefined(axis, known))?;
             if let Some(field) = field.filter(|field| !records.fields().any(|known| known == *field)) {
                 return Err(undefined(&format!("{axis}.{field}"), Known::near(field, records.fields())));
@@ -61,12 +64,7 @@ impl Placeholder {
     }
 
     /// The text with the point's values in place of the placeholders.
-    pub(crate) fn fill(
-        placeholders: &[Self],
-        source: Source<'_>,
-        axes: &[Axis],
-        point: &Point,
-    ) -> Result<String, ScenarioError> {
+    pub(crate) fn fill(placeholders: &[Self], source: Source<'_>, axes: &[Axis], point: &Point) -> Result<String> {
         let mut filled = String::with_capacity(source.text.len());
         let mut end = 0;
         for placeholder in placeholders {
@@ -74,8 +72,8 @@ impl Placeholder {
             if let Some(value) = placeholder.value(axes, point) {
                 let scaled = placeholder.factor.map_or(Some(value.clone()), |factor| times(&value, factor));
                 let value = scaled.ok_or_else(|| {
-                    let what = format!("axis `{}` has the value {value}, which can't be multiplied", placeholder.axis);
-                    source.error(placeholder.line, Problem::impossible(what, "use numbers, or texts like \"20 ms\""))
+                    let wrong = format!("axis `{}` has the value {value}, which can't be multiplied", placeholder.axis);
+                    source.error(placeholder.line, format!("{wrong}; use numbers, or texts like \"20 ms\""))
                 })?;
                 filled.push_str(&value.to_string());
             }

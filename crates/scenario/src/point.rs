@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::{Serialize, Serializer};
 use toml::Value;
 
 /// One value for every axis of a sweep, in the order of the file. Displayed as `scheme = "pcp", seed = 1`, serialized
@@ -30,11 +30,7 @@ impl FromIterator<(String, Value)> for Point {
 
 impl Serialize for Point {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
+        serializer.collect_map(self.iter())
     }
 }
 

@@ -32,16 +32,10 @@ pub struct Routes {
 impl Routes {
     /// The routes of a network in which every host has one link out and one link in, both to the same router.
     pub fn new(nodes: &[Node], links: &[LinkPlan]) -> Self {
-        let mut count = 0;
-        let router: Vec<Option<usize>> = nodes
-            .iter()
-            .map(|node| {
-                (!node.is_host).then(|| {
-                    count += 1;
-                    count - 1
-                })
-            })
-            .collect();
+        let mut numbers = 0..;
+        let number = |node: &Node| if node.is_host { None } else { numbers.next() };
+        let router: Vec<Option<usize>> = nodes.iter().map(number).collect();
+        let count = router.iter().flatten().count();
         let mut out = vec![None; nodes.len()];
         let mut back = vec![None; nodes.len()];
         for (id, link) in links.iter().enumerate() {

@@ -6,13 +6,12 @@
 
 use std::path::Path;
 
-use rampmeter_units::Known;
 use sha2::{Digest, Sha256};
 use toml::Value;
 
 use crate::axis::{Axis, SEED, check_size, read_axes};
 use crate::document::{Section, Source};
-use crate::error::{Problem, ScenarioError};
+use crate::error::{Result, ScenarioError, unknown};
 use crate::file::File;
 use crate::placeholder::Placeholder;
 use crate::{Plan, Point, Registries};
@@ -30,12 +29,12 @@ pub struct Scenario {
 
 impl Scenario {
     /// Reads the file at `path`.
-    pub fn read(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         Self::read_network(path).and_then(Self::with_traffic)
     }
 
     /// Reads the file at `path`, which may have no traffic if the caller adds it.
-    pub fn read_network(path: impl AsRef<Path>) -> Result<Self, ScenarioError> {
+    pub fn read_network(path: impl AsRef<Path>) -> Result<Self> {
         let file = path.as_ref().display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse_network(&file, &text),
@@ -45,27 +44,28 @@ impl Scenario {
 
     /// Reads `text`; `file` is its name in messages. Finds all errors that the file alone shows; names and settings of
     /// controllers and routers are checked by [`Scenario::check`].
-    pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
+    pub fn parse(file: &str, text: &str) -> Result<Self> {
         Self::parse_network(file, text).and_then(Self::with_traffic)
     }
 
     /// Reads `text`, which may have no traffic.
-    pub fn parse_network(file: &str, text: &str) -> Result<Self, ScenarioError> {
+    pub fn parse_network(file: &str, text: &str) -> Result<Self> {
         let source = Source { file, text };
         let document = source.parse()?;
         let section = Section::root(source, document.get_ref());
         let axes = read_axes(source, &section)?;
         let placeholders = Placeholder::all(source, &section, &axes)?;
         for axis in axes.iter().filter(|axis| axis.name != SEED) {
-            if let Some(name) =
-                axis.unused(|field| placeholders.iter().any(|placeholder| placeholder.names(&axis.name, field)))
-            {
-                return Err(source.error(axis.line, Problem::UnusedAxis { name }));
+            let used =
+                |field: Option<&str>| placeholders.iter().any(|placeholder| placeholder.names(&axis.name, field));
+            if let Some(name) = axis.unused(used) {
+                let advice = format!("write \"${name}\" where its value belongs, or remove it");
+                return Err(source.error(axis.line, format!("axis `{name}` changes nothing; {advice}")));
             }
         }
         let title = section.get("title").and_then(|item| item.as_text()).unwrap_or(file).to_owned();
         let scenario = Self { file: file.to_owned(), text: text.to_owned(), title, axes, placeholders };
-        scenario.each_value(|point| scenario.at(point).map(drop))?;
+        scenario.each_value(|point| scenario.check_at(point))?;
         Ok(scenario)
     }
 
@@ -80,16 +80,15 @@ impl Scenario {
     }
 
     /// Replaces the values of an axis.
-    pub fn set(&mut self, axis: &str, values: Vec<Value>) -> Result<(), ScenarioError> {
-        let refuse = |problem| ScenarioError::Set { file: self.file.clone(), problem: Box::new(problem) };
+    pub fn set(&mut self, axis: &str, values: Vec<Value>) -> Result<()> {
+        let refuse = |problem| ScenarioError::Set { file: self.file.clone(), problem };
         let Some(index) = self.axes.iter().position(|known| known.name == axis) else {
-            let known = Known::near(axis, self.axes.iter().map(|axis| axis.name.as_str()));
-            return Err(refuse(Problem::UnknownName { kind: "axis", name: axis.to_owned(), known }));
+            return Err(refuse(unknown("axis", axis, self.axes.iter().map(|axis| axis.name.as_str()))));
         };
         let mut scenario = self.clone();
         scenario.axes[index] = self.axes[index].with(values).map_err(refuse)?;
         check_size(&scenario.axes).map_err(refuse)?;
-        scenario.each_value(|point| scenario.at(point).map(drop))?;
+        scenario.each_value(|point| scenario.check_at(point))?;
         *self = scenario;
         Ok(())
     }
@@ -98,27 +97,24 @@ impl Scenario {
     pub fn points(&self) -> Vec<Point> {
         let mut points = vec![Point::default()];
         for axis in &self.axes {
-            let mut longer = Vec::with_capacity(points.len() * axis.values.len());
-            for (point, value) in points.iter().flat_map(|point| axis.values.iter().map(move |value| (point, value))) {
-                let mut point = point.clone();
-                point.0.push((axis.name.clone(), value.clone()));
-                longer.push(point);
-            }
-            points = longer;
+            let with = |point: &Point, value: &Value| {
+                Point(point.0.iter().cloned().chain([(axis.name.clone(), value.clone())]).collect())
+            };
+            points = points.iter().flat_map(|point| axis.values.iter().map(move |value| with(point, value))).collect();
         }
         points
     }
 
     /// The plan of one point, with controllers and routers from `registries`.
-    pub fn plan(&self, point: &Point, registries: &Registries) -> Result<Plan, ScenarioError> {
+    pub fn plan(&self, point: &Point, registries: &Registries) -> Result<Plan> {
         let text = self.text_at(point)?;
         let source = Source { file: &self.file, text: &text };
-        crate::planner::plan(source, &File::read(source)?, point, registries)
+        crate::planner::plan(&File::read(source)?, point, registries)
     }
 
     /// Plans the first point, and one more for every further value of every axis, to find invalid values before the
     /// first run.
-    pub fn check(&self, registries: &Registries) -> Result<(), ScenarioError> {
+    pub fn check(&self, registries: &Registries) -> Result<()> {
         self.each_value(|point| self.plan(point, registries).map(drop))
     }
 
@@ -127,26 +123,26 @@ impl Scenario {
         format!("{:x}", Sha256::digest(self.text.as_bytes()))
     }
 
-    fn with_traffic(self) -> Result<Self, ScenarioError> {
+    fn with_traffic(self) -> Result<Self> {
         let source = Source { file: &self.file, text: &self.text };
-        if Section::root(source, source.parse()?.get_ref()).get("traffic").is_none() {
-            let (place, key) = ("a scenario".into(), "[[traffic]]");
-            let example = "[[traffic]] name = \"transfers\", scheme = \"tcp\"";
-            return Err(source.error(1, Problem::MissingKey { place, key, example }));
+        let document = source.parse()?;
+        let file = Section::root(source, document.get_ref());
+        if file.get("traffic").is_none() {
+            return Err(file.missing("[[traffic]]", "[[traffic]] name = \"transfers\", scheme = \"tcp\""));
         }
         Ok(self)
     }
 
-    fn at(&self, point: &Point) -> Result<File, ScenarioError> {
-        File::read(Source { file: &self.file, text: &self.text_at(point)? })
+    fn check_at(&self, point: &Point) -> Result<()> {
+        File::read(Source { file: &self.file, text: &self.text_at(point)? }).map(drop)
     }
 
     /// The text with the point's values in index.
-    fn text_at(&self, point: &Point) -> Result<String, ScenarioError> {
+    fn text_at(&self, point: &Point) -> Result<String> {
         Placeholder::fill(&self.placeholders, Source { file: &self.file, text: &self.text }, &self.axes, point)
     }
 
-    fn each_value(&self, check: impl Fn(&Point) -> Result<(), ScenarioError>) -> Result<(), ScenarioError> {
+    fn each_value(&self, check: impl Fn(&Point) -> Result<(), ScenarioError>) -> Result<()> {
         let first = Point(self.axes.iter().map(|axis| (axis.name.clone(), axis.values[0].clone())).collect());
         check(&first)?;
         for (index, axis) in self.axes.iter().enumerate() {

@@ -11,7 +11,7 @@
 //! [`Schema::default`] has the built-in columns, which `columns/` declares. A new column is one entry in one of its
 //! lists.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use serde::{Serialize, Serializer};
 
@@ -76,54 +76,70 @@ pub struct Shown {
 }
 
 /// A column: its description, and how it is read from a run and one of its parts, `T`.
-#[derive(Debug)]
 pub struct Column<T> {
     /// Its description.
     pub about: About,
-    read: Read<T>,
+    /// Its value for a part of a run.
+    pub read: Box<Read<T>>,
 }
 
-#[derive(Debug)]
-enum Read<T> {
-    Text(fn(&Run, &T) -> String),
-    Whole(fn(&Run, &T) -> Option<u64>),
-    Number(fn(&Run, &T) -> Option<f64>),
-    Truth(fn(&Run, &T) -> bool),
+type Read<T> = dyn Fn(&Run, &T) -> Value + Send + Sync;
+
+impl<T> fmt::Debug for Column<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.about.fmt(f)
+    }
 }
 
-impl<T> Column<T> {
+impl<T: 'static> Column<T> {
     /// A column of texts.
     pub fn text(name: &'static str, meaning: &'static str, read: fn(&Run, &T) -> String) -> Self {
-        Self::new(name, Kind::Text, "", meaning, Read::Text(read))
+        Self::new(name, Kind::Text, meaning, move |run, part| Value::Text(read(run, part)))
     }
 
     /// A column of whole numbers; `None` where it does not apply.
-    pub fn whole(
-        name: &'static str,
-        unit: &'static str,
-        meaning: &'static str,
-        read: fn(&Run, &T) -> Option<u64>,
-    ) -> Self {
-        Self::new(name, Kind::Whole, unit, meaning, Read::Whole(read))
+    pub fn whole<N>(name: &'static str, meaning: &'static str, read: fn(&Run, &T) -> N) -> Self
+    where
+        N: Into<Option<u64>> + 'static,
+    {
+        let value = |number: Option<u64>| number.map_or(Value::Null, |number| Value::Whole(number as i64));
+        Self::new(name, Kind::Whole, meaning, move |run, part| value(read(run, part).into()))
     }
 
     /// A column of numbers; `None` where it does not apply.
-    pub fn number(
-        name: &'static str,
-        unit: &'static str,
-        meaning: &'static str,
-        read: fn(&Run, &T) -> Option<f64>,
-    ) -> Self {
-        Self::new(name, Kind::Number, unit, meaning, Read::Number(read))
+    pub fn number<N>(name: &'static str, meaning: &'static str, read: fn(&Run, &T) -> N) -> Self
+    where
+        N: Into<Option<f64>> + 'static,
+    {
+        let value = |number: Option<f64>| number.map_or(Value::Null, Value::Number);
+        Self::new(name, Kind::Number, meaning, move |run, part| value(read(run, part).into()))
     }
 
     /// A column of true and false.
     pub fn truth(name: &'static str, meaning: &'static str, read: fn(&Run, &T) -> bool) -> Self {
-        Self::new(name, Kind::Truth, "", meaning, Read::Truth(read))
+        Self::new(name, Kind::Truth, meaning, move |run, part| Value::Truth(read(run, part)))
     }
 
-    fn new(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str, read: Read<T>) -> Self {
-        Self { about: About { name, kind, unit, meaning, shown: None }, read }
+    fn new(
+        name: &'static str,
+        kind: Kind,
+        meaning: &'static str,
+        read: impl Fn(&Run, &T) -> Value + Send + Sync + 'static,
+    ) -> Self {
+        let unit = match name.rsplit_once('_') {
+            Some((_, "s")) => "s",
+            Some((_, "bps")) => "b/s",
+            Some((_, unit @ ("bytes" | "packets"))) => unit,
+            _ => "",
+        };
+        Self { about: About { name, kind, unit, meaning, shown: None }, read: Box::new(read) }
+    }
+
+    /// The same column with another unit than its name ends with.
+    #[must_use]
+    pub fn unit(mut self, unit: &'static str) -> Self {
+        self.about.unit = unit;
+        self
     }
 
     /// The same column, shown by the terminal's table: values times `scale`, with `digits` after the point.
@@ -138,16 +154,6 @@ impl<T> Column<T> {
     pub fn unless_zero(mut self) -> Self {
         self.about.shown = self.about.shown.map(|shown| Shown { unless_zero: true, ..shown });
         self
-    }
-
-    /// Its value for `part` of `run`.
-    pub fn read(&self, run: &Run, part: &T) -> Value {
-        match self.read {
-            Read::Text(read) => Value::Text(read(run, part)),
-            Read::Whole(read) => read(run, part).map_or(Value::Null, |value| Value::Whole(value as i64)),
-            Read::Number(read) => read(run, part).map_or(Value::Null, Value::Number),
-            Read::Truth(read) => Value::Truth(read(run, part)),
-        }
     }
 }
 
@@ -169,7 +175,6 @@ pub struct Schema {
 }
 
 impl Default for Schema {
-    /// The built-in columns.
     fn default() -> Self {
         Self {
             runs: columns::runs(),
@@ -224,7 +229,7 @@ pub struct Row(Vec<(&'static str, Value)>);
 impl Row {
     /// The values of `columns` for `part` of `run`.
     pub fn of<T>(columns: &[Column<T>], run: &Run, part: &T) -> Self {
-        Self(columns.iter().map(|column| (column.about.name, column.read(run, part))).collect())
+        Self(columns.iter().map(|column| (column.about.name, (column.read)(run, part))).collect())
     }
 
     /// Iterates over names and values.

@@ -1,6 +1,5 @@
 //! Statistics of several values for columns: `None` for too few values.
 
-/// The mean.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -36,12 +35,10 @@ pub(crate) fn spread(values: &[f64]) -> Option<f64> {
     max(values).map(|max| max / min)
 }
 
-/// The smallest.
 pub(crate) fn min(values: &[f64]) -> Option<f64> {
     values.iter().copied().min_by(f64::total_cmp)
 }
 
-/// The largest.
 pub(crate) fn max(values: &[f64]) -> Option<f64> {
     values.iter().copied().max_by(f64::total_cmp)
 }

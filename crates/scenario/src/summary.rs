@@ -86,7 +86,6 @@ impl Serialize for Summary {
     }
 }
 
-/// Rows by their names.
 struct Object<'a>(&'a [(String, Row)]);
 
 impl Serialize for Object<'_> {

@@ -21,6 +21,6 @@ mod judge;
 mod metric;
 
 pub use expect::Bound;
-pub use file::{Claim, ClaimsError, Status, read};
+pub use file::{Claim, Status, read};
 pub use judge::{Judge, Verdict};
 pub use metric::{Measured, Metric};

@@ -5,17 +5,12 @@ use std::path::{Path, PathBuf};
 use rampmeter_scenario::{ScenarioError, WorldError};
 use thiserror::Error;
 
-use crate::claims::ClaimsError;
-
 /// An error of a study.
 #[derive(Debug, Error)]
 pub enum StudyError {
-    /// The scenario is invalid.
+    /// A scenario or a file of claims is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A file of claims is invalid.
-    #[error(transparent)]
-    Claims(#[from] ClaimsError),
     /// A world could not run a point.
     #[error("at {point}: {error}")]
     World {
@@ -59,6 +54,6 @@ impl StudyError {
 
     /// Whether the cause is the user's input rather than the run.
     pub fn is_bad_input(&self) -> bool {
-        matches!(self, Self::Scenario(_) | Self::Claims(_) | Self::Taken { .. })
+        matches!(self, Self::Scenario(_) | Self::Taken { .. })
     }
 }

@@ -29,14 +29,7 @@ struct RunInfo {
     axes: Map<String, Value>,
     points: usize,
     finished: usize,
-    skipped: Vec<SkippedPoint>,
-}
-
-/// A skipped point.
-#[derive(Debug, Serialize, Deserialize)]
-struct SkippedPoint {
-    point: String,
-    reason: String,
+    skipped: Vec<Skipped>,
 }
 
 /// The finished points of its folder that a run keeps. Points of another build of the program are never kept.
@@ -101,7 +94,7 @@ impl Folder {
         }
         let journal = Journal::open(path.join("points"), program)?;
         let kept = match resume {
-            Resume::Interrupted => !existing.is_some_and(|existing| existing.is_complete()),
+            Resume::Interrupted => existing.is_none_or(|it| it.finished + it.skipped.len() < it.points),
             Resume::Always => true,
             Resume::Never => false,
         };
@@ -133,8 +126,8 @@ impl Folder {
         let keep = |run| (Summary::of(sweep.schema, &run), Run { outcome: Outcome::default(), ..run });
         let results = sweep.run(&tasks, keep, watch)?;
         let results = tables::write(&self.path, scenario, sweep.schema, &self.journal, results)?;
-        self.info.finished = results.iter().filter(|result| result.run().is_some()).count();
-        self.info.skipped = results.iter().filter_map(SkippedPoint::of).collect();
+        self.info.finished = results.iter().flatten().count();
+        self.info.skipped = results.iter().filter_map(|result| result.clone().err()).collect();
         self.write_run()?;
         Ok(results)
     }
@@ -171,21 +164,6 @@ impl RunInfo {
             Some("holds a run with other values of the axes".to_owned())
         } else {
             None
-        }
-    }
-
-    fn is_complete(&self) -> bool {
-        self.finished + self.skipped.len() == self.points
-    }
-}
-
-impl SkippedPoint {
-    fn of(result: &Finished<Summary>) -> Option<Self> {
-        match result {
-            Finished::Run(_) => None,
-            Finished::Skipped(Skipped { point, reason }) => {
-                Some(Self { point: point.to_string(), reason: reason.clone() })
-            }
         }
     }
 }

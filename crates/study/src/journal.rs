@@ -38,13 +38,10 @@ impl Program {
 /// A finished point. Numbers are exact: an outcome read back equals the one written.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record<O> {
-    /// The text form of the point.
     point: String,
-    /// The program that ran it.
     program: String,
     /// Duration of the run in seconds of real time.
     pub(crate) wall_s: f64,
-    /// The outcome of the run.
     pub(crate) outcome: O,
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rampmeter_scenario::{Point, Registries, Run, RunProgress, Scenario, Schema, World, WorldError};
 use rampmeter_units::Time;
+use serde::{Deserialize, Serialize};
 
 use crate::{Journal, StudyError};
 
@@ -27,30 +28,14 @@ pub struct Task<'a> {
     pub journal: &'a Journal,
 }
 
-/// The result of a point.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Finished<T> {
-    /// It ran; the value that is kept of the run.
-    Run(T),
-    /// It needs a feature that its world does not have.
-    Skipped(Skipped),
-}
-
-impl<T> Finished<T> {
-    /// The value that is kept of its run, if it ran.
-    pub fn run(&self) -> Option<&T> {
-        match self {
-            Self::Run(kept) => Some(kept),
-            Self::Skipped(_) => None,
-        }
-    }
-}
+/// The result of a point: the value that is kept of its run, if its world could run it.
+pub type Finished<T> = Result<T, Skipped>;
 
 /// A point that its world cannot run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// The point.
-    pub point: Point,
+    /// The point as text: `scheme = "pcp", seed = 1`.
+    pub point: String,
     /// The missing feature of the world, and the remedy.
     pub reason: String,
 }
@@ -131,29 +116,23 @@ impl Sweep<'_> {
             }
             drop(send);
             loop {
-                let (index, result) = match receive.recv_timeout(TICK) {
-                    Ok(result) => result,
-                    Err(RecvTimeoutError::Timeout) => {
-                        watch(self.with_running(progress, &workers, tasks, started_at.elapsed()));
-                        continue;
-                    }
-                    Err(RecvTimeoutError::Disconnected) => break,
-                };
-                match result {
-                    Ok((finished, kept)) => {
+                match receive.recv_timeout(TICK) {
+                    Ok((index, Ok((finished, kept)))) => {
                         results[index] = Some(finished);
                         progress.done += 1;
                         progress.kept += usize::from(kept);
-                        watch(self.with_running(progress, &workers, tasks, started_at.elapsed()));
                     }
-                    Err(StudyError::World { error: WorldError::Interrupted, .. }) => {}
-                    Err(error) => {
+                    Ok((_, Err(StudyError::World { error: WorldError::Interrupted, .. })))
+                    | Err(RecvTimeoutError::Timeout) => {}
+                    Ok((index, Err(error))) => {
                         failed.store(true, Ordering::Relaxed);
                         if first_error.as_ref().is_none_or(|(first, _)| index < *first) {
                             first_error = Some((index, error));
                         }
                     }
+                    Err(RecvTimeoutError::Disconnected) => break,
                 }
+                watch(self.with_running(progress, &workers, tasks, started_at.elapsed()));
             }
         });
         match (first_error, results.into_iter().collect::<Option<Vec<_>>>()) {
@@ -162,9 +141,7 @@ impl Sweep<'_> {
             (None, None) => Err(StudyError::Interrupted { done: progress.done, total: progress.total }),
         }
     }
-}
 
-impl Sweep<'_> {
     fn threads(&self, tasks: &[Task<'_>]) -> usize {
         let whole_machine = tasks.iter().any(|task| task.world.needs_whole_machine());
         let cores = || if whole_machine { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
@@ -203,15 +180,6 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(&self, end: Time) {
-        self.reached.tell(Time::ZERO);
-        self.end.store(end.as_nanos(), Ordering::Relaxed);
-    }
-
-    fn clear(&self) {
-        self.end.store(0, Ordering::Relaxed);
-    }
-
     fn add_to(&self, running_points: &mut RunningPoints) {
         let (at, end) = (self.reached.at(), Time::from_nanos(self.end.load(Ordering::Relaxed)));
         if end > Time::ZERO && at > Time::ZERO {
@@ -236,22 +204,23 @@ impl Task<'_> {
         let world = self.world.name();
         if let Some(record) = self.journal.load(self.point) {
             let run = Run { plan, outcome: record.outcome, world, wall_s: record.wall_s };
-            return Ok((Finished::Run(keep(run)), true));
+            return Ok((Ok(keep(run)), true));
         }
         let started_at = Instant::now();
-        worker.start(plan.end());
+        worker.reached.tell(Time::ZERO);
+        worker.end.store(plan.end().as_nanos(), Ordering::Relaxed);
         let outcome = self.world.run_with_progress(&plan, &worker.reached);
-        worker.clear();
+        worker.end.store(0, Ordering::Relaxed);
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error @ WorldError::Unsupported { .. }) => {
-                let skipped = Skipped { point: self.point.clone(), reason: error.to_string() };
-                return Ok((Finished::Skipped(skipped), false));
+                let skipped = Skipped { point: self.point.to_string(), reason: error.to_string() };
+                return Ok((Err(skipped), false));
             }
             Err(error) => return Err(StudyError::World { point: self.point.to_string(), error }),
         };
         let wall_s = started_at.elapsed().as_secs_f64();
         self.journal.store(self.point, &outcome, wall_s)?;
-        Ok((Finished::Run(keep(Run { plan, outcome, world, wall_s })), false))
+        Ok((Ok(keep(Run { plan, outcome, world, wall_s })), false))
     }
 }

@@ -31,9 +31,9 @@ pub(crate) fn write(
     let mut summaries = Vec::with_capacity(results.len());
     for (point, result) in scenario.points().iter().zip(results) {
         let (summary, run) = match result {
-            Finished::Run(kept) => kept,
-            Finished::Skipped(skipped) => {
-                summaries.push(Finished::Skipped(skipped));
+            Ok(kept) => kept,
+            Err(skipped) => {
+                summaries.push(Err(skipped));
                 continue;
             }
         };
@@ -55,16 +55,15 @@ pub(crate) fn write(
             rows(of_links, &axes, &schema.link_series, &run, &run.outcome.series.links)?;
             rows(of_flows, &axes, &schema.flow_series, &run, &run.outcome.series.flows)?;
         }
-        summaries.push(Finished::Run(summary));
+        summaries.push(Ok(summary));
     }
     let (of_links, of_flows) = series.unzip();
     [Some(runs), Some(links), Some(flows), of_links, of_flows].into_iter().flatten().try_for_each(Table::close)?;
     Ok(summaries)
 }
 
-/// Adds a row for each of `parts`.
 fn rows<T>(table: &mut Table, axes: &[Value], columns: &[Column<T>], run: &Run, parts: &[T]) -> Result<(), StudyError> {
-    parts
-        .iter()
-        .try_for_each(|part| table.row(axes.iter().cloned().chain(columns.iter().map(|column| column.read(run, part)))))
+    parts.iter().try_for_each(|part| {
+        table.row(axes.iter().cloned().chain(columns.iter().map(|column| (column.read)(run, part))))
+    })
 }

@@ -9,24 +9,23 @@ use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_scenario::{Column, FlowGroup, Registries, Scenario, Schema};
 use rampmeter_study::claims::{self, Judge};
-use rampmeter_study::{Finished, Folder, Program, Resume, Sweep, overview};
+use rampmeter_study::{Folder, Program, Resume, Sweep, overview};
 use tempfile::tempdir;
 
 /// The built-in columns and one more in each table.
 fn schema() -> Schema {
     let mut schema = Schema::default();
     let planned = "flows in the plan";
-    schema.runs.push(Column::whole("planned", "", planned, |run, ()| Some(run.plan.flows.len() as u64)));
-    let sent =
-        Column::<FlowGroup>::number("sent_mean_packets", "packets", "packets sent, mean over flows", |run, group| {
-            group.mean(run, |flow| Some(flow.sent_packets as f64))
-        });
+    schema.runs.push(Column::whole("planned", planned, |run, ()| run.plan.flows.len() as u64));
+    let sent = Column::<FlowGroup>::number("sent_mean_packets", "packets sent, mean over flows", |run, group| {
+        group.mean(run, |flow| Some(flow.sent_packets as f64))
+    });
     schema.groups.push(sent.shown("sent", 10.0, 1));
     schema
         .links
         .push(Column::text("label", "its name in angles", |run, link| format!("<{}>", run.plan.queue_name(link.id))));
     schema.flows.push(Column::truth("ended", "whether it ended", |_, flow| flow.fct.is_some()));
-    schema.link_series.push(Column::number("time_ms", "ms", "when", |_, sample| Some(sample.at.as_secs_f64() * 1e3)));
+    schema.link_series.push(Column::number("time_ms", "when", |_, sample| sample.at.as_secs_f64() * 1e3));
     schema
 }
 
@@ -40,7 +39,7 @@ fn a_column_declared_once_appears_in_every_output() {
     let out = folder.path().join("out");
     let mut run = Folder::open(&out, file, &scenario, &world, program.clone(), Resume::default()).unwrap();
     let results = run.run(&sweep, &scenario, &world, |_| {}).unwrap();
-    let summaries: Vec<_> = results.iter().filter_map(Finished::run).collect();
+    let summaries: Vec<_> = results.iter().flatten().collect();
 
     let json = serde_json::to_value(summaries[0]).unwrap();
     assert!(json["planned"].as_u64().unwrap() > 0 && json["flows"]["sent_mean_packets"] == 40.0, "{json}");

@@ -8,12 +8,12 @@ use clap::Args;
 use rampmeter_apps::audio::{self, Change, ENCODINGS, Receiver, Report};
 use rampmeter_units::{Bytes, Duration, Rate};
 
+use super::connect;
 use super::web::{refuse, span};
-use super::{connect, rounded};
 use crate::failure::Failure;
-use crate::files::address;
-use crate::stop_flag;
+use crate::files::{address, rate};
 use crate::table::table;
+use crate::{print_result, stop_flag};
 
 /// The arguments of `rampmeter cm audio`.
 #[derive(Debug, Args)]
@@ -83,12 +83,7 @@ pub(super) fn send(args: &AudioArgs) -> Result<ExitCode, Failure> {
         }
     })
     .map_err(refuse)?;
-    if args.json {
-        println!("{}", serde_json::to_string(&report).map_err(Failure::failed)?);
-    } else {
-        print!("{}", format_report(&report));
-    }
-    Ok(ExitCode::SUCCESS)
+    print_result(args.json, &report, format_report)
 }
 
 fn format_change(change: &Change) -> String {
@@ -96,7 +91,7 @@ fn format_change(change: &Change) -> String {
         "{:7.2} s  {:>8}  (share {}, round trip {:.*} ms)",
         change.at_s,
         Rate::from_bps(change.encoding_bps).to_string(),
-        rounded(change.share_bps),
+        rate(change.share_bps as f64),
         if change.srtt_s < 0.01 { 2 } else { 0 },
         change.srtt_s * 1e3
     )

@@ -4,7 +4,7 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,8 +14,8 @@ use rampmeter_cm::Error;
 use rampmeter_cm::bench::{self, Measurements, Spread};
 
 use crate::failure::Failure;
-use crate::stop_flag;
 use crate::table::table;
+use crate::{print_result, stop_flag};
 
 /// The interval at which the command checks for a stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -44,30 +44,19 @@ pub(super) fn measure(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let (path, samples) = (daemon.path(), args.samples);
     // In a separate thread, because the measurement must not check for a stop.
     let measurement = std::thread::spawn(move || wait_for(&path).and_then(|()| bench::measure(&path, samples)));
+    let interrupted = || stop.load(Ordering::Relaxed);
+    let refuse = || Failure::interrupted("interrupted; nothing was measured");
     while !measurement.is_finished() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(interrupted());
+        if interrupted() {
+            return Err(refuse());
         }
         std::thread::sleep(STOP_CHECK_INTERVAL);
     }
     let figures = measurement.join().map_err(|_| Failure::failed("the measurement failed"))?;
     // A signal also interrupts the measurement's waits.
-    let figures = figures.map_err(|error| if is_raised(&stop) { interrupted() } else { Failure::failed(error) })?;
+    let figures = figures.map_err(|error| if interrupted() { refuse() } else { Failure::failed(error) })?;
     drop(daemon);
-    if args.json {
-        println!("{}", serde_json::to_string(&figures).map_err(Failure::failed)?);
-    } else {
-        print!("{}", format_figures(&figures));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn is_raised(stop: &AtomicBool) -> bool {
-    stop.load(Ordering::Relaxed)
-}
-
-fn interrupted() -> Failure {
-    Failure::interrupted("interrupted; nothing was measured")
+    print_result(args.json, &figures, format_figures)
 }
 
 /// A daemon in a temporary folder. Dropping it removes both.

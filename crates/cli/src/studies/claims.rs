@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
-use rampmeter_scenario::{Registries, Scenario, Schema, World};
+use rampmeter_scenario::{Registries, Schema, World};
 use rampmeter_sim::Simulated;
 use rampmeter_study::claims::{self, Claim, Judge, Status, Verdict};
 use rampmeter_study::{Program, Sweep};
@@ -16,7 +16,6 @@ use super::run::from_one;
 use crate::failure::Failure;
 use crate::table::table;
 
-/// The folder of finished runs.
 const FOLDER: &str = "runs/claims";
 
 /// The arguments of `rampmeter claims`.
@@ -66,7 +65,7 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     list = named(list, &args.names)?;
     if let Some(seeds) = args.seeds {
         for claim in &mut list {
-            seed(&mut claim.scenario, seeds)?;
+            claim.scenario.set("seed", (1..=seeds as i64).map(Into::into).collect())?;
         }
     }
     list.retain(|claim| args.world.as_ref().is_none_or(|world| *world == claim.world));
@@ -112,14 +111,6 @@ fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure
     }
     claims.retain(|claim| names.is_empty() || names.iter().any(|name| is_selected(claim, name)));
     Ok(claims)
-}
-
-/// Sets the seeds of `scenario` to 1 to `count`, if it has seeds.
-fn seed(scenario: &mut Scenario, count: usize) -> Result<(), Failure> {
-    if scenario.axes().iter().any(|axis| axis.name == "seed") {
-        scenario.set("seed", (1..=count as i64).map(Into::into).collect())?;
-    }
-    Ok(())
 }
 
 /// The folder of studies: `given`, or else the nearest one here or above.

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
 use rampmeter_linux::{Commands, Emulated, Status};
-use rampmeter_scenario::{DegradedSummary, NodeId, Outcome, Plan, Registries, Scenario, WorldError, values};
+use rampmeter_scenario::{DegradedSummary, NodeId, Outcome, Plan, Registries, Scenario, WorldError};
 use rampmeter_units::Duration;
 
+use super::run::set_axes;
 use crate::failure::Failure;
 use crate::stop_flag;
 
@@ -43,12 +44,7 @@ pub(crate) fn emulate(args: &Args, registries: &Registries) -> Result<ExitCode, 
         return Err(Failure::input("no command is given; give --left COMMAND, --right COMMAND or both"));
     }
     let mut scenario = Scenario::read_network(&args.file)?;
-    for set in &args.set {
-        let Some((axis, value)) = set.split_once('=') else {
-            return Err(Failure::input(format!("--set {set}: give an axis and its value, for example --set seed=2")));
-        };
-        scenario.set(axis.trim(), values(value))?;
-    }
+    set_axes(&mut scenario, &args.set)?;
     let plan = scenario.plan(&scenario.points()[0], registries)?;
     let commands =
         Commands { between: between(&plan, &args.between)?, left: args.left.clone(), right: args.right.clone() };

@@ -59,7 +59,6 @@ impl Interrupts {
     }
 }
 
-/// The progress bar of a sweep.
 pub(crate) struct Bar {
     bar: ProgressBar,
     has_announced: bool,

@@ -11,7 +11,7 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Finished, Folder, Program, Resume, Sweep, default_folder, overview};
+use rampmeter_study::{Folder, Program, Resume, Sweep, default_folder, overview};
 use serde_json::json;
 
 use super::interrupt::Interrupts;
@@ -61,14 +61,7 @@ impl Args {
 
 pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let mut scenario = Scenario::read(&args.file)?;
-    for set in &args.set {
-        let pair = set.split_once('=').map(|(axis, list)| (axis.trim(), values(list)));
-        let Some((axis, list)) = pair.filter(|(axis, list)| !axis.is_empty() && !list.is_empty()) else {
-            let what = format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6");
-            return Err(Failure::input(what));
-        };
-        scenario.set(axis, list)?;
-    }
+    set_axes(&mut scenario, &args.set)?;
     if let Some(seed) = args.seed {
         scenario.set("seed", values(&seed.to_string()))?;
     }
@@ -95,10 +88,10 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     if kept > 0 {
         eprintln!("rampmeter: {kept} of {} runs were already finished (--fresh repeats them)", results.len());
     }
-    for skipped in results.iter().filter_map(skipped) {
+    for skipped in results.iter().filter_map(|result| result.as_ref().err()) {
         eprintln!("rampmeter: skipped {}: {}", skipped.point, skipped.reason);
     }
-    let summaries: Vec<&Summary> = results.iter().filter_map(Finished::run).collect();
+    let summaries: Vec<&Summary> = results.iter().flatten().collect();
     if summaries.is_empty() {
         let (world, all) = (world.name(), results.len());
         return Err(Failure::failed(format!(
@@ -121,11 +114,17 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-fn skipped(result: &Finished<Summary>) -> Option<&rampmeter_study::Skipped> {
-    match result {
-        Finished::Skipped(skipped) => Some(skipped),
-        Finished::Run(_) => None,
+/// Sets axes to the values of `--set AXIS=V1,V2`.
+pub(crate) fn set_axes(scenario: &mut Scenario, sets: &[String]) -> Result<(), Failure> {
+    for set in sets {
+        let pair = set.split_once('=').map(|(axis, list)| (axis.trim(), values(list)));
+        let Some((axis, list)) = pair.filter(|(axis, list)| !axis.is_empty() && !list.is_empty()) else {
+            let what = format!("--set {set}: give an axis and its values, for example --set load=0.3,0.6");
+            return Err(Failure::input(what));
+        };
+        scenario.set(axis, list)?;
     }
+    Ok(())
 }
 
 /// A warning if real packets were late; `has_priority`: whether they were sent with real-time priority.

@@ -8,7 +8,7 @@ use crate::statistics::{deviation, jain, max, mean, min, quantile, spread, varia
 use crate::{Column, FlowOutcome, Run};
 
 /// A group of flows, with the values that several columns need.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FlowGroup {
     /// The indices of its kinds of traffic in [`crate::Plan::traffic`].
     kinds: Vec<usize>,
@@ -29,14 +29,7 @@ impl FlowGroup {
     pub(crate) fn of(run: &Run, kinds: Vec<usize>) -> Self {
         let plan = &run.plan;
         let warmup = Time::ZERO + plan.warmup;
-        let mut group = Self {
-            kinds,
-            fcts: Vec::new(),
-            ages: Vec::new(),
-            sizes: Vec::new(),
-            goodputs: Vec::new(),
-            weighted: Vec::new(),
-        };
+        let mut group = Self { kinds, ..Self::default() };
         let (mut of_transfers, mut of_long_lived) = (Vec::new(), Vec::new());
         let (mut fcts, mut ages, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
         for result in group.flows(run) {
@@ -83,60 +76,51 @@ impl FlowGroup {
 
 type Of = Column<FlowGroup>;
 
-/// Columns of a group of flows.
 pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
     let mut columns = vec![
         Of::whole(
             "completed",
-            "transfers",
             "transfers of measured traffic that started between `warmup` and `duration` and completed",
-            |_, group| Some(group.fcts.len() as u64),
+            |_, group| group.fcts.len() as u64,
         )
+        .unit("transfers")
         .shown("transfers", 1.0, 0),
-        Of::whole(
-            "unfinished",
-            "transfers",
-            "such transfers that did not complete by `duration + drain`",
-            |_, group| Some(group.ages.len() as u64),
-        )
+        Of::whole("unfinished", "such transfers that did not complete by `duration + drain`", |_, group| {
+            group.ages.len() as u64
+        })
+        .unit("transfers")
         .shown("unfinished", 1.0, 0),
         Of::number(
             "fct_mean_s",
-            "s",
             "mean flow completion time of completed transfers: from opening the connection to the receiver's last byte",
             |_, group| mean(&group.fcts),
         )
         .shown("FCT ms", 1e3, 1),
         Of::number(
             "fct_sd_s",
-            "s",
             "standard deviation of these completion times (n - 1); null for fewer than two",
             |_, group| deviation(&group.fcts),
         )
         .shown("FCT sd ms", 1e3, 1),
         Of::number(
             "fct_p50_s",
-            "s",
             "median of these completion times: the smallest that 50% of them do not exceed",
             |_, group| quantile(&group.fcts, 0.50),
         ),
         Of::number(
             "fct_p99_s",
-            "s",
             "99th percentile of these completion times: the smallest that 99% of them do not exceed",
             |_, group| quantile(&group.fcts, 0.99),
         ),
         Of::number(
             "fct_or_age_mean_s",
-            "s",
             "mean flow completion time of all of these transfers: an unfinished one counts with its age at \
              `duration + drain`. `fct_mean_s` omits unfinished transfers and so favors schemes that have some",
             |_, group| mean(&[&group.fcts[..], &group.ages[..]].concat()),
         ),
-        Of::number("size_mean_bytes", "bytes", "mean size of completed transfers", |_, group| mean(&group.sizes)),
+        Of::number("size_mean_bytes", "mean size of completed transfers", |_, group| mean(&group.sizes)),
         Of::number(
             "goodput_mean_bps",
-            "b/s",
             "mean goodput: of measured long-lived flows between `warmup` and `duration`; without such flows, of \
              completed transfers, size over flow completion time",
             |_, group| mean(&group.goodputs),
@@ -144,7 +128,6 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         .shown("goodput Mb/s", 1e-6, 3),
         Of::number(
             "goodput_jain",
-            "",
             "Jain's index of the same goodputs, each over the `weight` of its flow: 1 if all are equal, 1/n if one \
              of n gets everything",
             |_, group| jain(&group.weighted),
@@ -152,19 +135,13 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         .shown("Jain", 1.0, 3),
         Of::number(
             "goodput_spread",
-            "",
             "the largest of these weighted goodputs over the smallest; null if one is zero",
             |_, group| spread(&group.weighted),
         ),
-        Of::number("goodput_min_bps", "b/s", "the minimum of the goodputs, without weights", |_, group| {
-            min(&group.goodputs)
-        }),
-        Of::number("goodput_max_bps", "b/s", "the maximum of the goodputs, without weights", |_, group| {
-            max(&group.goodputs)
-        }),
+        Of::number("goodput_min_bps", "the minimum of the goodputs, without weights", |_, group| min(&group.goodputs)),
+        Of::number("goodput_max_bps", "the maximum of the goodputs, without weights", |_, group| max(&group.goodputs)),
         Of::number(
             "rate_variation",
-            "",
             "coefficient of variation of measured long-lived flows' sending rates: standard deviation (n - 1) over mean \
              of `rate_bps` in `flow_series`, over all flows and samples between `warmup` and `duration` together; null \
              without `[meters] series`, and for controllers without a rate",
@@ -180,41 +157,33 @@ fn of_applications() -> Vec<Column<FlowGroup>> {
     vec![
         Of::number(
             "lost_mean_packets",
-            "packets",
             "datagram flows: datagrams that did not arrive in the whole run, mean over flows",
             |run, group| group.mean(run, |flow| Some(flow.lost_datagrams(&run.plan)? as f64)),
         ),
         Of::number(
             "just_below_share",
-            "",
             "layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow, \
              mean over flows",
             |run, group| group.mean(run, |flow| flow.report.just_below_share),
         ),
         Of::number(
             "startup_mean_s",
-            "s",
             "video: time from a flow's start until playback begins, mean over players whose playback began",
             |run, group| group.mean(run, |flow| flow.report.startup_s),
         ),
-        Of::number(
-            "stalls_mean",
-            "",
-            "video: number of stalls after playback began, mean over players",
-            |run, group| group.mean(run, |flow| flow.report.stalls.map(|stalls| stalls as f64)),
-        ),
-        Of::number("stalled_mean_s", "s", "video: time in stalls, mean over players", |run, group| {
+        Of::number("stalls_mean", "video: number of stalls after playback began, mean over players", |run, group| {
+            group.mean(run, |flow| flow.report.stalls.map(|stalls| stalls as f64))
+        }),
+        Of::number("stalled_mean_s", "video: time in stalls, mean over players", |run, group| {
             group.mean(run, |flow| flow.report.stalled_s)
         }),
         Of::number(
             "bitrate_mean_bps",
-            "b/s",
             "video: mean bitrate of the segments that arrived, mean over players",
             |run, group| group.mean(run, |flow| flow.report.bitrate_mean_bps),
         ),
         Of::number(
             "switches_mean",
-            "",
             "video: number of changes of bitrate between segments, mean over players",
             |run, group| group.mean(run, |flow| flow.report.switches.map(|switches| switches as f64)),
         ),

@@ -6,111 +6,78 @@ use crate::{Column, LinkOutcome, LinkSample, Run};
 
 type Of = Column<LinkOutcome>;
 
-/// Columns of a measured link.
 pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
-    let mut columns = queues();
-    columns.extend(packets());
-    columns
-}
-
-/// Columns of the link's utilization and its queue.
-fn queues() -> Vec<Column<LinkOutcome>> {
     vec![
         Of::text("link", "the link's name", |_, link| link.name.clone()),
         Of::number(
             "utilization",
-            "share",
             "bytes sent over those that the rate allowed, 0 to 1; 0 if the rate is unlimited",
-            |_, link| Some(link.utilization),
+            |_, link| link.utilization,
         )
+        .unit("share")
         .shown("used %", 1e2, 1),
-        Of::number("queue_mean_packets", "packets", "queued packets, mean over time", |_, link| {
-            Some(link.queue.mean_packets)
-        })
-        .shown("queue", 1.0, 1),
-        Of::number("queue_mean_bytes", "bytes", "queued bytes, mean over time", |_, link| Some(link.queue.mean_bytes)),
+        Of::number("queue_mean_packets", "queued packets, mean over time", |_, link| link.queue.mean_packets)
+            .shown("queue", 1.0, 1),
+        Of::number("queue_mean_bytes", "queued bytes, mean over time", |_, link| link.queue.mean_bytes),
         Of::number(
             "queue_sd_bytes",
-            "bytes",
             "standard deviation of the queued bytes over time; over the link's rate it is that of the queueing delay",
-            |_, link| Some(link.queue.sd_bytes),
+            |_, link| link.queue.sd_bytes,
         ),
-        Of::whole(
-            "queue_p50_packets",
-            "packets",
-            "the queue had at most this length for 50% of the time",
-            |_, link| Some(link.queue.p50_packets),
-        ),
-        Of::whole(
-            "queue_p90_packets",
-            "packets",
-            "the queue had at most this length for 90% of the time",
-            |_, link| Some(link.queue.p90_packets),
-        ),
-        Of::whole(
-            "queue_p99_packets",
-            "packets",
-            "the queue had at most this length for 99% of the time",
-            |_, link| Some(link.queue.p99_packets),
-        ),
-        Of::whole("queue_max_packets", "packets", "the maximum queue", |_, link| Some(link.queue.max_packets)),
+        Of::whole("queue_p50_packets", "the queue had at most this length for 50% of the time", |_, link| {
+            link.queue.p50_packets
+        }),
+        Of::whole("queue_p90_packets", "the queue had at most this length for 90% of the time", |_, link| {
+            link.queue.p90_packets
+        }),
+        Of::whole("queue_p99_packets", "the queue had at most this length for 99% of the time", |_, link| {
+            link.queue.p99_packets
+        }),
+        Of::whole("queue_max_packets", "the maximum queue", |_, link| link.queue.max_packets),
         Of::number(
             "queue_mean_share",
-            "share",
             "`queue_mean_packets` over `buffer_packets`; null without that limit",
             |run, link| of_buffer(run, link, link.queue.mean_packets),
-        ),
+        )
+        .unit("share"),
         Of::number(
             "queue_p90_share",
-            "share",
             "`queue_p90_packets` over `buffer_packets`; null without that limit",
             |run, link| of_buffer(run, link, link.queue.p90_packets as f64),
-        ),
+        )
+        .unit("share"),
         Of::whole(
             "buffer_packets",
-            "packets",
             "maximum number of packets in the queue, the router's `packets`; null without that limit",
             |run, link| run.plan.queue_limit(link.id),
         ),
-    ]
-}
-
-/// Columns of packet counts.
-fn packets() -> Vec<Column<LinkOutcome>> {
-    vec![
-        Of::whole("offered_packets", "packets", "packets that arrived at the router", |_, link| {
-            Some(link.counts.offered)
+        Of::whole("offered_packets", "packets that arrived at the router", |_, link| link.counts.offered),
+        Of::whole("offered_data_packets", "packets of these with payload", |_, link| link.counts.offered_data),
+        Of::whole("dropped_packets", "packets that the router dropped, on arrival or from the queue", |_, link| {
+            link.counts.dropped
         }),
-        Of::whole("offered_data_packets", "packets", "packets of these with payload", |_, link| {
-            Some(link.counts.offered_data)
-        }),
-        Of::whole(
-            "dropped_packets",
-            "packets",
-            "packets that the router dropped, on arrival or from the queue",
-            |_, link| Some(link.counts.dropped),
-        ),
-        Of::number("drop_rate", "share", "packets dropped over packets offered, without random losses", |_, link| {
-            Some(share(link.counts.dropped, link.counts.offered))
+        Of::number("drop_rate", "packets dropped over packets offered, without random losses", |_, link| {
+            share(link.counts.dropped, link.counts.offered)
         })
+        .unit("share")
         .shown("dropped %", 1e2, 3),
-        Of::whole("marked_packets", "packets", "packets that the router marked instead of dropping them", |_, link| {
-            Some(link.counts.marked)
+        Of::whole("marked_packets", "packets that the router marked instead of dropping them", |_, link| {
+            link.counts.marked
         }),
-        Of::number("mark_rate", "share", "packets marked over packets offered", |_, link| {
-            Some(share(link.counts.marked, link.counts.offered))
-        }),
+        Of::number("mark_rate", "packets marked over packets offered", |_, link| {
+            share(link.counts.marked, link.counts.offered)
+        })
+        .unit("share"),
         Of::number(
             "data_mark_rate",
-            "share",
             "packets marked over packets with payload offered: acknowledgements are never marked",
-            |_, link| Some(share(link.counts.marked, link.counts.offered_data)),
+            |_, link| share(link.counts.marked, link.counts.offered_data),
         )
+        .unit("share")
         .shown("marked %", 1e2, 3)
         .unless_zero(),
         Of::number(
             "unmarked_per_mark",
-            "",
             "packets with payload that were not marked per packet marked: `(1 - p) / p` where `p` is \
              `data_mark_rate`; null if none was marked",
             |_, link| {
@@ -118,17 +85,13 @@ fn packets() -> Vec<Column<LinkOutcome>> {
                 (link.counts.marked > 0).then(|| unmarked / link.counts.marked as f64)
             },
         ),
-        Of::whole(
-            "lost_packets",
-            "packets",
-            "packets lost at random on the link (`loss`), after they were sent",
-            |_, link| Some(link.counts.lost),
-        ),
-        Of::whole("transmitted_packets", "packets", "packets sent", |_, link| Some(link.counts.transmitted)),
-        Of::whole("transmitted_bytes", "bytes", "bytes sent", |_, link| Some(link.counts.transmitted_bytes.as_u64())),
+        Of::whole("lost_packets", "packets lost at random on the link (`loss`), after they were sent", |_, link| {
+            link.counts.lost
+        }),
+        Of::whole("transmitted_packets", "packets sent", |_, link| link.counts.transmitted),
+        Of::whole("transmitted_bytes", "bytes sent", |_, link| link.counts.transmitted_bytes.as_u64()),
         Of::number(
             "throughput_variation",
-            "",
             "coefficient of variation of the throughput between samples from `warmup` to `duration`; null without \
              `[meters] series`",
             |run, link| variation(&rates(run, link)),
@@ -136,19 +99,14 @@ fn packets() -> Vec<Column<LinkOutcome>> {
     ]
 }
 
-/// Columns of a sample of a link.
 pub(crate) fn link_series() -> Vec<Column<LinkSample>> {
     vec![
-        Column::number("time_s", "s", "when the sample was taken", |_, sample| Some(sample.at.as_secs_f64())),
+        Column::number("time_s", "when the sample was taken", |_, sample| sample.at.as_secs_f64()),
         Column::text("link", "the link's name", |run, sample| run.plan.queue_name(sample.id).to_owned()),
-        Column::whole("queue_packets", "packets", "packets queued at this instant", |_, sample| {
-            Some(sample.queue.packets)
-        }),
-        Column::whole("queue_bytes", "bytes", "bytes queued at this instant", |_, sample| {
-            Some(sample.queue.bytes.as_u64())
-        }),
-        Column::whole("transmitted_bytes", "bytes", "bytes sent since the start of the run", |_, sample| {
-            Some(sample.transmitted.as_u64())
+        Column::whole("queue_packets", "packets queued at this instant", |_, sample| sample.queue.packets),
+        Column::whole("queue_bytes", "bytes queued at this instant", |_, sample| sample.queue.bytes.as_u64()),
+        Column::whole("transmitted_bytes", "bytes sent since the start of the run", |_, sample| {
+            sample.transmitted.as_u64()
         }),
     ]
 }

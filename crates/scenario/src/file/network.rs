@@ -1,12 +1,14 @@
 //! `[[link]]` and `[[hosts]]`: routers, the links between them and their hosts.
 
+use std::collections::BTreeSet;
+
 use rampmeter_router::{EcnPassage, LinkConfig, Loss};
 use rampmeter_transport::Clock;
 use rampmeter_units::{Duration, Ecn, Rate, Time};
 
-use super::{File, no_duplicates};
-use crate::document::{Item, Lines, Section, Settings, Source};
-use crate::error::{Problem, ScenarioError};
+use super::File;
+use crate::document::{Item, Lines, Section, Settings};
+use crate::error::{Result, unknown};
 use crate::{Change, Stalls};
 
 /// The maximum number of hosts of one group.
@@ -18,7 +20,6 @@ const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// The minimum length and interval of stalls.
 const MIN_STALL: Duration = Duration::from_micros(1);
 
-/// A link between two routers.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkSpec {
     lines: Lines,
@@ -29,7 +30,6 @@ pub(crate) struct LinkSpec {
     pub(crate) reverse: Option<DirectionSpec>,
 }
 
-/// One direction of a link.
 #[derive(Debug, Clone)]
 pub(crate) struct DirectionSpec {
     pub(crate) config: LinkConfig,
@@ -39,7 +39,6 @@ pub(crate) struct DirectionSpec {
     pub(crate) measured: bool,
 }
 
-/// A router's kind and settings in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct RouterSpec {
     pub(crate) kind: String,
@@ -56,43 +55,40 @@ pub(crate) struct HostsSpec {
     pub(crate) rate: Rate,
     /// The delays of the first and the last host of the group.
     pub(crate) delay: (Duration, Duration),
-    pub(crate) router: Option<RouterSpec>,
+    pub(crate) router: RouterSpec,
     pub(crate) clock: Clock,
     pub(crate) stalls: Option<Stalls>,
 }
 
 impl LinkSpec {
-    pub(crate) fn read(section: &Section<'_>, end: Duration) -> Result<Self, ScenarioError> {
-        section.keys(&[
-            "name", "between", "one_way", "rate", "delay", "router", "loss", "ecn", "changes", "measure", "reverse",
-        ])?;
+    /// Reads a link of a run that ends at `end`.
+    pub(crate) fn read(section: &Section<'_>, end: Duration) -> Result<Self> {
+        section.keys(&[&["name", "between", "one_way", "reverse"][..], &DirectionSpec::KEYS].concat())?;
         let name = section.need("name", "name = \"bottleneck\"")?.name()?.to_owned();
         let section = &section.called(format!("link `{name}`"));
         let between = section.need("between", "between = [\"left\", \"right\"]")?;
-        let ends = between.list()?.iter().map(Item::name).collect::<Result<Vec<_>, _>>()?;
+        let ends = between.list()?.iter().map(Item::name).collect::<Result<Vec<_>>>()?;
         let &[a, b] = ends.as_slice() else {
-            let what = format!("`between` names {} routers", ends.len());
-            return Err(between.error(Problem::impossible(what, "a link has two ends: [\"left\", \"right\"]")));
+            let wrong = format!("`between` names {} routers; a link has two ends: [\"left\", \"right\"]", ends.len());
+            return Err(between.error(wrong));
         };
         if a == b {
-            let what = format!("`between` names `{a}` twice");
-            return Err(between.error(Problem::impossible(what, "a link joins two different routers")));
+            return Err(between.error(format!("`between` names `{a}` twice; a link joins two different routers")));
         }
         section.need("rate", "rate = \"40 Mb/s\"")?;
         section.need("delay", "delay = \"10 ms\"")?;
         section.need("router", "router = { kind = \"drop-tail\", packets = 100 }")?;
-        let one_way = section.get("one_way").map_or(Ok(false), |item| item.boolean())?;
-        let forward = DirectionSpec::read(section, end, None)?;
+        let one_way = section.or("one_way", false, Item::boolean)?;
+        let forward = DirectionSpec::read(section, end, DirectionSpec::default())?;
         let reverse = match section.get("reverse") {
             None => (!one_way).then(|| DirectionSpec { measured: false, ..forward.clone() }),
             Some(item) if one_way => {
-                let problem = Problem::impossible("`reverse` on a link with one_way = true", "remove one of the two");
-                return Err(item.error(problem));
+                return Err(item.error("`reverse` on a link with one_way = true; remove one of the two"));
             }
             Some(item) => {
                 let section = item.section(&format!("`reverse` of link `{name}`"))?;
-                section.keys(&["rate", "delay", "router", "loss", "ecn", "changes", "measure"])?;
-                Some(DirectionSpec::read(&section, end, Some(&forward))?)
+                section.keys(&DirectionSpec::KEYS)?;
+                Some(DirectionSpec::read(&section, end, forward.clone())?)
             }
         };
         Ok(Self { lines: section.lines(), ends: [a.to_owned(), b.to_owned()], name, forward, reverse })
@@ -105,100 +101,87 @@ impl LinkSpec {
     }
 }
 
-impl DirectionSpec {
-    /// Reads one direction of a link in a run that ends at `end`. Values that are omitted are taken from `other`,
-    /// except `measure`.
-    fn read(section: &Section<'_>, end: Duration, other: Option<&Self>) -> Result<Self, ScenarioError> {
-        let unset = LinkConfig { rate: Rate::ZERO, delay: Duration::ZERO, loss: Loss::default() };
-        let mut config = other.map_or(unset, |other| other.config);
-        if let Some(item) = section.get("rate") {
-            config.rate = item.positive()?;
+impl Default for DirectionSpec {
+    fn default() -> Self {
+        Self {
+            config: LinkConfig { rate: Rate::ZERO, delay: Duration::ZERO, loss: Loss::default() },
+            ecn: EcnPassage::Kept,
+            router: RouterSpec::unlimited(),
+            changes: Vec::new(),
+            measured: false,
         }
-        if let Some(item) = section.get("delay") {
-            config.delay = delay(&item)?;
-        }
-        if let Some(item) = section.get("loss") {
-            config.loss = loss(&item)?;
-        }
-        let ecn = match section.get("ecn") {
-            Some(item) => ecn(&item)?,
-            None => other.map_or(EcnPassage::Kept, |other| other.ecn),
-        };
-        let router = match (section.get("router"), other) {
-            (Some(item), _) => RouterSpec::read(&item)?,
-            (None, Some(other)) => other.router.clone(),
-            (None, None) => RouterSpec::unlimited(),
-        };
-        let changes = match (section.get("changes"), other) {
-            (Some(item), _) => changes(&item, end)?,
-            (None, Some(other)) => other.changes.clone(),
-            (None, None) => Vec::new(),
-        };
-        let measured = section.get("measure").map_or(Ok(false), |item| item.boolean())?;
-        Ok(Self { config, ecn, router, changes, measured })
     }
 }
 
-fn loss(item: &Item<'_>) -> Result<Loss, ScenarioError> {
+impl DirectionSpec {
+    const KEYS: [&str; 7] = ["rate", "delay", "router", "loss", "ecn", "changes", "measure"];
+
+    /// Reads one direction of a link. Values that are omitted are taken from `other`, except `measure`.
+    fn read(section: &Section<'_>, end: Duration, other: Self) -> Result<Self> {
+        Ok(Self {
+            config: LinkConfig {
+                rate: section.or("rate", other.config.rate, Item::positive)?,
+                delay: section.or("delay", other.config.delay, delay)?,
+                loss: section.or("loss", other.config.loss, loss)?,
+            },
+            ecn: section.or("ecn", other.ecn, ecn)?,
+            router: section.or("router", other.router, RouterSpec::read)?,
+            changes: section.or("changes", other.changes, |item| changes(item, end))?,
+            measured: section.or("measure", false, Item::boolean)?,
+        })
+    }
+}
+
+fn loss(item: &Item<'_>) -> Result<Loss> {
     if !item.is_table() {
-        let advice = "write { per_packet = 0.01 } or { per_bit = 1e-6 }";
-        return Err(item.error(Problem::impossible("`loss` is not a table", advice)));
+        return Err(item.error("`loss` is not a table; write { per_packet = 0.01 } or { per_bit = 1e-6 }"));
     }
     let section = item.section("`loss`")?;
     section.keys(&["per_packet", "per_bit"])?;
-    let probability = |key| {
-        section
-            .get(key)
-            .map_or(Ok(0.0), |item| item.number(0.0, 1.0, "a probability from 0 to below 1, for example 0.01"))
-    };
+    let expected = "a probability from 0 to below 1, for example 0.01";
+    let probability = |key| section.or(key, 0.0, |item| item.number(0.0, 1.0, expected));
     Ok(Loss { per_packet: probability("per_packet")?, per_bit: probability("per_bit")? })
 }
 
-fn ecn(item: &Item<'_>) -> Result<EcnPassage, ScenarioError> {
-    Ok(match item.text()? {
-        "kept" => EcnPassage::Kept,
-        "not-ect" => EcnPassage::SetTo(Ecn::NotEct),
-        "ect1" => EcnPassage::SetTo(Ecn::Ect1),
-        "ect0" => EcnPassage::SetTo(Ecn::Ect0),
-        "ce" => EcnPassage::SetTo(Ecn::Ce),
-        other => {
-            let advice =
-                "write \"kept\", or the code that all packets arrive with: \"not-ect\", \"ect0\", \"ect1\" or \"ce\"";
-            return Err(item.error(Problem::impossible(format!("`ecn` is `{other}`"), advice)));
-        }
-    })
+fn ecn(item: &Item<'_>) -> Result<EcnPassage> {
+    let passages = [
+        ("kept", EcnPassage::Kept),
+        ("not-ect", EcnPassage::SetTo(Ecn::NotEct)),
+        ("ect1", EcnPassage::SetTo(Ecn::Ect1)),
+        ("ect0", EcnPassage::SetTo(Ecn::Ect0)),
+        ("ce", EcnPassage::SetTo(Ecn::Ce)),
+    ];
+    let codes = "\"not-ect\", \"ect0\", \"ect1\" or \"ce\"";
+    item.one_of(&passages, &format!("write \"kept\", or the code that all packets arrive with: {codes}"))
 }
 
-fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>, ScenarioError> {
+fn changes(item: &Item<'_>, end: Duration) -> Result<Vec<Change>> {
     let read = |item: &Item<'_>| {
         let section = item.section("an entry of `changes`")?;
         section.keys(&["at", "rate", "delay", "ecn"])?;
         let at: Duration = section.need("at", "at = \"4 s\"")?.quantity()?;
         if at >= end {
-            let what = format!("this entry of `changes` is for {at}, after the end of the run");
-            return Err(item.error(Problem::impossible(what, "make it earlier, or `duration` longer")));
+            let wrong = format!("this entry of `changes` is for {at}, after the end of the run");
+            return Err(item.error(format!("{wrong}; make it earlier, or `duration` longer")));
         }
-        let rate = section.get("rate").map(|item| item.positive()).transpose()?;
-        let delay = section.get("delay").map(|item| delay(&item)).transpose()?;
-        let ecn = section.get("ecn").map(|item| ecn(&item)).transpose()?;
+        let rate = section.optional("rate", Item::positive)?;
+        let delay = section.optional("delay", delay)?;
+        let ecn = section.optional("ecn", ecn)?;
         if rate.is_none() && delay.is_none() && ecn.is_none() {
-            let advice = "give it a rate, a delay or an `ecn`";
-            let problem = Problem::impossible("this entry of `changes` changes nothing", advice);
-            return Err(item.error(problem));
+            return Err(item.error("this entry of `changes` changes nothing; give it a rate, a delay or an `ecn`"));
         }
         Ok(Change { at: Time::ZERO + at, rate, delay, ecn })
     };
-    let mut changes = item.list()?.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut changes = item.list()?.iter().map(read).collect::<Result<Vec<_>>>()?;
     changes.sort_by_key(|change| change.at);
-    if let Some(pair) = changes.windows(2).find(|pair| pair[0].at == pair[1].at) {
-        let what = format!("two entries of `changes` are for {}", pair[0].at);
-        return Err(item.error(Problem::impossible(what, "make them one")));
+    match changes.windows(2).find(|pair| pair[0].at == pair[1].at) {
+        Some(pair) => Err(item.error(format!("two entries of `changes` are for {}; make them one", pair[0].at))),
+        None => Ok(changes),
     }
-    Ok(changes)
 }
 
 impl RouterSpec {
-    pub(crate) fn read(item: &Item<'_>) -> Result<Self, ScenarioError> {
+    pub(crate) fn read(item: &Item<'_>) -> Result<Self> {
         let kind = item.section(&format!("`{}`", item.key))?.need("kind", "kind = \"drop-tail\"")?.text()?.to_owned();
         let mut settings = Settings::read(item)?;
         settings.table.remove("kind");
@@ -210,26 +193,26 @@ impl RouterSpec {
     }
 
     /// A queue without limit: the default of access links.
-    pub(crate) fn unlimited() -> Self {
+    fn unlimited() -> Self {
         Self { kind: "drop-tail".into(), settings: Settings::default() }
     }
 }
 
 impl HostsSpec {
-    pub(crate) fn read(section: &Section<'_>) -> Result<Self, ScenarioError> {
+    pub(crate) fn read(section: &Section<'_>) -> Result<Self> {
         section.keys(&["name", "count", "at", "rate", "delay", "router", "clock", "stalls"])?;
         let name = section.need("name", "name = \"source\"")?.name()?.to_owned();
         let section = &section.called(format!("hosts `{name}`"));
         Ok(Self {
             lines: section.lines(),
             name,
-            count: section.get("count").map_or(Ok(1), |item| item.count(1..=MAX_HOSTS))?,
+            count: section.or("count", 1, |item| item.count(1..=MAX_HOSTS))?,
             at: section.need("at", "at = \"left\"")?.name()?.to_owned(),
             rate: section.need("rate", "rate = \"1 Gb/s\"")?.positive()?,
             delay: delays(&section.need("delay", "delay = \"1 ms\"")?)?,
-            router: section.get("router").map(|item| RouterSpec::read(&item)).transpose()?,
-            clock: section.get("clock").map_or(Ok(Clock::default()), |item| clock(&item))?,
-            stalls: section.get("stalls").map(|item| stalls(&item)).transpose()?,
+            router: section.or("router", RouterSpec::unlimited(), RouterSpec::read)?,
+            clock: section.or("clock", Clock::default(), clock)?,
+            stalls: section.optional("stalls", stalls)?,
         })
     }
 
@@ -240,88 +223,80 @@ impl HostsSpec {
     }
 }
 
-fn clock(item: &Item<'_>) -> Result<Clock, ScenarioError> {
+fn clock(item: &Item<'_>) -> Result<Clock> {
     let section = item.section("`clock`")?;
     section.keys(&["ahead", "fast", "jitter"])?;
-    let span = |key| section.get(key).map_or(Ok(Duration::ZERO), |item| item.quantity());
-    let fast = |item: Item<'_>| item.number(-1e5, 1e5 + 1.0, "parts per million, up to 100000; negative is slow");
-    let fast = section.get("fast").map_or(Ok(0.0), fast)?;
+    let span = |key| section.or(key, Duration::ZERO, Item::quantity);
+    let expected = "parts per million, up to 100000; negative is slow";
+    let fast = section.or("fast", 0.0, |item| item.number(-1e5, 1e5 + 1.0, expected))?;
     Ok(Clock { ahead: span("ahead")?, fast: fast.round() as i32, jitter: span("jitter")? })
 }
 
-fn stalls(item: &Item<'_>) -> Result<Stalls, ScenarioError> {
+fn stalls(item: &Item<'_>) -> Result<Stalls> {
     let section = item.section("`stalls`")?;
     section.keys(&["every", "lasting"])?;
     let span = |key, example| {
         let item = section.need(key, example)?;
-        let span: Duration = item.positive()?;
-        if span < MIN_STALL {
-            let what = format!("`{key}` is {span}");
-            return Err(item.error(Problem::impossible(what, format!("use {MIN_STALL} or more"))));
+        match item.positive()? {
+            span if span < MIN_STALL => Err(item.error(format!("`{key}` is {span}; use {MIN_STALL} or more"))),
+            span => Ok(span),
         }
-        Ok(span)
     };
     Ok(Stalls { every: span("every", "every = \"50 ms\"")?, lasting: span("lasting", "lasting = \"2 ms\"")? })
 }
 
-fn delay(item: &Item<'_>) -> Result<Duration, ScenarioError> {
-    let delay = item.quantity()?;
-    if delay > MAX_DELAY {
-        let what = format!("`{}` is {delay}", item.key);
-        return Err(item.error(Problem::impossible(what, format!("use at most {MAX_DELAY}"))));
+fn delay(item: &Item<'_>) -> Result<Duration> {
+    match item.quantity()? {
+        delay if delay > MAX_DELAY => Err(item.error(format!("`{}` is {delay}; use at most {MAX_DELAY}", item.key))),
+        delay => Ok(delay),
     }
-    Ok(delay)
 }
 
-fn delays(item: &Item<'_>) -> Result<(Duration, Duration), ScenarioError> {
+fn delays(item: &Item<'_>) -> Result<(Duration, Duration)> {
     if !item.is_table() {
-        let delay = delay(item)?;
-        return Ok((delay, delay));
+        return delay(item).map(|delay| (delay, delay));
     }
     let section = item.section("`delay`")?;
     section.keys(&["from", "to"])?;
     let from = delay(&section.need("from", "from = \"4 ms\"")?)?;
     let to = delay(&section.need("to", "to = \"14 ms\"")?)?;
     if from > to {
-        return Err(item.error(Problem::impossible(format!("`delay` goes from {from} down to {to}"), "swap them")));
+        return Err(item.error(format!("`delay` goes from {from} down to {to}; swap them")));
     }
     Ok((from, to))
 }
 
-impl File {
-    pub(super) fn check_network(&self, source: Source<'_>) -> Result<(), ScenarioError> {
-        if self.links.is_empty() {
-            let (place, key) = ("a scenario".into(), "[[link]]");
-            let example = "[[link]] name = \"bottleneck\", between = [\"left\", \"right\"]";
-            return Err(source.error(1, Problem::MissingKey { place, key, example }));
-        }
-        no_duplicates(source, "links", self.links.iter().map(|link| (link.name.as_str(), link.lines.of("name"))))?;
-        let groups = self.hosts.iter().map(|hosts| (hosts.name.as_str(), hosts.lines.of("name")));
-        no_duplicates(source, "groups of hosts", groups)?;
-        let routers = || self.links.iter().flat_map(|link| link.ends.iter().map(String::as_str));
+impl File<'_> {
+    pub(super) fn check_network(&self) -> Result<()> {
+        self.no_duplicates("links", self.links.iter().map(|link| (&link.name, link.lines.of("name"))))?;
+        self.no_duplicates("groups of hosts", self.hosts.iter().map(|hosts| (&hosts.name, hosts.lines.of("name"))))?;
         for link in &self.links {
             if let Some(end) = link.ends.iter().find(|end| self.hosts.iter().any(|hosts| hosts.name == **end)) {
-                let what = format!("link `{}` ends at the hosts `{end}`", link.name);
                 let advice = "a link joins two routers; hosts have their own access links, `at` a router";
-                return Err(source.error(link.lines.of("between"), Problem::impossible(what, advice)));
+                let wrong = format!("link `{}` ends at the hosts `{end}`; {advice}", link.name);
+                return Err(self.source.error(link.lines.of("between"), wrong));
             }
         }
-        for hosts in &self.hosts {
-            if !routers().any(|router| router == hosts.at) {
-                let mut known: Vec<&str> = routers().collect();
-                known.sort_unstable();
-                known.dedup();
-                return Err(source.error(hosts.lines.of("at"), Problem::unknown("router", &hosts.at, known)));
-            }
+        let routers = self.routers();
+        if let Some(hosts) = self.hosts.iter().find(|hosts| !routers.contains(hosts.at.as_str())) {
+            return Err(self.source.error(hosts.lines.of("at"), unknown("router", &hosts.at, routers)));
         }
-        let names: Vec<String> = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name)).collect();
-        for scheme in &self.schemes {
-            for (link, line, _) in &scheme.routers {
-                if !names.contains(link) {
-                    return Err(source.error(*line, Problem::unknown("link", link, names.iter().map(String::as_str))));
-                }
-            }
+        for (link, line, _) in self.schemes.iter().flat_map(|scheme| &scheme.routers) {
+            self.check_link(link, *line)?;
         }
         Ok(())
+    }
+
+    pub(super) fn routers(&self) -> BTreeSet<&str> {
+        self.links.iter().flat_map(|link| link.ends.iter().map(String::as_str)).collect()
+    }
+
+    /// Refuses the name of a direction of a link that does not exist.
+    pub(super) fn check_link(&self, name: &str, line: usize) -> Result<()> {
+        let names: Vec<String> = self.links.iter().flat_map(|link| link.directions().map(|(name, _)| name)).collect();
+        if names.iter().any(|known| known == name) {
+            return Ok(());
+        }
+        Err(self.source.error(line, unknown("link", name, names.iter().map(String::as_str))))
     }
 }

@@ -6,27 +6,25 @@
 use rampmeter_units::{Bytes, Duration, Stream, Streams, Time};
 
 use super::Network;
-use crate::document::Source;
-use crate::error::{Problem, ScenarioError};
+use crate::error::Result;
 use crate::file::{ArrivalRate, Arrivals, File, Gaps, MAX_FLOWS, Pairs, SchemeSpec, Size, TrafficSpec};
 use crate::{FlowPlan, NodeId, payload};
 
 /// The flows of all traffic in the order of their starts; those of equal starts in the order of the file.
 pub(super) fn flows(
-    source: Source<'_>,
-    file: &File,
+    file: &File<'_>,
     schemes: &[&SchemeSpec],
     network: &Network,
     streams: Streams,
-) -> Result<Vec<FlowPlan>, ScenarioError> {
+) -> Result<Vec<FlowPlan>> {
     let mut flows = Vec::new();
     for (index, traffic) in file.traffic.iter().enumerate() {
         let stream = |purpose| streams.stream(purpose, index as u64);
         let mut sizes = stream("sizes");
         let mut pairs = Pairing::new(traffic, network, stream("pairs"));
         let starts = starts(file, traffic, network, stream("arrivals")).ok_or_else(|| {
-            let what = format!("traffic `{}` would start more than {MAX_FLOWS} flows", traffic.name);
-            source.error(traffic.lines.head(), Problem::impossible(what, "reduce its arrivals or the duration"))
+            let wrong = format!("traffic `{}` would start more than {MAX_FLOWS} flows", traffic.plan.name);
+            file.source.error(traffic.lines.head, format!("{wrong}; reduce its arrivals or the duration"))
         })?;
         let scheme = schemes.iter().position(|scheme| scheme.name == traffic.scheme).unwrap_or_default();
         for start in starts {
@@ -47,7 +45,7 @@ pub(super) fn flows(
 }
 
 /// The start times of the flows of `traffic`; `None` if there are too many.
-fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Stream) -> Option<Vec<Time>> {
+fn starts(file: &File<'_>, traffic: &TrafficSpec, network: &Network, mut random: Stream) -> Option<Vec<Time>> {
     let end = Time::ZERO + file.duration;
     let mut starts = Vec::new();
     match &traffic.arrivals {
@@ -86,7 +84,7 @@ fn starts(file: &File, traffic: &TrafficSpec, network: &Network, mut random: Str
 }
 
 impl ArrivalRate {
-    fn per_second(&self, file: &File, traffic: &TrafficSpec, network: &Network) -> f64 {
+    fn per_second(&self, file: &File<'_>, traffic: &TrafficSpec, network: &Network) -> f64 {
         match self {
             Self::PerSecond(rate) => *rate,
             Self::Load(share, of) => {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::Measured;
+use super::metric::number;
 
 /// An expectation, as in `expect = { at_most = 1.5 }`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -68,8 +69,8 @@ impl Bound {
                 plain.iter().copied().max_by(|a, b| beyond(a).total_cmp(&beyond(b)))
             }
             Self::FlatWithin(_) => Some(max()? / min()?),
-            Self::IncreasingIn(axis) => ratios(values, |at| rank(at.get(axis)?)).min_by(f64::total_cmp),
-            Self::DecreasingIn(axis) => ratios(values, |at| rank(at.get(axis)?)).max_by(f64::total_cmp),
+            Self::IncreasingIn(axis) => ratios(values, |at| number(at.get(axis)?)).min_by(f64::total_cmp),
+            Self::DecreasingIn(axis) => ratios(values, |at| number(at.get(axis)?)).max_by(f64::total_cmp),
             Self::Order(order) => {
                 let (axis, listed) = order.iter().next()?;
                 let index = |value: &Value| listed.as_array()?.iter().position(|other| other == value);
@@ -114,10 +115,6 @@ fn ratios(values: &[Measured], rank: impl Fn(&Table) -> Option<f64>) -> impl Ite
         }
     }
     ratios.into_iter()
-}
-
-fn rank(value: &Value) -> Option<f64> {
-    value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
 impl fmt::Display for Bound {

@@ -4,45 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 use toml::{Spanned, Table, Value};
 
 use super::{Bound, Metric};
-
-/// An error in a file of claims.
-#[derive(Debug, Error)]
-pub enum ClaimsError {
-    /// The file could not be read.
-    #[error("{}: cannot be read: {error}", file.display())]
-    Unreadable {
-        /// Its path.
-        file: PathBuf,
-        /// The system's error.
-        error: std::io::Error,
-    },
-    /// The file contains an error.
-    #[error("{}:{line}: {what}", file.display())]
-    Wrong {
-        /// The file.
-        file: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// The error and its remedy.
-        what: String,
-    },
-    /// A claim does not fit its scenario.
-    #[error("{}:{line}: claim `{id}`: {error}", file.display())]
-    Scenario {
-        /// The file.
-        file: PathBuf,
-        /// The first line of the claim, from 1.
-        line: usize,
-        /// The claim.
-        id: String,
-        /// The error in the scenario or the values set.
-        error: ScenarioError,
-    },
-}
 
 /// The status that the file gives a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,11 +92,16 @@ fn simulated() -> String {
 }
 
 /// Reads the claims of `file`; if `quick`, only the quick ones, with their quick values.
-pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, ClaimsError> {
-    let text =
-        std::fs::read_to_string(file).map_err(|error| ClaimsError::Unreadable { file: file.to_owned(), error })?;
-    let line = |at: usize| 1 + text[..at.min(text.len())].matches('\n').count();
-    let wrong = |at: usize, what: String| ClaimsError::Wrong { file: file.to_owned(), line: line(at), what };
+pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, ScenarioError> {
+    let name = file.display().to_string();
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => return Err(ScenarioError::Unreadable { file: name, error }),
+    };
+    let wrong = |at: usize, problem: String| {
+        let line = 1 + text[..at.min(text.len())].matches('\n').count();
+        ScenarioError::Wrong { file: name.clone(), line, problem }
+    };
     let parsed: File = toml::from_str(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         wrong(at, error.message().replace('\n', " "))
@@ -155,27 +124,16 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
             Quick::Plain(_) | Quick::With(_) => Table::new(),
         };
         let path = file.with_file_name(&entry.scenario);
-        let scenario = prepare(&path, &entry.set, &values, registries).map_err(|error| ClaimsError::Scenario {
-            file: file.to_owned(),
-            line: line(at),
-            id: id.clone(),
-            error,
-        })?;
-        let named = scenario.points().first().and_then(|point| scenario.plan(point, registries).ok());
-        let links: Vec<&str> =
-            named.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect();
-        let traffic: Vec<&str> = named
-            .iter()
-            .flat_map(|plan| &plan.traffic)
-            .filter(|traffic| traffic.measured)
-            .map(|traffic| traffic.name.as_str())
-            .collect();
+        let refuse = |what: String| wrong(at, format!("claim `{id}`: {what}"));
+        let scenario = prepare(&path, &entry.set, &values, registries).map_err(|error| refuse(error.to_string()))?;
+        let plan = scenario.points().first().and_then(|point| scenario.plan(point, registries).ok());
+        let links =
+            plan.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect::<Vec<_>>();
+        let measured = plan.iter().flat_map(|plan| &plan.traffic).filter(|traffic| traffic.measured);
+        let traffic: Vec<&str> = measured.map(|traffic| traffic.name.as_str()).collect();
         let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
-        entry
-            .metric
-            .check(schema, &axes, &links, &traffic)
-            .and_then(|()| entry.expect.check(entry.metric.by()))
-            .map_err(|what| wrong(at, format!("claim `{id}`: {what}")))?;
+        entry.metric.check(schema, &axes, &links, &traffic).map_err(refuse)?;
+        entry.expect.check(&entry.metric.by).map_err(refuse)?;
         claims.push(Claim {
             id,
             place: entry.r#where,

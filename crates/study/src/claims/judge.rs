@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rampmeter_scenario::{Point, Summary, World};
 use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use super::{Claim, Measured, Status};
 use crate::journal::short_hash;
@@ -61,34 +62,20 @@ impl Verdict<'_> {
 
 impl Serialize for Verdict<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Object<'v> {
-            id: &'v str,
-            r#where: &'v str,
-            text: &'v str,
-            paper: Option<&'v str>,
-            expect: String,
-            measured: Option<f64>,
-            holds: Option<bool>,
-            status: Status,
-            values: &'v [Measured],
-            note: Option<&'v str>,
-            reason: Option<&'v str>,
-        }
         let claim = self.claim;
-        Object {
-            id: &claim.id,
-            r#where: &claim.place,
-            text: &claim.text,
-            paper: claim.paper.as_deref(),
-            expect: self.expect(),
-            measured: self.measured,
-            holds: self.holds,
-            status: claim.status,
-            values: &self.values,
-            note: claim.note.as_deref(),
-            reason: self.reason.as_deref(),
-        }
+        json!({
+            "id": claim.id,
+            "where": claim.place,
+            "text": claim.text,
+            "paper": claim.paper,
+            "expect": self.expect(),
+            "measured": self.measured,
+            "holds": self.holds,
+            "status": claim.status,
+            "values": self.values,
+            "note": claim.note,
+            "reason": self.reason,
+        })
         .serialize(serializer)
     }
 }
@@ -146,16 +133,13 @@ impl Judge<'_> {
         let mut groups: Vec<Group<'c>> = Vec::new();
         for claim in claims {
             let Some(world) = self.worlds.iter().copied().find(|world| world.name() == claim.world) else { continue };
-            let known = groups.iter().position(|group| group.is_of(claim));
-            let index = if let Some(index) = known {
-                index
-            } else {
+            let index = groups.iter().position(|group| group.is_of(claim)).unwrap_or(groups.len());
+            if index == groups.len() {
                 let stem = claim.file.file_stem().unwrap_or_default().to_string_lossy();
                 let name = format!("{stem}-{}", short_hash(&[&claim.scenario.hash(), world.name()]));
                 let journal = Journal::open(self.folder.join(name), self.program.clone())?;
                 groups.push(Group { claim, world, journal, points: Vec::new(), results: Vec::new() });
-                groups.len() - 1
-            };
+            }
             for point in claim.scenario.points().into_iter().filter(|point| claim.metric.needs(point)) {
                 if !groups[index].points.contains(&point) {
                     groups[index].points.push(point);
@@ -180,14 +164,10 @@ fn verdict<'c>(claim: &'c Claim, group: Option<&Group<'_>>) -> Verdict<'c> {
         let pairs = group.points.iter().zip(&group.results);
         pairs.filter(|(point, _)| claim.metric.needs(point) && points.contains(point)).map(|(_, result)| result)
     };
-    let skipped = own().find_map(|result| match result {
-        Finished::Skipped(skipped) => Some(skipped.reason.clone()),
-        Finished::Run(_) => None,
-    });
-    if let Some(reason) = skipped {
-        return unjudged(reason);
+    if let Some(skipped) = own().find_map(|result| result.as_ref().err()) {
+        return unjudged(skipped.reason.clone());
     }
-    let runs: Vec<_> = own().filter_map(Finished::run).collect();
+    let runs: Vec<_> = own().flatten().collect();
     let values = claim.metric.values(&runs);
     let measured = claim.bound.worst(&values);
     let holds = measured.map(|worst| claim.bound.holds(worst));

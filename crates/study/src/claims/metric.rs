@@ -30,7 +30,7 @@ pub struct Metric {
     of: Table,
     minus: Option<Table>,
     relative_to: Option<Table>,
-    by: Vec<String>,
+    pub(super) by: Vec<String>,
     unit: Option<(String, f64)>,
 }
 
@@ -115,11 +115,6 @@ fn unit(table: Table) -> Result<(String, f64), String> {
 }
 
 impl Metric {
-    /// The axes with separate values.
-    pub fn by(&self) -> &[String] {
-        &self.by
-    }
-
     /// The unit of its values, if it has a name.
     pub fn unit(&self) -> Option<&str> {
         self.unit.as_ref().map(|(name, _)| name.as_str())
@@ -255,11 +250,10 @@ fn matches(point: &Point, place: &Table) -> bool {
     })
 }
 
-fn number(value: &Value) -> Option<f64> {
+pub(super) fn number(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
 
-/// The columns that hold numbers.
 fn numbers<T>(columns: &[Column<T>]) -> Vec<&'static str> {
     let is_number = |kind| matches!(kind, Kind::Whole | Kind::Number);
     abouts(columns).filter(|about| is_number(about.kind)).map(|about| about.name).collect()

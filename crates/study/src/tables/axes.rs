@@ -2,7 +2,6 @@
 
 use rampmeter_scenario::{About, Axis, Kind, Point, Scenario, Value};
 
-/// A column for every axis.
 pub(crate) struct AxisColumns(Vec<(String, Kind)>);
 
 impl AxisColumns {
@@ -17,7 +16,6 @@ impl AxisColumns {
         self.0.iter().cloned().chain(own.iter().map(|own| (rename(own.name), own.kind))).collect()
     }
 
-    /// The values of a point.
     pub(crate) fn values(&self, point: &Point) -> Vec<Value> {
         self.0.iter().map(|(axis, kind)| point.get(axis).map_or(Value::Null, |of_axis| value(of_axis, *kind))).collect()
     }

@@ -40,7 +40,6 @@ impl Column {
     }
 }
 
-/// A table that is being written.
 pub(crate) struct Table {
     path: PathBuf,
     temporary: PathBuf,
