@@ -98,7 +98,11 @@ fn one_of<T: Copy + Send + Sync + 'static>(values: &'static [(&str, &str, T)]) -
 
 const SCHEDULERS: &[(&str, &str, Scheduling)] = &[
     ("round-robin", "By weights, within classes", Scheduling::RoundRobin),
-    ("h-fsc", "By guarantees of rate and delay first, then by weights: hierarchical fair service curves", Scheduling::ServiceCurves),
+    (
+        "h-fsc",
+        "By guarantees of rate and delay first, then by weights: hierarchical fair service curves",
+        Scheduling::ServiceCurves,
+    ),
     ("in-turn", "In the order of the requests", Scheduling::InTurn),
 ];
 
