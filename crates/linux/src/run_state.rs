@@ -116,7 +116,7 @@ impl FlowRecord {
             retransmitted_packets: 0,
             report: rampmeter_workload::Report::default(),
         };
-        let application = plan.application(planned);
+        let application = plan.application(flow);
         let (read, outgoing) = ([Bytes::ZERO; 2], [Outgoing::default(); 2]);
         Self { outcome, application, read, outgoing, pending: planned.bytes.is_some(), reported: false }
     }

@@ -7,7 +7,7 @@ use rampmeter_control::vcp;
 use rampmeter_manager::{ServiceCurve, Share};
 use rampmeter_router::{AnyConfig, EcnPassage, Environment, LinkConfig};
 use rampmeter_transport::Clock;
-use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Streams, Time};
 use rampmeter_workload::{AnyApplication, AnyWorkload};
 use serde::{Deserialize, Serialize};
 
@@ -142,9 +142,10 @@ impl Plan {
         Share { weight: traffic.weight, curve: traffic.curve, ..Share::default() }
     }
 
-    /// Creates the application of a flow.
-    pub fn application(&self, flow: &FlowPlan) -> AnyApplication {
-        self.traffic[flow.traffic].workload.make(flow.bytes)
+    /// Creates the application of the flow with this index in [`Plan::flows`].
+    pub fn application(&self, flow: usize) -> AnyApplication {
+        let FlowPlan { traffic, bytes, .. } = self.flows[flow];
+        self.traffic[traffic].workload.make(bytes, Streams::new(self.seed).stream("application", flow as u64))
     }
 
     /// Stream bytes in a packet of the largest size.

@@ -24,13 +24,13 @@ impl<'a> Simulation<'a> {
         let mut flows = Vec::with_capacity(plan.flows.len());
         let single = of_one_scheme(plan);
         let is_plain = |link: LinkId| is_plain(plan, &plan.links[link.0]) && single[plan.links[link.0].to.0];
-        for flow in &plan.flows {
+        for (index, flow) in plan.flows.iter().enumerate() {
             let sender = hosts.of(flow.from, flow.scheme);
             let receiver = hosts.of(flow.to, flow.scheme);
             let route = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, is_plain));
             let both = || Ok([route(flow.from, flow.to, receiver)?, route(flow.to, flow.from, sender)?]);
             let path = paths.between(sender, receiver, both)?;
-            flows.push(Flow::new(plan.application(flow), [sender, receiver], path));
+            flows.push(Flow::new(plan.application(index), [sender, receiver], path));
         }
         let links = plan.make_links();
         let aggregates: Vec<_> = (0..plan.aggregates.len()).map(|n| Aggregate::new(plan, n, &mut paths)).collect();

@@ -6,7 +6,7 @@
 
 use std::fmt::Debug;
 
-use rampmeter_units::{Bytes, Duration, Rate, Settings, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Settings, Stream, Time};
 use serde::{Deserialize, Serialize};
 
 /// An end of a flow.
@@ -144,6 +144,7 @@ pub trait Workload: Application + Sized + Send + 'static {
         Carrier::Stream
     }
 
-    /// Creates the application of a flow that transfers `size`, if that is known at the start.
-    fn new(config: &Self::Config, size: Option<Bytes>) -> Self;
+    /// Creates the application of a flow that transfers `size`, if that is known at the start. All its random draws are
+    /// from `random`, which no other flow uses.
+    fn new(config: &Self::Config, size: Option<Bytes>, random: Stream) -> Self;
 }

@@ -5,7 +5,7 @@
 //! datagrams   1 kB each, size / encoding apart    sent by its own timer, not by the controller's grants
 //! ```
 
-use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::Deserialize;
 
 use crate::datagrams::check_size;
@@ -55,7 +55,7 @@ impl Workload for LayeredAudio {
         Carrier::Datagrams(config.datagrams)
     }
 
-    fn new(config: &Config, _: Option<Bytes>) -> Self {
+    fn new(config: &Config, _: Option<Bytes>, _: Stream) -> Self {
         Self {
             config: config.clone(),
             current: 0,

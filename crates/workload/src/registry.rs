@@ -1,7 +1,7 @@
 //! The workloads by name, and one type that holds any application without dynamic dispatch.
 
 use delegate::delegate;
-use rampmeter_units::{Bytes, RegistryError, Time, settings};
+use rampmeter_units::{Bytes, RegistryError, Stream, Time, settings};
 
 use crate::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
 
@@ -48,11 +48,11 @@ macro_rules! workloads {
                 workload.map_err(|reason| RegistryError::settings(KIND, name, reason))
             }
 
-            /// An application for a flow that transfers `size`, if that is known.
-            pub fn make(&self, size: Option<Bytes>) -> AnyApplication {
+            /// An application for a flow that transfers `size`, if that is known, with the flow's random stream.
+            pub fn make(&self, size: Option<Bytes>, random: Stream) -> AnyApplication {
                 match self {
                     $(Self::$variant(config) => {
-                        let application: crate::$module::$variant = Workload::new(config, size);
+                        let application: crate::$module::$variant = Workload::new(config, size, random);
                         AnyApplication::$variant(application.into())
                     })*
                 }

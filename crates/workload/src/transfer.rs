@@ -1,7 +1,7 @@
 //! A transfer: the response to one request, which the flow's handshake represents, of a size that is known at the
 //! start. The sender writes all data and ends its stream; the receiver ends its own stream when it has all data.
 
-use rampmeter_units::{Bytes, Time};
+use rampmeter_units::{Bytes, Stream, Time};
 use serde::Deserialize;
 
 use crate::{Application, End, Event, Path, Reply, Settings, Workload};
@@ -22,7 +22,7 @@ pub struct Transfer {
 impl Workload for Transfer {
     type Config = Config;
 
-    fn new(_: &Config, size: Option<Bytes>) -> Self {
+    fn new(_: &Config, size: Option<Bytes>, _: Stream) -> Self {
         Self { size: size.unwrap_or_default() }
     }
 }

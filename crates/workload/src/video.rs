@@ -20,7 +20,7 @@
 //! *Deviations*: segments have a constant bitrate. One segment is buffered before playback resumes, which the paper
 //! leaves open. Values that the paper gives in seconds of its buffer of 240 s scale with the buffer.
 
-use rampmeter_units::{Bytes, Duration, Rate, Time};
+use rampmeter_units::{Bytes, Duration, Rate, Stream, Time};
 use serde::Deserialize;
 use smart_default::SmartDefault;
 
@@ -121,7 +121,7 @@ pub struct Video {
 impl Workload for Video {
     type Config = Config;
 
-    fn new(config: &Config, _: Option<Bytes>) -> Self {
+    fn new(config: &Config, _: Option<Bytes>, _: Stream) -> Self {
         let (reservoir, cushion) = config.map();
         Self { config: config.clone(), reservoir, cushion, ..Self::default() }
     }
