@@ -295,7 +295,7 @@ fn a_player_streams_over_newreno_and_kernel_tcp() {
 #[test]
 fn planned_stalls_are_refused() {
     let (mut plan, span) = (transfers(1), rampmeter_units::Duration::from_secs(1));
-    plan.nodes[0].stalls = Some(Stalls { every: span, lasting: span });
+    plan.nodes[0].stalls = Some(Stalls { every: span, duration: span });
     let error = try_run(&plan).unwrap_err().to_string();
     assert!(error.contains("stall") && error.contains(&plan.nodes[0].name), "{error}");
 }

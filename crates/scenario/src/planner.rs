@@ -153,8 +153,8 @@ fn read_router(file: &File<'_>, registry: &Routers, spec: &RouterSpec, rate: Rat
     let fail = |place: String, wrong: String| file.source.error(spec.settings.line_of(&place), wrong);
     let mut table = spec.settings.table.clone();
     for (key, value) in &mut table {
-        if let Some(worth) = value.as_table().filter(|table| table.contains_key("worth")) {
-            *value = worth_of(key, worth, rate, file.packet).map_err(|wrong| fail(format!("`{key}`"), wrong))?;
+        if let Some(table) = value.as_table() {
+            *value = buffer(key, table, rate, file.packet).map_err(|wrong| fail(format!("`{key}`"), wrong))?;
         }
     }
     let room = table.get("packets").and_then(Value::as_integer).and_then(|packets| u64::try_from(packets).ok());
@@ -165,26 +165,26 @@ fn read_router(file: &File<'_>, registry: &Routers, spec: &RouterSpec, rate: Rat
     Ok((config, room))
 }
 
-/// A buffer size given as the time the link takes to send it: `{ worth = "80 ms" }`, in packets of the largest size or
-/// of the size `of`.
-fn worth_of(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result<Value, String> {
+/// A buffer size given as the time that the link takes to send it: `{ time = "80 ms" }`, in packets of the largest size
+/// or of the size `packet`.
+fn buffer(key: &str, table: &toml::Table, rate: Rate, packet: Bytes) -> Result<Value, String> {
     const ADVICE: &str =
-        "write packets = { worth = \"80 ms\" }, with `of` = \"1000 B\" for a packet size other than `packet`";
-    let span: Duration = quantity(table, "worth")?.unwrap_or_default();
-    let of = quantity(table, "of")?.unwrap_or(packet);
-    let known = table.keys().all(|name| name == "worth" || (name == "of" && key == "packets"));
-    if !known || of == Bytes::ZERO {
+        "write packets = { time = \"80 ms\" }, with packet = \"1000 B\" for another packet size than the scenario's";
+    let span: Duration = quantity(table, "time")?.unwrap_or_default();
+    let packet = quantity(table, "packet")?.unwrap_or(packet);
+    let known = table.keys().all(|name| name == "time" || (name == "packet" && key == "packets"));
+    if !known || packet == Bytes::ZERO {
         return Err(format!("`{key}` cannot be {}; {ADVICE}", Value::Table(table.clone())));
     }
     if rate == Rate::MAX {
         let advice = "give the link a rate, or write packets = 100";
-        return Err(format!("`{key}` cannot be worth a time: the link's rate is unlimited; {advice}"));
+        return Err(format!("`{key}` cannot be given as a time: the link's rate is unlimited; {advice}"));
     }
     let bytes = rate.bytes_in(span);
     match key {
-        "packets" => Ok(Value::Integer((bytes.as_u64() / of.as_u64()).max(1) as i64)),
+        "packets" => Ok(Value::Integer((bytes.as_u64() / packet.as_u64()).max(1) as i64)),
         "bytes" => Ok(Value::String(bytes.to_string())),
-        _ => Err(format!("`{key}` cannot be worth a time; {ADVICE}")),
+        _ => Err(format!("`{key}` cannot be given as a time; {ADVICE}")),
     }
 }
 

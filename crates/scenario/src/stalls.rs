@@ -10,7 +10,7 @@ pub struct Stalls {
     /// The mean time from the end of a stall to the start of the next one, exponentially distributed.
     pub every: Duration,
     /// The mean length of a stall, exponentially distributed.
-    pub lasting: Duration,
+    pub duration: Duration,
 }
 
 /// The sequence of stalls of one host.
@@ -32,7 +32,7 @@ impl Stalling {
     pub fn until(&mut self, now: Time) -> Option<Time> {
         while self.end <= now {
             self.start = self.end + self.draw(self.stalls.every);
-            self.end = self.start + self.draw(self.stalls.lasting);
+            self.end = self.start + self.draw(self.stalls.duration);
         }
         (self.start <= now).then_some(self.end)
     }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn stalls_have_the_given_frequency_and_length() {
-        let stalls = Stalls { every: Duration::from_millis(9), lasting: Duration::from_millis(1) };
+        let stalls = Stalls { every: Duration::from_millis(9), duration: Duration::from_millis(1) };
         let mut stalling = Stalling::new(stalls, Stream::from_seed(1));
         let (mut stalled, mut ends) = (0, std::collections::BTreeSet::new());
         for tick in 0..1_000_000 {

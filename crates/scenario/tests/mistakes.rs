@@ -206,9 +206,9 @@ fn vcp_senders_that_routers_would_misread_are_refused() {
 #[test]
 fn invalid_stalls_are_refused() {
     for (stalls, advice) in [
-        ("every = \"1 s\"", "lasting = \"2 ms\""),
-        ("every = \"0 s\", lasting = \"1 ms\"", "more than zero"),
-        ("every = \"1 s\", lasting = \"1 ns\"", "1 us or more"),
+        ("every = \"1 s\"", "duration = \"2 ms\""),
+        ("every = \"0 s\", duration = \"1 ms\"", "more than zero"),
+        ("every = \"1 s\", duration = \"1 ns\"", "1 us or more"),
     ] {
         is_refused("count = 3\nat = \"left\"", &format!("stalls = {{ {stalls} }}\nat = \"left\""), 22, advice);
     }

@@ -39,8 +39,8 @@ fn the_hosts_of_a_group_have_its_clock() {
     let mut scenario = study("pcp/clocks.toml");
     scenario.set("clock", values("slow")).unwrap();
     let plan = first_plan(&scenario).unwrap();
-    let fast = |name| plan.nodes[node(&plan, name)].clock.fast;
-    assert_eq!((fast("source.3"), fast("sink.3")), (0, -200));
+    let drift_ppm = |name| plan.nodes[node(&plan, name)].clock.drift_ppm;
+    assert_eq!((drift_ppm("source.3"), drift_ppm("sink.3")), (0, -200));
 }
 
 #[test]

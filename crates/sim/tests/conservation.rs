@@ -111,7 +111,7 @@ fn stalled_hosts_take_longer_and_lose_nothing() {
         outcome.flows.iter().map(|flow| flow.fct.expect("the transfer ends")).collect()
     };
     let undisturbed = fcts(&plan);
-    let stalls = Stalls { every: Duration::from_millis(20), lasting: Duration::from_millis(5) };
+    let stalls = Stalls { every: Duration::from_millis(20), duration: Duration::from_millis(5) };
     plan.nodes.iter_mut().filter(|node| node.is_host).for_each(|node| node.stalls = Some(stalls));
     let stalled = fcts(&plan);
     assert!(undisturbed.iter().zip(&stalled).all(|(undisturbed, stalled)| stalled >= undisturbed));

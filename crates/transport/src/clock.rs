@@ -8,9 +8,9 @@ use rampmeter_units::{Duration, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clock {
     /// Its offset from the world's clock at the beginning.
-    pub ahead: Duration,
+    pub offset: Duration,
     /// Its drift in parts per million; quartz drifts by up to a hundred or so.
-    pub fast: i32,
+    pub drift_ppm: i32,
     /// The maximum delay of a timestamp, uniformly distributed.
     pub jitter: Duration,
 }
@@ -21,9 +21,9 @@ impl Clock {
         if self == Self::default() {
             return at;
         }
-        let drift = i128::from(at.as_nanos()) * i128::from(self.fast) / 1_000_000;
+        let drift = i128::from(at.as_nanos()) * i128::from(self.drift_ppm) / 1_000_000;
         let delay = self.jitter.scale(mixed(at.as_nanos()) as f64 / u64::MAX as f64);
-        Time::from_nanos((at + self.ahead + delay).as_nanos().saturating_add_signed(drift as i64))
+        Time::from_nanos((at + self.offset + delay).as_nanos().saturating_add_signed(drift as i64))
     }
 }
 
@@ -43,10 +43,10 @@ mod tests {
     fn a_clock_has_the_given_offset_and_drift() {
         let at = Time::from_nanos(10_000_000_000);
         assert_eq!(Clock::default().read(at), at);
-        let ahead_by_3_s = Clock { ahead: Duration::from_secs(3), ..Clock::default() };
+        let ahead_by_3_s = Clock { offset: Duration::from_secs(3), ..Clock::default() };
         assert_eq!(ahead_by_3_s.read(at), Time::from_nanos(13_000_000_000));
-        for (fast, reading) in [(200, 10_002_000_000), (-200, 9_998_000_000)] {
-            assert_eq!(Clock { fast, ..Clock::default() }.read(at), Time::from_nanos(reading));
+        for (drift_ppm, reading) in [(200, 10_002_000_000), (-200, 9_998_000_000)] {
+            assert_eq!(Clock { drift_ppm, ..Clock::default() }.read(at), Time::from_nanos(reading));
         }
     }
 

@@ -30,6 +30,11 @@ const RENAMED: &[(&str, &str)] = &[
     ("unheard_after", "missing_router_after"),
     // islands
     ("hand_on", "propagate_overload"),
+    // scenarios: hosts, stalls, traffic
+    ("ahead", "offset"),
+    ("fast", "drift_ppm"),
+    ("lasting", "duration"),
+    ("lasts", "duration"),
     // transport
     ("most_timeouts", "max_timeouts"),
 ];

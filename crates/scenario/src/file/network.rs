@@ -225,16 +225,16 @@ impl HostsSpec {
 
 fn clock(item: &Item<'_>) -> Result<Clock> {
     let section = item.section("`clock`")?;
-    section.keys(&["ahead", "fast", "jitter"])?;
+    section.keys(&["offset", "drift_ppm", "jitter"])?;
     let span = |key| section.or(key, Duration::ZERO, Item::quantity);
     let expected = "parts per million, up to 100000; negative is slow";
-    let fast = section.or("fast", 0.0, |item| item.number(-1e5, 1e5 + 1.0, expected))?;
-    Ok(Clock { ahead: span("ahead")?, fast: fast.round() as i32, jitter: span("jitter")? })
+    let drift_ppm = section.or("drift_ppm", 0.0, |item| item.number(-1e5, 1e5 + 1.0, expected))?;
+    Ok(Clock { offset: span("offset")?, drift_ppm: drift_ppm.round() as i32, jitter: span("jitter")? })
 }
 
 fn stalls(item: &Item<'_>) -> Result<Stalls> {
     let section = item.section("`stalls`")?;
-    section.keys(&["every", "lasting"])?;
+    section.keys(&["every", "duration"])?;
     let span = |key, example| {
         let item = section.need(key, example)?;
         match item.positive()? {
@@ -242,7 +242,7 @@ fn stalls(item: &Item<'_>) -> Result<Stalls> {
             span => Ok(span),
         }
     };
-    Ok(Stalls { every: span("every", "every = \"50 ms\"")?, lasting: span("lasting", "lasting = \"2 ms\"")? })
+    Ok(Stalls { every: span("every", "every = \"50 ms\"")?, duration: span("duration", "duration = \"2 ms\"")? })
 }
 
 fn delay(item: &Item<'_>) -> Result<Duration> {

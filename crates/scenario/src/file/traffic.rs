@@ -25,7 +25,7 @@ pub(crate) struct TrafficSpec {
     pub(crate) size: Option<Size>,
     pub(crate) arrivals: Arrivals,
     /// The duration of a long-lived flow; `None` for the duration of the run.
-    pub(crate) lasts: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
 }
 
 /// Which hosts of the two groups exchange data.
@@ -72,7 +72,7 @@ pub(crate) enum Gaps {
 
 impl TrafficSpec {
     pub(crate) fn read(section: &Section<'_>, duration: Duration) -> Result<Self> {
-        let keys = ["name", "scheme", "from", "to", "pairs", "arrivals", "lasts", "weight", "curve", "measure"];
+        let keys = ["name", "scheme", "from", "to", "pairs", "arrivals", "duration", "weight", "curve", "measure"];
         section.keys(&[&keys[..], &["size", "datagrams", "encodings"], registry::TABLES].concat())?;
         let name = section.need("name", "name = \"transfers\"")?.name()?.to_owned();
         let section = &section.called(format!("traffic `{name}`"));
@@ -88,8 +88,8 @@ impl TrafficSpec {
             _ => section.optional("size", size)?,
         };
         let arrivals = section.need("arrivals", "arrivals = { count = 1 }")?;
-        let lasts = section.optional("lasts", |item| match size {
-            Some(_) => Err(item.error("`lasts` with a `size`; a transfer ends by itself: remove one")),
+        let own_duration = section.optional("duration", |item| match size {
+            Some(_) => Err(item.error("`duration` with a `size`; a transfer ends by itself: remove one")),
             None => item.positive(),
         })?;
         let arrivals = read_arrivals(&arrivals, size.is_some(), duration)?;
@@ -97,7 +97,7 @@ impl TrafficSpec {
         let curve = section.optional("curve", curve)?;
         let measured = section.or("measure", true, Item::boolean)?;
         let plan = TrafficPlan { name, weight, curve, workload, measured };
-        Ok(Self { lines: section.lines(), plan, scheme, from, to, pairs, arrivals, size, lasts })
+        Ok(Self { lines: section.lines(), plan, scheme, from, to, pairs, arrivals, size, duration: own_duration })
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn flows(
                 traffic: index,
                 scheme,
                 start,
-                stop: traffic.lasts.map(|lasts| start + lasts),
+                stop: traffic.duration.map(|duration| start + duration),
                 from,
                 to,
                 bytes: traffic.size.map(|size| size.draw(payload(file.packet), &mut sizes)),
