@@ -49,7 +49,7 @@ enum cm_error {
     CM_EINVAL = -1,        /* an argument is invalid: null, negative, not a number */
     CM_EUNKNOWN = -2,      /* no flow of this connection has or had this id */
     CM_ECLOSED = -3,       /* you have closed this flow */
-    CM_EGONE = -4,         /* the daemon has ended, and all flows with it, or does not answer, or there is no
+    CM_EDISCONNECTED = -4,         /* the daemon has ended, and all flows with it, or does not answer, or there is no
                               connection; call cm_connect and open the flows again */
     CM_ENODAEMON = -5,     /* no daemon listens; start `rampmeter cm daemon` */
     CM_EREENTRY = -6,      /* cm_dispatch or cm_disconnect was called from within a callback */
@@ -59,7 +59,7 @@ enum cm_error {
     CM_ETOOMANY = -9,      /* too many flows are open */
     CM_ETOOLARGE = -10,    /* a datagram is larger than cm_mtu, or than the maximum of UDP (cm_notify) */
     CM_EUNANSWERED = -11,  /* the daemon closed the flow: it did not answer many grants in a row with cm_notify */
-    CM_ESILENT = -12,      /* the daemon closed the flow: it made no call for a long time */
+    CM_EIDLE = -12,      /* the daemon closed the flow: it made no call for a long time */
     CM_EDENIED = -13,      /* the daemon belongs to another user */
     CM_EVERSION = -14,     /* the daemon has another version */
     CM_EDEST = -15,        /* no packet can go to this address: not a single host, no port for cm_send, not IP */
@@ -95,7 +95,7 @@ struct cm_callbacks {
 
 /* Opens a flow to `to`, an IPv4 or IPv6 address; only cm_send uses the port. Connects to the daemon if there is no
  * connection yet. Copies `callbacks`. Takes some microseconds; if the daemon does not answer within ten seconds, it
- * returns CM_EGONE. */
+ * returns CM_EDISCONNECTED. */
 cm_id cm_open(const struct sockaddr *to, socklen_t length, const struct cm_callbacks *callbacks, void *user);
 
 /* The number of your bytes that a packet of the flow may carry; negative is an error. */
@@ -171,11 +171,11 @@ int cm_hint(const struct sockaddr *peer, socklen_t length, const unsigned short 
 
 /* Connects to the daemon at `path`. Null means the default: $RAMPMETER_CM_SOCKET, else
  * $XDG_RUNTIME_DIR/rampmeter/cm.sock, else (and for root) /run/rampmeter/cm.sock. Needed only for another path, and
- * after CM_EGONE or a fork. It closes the flows of an earlier connection, as cm_disconnect does. */
+ * after CM_EDISCONNECTED or a fork. It closes the flows of an earlier connection, as cm_disconnect does. */
 int cm_connect(const char *path);
 
 /* Closes all flows and the connection. After it no callback is called; a callback that ran in another thread has
- * returned, as after cm_close. A cm_dispatch that waits in another thread returns CM_EGONE. A callback that calls
+ * returned, as after cm_close. A cm_dispatch that waits in another thread returns CM_EDISCONNECTED. A callback that calls
  * cm_open meanwhile connects again. */
 int cm_disconnect(void);
 

@@ -28,9 +28,9 @@ def run(program: Path, scenario: Path | str, *, world: str = "simulated", **axes
 
 
 @contextmanager
-def serve(program: Path, folder: Path, controller: str) -> Iterator[str]:
-    """Serve `folder` on a free port of this machine, and return `HOST:PORT`."""
-    command = [str(program), "serve", str(folder), "--listen", "127.0.0.1:0", "--controller", controller]
+def serve(program: Path, directory: Path, controller: str) -> Iterator[str]:
+    """Serve `directory` on a free port of this machine, and return `HOST:PORT`."""
+    command = [str(program), "serve", str(directory), "--listen", "127.0.0.1:0", "--controller", controller]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:
             line = server.stdout.readline() if server.stdout else ""

@@ -43,12 +43,12 @@ Pages = dict[str, str]
 
 def split(path: str, text: str) -> Pages:
     """Split a page: a new part at each heading of level 2, and of level 3 if it begins with a code name."""
-    folder, parts, chapter, current = path.removesuffix(".md"), {path: ""}, path, path
+    directory, parts, chapter, current = path.removesuffix(".md"), {path: ""}, path, path
     for _, line, prose in lines(text):
         if prose and (title := heading(line)) and title[0] in (2, 3):
             level, name = title
             if level == 2 or name.startswith("`"):
-                current = f"{folder}/{anchor(name)}.md"
+                current = f"{directory}/{anchor(name)}.md"
                 chapter = current if level == 2 else chapter
                 parts[current], line = "", f"# {name}"
             else:

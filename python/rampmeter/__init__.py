@@ -1,4 +1,4 @@
-"""Congestion control written once: simulated, emulated with real packets, and on the open wire.
+"""Congestion control written once: simulated, emulated with real packets, and on a real network.
 
 >>> import rampmeter
 >>> result = rampmeter.run("studies/pcp/offered_load.toml", load=[0.3, 0.6], seed=[1])

@@ -34,7 +34,7 @@ class Skipped(TypedDict):
 
 
 class About(TypedDict):
-    """Description of a run: `run.json` of the run folder."""
+    """Description of a run: `run.json` of the run directory."""
 
     title: str
     scenario: str
@@ -70,19 +70,19 @@ class Run:
     """Title, scenario and its SHA-256, world, version, axes, and the number of finished points."""
 
     @classmethod
-    def read(cls, folder: str | os.PathLike[str]) -> Run:
-        """Read a run folder, of this package or of the `rampmeter` command."""
-        folder = Path(folder)
+    def read(cls, directory: str | os.PathLike[str]) -> Run:
+        """Read a run directory, of this package or of the `rampmeter` command."""
+        directory = Path(directory)
 
         def table(name: str) -> pa.Table | None:
-            path = folder / f"{name}.parquet"
+            path = directory / f"{name}.parquet"
             return pq.read_table(path) if path.exists() else None
 
-        about: About = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        about: About = json.loads((directory / "run.json").read_text(encoding="utf-8"))
         return cls(
-            runs=pq.read_table(folder / "runs.parquet"),
-            links=pq.read_table(folder / "links.parquet"),
-            flows=pq.read_table(folder / "flows.parquet"),
+            runs=pq.read_table(directory / "runs.parquet"),
+            links=pq.read_table(directory / "links.parquet"),
+            flows=pq.read_table(directory / "flows.parquet"),
             link_series=table("link_series"),
             flow_series=table("flow_series"),
             skipped=[f"{left['point']}: {left['reason']}" for left in about["skipped"]],
@@ -142,7 +142,7 @@ def run(
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. So does `axes={"load": 0.3}`, for
     axes whose names are chosen at run time, are not Python identifiers or are parameters of this function.
 
-    With `out` the run folder is kept there. A later run of the same scenario and values keeps the finished points of an
+    With `out` the run directory is kept there. A later run of the same scenario and values keeps the finished points of an
     interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points of another build
     of this package are never kept. A terminal or a notebook shows the progress.
 
@@ -154,14 +154,14 @@ def run(
     if twice := sorted(more_axes.keys() & (axes or {}).keys()):
         raise ScenarioError(f"{twice[0]}: given twice; give it in axes={{...}} or as a keyword, not in both")
     if resume and out is None:
-        raise ScenarioError("resume=True: no run folder is given; add out=FOLDER")
+        raise ScenarioError("resume=True: no run directory is given; add out=DIRECTORY")
     values = [(axis, _listed(axis, given)) for axis, given in {**(axes or {}), **more_axes}.items()]
-    with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as folder:
+    with nullcontext(out) if out is not None else TemporaryDirectory(prefix="rampmeter-") as directory:
         if world == "emulated":
-            emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(folder), resume, _show)
+            emulation.run(_engine, os.fspath(path), values, jobs, os.fspath(directory), resume, _show)
         else:
-            _engine.run(path, world, values, jobs, folder, resume, _engine.__file__, _show)
-        return Run.read(folder)
+            _engine.run(path, world, values, jobs, directory, resume, _engine.__file__, _show)
+        return Run.read(directory)
 
 
 def _listed(axis: str, given: Value | Iterable[Value]) -> list[Value]:

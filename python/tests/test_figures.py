@@ -48,7 +48,7 @@ SHORTER: dict[str, dict[str, Any]] = {
 """Two points are enough for an axis."""
 
 
-def shortened(scenario: Path, folder: Path) -> Path:
+def shortened(scenario: Path, directory: Path) -> Path:
     """Write the scenario with a shorter duration; those of `cm` are short, and start late.
 
     Those of `vcp` and `stable` have slower links as well, and keep the time where it is the figure's axis.
@@ -57,10 +57,10 @@ def shortened(scenario: Path, folder: Path) -> Path:
     text = scenario.read_text()
     if scenario.parent.name in ["vcp", "stable"]:
         text = re.sub(r'^rate = "\d{2,3} Mb/s"', 'rate = "2 Mb/s"', text, flags=re.MULTILINE)
-        text = re.sub(r'lasts = "\d{3} s", warmup = "\d+ s"', 'lasts = "12 s", warmup = "2 s"', text)
+        text = re.sub(r'duration = "\d{3} s", warmup = "\d+ s"', 'duration = "12 s", warmup = "2 s"', text)
     for key, value in times.items() if scenario.parent.name != "cm" and "drain" not in text else ():
         text = re.sub(rf'^{key} = "[^"$]*"', f'{key} = "{value}"', text, flags=re.MULTILINE)
-    short = folder / scenario.name
+    short = directory / scenario.name
     short.write_text(text)
     return short
 
@@ -71,12 +71,12 @@ def test_a_figure_repeats_byte_for_byte(name: str, tmp_path: Path) -> None:
     axes: dict[str, Any] = {"others": "tcp"} if name == "pcp.2" else {}  # the simulator has no kernel
     axes = {**figure.values, **figure.quick, **SHORTER.get(name, {}), **axes, "seed": [1]}
     results = [run(shortened(studies() / scenario, tmp_path), **axes) for scenario in figure.scenarios]
-    first, second = (style.save(figure.draw(*results), tmp_path / folder, name) for folder in ["a", "b"])
+    first, second = (style.save(figure.draw(*results), tmp_path / directory, name) for directory in ["a", "b"])
     assert [path.suffix for path in first] == [".png", ".svg"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_ten_schemes_differ_by_more_than_their_colour(tmp_path: Path) -> None:
+def test_ten_schemes_differ_by_more_than_their_color(tmp_path: Path) -> None:
     figure = FIGURES["vcp.3"]
     drawn = figure.draw(run(shortened(studies() / "vcp/capacity.toml", tmp_path), capacity=["500 kb/s", "1 Mb/s"]))
     assert "standard deviation over 5 seeds" in drawn.get_supxlabel()

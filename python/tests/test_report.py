@@ -1,4 +1,4 @@
-"""Reports of run folders."""
+"""Reports of run directories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rampmeter import report, run
 
 
 @pytest.fixture
-def folder(quick_start: Path, tmp_path: Path) -> Path:
+def directory(quick_start: Path, tmp_path: Path) -> Path:
     scenario = tmp_path / "watched.toml"
     text = quick_start.read_text().replace('title = "The same transfers,', 'title = "Light & <shade>:')
     scenario.write_text(re.sub('duration = ".*"', 'duration = "6 s"', text) + '\n[meters]\nseries = "200 ms"\n')
@@ -21,8 +21,8 @@ def folder(quick_start: Path, tmp_path: Path) -> Path:
     return tmp_path / "kept"
 
 
-def test_a_report_is_one_self_contained_page(folder: Path) -> None:
-    page = report.write(folder).read_text()
+def test_a_report_is_one_self_contained_page(directory: Path) -> None:
+    page = report.write(directory).read_text()
     assert "Light &amp; &lt;shade&gt;" in page
     for heading in ["Over the sweep", "Flow completion times", "Links over time", "Flows", "Link bottleneck"]:
         assert f"<h2>{heading}</h2>" in page
@@ -30,16 +30,16 @@ def test_a_report_is_one_self_contained_page(folder: Path) -> None:
     assert all(address.startswith("data:") for address in re.findall(r'(?:src|href)="([^"]*)', page))
 
 
-def test_a_report_repeats_byte_for_byte(folder: Path, tmp_path: Path) -> None:
-    first, second = (report.write(folder, tmp_path / name).read_bytes() for name in ["a.html", "b.html"])
+def test_a_report_repeats_byte_for_byte(directory: Path, tmp_path: Path) -> None:
+    first, second = (report.write(directory, tmp_path / name).read_bytes() for name in ["a.html", "b.html"])
     assert first == second
 
 
-def test_a_folder_without_a_run_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_directory_without_a_run_is_refused_in_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rampmeter.report", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert (
         result.stderr
-        == f"rampmeter: {tmp_path}: not a run folder; the last line of `rampmeter run` names the folder of its tables\n"
+        == f"rampmeter: {tmp_path}: not a run directory; the last line of `rampmeter run` names the directory of its tables\n"
     )

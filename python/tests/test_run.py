@@ -60,7 +60,7 @@ def test_a_world_reports_what_it_cannot_run(quick_start: Path) -> None:
         rampmeter.run(quick_start, "imagined", scheme="tcp")
 
 
-def test_a_run_folder_can_be_kept_and_read_again(quick_start: Path, tmp_path: Path) -> None:
+def test_a_run_directory_can_be_kept_and_read_again(quick_start: Path, tmp_path: Path) -> None:
     result = rampmeter.run(quick_start, out=tmp_path / "kept", scheme="tcp")
     assert rampmeter.Run.read(tmp_path / "kept") == result
     assert rampmeter.run(quick_start, out=tmp_path / "kept", scheme="tcp") == result
@@ -77,13 +77,13 @@ def test_axes_are_keywords_or_a_mapping(quick_start: Path) -> None:
 
 
 def test_resume_keeps_finished_points(quick_start: Path, tmp_path: Path) -> None:
-    short, folder = brief(quick_start, tmp_path), tmp_path / "kept"
-    result = rampmeter.run(short, scheme=["tcp", "pcp"], out=folder)
-    points = sorted((folder / "points").iterdir())
+    short, directory = brief(quick_start, tmp_path), tmp_path / "kept"
+    result = rampmeter.run(short, scheme=["tcp", "pcp"], out=directory)
+    points = sorted((directory / "points").iterdir())
 
     def run_again(resume: bool | None) -> list[bool]:
         before = [point.stat().st_mtime_ns for point in points]
-        assert rampmeter.run(short, scheme=["tcp", "pcp"], out=folder, resume=resume) == result
+        assert rampmeter.run(short, scheme=["tcp", "pcp"], out=directory, resume=resume) == result
         return [point.stat().st_mtime_ns == time for point, time in zip(points, before, strict=True)]
 
     assert run_again(True) == [True, True]
@@ -92,7 +92,7 @@ def test_resume_keeps_finished_points(quick_start: Path, tmp_path: Path) -> None
     assert run_again(True) == [False, True]
     assert run_again(None) == [False, False]
     assert run_again(False) == [False, False]
-    with pytest.raises(rampmeter.ScenarioError, match="out=FOLDER"):
+    with pytest.raises(rampmeter.ScenarioError, match="out=DIRECTORY"):
         rampmeter.run(short, scheme="tcp", resume=True)
 
 
@@ -127,9 +127,9 @@ def test_a_long_run_shows_its_first_points(quick_start: Path, tmp_path: Path) ->
     assert "&lt;b&gt;The same transfers" in result._repr_html_()
 
 
-def brief(scenario: Path, folder: Path) -> Path:
+def brief(scenario: Path, directory: Path) -> Path:
     """Write the scenario with a shorter duration."""
-    path = folder / "brief.toml"
+    path = directory / "brief.toml"
     text = scenario.read_text()
     for key, value in {"duration": "2 s", "warmup": "0 s", "drain": "3 s"}.items():
         text = re.sub(f"^{key} = .*$", f'{key} = "{value}"', text, flags=re.MULTILINE)

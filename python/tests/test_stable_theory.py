@@ -302,7 +302,7 @@ def test_every_mix_converges_below_the_bound_of_the_text(law: Marking, mix: str)
 
 
 @pytest.mark.parametrize("mix", SHARES)
-def test_oscillation_begins_as_in_the_linearised_model(mix: str) -> None:
+def test_oscillation_begins_as_in_the_linearized_model(mix: str) -> None:
     loop = Loop(Batches(1.03), *SHARES[mix])
     exact = loop.critical_gain()
     assert loop.onset([factor * exact for factor in [0.94, 0.97, 1.0, 1.03, 1.06]]) == pytest.approx(exact, rel=0.01)

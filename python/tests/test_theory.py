@@ -112,7 +112,7 @@ def test_flows_of_one_bottleneck_add_up_to_equation_13() -> None:
 
 
 @pytest.mark.parametrize("share", [1.0, 10.0, 1000.0])
-def test_oscillation_begins_as_in_the_linearised_equation(share: float) -> None:
+def test_oscillation_begins_as_in_the_linearized_equation(share: float) -> None:
     exact = critical_kappa(1 / share)
     case = Bottleneck(capacity=share * 10, rtt=1.0, flows=10, gamma=1.0)
     assert onset(case, [factor * exact for factor in [0.9, 0.95, 1.0, 1.05, 1.1]]) == pytest.approx(exact, rel=0.01)

@@ -39,7 +39,7 @@ struct State {
 pub(crate) struct Connection {
     pub(crate) client: Client,
     state: Mutex<State>,
-    /// Signalled when a callback has returned or a thread has ended its dispatching.
+    /// Signaled when a callback has returned or a thread has ended its dispatching.
     changed: Condvar,
 }
 

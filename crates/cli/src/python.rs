@@ -20,10 +20,10 @@ pub(crate) struct FigureArgs {
 /// The arguments of `rampmeter report`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ReportArgs {
-    /// The folder of a run, as in the last line of `rampmeter run`
+    /// The directory of a run, as in the last line of `rampmeter run`
     #[arg(value_name = "RUN_DIR")]
-    folder: PathBuf,
-    /// The file to write [default: report.html in that folder]
+    directory: PathBuf,
+    /// The file to write [default: report.html in that directory]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -36,7 +36,7 @@ pub(crate) fn figure(args: &FigureArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let (python, mut command) = module("report")?;
     let out = args.out.iter().flat_map(|out| ["--out".as_ref(), out.as_os_str()]);
-    run(&python, command.args(out).arg("--").arg(&args.folder))
+    run(&python, command.args(out).arg("--").arg(&args.directory))
 }
 
 /// Finds a Python with the package, and the command that runs its module `name`.
@@ -61,7 +61,7 @@ fn module(name: &str) -> Result<(PathBuf, Command), Failure> {
 fn checkout_python() -> Option<PathBuf> {
     let (here, command) = (std::env::current_dir(), std::env::current_exe());
     let above = command.iter().flat_map(|command| command.ancestors().skip(1));
-    let mut paths = here.iter().map(PathBuf::as_path).chain(above).map(|folder| folder.join(".venv/bin/python"));
+    let mut paths = here.iter().map(PathBuf::as_path).chain(above).map(|directory| directory.join(".venv/bin/python"));
     paths.find(|python| python.exists())
 }
 

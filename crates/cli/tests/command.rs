@@ -28,8 +28,8 @@ fn invalid_input_gives_one_line_and_exit_code_2() {
         (&["run", "small.toml", "--set", "lode=1"], "no axis is called `lode`"),
         (&["run", "small.toml", "--world", "real"], "there are simulated and emulated"),
         (&["run", "small.toml", "--set", "=1"], "--set load=0.3,0.6"),
-        (&["claims", "--studies", "nowhere"], "name the folder of the studies with --studies"),
-        (&["claims", "--studies", "empty"], "empty: no folder in it has a claims.toml"),
+        (&["claims", "--studies", "nowhere"], "name the directory of the studies with --studies"),
+        (&["claims", "--studies", "empty"], "empty: no directory in it has a claims.toml"),
         (&["get", "not-an-address"], "HOST:PORT/NAME"),
         (&["serve", "no/such/directory"], "no/such/directory"),
         (&["serve", ".", "--controller", "fixed-rate"], "cannot be used here: it needs settings"),
@@ -154,7 +154,7 @@ fn get_chooses_the_controller_of_the_server() {
     for (name, code, expected) in [
         ("bbr", 1, "refuses `bbr`: it has no controller of that name"),
         ("fixed-rate", 1, "refuses `fixed-rate`: it allows only controllers"),
-        ("no name", 2, "can't be a controller"),
+        ("no name", 2, "cannot be a controller"),
     ] {
         let output = workspace.rampmeter(&["get", &url, "-o", "copy", "--controller", name]);
         let message = text(&output.stderr);
@@ -370,8 +370,8 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     assert_eq!(points(), 3);
 
     let nowhere = Command::new(RAMPMETER).arg("claims").current_dir("/").output().unwrap();
-    assert!(text(&nowhere.stderr).contains("no folder `studies` here or above"), "{}", text(&nowhere.stderr));
-    // The folder of studies is also found above.
+    assert!(text(&nowhere.stderr).contains("no directory `studies` here or above"), "{}", text(&nowhere.stderr));
+    // The directory of studies is also found above.
     let (deep, arguments) = (workspace.0.join("studies/mine"), ["claims", "mine", "8"]);
     let unknown = Command::new(RAMPMETER).args(arguments).current_dir(deep).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));

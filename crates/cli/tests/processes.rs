@@ -47,9 +47,9 @@ fn interrupt(child: Child) -> (Output, Duration) {
     (output, started_at.elapsed())
 }
 
-/// The finished points in a run folder with their modification times.
-fn points(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
-    let entries = fs::read_dir(folder.join("points")).into_iter().flatten().flatten();
+/// The finished points in a run directory with their modification times.
+fn points(directory: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    let entries = fs::read_dir(directory.join("points")).into_iter().flatten().flatten();
     let whole = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json"));
     whole.filter_map(|path| Some((path.clone(), fs::metadata(path).ok()?.modified().ok()?))).collect()
 }
@@ -65,17 +65,17 @@ fn an_interrupted_sweep_keeps_finished_points_and_resumes() {
         .replace("[1, 2]", &format!("[{}]", seeds.join(", ")));
     fs::write(workspace.0.join("long.toml"), long).unwrap();
     let sweep = ["run", "long.toml", "--out", "kept", "--jobs", "1", "--json"];
-    let folder = workspace.0.join("kept");
+    let directory = workspace.0.join("kept");
 
     let child = start(workspace.command(&sweep));
-    until("finished point", || (points(&folder).len() >= 2).then_some(()));
+    until("finished point", || (points(&directory).len() >= 2).then_some(()));
     let (output, _) = interrupt(child);
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{message}");
     let last = message.lines().last().unwrap_or_default();
     assert!(last.contains(" of 12 points finished") && last.contains("resumes from there"), "{message}");
     assert_eq!(text(&output.stdout), "");
-    let kept = points(&folder);
+    let kept = points(&directory);
     assert!((2..SEEDS).contains(&kept.len()), "{} of {SEEDS} points", kept.len());
 
     let output = workspace.rampmeter(&sweep);
@@ -84,7 +84,7 @@ fn an_interrupted_sweep_keeps_finished_points_and_resumes() {
     assert!(message.contains(&format!("{} of {SEEDS} runs were already finished", kept.len())), "{message}");
     let runs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(runs["runs"].as_array().map(Vec::len), Some(SEEDS));
-    let all = points(&folder);
+    let all = points(&directory);
     assert_eq!(all.len(), SEEDS);
     assert!(kept.iter().all(|(point, written)| all[point] == *written), "a finished point ran again");
 }
@@ -95,7 +95,7 @@ fn the_first_interrupt_finishes_runs_and_the_second_stops() {
     let unlimited = SMALL.replace("duration = \"3 s\"", "duration = \"20000 s\"").replace("[1, 2]", "[1]");
     fs::write(workspace.0.join("unlimited.toml"), unlimited).unwrap();
     let mut child = start(workspace.command(&["run", "unlimited.toml", "--out", "kept", "--quiet"]));
-    until("folder", || workspace.0.join("kept/run.json").exists().then_some(()));
+    until("directory", || workspace.0.join("kept/run.json").exists().then_some(()));
     let mut message = BufReader::new(child.stderr.take().unwrap()).lines();
     signal(&child);
     let first = message.next().unwrap().unwrap();
@@ -126,7 +126,7 @@ fn traces() -> BTreeSet<String> {
 
 /// The network namespaces of a process and of its open files, as far as they are accessible.
 fn namespaces(process: &Path) -> BTreeSet<u64> {
-    let entries = |folder: &str| fs::read_dir(process.join(folder)).into_iter().flatten().flatten();
+    let entries = |directory: &str| fs::read_dir(process.join(directory)).into_iter().flatten().flatten();
     let threads = entries("task").map(|thread| thread.path().join("ns/net"));
     let files = entries("fd")
         .map(|file| file.path())
@@ -294,13 +294,13 @@ fn a_benchmark_that_is_stopped_stops_its_daemon() {
             command.env("TMPDIR", &workspace.0);
             command
         });
-        let folder = workspace.0.join(format!("rampmeter-cm-bench-{}", bench.id()));
-        let socket = folder.join("cm.sock");
+        let directory = workspace.0.join(format!("rampmeter-cm-bench-{}", bench.id()));
+        let socket = directory.join("cm.sock");
         until("daemon", || socket.exists().then_some(()));
         assert!(Command::new("kill").args([signal, &bench.id().to_string()]).status().unwrap().success());
         let output = bench.wait_with_output().unwrap();
         assert_eq!(output.status.code(), if signal == "-KILL" { None } else { Some(130) }, "{}", text(&output.stderr));
         until("end of the daemon", || (!socket.exists()).then_some(()));
-        assert!(signal == "-KILL" || !folder.exists());
+        assert!(signal == "-KILL" || !directory.exists());
     }
 }

@@ -214,8 +214,8 @@ mod tests {
 
     #[test]
     fn a_daemon_without_an_answer_counts_as_ended() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("cm.sock");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("cm.sock");
         assert_eq!(connect(&path, TIMEOUT).unwrap_err(), Error::NoDaemon);
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(1).unwrap()).unwrap();

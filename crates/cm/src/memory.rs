@@ -1,6 +1,6 @@
 //! Memory that two processes share: a sealed memfd, accessed only as a slice of atomic words.
 //!
-//! The other process may write anything at any time. With atomic words this is defined behaviour: a read returns some
+//! The other process may write anything at any time. With atomic words this is defined behavior: a read returns some
 //! value, and the reader has to check it. The seals prevent that the memory becomes smaller, which would kill a process
 //! that reads beyond its new end (`SIGBUS`). All `unsafe` code of sharing is here and in `fork`.
 

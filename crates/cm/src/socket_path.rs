@@ -22,10 +22,10 @@ pub fn default_socket() -> PathBuf {
 /// Listens at `path`: replaces the socket of a daemon that has ended, and fails if a daemon listens there
 /// (`AddrInUse`).
 pub(crate) fn listen(path: &Path, public: bool) -> io::Result<UnixListener> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
     // If two daemons start at the same time, only one replaces the socket; the other one finds it in use.
-    let _lock = Flock::lock(std::fs::File::open(folder)?, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
+    let _lock = Flock::lock(std::fs::File::open(directory)?, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
     if let Ok(metadata) = path.symlink_metadata() {
         if !metadata.file_type().is_socket() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -61,14 +61,14 @@ mod tests {
 
     #[test]
     fn a_socket_is_replaced_only_if_no_process_listens() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("deeper/cm.sock");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("deeper/cm.sock");
         let first = listen(&path, false).unwrap();
         assert_eq!(listen(&path, false).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(first);
         let second = listen(&path, false);
         assert!(second.is_ok(), "{second:?}");
-        let file = folder.path().join("precious");
+        let file = directory.path().join("precious");
         std::fs::write(&file, "text").unwrap();
         assert_eq!(listen(&file, false).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&file).unwrap(), b"text");

@@ -323,8 +323,8 @@ fn random_packets_get_no_more_bytes_than_they_sent() {
 fn daemons_communicate_over_raw_ip() {
     let [near, _, far] = addresses();
     let raw = |at| Protocol { carriage: Carriage::Raw, address: Some(at), deliver: Vec::new() };
-    let folder = tempfile::tempdir().unwrap();
-    let attempt = Daemon::bind(common::communicating(&folder.path().join("cm.sock"), &raw(near), &Arc::default()));
+    let directory = tempfile::tempdir().unwrap();
+    let attempt = Daemon::bind(common::communicating(&directory.path().join("cm.sock"), &raw(near), &Arc::default()));
     if let Err(error @ DaemonError::CarrierFailed { .. }) = attempt {
         assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
         println!("daemons_communicate_over_raw_ip: SKIPPED, needs CAP_NET_RAW");
@@ -354,9 +354,9 @@ fn daemons_communicate_over_raw_ip() {
 fn errors_name_the_invalid_address_or_port() {
     let [near, ..] = addresses();
     let running = Running::communicating(&over_udp(near));
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let second = |protocol: &Protocol| {
-        let options = common::communicating(&folder.path().join("cm.sock"), protocol, &Arc::default());
+        let options = common::communicating(&directory.path().join("cm.sock"), protocol, &Arc::default());
         Daemon::bind(options).unwrap_err().to_string()
     };
     assert!(second(&over_udp(near)).contains("--port 0"));

@@ -10,7 +10,7 @@
 //! packets are lost:            as in TCP: W halves once a window of data, and is s after a timeout
 //! ```
 //!
-//! *Deviations*, where the paper leaves the behaviour open:
+//! *Deviations*, where the paper leaves the behavior open:
 //! - The "desired rate" (section 3.3) is unlimited, because a transfer uses all it gets. The paper's first packet has
 //!   no round-trip time; here it has that of the handshake.
 //! - On a path without an XCP router, requests return unchanged. Then the window grows as TCP's, in slow start and

@@ -51,16 +51,16 @@ impl Sides {
         let flows = plan.flows.iter().map(|flow| (flow.from, flow.to));
         let ends: Vec<_> = between.into_iter().chain(flows).collect();
         let name = |node: NodeId| plan.nodes.get(node.0).map_or("?", |node| node.name.as_str());
-        Self::colour(&ends).map_err(|(from, to)| {
+        Self::color(&ends).map_err(|(from, to)| {
             let why = "it has two real hosts on opposite sides, and the flows put both ends on one side";
             let advice = "use only flows from one side to the other side, or run it with --world simulated";
             unsupported(format!("a path from `{}` to `{}`: {why}", name(from), name(to)), advice)
         })
     }
 
-    /// Two-colouring by breadth-first search from the sender of the first flow. Fails with the first flow that connects two
+    /// Two-coloring by breadth-first search from the sender of the first flow. Fails with the first flow that connects two
     /// hosts of one side.
-    fn colour(flows: &[(NodeId, NodeId)]) -> Result<Self, (NodeId, NodeId)> {
+    fn color(flows: &[(NodeId, NodeId)]) -> Result<Self, (NodeId, NodeId)> {
         let mut peers: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for &(from, to) in flows {
             peers.entry(from).or_default().push(to);
@@ -110,15 +110,15 @@ impl Sides {
 mod tests {
     use super::*;
 
-    fn colour(flows: &[(usize, usize)]) -> Result<Sides, (NodeId, NodeId)> {
-        Sides::colour(&flows.iter().map(|&(from, to)| (NodeId(from), NodeId(to))).collect::<Vec<_>>())
+    fn color(flows: &[(usize, usize)]) -> Result<Sides, (NodeId, NodeId)> {
+        Sides::color(&flows.iter().map(|&(from, to)| (NodeId(from), NodeId(to))).collect::<Vec<_>>())
     }
 
     #[test]
     fn both_ends_of_every_flow_are_on_different_sides() {
         // 0 ─ 1 ─ 2 and, separate, 5 ─ 4. The direction of a flow does not matter.
         let flows = [(0, 1), (2, 1), (1, 0), (5, 4)];
-        let sides = colour(&flows).unwrap();
+        let sides = color(&flows).unwrap();
         for (from, to) in flows.map(|(from, to)| (NodeId(from), NodeId(to))) {
             assert_eq!(sides.side(from), sides.side(to).other());
         }
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn triangles_and_flows_to_the_same_host_are_refused() {
-        assert!(colour(&[(0, 1), (1, 2), (2, 0)]).is_err());
-        assert_eq!(colour(&[(3, 3)]), Err((NodeId(3), NodeId(3))));
+        assert!(color(&[(0, 1), (1, 2), (2, 0)]).is_err());
+        assert_eq!(color(&[(3, 3)]), Err((NodeId(3), NodeId(3))));
     }
 }

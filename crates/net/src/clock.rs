@@ -1,4 +1,4 @@
-//! Time on the open wire: one monotonic clock, and waits that end on time.
+//! Time on a real network: one monotonic clock, and waits that end on time.
 //!
 //! The kernel wakes a thread late, by its timer slack (50 us by default, and a thousandth of the wait for `poll`) and
 //! by the time until a core is available. So the slack is set to its minimum, and a wait ends earlier by the wake-up

@@ -56,7 +56,7 @@ const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS history (
     learnt INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT";
 
-/// Why a file can't store histories.
+/// Why a file cannot store histories.
 #[derive(Debug, Error)]
 pub enum HistoryError {
     /// It is a file of another program.
@@ -145,7 +145,7 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the file at `path`, which the database can't read, has this program's application id. Only for such a file:
+/// Whether the file at `path`, which the database cannot read, has this program's application id. Only for such a file:
 /// closing it releases all locks of this process on it.
 fn has_our_id(path: &Path) -> io::Result<bool> {
     let mut header = Vec::new();
@@ -300,8 +300,8 @@ mod tests {
 
     #[test]
     fn the_next_process_reads_the_histories_of_the_last() {
-        let folder = tempdir().unwrap();
-        let path = folder.path().join("histories");
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("histories");
         assert_eq!(read(&path), []);
         write(&path, [(1, 10), (u128::MAX, 20)]);
         write(&path, [(1, 30)]);
@@ -310,8 +310,8 @@ mod tests {
 
     #[test]
     fn processes_may_share_a_file() {
-        let folder = tempdir().unwrap();
-        let path = folder.path().join("histories");
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("histories");
         std::thread::scope(|scope| {
             for part in 0..4 {
                 let path = &path;
@@ -323,8 +323,8 @@ mod tests {
 
     #[test]
     fn the_number_and_age_of_histories_are_bounded() {
-        let folder = tempdir().unwrap();
-        let path = folder.path().join("histories");
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("histories");
         drop(HistoryFile::open(&path).unwrap());
         let (mut database, _) = load(&path).unwrap();
         let many = (0..MAX_DESTINATIONS as u128 + 50).map(|n| (Destination(n), history(1)));
@@ -336,8 +336,8 @@ mod tests {
 
     #[test]
     fn a_damaged_file_is_renamed_and_a_foreign_one_refused() {
-        let folder = tempdir().unwrap();
-        let path = folder.path().join("histories");
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("histories");
         write(&path, (0..500).map(|n| (n, 10)));
         let mut bytes = fs::read(&path).unwrap();
         bytes[100..].iter_mut().for_each(|byte| *byte ^= 0x5a);
@@ -346,18 +346,18 @@ mod tests {
         assert_eq!(found.histories, []);
         assert!(fs::read(found.renamed.unwrap()).unwrap()[100..] == bytes[100..]);
 
-        let foreign = folder.path().join("foreign");
+        let foreign = directory.path().join("foreign");
         fs::write(&foreign, "Dear reader,").unwrap();
         let error = HistoryFile::open(&foreign).unwrap_err().to_string();
         assert!(error.ends_with("foreign: is not a history file; give another path with --history"));
         assert_eq!(fs::read(&foreign).unwrap(), b"Dear reader,");
-        assert!(matches!(HistoryFile::open(folder.path()), Err(HistoryError::Refused { .. })));
+        assert!(matches!(HistoryFile::open(directory.path()), Err(HistoryError::Refused { .. })));
     }
 
     #[test]
     fn an_invalid_row_is_skipped() {
-        let folder = tempdir().unwrap();
-        let path = folder.path().join("histories");
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("histories");
         write(&path, [(1, 10), (2, 20), (3, 30)]);
         let database = Connection::open(&path).unwrap();
         database.execute("UPDATE history SET trust = 7.0 WHERE base_rate = 10000000", []).unwrap();
@@ -368,8 +368,8 @@ mod tests {
     #[test]
     fn only_the_owner_may_read_the_file() {
         use std::os::unix::fs::PermissionsExt;
-        let folder = tempdir().unwrap();
-        let path = folder.path().join("histories");
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("histories");
         write(&path, [(1, 10)]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
     }

@@ -69,7 +69,7 @@ pub enum Event {
     Degraded(ConnectionId, &'static str),
     /// The connection has ended. Received bytes can be read until the loop's next run.
     Closed(ConnectionId, EndReason, Statistics),
-    /// The kernel reports that packets do not reach their peer or can't be sent. Connections keep trying.
+    /// The kernel reports that packets do not reach their peer or cannot be sent. Connections keep trying.
     SocketError(io::Error),
 }
 

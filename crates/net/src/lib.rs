@@ -1,4 +1,4 @@
-//! The open wire: the connections and controllers of the simulator, over UDP sockets and real time. For Linux.
+//! The real network: the connections and controllers of the simulator, over UDP sockets and real time. For Linux.
 //!
 //! ```text
 //! files      an application: serves a directory, downloads files

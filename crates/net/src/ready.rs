@@ -42,7 +42,7 @@ impl Ready {
     }
 
     pub(crate) fn remove(&self, source: impl AsFd) {
-        // The socket was added and is open, so this can't fail.
+        // The socket was added and is open, so this cannot fail.
         let _ = self.epoll.delete(source);
     }
 

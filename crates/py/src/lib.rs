@@ -1,7 +1,7 @@
 //! `rampmeter._engine`: runs scenarios in the calling process (`python/rampmeter/emulation.py` starts one for real
 //! packets), and the client of this host's Congestion Manager.
 //!
-//! This module only converts: values come in as Python's types, results stay in a run folder, and Python's lock is
+//! This module only converts: values come in as Python's types, results stay in a run directory, and Python's lock is
 //! released during a run. `python/rampmeter` has the typed and documented interface.
 
 mod cm;
@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use rampmeter_linux::Emulated;
 use rampmeter_scenario::{Registries, Scenario, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Folder, Program, Progress, Resume, StudyError, Sweep};
+use rampmeter_study::{Directory, Program, Progress, Resume, StudyError, Sweep};
 
 pyo3::create_exception!(
     rampmeter,
@@ -51,7 +51,7 @@ impl From<AxisValue> for toml::Value {
     }
 }
 
-/// Runs every point of the scenario at `path` and leaves the results in the folder `out`. `resume` chooses whether
+/// Runs every point of the scenario at `path` and leaves the results in the directory `out`. `resume` chooses whether
 /// points that are finished there are kept; by default, those of an interrupted run. `program` is the file of this
 /// module: points of another build of it are not kept. `watch` is called from another thread with the number of
 /// finished runs, the number of all runs, and the seconds left if they are known.
@@ -92,8 +92,8 @@ fn run(
             let (scenario, sweep, world) = (&scenario, &sweep, &*world);
             let watch = move |progress| Python::attach(|python| report(python, &watch, progress));
             scope.spawn(move || {
-                let folder = || Folder::open(out, &path, scenario, world, Program::of(&program)?, resume);
-                done.send(folder().and_then(|mut folder| folder.run(sweep, scenario, world, watch)))
+                let directory = || Directory::open(out, &path, scenario, world, Program::of(&program)?, resume);
+                done.send(directory().and_then(|mut directory| directory.run(sweep, scenario, world, watch)))
             });
             loop {
                 match result.recv_timeout(SIGNAL_CHECK_INTERVAL) {

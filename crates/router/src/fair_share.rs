@@ -16,7 +16,7 @@
 //! - in any other case for `flow_timeout` after its last packet: it is in its handshake, or sends little.
 //!
 //! A flow counts from its first packet, before it sends data. A flow that stops is removed after a few packet times
-//! (`N` of them at 40 Mb/s: 1 ms for one flow, 10 ms for ten); until then its share is unused, as is what a flow can't
+//! (`N` of them at 40 Mb/s: 1 ms for one flow, 10 ms for ten); until then its share is unused, as is what a flow cannot
 //! use of its share: shares are `C / N`, not max-min. A handshake longer than `flow_timeout` does not count to its end.
 //!
 //! Counting handshakes increases completion times and reduces the queue. 250 kB transfers that arrive at random, 90%

@@ -145,7 +145,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
     /// The time at which the link next needs a call of [`Link::advance`]; [`Time::MAX`] for never.
     pub fn next_event(&self) -> Time {
         let arrival = self.in_transit.front().map_or(Time::MAX, |(at, _)| *at);
-        // A queued packet can't arrive before this. It overtakes packets in transit only after the delay was reduced.
+        // A queued packet cannot arrive before this. It overtakes packets in transit only after the delay was reduced.
         let overtaking = if self.waiting { self.free_at + self.delay } else { Time::MAX };
         arrival.min(overtaking).min(self.router.next_tick())
     }

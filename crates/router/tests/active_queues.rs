@@ -1,5 +1,5 @@
 //! Common properties of the routers that signal congestion before they are full: no packet is lost unaccounted, only
-//! ECN-capable packets are marked, and an unresponsive source can't make the queue grow.
+//! ECN-capable packets are marked, and an unresponsive source cannot make the queue grow.
 
 use std::collections::BTreeMap;
 

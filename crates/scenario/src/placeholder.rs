@@ -72,7 +72,8 @@ impl Placeholder {
             if let Some(value) = placeholder.value(axes, point) {
                 let scaled = placeholder.factor.map_or(Some(value.clone()), |factor| times(&value, factor));
                 let value = scaled.ok_or_else(|| {
-                    let wrong = format!("axis `{}` has the value {value}, which can't be multiplied", placeholder.axis);
+                    let wrong =
+                        format!("axis `{}` has the value {value}, which cannot be multiplied", placeholder.axis);
                     source.error(placeholder.line, format!("{wrong}; use numbers, or texts like \"20 ms\""))
                 })?;
                 filled.push_str(&value.to_string());

@@ -55,7 +55,7 @@ name = "background"
 scheme = "$scheme"
 from = "sink"
 to = "source"
-lasts = "3 s"
+duration = "3 s"
 pairs = "any"
 arrivals = { count = 2, at = "1 s", spread = "1 s" }
 "#;
@@ -235,11 +235,11 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("load = [0.3, 0.6]", "load = [0.3, 0.6]\nrtt = [1]", 9, "write \"$rtt\""),
         ("at = \"4 s\", rate", "at = \"15 s\", rate", 18, "make it earlier"),
         ("rate = \"20 Mb/s\" }]", "rate = \"20 Mb/s\" }, { at = \"4 s\", delay = \"1 ms\" }]", 18, "make them one"),
-        ("at = \"4 s\", rate = \"20 Mb/s\"", "at = \"4 s\", rate = \"-20 Mb/s\"", 18, "which can't be negative"),
+        ("at = \"4 s\", rate = \"20 Mb/s\"", "at = \"4 s\", rate = \"-20 Mb/s\"", 18, "which cannot be negative"),
         ("settings = { rate = \"2 Mb/s\" }\n", "", 36, "rate is missing"),
         (
             "rate = \"40 Mb/s\"\ndelay = \"2.5 ms\"\nrouter = { kind = \"drop-tail\", packets = 100 }",
-            "rate = \"unlimited\"\ndelay = \"2.5 ms\"\nrouter = { kind = \"drop-tail\", packets = { worth = \"1 s\" } }",
+            "rate = \"unlimited\"\ndelay = \"2.5 ms\"\nrouter = { kind = \"drop-tail\", packets = { time = \"1 s\" } }",
             16,
             "give the link a rate",
         ),
@@ -267,9 +267,9 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("kind = \"drop-tail\", packets = 100", "kind = \"droptail\"", 16, "did you mean `drop-tail`?"),
         ("packets = 100", "pakets = 100", 16, "did you mean `packets`?"),
         ("packets = 100", "packets = 0", 16, "packets = 1 or more"),
-        ("packets = 100", "packets = { worth = 30 }", 16, "`worth`: `30` is not a length of time"),
-        ("packets = 100", "packets = { worth = \"80\" }", 16, "ns, us, ms, s"),
-        ("packets = 100", "packets = { worth = \"8 ms\", off = 1 }", 16, "worth = \"80 ms\""),
+        ("packets = 100", "packets = { time = 30 }", 16, "`time`: `30` is not a length of time"),
+        ("packets = 100", "packets = { time = \"80\" }", 16, "ns, us, ms, s"),
+        ("packets = 100", "packets = { time = \"8 ms\", off = 1 }", 16, "time = \"80 ms\""),
         ("per_packet = 0.01", "per_packet = 1.5", 17, "a probability from 0 to below 1, for example 0.01"),
         ("{ per_packet = 0.01 }", "0.01", 17, "{ per_packet = 0.01 } or"),
         ("per_packet", "per_paket", 17, "did you mean `per_packet`?"),
@@ -312,7 +312,7 @@ fn every_mistake_names_its_line_and_the_remedy() {
         ("load = \"$load\", of = \"bottleneck\"", "per_second = 12, until = \"$load\"", 46, "a number and one of"),
         ("min_rto = \"1 s\"", "min_rtoo = \"1 s\"", 35, "did you mean `min_rto`?"),
         ("min_rto = \"1 s\"", "delayed_ack = \"1 s\"", 35, "at most 500 ms"),
-        ("lasts = \"3 s\"", "lasts = \"3 s\"\nsize = \"1 MB\"", 52, "remove one"),
+        ("duration = \"3 s\"", "duration = \"3 s\"\nsize = \"1 MB\"", 52, "remove one"),
         ("pairs = \"any\"", "pairs = \"all\"", 53, "(i-th with i-th) or \"any\""),
         ("at = \"1 s\", spread", "at = \"11 s\", spread", 54, "make it earlier"),
         ("spread = \"1 s\"", "spread = \"20 s\"", 54, "make it shorter"),
@@ -325,13 +325,13 @@ fn every_mistake_names_its_line_and_the_remedy() {
 #[test]
 fn a_workloads_mistakes_name_their_lines() {
     for (find, replace, line, advice) in [
-        ("lasts = \"3 s\"", "video = { ladder = [] }", 52, "give 1 to 32 bitrates"),
-        ("lasts = \"3 s\"", "video = { lader = [\"1 Mb/s\"] }", 52, "did you mean `ladder`?"),
-        ("lasts = \"3 s\"", "size = \"1 MB\"\nvideo = { ladder = [\"1 Mb/s\"] }", 53, "remove one of them"),
-        ("lasts = \"3 s\"", "datagrams = \"1 MB\"", 52, "use 8 to 9000 bytes"),
-        ("lasts = \"3 s\"", "encodings = [\"1 kb/s\"]", 52, "datagrams = \"1000 B\""),
-        ("lasts = \"3 s\"", "datagrams = \"1 kB\"\nencodings = [\"2 kb/s\", \"1 kb/s\"]", 53, "from the lowest"),
-        ("lasts = \"3 s\"", "size = { representations = [\"1 kB\"], within = \"0 s\" }", 52, "more than zero"),
+        ("duration = \"3 s\"", "video = { ladder = [] }", 52, "give 1 to 32 bitrates"),
+        ("duration = \"3 s\"", "video = { lader = [\"1 Mb/s\"] }", 52, "did you mean `ladder`?"),
+        ("duration = \"3 s\"", "size = \"1 MB\"\nvideo = { ladder = [\"1 Mb/s\"] }", 53, "remove one of them"),
+        ("duration = \"3 s\"", "datagrams = \"1 MB\"", 52, "use 8 to 9000 bytes"),
+        ("duration = \"3 s\"", "encodings = [\"1 kb/s\"]", 52, "datagrams = \"1000 B\""),
+        ("duration = \"3 s\"", "datagrams = \"1 kB\"\nencodings = [\"2 kb/s\", \"1 kb/s\"]", 53, "from the lowest"),
+        ("duration = \"3 s\"", "size = { representations = [\"1 kB\"], within = \"0 s\" }", 52, "more than zero"),
     ] {
         is_refused(find, replace, line, advice);
     }

@@ -81,7 +81,7 @@ fn an_aggregate_runs_from_a_paths_first_border_to_its_last() {
         )
     };
     let more = link("on", "[\"b\", \"c\"]", "40 Mb/s") + &link("off", "[\"c\", \"e\"]", "1 Mb/s");
-    let island = "[[island]]\nname = \"i\"\nborders = [\"c\", \"b\", \"a\"]\nrouter = { kind = \"drop-tail\", packets = { worth = \"10540 us\" } }\n";
+    let island = "[[island]]\nname = \"i\"\nborders = [\"c\", \"b\", \"a\"]\nrouter = { kind = \"drop-tail\", packets = { time = \"10540 us\" } }\n";
     let small =
         SMALL.replacen("at = \"b\"", "at = \"e\"", 1).replacen("[[hosts]]", &format!("{more}{island}[[hosts]]"), 1);
     let small = small.replacen("kind = \"drop-tail\", packets = 10", "kind = \"vcp\"", 1);
@@ -239,7 +239,7 @@ fn arrivals_have_their_rate_and_sizes_their_mean() {
 
 #[test]
 fn groups_start_together_and_repeatedly() {
-    let plan = plan(&format!("{SMALL}lasts = \"5 s\"\narrivals = {{ count = 6, at = \"1 s\", every = \"40 s\" }}"));
+    let plan = plan(&format!("{SMALL}duration = \"5 s\"\narrivals = {{ count = 6, at = \"1 s\", every = \"40 s\" }}"));
     let starts: Vec<u64> = plan.flows.iter().map(|flow| flow.start.as_nanos() / 1_000_000_000).collect();
     assert_eq!(starts, [[1; 6], [41; 6], [81; 6]].concat());
     assert!(plan.flows.iter().all(|flow| flow.stop == Some(flow.start + Duration::from_secs(5))));

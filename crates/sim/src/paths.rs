@@ -1,7 +1,7 @@
 //! Paths between hosts.
 //!
 //! One table holds all paths one after the other; a packet's next hop is the next entry. A path and its reverse are
-//! neighbours (`2n` and `2n + 1`). To an endpoint an address *is* the path that leads there. The last link of a path is
+//! neighbors (`2n` and `2n + 1`). To an endpoint an address *is* the path that leads there. The last link of a path is
 //! *plain* if the arrival time of a packet at the host is certain when the packet enters it.
 
 use std::collections::BTreeMap;

@@ -21,8 +21,8 @@ fn one_packet_takes_a_round_trip_and_a_half() {
         traffic: r#"size = "1000 B", arrivals = { count = 1 }"#,
         ..Dumbbell::default()
     });
-    let serialisations = Duration::from_micros(54 + 54 + 54 + 1054);
-    assert_eq!(fct, RTT + RTT / 2 + serialisations);
+    let serializations = Duration::from_micros(54 + 54 + 54 + 1054);
+    assert_eq!(fct, RTT + RTT / 2 + serializations);
 }
 
 /// Windows of 1, 2, 4, ... packets, one per round trip: after `k` round trips `2^k - 1` packets were sent, and one more

@@ -19,7 +19,7 @@ name = "core"
 between = ["a", "b"]
 rate = "20 Mb/s"
 delay = "20 ms"
-router = { kind = "vcp", packets = { worth = "52 ms" } }
+router = { kind = "vcp", packets = { time = "52 ms" } }
 measure = true
 CHANGES
 reverse = { measure = true }
@@ -63,7 +63,7 @@ delay = "1 ms"
 [[island]]
 name = "island"
 borders = ["west", "south", "b"]
-router = { kind = "QUEUE", packets = { worth = "52 ms" } }
+router = { kind = "QUEUE", packets = { time = "52 ms" } }
 measure = true
 [scheme.tcp]
 controller = "newreno"
@@ -115,7 +115,7 @@ fn tcp_fills_an_island_whose_core_has_no_queue_and_no_losses() {
 #[test]
 fn packets_leave_the_island_without_its_header() {
     let outcome =
-        run(&NETWORK.replace("warmup = \"30 s\"\n", "").replace("arrivals =", "lasts = \"50 s\"\narrivals ="));
+        run(&NETWORK.replace("warmup = \"30 s\"\n", "").replace("arrivals =", "duration = \"50 s\"\narrivals ="));
     let Counts { transmitted: entered, transmitted_bytes: wrapped, offered, dropped, .. } =
         link(&outcome, "island.west.b").counts;
     let east = link(&outcome, "east").counts;
@@ -141,7 +141,7 @@ fn answers_are_traffic_in_the_reverse_direction() {
 /// TCP's packets keep the marks of the ingress queue.
 #[test]
 fn marks_of_the_ingress_slow_tcp_down_without_drops() {
-    let codel = NETWORK.replace("\"QUEUE\", packets = { worth = \"52 ms\" }", "\"codel\"").replace("ECN", "ect0");
+    let codel = NETWORK.replace("\"QUEUE\", packets = { time = \"52 ms\" }", "\"codel\"").replace("ECN", "ect0");
     let outcome = run(&codel);
     let (core, entry) = (link(&outcome, "core"), link(&outcome, "island.west.b"));
     assert!(entry.counts.marked > 100 && entry.counts.dropped == 0, "{entry:?}");

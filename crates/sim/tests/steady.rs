@@ -100,7 +100,7 @@ name = "first"
 scheme = "it"
 from = "source"
 to = "sink"
-lasts = "30 s"
+duration = "30 s"
 arrivals = { count = 1 }
 "#,
         ..Dumbbell::default()

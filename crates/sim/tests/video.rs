@@ -82,7 +82,7 @@ fn a_stopped_player_leaves_the_link() {
     let outcome = Dumbbell {
         duration: "60 s",
         bottleneck: r#"rate = "1 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 24 }"#,
-        traffic: r#"arrivals = { count = 1 }, lasts = "30 s", video = { ladder = ["500 kb/s", "2 Mb/s"], buffer = "60 s" }"#,
+        traffic: r#"arrivals = { count = 1 }, duration = "30 s", video = { ladder = ["500 kb/s", "2 Mb/s"], buffer = "60 s" }"#,
         ..Dumbbell::default()
     }
     .run();

@@ -19,15 +19,15 @@ pub enum StudyError {
         /// The error.
         error: WorldError,
     },
-    /// A folder holds another run.
-    #[error("{}: {what}; give another folder with --out, or remove this one", folder.display())]
+    /// A directory holds another run.
+    #[error("{}: {what}; give another directory with --out, or remove this one", directory.display())]
     Taken {
-        /// The folder.
-        folder: PathBuf,
-        /// The content of the folder.
+        /// The directory.
+        directory: PathBuf,
+        /// The content of the directory.
         what: String,
     },
-    /// A file of the run folder could not be read or written.
+    /// A file of the run directory could not be read or written.
     #[error("{}: cannot be {action}: {reason}", path.display())]
     File {
         /// The file.

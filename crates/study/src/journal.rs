@@ -48,23 +48,23 @@ pub(crate) struct Record<O> {
 /// The finished points of one scenario in one world.
 #[derive(Debug, Clone)]
 pub struct Journal {
-    folder: PathBuf,
+    directory: PathBuf,
     program: Program,
 }
 
 impl Journal {
-    /// Opens the journal in `folder`, and creates the folder if it is missing.
-    pub fn open(folder: impl Into<PathBuf>, program: Program) -> Result<Self, StudyError> {
-        let folder = folder.into();
-        fs::create_dir_all(&folder).map_err(|error| StudyError::file(&folder, "made", &error))?;
-        Ok(Self { folder, program })
+    /// Opens the journal in `directory`, and creates the directory if it is missing.
+    pub fn open(directory: impl Into<PathBuf>, program: Program) -> Result<Self, StudyError> {
+        let directory = directory.into();
+        fs::create_dir_all(&directory).map_err(|error| StudyError::file(&directory, "made", &error))?;
+        Ok(Self { directory, program })
     }
 
     /// Removes all points.
     pub fn clear(&self) -> Result<(), StudyError> {
-        let refuse = |error| StudyError::file(&self.folder, "emptied", &error);
-        fs::remove_dir_all(&self.folder).map_err(refuse)?;
-        fs::create_dir_all(&self.folder).map_err(refuse)
+        let refuse = |error| StudyError::file(&self.directory, "emptied", &error);
+        fs::remove_dir_all(&self.directory).map_err(refuse)?;
+        fs::create_dir_all(&self.directory).map_err(refuse)
     }
 
     /// The record of `point`, if this program finished it.
@@ -83,7 +83,7 @@ impl Journal {
     }
 
     fn path(&self, point: &Point) -> PathBuf {
-        self.folder.join(format!("{}.json", short_hash(&[&point.to_string()])))
+        self.directory.join(format!("{}.json", short_hash(&[&point.to_string()])))
     }
 }
 
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn an_outcome_is_read_back_exactly() {
-        let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(folder.path(), Program::this().unwrap()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(directory.path(), Program::this().unwrap()).unwrap();
         let point = Point::default();
         journal.store(&point, &outcome(), 0.1).unwrap();
         assert_eq!(journal.load(&point).unwrap().outcome, outcome());
@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_record_of_another_version_is_not_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(folder.path(), Program::this().unwrap()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::open(directory.path(), Program::this().unwrap()).unwrap();
         let point = Point::default();
         journal.store(&point, &outcome(), 0.1).unwrap();
         let text = fs::read_to_string(journal.path(&point)).unwrap();

@@ -3,7 +3,7 @@
 //! ```text
 //!   Scenario ── points ──► Sweep ── threads ──► World ── outcome ──► Journal: one file per finished point
 //!                            │                                          │
-//!                            └── summaries, in the sweep's order        └──► Folder: run.json and Parquet tables
+//!                            └── summaries, in the sweep's order        └──► Directory: run.json and Parquet tables
 //! ```
 //!
 //! A point's outcome depends only on the scenario and the point, so the tables of a sweep are identical to the byte for
@@ -14,15 +14,15 @@
 //! [`claims`] tests measurable sentences of papers against such runs.
 
 pub mod claims;
+mod directory;
 mod error;
-mod folder;
 mod journal;
 mod overview;
 mod sweep;
 mod tables;
 
+pub use directory::{Directory, Resume, default_directory};
 pub use error::StudyError;
-pub use folder::{Folder, Resume, default_folder};
 pub use journal::{Journal, Program};
 pub use overview::overview;
 pub use sweep::{Finished, Progress, RunningPoints, Skipped, Sweep, Task};

@@ -13,10 +13,10 @@ use self::axes::AxisColumns;
 use self::parquet::Table;
 use crate::{Finished, Journal, StudyError};
 
-/// Writes all tables of a finished run to `folder`, in the order of the sweep, and returns the summaries. `results`
+/// Writes all tables of a finished run to `directory`, in the order of the sweep, and returns the summaries. `results`
 /// have the runs without their outcomes, which are large and are read from the journal.
 pub(crate) fn write(
-    folder: &Path,
+    directory: &Path,
     scenario: &Scenario,
     schema: &Schema,
     journal: &Journal,
@@ -25,7 +25,7 @@ pub(crate) fn write(
     let axes = AxisColumns::of(scenario);
     let [runs, links, flows, link_series, flow_series] = schema.tables();
     let create =
-        |(name, own): &(&str, Vec<_>)| Table::create(&folder.join(format!("{name}.parquet")), &axes.columns(own));
+        |(name, own): &(&str, Vec<_>)| Table::create(&directory.join(format!("{name}.parquet")), &axes.columns(own));
     let (mut runs, mut links, mut flows) = (create(&runs)?, create(&links)?, create(&flows)?);
     let mut series = None;
     let mut summaries = Vec::with_capacity(results.len());
@@ -38,7 +38,7 @@ pub(crate) fn write(
             }
         };
         let Some(record) = journal.load(point) else {
-            return Err(StudyError::file(folder, "completed", &format!("the record of {point} is missing")));
+            return Err(StudyError::file(directory, "completed", &format!("the record of {point} is missing")));
         };
         let run = Run { outcome: record.outcome, ..run };
         let axes = axes.values(point);

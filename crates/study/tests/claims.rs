@@ -44,16 +44,16 @@ expect = { below = 1 }
 status = "holds"
 "#;
 
-fn folder(claims: &str) -> (TempDir, PathBuf) {
-    let folder = tempdir().unwrap();
-    fs::write(folder.path().join("six.toml"), TEXT).unwrap();
-    let file = folder.path().join("claims.toml");
+fn directory(claims: &str) -> (TempDir, PathBuf) {
+    let directory = tempdir().unwrap();
+    fs::write(directory.path().join("six.toml"), TEXT).unwrap();
+    let file = directory.path().join("claims.toml");
     fs::write(&file, claims).unwrap();
-    (folder, file)
+    (directory, file)
 }
 
 fn read(text: &str, quick: bool) -> Result<Vec<Claim>, String> {
-    let (_folder, file) = folder(text);
+    let (_directory, file) = directory(text);
     let name = format!("{}/", file.parent().unwrap().display());
     claims::read(&file, quick, &Registries::default(), &Schema::default())
         .map_err(|error| error.to_string().replace(&name, ""))
@@ -63,7 +63,7 @@ fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<Verdict<'c
     let (registries, schema) = (Registries::default(), Schema::default());
     let (stop, program) = (AtomicBool::new(false), Program::this().unwrap());
     let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop };
-    Judge { sweep, worlds: &[world], folder: points, program: &program }.judge(claims, |_| {}).unwrap()
+    Judge { sweep, worlds: &[world], directory: points, program: &program }.judge(claims, |_| {}).unwrap()
 }
 
 #[test]

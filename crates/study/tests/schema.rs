@@ -9,7 +9,7 @@ use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_scenario::{Column, FlowGroup, Registries, Scenario, Schema};
 use rampmeter_study::claims::{self, Judge};
-use rampmeter_study::{Folder, Program, Resume, Sweep, overview};
+use rampmeter_study::{Directory, Program, Resume, Sweep, overview};
 use tempfile::tempdir;
 
 /// The built-in columns and one more in each table.
@@ -31,13 +31,13 @@ fn schema() -> Schema {
 
 #[test]
 fn a_column_declared_once_appears_in_every_output() {
-    let (folder, world) = (tempdir().unwrap(), Made::default());
+    let (directory, world) = (tempdir().unwrap(), Made::default());
     let scenario = Scenario::parse("six.toml", TEXT).unwrap();
     let (registries, schema, stop) = (Registries::default(), schema(), std::sync::atomic::AtomicBool::new(false));
     let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop };
     let (file, program) = (Path::new("six.toml"), Program::this().unwrap());
-    let out = folder.path().join("out");
-    let mut run = Folder::open(&out, file, &scenario, &world, program.clone(), Resume::default()).unwrap();
+    let out = directory.path().join("out");
+    let mut run = Directory::open(&out, file, &scenario, &world, program.clone(), Resume::default()).unwrap();
     let results = run.run(&sweep, &scenario, &world, |_| {}).unwrap();
     let summaries: Vec<_> = results.iter().flatten().collect();
 
@@ -64,8 +64,8 @@ fn a_column_declared_once_appears_in_every_output() {
     let documented = schema.document("<!-- columns of runs -->\n<!-- end -->");
     assert!(documented.contains("| `sent_mean_packets` | packets | packets sent, mean over flows |"), "{documented}");
 
-    let claims = folder.path().join("claims.toml");
-    fs::write(folder.path().join("six.toml"), TEXT).unwrap();
+    let claims = directory.path().join("claims.toml");
+    fs::write(directory.path().join("six.toml"), TEXT).unwrap();
     let claim = r#"[[claim]]
 id = "sent"
 where = "here"
@@ -77,7 +77,7 @@ status = "holds"
 "#;
     fs::write(&claims, claim).unwrap();
     let claims = claims::read(&claims, false, &registries, &schema).unwrap();
-    let judge = Judge { sweep, worlds: &[&world], folder: folder.path(), program: &program };
+    let judge = Judge { sweep, worlds: &[&world], directory: directory.path(), program: &program };
     let verdicts = judge.judge(&claims, |_| {}).unwrap();
     assert_eq!(verdicts[0].holds, Some(true));
 }

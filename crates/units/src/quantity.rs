@@ -14,7 +14,7 @@ pub struct BadQuantity {
 
 /// What to write before the unit. Callers decide whether it may be 0.
 fn number(text: &str) -> &'static str {
-    if text.trim_start().starts_with('-') { "a number, which can't be negative," } else { "a number" }
+    if text.trim_start().starts_with('-') { "a number, which cannot be negative," } else { "a number" }
 }
 
 /// How a quantity is written.

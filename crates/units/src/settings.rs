@@ -143,7 +143,7 @@ mod tests {
             ("name = 1", "`name` = 1: must be a text in quotes"),
             ("delay = 3", "`delay` = 3: write a number and one of "),
             ("delay = '3 mm'", "`delay`: `3 mm` is not a length of time: write a number and one of "),
-            ("delay = '-3 ms'", "write a number, which can't be negative, and one of "),
+            ("delay = '-3 ms'", "write a number, which cannot be negative, and one of "),
             ("kind = false", "`kind` = false: must be `plain` or `fancy`"),
             ("kind = 'fance'", "`kind` = \"fance\": did you mean `fancy`?"),
             ("kind = 'red'", "`kind` = \"red\": there are plain, fancy"),

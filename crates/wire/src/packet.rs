@@ -118,7 +118,7 @@ pub struct Packet {
     /// number, new for every transmission and counted over the whole macroflow (CM Figure 10, `Sequence`).
     pub number: u32,
     /// The sequence number of the first payload byte. In a `Syn`, `SynAck` or `Reset`: the first one of the sender's
-    /// stream, which off-path attackers can't guess.
+    /// stream, which off-path attackers cannot guess.
     pub sequence: u32,
     /// The next sequence number expected from the peer: all bytes before it have arrived. In a `Syn`: the number of the
     /// attempt, from zero. In a `SynAck`: the `Syn`'s first sequence number plus its attempt.

@@ -169,7 +169,8 @@ mod tests {
 
     fn started(encodings: &[u64], first: u64) -> LayeredAudio {
         let encodings = encodings.iter().copied().map(kbps).collect();
-        let mut audio = LayeredAudio::new(&Config { datagrams: Bytes::new(1000), encodings }, None);
+        let mut audio =
+            LayeredAudio::new(&Config { datagrams: Bytes::new(1000), encodings }, None, Stream::from_seed(1));
         assert_eq!(audio.on_start(at(0), share(first)), Reply::NONE);
         audio
     }

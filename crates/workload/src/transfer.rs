@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_transfer_is_complete_with_its_last_byte() {
-        let mut transfer = Transfer::new(&Config::default(), Some(Bytes::new(3000)));
+        let mut transfer = Transfer::new(&Config::default(), Some(Bytes::new(3000)), Stream::from_seed(1));
         assert_eq!(transfer.on_start(Time::ZERO, Path::default()), Reply { finish: true, ..Reply::write(3000) });
         let read = |total, ended| Event::Read { total: Bytes::new(total), ended };
         for (total, ended, complete) in [(1000, false, false), (3000, false, true), (3000, true, true)] {

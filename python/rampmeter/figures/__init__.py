@@ -28,21 +28,21 @@ def draw(
     quick: bool = False,
     whole: bool = False,
     seeds: int | None = None,
-    folder: Path | None = None,
+    directory: Path | None = None,
     jobs: int | None = None,
 ) -> list[Path]:
-    """Run the figure's scenarios, if any, draw it into the folder `out` as PNG and SVG, and return the paths.
+    """Run the figure's scenarios, if any, draw it into the directory `out` as PNG and SVG, and return the paths.
 
     A table is also written as text.
 
-    The scenarios are in `folder`, by default the folder `studies` of a checkout that is here or above. `quick` uses
+    The scenarios are in `directory`, by default the directory `studies` of a checkout that is here or above. `quick` uses
     fewer points than the figure, `whole` all points of its scenarios. `jobs` is the number of runs in parallel. Their
     tables are kept in `out/runs`: an interrupted or repeated drawing resumes from them.
     """
     figure = FIGURES[name]
     results = []
     for scenario, axes in figure.sweeps(quick=quick, whole=whole, seeds=seeds):
-        path = (folder or studies()) / scenario
+        path = (directory or studies()) / scenario
         kept = out / "runs" / f"{path.parent.name}-{path.stem}-{_short_hash(path, figure.world, axes)}"
         results.append(run(path, figure.world, axes=axes, out=kept, resume=True, jobs=jobs))
     paths = style.save(figure.draw(*results), out, name)
@@ -61,7 +61,7 @@ def papers() -> dict[str, list[str]]:
 
 
 def _short_hash(path: Path, world: str, axes: Mapping[str, Any]) -> str:
-    """Identify the run of a folder, so that a different run gets another folder."""
+    """Identify the run of a directory, so that a different run gets another directory."""
     scenario = path.read_text(encoding="utf-8") if path.exists() else ""  # the run reports a missing file
     text = json.dumps([scenario, world, sorted(axes.items())])
     return hashlib.sha256(text.encode()).hexdigest()[:8]

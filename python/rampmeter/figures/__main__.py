@@ -28,7 +28,7 @@ def main() -> int:
         "figure", nargs="?", choices=known, metavar="FIGURE", help="name of a figure; without it, all are listed"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="output folder (%(default)s)"
+        "--out", type=Path, default=Path("runs/figures"), metavar="DIR", help="output directory (%(default)s)"
     )
     much = parser.add_mutually_exclusive_group()
     much.add_argument("--quick", action="store_true", help="fewer runs, for a preview")
@@ -37,13 +37,13 @@ def main() -> int:
     parser.add_argument(
         "--jobs", type=_count, metavar="N", help="concurrent runs (one per core; one with real packets)"
     )
-    parser.add_argument("--studies", type=Path, metavar="DIR", help="folder with the papers' folders (studies)")
+    parser.add_argument("--studies", type=Path, metavar="DIR", help="directory with the papers' directories (studies)")
     given = parser.parse_args()
     if given.figure is None:
         print(names)
         return 0
     asked = {name: getattr(given, name) for name in ["quick", "whole", "seeds", "jobs"]}
-    return max(_draw(name, given.out, {**asked, "folder": given.studies}) for name in _all(given.figure))
+    return max(_draw(name, given.out, {**asked, "directory": given.studies}) for name in _all(given.figure))
 
 
 def _all(name: str) -> list[str]:

@@ -27,23 +27,23 @@ REGIONS = [
     (LOW, FULL, FULL, "high load", "(10)", "additive\nincrease", "#009E73"),
     (FULL, END, OVER, "overload", "(11)", "multiplicative\ndecrease", "#D55E00"),
 ]
-"""From, to, quantized, region, code, sender's rule, colour."""
+"""From, to, quantized, region, code, sender's rule, color."""
 
 
 def draw() -> Drawing:
     """Draw the quantized load factor against the raw one."""
     with rc_context(RULES):
         figure, axes = pyplot.subplots(figsize=(7.6, 4.8), layout="constrained")
-        for begin, end, height, region, code, does, colour in REGIONS:
-            axes.axvspan(begin, end, color=colour, alpha=0.08, linewidth=0)
-            axes.plot([begin, end], [height, height], color=colour, linewidth=2.8, solid_capstyle="butt")
-            axes.plot(begin, height, "o", color=colour, markersize=7, clip_on=False)
+        for begin, end, height, region, code, does, color in REGIONS:
+            axes.axvspan(begin, end, color=color, alpha=0.08, linewidth=0)
+            axes.plot([begin, end], [height, height], color=color, linewidth=2.8, solid_capstyle="butt")
+            axes.plot(begin, height, "o", color=color, markersize=7, clip_on=False)
             if end < END:
-                axes.plot(end, height, "o", color=colour, markersize=7, markerfacecolor="white")
+                axes.plot(end, height, "o", color=color, markersize=7, markerfacecolor="white")
             middle = (begin + end) / 2
-            axes.text(middle, height + 4, code, ha="center", color=colour, fontweight="bold", fontsize=11)
-            axes.text(middle, 30, region, ha="center", color=colour, fontweight="bold")
-            axes.text(middle, 24, does, ha="center", va="top", color=colour)
+            axes.text(middle, height + 4, code, ha="center", color=color, fontweight="bold", fontsize=11)
+            axes.text(middle, 30, region, ha="center", color=color, fontweight="bold")
+            axes.text(middle, 24, does, ha="center", va="top", color=color)
         axes.annotate(
             "",
             (CUT * FULL, 64),

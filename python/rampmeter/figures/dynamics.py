@@ -20,7 +20,7 @@ OVER = 0.5
 """Averaging interval of rates in seconds (section IV)."""
 
 IN_TURN = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"]
-"""Colours of flows, in the order of their starts."""
+"""Colors of flows, in the order of their starts."""
 
 CAPACITY = [(0.0, 10.0), (100.0, 20.0), (140.0, 10.0), (180.0, 20.0)]
 """The capacity of Figure 1's link: seconds, Mb/s from then on."""
@@ -134,8 +134,8 @@ def two_round_trips(result: Run) -> Drawing:
             axes.set_xlabel("time (s)")
         panels[0].set_title("VCP: windows of flows of 50 and 500 ms (packets)")
         panels[1].set_title(f"The first {BEGINNING:g} s (packets)")
-        for time, colour in zip(SWITCHES, IN_TURN, strict=False):
-            panels[1].axvline(time, color=colour, linewidth=1, linestyle=(0, (4, 1.6)))
+        for time, color in zip(SWITCHES, IN_TURN, strict=False):
+            panels[1].axvline(time, color=color, linewidth=1, linestyle=(0, (4, 1.6)))
         note(
             figure,
             "10 Mb/s, a buffer of 275 ms. Dashed: when the paper's flows end their multiplicative increase, 12.06 and "
@@ -157,28 +157,28 @@ def _stack(panels: int, height: float, heights: Sequence[float] | None = None) -
 def _throughputs(axes: Any, found: Sequence[Trace], highest: float) -> None:
     ends = []
     names = [f"flow {place + 1}" for place in range(len(found))]
-    for trace, name, colour in zip(found, names, IN_TURN, strict=False):
+    for trace, name, color in zip(found, names, IN_TURN, strict=False):
         times, rates = trace.rates(OVER)
-        axes.plot(times, [rate / 1e6 for rate in rates], color=colour, **THIN)
+        axes.plot(times, [rate / 1e6 for rate in rates], color=color, **THIN)
         ends.append((name, times[-1], rates[-1] / 1e6))
     axes.set_xlim(0, max(trace.times[-1] for trace in found))
     axes.set_ylim(0, highest)
-    name_lines(axes, ends, gap=0.1, colours=dict(zip(names, IN_TURN, strict=False)))
+    name_lines(axes, ends, gap=0.1, colors=dict(zip(names, IN_TURN, strict=False)))
 
 
 def _windows(axes: Any, found: Sequence[Trace], names: Sequence[str], until: float | None = None) -> None:
     ends = []
-    for trace, name, colour in zip(found, names, IN_TURN, strict=False):
+    for trace, name, color in zip(found, names, IN_TURN, strict=False):
         points = [
             (time, window / 1e3)
             for time, window in zip(trace.times, trace.windows, strict=True)
             if until is None or time <= until
         ]
-        axes.plot(*zip(*points, strict=True), color=colour, **THIN)
+        axes.plot(*zip(*points, strict=True), color=color, **THIN)
         ends.append((name, *points[-1]))
     axes.set_xlim(0, max(end[1] for end in ends))
     axes.set_ylim(bottom=0)
-    name_lines(axes, ends, gap=0.09, colours=dict(zip(names, IN_TURN, strict=False)))
+    name_lines(axes, ends, gap=0.09, colors=dict(zip(names, IN_TURN, strict=False)))
 
 
 def _link(upper: Any, lower: Any, result: Run, rate: float, **at: Any) -> None:

@@ -18,7 +18,7 @@ from rampmeter.theory.marking import AmongBatches, Batches, Gaussian, GaussianAm
 from rampmeter.theory.stable import conventional_rate, equilibrium, mean_rate, parameters, rate, timer_variance
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
-"""Colours of round trips, bursts or numbers of flows, in their order."""
+"""Colors of round trips, bursts or numbers of flows, in their order."""
 
 MARKERS = ["o", "s", "^", "D"]
 
@@ -85,8 +85,8 @@ def responses(result: Run) -> Drawing:
         rtts = [number(rtt) for rtt in values(result, "path")]
         for axes, (scheme, _, curve) in zip(panels, curves, strict=True):
             shown = [(0.0, "black")] if scheme == "stable" else list(zip(rtts, COLOURS, strict=False))
-            for rtt, colour in shown:
-                axes.plot(100 * p, curve(p, rtt / 1e3), color=colour, linewidth=1.2, zorder=1)
+            for rtt, color in shown:
+                axes.plot(100 * p, curve(p, rtt / 1e3), color=color, linewidth=1.2, zorder=1)
             axes.legend(loc="lower left", title="round trip", alignment="left")
         panels[0].set_ylim(5, 2000)
         panels[0].set_xlim(1, 100)
@@ -125,10 +125,10 @@ def crossing(result: Run) -> Drawing:
         left.plot(100 * THETA * loads, 100 * Poisson(PHI).probability(loads), color="black", **DASHED)
         left.plot(100 * THETA * loads, 100 * SMOOTH.probability(loads), color="black", **DOTTED)
         ends = []
-        for flows, colour in zip([5, 20, 50, 200], COLOURS, strict=False):
+        for flows, color in zip([5, 20, 50, 200], COLOURS, strict=False):
             pull = flows * SHARING / drains
             wanted = pull / (pull + loads)
-            left.plot(100 * THETA * loads, 100 * wanted, color=colour, linewidth=1.2)
+            left.plot(100 * THETA * loads, 100 * wanted, color=color, linewidth=1.2)
             ends.append((f"{flows} flows", 100 * THETA, 100 * float(wanted[-1])))
         for points in found.values():
             left.plot([u for _, u, _ in points], [p for _, _, p in points], "o", color="#555555", markersize=3.5)
@@ -136,7 +136,7 @@ def crossing(result: Run) -> Drawing:
         left.set_ylim(0, 100)
         left.set_title("Marking, and the response of all flows (%)")
         left.set_xlabel("load of the link (%)")
-        name_lines(left, ends, colours={name: colour for (name, *_), colour in zip(ends, COLOURS, strict=False)})
+        name_lines(left, ends, colors={name: color for (name, *_), color in zip(ends, COLOURS, strict=False)})
         for axes, column, title in [(middle, 1, "Utilization (%)"), (right, 2, "Packets marked (%)")]:
             laws: list[tuple[Marking, Any]] = [(law, {"linewidth": 1.4}), (Poisson(PHI), DASHED), (SMOOTH, DOTTED)]
             for one, drawn in laws:
@@ -162,7 +162,7 @@ def crossing(result: Run) -> Drawing:
             "20 Mb/s, S = 10 packets/s, virtual-queue marking with $\\theta$ = 0.95 and $\\phi$ = 1.1. Solid: "
             "Poisson arrivals of packets of one size. Dashed: exponential service times (M/M/1), as in the "
             f"report.\nDotted: Gaussian arrivals with the variance {SMOOTH.variance:.2f} of the senders' clamped "
-            "timers, the limit of few flows. Coloured: the p at which that many flows together send the load on the "
+            "timers, the limit of few flows. Colored: the p at which that many flows together send the load on the "
             "axis. Utilization\nis where the curves cross. Points: simulated, long-lived flows, means over 40 s.",
         )
     return figure
@@ -177,9 +177,9 @@ def marking(result: Run) -> Drawing:
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.8, 4.7), layout="constrained")
         for axes, what in [(left, "probability"), (right, "margin")]:
             report: list[tuple[Marking, Mapping[str, Any]]] = [(Poisson(PHI), {"color": "black", **DASHED})]
-            for burst, colour in zip(bursts, COLOURS, strict=False):
-                report.append((Gaussian(PHI, burst), {"color": colour, **DASHED}))
-                report.append((Batches(PHI, burst), {"color": colour, "linewidth": 1.4}))
+            for burst, color in zip(bursts, COLOURS, strict=False):
+                report.append((Gaussian(PHI, burst), {"color": color, **DASHED}))
+                report.append((Batches(PHI, burst), {"color": color, "linewidth": 1.4}))
             for law, drawn in report:
                 heights = getattr(law, what)(loads)
                 axes.plot(100 * loads, 100 * heights if what == "probability" else heights, **drawn)
@@ -198,7 +198,7 @@ def marking(result: Run) -> Drawing:
             figure,
             "$\\phi$ = 1.1. Points: transfers of 1, 4 or 16 packets in one burst, at Poisson times, through a "
             "virtual queue of 20 Mb/s, 60 s each.\nSolid: the exact law of such batches. Dashed: the report's two "
-            "laws, M/M/1, and Gaussian arrivals with the variance of the batches of\nthe same colour. Right, theory "
+            "laws, M/M/1, and Gaussian arrivals with the variance of the batches of\nthe same color. Right, theory "
             "alone: at a given load burstier traffic allows a higher gain.",
         )
     return figure

@@ -22,7 +22,7 @@ class Figure:
     title: str
     """One line for listings."""
     scenario: str | None
-    """The scenario's file in the folder `studies`; None for a figure of theory only."""
+    """The scenario's file in the directory `studies`; None for a figure of theory only."""
     draw: Callable[..., Drawing]
     """Draws the results of the scenarios."""
     further: Sequence[str] = ()
@@ -58,7 +58,7 @@ class Figure:
 
 
 def studies() -> Path:
-    """Find the folder `studies`: that of the current or a parent directory, or else the package's own."""
+    """Find the directory `studies`: that of the current or a parent directory, or else the package's own."""
     here = Path.cwd()
-    folders = [folder / "studies" for folder in [here, *here.parents]]
-    return next((folder for folder in folders if (folder / "pcp").is_dir()), Path(__file__).parents[1] / "studies")
+    directories = [directory / "studies" for directory in [here, *here.parents]]
+    return next((directory for directory in directories if (directory / "pcp").is_dir()), Path(__file__).parents[1] / "studies")

@@ -16,10 +16,10 @@ BOUND = 0.5
 """The kappa of Theorem 1."""
 
 SHARES = {100.0: "#0072B2", 10.0: "#D55E00", 4.0: "#009E73"}
-"""A flow's share of gamma C T in packets, and its colour."""
+"""A flow's share of gamma C T in packets, and its color."""
 
 KAPPAS = {0.1: "#56B4E9", 0.25: "#0072B2", 0.5: "#009E73", 1.0: "#E69F00", 1.5: "#D55E00", 2.0: "#CC79A7"}
-"""The values of kappa of the convergence curves, and their colours."""
+"""The values of kappa of the convergence curves, and their colors."""
 
 FLOWS = 10
 """The number of flows that share the bottleneck; the model's w/w* is the same for any number."""
@@ -31,7 +31,7 @@ UNTIL = 800.0
 """The drawn time of rates, round trips."""
 
 KINDS = {"long": (0, "#D55E00"), "first link": (1, "#0072B2"), "second": (3, "#009E73"), "third": (4, "#CC79A7")}
-"""The kinds of flows in the parking lot: the index of one flow of each kind, and its colour."""
+"""The kinds of flows in the parking lot: the index of one flow of each kind, and its color."""
 
 
 def bottleneck(share: float, kappa: float) -> Bottleneck:
@@ -51,7 +51,7 @@ def draw() -> Drawing:
             figure,
             "Equation (13) from one packet per flow, $\\alpha$ = 1, P = $\\gamma$CT/N. Oscillation: half of the "
             "difference between the maximum and the minimum w\nof the last 40 of 400 round trips. Dashed: where the "
-            "linearised equation loses stability; dots: where disturbances of w*\nby 0.1% stop decaying; smooth: the "
+            "linearized equation loses stability; dots: where disturbances of w*\nby 0.1% stop decaying; smooth: the "
             "largest $\\kappa$ without any oscillation. Lower right: (9) and (15), $\\kappa$ = 0.25, T = 100 ms,\n"
             "links of 4000, 2800 and 3200 packets/s with 2, 1 and 4 cross flows, and one flow over all links; dashed: "
             "max-min fair.",
@@ -65,24 +65,24 @@ def _amplitudes(axes: Any) -> None:
     cases = [bottleneck(share, kappa) for share in SHARES for kappa in kappas]
     left = oscillation(cases, until=400).reshape(len(SHARES), -1)
     ends = []
-    for (share, colour), line in zip(SHARES.items(), left, strict=True):
-        axes.plot(kappas, line, color=colour)
-        axes.axvline(critical_kappa(1 / share), color=colour, linewidth=1, linestyle=(0, (4, 1.6)))
+    for (share, color), line in zip(SHARES.items(), left, strict=True):
+        axes.plot(kappas, line, color=color)
+        axes.axvline(critical_kappa(1 / share), color=color, linewidth=1, linestyle=(0, (4, 1.6)))
         ends.append((f"P = {share:g}", kappas[-1], line[-1]))
     _theorem(axes.axvline, axes)
     axes.set_xlim(0, 2)
     axes.set_ylim(bottom=0)
     axes.set_title("Sustained oscillation (fraction of w*)")
     axes.set_xlabel("$\\kappa$")
-    name_lines(axes, ends, colours={f"P = {share:g}": colour for share, colour in SHARES.items()})
+    name_lines(axes, ends, colors={f"P = {share:g}": color for share, color in SHARES.items()})
 
 
 def _convergence(axes: Any) -> None:
     """Convergence of w to w* from one packet per flow."""
     solved = aggregate([bottleneck(10.0, kappa) for kappa in KAPPAS], until=60)
-    for (kappa, colour), line in zip(KAPPAS.items(), solved.states.T, strict=True):
+    for (kappa, color), line in zip(KAPPAS.items(), solved.states.T, strict=True):
         heights = np.exp(line) / bottleneck(10.0, kappa).equilibrium
-        axes.plot(solved.times, heights, color=colour, linewidth=1.4, label=f"$\\kappa$ = {kappa:g}")
+        axes.plot(solved.times, heights, color=color, linewidth=1.4, label=f"$\\kappa$ = {kappa:g}")
     axes.set_yscale("log")
     axes.set_xlim(0, 60)
     axes.set_title("Convergence from one packet per flow, P = 10 (w/w*)")
@@ -109,7 +109,7 @@ def _bounds(axes: Any) -> None:
     axes.set_xlabel("P (packets)")
     plain_log(axes.xaxis)
     ends = [("critical", 1000.0, critical[-1]), ("Theorem 1", 1000.0, BOUND), ("smooth", 1000.0, smooth[-1])]
-    name_lines(axes, ends, colours={"critical": "#0072B2", "smooth": "#E69F00"})
+    name_lines(axes, ends, colors={"critical": "#0072B2", "smooth": "#E69F00"})
 
 
 def _rates(axes: Any) -> None:
@@ -117,16 +117,16 @@ def _rates(axes: Any) -> None:
     solved = LOT.flows(until=UNTIL, steps=4)
     fair = max_min((LOT.gamma * np.array(LOT.capacities)).tolist(), LOT.paths)
     ends = []
-    for name, (flow, colour) in KINDS.items():
+    for name, (flow, color) in KINDS.items():
         rates = np.exp(solved.states[:, flow]) / LOT.rtt
-        axes.plot(solved.times, rates, color=colour, linewidth=1.4)
-        axes.axhline(fair[flow], color=colour, linewidth=1, linestyle=(0, (4, 1.6)))
+        axes.plot(solved.times, rates, color=color, linewidth=1.4)
+        axes.axhline(fair[flow], color=color, linewidth=1, linestyle=(0, (4, 1.6)))
         ends.append((name, UNTIL, rates[-1]))
     axes.set_xlim(0, UNTIL)
     axes.set_ylim(0, 1.25 * max(fair))
     axes.set_title("Rates in a parking lot (packets/s)")
     axes.set_xlabel("time (round trips)")
-    name_lines(axes, ends, colours={name: colour for name, (_, colour) in KINDS.items()})
+    name_lines(axes, ends, colors={name: color for name, (_, color) in KINDS.items()})
 
 
 def _theorem(line: Any, axes: Any) -> None:

@@ -45,10 +45,10 @@ FIRST = [4, 8, 12, 16, 20]
 """The unequal initial windows of the flows, packets."""
 
 IN_TURN = ["#CC79A7", "#0072B2", "#009E73", "#E69F00", "#D55E00"]
-"""Colours of flows, from the smallest initial window to the largest."""
+"""Colors of flows, from the smallest initial window to the largest."""
 
 SHARES = ["#E69F00", "#009E73", "#0072B2", "#CC79A7"]
-"""Colours of links, from the slowest."""
+"""Colors of links, from the slowest."""
 
 
 @dataclass(frozen=True)
@@ -171,15 +171,15 @@ def _fill(axes: Any, laid: Laid) -> None:
     axes.set_ylim(78, 108)
     axes.set_title(f"The link fills, P = {laid.share:g}: load (% of $\\gamma$CT)")
     axes.set_xlabel("time (round trips)")
-    name_lines(axes, [*lines, ("overload", until, 100.0)], colours={"packets": PACKETS, "overload": "#777777"})
+    name_lines(axes, [*lines, ("overload", until, 100.0)], colors={"packets": PACKETS, "overload": "#777777"})
 
 
 def _shares(axes: Any, laid: Laid) -> None:
     """Draw each flow's share."""
     until = min(400.0, laid.times[-1])
     model, calm = laid.fluid(), laid.between_cuts()
-    for packets, colour, first in reversed(list(zip(calm.shares, IN_TURN, FIRST, strict=True))):
-        axes.plot(calm.times, packets, color=colour, linewidth=1.6, label=str(first))
+    for packets, color, first in reversed(list(zip(calm.shares, IN_TURN, FIRST, strict=True))):
+        axes.plot(calm.times, packets, color=color, linewidth=1.6, label=str(first))
     for each in model.shares:
         axes.plot(model.times, each, **FLUID)
     axes.set_xlim(0, until)
@@ -191,13 +191,13 @@ def _shares(axes: Any, laid: Laid) -> None:
 
 def _apart(axes: Any, runs: list[Laid]) -> None:
     """Draw the remaining differences."""
-    for laid, colour in zip(runs, SHARES, strict=False):
+    for laid, color in zip(runs, SHARES, strict=False):
         calm, model = laid.between_cuts(), laid.fluid()
-        for each, how in [(calm, {"color": colour, "linewidth": 1.6}), (model, FLUID)]:
+        for each, how in [(calm, {"color": color, "linewidth": 1.6}), (model, FLUID)]:
             within = each.times <= OVER * laid.share
             axes.plot(each.times[within], 100 * np.abs(each.apart[within]), **how)
         end = (OVER * laid.share, 100 * np.exp(-OVER))
-        how = {"color": colour, "fontweight": "bold", "ha": "center", "va": "top"}
+        how = {"color": color, "fontweight": "bold", "ha": "center", "va": "top"}
         name = f"P = {laid.share:g}" if laid is runs[-1] else f"{laid.share:g}"
         axes.annotate(name, end, xytext=(0, -8), textcoords="offset points", **how)
     axes.set_yscale("log")
@@ -218,14 +218,14 @@ def _ends(axes: Any, runs: list[Laid]) -> None:
         "mean": [saw.mean for saw in saws],
         "after cuts": [saw.trough for saw in saws],
     }
-    colours = {"before cuts": "#D55E00", "mean": PACKETS, "after cuts": "#009E73"}
+    colors = {"before cuts": "#D55E00", "mean": PACKETS, "after cuts": "#009E73"}
     for name, line in lines.items():
-        axes.plot(shares, 100 * np.array(line) / shares, color=colours[name])
+        axes.plot(shares, 100 * np.array(line) / shares, color=colors[name])
     for laid in runs:
         settled = laid.settled()
         peak, trough = settled.saw()
         for height, name in [(peak, "before cuts"), (settled.load.mean() * laid.share, "mean"), (trough, "after cuts")]:
-            axes.plot(laid.share, 100 * height / laid.share, "o", color=colours[name])
+            axes.plot(laid.share, 100 * height / laid.share, "o", color=colors[name])
     ends = [(name, shares[-1], 100 * line[-1] / shares[-1]) for name, line in lines.items()]
     axes.set_xscale("log")
     axes.set_xlim(shares[0], shares[-1])
@@ -233,4 +233,4 @@ def _ends(axes: Any, runs: list[Laid]) -> None:
     axes.set_title("Final windows (% of $\\gamma$CT)")
     axes.set_xlabel("P (packets)")
     plain_log(axes.xaxis)
-    name_lines(axes, [*ends, ("w* of the model", shares[-1], 100 + 100 / (KAPPA * shares[-1]))], colours=colours)
+    name_lines(axes, [*ends, ("w* of the model", shares[-1], 100 + 100 / (KAPPA * shares[-1]))], colors=colors)

@@ -76,8 +76,8 @@ def _start(axes: Any, result: Run, case: str) -> None:
 
 
 def _join(axes: Any, result: Run) -> None:
-    for trace, colour in zip(_flows(result, "join"), IN_TURN, strict=True):
-        axes.plot(trace.times, [rate / 1e6 for rate in trace.controller_rates], color=colour, linewidth=0.9)
+    for trace, color in zip(_flows(result, "join"), IN_TURN, strict=True):
+        axes.plot(trace.times, [rate / 1e6 for rate in trace.controller_rates], color=color, linewidth=0.9)
     axes.set_xlim(0, trace.times[-1])
     axes.set_title("Four flows that join one after another (Mb/s)")
 
@@ -85,8 +85,8 @@ def _join(axes: Any, result: Run) -> None:
 def _cubic(axes: Any, result: Run) -> None:
     for trace in _flows(result, "cubic"):
         times, rates = trace.rates(0.2)
-        colour = CUBIC if trace.traffic == "cubic" else IN_TURN[0]
-        axes.plot(times, [rate / 1e6 for rate in rates], color=colour, label=trace.traffic.upper())
+        color = CUBIC if trace.traffic == "cubic" else IN_TURN[0]
+        axes.plot(times, [rate / 1e6 for rate in rates], color=color, label=trace.traffic.upper())
         if trace.traffic == "pcp":
             for begin, end in competitive(trace):
                 axes.axvspan(begin, end, color=COMPETITIVE, linewidth=0)

@@ -11,7 +11,7 @@ from rampmeter.figures.style import RULES, note
 from rampmeter.theory.vcp import STEPS, aggregate, critical_kappa
 
 KAPPAS = {0.25: "#0072B2", 0.5: "#009E73", 1.5: "#D55E00"}
-"""Three values of kappa with their colours: the protocol's, Theorem 1's bound, and a larger stable one."""
+"""Three values of kappa with their colors: the protocol's, Theorem 1's bound, and a larger stable one."""
 
 SHARE = 10.0
 """A flow's share of gamma C T, packets."""
@@ -33,11 +33,11 @@ def draw() -> Drawing:
     reported = np.vstack([[start] * STEPS, sent[:-STEPS]]) / target  # (11); windows were the same before the beginning
     with rc_context(RULES):
         figure, panels = pyplot.subplots(3, 1, figsize=(8, 7.4), layout="constrained", sharex=True)
-        for (kappa, colour), windows, loads in zip(KAPPAS.items(), sent.T, reported.T, strict=True):
+        for (kappa, color), windows, loads in zip(KAPPAS.items(), sent.T, reported.T, strict=True):
             label = f"$\\kappa$ = {kappa:g}"
-            panels[0].plot(solved.times, windows / target, color=colour, label=label)
-            panels[1].plot(solved.times, loads, color=colour)
-            panels[2].plot(solved.times, kappa * (1 / loads - 1), color=colour)  # (10)
+            panels[0].plot(solved.times, windows / target, color=color, label=label)
+            panels[1].plot(solved.times, loads, color=color)
+            panels[2].plot(solved.times, kappa * (1 / loads - 1), color=color)  # (10)
         panels[0].set_title("Sender's window: $w(t)$ (fraction of $\\gamma CT$)")
         panels[0].margins(y=0.2)
         panels[0].legend(loc="upper right", ncols=3)

@@ -98,9 +98,9 @@ def reach(result: Run) -> Drawing:
         figure, panels = pyplot.subplots(2, 2, figsize=(9.8, 6.8), layout="constrained")
         first, second, third, fourth = panels.flat
         dashes = (0, (4, 1.6))
-        for kind, colour in zip(kinds, COLOURS, strict=False):
+        for kind, color in zip(kinds, COLOURS, strict=False):
             of = [row for row in rows if row["scheme"] == kind]
-            drawn: Any = {"color": colour, "clip_on": False}
+            drawn: Any = {"color": color, "clip_on": False}
             first.plot(flows, [100 * row["utilization"] for row in of], "o-", label=kind, **drawn)
             second.plot(flows, [row["queue_mean_packets"] for row in of], "o-", **drawn)
             second.plot(flows, [row["queue_p99_packets"] for row in of], "o", linestyle=dashes, linewidth=1.2, **drawn)
@@ -178,11 +178,11 @@ def classes(result: Run) -> Drawing:
     with rc_context(RULES):
         figure, axes = pyplot.subplots(figsize=(8, 4.8), layout="constrained")
         ends = []
-        for scheme, colour in EITHER.items():
+        for scheme, color in EITHER.items():
             if scheme in found:
                 points = found[scheme]
                 marker = "o" if scheme == "stable" else "s"
-                axes.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=6)
+                axes.plot(*zip(*points, strict=True), color=color, marker=marker, markersize=6)
                 ends.append((scheme, *points[-1]))
         axes.axhline(1, color="#777777", linewidth=1, linestyle=(0, (4, 1.6)), zorder=1)
         axes.set_yscale("log")
@@ -191,7 +191,7 @@ def classes(result: Run) -> Drawing:
         axes.set_xlim(0, 1.04 * max(rtt for points in found.values() for rtt, _ in points))
         axes.set_title("Throughput divided by the mean of all flows")
         axes.set_xlabel("round trip (ms)")
-        name_lines(axes, ends, colours=EITHER)
+        name_lines(axes, ends, colors=EITHER)
         spreads = " and ".join(
             f"{max(y for _, y in points) / min(y for _, y in points):.2f} for {scheme}"
             for scheme, points in found.items()
@@ -248,12 +248,12 @@ def _lines(
     axes: Any, title: str, places: Sequence[float], lines: dict[str, list[float]], maximum: float | None = None
 ) -> None:
     ends = []
-    for (name, heights), colour in zip(lines.items(), COLOURS, strict=False):
-        axes.plot(places, heights, "o-", color=colour, clip_on=False)
+    for (name, heights), color in zip(lines.items(), COLOURS, strict=False):
+        axes.plot(places, heights, "o-", color=color, clip_on=False)
         ends.append((name, places[-1], heights[-1]))
     axes.set_title(title)
     axes.set_ylim(0, maximum or 1.05 * max(each for heights in lines.values() for each in heights))
-    name_lines(axes, ends, colours=dict(zip(lines, COLOURS, strict=False)))
+    name_lines(axes, ends, colors=dict(zip(lines, COLOURS, strict=False)))
 
 
 def _classes(result: Run) -> dict[str, list[tuple[float, float]]]:

@@ -15,10 +15,10 @@ from rampmeter.figures.traces import Trace, mean, rows, sums, traces, values
 from rampmeter.running import Run
 
 OF_SCHEME = {"newreno": "#D55E00", "tcp-cm": "#009E73", "pcp-cm": "#0072B2"}
-"""A colour for each scheme, as in `style`."""
+"""A color for each scheme, as in `style`."""
 
 IN_TURN = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
-"""Colours of flows of the same kind, by their order."""
+"""Colors of flows of the same kind, by their order."""
 
 HALF_LIFE = "half-life"
 """An axis whose name is not a Python identifier."""
@@ -59,7 +59,7 @@ def web_background(result: Run) -> Drawing:
         axes.axhspan(0.85, 1.15, color="#eeeeee", zorder=0)
         axes.axhline(1, color="#777777", linewidth=0.8)
         axes.plot([mbps(rate) for rate in rates], ratios, "o-", color=OF_SCHEME["tcp-cm"])
-        axes.text(0.97, 0.06, "grey: within 15%", transform=axes.transAxes, ha="right", color="#555555")
+        axes.text(0.97, 0.06, "gray: within 15%", transform=axes.transAxes, ha="right", color="#555555")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
         axes.set_ylim(0.5, 1.5)
@@ -76,13 +76,13 @@ def web_background(result: Run) -> Drawing:
 def reordering(result: Run) -> Drawing:
     """Figure 9: the window over a path on which packets overtake each other, with and without sequence numbers."""
     panels = {True: "With the CM header, which numbers packets", False: "Without: packets are only counted"}
-    colours = {True: OF_SCHEME["tcp-cm"], False: OF_SCHEME["newreno"]}
+    colors = {True: OF_SCHEME["tcp-cm"], False: OF_SCHEME["newreno"]}
     with rc_context(RULES):
         figure, drawn = pyplot.subplots(2, 1, figsize=(8.6, 4.8), sharex=True, sharey=True, layout="constrained")
         for axes, (sequenced, title) in zip(drawn, panels.items(), strict=True):
             for trace in traces(result, sequenced=sequenced):
                 windows = [each / 1e3 for each in trace.windows]
-                axes.plot(trace.times, windows, color=colours[sequenced], drawstyle="steps-post")
+                axes.plot(trace.times, windows, color=colors[sequenced], drawstyle="steps-post")
                 for place in range(1, len(windows)):
                     if windows[place] < 0.75 * windows[place - 1]:
                         axes.annotate(
@@ -90,7 +90,7 @@ def reordering(result: Run) -> Drawing:
                             (trace.times[place], windows[place]),
                             xytext=(9, -4),
                             textcoords="offset points",
-                            color=colours[sequenced],
+                            color=colors[sequenced],
                         )
             axes.set_title(f"{title} (window, kB)")
             axes.set_ylim(bottom=0)
@@ -107,16 +107,16 @@ def reordering(result: Run) -> Drawing:
 
 def aging(result: Run) -> Drawing:
     """Figure 12: delivered and lost bytes at the onset of congestion, by the half-life of the rate."""
-    colours = {"min-rtt": OF_SCHEME["tcp-cm"], "mean-rtt": OF_SCHEME["newreno"]}
+    colors = {"min-rtt": OF_SCHEME["tcp-cm"], "mean-rtt": OF_SCHEME["newreno"]}
     lost = {
-        half_life: {row["seed"]: _lost(row) for row in rows(result, **{HALF_LIFE: half_life})} for half_life in colours
+        half_life: {row["seed"]: _lost(row) for row in rows(result, **{HALF_LIFE: half_life})} for half_life in colors
     }
     seed = median_seed(lost["mean-rtt"])
     with rc_context(RULES):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(9.6, 4.6), width_ratios=[1.9, 1], layout="constrained")
         begin, end = 13.0, 23.0
         ends, seen = [], []
-        for half_life, colour in colours.items():
+        for half_life, color in colors.items():
             for trace in traces(result, seed=seed, **{HALF_LIFE: half_life}):
                 points = [
                     (time, each / 1e3)
@@ -124,7 +124,7 @@ def aging(result: Run) -> Drawing:
                     if begin <= time <= end
                 ]
                 dashes = "--" if half_life == "mean-rtt" else "-"
-                left.plot(*zip(*points, strict=True), dashes, color=colour)
+                left.plot(*zip(*points, strict=True), dashes, color=color)
                 ends.append((f"{half_life}\n{lost[half_life][seed]:.0f} lost", *points[-1]))
                 seen += [height for _, height in points]
         left.set_title("Delivered (kB)")
@@ -132,13 +132,13 @@ def aging(result: Run) -> Drawing:
         left.set_xlim(begin, end)
         left.set_ylim(min(seen) - 20, max(seen) + 40)
         name_lines(
-            left, ends, gap=0.16, colours=dict(zip([name for name, _, _ in ends], colours.values(), strict=True))
+            left, ends, gap=0.16, colors=dict(zip([name for name, _, _ in ends], colors.values(), strict=True))
         )
         for one in lost["min-rtt"]:
-            pair = [lost[half_life][one] for half_life in colours]
+            pair = [lost[half_life][one] for half_life in colors]
             right.plot([0, 1], pair, color="#bbbbbb", linewidth=2.2 if one == seed else 1, zorder=1)
-            right.scatter([0, 1], pair, color=list(colours.values()), zorder=2)
-        right.set_xticks([0, 1], list(colours))
+            right.scatter([0, 1], pair, color=list(colors.values()), zorder=2)
+        right.set_xticks([0, 1], list(colors))
         right.set_xlim(-0.4, 1.4)
         right.set_ylim(bottom=0)
         right.set_title("Datagrams lost, one line per run")
@@ -162,14 +162,14 @@ def sharing(result: Run) -> Drawing:
         panels[0, 0].set_xlim(0, 60)
         for across, (weights, title) in zip(panels, titles.items(), strict=True):
             for axes, (scheme, named) in zip(across, schemes.items(), strict=True):
-                ends, colours = [], {}
+                ends, colors = [], {}
                 for place, trace in enumerate(traces(result, seed=first_seed(result), weights=weights, scheme=scheme)):
                     times, rates = trace.rates(1.0)
                     axes.plot(times, [each / 1e6 for each in rates], color=IN_TURN[place], linewidth=1.4)
                     name = trace.traffic if weights == "equal" else f"weight {place + 1}"
-                    colours[name] = IN_TURN[place]
+                    colors[name] = IN_TURN[place]
                     ends.append((name, times[-1], rates[-1] / 1e6))
-                name_lines(axes, ends, gap=0.075, colours=colours)
+                name_lines(axes, ends, gap=0.075, colors=colors)
                 axes.set_title(f"{named}, {title} (Mb/s)")
         for axes in panels[-1]:
             axes.set_xlabel("time (s)")
@@ -235,7 +235,7 @@ def audio(result: Run) -> Drawing:
     }
     lines["both"] = sums([lines["audio"], lines["transfer"]])
     names = {"audio": "audio", "transfer": "TCP/CM", "newreno": "NewReno", "both": "audio and\nTCP/CM"}
-    colours = dict(zip(names.values(), ["#CC79A7", OF_SCHEME["tcp-cm"], OF_SCHEME["newreno"], "#0072B2"], strict=True))
+    colors = dict(zip(names.values(), ["#CC79A7", OF_SCHEME["tcp-cm"], OF_SCHEME["newreno"], "#0072B2"], strict=True))
     panels = {"Audio and TCP/CM together, and a NewReno flow (kb/s)": ["newreno", "both"]}
     panels["Audio and TCP/CM; dashed: the encodings of the audio (kb/s)"] = ["transfer", "audio"]
     means = {
@@ -251,9 +251,9 @@ def audio(result: Run) -> Drawing:
             ends = []
             for traffic in shown:
                 times, rates = lines[traffic]
-                axes.plot(times, [each / 1e3 for each in rates], color=colours[names[traffic]], linewidth=1.5)
+                axes.plot(times, [each / 1e3 for each in rates], color=colors[names[traffic]], linewidth=1.5)
                 ends.append((names[traffic], times[-1], rates[-1] / 1e3))
-            name_lines(axes, ends, gap=0.16, colours=colours)
+            name_lines(axes, ends, gap=0.16, colors=colors)
             axes.set_title(title)
         drawn[1].set_yticks(ENCODINGS)
         drawn[1].set_ylim(0, max(170, drawn[1].get_ylim()[1]))

@@ -65,7 +65,7 @@ FIGURES = {
     ),
     "pcp.7": Figure(
         title="Transfers that start simultaneously, with wrong histories (PCP, Figure 7)",
-        scenario="pcp/synchronised.toml",
+        scenario="pcp/synchronized.toml",
         quick=TWO_SEEDS,
         draw=Along(
             axis="flows",

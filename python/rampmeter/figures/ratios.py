@@ -24,7 +24,7 @@ COLUMN = "fct_or_age_mean_s"
 COLOURS = "RdBu_r"
 
 RANGE = 4.0
-"""The colours end at this ratio and at its reciprocal."""
+"""The colors end at this ratio and at its reciprocal."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Ratios:
     other: str
     """The scheme in the denominator."""
     label: str
-    """The label of the colours."""
+    """The label of the colors."""
     note: str
     """The note about the runs."""
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -76,8 +76,8 @@ class Ratios:
                     mean = geometric_mean(self.of_runs(result, **here))
                     title = f"{self.name('history', history)}, {self.name('competing', competing)}: {mean:.2f}"
                     axes.set_title(title, fontsize=9.5, pad=5)
-            colours = ScalarMappable(norm, COLOURS)
-            bar = figure.colorbar(colours, ax=panels, shrink=0.8, aspect=30, extend="both", label=self.label)
+            colors = ScalarMappable(norm, COLOURS)
+            bar = figure.colorbar(colors, ax=panels, shrink=0.8, aspect=30, extend="both", label=self.label)
             ticks = [1 / 4, 1 / 2, 1 / 1.25, 1, 1.25, 2, 4]
             bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
             bar.ax.minorticks_off()
@@ -105,7 +105,7 @@ class Ratios:
 
 
 def write(axes: Any, x: float, y: float, ratio: float) -> None:
-    """Write a cell's ratio, in white on dark colours."""
+    """Write a cell's ratio, in white on dark colors."""
     dark = abs(log(ratio)) > 0.6 * log(RANGE)
     axes.text(x, y, f"{ratio:.2f}", ha="center", va="center", fontsize=8.5, color="white" if dark else "black")
 

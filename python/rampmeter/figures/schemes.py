@@ -1,7 +1,7 @@
 """VCP and nine other schemes along an axis: Figures 3 to 9 of the VCP paper.
 
-The lines of VCP and XCP are thick, and named at their ends; those of the eight TCPs are thin and differ in colour,
-marker and dashes, which a legend explains. Colours are those of Okabe and Ito, and of Tol's `muted` scheme.
+The lines of VCP and XCP are thick, and named at their ends; those of the eight TCPs are thin and differ in color,
+marker and dashes, which a legend explains. Colors are those of Okabe and Ito, and of Tol's `muted` scheme.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ STRONG: dict[str, dict[str, Any]] = {
 """The schemes with routers of their own; VCP's smaller markers are visible on XCP's."""
 
 QUIET: dict[str, dict[str, Any]] = {
-    name: {"color": colour, "marker": marker, "linestyle": dashes, "linewidth": 1.1, "markersize": 4, "zorder": 3}
-    for name, colour, marker, dashes in [
+    name: {"color": color, "marker": marker, "linestyle": dashes, "linewidth": 1.1, "markersize": 4, "zorder": 3}
+    for name, color, marker, dashes in [
         ("reno", "#332288", "v", (0, (1, 1))),
         ("sack", "#88CCEE", "^", (0, (4, 1.6))),
         ("hstcp", "#117733", "D", "-"),
@@ -128,7 +128,7 @@ class SchemeLines:
         # From VCP on: of two that end at the same height the first is named below.
         strong = {name: [*lines[name].items()][-1] for name in reversed(STRONG) if name in lines}
         ends = [(name, x, fmean(point[place] for point in found)) for name, (x, found) in strong.items()]
-        name_lines(axes, ends, colours=COLOURS)
+        name_lines(axes, ends, colors=COLOURS)
 
 
 Lines = dict[str, dict[float, list[Point]]]

@@ -1,4 +1,4 @@
-"""The style of figures: a colour for each scheme, names at the ends of lines, reproducible files."""
+"""The style of figures: a color for each scheme, names at the ends of lines, reproducible files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLOURS = {
     "linux-cubic": "#CC79A7",
     "linux-bbr": "#000000",
 }
-"""Colours that colour-blind readers can distinguish (Okabe and Ito, 2008)."""
+"""Colors that color-blind readers can distinguish (Okabe and Ito, 2008)."""
 
 MARKERS = {
     "pcp": "o",
@@ -70,7 +70,7 @@ RULES: Any = {
 
 
 def look(name: str) -> dict[str, Any]:
-    """Return a scheme's colour, marker and dashes; a dashed line's markers are open and lie on top."""
+    """Return a scheme's color, marker and dashes; a dashed line's markers are open and lie on top."""
     marked = {"color": COLOURS.get(name), "marker": MARKERS.get(name, "D")}
     if name not in DASHES:
         return marked
@@ -97,7 +97,7 @@ def name_lines(
     axes: Any,
     ends: Sequence[tuple[str, float, float]],
     gap: float = 0.085,
-    colours: Mapping[str, str] = COLOURS,
+    colors: Mapping[str, str] = COLOURS,
 ) -> None:
     """Write each line's name right of its last point, `(name, x, y)`, at least `gap` of the axes' height apart."""
     to_height = axes.transData + axes.transAxes.inverted()
@@ -119,7 +119,7 @@ def name_lines(
             xytext=(9, 0),
             textcoords="offset points",
             va="center",
-            color=colours.get(name, "black"),
+            color=colors.get(name, "black"),
             fontweight="bold",
             annotation_clip=False,
         )
@@ -130,10 +130,10 @@ def note(figure: Drawing, text: str) -> None:
     figure.supxlabel(text, fontsize=8.5, x=0.01, ha="left")
 
 
-def save(figure: Drawing, folder: Path, name: str) -> list[Path]:
+def save(figure: Drawing, directory: Path, name: str) -> list[Path]:
     """Write `figure` as PNG and SVG, without dates, close it, and return the paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = [directory / f"{name}.png", directory / f"{name}.svg"]
     with matplotlib.rc_context(RULES):
         _settle(figure)
         figure.savefig(paths[0], metadata={"Software": None})

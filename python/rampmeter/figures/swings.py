@@ -59,17 +59,17 @@ def draw(result: Run) -> Drawing:
         )
         axes = panels["swing"]
         criticals = []
-        for mix, colour in COLOURS.items():
+        for mix, color in COLOURS.items():
             model = loop(mix)
             longest = max(model.rtts)
             swings = 100 * model.swing(curve, until=90 * longest, over=50 * longest, steps=8)
-            axes.plot(curve, swings, color=colour, linewidth=1.4)
+            axes.plot(curve, swings, color=color, linewidth=1.4)
             points = [100 * swing(result, mix, gain) for gain in gains]
-            axes.plot(gains, points, "o" if mix == "equal" else "s", color=colour, label=NAMES[mix], markersize=6)
+            axes.plot(gains, points, "o" if mix == "equal" else "s", color=color, label=NAMES[mix], markersize=6)
             criticals.append(f"{model.critical_gain():.2f} at {NAMES[mix]}")
-            axes.axvline(model.critical_gain(), color=colour, linewidth=1, linestyle=(0, (4, 1.6)))
+            axes.axvline(model.critical_gain(), color=color, linewidth=1, linestyle=(0, (4, 1.6)))
             for kind, gain in [("calm", calm), ("wild", wild)]:
-                _rates(panels[f"{mix} {kind}"], result, mix, gain, colour)
+                _rates(panels[f"{mix} {kind}"], result, mix, gain, color)
         bound = loop("equal").bound
         axes.axvline(bound, color="black", linewidth=1)
         axes.annotate(
@@ -114,11 +114,11 @@ def _after(result: Run, mix: str, gain: float) -> tuple[list[float], list[float]
     return times[begin:], rates[begin:]
 
 
-def _rates(axes: Any, result: Run, mix: str, gain: float, colour: str) -> None:
+def _rates(axes: Any, result: Run, mix: str, gain: float, color: str) -> None:
     times, rates = _after(result, mix, gain)
     shown = [(time, 100 * each / (DRAINED * BITS)) for time, each in zip(times, rates, strict=True)]
     shown = [(time, each) for time, each in shown if time < times[0] + SHOWN]
-    axes.plot(*zip(*shown, strict=True), color=colour, linewidth=1.1)
+    axes.plot(*zip(*shown, strict=True), color=color, linewidth=1.1)
     axes.axhline(100 * loop(mix).load, color="#777777", linewidth=1, linestyle=(0, (4, 1.6)))
     axes.set_ylim(0, 150)
     axes.set_xlim(shown[0][0], shown[-1][0])

@@ -1,4 +1,4 @@
-"""A run folder as one page: description, tables and charts in one self-contained HTML file.
+"""A run directory as one page: description, tables and charts in one self-contained HTML file.
 
 `rampmeter report RUN_DIR` or `python -m rampmeter.report RUN_DIR`.
 """
@@ -16,16 +16,16 @@ from rampmeter.running import Run
 __all__ = ["write"]
 
 
-def write(folder: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the page of the run in `folder` to `out` (by default `report.html` in the folder) and return its path."""
-    folder = Path(folder)
-    if not (folder / "run.json").is_file():
+def write(directory: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
+    """Write the page of the run in `directory` to `out` (by default `report.html` in the directory) and return its path."""
+    directory = Path(directory)
+    if not (directory / "run.json").is_file():
         raise FileNotFoundError(
-            f"{folder}: not a run folder; the last line of `rampmeter run` names the folder of its tables"
+            f"{directory}: not a run directory; the last line of `rampmeter run` names the directory of its tables"
         )
-    if not (folder / "runs.parquet").is_file():
-        raise FileNotFoundError(f"{folder}: has no tables yet; repeat the same `rampmeter run` to finish it")
-    sweep = Sweep(Run.read(folder))
-    path = Path(out) if out is not None else folder / "report.html"
+    if not (directory / "runs.parquet").is_file():
+        raise FileNotFoundError(f"{directory}: has no tables yet; repeat the same `rampmeter run` to finish it")
+    sweep = Sweep(Run.read(directory))
+    path = Path(out) if out is not None else directory / "report.html"
     path.write_text(write_page(sweep, draw_all(sweep)), encoding="utf-8")
     return path

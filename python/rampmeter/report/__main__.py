@@ -10,16 +10,16 @@ from rampmeter.report import write
 
 
 def main() -> int:
-    """Write the report of the run folder on the command line."""
+    """Write the report of the run directory on the command line."""
     parser = argparse.ArgumentParser(
         prog="rampmeter report",
         description="Write a run's tables and charts as one self-contained HTML page.",
     )
-    parser.add_argument("folder", type=Path, metavar="RUN_DIR", help="a folder of `rampmeter run`, under runs/")
+    parser.add_argument("directory", type=Path, metavar="RUN_DIR", help="a directory of `rampmeter run`, under runs/")
     parser.add_argument("--out", type=Path, metavar="FILE", help="output file (RUN_DIR/report.html)")
     given = parser.parse_args()
     try:
-        print(write(given.folder, given.out))
+        print(write(given.directory, given.out))
     except FileNotFoundError as error:
         print(f"rampmeter: {error}", file=sys.stderr)
         return 2

@@ -16,7 +16,7 @@ from rampmeter.report.sweep import Sweep
 from rampmeter.tables import Row, deviation, grouped, mean
 
 OTHERS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A"]
-"""Colours for lines without a colour of their own (Okabe and Ito, 2008)."""
+"""Colors for lines without a color of their own (Okabe and Ito, 2008)."""
 
 MAX_LINES = 24
 """The maximum number of lines in a readable chart; the tables contain all."""
@@ -63,7 +63,7 @@ def over_the_sweep(sweep: Sweep) -> Chart | None:
         sources += [(f"{link}: {title}", sweep.link(link), column, unit) for title, column, unit in LINK_PANELS]
     # Panels without data or with zeros only (no marks, no drops) are omitted.
     drawn = [source for source in sources if any(row[source[2]] for row in source[1])]
-    lines = colours(sweep, sweep.run.runs.to_pylist())
+    lines = colors(sweep, sweep.run.runs.to_pylist())
     if not drawn or len(lines) > MAX_LINES:
         return None
     draw = draw_along if sweep.along is not None else draw_bars
@@ -117,7 +117,7 @@ def completion_times(sweep: Sweep) -> Chart | None:
     """Draw the distribution of flow completion times at one point of the sweep."""
     rows, place = sweep.example(sweep.run.flows)
     rows = [row for row in rows if row["measured"] and row["fct_s"] is not None]
-    lines = colours(sweep, rows)
+    lines = colors(sweep, rows)
     if not rows or len(lines) > MAX_LINES:
         return None
 
@@ -139,7 +139,7 @@ def queues(sweep: Sweep) -> Chart | None:
     if sweep.run.link_series is None:
         return None
     rows, place = sweep.example(sweep.run.link_series)
-    lines = colours(sweep, rows)
+    lines = colors(sweep, rows)
     if not rows or len(lines) > MAX_LINES:
         return None
     panels: list[Panel] = []
@@ -194,11 +194,11 @@ def over_time(series: dict[Any, list[tuple[float, float]]], lines: dict[Any, str
     return draw
 
 
-def colours(sweep: Sweep, rows: list[Row]) -> dict[str, str]:
-    """Choose a colour for each line: its scheme's own, if it has one."""
+def colors(sweep: Sweep, rows: list[Row]) -> dict[str, str]:
+    """Choose a color for each line: its scheme's own, if it has one."""
     names = list(dict.fromkeys(sweep.name(row) for row in rows))
     known = {name: COLOURS[name] for name in names if name in COLOURS}
-    free = cycle([colour for colour in OTHERS if colour not in known.values()])
+    free = cycle([color for color in OTHERS if color not in known.values()])
     return {name: known.get(name) or next(free) for name in names}
 
 
@@ -221,7 +221,7 @@ def chart(
             axes.set_title(name)
         if len(legend) > 1:
             marks = markers(legend) if marked else {}
-            handles = [Line2D([], [], color=colour, marker=marks.get(name)) for name, colour in legend.items()]
+            handles = [Line2D([], [], color=color, marker=marks.get(name)) for name, color in legend.items()]
             figure.legend(handles, list(legend), loc="outside upper left", ncols=min(6, len(legend)))
         written = BytesIO()
         figure.savefig(written, format="svg", metadata={"Date": None})

@@ -70,7 +70,7 @@ def left_out(sweep: Sweep) -> str:
 
 
 def picture(chart: Chart) -> str:
-    """Put a chart inside the page, as data: names in one SVG can't meet those in another."""
+    """Put a chart inside the page, as data: names in one SVG cannot meet those in another."""
     data = b64encode(chart.svg).decode()
     image = f'<img alt="{escape(chart.title)}" src="data:image/svg+xml;base64,{data}">'
     return f"<h2>{escape(chart.title)}</h2>\n<p>{escape(chart.note)}</p>\n{image}"

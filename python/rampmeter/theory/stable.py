@@ -18,7 +18,7 @@ The position of a source does not matter, only T_r does: u_r is its rate on arri
 
 **Stability** [text]: any mix of round trips, and any network, is stable if a < p / (y p') at each link.
 
-**Beyond the text** [derived]. Linearised at the equilibrium, with m = p / (y p') and the classes' fractions f_r of y,
+**Beyond the text** [derived]. Linearized at the equilibrium, with m = p / (y p') and the classes' fractions f_r of y,
 the characteristic roots s are those of
 
     1 + a/m sum of f_r e^(-s T_r) / (s T_r + a (1 - p)) = 0

@@ -16,7 +16,7 @@ The integrated variable is x = ln w, x' = kappa (gamma C T / w(t - T) - 1) + N a
 of one packet per flow requires this: at a load near zero, w grows by exp(kappa (P - 1)) in the first round trip, where
 P is a flow's share of gamma C T, and that overflows for P of some thousands.
 
-**Beyond the paper.** (13) linearised at w*, with eps = N alpha / (gamma C T) = 1/P for alpha = 1 and y = w - w*, is
+**Beyond the paper.** (13) linearized at w*, with eps = N alpha / (gamma C T) = 1/P for alpha = 1 and y = w - w*, is
 
     y'(t) = -a y(t) - b y(t - 1),  a = kappa eps / (kappa + eps),  b = kappa^2 / (kappa + eps)
 

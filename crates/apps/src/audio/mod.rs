@@ -316,8 +316,8 @@ mod tests {
 
     #[test]
     fn a_stream_without_a_receiver_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let (socket, stop) = (folder.path().join("cm.sock"), Arc::<AtomicBool>::default());
+        let directory = tempfile::tempdir().unwrap();
+        let (socket, stop) = (directory.path().join("cm.sock"), Arc::<AtomicBool>::default());
         let settings =
             daemon::Options { socket: socket.clone(), stop: Arc::clone(&stop), ..daemon::Options::default() };
         let mut daemon = Daemon::bind(settings).unwrap();

@@ -177,11 +177,11 @@ mod tests {
 
     #[test]
     fn the_path_decides_which_representation_is_sent() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for (level, size) in [("low", 10_000), ("medium", 100_000), ("high", 1_000_000)] {
-            std::fs::write(folder.path().join(format!("a photo.{level}.jpg")), vec![0; size]).unwrap();
+            std::fs::write(directory.path().join(format!("a photo.{level}.jpg")), vec![0; size]).unwrap();
         }
-        let directory = Directory::open(folder.path()).unwrap();
+        let directory = Directory::open(directory.path()).unwrap();
         for (kbps, level, length) in [(50, "low", 10_000), (1000, "medium", 100_000), (9000, "high", 1_000_000)] {
             let (answer, head) = answer(&directory, "GET /a%20photo.jpg", kbps);
             assert_eq!((answer.status, answer.length), (Status::FINE, length));
@@ -195,10 +195,10 @@ mod tests {
 
     #[test]
     fn files_outside_the_directory_are_not_sent() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("served")).unwrap();
-        std::fs::write(folder.path().join("secret"), "s").unwrap();
-        let directory = Directory::open(&folder.path().join("served")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("served")).unwrap();
+        std::fs::write(directory.path().join("secret"), "s").unwrap();
+        let directory = Directory::open(&directory.path().join("served")).unwrap();
         for target in ["/../secret", "/%2e%2e/secret", "/..%2fsecret", "//etc/passwd", "/none", "/"] {
             assert_eq!(answer(&directory, &format!("GET {target}"), 1).0.status, Status::NOT_FOUND, "{target}");
         }

@@ -77,7 +77,7 @@ static void test_end(int (*end)(void), int requests)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 5;
     EXPECT(pthread_timedjoin_np(thread, NULL, &until), 0);
-    EXPECT(last == CM_EGONE || last == CM_EUNKNOWN, 1);
+    EXPECT(last == CM_EDISCONNECTED || last == CM_EUNKNOWN, 1);
     int gone = cm_request(id);
     EXPECT(gone == CM_EUNKNOWN || gone == CM_ECLOSED, 1);
 }

@@ -88,8 +88,8 @@ int main(void)
     char large[70000] = {0};
 
     EXPECT(cm_request(1), CM_EUNKNOWN);
-    EXPECT(cm_dispatch(0), CM_EGONE);
-    EXPECT(cm_disconnect(), CM_EGONE);
+    EXPECT(cm_dispatch(0), CM_EDISCONNECTED);
+    EXPECT(cm_disconnect(), CM_EDISCONNECTED);
     EXPECT(cm_connect("/nowhere/cm.sock"), CM_ENODAEMON);
     EXPECT(cm_open(NULL, sizeof to, &callbacks, NULL), CM_EINVAL);
     EXPECT(cm_open((struct sockaddr *)&to, 3, &callbacks, NULL), CM_EINVAL);

@@ -59,16 +59,16 @@ pub(super) fn measure(args: &BenchArgs) -> Result<ExitCode, Failure> {
     print_result(args.json, &figures, format_figures)
 }
 
-/// A daemon in a temporary folder. Dropping it removes both.
+/// A daemon in a temporary directory. Dropping it removes both.
 struct Daemon {
     process: Option<Child>,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Daemon {
     fn start() -> Result<Self, Failure> {
-        let folder = std::env::temp_dir().join(format!("rampmeter-cm-bench-{}", std::process::id()));
-        let mut daemon = Self { process: None, folder };
+        let directory = std::env::temp_dir().join(format!("rampmeter-cm-bench-{}", std::process::id()));
+        let mut daemon = Self { process: None, directory };
         let mut command = Command::new(std::env::current_exe().map_err(Failure::failed)?);
         // A controller without a rate, whose window is open.
         command.args(["cm", "daemon", "--controller", "newreno", "--port", "0", "--socket"]).arg(daemon.path());
@@ -81,7 +81,7 @@ impl Daemon {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join("cm.sock")
+        self.directory.join("cm.sock")
     }
 }
 
@@ -91,7 +91,7 @@ impl Drop for Daemon {
             let _ = process.kill();
             let _ = process.wait();
         }
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

@@ -16,7 +16,7 @@ use super::run::from_one;
 use crate::failure::Failure;
 use crate::table::table;
 
-const FOLDER: &str = "runs/claims";
+const DIRECTORY: &str = "runs/claims";
 
 /// The arguments of `rampmeter claims`.
 #[derive(Debug, ClapArgs)]
@@ -25,7 +25,7 @@ const FOLDER: &str = "runs/claims";
                         that fails is only reported."
 )]
 pub(crate) struct Args {
-    /// The claims of one paper, by the name of its folder: pcp, cm, vcp or stable [default: all]
+    /// The claims of one paper, by the name of its directory: pcp, cm, vcp or stable [default: all]
     paper: Option<String>,
     /// Only these claims: an id, or its part before a dot (4 selects 4.queue and 4.busy)
     #[arg(value_name = "CLAIM")]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Exit with 1 if a claim with the status `holds` fails
     #[arg(long)]
     strict: bool,
-    /// The directory of the papers' folders [default: the folder `studies` here, or the nearest above]
+    /// The directory of the papers' directories [default: the directory `studies` here, or the nearest above]
     #[arg(long, value_name = "DIR")]
     studies: Option<PathBuf>,
     /// The number of runs in parallel [default: simulated, one per core; emulated, one]
@@ -82,10 +82,10 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     let judge = Judge {
         sweep: Sweep { registries, schema: &schema, jobs: args.jobs, stop: interrupts.stop() },
         worlds: &worlds,
-        folder: Path::new(FOLDER),
+        directory: Path::new(DIRECTORY),
         program: &program,
     };
-    let resume_advice = format!("finished runs are in {FOLDER}, and the same command resumes from there");
+    let resume_advice = format!("finished runs are in {DIRECTORY}, and the same command resumes from there");
     let mut bar = interrupts.bar(args.json, &resume_advice);
     let verdicts = judge.judge(&list, |progress| bar.show(progress));
     bar.clear();
@@ -113,30 +113,32 @@ fn named(mut claims: Vec<Claim>, names: &[String]) -> Result<Vec<Claim>, Failure
     Ok(claims)
 }
 
-/// The folder of studies: `given`, or else the nearest one here or above.
+/// The directory of studies: `given`, or else the nearest one here or above.
 fn studies(given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
     let here = std::env::current_dir().map_err(Failure::failed)?;
-    let mut above = here.ancestors().map(|folder| folder.join("studies"));
-    above.find(|folder| folder.is_dir()).ok_or_else(|| {
-        Failure::input("there is no folder `studies` here or above; name the folder of the studies with --studies")
+    let mut above = here.ancestors().map(|directory| directory.join("studies"));
+    above.find(|directory| directory.is_dir()).ok_or_else(|| {
+        Failure::input(
+            "there is no directory `studies` here or above; name the directory of the studies with --studies",
+        )
     })
 }
 
 /// The files of claims below `studies`, in alphabetical order.
 fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
     let entries = std::fs::read_dir(studies).map_err(|error| {
-        Failure::input(format!("{}: {error}; name the folder of the studies with --studies", studies.display()))
+        Failure::input(format!("{}: {error}; name the directory of the studies with --studies", studies.display()))
     })?;
-    let folders = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let directories = entries.filter_map(Result::ok).map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
-        folders.map(|folder| folder.join("claims.toml")).filter(|file| file.is_file()).collect();
+        directories.map(|directory| directory.join("claims.toml")).filter(|file| file.is_file()).collect();
     files.sort();
     if files.is_empty() {
         let what = format!(
-            "{}: no folder in it has a claims.toml; name the folder of the studies with --studies",
+            "{}: no directory in it has a claims.toml; name the directory of the studies with --studies",
             studies.display()
         );
         return Err(Failure::input(what));

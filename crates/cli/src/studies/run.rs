@@ -11,7 +11,7 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Point, Registries, Scenario, Schema, Summary, World, values};
 use rampmeter_sim::Simulated;
-use rampmeter_study::{Folder, Program, Resume, Sweep, default_folder, overview};
+use rampmeter_study::{Directory, Program, Resume, Sweep, default_directory, overview};
 use serde_json::json;
 
 use super::interrupt::Interrupts;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// The same as --set seed=N
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The folder of tables and finished points [default: runs/NAME-HASH]
+    /// The directory of tables and finished points [default: runs/NAME-HASH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Start over instead of resuming an interrupted run of the same scenario
@@ -69,16 +69,16 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     let world = world(&args.world, interrupts.stop())?;
     scenario.check(registries)?;
 
-    let path = args.out.clone().unwrap_or_else(|| default_folder(&args.file, &scenario, &*world));
+    let path = args.out.clone().unwrap_or_else(|| default_directory(&args.file, &scenario, &*world));
     let resume = if args.fresh { Resume::Never } else { Resume::default() };
-    let mut folder = Folder::open(path, &args.file, &scenario, &*world, Program::this()?, resume)?;
+    let mut directory = Directory::open(path, &args.file, &scenario, &*world, Program::this()?, resume)?;
     let resume_advice =
-        format!("finished runs are in {}, and the same command resumes from there", folder.path().display());
+        format!("finished runs are in {}, and the same command resumes from there", directory.path().display());
     let mut bar = interrupts.bar(args.quiet || args.json, &resume_advice);
     let schema = Schema::default();
     let sweep = Sweep { registries, schema: &schema, jobs: args.jobs, stop: interrupts.stop() };
     let mut kept = 0;
-    let results = folder.run(&sweep, &scenario, &*world, |progress| {
+    let results = directory.run(&sweep, &scenario, &*world, |progress| {
         kept = progress.kept;
         bar.show(progress);
     });
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args, registries: &Registries) -> Result<ExitCode, Fail
     } else {
         let (head, rows) = overview(&schema, &scenario, &summaries);
         print!("{}", table(&head, &rows));
-        println!("\ntables: {}", folder.path().display());
+        println!("\ntables: {}", directory.path().display());
     }
     Ok(ExitCode::SUCCESS)
 }

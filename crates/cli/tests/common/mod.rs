@@ -1,4 +1,4 @@
-//! A folder in which tests run the command.
+//! A directory in which tests run the command.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 

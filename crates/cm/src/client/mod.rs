@@ -104,7 +104,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Signalled when notices were read, or when the thread that polled the eventfd has stopped polling.
+    /// Signaled when notices were read, or when the thread that polled the eventfd has stopped polling.
     changed: Condvar,
     own_wakeup: Wakeup,
     peer_wakeup: Wakeup,

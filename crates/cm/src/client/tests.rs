@@ -57,8 +57,8 @@ impl Daemon {
 
 /// A client with `flows` flows, and its daemon.
 fn connected(flows: usize) -> (Client, Vec<Id>, Daemon) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("cm.sock");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cm.sock");
     let listener = UnixListener::bind(&path).unwrap();
     let daemon = spawn(move || Daemon::new(listener.accept().unwrap().0));
     let client = Client::connect_to(&path).unwrap();

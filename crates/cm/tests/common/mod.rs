@@ -1,4 +1,4 @@
-//! A daemon in this process, in its own folder.
+//! A daemon in this process, in its own directory.
 
 #![allow(dead_code, reason = "each test file uses some of them")]
 
@@ -17,7 +17,7 @@ use rampmeter_units::{Bytes, Duration};
 pub(crate) const LONG: Option<Duration> = Some(Duration::from_secs(20));
 
 pub(crate) struct Running {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,14 +37,14 @@ impl Running {
     }
 
     fn of(options: impl Fn(&Path, &Arc<AtomicBool>) -> Options) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut running = Self { folder, stop: Arc::default(), thread: None };
+        let directory = tempfile::tempdir().unwrap();
+        let mut running = Self { directory, stop: Arc::default(), thread: None };
         running.begin(options);
         running
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("cm.sock")
+        self.directory.path().join("cm.sock")
     }
 
     pub(crate) fn start(&mut self, limits: Limits) {

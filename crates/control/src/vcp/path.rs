@@ -33,7 +33,7 @@ pub enum PathFault {
 }
 
 impl PathFault {
-    /// A message with the fault and the behaviour of the sender.
+    /// A message with the fault and the behavior of the sender.
     pub fn description(self) -> &'static str {
         match self {
             Self::ClearsCodes => "the path clears ECN codes; sends as TCP does until they come back",

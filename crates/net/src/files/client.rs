@@ -101,7 +101,7 @@ pub fn get(options: &GetOptions) -> Result<GetReport, NetError> {
     options.transport.check().map_err(NetError::BadOption)?;
     if let Some(name) = &options.controller {
         check_controller(name).map_err(|reason| {
-            NetError::BadOption(format!("{name:?} can't be a controller: {reason}; write a name such as `pcp`"))
+            NetError::BadOption(format!("{name:?} cannot be a controller: {reason}; write a name such as `pcp`"))
         })?;
     }
     let last = name.rsplit('/').next().unwrap_or(&name);

@@ -45,7 +45,7 @@ pub enum NetError {
     /// An unknown controller, or invalid settings.
     #[error(transparent)]
     Controller(#[from] RegistryError),
-    /// The history file can't be used.
+    /// The history file cannot be used.
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The path is not a directory that can be served.
@@ -54,10 +54,10 @@ pub enum NetError {
     /// The port is in use.
     #[error("{0} is in use: write another port, or 0 for any free one")]
     PortInUse(SocketAddr),
-    /// The address can't be listened on.
-    #[error("can't listen on {0}: {1}; write an address of this machine and a port that is allowed")]
+    /// The address cannot be listened on.
+    #[error("cannot listen on {0}: {1}; write an address of this machine and a port that is allowed")]
     CannotListen(SocketAddr, io::Error),
-    /// The host's name can't be resolved.
+    /// The host's name cannot be resolved.
     #[error("no address is known for `{0}`: check its spelling")]
     UnknownHost(String),
     /// The peer's host refused the packets: no process listens on the port.
@@ -89,7 +89,7 @@ pub enum NetError {
     #[error("{0} uses another protocol: both ends should run the same version")]
     BadAnswer(SocketAddr),
     /// The hash of the file is wrong.
-    #[error("`{name}` arrived damaged (its hash is wrong) and {}: download it again", if *deleted { "was deleted" } else { "can't be used" })]
+    #[error("`{name}` arrived damaged (its hash is wrong) and {}: download it again", if *deleted { "was deleted" } else { "cannot be used" })]
     Corrupt {
         /// The requested name.
         name: String,
@@ -102,7 +102,7 @@ pub enum NetError {
     /// Another download writes the same part file.
     #[error("{0} is being written by another download: wait for it, or give another path with --out")]
     PartInUse(PathBuf),
-    /// The output can't be written.
+    /// The output cannot be written.
     #[error("{0}: {1}; give a writable path with --out")]
     File(PathBuf, io::Error),
     /// The download was stopped by a signal.

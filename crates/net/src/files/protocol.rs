@@ -54,8 +54,8 @@ pub enum Refusal {
     /// The file is not a regular file.
     #[error("that is not a regular file: directories and devices are not served")]
     NotAFile = 4,
-    /// The server can't read the file.
-    #[error("it can't read that file: check the file's permissions on the server")]
+    /// The server cannot read the file.
+    #[error("it cannot read that file: check the file's permissions on the server")]
     Unreadable = 5,
     /// The file changed while it was sent.
     #[error("the file changed while it was sent: download it again")]

@@ -266,7 +266,7 @@ impl Server {
                     self.report(now, &client, ended, &statistics);
                 }
             }
-            // A client that can't be reached any more runs into its timeout.
+            // A client that cannot be reached any more runs into its timeout.
             Event::Opened(..) | Event::Datagram(..) | Event::SocketError(_) => {}
         }
     }

@@ -106,7 +106,7 @@ pub(crate) enum Next {
     More,
     /// The transfer waits for the peer.
     Wait,
-    /// The file can't be read: the connection is to be aborted.
+    /// The file cannot be read: the connection is to be aborted.
     Failed,
 }
 

@@ -85,7 +85,7 @@ impl Settings for Config {
         )?;
         ensure(
             self.load_interval > Duration::ZERO && self.queue_interval > Duration::ZERO,
-            "load_interval and queue_interval can't be 0; VCP's are \"200 ms\" and \"10 ms\"",
+            "load_interval and queue_interval cannot be 0; VCP's are \"200 ms\" and \"10 ms\"",
         )?;
         ensure(
             self.queue_interval <= self.load_interval,

@@ -31,7 +31,7 @@
 //!
 //! *Deviations*:
 //! - `y` and the sum in (9) count only packets with a request, as is all of the paper's traffic. Acknowledgements and
-//!   packets of other schemes count in `S`, but can't be shuffled.
+//!   packets of other schemes count in `S`, but cannot be shuffled.
 //! - The sums are scaled to the next interval, whose length may differ: 500 ms after the first 50 ms.
 //! - `d` keeps its value during intervals without requests; ns-2 returns to the initial value. A link that has been
 //!   idle for a whole interval stops its timers until a packet arrives.

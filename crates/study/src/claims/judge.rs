@@ -17,8 +17,8 @@ pub struct Judge<'a> {
     pub sweep: Sweep<'a>,
     /// The available worlds; claims for others are skipped.
     pub worlds: &'a [&'a dyn World],
-    /// The folder of finished points.
-    pub folder: &'a Path,
+    /// The directory of finished points.
+    pub directory: &'a Path,
     /// The program that runs them.
     pub program: &'a Program,
 }
@@ -137,7 +137,7 @@ impl Judge<'_> {
             if index == groups.len() {
                 let stem = claim.file.file_stem().unwrap_or_default().to_string_lossy();
                 let name = format!("{stem}-{}", short_hash(&[&claim.scenario.hash(), world.name()]));
-                let journal = Journal::open(self.folder.join(name), self.program.clone())?;
+                let journal = Journal::open(self.directory.join(name), self.program.clone())?;
                 groups.push(Group { claim, world, journal, points: Vec::new(), results: Vec::new() });
             }
             for point in claim.scenario.points().into_iter().filter(|point| claim.metric.needs(point)) {

@@ -1,4 +1,4 @@
-//! A run folder keeps finished points, and its tables do not depend on the order of execution.
+//! A run directory keeps finished points, and its tables do not depend on the order of execution.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use common::{Made, TEXT};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rampmeter_scenario::{Registries, Scenario, Schema, Summary, values};
-use rampmeter_study::{Finished, Folder, Program, Progress, Resume, StudyError, Sweep};
+use rampmeter_study::{Directory, Finished, Program, Progress, Resume, StudyError, Sweep};
 use tempfile::tempdir;
 
 const TABLES: [&str; 5] = ["runs", "links", "flows", "link_series", "flow_series"];
@@ -19,7 +19,7 @@ fn scenario() -> Scenario {
 }
 
 struct Run<'a> {
-    folder: &'a Path,
+    directory: &'a Path,
     scenario: &'a Scenario,
     world: &'a Made,
     jobs: usize,
@@ -29,8 +29,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn of(folder: &'a Path, scenario: &'a Scenario, world: &'a Made) -> Self {
-        Self { folder, scenario, world, jobs: 1, resume: Resume::default(), stop_after: 0 }
+    fn of(directory: &'a Path, scenario: &'a Scenario, world: &'a Made) -> Self {
+        Self { directory, scenario, world, jobs: 1, resume: Resume::default(), stop_after: 0 }
     }
 
     fn run(&self) -> Result<(Vec<Finished<Summary>>, Progress), StudyError> {
@@ -40,16 +40,16 @@ impl<'a> Run<'a> {
         self.world.interrupt_in.store(last_run, Ordering::SeqCst);
         let program = Program::this().unwrap();
         let file = Path::new("six.toml");
-        let mut folder = Folder::open(self.folder, file, self.scenario, self.world, program, self.resume)?;
+        let mut directory = Directory::open(self.directory, file, self.scenario, self.world, program, self.resume)?;
         let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(self.jobs), stop };
         let mut last = None;
-        let results = folder.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
+        let results = directory.run(&sweep, self.scenario, self.world, |progress| last = Some(progress))?;
         Ok((results, last.unwrap()))
     }
 }
 
-fn tables(folder: &Path) -> Vec<Vec<u8>> {
-    TABLES.iter().map(|name| fs::read(folder.join(format!("{name}.parquet"))).unwrap()).collect()
+fn tables(directory: &Path) -> Vec<Vec<u8>> {
+    TABLES.iter().map(|name| fs::read(directory.join(format!("{name}.parquet"))).unwrap()).collect()
 }
 
 #[test]
@@ -77,34 +77,34 @@ fn an_interrupted_run_resumes_with_the_same_result() {
 
 #[test]
 fn a_complete_run_and_a_fresh_one_start_over() {
-    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run::of(folder.path(), &scenario, &world).run().unwrap();
-    let (_, progress) = Run::of(folder.path(), &scenario, &world).run().unwrap();
+    let (directory, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run::of(directory.path(), &scenario, &world).run().unwrap();
+    let (_, progress) = Run::of(directory.path(), &scenario, &world).run().unwrap();
     assert_eq!(progress.kept, 0);
-    Run { stop_after: 3, ..Run::of(folder.path(), &scenario, &world) }.run().unwrap_err();
-    let (_, progress) = Run { resume: Resume::Never, ..Run::of(folder.path(), &scenario, &world) }.run().unwrap();
+    Run { stop_after: 3, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap_err();
+    let (_, progress) = Run { resume: Resume::Never, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap();
     assert_eq!(progress.kept, 0);
 }
 
 #[test]
 fn a_complete_run_is_kept_on_request() {
-    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run::of(folder.path(), &scenario, &world).run().unwrap();
-    let before = tables(folder.path());
-    let (_, progress) = Run { resume: Resume::Always, ..Run::of(folder.path(), &scenario, &world) }.run().unwrap();
+    let (directory, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run::of(directory.path(), &scenario, &world).run().unwrap();
+    let before = tables(directory.path());
+    let (_, progress) = Run { resume: Resume::Always, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap();
     assert_eq!(progress.kept, 8);
-    assert_eq!(tables(folder.path()), before);
+    assert_eq!(tables(directory.path()), before);
 }
 
 #[test]
-fn a_folder_of_another_run_is_not_changed() {
-    let (folder, world) = (tempdir().unwrap(), Made::default());
-    Run::of(folder.path(), &scenario(), &world).run().unwrap();
+fn a_directory_of_another_run_is_not_changed() {
+    let (directory, world) = (tempdir().unwrap(), Made::default());
+    Run::of(directory.path(), &scenario(), &world).run().unwrap();
     let mut fewer = scenario();
     fewer.set("load", values("0.5")).unwrap();
     let other = Scenario::parse("six.toml", &TEXT.replace("10 Mb/s", "11 Mb/s")).unwrap();
     for (scenario, word) in [(&fewer, "other values of the axes"), (&other, "another scenario")] {
-        let error = Run::of(folder.path(), scenario, &world).run().unwrap_err();
+        let error = Run::of(directory.path(), scenario, &world).run().unwrap_err();
         assert!(error.is_bad_input() && error.to_string().contains(word), "{error}");
     }
     let other = tempdir().unwrap();
@@ -115,23 +115,24 @@ fn a_folder_of_another_run_is_not_changed() {
 
 #[test]
 fn a_truncated_file_is_not_a_finished_point() {
-    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run { stop_after: 5, ..Run::of(folder.path(), &scenario, &world) }.run().unwrap_err();
-    for entry in fs::read_dir(folder.path().join("points")).unwrap() {
+    let (directory, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run { stop_after: 5, ..Run::of(directory.path(), &scenario, &world) }.run().unwrap_err();
+    for entry in fs::read_dir(directory.path().join("points")).unwrap() {
         let path = entry.unwrap().path();
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..text.len() / 2]).unwrap();
     }
-    let (_, progress) = Run::of(folder.path(), &scenario, &world).run().unwrap();
+    let (_, progress) = Run::of(directory.path(), &scenario, &world).run().unwrap();
     assert_eq!(progress.kept, 0);
 }
 
 #[test]
 fn points_that_the_world_cannot_run_are_listed() {
-    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    let (results, _) = Run::of(folder.path(), &scenario, &world).run().unwrap();
+    let (directory, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    let (results, _) = Run::of(directory.path(), &scenario, &world).run().unwrap();
     assert_eq!(results.iter().filter(|result| result.is_err()).count(), 4);
-    let about: serde_json::Value = serde_json::from_slice(&fs::read(folder.path().join("run.json")).unwrap()).unwrap();
+    let about: serde_json::Value =
+        serde_json::from_slice(&fs::read(directory.path().join("run.json")).unwrap()).unwrap();
     assert_eq!((&about["points"], &about["finished"]), (&12.into(), &8.into()));
     assert!(about["skipped"][0]["reason"].as_str().unwrap().contains("kernel TCP"), "{about}");
     assert_eq!(about["scenario_sha256"], scenario.hash());
@@ -139,10 +140,10 @@ fn points_that_the_world_cannot_run_are_listed() {
 
 #[test]
 fn tables_are_tidy_and_typed() {
-    let (folder, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
-    Run::of(folder.path(), &scenario, &world).run().unwrap();
+    let (directory, scenario, world) = (tempdir().unwrap(), scenario(), Made::default());
+    Run::of(directory.path(), &scenario, &world).run().unwrap();
     let open = |name: &str| {
-        SerializedFileReader::new(fs::File::open(folder.path().join(format!("{name}.parquet"))).unwrap()).unwrap()
+        SerializedFileReader::new(fs::File::open(directory.path().join(format!("{name}.parquet"))).unwrap()).unwrap()
     };
     let runs = open("runs");
     assert_eq!(runs.metadata().file_metadata().num_rows(), 8);
@@ -161,10 +162,10 @@ fn tables_are_tidy_and_typed() {
 #[test]
 fn an_axis_named_like_a_column_keeps_its_name() {
     let text = TEXT.replace("load = [0.25, 0.5]", "load = [0.25, 0.5]\nlink = [50]").replace("= 50 }", "= \"$link\" }");
-    let (folder, world) = (tempdir().unwrap(), Made::default());
+    let (directory, world) = (tempdir().unwrap(), Made::default());
     let scenario = Scenario::parse("six.toml", &text).unwrap();
-    Run::of(folder.path(), &scenario, &world).run().unwrap();
-    let file = fs::File::open(folder.path().join("links.parquet")).unwrap();
+    Run::of(directory.path(), &scenario, &world).run().unwrap();
+    let file = fs::File::open(directory.path().join("links.parquet")).unwrap();
     let row = SerializedFileReader::new(file).unwrap().get_row_iter(None).unwrap().next().unwrap().unwrap().to_string();
     assert!(row.contains("link: 50") && row.contains("its_link: \"wire\""), "{row}");
 }

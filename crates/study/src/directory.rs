@@ -1,4 +1,4 @@
-//! A run folder: a description of the run, its finished points and its tables.
+//! A run directory: a description of the run, its finished points and its tables.
 //!
 //! ```text
 //!   runs/offered_load-1f2e3d4c5b6a7980/
@@ -32,7 +32,7 @@ struct RunInfo {
     skipped: Vec<Skipped>,
 }
 
-/// The finished points of its folder that a run keeps. Points of another build of the program are never kept.
+/// The finished points of its directory that a run keeps. Points of another build of the program are never kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Resume {
     /// The points of an interrupted run; a complete run starts over.
@@ -44,16 +44,16 @@ pub enum Resume {
     Never,
 }
 
-/// A run folder.
+/// A run directory.
 #[derive(Debug)]
-pub struct Folder {
+pub struct Directory {
     path: PathBuf,
     info: RunInfo,
     journal: Journal,
 }
 
-/// The default folder of a run: `runs/`, the file's stem and a hash of the scenario, its axes and the world.
-pub fn default_folder(file: &Path, scenario: &Scenario, world: &dyn World) -> PathBuf {
+/// The default directory of a run: `runs/`, the file's stem and a hash of the scenario, its axes and the world.
+pub fn default_directory(file: &Path, scenario: &Scenario, world: &dyn World) -> PathBuf {
     let stem = file.file_stem().map_or("scenario".into(), |stem| stem.to_string_lossy());
     let axes = Value::Object(axes(scenario)).to_string();
     Path::new("runs").join(format!("{stem}-{}", short_hash(&[&scenario.hash(), &axes, world.name()])))
@@ -65,8 +65,8 @@ fn axes(scenario: &Scenario) -> Map<String, Value> {
     scenario.axes().iter().map(|axis| (axis.name.clone(), values(axis))).collect()
 }
 
-impl Folder {
-    /// Creates the folder at `path`, or opens it if it holds the same run, with the finished points that `resume`
+impl Directory {
+    /// Creates the directory at `path`, or opens it if it holds the same run, with the finished points that `resume`
     /// keeps.
     pub fn open(
         path: impl Into<PathBuf>,
@@ -90,7 +90,7 @@ impl Folder {
         };
         let existing = RunInfo::read(&path)?;
         if let Some(what) = existing.as_ref().and_then(|existing| info.differs(existing)) {
-            return Err(StudyError::Taken { folder: path, what });
+            return Err(StudyError::Taken { directory: path, what });
         }
         let journal = Journal::open(path.join("points"), program)?;
         let kept = match resume {
@@ -101,9 +101,9 @@ impl Folder {
         if !kept {
             journal.clear()?;
         }
-        let folder = Self { path, info, journal };
-        folder.write_run()?;
-        Ok(folder)
+        let directory = Self { path, info, journal };
+        directory.write_run()?;
+        Ok(directory)
     }
 
     /// Its path.
@@ -141,14 +141,14 @@ impl Folder {
 }
 
 impl RunInfo {
-    /// The description of the run in the folder at `path`; `None` if the folder is missing or empty.
+    /// The description of the run in the directory at `path`; `None` if the directory is missing or empty.
     fn read(path: &Path) -> Result<Option<Self>, StudyError> {
-        let taken = |what: &str| StudyError::Taken { folder: path.to_owned(), what: what.to_owned() };
+        let taken = |what: &str| StudyError::Taken { directory: path.to_owned(), what: what.to_owned() };
         let file = path.join("run.json");
         if !file.exists() {
-            // Other content of the folder must not be overwritten.
+            // Other content of the directory must not be overwritten.
             let busy = path.is_file() || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-            return if busy { Err(taken("is not a run folder")) } else { Ok(None) };
+            return if busy { Err(taken("is not a run directory")) } else { Ok(None) };
         }
         let text = fs::read_to_string(&file).map_err(|error| StudyError::file(&file, "read", &error))?;
         serde_json::from_str(&text).map(Some).map_err(|_| taken("holds a run.json of another format"))
