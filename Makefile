@@ -11,6 +11,7 @@ help: ## this list
 
 .PHONY: build
 build: setup ## the command target/release/rampmeter, librampmeter_cm for C and the Python extension
+	@echo "building: three minutes the first time, two of them in the last step, which prints nothing"
 	PYO3_NO_PYTHON=1 cargo build --release --package rampmeter-cli --package rampmeter-capi --package rampmeter-py
 
 PREFIX ?= /usr/local

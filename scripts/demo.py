@@ -56,6 +56,7 @@ def two_worlds(program: Path) -> bool:
         rows += [row(some, ratio if some is emulated else None) for some in (simulated, emulated) if some]
     head = ["scheme", "world", "transfers", "FCT", "queue", "loss", "emulated / simulated"]
     print(table(head, rows) + "\n")
+    print("pcp-paper takes a busy host's delays for a queue; pcp tolerates them (docs/controllers.md).\n")
     return False
 
 
@@ -64,13 +65,19 @@ def fct(runs: list[dict[str, Any]]) -> float:
     return float(median(one["flows"]["fct_mean_s"] for one in runs))
 
 
+def completed(runs: list[dict[str, Any]]) -> str:
+    """Return the number of completed transfers, and of all if some did not complete."""
+    done, failed = (sum(one["flows"][count] for one in runs) for count in ("completed", "unfinished"))
+    return f"{done} of {done + failed}" if failed else str(done)
+
+
 def row(runs: list[dict[str, Any]], ratio: float | None) -> list[str]:
     """Write one line of the table."""
     links = [one["links"]["bottleneck"] for one in runs]
     return [
         runs[0]["point"]["scheme"],
         runs[0]["world"],
-        str(sum(one["flows"]["completed"] for one in runs)),
+        completed(runs),
         f"{1e3 * fct(runs):.0f} ms",
         f"{median(link['queue_mean_packets'] for link in links):.1f} packets",
         f"{100 * median(link['drop_rate'] for link in links):.2f}%",

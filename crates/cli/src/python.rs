@@ -47,7 +47,8 @@ fn module(name: &str) -> Result<(PathBuf, Command), Failure> {
     if !import.is_ok_and(|output| output.status.success()) {
         return Err(Failure::failed(format!(
             "this needs the Python package `rampmeter` with matplotlib, and {} does not have them; in a checkout \
-             `make python` installs both; elsewhere a python3 that has them must come first in PATH",
+             `make python` installs both in .venv; elsewhere call CHECKOUT/.venv/bin/python -m {module}, or put a python3 that \
+             has them first in PATH",
             python.display()
         )));
     }

@@ -96,7 +96,8 @@ impl Axis {
             return Err(format!("{wrong}; give all records the same keys"));
         }
         if !self.records.iter().flat_map(|record| record.values()).chain(&self.values).all(is_plain) {
-            let advice = "list values like \"pcp\", 0.6, 30 or true";
+            let advice =
+                "list values like \"pcp\", 0.6, 30 or true, or records { name = \"small\", ... } of such values";
             return Err(format!("axis `{name}` has a value that is not a plain text or number; {advice}"));
         }
         for (index, value) in self.values.iter().enumerate() {

@@ -45,17 +45,17 @@ pub(crate) fn runs() -> Vec<Column<()>> {
         Column::text("world", "the world that ran it, `simulated` or `emulated`", |run, ()| run.world.to_owned()),
         Column::whole(
             "data_packets",
-            "packets with payload that reached their receivers, of all flows and over the whole run",
+            "packets with payload that reached their receivers, of all flows, in the whole run",
             |run, ()| run.outcome.data_packets,
         ),
         Column::number(
             "host_jitter_p99_s",
-            "emulated only: 99% of packets left the network at most this much after the planned time",
+            "emulated only: 99th percentile of the delay of packets behind their planned departure from the network",
             |run, ()| run.outcome.host_jitter.map(|jitter| jitter.p99.as_secs_f64()),
         ),
         Column::number(
             "rtt_min_s",
-            "emulated only: the minimum round-trip time of its flows, from the delays of the links",
+            "emulated only: the minimum round-trip time of the run's flows, from the delays of the links",
             |run, ()| run.outcome.host_jitter.and_then(|_| run.plan.min_round_trip()).map(Duration::as_secs_f64),
         ),
     ]
@@ -63,11 +63,11 @@ pub(crate) fn runs() -> Vec<Column<()>> {
 
 pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
     vec![
-        Of::whole("flow", "its index in the plan, the same for all schemes with the same seed", |_, flow| {
+        Of::whole("flow", "the flow's index in the plan, the same for all schemes with the same seed", |_, flow| {
             flow.flow as u64
         }),
         Of::text("traffic", "the name of its `[[traffic]]`", |run, flow| run.plan.traffic[flow.traffic].name.clone()),
-        Of::text("flow_scheme", "the name of the `[scheme.NAME]` that sent it", |run, flow| {
+        Of::text("flow_scheme", "the name of the flow's `[scheme.NAME]`", |run, flow| {
             run.plan.schemes[flow.scheme].name.clone()
         }),
         Of::truth(
@@ -75,7 +75,7 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
             "whether its traffic is measured (`measure`); also true for flows that started during the warm-up",
             |run, flow| run.plan.traffic[flow.traffic].measured,
         ),
-        Of::number("start_s", "when its connection opened", |_, flow| flow.start.as_secs_f64()),
+        Of::number("start_s", "time at which its connection opened", |_, flow| flow.start.as_secs_f64()),
         Of::number(
             "fct_s",
             "flow completion time: from `start_s` to the receiver's last byte; null if the flow did not complete",
@@ -89,12 +89,15 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
         }),
         Of::number(
             "goodput_bps",
-            "goodput. Of a transfer: size over flow completion time, null if it did not complete. Of a long-lived \
-             flow: bytes delivered between `warmup` and `duration` over the part of that time in which it was active",
+            "goodput. Of a transfer: size divided by flow completion time, null if it did not complete. Of a \
+             long-lived flow: bytes delivered between `warmup` and `duration`, divided by the part of that time in \
+             which it was active",
             |run, flow| flow.goodput_bps(&run.plan),
         ),
         Of::whole("sent_packets", "packets with payload sent, retransmissions included", |_, flow| flow.sent_packets),
-        Of::whole("retransmitted_packets", "of these, retransmissions", |_, flow| flow.retransmitted_packets),
+        Of::whole("retransmitted_packets", "packets of these that were retransmissions", |_, flow| {
+            flow.retransmitted_packets
+        }),
         Of::number(
             "just_below_share",
             "layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow",
@@ -114,7 +117,7 @@ pub(crate) fn flows() -> Vec<Column<FlowOutcome>> {
 
 pub(crate) fn flow_series() -> Vec<Column<FlowSample>> {
     vec![
-        Column::number("time_s", "when the sample was taken", |_, sample| sample.at.as_secs_f64()),
+        Column::number("time_s", "time at which the sample was taken", |_, sample| sample.at.as_secs_f64()),
         Column::whole("flow", "the flow's index in `flows`", |_, sample| sample.flow as u64),
         Column::whole(
             "window_bytes",
@@ -161,7 +164,7 @@ mod tests {
                     "b/s" => "_bps",
                     "bytes" => "_bytes",
                     "packets" => "_packets",
-                    "transfers" | "share" | "" => "",
+                    "transfers" | "fraction" | "" => "",
                     other => panic!("{name}: unit {other}"),
                 };
                 assert!(name.ends_with(suffix), "{name} is in {unit}");

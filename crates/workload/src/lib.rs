@@ -24,6 +24,11 @@ mod levels;
 
 pub use application::{Application, Carrier, End, Event, Path, Reply, Report, Workload};
 pub use deadlines::Alarms;
+pub use rampmeter_units as units;
 pub use rampmeter_units::Settings;
 use rampmeter_units::settings::ensure;
 pub use registry::{AnyApplication, AnyWorkload};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -85,7 +85,7 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         )
         .unit("transfers")
         .shown("transfers", 1.0, 0),
-        Of::whole("unfinished", "such transfers that did not complete by `duration + drain`", |_, group| {
+        Of::whole("unfinished", "the same, but not completed by `duration + drain`", |_, group| {
             group.ages.len() as u64
         })
         .unit("transfers")
@@ -114,35 +114,37 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         ),
         Of::number(
             "fct_or_age_mean_s",
-            "mean flow completion time of all of these transfers: an unfinished one counts with its age at \
-             `duration + drain`. `fct_mean_s` omits unfinished transfers and so favors schemes that have some",
+            "mean flow completion time of completed and unfinished transfers; an unfinished one counts with its age \
+             at `duration + drain`. `fct_mean_s` omits unfinished transfers and so favors schemes that have some",
             |_, group| mean(&[&group.fcts[..], &group.ages[..]].concat()),
         ),
         Of::number("size_mean_bytes", "mean size of completed transfers", |_, group| mean(&group.sizes)),
         Of::number(
             "goodput_mean_bps",
             "mean goodput: of measured long-lived flows between `warmup` and `duration`; without such flows, of \
-             completed transfers, size over flow completion time",
+             completed transfers, size divided by flow completion time",
             |_, group| mean(&group.goodputs),
         )
         .shown("goodput Mb/s", 1e-6, 3),
         Of::number(
             "goodput_jain",
-            "Jain's index of the same goodputs, each over the `weight` of its flow: 1 if all are equal, 1/n if one \
+            "Jain's index of the same goodputs, each divided by the `weight` of its flow: 1 if all are equal, 1/n if \
+             one \
              of n gets everything",
             |_, group| jain(&group.weighted),
         )
         .shown("Jain", 1.0, 3),
         Of::number(
             "goodput_spread",
-            "the largest of these weighted goodputs over the smallest; null if one is zero",
+            "the maximum of these weighted goodputs divided by the minimum; null if one is zero",
             |_, group| spread(&group.weighted),
         ),
         Of::number("goodput_min_bps", "the minimum of the goodputs, without weights", |_, group| min(&group.goodputs)),
         Of::number("goodput_max_bps", "the maximum of the goodputs, without weights", |_, group| max(&group.goodputs)),
         Of::number(
             "rate_variation",
-            "coefficient of variation of measured long-lived flows' sending rates: standard deviation (n - 1) over mean \
+            "coefficient of variation of measured long-lived flows' sending rates: standard deviation (n - 1) over \
+             mean \
              of `rate_bps` in `flow_series`, over all flows and samples between `warmup` and `duration` together; null \
              without `[meters] series`, and for controllers without a rate",
             |run, group| variation(&group.sending_rates(run)),
@@ -157,7 +159,7 @@ fn of_applications() -> Vec<Column<FlowGroup>> {
     vec![
         Of::number(
             "lost_mean_packets",
-            "datagram flows: datagrams that did not arrive in the whole run, mean over flows",
+            "datagram flows: datagrams that did not arrive in the whole run, mean of all flows",
             |run, group| group.mean(run, |flow| Some(flow.lost_datagrams(&run.plan)? as f64)),
         ),
         Of::number(

@@ -11,17 +11,17 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
         Of::text("link", "the link's name", |_, link| link.name.clone()),
         Of::number(
             "utilization",
-            "bytes sent over those that the rate allowed, 0 to 1; 0 if the rate is unlimited",
+            "bytes sent divided by the bytes that the rate allowed, 0 to 1; 0 if the rate is unlimited",
             |_, link| link.utilization,
         )
-        .unit("share")
+        .unit("fraction")
         .shown("used %", 1e2, 1),
         Of::number("queue_mean_packets", "queued packets, mean over time", |_, link| link.queue.mean_packets)
             .shown("queue", 1.0, 1),
         Of::number("queue_mean_bytes", "queued bytes, mean over time", |_, link| link.queue.mean_bytes),
         Of::number(
             "queue_sd_bytes",
-            "standard deviation of the queued bytes over time; over the link's rate it is that of the queueing delay",
+            "standard deviation of the queued bytes over time; divided by the link's rate, that of the queueing delay",
             |_, link| link.queue.sd_bytes,
         ),
         Of::whole("queue_p50_packets", "the queue had at most this length for 50% of the time", |_, link| {
@@ -36,44 +36,44 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
         Of::whole("queue_max_packets", "the maximum queue", |_, link| link.queue.max_packets),
         Of::number(
             "queue_mean_share",
-            "`queue_mean_packets` over `buffer_packets`; null without that limit",
+            "`queue_mean_packets` divided by `buffer_packets`; null without that limit",
             |run, link| of_buffer(run, link, link.queue.mean_packets),
         )
-        .unit("share"),
+        .unit("fraction"),
         Of::number(
             "queue_p90_share",
-            "`queue_p90_packets` over `buffer_packets`; null without that limit",
+            "`queue_p90_packets` divided by `buffer_packets`; null without that limit",
             |run, link| of_buffer(run, link, link.queue.p90_packets as f64),
         )
-        .unit("share"),
+        .unit("fraction"),
         Of::whole(
             "buffer_packets",
             "maximum number of packets in the queue, the router's `packets`; null without that limit",
             |run, link| run.plan.queue_limit(link.id),
         ),
         Of::whole("offered_packets", "packets that arrived at the router", |_, link| link.counts.offered),
-        Of::whole("offered_data_packets", "packets of these with payload", |_, link| link.counts.offered_data),
+        Of::whole("offered_data_packets", "packets with payload of these", |_, link| link.counts.offered_data),
         Of::whole("dropped_packets", "packets that the router dropped, on arrival or from the queue", |_, link| {
             link.counts.dropped
         }),
-        Of::number("drop_rate", "packets dropped over packets offered, without random losses", |_, link| {
+        Of::number("drop_rate", "packets dropped divided by packets offered, without random losses", |_, link| {
             share(link.counts.dropped, link.counts.offered)
         })
-        .unit("share")
+        .unit("fraction")
         .shown("dropped %", 1e2, 3),
         Of::whole("marked_packets", "packets that the router marked instead of dropping them", |_, link| {
             link.counts.marked
         }),
-        Of::number("mark_rate", "packets marked over packets offered", |_, link| {
+        Of::number("mark_rate", "packets marked divided by packets offered", |_, link| {
             share(link.counts.marked, link.counts.offered)
         })
-        .unit("share"),
+        .unit("fraction"),
         Of::number(
             "data_mark_rate",
-            "packets marked over packets with payload offered: acknowledgements are never marked",
+            "packets marked divided by packets with payload offered: acknowledgements are never marked",
             |_, link| share(link.counts.marked, link.counts.offered_data),
         )
-        .unit("share")
+        .unit("fraction")
         .shown("marked %", 1e2, 3)
         .unless_zero(),
         Of::number(
@@ -101,7 +101,7 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
 
 pub(crate) fn link_series() -> Vec<Column<LinkSample>> {
     vec![
-        Column::number("time_s", "when the sample was taken", |_, sample| sample.at.as_secs_f64()),
+        Column::number("time_s", "time at which the sample was taken", |_, sample| sample.at.as_secs_f64()),
         Column::text("link", "the link's name", |run, sample| run.plan.queue_name(sample.id).to_owned()),
         Column::whole("queue_packets", "packets queued at this instant", |_, sample| sample.queue.packets),
         Column::whole("queue_bytes", "bytes queued at this instant", |_, sample| sample.queue.bytes.as_u64()),
