@@ -114,8 +114,8 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         ),
         Of::number(
             "fct_or_age_mean_s",
-            "mean flow completion time of completed and unfinished transfers; an unfinished one counts with its age \
-             at `duration + drain`. `fct_mean_s` omits unfinished transfers and so favors schemes that have some",
+            "mean flow completion time of completed and unfinished transfers; an unfinished one counts with its age at \
+             `duration + drain`. `fct_mean_s` omits unfinished transfers and so favors schemes that have some",
             |_, group| mean(&[&group.fcts[..], &group.ages[..]].concat()),
         ),
         Of::number("size_mean_bytes", "mean size of completed transfers", |_, group| mean(&group.sizes)),
@@ -129,8 +129,7 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         Of::number(
             "goodput_jain",
             "Jain's index of the same goodputs, each divided by the `weight` of its flow: 1 if all are equal, 1/n if \
-             one \
-             of n gets everything",
+             one of n gets everything",
             |_, group| jain(&group.weighted),
         )
         .shown("Jain", 1.0, 3),
@@ -144,9 +143,8 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         Of::number(
             "rate_variation",
             "coefficient of variation of measured long-lived flows' sending rates: standard deviation (n - 1) over \
-             mean \
-             of `rate_bps` in `flow_series`, over all flows and samples between `warmup` and `duration` together; null \
-             without `[meters] series`, and for controllers without a rate",
+             mean of `rate_bps` in `flow_series`, over all flows and samples between `warmup` and `duration` together; \
+             null without `[meters] series`, and for controllers without a rate",
             |run, group| variation(&group.sending_rates(run)),
         ),
     ];

@@ -78,8 +78,8 @@ pub(crate) fn links() -> Vec<Column<LinkOutcome>> {
         .unless_zero(),
         Of::number(
             "unmarked_per_mark",
-            "packets with payload that were not marked per packet marked: `(1 - p) / p` where `p` is \
-             `data_mark_rate`; null if none was marked",
+            "packets with payload that were not marked per packet marked: `(1 - p) / p` where `p` is `data_mark_rate`; \
+             null if none was marked",
             |_, link| {
                 let unmarked = link.counts.offered_data.saturating_sub(link.counts.marked) as f64;
                 (link.counts.marked > 0).then(|| unmarked / link.counts.marked as f64)
