@@ -4,8 +4,8 @@
 //!   peers that read their answers ──► messages of any content, aimed or not ──► agent ──► answers
 //! ```
 //!
-//! The agent never panics. An accepted message decodes to the same value after it is encoded again. A peer without an open
-//! flow never receives more bytes than it sent. The bytes in flight of a flow never exceed the bytes that it sent.
+//! The agent never panics. An accepted message decodes to the same value after it is encoded again. A peer without an
+//! open flow never receives more bytes than it sent. The bytes in flight of a flow never exceed the bytes that it sent.
 #![no_main]
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};

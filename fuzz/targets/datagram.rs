@@ -1,5 +1,5 @@
-//! IPv4 packets as routers of the emulated world read and rewrite them. The modules are private to their crate, so their
-//! files are compiled into this target.
+//! IPv4 packets as routers of the emulated world read and rewrite them. The modules are private to their crate, so
+//! their files are compiled into this target.
 //!
 //! A rewrite changes only the intended field. A correct IP header checksum stays correct.
 #![no_main]

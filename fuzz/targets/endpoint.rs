@@ -4,8 +4,8 @@
 //!   four peers that read their answers ──► packets of any content, aimed or not ──► endpoint ──► answers
 //! ```
 //!
-//! The endpoint never panics. A peer whose address is not validated never receives more bytes than it sent. A connection
-//! never accepts bytes beyond its window, and the number of connections never exceeds the limit.
+//! The endpoint never panics. A peer whose address is not validated never receives more bytes than it sent. A
+//! connection never accepts bytes beyond its window, and the number of connections never exceeds the limit.
 #![no_main]
 
 use std::collections::BTreeMap;

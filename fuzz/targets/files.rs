@@ -1,5 +1,5 @@
-//! The file protocol: requests as a server reads them, answers as a client reads them. The module is private to its crate, so
-//! its file is compiled into this target.
+//! The file protocol: requests as a server reads them, answers as a client reads them. The module is private to its
+//! crate, so its file is compiled into this target.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Scenario files: every text gives a scenario or an error of one line, and every scenario a plan or an error of one line.
+//! Scenario files: every text gives a scenario or an error of one line, and every scenario a plan or an error of one
+//! line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -39,7 +39,5 @@ def test_a_directory_without_a_run_is_refused_in_one_line(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "rampmeter.report", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert (
-        result.stderr
-        == f"rampmeter: {tmp_path}: not a run directory; the last line of `rampmeter run` names the directory of its tables\n"
-    )
+    advice = "the last line of `rampmeter run` names the directory of its tables"
+    assert result.stderr == f"rampmeter: {tmp_path}: not a run directory; {advice}\n"

@@ -2,7 +2,8 @@
 //!
 //! A controller receives events (packets sent, acknowledged and lost; idle times). It returns the maximum number of
 //! bytes in flight, the time at which the next packet may be sent and the maximum size of that packet. It owns no
-//! clock, no socket and no packet: the same object runs in the simulator, in the emulated network and on a real network.
+//! clock, no socket and no packet: the same object runs in the simulator, in the emulated network and on a real
+//! network.
 //!
 //! Window controllers limit [`Controller::window`] and permit packets at any time. Rate controllers do not limit the
 //! window and space the packets. All sizes are those of whole IP packets, headers included, because links carry whole

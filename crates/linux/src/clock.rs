@@ -26,7 +26,8 @@ impl Clock {
     }
 }
 
-/// Sleeps until one of `sources` is readable, or for `span`, at most [`STOP_CHECK_INTERVAL`]. True if `span` has passed.
+/// Sleeps until one of `sources` is readable, or for `span`, at most [`STOP_CHECK_INTERVAL`]. True if `span` has
+/// passed.
 pub(crate) fn sleep<const N: usize>(sources: [BorrowedFd<'_>; N], span: Duration) -> io::Result<bool> {
     let mut sources = sources.map(|source| PollFd::new(source, PollFlags::POLLIN));
     let timeout = std::time::Duration::from_nanos(span.min(STOP_CHECK_INTERVAL).as_nanos());

@@ -1,7 +1,7 @@
 //! A real IPv4 packet, as routers process it.
 //!
-//! A router may rewrite the ECN bits of the IP header and the feedback option of Rampmeter's own packets. Both checksums
-//! are updated, as a forwarding router does, so that the kernel at the other end accepts the packet.
+//! A router may rewrite the ECN bits of the IP header and the feedback option of Rampmeter's own packets. Both
+//! checksums are updated, as a forwarding router does, so that the kernel at the other end accepts the packet.
 
 use std::fmt;
 use std::net::Ipv4Addr;

@@ -1,5 +1,5 @@
-//! One of the two real hosts: a namespace whose loopback device has the addresses of one side and whose TUN device leads
-//! to the other side.
+//! One of the two real hosts: a namespace whose loopback device has the addresses of one side and whose TUN device
+//! leads to the other side.
 //!
 //! ```text
 //!   lo  10.64.0.0/16, all local            lo  10.65.0.0/16

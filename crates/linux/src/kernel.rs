@@ -31,8 +31,8 @@ struct ActiveFlow {
     is_open: bool,
 }
 
-/// The two low bits of an event's word for a listener. Other values mean an end of a flow. The other bits are the index of
-/// the listener or the flow.
+/// The two low bits of an event's word for a listener. Other values mean an end of a flow. The other bits are the index
+/// of the listener or the flow.
 const LISTENER: u64 = 0;
 
 /// The event word of a flow's end.

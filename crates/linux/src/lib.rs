@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Senders are real: Rampmeter's endpoints on UDP sockets, and the kernel's own TCP. The network between them is the
-//! same [`rampmeter_router::Link`] objects that the simulator runs, with the packets of two TUN devices. Namespaces have
-//! no names and devices belong to open files, so the system removes them when the process ends, even if it crashes.
+//! same [`rampmeter_router::Link`] objects that the simulator runs, with the packets of two TUN devices. Namespaces
+//! have no names and devices belong to open files, so the system removes them when the process ends, even if it
+//! crashes.
 //!
 //! It needs root, or a user namespace ([`enter_user_namespace`]) and a `/dev/net/tun` that the user can open. [`probe`]
-//! reports what the machine allows. Runs take as long as the plan's time, and only one runs at a time: two would disturb
-//! each other's timing.
+//! reports what the machine allows. Runs take as long as the plan's time, and only one runs at a time: two would
+//! disturb each other's timing.
 
 mod checksum;
 mod clock;

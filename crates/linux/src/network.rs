@@ -1,8 +1,8 @@
 //! The plan's network: links, paths and meters. It owns no clock and no device.
 //!
 //! Calls of [`Network::run`] are always slightly late. Inside the network each event is processed at its due time, in
-//! order, as in the simulator. So delays of the machine do not add up along a path, and rates, queues and meters are exact
-//! on a busy machine too.
+//! order, as in the simulator. So delays of the machine do not add up along a path, and rates, queues and meters are
+//! exact on a busy machine too.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -104,8 +104,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// A packet enters from a host at `now`. Packets that are not between two hosts of the plan, such as the kernel's own
-    /// multicast packets, are discarded.
+    /// A packet enters from a host at `now`. Packets that are not between two hosts of the plan, such as the kernel's
+    /// own multicast packets, are discarded.
     pub(crate) fn enter(&mut self, now: Time, bytes: Vec<u8>) {
         self.run(now);
         match Datagram::new(bytes) {

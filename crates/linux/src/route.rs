@@ -1,9 +1,9 @@
 //! The router: carries packets between the two TUN devices through the plan's network, in real time.
 //!
-//! One thread owns both devices and all links. It sleeps until a packet arrives or is due. A sleeping thread wakes up tens
-//! of microseconds late, so its timer expires earlier, by the smallest usual wake-up latency plus [`SPIN`]. It spins for
-//! the rest, but never longer than it has slept before: the kernel throttles a thread that only spins, and such a thread
-//! starves the hosts.
+//! One thread owns both devices and all links. It sleeps until a packet arrives or is due. A sleeping thread wakes up
+//! tens of microseconds late, so its timer expires earlier, by the smallest usual wake-up latency plus [`SPIN`]. It
+//! spins for the rest, but never longer than it has slept before: the kernel throttles a thread that only spins, and
+//! such a thread starves the hosts.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -44,7 +44,8 @@ pub(crate) fn route(
     let mut late = Delays::default();
     let mut waiter = Waiter { clock, spin_credit: Duration::ZERO, latency: WakeupLatency::default() };
     loop {
-        // Tested first, so that events that were due at the end of the run, such as the end of the measurement, still run.
+        // Tested first, so that events that were due at the end of the run, such as the end of the measurement, still
+        // run.
         let over = run.is_over();
         network.run(clock.now());
         while let Some(exit) = network.exit() {

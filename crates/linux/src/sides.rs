@@ -1,8 +1,8 @@
 //! The assignment of hosts to sides.
 //!
-//! There are two real hosts, one on each side of the router. Each represents all of the plan's hosts on its side, with one
-//! address for each. A packet reaches the router only if its two ends are on different sides. So the graph of hosts and
-//! flows must be bipartite.
+//! There are two real hosts, one on each side of the router. Each represents all of the plan's hosts on its side, with
+//! one address for each. A packet reaches the router only if its two ends are on different sides. So the graph of hosts
+//! and flows must be bipartite.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -58,8 +58,8 @@ impl Sides {
         })
     }
 
-    /// Two-coloring by breadth-first search from the sender of the first flow. Fails with the first flow that connects two
-    /// hosts of one side.
+    /// Two-coloring by breadth-first search from the sender of the first flow. Fails with the first flow that connects
+    /// two hosts of one side.
     fn color(flows: &[(NodeId, NodeId)]) -> Result<Self, (NodeId, NodeId)> {
         let mut peers: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for &(from, to) in flows {

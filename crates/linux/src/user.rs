@@ -16,9 +16,9 @@ pub(crate) fn is_able() -> bool {
     effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & NEEDED == NEEDED)
 }
 
-/// Gives this process the capabilities for emulated networks, if it lacks them and the system allows it. The process moves
-/// into a user namespace, in which it has the rights of root only over networks that it creates itself. User and group do
-/// not change.
+/// Gives this process the capabilities for emulated networks, if it lacks them and the system allows it. The process
+/// moves into a user namespace, in which it has the rights of root only over networks that it creates itself. User and
+/// group do not change.
 ///
 /// The system requires a process with a single thread: call this as the first thing in `main`.
 pub fn enter_user_namespace() -> io::Result<()> {

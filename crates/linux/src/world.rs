@@ -29,7 +29,8 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// A world whose runs end with [`WorldError::Interrupted`] soon after `interrupted` is set, for example by a signal.
+    /// A world whose runs end with [`WorldError::Interrupted`] soon after `interrupted` is set, for example by a
+    /// signal.
     pub fn new(interrupted: Arc<AtomicBool>) -> Self {
         Self { interrupted }
     }

@@ -254,9 +254,9 @@ fn a_flow_within_one_side_is_refused_by_name() {
     assert!(error.contains("sink.") && error.contains("other side"), "{error}");
 }
 
-/// A player of segments of 0.5 s with a buffer of 4 s. 40 Mb/s are much more than the highest bitrate: the buffer is full
-/// after about a second, and 8 s of playing time request 12 s of video. The six segments that fill the buffer to the end of
-/// the map (3 s), and two that are played meanwhile, may have lower bitrates.
+/// A player of segments of 0.5 s with a buffer of 4 s. 40 Mb/s are much more than the highest bitrate: the buffer is
+/// full after about a second, and 8 s of playing time request 12 s of video. The six segments that fill the buffer to
+/// the end of the map (3 s), and two that are played meanwhile, may have lower bitrates.
 #[test]
 fn a_player_streams_over_newreno_and_kernel_tcp() {
     let name = "a_player_streams_over_newreno_and_kernel_tcp";

@@ -1,8 +1,8 @@
 //! Routers and links: queue disciplines behind one trait, [`Router`], and the [`Link`] that sends a router's packets.
 //!
 //! A router decides about the packets that wait for a link: which one is next, which one is dropped, which fields are
-//! rewritten. A [`Link`] adds the physical properties: rate, delay, random loss. Both get the time as an argument and own no
-//! clock, so the same objects work in the simulator and behind real network devices.
+//! rewritten. A [`Link`] adds the physical properties: rate, delay, random loss. Both get the time as an argument and
+//! own no clock, so the same objects work in the simulator and behind real network devices.
 //!
 //! A router of your own queues [`AnyPacket`]s, the packets of every world. This one sends the last packet first:
 //!
@@ -40,7 +40,8 @@
 //!
 //! `examples/my_router` has settings, marks packets and runs in both worlds.
 //!
-//! To add a router here: a file with a type that implements [`Router`], a line in [`registry`], a row in `docs/routers.md`.
+//! To add a router here: a file with a type that implements [`Router`], a line in [`registry`], a row in
+//! `docs/routers.md`.
 
 mod active_flows;
 mod buffer;

@@ -150,7 +150,8 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         arrival.min(overtaking).min(self.router.next_tick())
     }
 
-    /// Does all that is due by `now`, except delivering packets: call it before reading the router or changing the link.
+    /// Does all that is due by `now`, except delivering packets: call it before reading the router or changing the
+    /// link.
     pub fn advance(&mut self, now: Time) {
         loop {
             let tick = self.router.next_tick();

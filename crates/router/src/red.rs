@@ -12,8 +12,9 @@
 //!              min_th max_th  2 max_th
 //! ```
 //!
-//! `gentle` is Floyd's "Recommendation on using the gentle variant of RED", 2000; `adaptive` Floyd, Gummadi and Shenker's
-//! "Adaptive RED: an algorithm for increasing the robustness of RED's active queue management", 2001; `ecn` RFC 3168.
+//! `gentle` is Floyd's "Recommendation on using the gentle variant of RED", 2000; `adaptive` Floyd, Gummadi and
+//! Shenker's "Adaptive RED: an algorithm for increasing the robustness of RED's active queue management", 2001; `ecn`
+//! RFC 3168.
 //!
 //! What the papers leave open is as in ns-2.35 (`queue/red.cc`, by RED's authors) with `thresh_ 0` and `q_weight_ 0`;
 //! `max_p` and `max_th` are Floyd's later recommendation ("Discussions of setting parameters", 1997). So RED needs no

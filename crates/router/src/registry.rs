@@ -33,7 +33,8 @@ impl Registry {
 /// Generates the enums, the built-in content of the registry and the dispatch from one list with a line per router.
 macro_rules! routers {
     ($($variant:ident($place:ty): $module:ident, $name:literal, $about:literal;)*) => {
-        /// Any router. Large routers are in a box, so that the routers of thousands of access links are small and close together.
+        /// Any router. Large routers are in a box, so that the routers of thousands of access links are small and close
+        /// together.
         #[derive(Debug)]
         pub enum AnyRouter<P> {
             $(#[doc = $about] $variant($place),)*

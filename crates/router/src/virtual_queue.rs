@@ -183,9 +183,9 @@ mod tests {
 
     #[test]
     fn exponential_sizes_are_marked_by_the_mm1_waiting_time() {
-        // W = 0 with probability 1 - rho, else exponential with rate (1 - rho)/s, which gives
-        // E phi^(-W/s) = (1 - rho) (1 + k) / (1 - rho + k). This is the report's formula with 1 + k for phi, and within 5%
-        // of the formula with phi itself.
+        // W = 0 with probability 1 - rho, else exponential with rate (1 - rho)/s, which gives E phi^(-W/s) = (1 - rho)
+        // (1 + k) / (1 - rho + k). This is the report's formula with 1 + k for phi, and within 5% of the formula with
+        // phi itself.
         for phi in [1.1_f64, 1.5] {
             for rho in [0.3, 0.6, 0.8] {
                 let config = Config { phi, ..Config::default() };

@@ -63,7 +63,8 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The hops over `links` into host `end`, with the hops into islands. Where several aggregates start, the longest counts.
+/// The hops over `links` into host `end`, with the hops into islands. Where several aggregates start, the longest
+/// counts.
 fn hops(plan: &Plan, links: &[LinkId], end: u32, is_plain: impl Fn(LinkId) -> bool) -> Vec<Hop> {
     let mut hops = Vec::with_capacity(links.len() + 1);
     let mut outside_from = 0; // the first link after the island that was entered last

@@ -43,8 +43,8 @@ fn losses_under_constant_codes_make_vcp_behave_as_tcp() {
     for (ecn, codes) in [("ect1", "ect1-low"), ("ect0", "ect0-low"), ("ect0", "ect1-low"), ("ect1", "ect0-low")] {
         let outcome = common::run(&plan(ecn, codes));
         assert!(outcome.links[0].utilization > 0.7, "{ecn}, {codes}: {:?}", outcome.links[0]);
-        // Constant low load fills the buffer within seconds. Constant high load adds a packet every 2 s, so three losses
-        // take minutes.
+        // Constant low load fills the buffer within seconds. Constant high load adds a packet every 2 s, so three
+        // losses take minutes.
         let low = (ecn == "ect1") == (codes == "ect1-low");
         assert_eq!(reasons(&outcome).len(), usize::from(low), "{ecn}, {codes}: {:?}", outcome.degraded);
         assert!(reasons(&outcome).iter().all(|reason| reason.contains("no VCP router")), "{:?}", outcome.degraded);

@@ -1,4 +1,5 @@
-//! Completion times that follow from the topology, to the nanosecond. A header is 54 bytes, so a full packet carries 1000.
+//! Completion times that follow from the topology, to the nanosecond. A header is 54 bytes, so a full packet carries
+//! 1000.
 
 mod common;
 
@@ -54,8 +55,8 @@ fn a_fixed_rate_spaces_its_packets_evenly() {
     assert_eq!(fct, RTT + Duration::from_micros(8432) * 99 + RTT / 2);
 }
 
-/// The bottleneck's delay increases from 8 to 18 ms after the first packet of a window of one. The second packet arrives
-/// 10 ms later, and so does the acknowledgement of the first one.
+/// The bottleneck's delay increases from 8 to 18 ms after the first packet of a window of one. The second packet
+/// arrives 10 ms later, and so does the acknowledgement of the first one.
 #[test]
 fn a_delay_change_applies_to_the_next_packet() {
     let fct = fct(&Dumbbell {
@@ -65,7 +66,8 @@ fn a_delay_change_applies_to_the_next_packet() {
         more: "",
         ..Dumbbell::default()
     });
-    // The first packet enters the bottleneck at 21 ms; its acknowledgement at 31 ms; the second packet at 41 ms or later.
+    // The first packet enters the bottleneck at 21 ms; its acknowledgement at 31 ms; the second packet at 41 ms or
+    // later.
     let (reverse, forward) = (Duration::from_millis(20), Duration::from_millis(20));
     assert_eq!(fct, RTT + RTT / 2 + reverse + forward);
 }

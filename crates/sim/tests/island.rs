@@ -148,8 +148,8 @@ fn marks_of_the_ingress_slow_tcp_down_without_drops() {
     assert!(core.utilization > 0.86 && core.counts.dropped == 0, "{core:?}");
 }
 
-/// Only the core's routers read codes here. So TCP's outcome depends neither on the codes of its packets nor on overload
-/// in the core, unless the egress propagates overload.
+/// Only the core's routers read codes here. So TCP's outcome depends neither on the codes of its packets nor on
+/// overload in the core, unless the egress propagates overload.
 #[test]
 fn marks_of_the_core_reach_tcp_only_if_propagated() {
     let (plain, capable) = (run(NETWORK), run(&NETWORK.replace("ECN", "ect0")));

@@ -11,8 +11,8 @@ fn shares(outcome: &Outcome, seconds: f64, bps: f64) -> Vec<f64> {
     outcome.flows.iter().map(|flow| share(flow.delivered_measured.as_f64())).collect()
 }
 
-/// The bandwidth-delay product is 10 Mb/s x 20 ms = 25 kB, 24 packets. With a buffer of the same size, a window that has
-/// filled the buffer still fills the link after it is halved.
+/// The bandwidth-delay product is 10 Mb/s x 20 ms = 25 kB, 24 packets. With a buffer of the same size, a window that
+/// has filled the buffer still fills the link after it is halved.
 #[test]
 fn one_newreno_flow_fills_a_link_whose_buffer_is_one_round_trip() {
     let outcome = Dumbbell {

@@ -1,7 +1,7 @@
 //! A video player compared with theory: all video that arrived was played or is in the buffer.
 //!
-//! The bottleneck carries 1000 bytes of video in a packet of 1054. A request and its answer take a round trip of 20 ms in
-//! which no video arrives.
+//! The bottleneck carries 1000 bytes of video in a packet of 1054. A request and its answer take a round trip of 20 ms
+//! in which no video arrives.
 
 mod common;
 
@@ -45,9 +45,9 @@ fn between_two_rungs_the_mean_bitrate_is_the_goodput() {
     assert!(bounds.contains(&report.bitrate_mean_bps.unwrap()), "{report:?} {bounds:?}");
 }
 
-/// 20 Mb/s are much more than the highest bitrate. The buffer is full after less than a minute, and the player pauses. The
-/// 27 segments that fill the buffer to the end of the map, and two that are played meanwhile, have lower bitrates. The
-/// other segments of 330 have the highest bitrate.
+/// 20 Mb/s are much more than the highest bitrate. The buffer is full after less than a minute, and the player pauses.
+/// The 27 segments that fill the buffer to the end of the map, and two that are played meanwhile, have lower bitrates.
+/// The other segments of 330 have the highest bitrate.
 #[test]
 fn a_fast_path_plays_the_highest_bitrate() {
     let flow = play(r#"rate = "20 Mb/s", delay = "8 ms", router = { kind = "drop-tail", packets = 40 }"#, "1200 s");

@@ -1,6 +1,6 @@
-//! Seeded random streams: independent ones for each purpose (`"arrivals"`, `"loss"`, ...) and index within it, so adding
-//! a flow or a link does not change the draws of the others. `rand_distr` is built without the platform's mathematics
-//! library, so a draw has the same bits on every platform.
+//! Seeded random streams: independent ones for each purpose (`"arrivals"`, `"loss"`, ...) and index within it, so
+//! adding a flow or a link does not change the draws of the others. `rand_distr` is built without the platform's
+//! mathematics library, so a draw has the same bits on every platform.
 
 use rand::{RngCore, SeedableRng};
 use rand_distr::{Distribution, Exp1, Pareto, StandardNormal};

@@ -61,4 +61,6 @@ def studies() -> Path:
     """Find the directory `studies`: that of the current or a parent directory, or else the package's own."""
     here = Path.cwd()
     directories = [directory / "studies" for directory in [here, *here.parents]]
-    return next((directory for directory in directories if (directory / "pcp").is_dir()), Path(__file__).parents[1] / "studies")
+    return next(
+        (directory for directory in directories if (directory / "pcp").is_dir()), Path(__file__).parents[1] / "studies"
+    )

@@ -131,9 +131,7 @@ def aging(result: Run) -> Drawing:
         left.set_xlabel("time (s)")
         left.set_xlim(begin, end)
         left.set_ylim(min(seen) - 20, max(seen) + 40)
-        name_lines(
-            left, ends, gap=0.16, colors=dict(zip([name for name, _, _ in ends], colors.values(), strict=True))
-        )
+        name_lines(left, ends, gap=0.16, colors=dict(zip([name for name, _, _ in ends], colors.values(), strict=True)))
         for one in lost["min-rtt"]:
             pair = [lost[half_life][one] for half_life in colors]
             right.plot([0, 1], pair, color="#bbbbbb", linewidth=2.2 if one == seed else 1, zorder=1)

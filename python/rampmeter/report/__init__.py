@@ -17,7 +17,7 @@ __all__ = ["write"]
 
 
 def write(directory: str | os.PathLike[str], out: str | os.PathLike[str] | None = None) -> Path:
-    """Write the page of the run in `directory` to `out` (by default `report.html` in the directory) and return its path."""
+    """Write the page of the run in `directory` to `out`, by default its `report.html`, and return the path."""
     directory = Path(directory)
     if not (directory / "run.json").is_file():
         raise FileNotFoundError(

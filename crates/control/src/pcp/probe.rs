@@ -122,8 +122,8 @@ pub(super) struct PairRate {
 }
 
 impl Probe {
-    /// A probe for trains of up to `max_packets` packets. One of them is ignored if the other delays lie `outlier` times
-    /// closer to a line without it; 0: none is.
+    /// A probe for trains of up to `max_packets` packets. One of them is ignored if the other delays lie `outlier`
+    /// times closer to a line without it; 0: none is.
     pub(crate) fn new(max_packets: usize, outlier: f64) -> Self {
         Self { outlier, receipts: vec![None; max_packets], ..Self::default() }
     }
