@@ -142,9 +142,9 @@ def run(
     Keywords replace the values of the file's axes: `load=[0.3, 0.6]`, `scheme="pcp"`. So does `axes={"load": 0.3}`, for
     axes whose names are chosen at run time, are not Python identifiers or are parameters of this function.
 
-    With `out` the run directory is kept there. A later run of the same scenario and values keeps the finished points of
-    an interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points of another build
-    of this package are never kept. A terminal or a notebook shows the progress.
+    With `out` the run directory is kept there. A later run of the same scenario and values keeps the finished
+    points of an interrupted run, with `resume=True` those of a complete run too, with `resume=False` none. Points
+    of another build of this package are never kept. A terminal or a notebook shows the progress.
 
     Raises:
         ScenarioError: the file or a value is invalid; the message says what, where, and what to write instead.

@@ -35,8 +35,8 @@ def draw(
 
     A table is also written as text.
 
-    The scenarios are in `directory`, by default `studies` of a checkout that is here or above. `quick` uses fewer points
-    than the figure, `whole` all points of its scenarios. `jobs` is the number of runs in parallel. Their
+    The scenarios are in `directory`, by default `studies` of a checkout that is here or above. `quick` uses fewer
+    points than the figure, `whole` all points of its scenarios. `jobs` is the number of runs in parallel. Their
     tables are kept in `out/runs`: an interrupted or repeated drawing resumes from them.
     """
     figure = FIGURES[name]
