@@ -11,7 +11,7 @@ use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use crate::aging::{Aging, HalfLife};
 use crate::destinations::Destination;
-use crate::flow::Sharing;
+use crate::flow::{Share, Sharing};
 use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scheduler::Scheduler;
 use crate::send_times::SendTimes;
@@ -78,7 +78,9 @@ pub(crate) struct Macroflow<C> {
     /// The window was full at the last attempt to grant.
     pub(crate) is_full: bool,
     /// Flows that have requested to send.
-    pub(crate) scheduler: Scheduler,
+    scheduler: Scheduler,
+    /// The flow that the scheduler last granted, until it has notified.
+    granted: Option<u32>,
     /// Flows with a retransmission that may leave although the window is full (RFC 6675 section 5, step 4.3).
     retransmissions: VecDeque<u32>,
     in_flight: Bytes,
@@ -125,6 +127,7 @@ impl<C: Controller> Macroflow<C> {
             ready: false,
             is_full: false,
             scheduler: Scheduler::new(sharing.scheduling),
+            granted: None,
             retransmissions: VecDeque::new(),
             in_flight: Bytes::ZERO,
             next_number: 0,
@@ -257,13 +260,19 @@ impl<C: Controller> Macroflow<C> {
                 return Attempt::TooEarly(departure.at);
             }
         }
-        let granted = self.retransmissions.pop_front().or_else(|| self.scheduler.next(now));
+        let retransmission = self.retransmissions.pop_front();
+        let granted = retransmission.or_else(|| {
+            self.granted = self.scheduler.next(now, self.packet);
+            self.granted
+        });
         granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
     }
 
     /// The flow that was granted has sent `bytes`; zero if it sent nothing.
     pub(crate) fn sent(&mut self, now: Time, bytes: Bytes) {
-        self.scheduler.sent(self.packet, bytes);
+        if let Some(flow) = self.granted.take() {
+            self.scheduler.sent(flow, self.packet, bytes);
+        }
         if bytes == Bytes::ZERO {
             return;
         }
@@ -299,11 +308,19 @@ impl<C: Controller> Macroflow<C> {
         self.scheduler.join(flow);
     }
 
+    /// Sets the flow's share of the macroflow.
+    pub(crate) fn share(&mut self, flow: u32, share: Share) {
+        self.scheduler.set_weight(flow, share.weight);
+        self.scheduler.classify(flow, share.class);
+        self.scheduler.guarantee(flow, share.curve);
+    }
+
     /// Removes a flow that has `in_flight` bytes in flight.
     pub(crate) fn close(&mut self, now: Time, flow: u32, in_flight: Bytes) {
         self.members.retain(|&member| member != flow);
         self.controller.on_flows(self.members.len());
         self.scheduler.leave(flow);
+        self.granted = self.granted.filter(|granted| *granted != flow);
         self.retransmissions.retain(|&f| f != flow);
         self.discard(now, in_flight);
     }

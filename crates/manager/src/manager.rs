@@ -83,7 +83,7 @@ impl<C: Controller> Manager<C> {
         let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
         if is_weight(share.weight) && share.class.is_none_or(|(_, weight)| is_weight(weight)) {
             if let Some((macroflow, _)) = self.macroflow(flow) {
-                macroflow.scheduler.share(flow.0, share);
+                macroflow.share(flow.0, share);
             }
             if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
                 f.custom_share = (share != Share::default()).then(|| Box::new(share));

@@ -200,7 +200,7 @@ impl<C: Controller> Manager<C> {
         }
         if let Some(macroflow) = &mut self.macroflows[to as usize] {
             macroflow.join(flow.0);
-            macroflow.scheduler.share(flow.0, share);
+            macroflow.share(flow.0, share);
             macroflow.watchers += u32::from(watches);
             macroflow.restore(in_flight);
             for (_, retransmission) in requests.into_iter().filter(|(requested, _)| *requested) {

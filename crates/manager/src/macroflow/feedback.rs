@@ -135,6 +135,6 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn return_unsent(&mut self, now: Time, flow: u32, bytes: Bytes) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.controller.on_unsent(now, bytes);
-        self.scheduler.unsent(flow, bytes);
+        self.scheduler.sent(flow, bytes, Bytes::ZERO);
     }
 }

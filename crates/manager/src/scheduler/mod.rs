@@ -1,20 +1,7 @@
 //! Schedulers: which flow of a macroflow sends next (section 4.6). Schedulers are interchangeable.
-//!
-//! ```text
-//!              macroflow
-//!             /    |    \
-//!      class 0  class 1  flow 9          every node has a weight among its siblings;
-//!      /    \      |                     the other nodes share the turns of an idle class
-//!  flow 3  flow 4  flow 7
-//! ```
-//!
-//! Hierarchical round robin is H-FSC without guarantees. *Deviation*: virtual times decide whose turn it is, not lists
-//! of slots as in the strategy of that name (Kalmanek, Kanakia and Keshav, 1990; the paper's reference 17). So any
-//! weights are possible, and the packets of different flows alternate.
 
 mod hfsc;
-#[cfg(test)]
-mod tests;
+mod hrr;
 
 use std::collections::VecDeque;
 
@@ -22,7 +9,7 @@ use rampmeter_units::{Bytes, Time};
 
 use self::hfsc::Hfsc;
 pub use self::hfsc::ServiceCurve;
-use crate::flow::Share;
+use self::hrr::Hrr;
 
 /// How the flows of a macroflow share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +27,7 @@ pub enum Scheduling {
 #[derive(Debug)]
 pub(crate) enum Scheduler {
     InTurn(VecDeque<u32>),
-    RoundRobin(Box<Hfsc>),
+    RoundRobin(Box<Hrr>),
     ServiceCurves(Box<Hfsc>),
 }
 
@@ -48,70 +35,84 @@ impl Scheduler {
     pub(crate) fn new(scheduling: Scheduling) -> Self {
         match scheduling {
             Scheduling::InTurn => Self::InTurn(VecDeque::new()),
-            Scheduling::RoundRobin => Self::RoundRobin(Box::new(Hfsc::new())),
+            Scheduling::RoundRobin => Self::RoundRobin(Box::new(Hrr::new())),
             Scheduling::ServiceCurves => Self::ServiceCurves(Box::new(Hfsc::new())),
         }
     }
 
-    /// Adds a flow, without a class, with weight 1 and without a guarantee.
     pub(crate) fn join(&mut self, flow: u32) {
-        if let Self::RoundRobin(tree) | Self::ServiceCurves(tree) = self {
-            tree.join(flow);
+        match self {
+            Self::InTurn(_) => {}
+            Self::RoundRobin(hrr) => hrr.join(flow),
+            Self::ServiceCurves(hfsc) => hfsc.join(flow),
         }
     }
 
     pub(crate) fn leave(&mut self, flow: u32) {
         match self {
             Self::InTurn(queue) => queue.retain(|&other| other != flow),
-            Self::RoundRobin(tree) | Self::ServiceCurves(tree) => tree.leave(flow),
+            Self::RoundRobin(hrr) => hrr.leave(flow),
+            Self::ServiceCurves(hfsc) => hfsc.leave(flow),
         }
     }
 
-    /// Sets the flow's weight, class and guarantee, where the scheduler has them.
-    pub(crate) fn share(&mut self, flow: u32, share: Share) {
+    /// Sets the flow's weight relative to the others of its class, where the scheduler has weights.
+    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
         match self {
             Self::InTurn(_) => {}
-            Self::RoundRobin(tree) => tree.share(flow, Share { curve: None, ..share }),
-            Self::ServiceCurves(tree) => tree.share(flow, share),
+            Self::RoundRobin(hrr) => hrr.set_weight(flow, weight),
+            Self::ServiceCurves(hfsc) => hfsc.set_weight(flow, weight),
         }
     }
 
-    /// The flow has a packet to send.
+    /// Sets the flow's class and the weight of the class.
+    pub(crate) fn classify(&mut self, flow: u32, class: Option<(u32, f64)>) {
+        match self {
+            Self::InTurn(_) => {}
+            Self::RoundRobin(hrr) => hrr.classify(flow, class),
+            Self::ServiceCurves(hfsc) => hfsc.classify(flow, class),
+        }
+    }
+
+    /// Sets the flow's guarantee, where the scheduler has guarantees.
+    pub(crate) fn guarantee(&mut self, flow: u32, curve: Option<ServiceCurve>) {
+        if let Self::ServiceCurves(hfsc) = self {
+            hfsc.guarantee(flow, curve);
+        }
+    }
+
+    /// The flow, which has no pending request, has a packet to send.
     pub(crate) fn request(&mut self, now: Time, flow: u32) {
         match self {
             Self::InTurn(queue) => queue.push_back(flow),
-            Self::RoundRobin(tree) | Self::ServiceCurves(tree) => tree.request(now, flow),
+            Self::RoundRobin(hrr) => hrr.request(flow),
+            Self::ServiceCurves(hfsc) => hfsc.request(now, flow),
         }
     }
 
-    /// Whether no flow has requested to send.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::InTurn(queue) => queue.is_empty(),
-            Self::RoundRobin(tree) | Self::ServiceCurves(tree) => tree.is_empty(),
+            Self::RoundRobin(hrr) => hrr.is_empty(),
+            Self::ServiceCurves(hfsc) => hfsc.is_empty(),
         }
     }
 
-    /// The flow whose turn it is to send a packet; its request is consumed.
-    pub(crate) fn next(&mut self, now: Time) -> Option<u32> {
+    /// The flow that may send `packet`; its request is consumed.
+    pub(crate) fn next(&mut self, now: Time, packet: Bytes) -> Option<u32> {
         match self {
             Self::InTurn(queue) => queue.pop_front(),
-            Self::RoundRobin(tree) | Self::ServiceCurves(tree) => tree.next(now),
+            Self::RoundRobin(hrr) => hrr.next(packet),
+            Self::ServiceCurves(hfsc) => hfsc.next(now),
         }
     }
 
-    /// The flow whose turn it was has sent `bytes` of its `packet`. Without a turn since the last call, this does
-    /// nothing.
-    pub(crate) fn sent(&mut self, packet: Bytes, bytes: Bytes) {
-        if let Self::RoundRobin(tree) | Self::ServiceCurves(tree) = self {
-            tree.sent(packet, bytes);
-        }
-    }
-
-    /// The flow has not sent `bytes` of what it was charged for. H-FSC does not credit them.
-    pub(crate) fn unsent(&mut self, flow: u32, bytes: Bytes) {
-        if let Self::RoundRobin(tree) = self {
-            tree.unsent(flow, bytes);
+    /// The flow has sent `bytes` of the `packet` that it was granted.
+    pub(crate) fn sent(&mut self, flow: u32, packet: Bytes, bytes: Bytes) {
+        match self {
+            Self::InTurn(_) => {}
+            Self::RoundRobin(hrr) => hrr.sent(flow, packet, bytes),
+            Self::ServiceCurves(hfsc) => hfsc.sent(flow, packet, bytes),
         }
     }
 }

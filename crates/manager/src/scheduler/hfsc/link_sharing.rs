@@ -186,19 +186,6 @@ impl LinkSharing {
         }
     }
 
-    /// The flow has not sent `bytes` of what it was charged for.
-    pub(super) fn unsent(&mut self, mut node: u32, bytes: Bytes) {
-        while node != ROOT {
-            let sender = &mut self.nodes[node as usize];
-            let credit = u128::from(bytes.as_u64()) * u128::from(sender.step);
-            sender.virtual_time = sender.virtual_time.saturating_sub(credit);
-            if sender.is_queued {
-                self.queue(node);
-            }
-            node = self.nodes[node as usize].parent;
-        }
-    }
-
     /// Removes the request of `node`, and those of its classes if they have no other.
     fn withdraw(&mut self, mut node: u32) {
         while node != ROOT && self.nodes[node as usize].is_queued {

@@ -27,14 +27,11 @@ mod real_time;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use rampmeter_units::{Bytes, Time};
 
 pub use self::curve::ServiceCurve;
 use self::link_sharing::LinkSharing;
 use self::real_time::RealTime;
-use crate::flow::Share;
 
 /// The criterion by which a flow was selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,49 +46,69 @@ struct Flow {
     /// Its node in `sharing`, which is also its index in `guarantees`.
     node: u32,
     requested_at: Time,
+    /// The criterion of its grant, until it has notified.
+    granted: Option<Criterion>,
 }
 
 /// Flows with service curves and weights.
 #[derive(Debug)]
 pub(crate) struct Hfsc {
-    flows: BTreeMap<u32, Flow>,
+    /// By flow number; the numbers of other macroflows' flows are empty.
+    flows: Vec<Option<Flow>>,
     guarantees: RealTime,
     sharing: LinkSharing,
-    /// The node that was granted and the criterion, until its flow has sent.
-    granted: Option<(u32, Criterion)>,
 }
 
 impl Hfsc {
     pub(crate) fn new() -> Self {
-        Self { flows: BTreeMap::new(), guarantees: RealTime::new(), sharing: LinkSharing::new(), granted: None }
+        Self { flows: Vec::new(), guarantees: RealTime::new(), sharing: LinkSharing::new() }
     }
 
+    /// Adds a flow, without a class, with weight 1 and without a curve.
     pub(crate) fn join(&mut self, flow: u32) {
+        if self.flows.len() <= flow as usize {
+            self.flows.resize(flow as usize + 1, None);
+        }
         let node = self.sharing.join(flow);
-        self.flows.insert(flow, Flow { node, requested_at: Time::ZERO });
+        self.flows[flow as usize] = Some(Flow { node, requested_at: Time::ZERO, granted: None });
     }
 
+    /// Removes a flow.
     pub(crate) fn leave(&mut self, flow: u32) {
-        if let Some(Flow { node, .. }) = self.flows.remove(&flow) {
+        if let Some(Flow { node, .. }) = self.flows[flow as usize].take() {
             self.guarantees.set_curve(node, None);
             self.sharing.leave(node);
-            self.granted = self.granted.filter(|(granted, _)| *granted != node);
         }
     }
 
-    pub(crate) fn share(&mut self, flow: u32, share: Share) {
-        let Some(&Flow { node, requested_at }) = self.flows.get(&flow) else { return };
-        self.sharing.set_weight(node, share.weight);
-        self.sharing.classify(node, share.class);
-        let changes = self.guarantees.curve(node) != share.curve;
-        self.guarantees.set_curve(node, share.curve);
-        if changes && self.sharing.is_queued(node) {
-            self.guarantees.request(node, requested_at, true);
+    /// Sets the flow's weight among its siblings.
+    pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
+        if let Some(Flow { node, .. }) = self.flows[flow as usize] {
+            self.sharing.set_weight(node, weight);
         }
     }
 
+    /// Moves the flow to `class`, which has `weight` among classes and flows without one; `None` is no class.
+    pub(crate) fn classify(&mut self, flow: u32, class: Option<(u32, f64)>) {
+        if let Some(Flow { node, .. }) = self.flows[flow as usize] {
+            self.sharing.classify(node, class);
+        }
+    }
+
+    /// Sets the flow's guarantee.
+    pub(crate) fn guarantee(&mut self, flow: u32, curve: Option<ServiceCurve>) {
+        if let Some(Flow { node, requested_at, .. }) = self.flows[flow as usize] {
+            let changes = self.guarantees.curve(node) != curve;
+            self.guarantees.set_curve(node, curve);
+            if changes && self.sharing.is_queued(node) {
+                self.guarantees.request(node, requested_at, true);
+            }
+        }
+    }
+
+    /// The flow has a packet to send.
     pub(crate) fn request(&mut self, now: Time, flow: u32) {
-        let Some(Flow { node, requested_at }) = self.flows.get_mut(&flow) else { return };
+        let Some(Flow { node, requested_at, .. }) = &mut self.flows[flow as usize] else { return };
         if self.sharing.is_queued(*node) {
             return;
         }
@@ -100,31 +117,32 @@ impl Hfsc {
         self.sharing.enqueue(*node, Some(now));
     }
 
+    /// Whether no flow has requested to send.
     pub(crate) fn is_empty(&self) -> bool {
         self.sharing.is_empty()
     }
 
-    /// The turn is charged when the packet is sent.
+    /// The flow whose turn it is to send a packet; its request is consumed. The turn is charged when the packet is
+    /// sent.
     pub(crate) fn next(&mut self, now: Time) -> Option<u32> {
         let (node, criterion) = match self.guarantees.next(now) {
             Some(node) => (node, Criterion::RealTime),
             None => (self.sharing.next()?, Criterion::LinkSharing),
         };
         self.guarantees.withdraw(node);
-        self.granted = Some((node, criterion));
-        self.sharing.grant(node, now)
-    }
-
-    pub(crate) fn sent(&mut self, packet: Bytes, bytes: Bytes) {
-        if let Some((node, criterion)) = self.granted.take() {
-            self.guarantees.sent(node, bytes, criterion == Criterion::RealTime);
-            self.sharing.sent(node, packet, bytes);
+        let flow = self.sharing.grant(node, now)?;
+        if let Some(granted) = &mut self.flows[flow as usize] {
+            granted.granted = Some(criterion);
         }
+        Some(flow)
     }
 
-    pub(crate) fn unsent(&mut self, flow: u32, bytes: Bytes) {
-        if let Some(Flow { node, .. }) = self.flows.get(&flow) {
-            self.sharing.unsent(*node, bytes);
+    /// The flow has sent `bytes` of the `packet` that it was granted.
+    pub(crate) fn sent(&mut self, flow: u32, packet: Bytes, bytes: Bytes) {
+        let Some(Some(Flow { node, granted, .. })) = self.flows.get_mut(flow as usize) else { return };
+        if let Some(criterion) = granted.take() {
+            self.guarantees.sent(*node, bytes, criterion == Criterion::RealTime);
+            self.sharing.sent(*node, packet, bytes);
         }
     }
 }

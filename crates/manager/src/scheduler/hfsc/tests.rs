@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
 use super::ServiceCurve;
-use crate::flow::Share;
 use crate::scheduler::{Scheduler, Scheduling};
 
 const PACKET: Bytes = Bytes::new(1000);
@@ -50,7 +49,8 @@ impl Link {
     fn flow(&mut self, weight: f64, curve: Option<ServiceCurve>, every: Option<Duration>) -> usize {
         let flow = self.sources.len() as u32;
         self.scheduler.join(flow);
-        self.scheduler.share(flow, Share { weight, class: None, curve });
+        self.scheduler.set_weight(flow, weight);
+        self.scheduler.guarantee(flow, curve);
         let waiting = VecDeque::new();
         let next = if every.is_some() { self.now } else { Time::MAX };
         self.sources.push(Source { every, waiting, next, bytes: PACKET, sent: Bytes::ZERO, delay: Duration::ZERO });
@@ -84,14 +84,14 @@ impl Link {
                 }
                 continue;
             }
-            let flow = self.scheduler.next(self.now).unwrap();
+            let flow = self.scheduler.next(self.now, PACKET).unwrap();
             let source = &mut self.sources[flow as usize];
             self.free_at = self.now + rate.time_to_send(source.bytes);
             source.sent += source.bytes;
             if let Some(arrived_at) = source.waiting.pop_front() {
                 source.delay = source.delay.max(self.free_at.since(arrived_at));
             }
-            self.scheduler.sent(PACKET, source.bytes);
+            self.scheduler.sent(flow, PACKET, source.bytes);
             if source.every.is_none() || !source.waiting.is_empty() {
                 self.scheduler.request(self.now, flow);
             }
@@ -174,16 +174,15 @@ fn guarantees_are_kept_and_the_rest_is_shared_by_weight() {
 fn a_class_shares_what_it_has_among_its_flows() {
     let mut link = Link::new(Scheduling::ServiceCurves);
     let [a, b, c, _] = [1.0, 2.0, 1.0, 2.0].map(|weight| link.greedy(weight));
-    for (flow, weight, class) in [(a, 1.0, (7, 3.0)), (b, 2.0, (7, 3.0)), (c, 1.0, (8, 1.0))] {
-        link.scheduler.share(flow as u32, Share { weight, class: Some(class), curve: None }); // while it has a request
+    for (flow, class) in [(a, (7, 3.0)), (b, (7, 3.0)), (c, (8, 1.0))] {
+        link.scheduler.classify(flow as u32, Some(class)); // while it has a request
     }
     link.run(kbps(6000), SECOND * 10);
     assert!(near(&link.rates(SECOND * 10), &[1000, 2000, 1000, 2000]));
     // The other flows share what an idle class does not use; a class with a guaranteed flow keeps to its share.
     link.scheduler.leave(a as u32);
     link.scheduler.leave(b as u32);
-    let curve = Some(ServiceCurve::linear(kbps(1500)));
-    link.scheduler.share(c as u32, Share { weight: 1.0, class: Some((8, 1.0)), curve });
+    link.scheduler.guarantee(c as u32, Some(ServiceCurve::linear(kbps(1500))));
     link.run(kbps(6000), SECOND * 10);
     assert!(near(&link.rates(SECOND * 10)[2..], &[2000, 4000]));
 }
@@ -225,15 +224,15 @@ fn unused_grants_cost_nothing() {
     // A packet that was not sent is charged by neither criterion.
     let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
     (0..2).for_each(|flow| scheduler.join(flow));
-    scheduler.share(0, Share { curve: Some(ServiceCurve::linear(kbps(8))), ..Share::default() });
+    scheduler.guarantee(0, Some(ServiceCurve::linear(kbps(8))));
     scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO), Some(0));
-    scheduler.sent(PACKET, Bytes::ZERO);
+    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0));
+    scheduler.sent(0, PACKET, Bytes::ZERO);
     (0..2).rev().for_each(|flow| scheduler.request(Time::ZERO, flow));
-    assert_eq!(scheduler.next(Time::ZERO), Some(0), "is due as before");
-    scheduler.sent(PACKET, PACKET);
+    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(0), "is due as before");
+    scheduler.sent(0, PACKET, PACKET);
     scheduler.request(Time::ZERO, 0);
-    assert_eq!(scheduler.next(Time::ZERO), Some(1), "has had its service for a second");
+    assert_eq!(scheduler.next(Time::ZERO, PACKET), Some(1), "has had its service for a second");
 }
 
 #[test]
@@ -279,7 +278,7 @@ fn past_guaranteed_service_does_not_exclude_a_flow_later() {
     link.run(kbps(1200), SECOND * 10);
     let rates = link.rates(SECOND * 10);
     assert!(near(&[rates[guaranteed], rates[rest], rates[new]], &[900, 150, 150]), "{rates:?}");
-    link.scheduler.share(guaranteed as u32, Share::default());
+    link.scheduler.guarantee(guaranteed as u32, None);
     link.run(kbps(1200), SECOND * 10);
     let rates = link.rates(SECOND * 10);
     assert!(rates[guaranteed] >= 340, "a third of 1.2 Mb/s, less 64 packets over 10 s: {rates:?}");
@@ -309,7 +308,6 @@ proptest! {
         let mut now = Time::ZERO;
         let mut joined = [false; 12];
         let mut requested = [false; 12];
-        let mut shares = [Share::default(); 12];
         let mut granted = None;
         let curve = |n: u64| ServiceCurve { m1: kbps(n * n), d: MS * (n % 7), m2: kbps(40 * n) };
         for (call, flow, n, flag) in calls {
@@ -317,30 +315,28 @@ proptest! {
             match call {
                 0 if !here => {
                     scheduler.join(flow);
-                    (joined[flow as usize], shares[flow as usize]) = (true, Share::default());
+                    joined[flow as usize] = true;
                 }
                 1 if here && n < 10 => {
                     scheduler.leave(flow);
                     (joined[flow as usize], requested[flow as usize]) = (false, false);
                     granted = granted.filter(|granted| *granted != flow);
                 }
-                2..=4 if here => {
-                    let share = &mut shares[flow as usize];
-                    match call {
-                        2 => share.weight = (n + 1) as f64 / 8.0,
-                        3 => share.class = flag.then_some(((n % 3) as u32, (n + 1) as f64)),
-                        _ => share.curve = flag.then(|| curve(n)),
-                    }
-                    scheduler.share(flow, *share);
-                }
+                2 if here => scheduler.set_weight(flow, (n + 1) as f64 / 8.0),
+                3 if here => scheduler.classify(flow, flag.then_some(((n % 3) as u32, (n + 1) as f64))),
+                4 if here => scheduler.guarantee(flow, flag.then(|| curve(n))),
                 5 | 6 if here && !requested[flow as usize] => {
                     scheduler.request(now, flow);
                     requested[flow as usize] = true;
                 }
                 7 => now += MS * n * n,
-                8 if granted.take().is_some() => scheduler.sent(PACKET, PACKET * n.min(10) / 10),
+                8 => {
+                    if let Some(flow) = granted.take() {
+                        scheduler.sent(flow, PACKET, PACKET * n.min(10) / 10);
+                    }
+                }
                 9 => {
-                    let turn = scheduler.next(now);
+                    let turn = scheduler.next(now, PACKET);
                     prop_assert_eq!(turn.is_some(), requested.contains(&true));
                     if let Some(flow) = turn {
                         prop_assert!(std::mem::take(&mut requested[flow as usize]));
@@ -352,7 +348,7 @@ proptest! {
             prop_assert_eq!(scheduler.is_empty(), !requested.contains(&true));
         }
         let mut left = requested.iter().filter(|requested| **requested).count();
-        while let Some(flow) = scheduler.next(now) {
+        while let Some(flow) = scheduler.next(now, PACKET) {
             prop_assert!(std::mem::take(&mut requested[flow as usize]));
             left -= 1;
         }
@@ -369,15 +365,15 @@ proptest! {
         let mut scheduler = Scheduler::new(Scheduling::ServiceCurves);
         for (&(weight, class, _), flow) in flows.iter().zip(0..) {
             scheduler.join(flow);
-            let class = class.map(|class| (class, classes[class as usize] as f64));
-            scheduler.share(flow, Share { weight: weight as f64, class, curve: None });
+            scheduler.set_weight(flow, weight as f64);
+            scheduler.classify(flow, class.map(|class| (class, classes[class as usize] as f64)));
             scheduler.request(Time::ZERO, flow);
         }
         let mut sent = vec![0; flows.len()];
         for _ in 0..turns {
-            let flow = scheduler.next(Time::ZERO).unwrap();
+            let flow = scheduler.next(Time::ZERO, PACKET).unwrap();
             let bytes = PACKET * flows[flow as usize].2 / 10;
-            scheduler.sent(PACKET, bytes);
+            scheduler.sent(flow, PACKET, bytes);
             sent[flow as usize] += bytes.as_u64();
             scheduler.request(Time::ZERO, flow);
         }
