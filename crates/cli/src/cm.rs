@@ -78,7 +78,7 @@ struct DaemonArgs {
     /// 2961]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Use raw IP packets (protocol 253) instead of UDP; needs CAP_NET_RAW
+    /// Use raw IP packets (protocol 253) instead of UDP; needs `CAP_NET_RAW`
     #[arg(long, conflicts_with = "port")]
     raw: bool,
     /// Use only this local address [default: all addresses of this host]
