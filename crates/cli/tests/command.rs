@@ -83,8 +83,8 @@ fn unwritable_output_is_an_error_and_a_closed_pipe_is_none() {
 fn an_invalid_value_of_a_flag_names_the_flag() {
     let workspace = Workspace::new("bad_flag");
     for (arguments, flag, right) in [
-        (&["run", "small.toml", "--jobs", "0"][..], "--jobs <N>", "a whole number from 1"),
-        (&["claims", "--jobs", "0"], "--jobs <N>", "a whole number from 1"),
+        (&["run", "small.toml", "--jobs", "0"][..], "--jobs <N>", "a whole number of at least 1"),
+        (&["claims", "--jobs", "0"], "--jobs <N>", "a whole number of at least 1"),
         (&["serve", ".", "--listen", "localhost"], "--listen <HOST:PORT>", "write for example 127.0.0.1:7267"),
     ] {
         let output = workspace.rampmeter(arguments);
@@ -234,7 +234,7 @@ fn a_sweep_without_possible_runs_fails_with_the_reason() {
         let message = text(&none.stderr);
         assert_eq!((none.status.code(), text(&none.stdout)), (Some(1), String::new()), "{message}");
         assert!(
-            message.contains("--world emulated") && message.ends_with("none of the 2 runs, see above\n"),
+            message.contains("--world emulated") && message.ends_with("any of the 2 points, for the reasons above\n"),
             "{message}"
         );
     }
