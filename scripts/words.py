@@ -35,6 +35,7 @@ WORDS = {
     r"\bhesitation\b": "hello timeout",
     r"\bwish(?:es|ed)?\b": "client request",
     r"\bhouse\b": "comparison, platform",
+    r"\bopen wire\b": "real network",
     r"\bunproved\b": "inconclusive",
     r"\bleave (?:to send|for one|for a) ": "permission to send, send credit",
     r"\b(?:is|are|was|were|be|been|being) told\b": "is informed, receives, is reported",
