@@ -157,11 +157,11 @@ mod tests {
 
     use super::*;
     use crate::LossKind;
-    use crate::rules::tests::Flow;
+    use crate::rules::tests::TestFlow;
 
     /// A flow that has lost a packet at a window of `window`.
-    fn after_loss(window: f64) -> Flow<BicRules> {
-        let mut flow = Flow::in_congestion_avoidance(&Config::default(), window, Duration::from_millis(80));
+    fn after_loss(window: f64) -> TestFlow<BicRules> {
+        let mut flow = TestFlow::in_congestion_avoidance(&Config::default(), window, Duration::from_millis(80));
         flow.lose(LossKind::Transient);
         flow
     }

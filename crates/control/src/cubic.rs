@@ -172,18 +172,18 @@ impl Rules for CubicRules {
 mod tests {
     use super::*;
     use crate::LossKind;
-    use crate::rules::tests::Flow;
+    use crate::rules::tests::TestFlow;
 
     const RTT: Duration = Duration::from_millis(100);
 
     /// A flow in congestion avoidance after a loss at a window of `window`.
-    fn after_loss(window: f64, rtt: Duration) -> Flow<CubicRules> {
-        let mut flow = Flow::in_congestion_avoidance(&Config::default(), window, rtt);
+    fn after_loss(window: f64, rtt: Duration) -> TestFlow<CubicRules> {
+        let mut flow = TestFlow::in_congestion_avoidance(&Config::default(), window, rtt);
         flow.lose(LossKind::Transient);
         flow
     }
 
-    fn seconds(flow: &mut Flow<CubicRules>, seconds: f64) {
+    fn seconds(flow: &mut TestFlow<CubicRules>, seconds: f64) {
         let until = flow.now + Duration::from_secs_f64(seconds);
         while flow.now < until {
             flow.round();

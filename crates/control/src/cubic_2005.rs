@@ -112,10 +112,10 @@ impl Rules for Cubic2005Rules {
 mod tests {
     use super::*;
     use crate::LossKind;
-    use crate::rules::tests::Flow;
+    use crate::rules::tests::TestFlow;
 
-    fn after_loss(window: f64, rtt: Duration) -> Flow<Cubic2005Rules> {
-        let mut flow = Flow::in_congestion_avoidance(&Config::default(), window, rtt);
+    fn after_loss(window: f64, rtt: Duration) -> TestFlow<Cubic2005Rules> {
+        let mut flow = TestFlow::in_congestion_avoidance(&Config::default(), window, rtt);
         flow.lose(LossKind::Transient);
         flow
     }

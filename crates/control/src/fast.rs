@@ -153,7 +153,7 @@ impl Rules for FastRules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::tests::Flow;
+    use crate::rules::tests::TestFlow;
 
     const BASE: Duration = Duration::from_millis(100);
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     /// Simulates round trips over a link of `rate` packets a second with an unlimited queue.
-    fn run(flow: &mut Flow<FastRules>, rate: f64, rounds: usize) {
+    fn run(flow: &mut TestFlow<FastRules>, rate: f64, rounds: usize) {
         for _ in 0..rounds {
             flow.rtt = BASE.max(Duration::from_secs_f64(flow.window() / rate));
             flow.round();
@@ -173,7 +173,7 @@ mod tests {
     fn in_equilibrium_alpha_packets_are_in_the_queue() {
         // w = rate baseRTT + alpha, for any first window.
         for (rate, alpha, first) in [(1000.0, 20.0, 40.0), (10_000.0, 200.0, 300.0), (2_000.0, 50.0, 900.0)] {
-            let mut flow = Flow::in_congestion_avoidance(&config(alpha), first, BASE);
+            let mut flow = TestFlow::in_congestion_avoidance(&config(alpha), first, BASE);
             run(&mut flow, rate, 100);
             let expected = rate * 0.1 + alpha;
             assert!((flow.window() - expected).abs() < 1.0, "{} of {expected}", flow.window());
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn an_update_covers_half_of_the_distance_every_second_rtt() {
         // At 100 packets and no queue w = 100/2 + (100 + 40)/2 = 120; it is constant in the next round trip.
-        let mut flow = Flow::<FastRules>::in_congestion_avoidance(&config(40.0), 100.0, BASE);
+        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(40.0), 100.0, BASE);
         flow.round(); // its last acknowledgement starts the first round trip that counts
         flow.set(100.0);
         let gains: Vec<_> = (0..4).map(|_| flow.round().round()).collect();
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn no_update_more_than_doubles_the_window() {
-        let mut flow = Flow::<FastRules>::in_congestion_avoidance(&config(200.0), 20.0, BASE);
+        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(200.0), 20.0, BASE);
         flow.round();
         let before = flow.window();
         let gained = flow.round();
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_first_queue_ends_slow_start() {
-        let mut flow = Flow::<FastRules>::new(&config(20.0), BASE);
+        let mut flow = TestFlow::<FastRules>::new(&config(20.0), BASE);
         assert!((flow.round() - 10.0).abs() < 1e-9);
         flow.rtt = BASE + Duration::from_millis(10);
         flow.ack();
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_loss_halves_the_window() {
-        let mut flow = Flow::<FastRules>::in_congestion_avoidance(&config(20.0), 100.0, BASE);
+        let mut flow = TestFlow::<FastRules>::in_congestion_avoidance(&config(20.0), 100.0, BASE);
         flow.mark();
         assert_eq!(flow.window(), 50.0);
     }

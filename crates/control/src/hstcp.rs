@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
     use crate::LossKind;
-    use crate::rules::tests::Flow;
+    use crate::rules::tests::TestFlow;
 
     const RTT: Duration = Duration::from_millis(80);
 
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_window_of_221_packets_gains_3_and_a_loss_takes_41_percent() {
-        let mut flow = Flow::<HighSpeedRules>::in_congestion_avoidance(&Config::default(), 221.0, RTT);
+        let mut flow = TestFlow::<HighSpeedRules>::in_congestion_avoidance(&Config::default(), 221.0, RTT);
         let gained = flow.round();
         assert!((gained - 3.0).abs() < 0.1, "{gained}");
         flow.set(221.0);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn below_38_packets_it_is_standard_tcp() {
-        let mut flow = Flow::<HighSpeedRules>::in_congestion_avoidance(&Config::default(), 20.0, RTT);
+        let mut flow = TestFlow::<HighSpeedRules>::in_congestion_avoidance(&Config::default(), 20.0, RTT);
         assert!((flow.ack() - 1.0 / 20.0).abs() < 1e-9);
         flow.set(20.0);
         flow.lose(LossKind::Transient);
@@ -212,9 +212,9 @@ mod tests {
     fn limited_slow_start_adds_half_of_its_threshold_a_round_trip() {
         // RFC 3742 section 2: K = int(cwnd / (0.5 max_ssthresh)); at 150 packets K = 3, so 1/3 of a packet each.
         let config = Config { initial_window: 150, max_ssthresh: Some(100), ..Config::default() };
-        let mut flow = Flow::<HighSpeedRules>::new(&config, RTT);
+        let mut flow = TestFlow::<HighSpeedRules>::new(&config, RTT);
         assert!((flow.ack() - 1.0 / 3.0).abs() < 1e-9);
-        let mut flow = Flow::<HighSpeedRules>::new(&Config { initial_window: 100, ..config }, RTT);
+        let mut flow = TestFlow::<HighSpeedRules>::new(&Config { initial_window: 100, ..config }, RTT);
         assert_eq!(flow.ack(), 1.0);
     }
 

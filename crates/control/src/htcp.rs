@@ -161,14 +161,14 @@ impl Rules for HTcpRules {
 mod tests {
     use super::*;
     use crate::LossKind;
-    use crate::rules::tests::Flow;
+    use crate::rules::tests::TestFlow;
 
     const RTT: Duration = Duration::from_millis(100);
 
     /// A flow after two losses, whose throughput was the same at both. Its queue increased the round trip from 100 ms
     /// to `full`.
-    fn settled(full: Duration, config: &Config) -> Flow<HTcpRules> {
-        let mut flow = Flow::in_congestion_avoidance(config, 100.0, RTT);
+    fn settled(full: Duration, config: &Config) -> TestFlow<HTcpRules> {
+        let mut flow = TestFlow::in_congestion_avoidance(config, 100.0, RTT);
         flow.min_rtt = RTT;
         for _ in 0..2 {
             flow.set(100.0);
@@ -186,7 +186,7 @@ mod tests {
     fn a_second_after_a_loss_growth_speeds_up() {
         // A(1) = 1, A(3) = 1 + 20 + 1 = 22, A(11) = 1 + 100 + 25 = 126. After a first loss beta is 0.5, so
         // 2 (1 - beta) = 1.
-        let mut flow = Flow::<HTcpRules>::in_congestion_avoidance(&Config::default(), 1000.0, RTT);
+        let mut flow = TestFlow::<HTcpRules>::in_congestion_avoidance(&Config::default(), 1000.0, RTT);
         flow.lose(LossKind::Transient);
         for (seconds, alpha) in [(0.5, 1.0), (1.0, 1.0), (3.0, 22.0), (11.0, 126.0)] {
             let after = Time::ZERO + Duration::from_secs_f64(seconds);
@@ -226,7 +226,7 @@ mod tests {
     fn with_scaling_growth_is_proportional_to_the_round_trip() {
         let config = Config { rtt_scaling: true, ..Config::default() };
         for (rtt, factor) in [(50, 0.5), (100, 1.0), (400, 2.0)] {
-            let mut flow = Flow::<HTcpRules>::in_congestion_avoidance(&config, 1000.0, Duration::from_millis(rtt));
+            let mut flow = TestFlow::<HTcpRules>::in_congestion_avoidance(&config, 1000.0, Duration::from_millis(rtt));
             flow.lose(LossKind::Transient);
             flow.ack();
             let after = flow.now + Duration::from_secs(3);

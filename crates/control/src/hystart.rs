@@ -87,17 +87,17 @@ impl HyStart {
 mod tests {
     use super::*;
     use crate::cubic::{Config, CubicRules};
-    use crate::rules::tests::Flow;
+    use crate::rules::tests::TestFlow;
 
-    fn flow() -> Flow<CubicRules> {
+    fn flow() -> TestFlow<CubicRules> {
         let config = Config { hystart: true, initial_window: 20, ..Config::default() };
-        let mut flow = Flow::new(&config, Duration::from_millis(80));
+        let mut flow = TestFlow::new(&config, Duration::from_millis(80));
         flow.round(); // the first acknowledgement ends a round trip without samples
         flow.round();
         flow
     }
 
-    fn growth(flow: &mut Flow<CubicRules>) -> f64 {
+    fn growth(flow: &mut TestFlow<CubicRules>) -> f64 {
         flow.round(); // this round trip provides the samples
         let before = flow.window();
         flow.round() / before

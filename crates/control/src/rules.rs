@@ -251,7 +251,7 @@ pub(crate) mod tests {
 
     /// A flow whose acknowledgements arrive at times that the test determines.
     #[derive(Debug)]
-    pub(crate) struct Flow<R: Rules> {
+    pub(crate) struct TestFlow<R: Rules> {
         pub(crate) tcp: Windowed<R>,
         pub(crate) now: Time,
         pub(crate) rtt: Duration,
@@ -259,7 +259,7 @@ pub(crate) mod tests {
         number: u64,
     }
 
-    impl<R: Rules> Flow<R> {
+    impl<R: Rules> TestFlow<R> {
         /// A flow in slow start with its first window.
         pub(crate) fn new(config: &R::Config, rtt: Duration) -> Self {
             let mut tcp = Windowed::new(config, Stream::from_seed(1));
@@ -376,8 +376,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn simple_flow() -> Flow<SimpleRules> {
-        Flow::new(&newreno::Config { initial_window: 16, ..newreno::Config::default() }, Duration::from_millis(20))
+    fn simple_flow() -> TestFlow<SimpleRules> {
+        TestFlow::new(&newreno::Config { initial_window: 16, ..newreno::Config::default() }, Duration::from_millis(20))
     }
 
     #[test]

@@ -82,14 +82,14 @@ mod tests {
 
     use super::*;
     use crate::LossKind;
-    use crate::rules::tests::Flow;
+    use crate::rules::tests::TestFlow;
 
     const RTT: Duration = Duration::from_millis(80);
 
     #[test]
     fn a_round_trip_adds_a_hundredth_and_a_loss_takes_an_eighth() {
         for window in [100.0, 10_000.0] {
-            let mut flow = Flow::<ScalableRules>::in_congestion_avoidance(&Config::default(), window, RTT);
+            let mut flow = TestFlow::<ScalableRules>::in_congestion_avoidance(&Config::default(), window, RTT);
             let gained = flow.round();
             assert!((gained - window / 100.0).abs() < 1e-6, "{gained}");
             flow.set(window);
@@ -102,7 +102,7 @@ mod tests {
     fn recovery_from_a_loss_takes_thirteen_round_trips_at_any_rate() {
         // -log(1 - b) / log(1 + a) = 0.1335 / 0.00995 = 13.4: the window is back in the 14th.
         for window in [200.0, 20_000.0] {
-            let mut flow = Flow::<ScalableRules>::in_congestion_avoidance(&Config::default(), 0.875 * window, RTT);
+            let mut flow = TestFlow::<ScalableRules>::in_congestion_avoidance(&Config::default(), 0.875 * window, RTT);
             let rounds = (1..100).find(|_| {
                 flow.round();
                 flow.window() >= window
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn up_to_the_legacy_window_it_is_standard_tcp() {
-        let mut flow = Flow::<ScalableRules>::in_congestion_avoidance(&Config::default(), 16.0, RTT);
+        let mut flow = TestFlow::<ScalableRules>::in_congestion_avoidance(&Config::default(), 16.0, RTT);
         assert!((flow.ack() - 1.0 / 16.0).abs() < 1e-9);
         flow.set(16.0);
         flow.mark();

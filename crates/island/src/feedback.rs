@@ -9,7 +9,7 @@ const SPAN: u32 = 32;
 
 /// The answer of an egress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Feedback {
+pub struct EgressFeedback {
     /// The highest number that has arrived.
     newest: u32,
     /// Bit `n`: `newest - n` has arrived.
@@ -18,7 +18,7 @@ pub struct Feedback {
     codes: u64,
 }
 
-impl Feedback {
+impl EgressFeedback {
     /// The size of its packet: IP and UDP, `newest`, `arrived` and `codes`.
     pub const BYTES: u64 = UDP_BYTES as u64 + 16;
 
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn an_answer_covers_the_last_32_numbers() {
-        let mut feedback = Feedback::default();
+        let mut feedback = EgressFeedback::default();
         for number in u32::MAX - 20..=u32::MAX {
             feedback.on_packet(number, Ecn::Ect0);
         }

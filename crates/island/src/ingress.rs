@@ -16,7 +16,7 @@ use rampmeter_router::{AnyConfig, AnyRouter, Backlog, Counts, Environment, Parce
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rampmeter_wire::{RouterFeedback, unwrap, wrap};
 
-use crate::{Feedback, HEADER_BYTES, Watch};
+use crate::{EgressFeedback, HEADER_BYTES, Watch};
 
 /// The number of later packets, one of which has to arrive before a packet is lost (RFC 9002, `kPacketThreshold`).
 const REORDERING: u64 = 3;
@@ -133,7 +133,7 @@ impl<P: Parcel + Send> Ingress<P> {
     }
 
     /// An answer of the egress.
-    pub fn on_feedback(&mut self, now: Time, feedback: &Feedback) {
+    pub fn on_feedback(&mut self, now: Time, feedback: &EgressFeedback) {
         let newest = unwrap(self.newest.unwrap_or_default(), feedback.newest());
         if self.sent.is_none_or(|sent| newest > sent) {
             return; // about a packet that was never sent

@@ -4,7 +4,7 @@
 //!
 //! The [`Ingress`] uses a Congestion Manager with one flow, the aggregate: a waiting packet is sent when the flow gets
 //! a grant, and the controller is VCP's ([`rampmeter_control::vcp`]). It adds the island's header to each packet, with
-//! a number and the code of low load. The [`Egress`] removes the header and answers each packet with a [`Feedback`].
+//! a number and the code of low load. The [`Egress`] removes the header and answers each packet with a [`EgressFeedback`].
 //! Packets lost within the island are not retransmitted, which is left to TCP; the window is halved as in VCP.
 //!
 //! **ECN.** The TCP packet's own code is in the inner header and does not change. Codes that the island's routers write
@@ -14,7 +14,7 @@
 //! [`Egress::new`] each flow reacts again to what the aggregate has reacted to.
 //!
 //! Choices that the paper leaves open: the aggregate is a tunnel, and headers are counted ([`HEADER_BYTES`]); each
-//! packet is answered by one of [`Feedback::BYTES`]; TCP acknowledgements and other packets without application data
+//! packet is answered by one of [`EgressFeedback::BYTES`]; TCP acknowledgements and other packets without application data
 //! pass without a window, as VCP's own do (the caller does not offer them).
 
 mod egress;
@@ -23,7 +23,7 @@ mod ingress;
 mod watch;
 
 pub use egress::Egress;
-pub use feedback::Feedback;
+pub use feedback::EgressFeedback;
 pub use ingress::{EnteringPacket, Ingress};
 pub use watch::Watch;
 

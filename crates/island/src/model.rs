@@ -14,7 +14,7 @@ use rampmeter_router::{AnyConfig, AnyRouter, Environment, Link, LinkConfig, Loss
 use rampmeter_units::{Bytes, Duration, Ecn, Rate, Stream, Time};
 use rampmeter_wire::RouterFeedback;
 
-use crate::{Egress, Feedback, HEADER_BYTES, Ingress};
+use crate::{Egress, EgressFeedback, HEADER_BYTES, Ingress};
 
 /// The one-way delay of the island.
 pub(crate) const DELAY: Duration = Duration::from_millis(20);
@@ -95,7 +95,7 @@ pub(crate) struct Island {
     pub(crate) now: Time,
     pub(crate) aggregates: Vec<Aggregate>,
     pub(crate) link: Link<Wrapped, AnyRouter<Wrapped>>,
-    answers: VecDeque<(Time, usize, Feedback)>,
+    answers: VecDeque<(Time, usize, EgressFeedback)>,
     /// The number of answers to lose, from the next one on.
     pub(crate) lose_answers: usize,
 }

@@ -5,7 +5,7 @@ use rampmeter_control::Controller;
 use rampmeter_router::{Loss, Router};
 use rampmeter_units::{Bytes, Duration, Ecn, Rate};
 
-use crate::Feedback;
+use crate::EgressFeedback;
 use crate::model::{DELAY, Island, TestPacket};
 
 /// 1290 packets with the island's header per second.
@@ -109,7 +109,7 @@ fn an_answer_about_an_unsent_packet_is_ignored() {
     let mut island = Island::new(RATE, &[1.0], Loss::default(), false);
     island.run(secs(20));
     let before = island.carried(secs(20))[0];
-    let mut forged = Feedback::default();
+    let mut forged = EgressFeedback::default();
     forged.on_packet(1 << 30, Ecn::Ce);
     island.aggregates[0].ingress.on_feedback(island.now, &forged);
     let after = island.carried(secs(20))[0];

@@ -81,7 +81,7 @@ impl Settings for Config {
 
 /// The queue of one hash value.
 #[derive(Debug)]
-struct Flow<P> {
+struct FlowQueue<P> {
     queue: TimedQueue<P>,
     codel: State,
     /// The bytes that it may still send in this turn; below 0 after a packet that was larger.
@@ -98,7 +98,7 @@ pub struct FqCodel<P> {
     quantum: i64,
     batch: u64,
     salt: u64,
-    flows: Vec<Flow<P>>,
+    flows: Vec<FlowQueue<P>>,
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     backlog: Backlog,
@@ -147,7 +147,7 @@ impl<P: Parcel + Send> Discipline<P> for FqCodel<P> {
             batch: config.batch,
             salt: random.below(u64::MAX),
             flows: (0..config.flows)
-                .map(|_| Flow { queue: TimedQueue::default(), codel: State::default(), credit: 0, listed: false })
+                .map(|_| FlowQueue { queue: TimedQueue::default(), codel: State::default(), credit: 0, listed: false })
                 .collect(),
             new: VecDeque::new(),
             old: VecDeque::new(),

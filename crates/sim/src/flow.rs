@@ -19,7 +19,7 @@ pub(crate) struct FlowEnd {
 }
 
 #[derive(Debug)]
-pub(crate) struct Flow {
+pub(crate) struct SimulatedFlow {
     pub(crate) application: AnyApplication,
     /// The sender's end and the receiver's end.
     pub(crate) ends: [FlowEnd; 2],
@@ -41,7 +41,7 @@ pub(crate) struct Flow {
     pub(crate) report: Option<Report>,
 }
 
-impl Flow {
+impl SimulatedFlow {
     pub(crate) fn new(application: AnyApplication, hosts: [u32; 2], path: PathId) -> Self {
         Self {
             application,

@@ -5,7 +5,7 @@
 //! hundred thousand packets are in transit and in no cache, so boxes are small, with a second box for fields that few
 //! runs need, and are prefetched before use.
 
-use rampmeter_island::{EnteringPacket, Feedback, HEADER_BYTES};
+use rampmeter_island::{EgressFeedback, EnteringPacket, HEADER_BYTES};
 use rampmeter_router::{Parcel, prefetch};
 use rampmeter_transport::{Message, Transmit};
 use rampmeter_units::{Bytes, Ecn};
@@ -78,7 +78,7 @@ pub(crate) enum Extra {
     /// A packet in an island's header, and the number in that header.
     Wrapped(u32, InTransit),
     /// An egress's answer.
-    Answer(Feedback),
+    Answer(EgressFeedback),
 }
 
 impl InTransit {
@@ -275,8 +275,8 @@ impl Pool {
     }
 
     /// An egress's answer for the aggregate `flow`, on `path` from `hop`.
-    pub(crate) fn answer(&mut self, answer: Feedback, flow: u32, path: PathId, hop: HopId) -> InTransit {
-        InTransit { bytes: Feedback::BYTES as u32, ..self.bare(Some(Extra::Answer(answer)), flow, path, hop) }
+    pub(crate) fn answer(&mut self, answer: EgressFeedback, flow: u32, path: PathId, hop: HopId) -> InTransit {
+        InTransit { bytes: EgressFeedback::BYTES as u32, ..self.bare(Some(Extra::Answer(answer)), flow, path, hop) }
     }
 
     /// A packet without a size, header fields and payload, with `content` in its second box.

@@ -7,7 +7,7 @@ use rampmeter_scenario::{LinkId, LinkPlan, NodeId, Plan, Stalling, World, WorldE
 use rampmeter_units::Streams;
 
 use crate::agenda::Agenda;
-use crate::flow::Flow;
+use crate::flow::SimulatedFlow;
 use crate::host::Host;
 use crate::island::Aggregate;
 use crate::meters::Meters;
@@ -30,7 +30,7 @@ impl<'a> Simulation<'a> {
             let route = |from, to, end| plan.path(from, to).map(|links| hops(plan, &links, end, is_plain));
             let both = || Ok([route(flow.from, flow.to, receiver)?, route(flow.to, flow.from, sender)?]);
             let path = paths.between(sender, receiver, both)?;
-            flows.push(Flow::new(plan.application(index), [sender, receiver], path));
+            flows.push(SimulatedFlow::new(plan.application(index), [sender, receiver], path));
         }
         let links = plan.make_links();
         let aggregates: Vec<_> = (0..plan.aggregates.len()).map(|n| Aggregate::new(plan, n, &mut paths)).collect();

@@ -18,7 +18,7 @@ use rampmeter_wire::Kind;
 use rampmeter_workload::{Application, Carrier, End, Event, Path, Reply};
 
 use crate::agenda::{Actor, Agenda};
-use crate::flow::Flow;
+use crate::flow::SimulatedFlow;
 use crate::host::Host;
 use crate::island::Aggregate;
 use crate::meters::Meters;
@@ -46,7 +46,7 @@ pub(crate) struct Simulation<'a> {
     pub(crate) hosts: Vec<Host>,
     /// Traffic across islands.
     pub(crate) aggregates: Vec<Aggregate>,
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Vec<SimulatedFlow>,
     pub(crate) pool: Pool,
     /// Unfinished transfers that the run waits for.
     pub(crate) pending: usize,

@@ -22,5 +22,5 @@ mod metric;
 
 pub use expect::Bound;
 pub use file::{Claim, Status, read};
-pub use judge::{Judge, Verdict};
+pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};

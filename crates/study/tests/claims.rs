@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Made, TEXT};
 use rampmeter_scenario::{Registries, Schema};
-use rampmeter_study::claims::{self, Claim, Judge, Verdict};
+use rampmeter_study::claims::{self, Claim, ClaimResult, Judge};
 use rampmeter_study::{Program, Sweep};
 use tempfile::{TempDir, tempdir};
 
@@ -59,7 +59,7 @@ fn read(text: &str, quick: bool) -> Result<Vec<Claim>, String> {
         .map_err(|error| error.to_string().replace(&name, ""))
 }
 
-fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<Verdict<'c>> {
+fn judge<'c>(claims: &'c [Claim], world: &Made, points: &Path) -> Vec<ClaimResult<'c>> {
     let (registries, schema) = (Registries::default(), Schema::default());
     let (stop, program) = (AtomicBool::new(false), Program::this().unwrap());
     let sweep = Sweep { registries: &registries, schema: &schema, jobs: Some(2), stop: &stop };

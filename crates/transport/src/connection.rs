@@ -19,7 +19,7 @@ use rampmeter_wire::{Kind, List, Packet, RouterFeedback, UDP_BYTES, encoded_len}
 use crate::config::Config;
 use crate::connection_id::ConnectionId;
 use crate::receiver::{Fresh, Receiver};
-use crate::sender::{Feedback, Sender};
+use crate::sender::{PacketFeedback, Sender};
 
 /// The maximum number of handshake attempts.
 const MAX_ATTEMPTS: usize = 16;
@@ -72,7 +72,7 @@ pub struct Statistics {
 /// The result of an arriving packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
-    pub(crate) feedback: Option<Feedback>,
+    pub(crate) feedback: Option<PacketFeedback>,
     pub(crate) fresh: Option<Fresh>,
     pub(crate) opened: Option<(Duration, RouterFeedback)>,
 }
@@ -335,7 +335,7 @@ impl Connection {
         timer.min(self.receiver.deadline()).min(self.handshake_timer)
     }
 
-    pub(crate) fn on_deadline(&mut self, now: Time) -> Option<Feedback> {
+    pub(crate) fn on_deadline(&mut self, now: Time) -> Option<PacketFeedback> {
         if self.handshake_timer <= now {
             self.on_handshake_timer(now);
         }

@@ -43,7 +43,7 @@ pub struct Message<A> {
 }
 
 #[derive(Debug)]
-struct Flow<A> {
+struct DatagramFlow<A> {
     peer: A,
     /// The size of each datagram.
     size: u16,
@@ -57,7 +57,7 @@ struct Flow<A> {
 pub(crate) struct Datagrams<A> {
     agent: Agent<A>,
     /// By the manager's flow number.
-    flows: Vec<Option<Flow<A>>>,
+    flows: Vec<Option<DatagramFlow<A>>>,
     outgoing: VecDeque<Message<A>>,
 }
 
@@ -66,7 +66,7 @@ impl<A: Address> Datagrams<A> {
         Self { agent: Agent::new(config), flows: Vec::new(), outgoing: VecDeque::new() }
     }
 
-    fn flow(&mut self, flow: FlowId) -> Option<&mut Flow<A>> {
+    fn flow(&mut self, flow: FlowId) -> Option<&mut DatagramFlow<A>> {
         self.flows.get_mut(flow.index()).and_then(Option::as_mut)
     }
 
@@ -117,7 +117,7 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         if flows.len() <= flow.index() {
             flows.resize_with(flow.index() + 1, || None);
         }
-        flows[flow.index()] = Some(Flow { peer, size, waiting: 0, ecn: config.ecn, sent: 0 });
+        flows[flow.index()] = Some(DatagramFlow { peer, size, waiting: 0, ecn: config.ecn, sent: 0 });
         flow
     }
 

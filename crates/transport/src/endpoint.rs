@@ -24,7 +24,7 @@ use crate::connection::{CloseReason, Connection, State};
 use crate::connection_id::ConnectionId;
 use crate::datagrams::Datagrams;
 use crate::output::{Event, Received, Transmit};
-use crate::sender::Feedback;
+use crate::sender::PacketFeedback;
 
 #[derive(Debug)]
 struct Slot<A> {
@@ -198,7 +198,14 @@ impl<C: Controller, A: Address> Endpoint<C, A> {
         self.insert(now, id, from, flow, connection);
     }
 
-    fn report(&mut self, now: Time, index: usize, flow: FlowId, packet_feedback: &Feedback, feedback: RouterFeedback) {
+    fn report(
+        &mut self,
+        now: Time,
+        index: usize,
+        flow: FlowId,
+        packet_feedback: &PacketFeedback,
+        feedback: RouterFeedback,
+    ) {
         if !packet_feedback.is_new() {
             return;
         }

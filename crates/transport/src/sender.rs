@@ -10,7 +10,7 @@ use crate::scoreboard::{Change, DUP_THRESHOLD, Scoreboard};
 
 /// The feedback of a packet, or of a timeout; the connection reports it to the manager.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Feedback {
+pub(crate) struct PacketFeedback {
     pub(crate) change: Change,
     pub(crate) rtt: Option<Duration>,
     pub(crate) loss: Option<UpdateLoss>,
@@ -20,7 +20,7 @@ pub(crate) struct Feedback {
     pub(crate) is_urgent: bool,
 }
 
-impl Feedback {
+impl PacketFeedback {
     pub(crate) fn is_new(&self) -> bool {
         self.change.arrived_in_flight > Bytes::ZERO || self.change.delivered > Bytes::ZERO || self.loss.is_some()
     }
@@ -176,7 +176,7 @@ impl Sender {
     }
 
     /// Handles an acknowledgement that reached this host at `arrived_at`. `None` if it acknowledges bytes never sent.
-    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, arrived_at: Time) -> Option<Feedback> {
+    pub(crate) fn on_packet(&mut self, now: Time, packet: &Packet, arrived_at: Time) -> Option<PacketFeedback> {
         let ack = self.offset(packet.acknowledgement);
         if ack > self.next {
             return None;
@@ -186,10 +186,12 @@ impl Sender {
         if self.scoreboard.is_empty() && !advanced && !self.is_blocked() {
             // The peer only sends: its packets contain nothing new but its window.
             self.window_end = self.window_end.max(if ack == self.una { window_end } else { 0 });
-            return Some(Feedback { recovering: self.recover.is_some(), ..Feedback::default() });
+            return Some(PacketFeedback { recovering: self.recover.is_some(), ..PacketFeedback::default() });
         }
-        let mut feedback =
-            Feedback { flight_size: self.scoreboard.flight_size(self.una, self.next), ..Feedback::default() };
+        let mut feedback = PacketFeedback {
+            flight_size: self.scoreboard.flight_size(self.una, self.next),
+            ..PacketFeedback::default()
+        };
         let duplicate = ack == self.una
             && packet.payload == 0
             && !packet.fin
@@ -233,7 +235,7 @@ impl Sender {
         Some(feedback)
     }
 
-    fn find_losses(&mut self, advanced: bool, duplicate: bool, feedback: &mut Feedback) {
+    fn find_losses(&mut self, advanced: bool, duplicate: bool, feedback: &mut PacketFeedback) {
         let was_recovering = self.recover.is_some();
         let change = &mut feedback.change;
         if advanced {
@@ -284,9 +286,11 @@ impl Sender {
     }
 
     /// The timer has expired. Returns true if packets are lost, false if only the peer's window has to be probed.
-    pub(crate) fn on_timer(&mut self, now: Time) -> (Feedback, bool) {
-        let mut feedback =
-            Feedback { flight_size: self.scoreboard.flight_size(self.una, self.next), ..Feedback::default() };
+    pub(crate) fn on_timer(&mut self, now: Time) -> (PacketFeedback, bool) {
+        let mut feedback = PacketFeedback {
+            flight_size: self.scoreboard.flight_size(self.una, self.next),
+            ..PacketFeedback::default()
+        };
         let repeated_timeout = self.timeouts > 0;
         self.timeouts += 1;
         self.timer = now + self.timeout();

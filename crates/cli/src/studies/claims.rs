@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Registries, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::claims::{self, Claim, Judge, Status, Verdict};
+use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Status};
 use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
@@ -96,7 +96,7 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     } else {
         print!("{}", report(&verdicts, args.quick || args.seeds.is_some(), args.text));
     }
-    let broken = verdicts.iter().any(Verdict::is_broken);
+    let broken = verdicts.iter().any(ClaimResult::is_broken);
     Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -155,7 +155,7 @@ fn files(studies: &Path, paper: Option<&str>) -> Result<Vec<PathBuf>, Failure> {
 
 /// A table of all claims, followed by the details of those that fail, are open or were skipped, or of all if
 /// `all_texts`.
-fn report(verdicts: &[Verdict<'_>], is_partial: bool, all_texts: bool) -> String {
+fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: bool) -> String {
     let head = ["claim", "where", "paper", "expected", "measured", "holds", "status"].map(String::from);
     let rows: Vec<Vec<String>> = verdicts
         .iter()
@@ -179,7 +179,7 @@ fn report(verdicts: &[Verdict<'_>], is_partial: bool, all_texts: bool) -> String
 }
 
 /// The details of a claim below the table; none for a claim whose result is as expected, unless `all_texts`.
-fn details(verdict: &Verdict<'_>, is_partial: bool, all_texts: bool) -> Option<String> {
+fn details(verdict: &ClaimResult<'_>, is_partial: bool, all_texts: bool) -> Option<String> {
     let claim = verdict.claim;
     // A status refers to complete runs, so fewer or shorter runs cannot contradict it.
     let label = match claim.status {
@@ -204,7 +204,7 @@ fn format_value(value: f64, unit: Option<&str>) -> String {
     unit.map_or(text.clone(), |unit| format!("{text} {unit}"))
 }
 
-fn count(verdicts: &[Verdict<'_>], holds: Option<bool>) -> usize {
+fn count(verdicts: &[ClaimResult<'_>], holds: Option<bool>) -> usize {
     verdicts.iter().filter(|verdict| verdict.holds == holds).count()
 }
 

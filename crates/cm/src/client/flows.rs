@@ -18,7 +18,7 @@ pub(super) enum Stage {
 }
 
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct ClientFlow {
     pub(super) stage: Stage,
     pub(super) mtu: u32,
     pub(super) state: PathState,
@@ -37,7 +37,7 @@ pub(super) struct Flow {
     pub(super) has_room_event: bool,
 }
 
-impl Flow {
+impl ClientFlow {
     /// A flow that is being opened.
     pub(super) fn new(share: Share, has_port: bool) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Flow {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    flow: Option<Flow>,
+    flow: Option<ClientFlow>,
 }
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Flows {
     }
 
     /// Adds a flow in a free slot.
-    pub(super) fn add(&mut self, flow: Flow) -> Result<u32, Error> {
+    pub(super) fn add(&mut self, flow: ClientFlow) -> Result<u32, Error> {
         // A slot is used again as late as possible, so that its old id stays invalid for a long time.
         let index = if self.slots.len() < MAX_FLOWS && self.free.len() < 64 {
             self.slots.push(Slot { generation: self.first_generation, flow: None });
@@ -110,7 +110,7 @@ impl Flows {
     }
 
     /// The flow with this id, in any stage.
-    pub(super) fn get(&mut self, id: u32) -> Result<&mut Flow, Error> {
+    pub(super) fn get(&mut self, id: u32) -> Result<&mut ClientFlow, Error> {
         let slot = self.slots.get_mut(slot(id)).ok_or(Error::Unknown)?;
         match (&mut slot.flow, generation(id)) {
             (Some(flow), other) if other == slot.generation => Ok(flow),
@@ -126,7 +126,7 @@ impl Flows {
         }
     }
 
-    pub(super) fn open(&mut self, id: u32) -> Result<&mut Flow, Error> {
+    pub(super) fn open(&mut self, id: u32) -> Result<&mut ClientFlow, Error> {
         let flow = self.get(id)?;
         match flow.stage {
             Stage::Open => Ok(flow),
@@ -142,7 +142,7 @@ impl Flows {
     }
 
     /// Removes a flow and frees its slot.
-    pub(super) fn remove(&mut self, id: u32) -> Result<Flow, Error> {
+    pub(super) fn remove(&mut self, id: u32) -> Result<ClientFlow, Error> {
         self.get(id)?;
         let slot = slot(id);
         self.free.push_back(slot);
@@ -154,8 +154,8 @@ impl Flows {
 mod tests {
     use super::*;
 
-    fn flow() -> Flow {
-        Flow { stage: Stage::Open, ..Flow::new(Share::default(), true) }
+    fn flow() -> ClientFlow {
+        ClientFlow { stage: Stage::Open, ..ClientFlow::new(Share::default(), true) }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use rampmeter_manager::{Share, Thresholds};
 use rampmeter_units::{Bytes, Duration};
 
-use super::flows::{Flow, Stage};
+use super::flows::{ClientFlow, Stage};
 use super::state::Answer;
 use super::{Client, Id, Options};
 use crate::error::Error;
@@ -26,7 +26,7 @@ impl Client {
             return Err(Error::Invalid);
         }
         let mut state = self.lock_with_room(2, 0, |_| Ok(()))?;
-        let id = state.flows.add(Flow::new(options.share, to.port() > 0))?;
+        let id = state.flows.add(ClientFlow::new(options.share, to.port() > 0))?;
         on_id(Id(id));
         self.send_command(&mut state, id, Command::Open { to, share: options.share })?;
         if options.share.curve.is_some() {

@@ -26,7 +26,7 @@ pub(super) enum FeedbackSource {
 }
 
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct DaemonFlow {
     /// The flow's process, and the process's id of the flow.
     pub(super) client: u32,
     pub(super) id: u32,
@@ -57,7 +57,7 @@ pub(super) struct Flow {
     pub(super) persistent_loss: bool,
 }
 
-impl Flow {
+impl DaemonFlow {
     /// Whether the flow waits for permission to send.
     pub(super) fn wants_to_send(&self) -> bool {
         self.requests > 0 || !self.queue.is_empty()

@@ -23,7 +23,7 @@ use rampmeter_manager::{
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
 
-use super::flow::{FeedbackSource, Flow, PendingGrant};
+use super::flow::{DaemonFlow, FeedbackSource, PendingGrant};
 use super::listeners::Listeners;
 use super::options::Limits;
 use super::protocol::{Carriage, Protocol};
@@ -64,7 +64,7 @@ pub(crate) struct Host {
     seeds: u64,
     limits: Limits,
     /// The flows by the manager's index.
-    flows: Vec<Option<Flow>>,
+    flows: Vec<Option<DaemonFlow>>,
     /// Each client's flows by the slot of the id: the manager's index plus one, zero for none.
     indexes: HashMap<u32, Vec<u32>>,
     /// The timer of each flow.
@@ -145,7 +145,7 @@ impl Host {
         if self.flows.len() <= index {
             self.flows.resize_with(index + 1, || None);
         }
-        let flow = Flow {
+        let flow = DaemonFlow {
             client,
             id,
             manager_id,
@@ -267,7 +267,7 @@ impl Host {
         } else {
             self.manager.notify(now, manager_id, Bytes::ZERO);
         }
-        if self.flows[index].as_ref().is_some_and(Flow::wants_to_send) {
+        if self.flows[index].as_ref().is_some_and(DaemonFlow::wants_to_send) {
             self.manager.request(now, manager_id, false);
         }
     }
@@ -372,7 +372,7 @@ impl Host {
         }
     }
 
-    pub(super) fn flows(&self) -> impl Iterator<Item = &Flow> {
+    pub(super) fn flows(&self) -> impl Iterator<Item = &DaemonFlow> {
         self.flows.iter().flatten()
     }
 }

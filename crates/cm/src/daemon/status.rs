@@ -77,7 +77,7 @@ pub(super) fn describe(host: &Host, now: Time, controller: &str, pids: &BTreeMap
     for flow in host.flows() {
         macroflows.entry((flow.destination, host.manager.macroflow_of(flow.manager_id))).or_default().push(flow);
     }
-    let describe = |((to, _), flows): ((Destination, _), Vec<&super::flow::Flow>)| {
+    let describe = |((to, _), flows): ((Destination, _), Vec<&super::flow::DaemonFlow>)| {
         let status = host.manager.query(now, flows[0].manager_id)?;
         let processes: BTreeSet<i32> = flows.iter().filter_map(|flow| pids.get(&flow.client).copied()).collect();
         Some(MacroflowStatus {

@@ -20,7 +20,7 @@ use crate::{Ack, Algorithm, Arrival, Controller, History, Loss, LossKind, Path, 
 pub(super) const PACKET: Bytes = Bytes::new(1250);
 
 /// A sender and its transfer.
-pub(super) struct Flow {
+pub(super) struct ModelFlow {
     pcp: Pcp,
     rtt: Duration,
     started: Time,
@@ -56,7 +56,7 @@ pub(super) struct Model {
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     count: u64,
     pub(super) now: Time,
-    pub(super) flows: Vec<Flow>,
+    pub(super) flows: Vec<ModelFlow>,
     pub(super) packets: u64,
     pub(super) drops: u64,
     /// The sum of the queues, in packets, that arriving packets found.
@@ -96,7 +96,7 @@ impl Model {
         let handshake = rtt + self.busy_until.since(at);
         let mut pcp = Pcp::new(&self.config, self.streams.stream("pcp", id as u64));
         pcp.on_path(at + handshake, &Path::new(PACKET, handshake, history));
-        self.flows.push(Flow {
+        self.flows.push(ModelFlow {
             pcp,
             rtt,
             started: at,
@@ -263,7 +263,7 @@ impl Model {
     }
 }
 
-impl Flow {
+impl ModelFlow {
     fn lose(&mut self, now: Time, kind: LossKind, bytes: Bytes, number: u64) {
         self.unsent += bytes.as_u64();
         self.pcp.on_loss(now, &Loss { bytes, ..testing::loss(kind, number, self.next - 1) });

@@ -6,7 +6,7 @@ use rampmeter_units::{Bytes, Duration};
 
 /// The feedback not yet distributed, and its amount per packet.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Feedback {
+pub(super) struct FeedbackPool {
     /// The positive feedback left, a rate.
     remaining_rise: f64,
     /// The negative feedback left, a rate.
@@ -17,7 +17,7 @@ pub(super) struct Feedback {
     fall: f64,
 }
 
-impl Feedback {
+impl FeedbackPool {
     /// An interval with an aggregate positive feedback of `rise` and negative feedback of `fall`, in bytes a second,
     /// and expected packets of `rtt_by_window` = `sum rtt s / cwnd` seconds and `bytes` = `sum s`.
     pub(super) fn new(rise: f64, fall: f64, rtt_by_window: f64, bytes: f64) -> Self {
@@ -68,7 +68,7 @@ mod tests {
             (rtt_by_window, bytes) in (1e-6..10.0, 1.0..1e8),
             packets in proptest::collection::vec((1..9000_u64, 1..1_000_000_u64, 100..2_000_000_u64, 0..i64::MAX), 1..200),
         ) {
-            let mut feedback = Feedback::new(rise, fall, rtt_by_window, bytes);
+            let mut feedback = FeedbackPool::new(rise, fall, rtt_by_window, bytes);
             let (mut rises, mut falls) = (0.0, 0.0);
             for (size, window, rtt_us, request) in packets {
                 let rtt = Duration::from_micros(rtt_us);

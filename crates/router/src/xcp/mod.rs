@@ -46,7 +46,7 @@ use smart_default::SmartDefault;
 use crate::buffer::Room;
 use crate::drop_tail::DropTail;
 use crate::{Backlog, Discipline, Environment, Parcel, Router, Settings, Verdict, ensure};
-use feedback::Feedback;
+use feedback::FeedbackPool;
 
 /// Settings of XCP's router. Without a limit no packet is dropped.
 #[derive(Debug, Clone, PartialEq, SmartDefault, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ pub struct Xcp<P> {
     measured_at: Time,
     /// `Q`: the shortest queue of the last measurement.
     persistent_queue: Bytes,
-    feedback: Feedback,
+    feedback: FeedbackPool,
 }
 
 impl<P: Parcel> Xcp<P> {
@@ -170,7 +170,7 @@ impl<P: Parcel> Xcp<P> {
         let y = arrivals.requesting.as_f64() * scale;
         let h = (gamma * y - phi.abs()).max(0.0); // (2)
         self.feedback =
-            Feedback::new((h + phi.max(0.0)) / d, (h + (-phi).max(0.0)) / d, arrivals.rtt_by_window * scale, y);
+            FeedbackPool::new((h + phi.max(0.0)) / d, (h + (-phi).max(0.0)) / d, arrivals.rtt_by_window * scale, y);
         let idle = arrivals.all == Bytes::ZERO && self.queue.backlog().packets == 0;
         self.started_at = now;
         self.ends_at = if idle { Time::MAX } else { now + self.interval };
@@ -202,7 +202,7 @@ impl<P: Parcel + Send> Discipline<P> for Xcp<P> {
             shortest_queue: Bytes::ZERO,
             measured_at: Time::MAX,
             persistent_queue: Bytes::ZERO,
-            feedback: Feedback::default(),
+            feedback: FeedbackPool::default(),
         }
     }
 }

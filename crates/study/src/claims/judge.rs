@@ -25,7 +25,7 @@ pub struct Judge<'a> {
 
 /// The result of judging a claim.
 #[derive(Debug)]
-pub struct Verdict<'a> {
+pub struct ClaimResult<'a> {
     /// The claim.
     pub claim: &'a Claim,
     /// The metric's values.
@@ -38,7 +38,7 @@ pub struct Verdict<'a> {
     pub reason: Option<String>,
 }
 
-impl Verdict<'_> {
+impl ClaimResult<'_> {
     /// The claim's status is `holds`, and it does not hold.
     pub fn is_broken(&self) -> bool {
         self.claim.status == Status::Holds && self.holds == Some(false)
@@ -60,7 +60,7 @@ impl Verdict<'_> {
     }
 }
 
-impl Serialize for Verdict<'_> {
+impl Serialize for ClaimResult<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let claim = self.claim;
         json!({
@@ -95,7 +95,7 @@ impl Judge<'_> {
         &self,
         claims: &'c [Claim],
         mut watch: impl FnMut(Progress),
-    ) -> Result<Vec<Verdict<'c>>, StudyError> {
+    ) -> Result<Vec<ClaimResult<'c>>, StudyError> {
         let mut groups = self.groups(claims)?;
         let total = groups.iter().map(|group| group.points.len()).sum();
         let (mut done_before, mut kept_before) = (0, 0);
@@ -156,8 +156,9 @@ impl Group<'_> {
     }
 }
 
-fn verdict<'c>(claim: &'c Claim, group: Option<&Group<'_>>) -> Verdict<'c> {
-    let unjudged = |reason| Verdict { claim, values: Vec::new(), measured: None, holds: None, reason: Some(reason) };
+fn verdict<'c>(claim: &'c Claim, group: Option<&Group<'_>>) -> ClaimResult<'c> {
+    let unjudged =
+        |reason| ClaimResult { claim, values: Vec::new(), measured: None, holds: None, reason: Some(reason) };
     let Some(group) = group else { return unjudged(format!("there is no {} world here", claim.world)) };
     let points = claim.scenario.points();
     let own = || {
@@ -173,5 +174,5 @@ fn verdict<'c>(claim: &'c Claim, group: Option<&Group<'_>>) -> Verdict<'c> {
     let holds = measured.map(|worst| claim.bound.holds(worst));
     let reason = measured.is_none().then(|| "a run has no such value, or nothing was run".to_owned());
     // A claim without a value does not hold: a scheme that completes no flow has no mean completion time.
-    Verdict { claim, values, measured, holds: holds.or(Some(false)), reason }
+    ClaimResult { claim, values, measured, holds: holds.or(Some(false)), reason }
 }

@@ -42,7 +42,7 @@ enum Criterion {
 
 /// The state of a flow that both criteria share.
 #[derive(Debug, Clone, Copy)]
-struct Flow {
+struct FlowState {
     /// Its node in `sharing`, which is also its index in `guarantees`.
     node: u32,
     requested_at: Time,
@@ -54,7 +54,7 @@ struct Flow {
 #[derive(Debug)]
 pub(crate) struct Hfsc {
     /// By flow number; the numbers of other macroflows' flows are empty.
-    flows: Vec<Option<Flow>>,
+    flows: Vec<Option<FlowState>>,
     guarantees: RealTime,
     sharing: LinkSharing,
 }
@@ -70,12 +70,12 @@ impl Hfsc {
             self.flows.resize(flow as usize + 1, None);
         }
         let node = self.sharing.join(flow);
-        self.flows[flow as usize] = Some(Flow { node, requested_at: Time::ZERO, granted: None });
+        self.flows[flow as usize] = Some(FlowState { node, requested_at: Time::ZERO, granted: None });
     }
 
     /// Removes a flow.
     pub(crate) fn leave(&mut self, flow: u32) {
-        if let Some(Flow { node, .. }) = self.flows[flow as usize].take() {
+        if let Some(FlowState { node, .. }) = self.flows[flow as usize].take() {
             self.guarantees.set_curve(node, None);
             self.sharing.leave(node);
         }
@@ -83,21 +83,21 @@ impl Hfsc {
 
     /// Sets the flow's weight among its siblings.
     pub(crate) fn set_weight(&mut self, flow: u32, weight: f64) {
-        if let Some(Flow { node, .. }) = self.flows[flow as usize] {
+        if let Some(FlowState { node, .. }) = self.flows[flow as usize] {
             self.sharing.set_weight(node, weight);
         }
     }
 
     /// Moves the flow to `class`, which has `weight` among classes and flows without one; `None` is no class.
     pub(crate) fn classify(&mut self, flow: u32, class: Option<(u32, f64)>) {
-        if let Some(Flow { node, .. }) = self.flows[flow as usize] {
+        if let Some(FlowState { node, .. }) = self.flows[flow as usize] {
             self.sharing.classify(node, class);
         }
     }
 
     /// Sets the flow's guarantee.
     pub(crate) fn guarantee(&mut self, flow: u32, curve: Option<ServiceCurve>) {
-        if let Some(Flow { node, requested_at, .. }) = self.flows[flow as usize] {
+        if let Some(FlowState { node, requested_at, .. }) = self.flows[flow as usize] {
             let changes = self.guarantees.curve(node) != curve;
             self.guarantees.set_curve(node, curve);
             if changes && self.sharing.is_queued(node) {
@@ -108,7 +108,7 @@ impl Hfsc {
 
     /// The flow has a packet to send.
     pub(crate) fn request(&mut self, now: Time, flow: u32) {
-        let Some(Flow { node, requested_at, .. }) = &mut self.flows[flow as usize] else { return };
+        let Some(FlowState { node, requested_at, .. }) = &mut self.flows[flow as usize] else { return };
         if self.sharing.is_queued(*node) {
             return;
         }
@@ -139,7 +139,7 @@ impl Hfsc {
 
     /// The flow has sent `bytes` of the `packet` that it was granted.
     pub(crate) fn sent(&mut self, flow: u32, packet: Bytes, bytes: Bytes) {
-        let Some(Some(Flow { node, granted, .. })) = self.flows.get_mut(flow as usize) else { return };
+        let Some(Some(FlowState { node, granted, .. })) = self.flows.get_mut(flow as usize) else { return };
         if let Some(criterion) = granted.take() {
             self.guarantees.sent(*node, bytes, criterion == Criterion::RealTime);
             self.sharing.sent(*node, packet, bytes);

@@ -32,7 +32,7 @@ const MAX_DEFICIT: Duration = Duration::from_secs(1);
 const FIRST_PACKET: Bytes = Bytes::new(1500);
 
 #[derive(Debug)]
-struct Flow {
+struct Guaranteed {
     curve: ServiceCurve,
     /// None until its first request.
     curves: Option<Curves>,
@@ -48,7 +48,7 @@ struct Flow {
 /// Flows with a curve, by index.
 #[derive(Debug)]
 pub(super) struct RealTime {
-    flows: Vec<Option<Flow>>,
+    flows: Vec<Option<Guaranteed>>,
     /// Flows that are not yet eligible, by eligible time.
     pending: MinTree<(Time, u64)>,
     /// Eligible flows, by deadline.
@@ -71,7 +71,7 @@ impl RealTime {
         let fresh = |curve: ServiceCurve| {
             let packet = curve.burst().filter(|burst| *burst < FIRST_PACKET).unwrap_or(FIRST_PACKET);
             let (requested_at, deadline) = (Time::ZERO, Time::ZERO);
-            Flow { curve, curves: None, service: 0, packet, requested_at, deadline, has_request: false }
+            Guaranteed { curve, curves: None, service: 0, packet, requested_at, deadline, has_request: false }
         };
         if self.flows.len() <= index as usize {
             self.flows.resize_with(index as usize + 1, || None);
@@ -128,7 +128,7 @@ impl RealTime {
             }
         }
         let (index, _) = self.eligible.first()?;
-        if let Some(Flow { curves: Some(curves), deadline, .. }) = &mut self.flows[index as usize] {
+        if let Some(Guaranteed { curves: Some(curves), deadline, .. }) = &mut self.flows[index as usize] {
             curves.delay(now.since(*deadline).saturating_sub(MAX_DEFICIT));
         }
         Some(index)
