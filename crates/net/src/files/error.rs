@@ -159,7 +159,7 @@ mod tests {
             (NetError::reach(address, system(libc::ECONNREFUSED)), ["no process listens", "rampmeter serve"]),
             (NetError::reach(address, system(libc::ENETUNREACH)), ["no route to", "check the address"]),
             (NetError::file(Path::new("x.part"), system(libc::ENOSPC)), ["x.part", "make room"]),
-            (NetError::file(Path::new("x.part"), system(libc::EACCES)), ["x.part", "can be written"]),
+            (NetError::file(Path::new("x.part"), system(libc::EACCES)), ["x.part", "a writable path"]),
             (
                 NetError::PeerTimeout(address, Received { got: 1500, size: Some(3000), resumable: true }),
                 ["1.5 kB of 3 kB", "resume"],
