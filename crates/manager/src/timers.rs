@@ -16,11 +16,15 @@ pub struct Timers {
 
 impl Timers {
     /// Ensures a wake-up of `key` at `at` or earlier; [`Time::MAX`] needs none.
+    #[inline]
     pub fn arm(&mut self, key: u32, at: Time) {
-        let slot = key as usize;
-        if at >= self.armed.get(slot).copied().unwrap_or(Time::MAX) {
-            return;
+        if at < self.armed.get(key as usize).copied().unwrap_or(Time::MAX) {
+            self.arm_earlier(key, at);
         }
+    }
+
+    fn arm_earlier(&mut self, key: u32, at: Time) {
+        let slot = key as usize;
         if self.armed.len() <= slot {
             self.armed.resize(slot + 1, Time::MAX);
         }

@@ -75,6 +75,8 @@ pub struct Link<P, R> {
     /// Random loss and its random stream, if there is any.
     loss: Option<Box<(Loss, Stream)>>,
     router: R,
+    /// The router's next tick, kept here because every packet needs it.
+    next_tick: Time,
     /// The time at which the transmitter is free.
     free_at: Time,
     /// Whether packets are queued for the transmitter.
@@ -94,6 +96,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             delay: config.delay,
             ecn: EcnPassage::Kept,
             loss: (config.loss != Loss::default()).then(|| Box::new((config.loss, random))),
+            next_tick: router.next_tick(),
             router,
             free_at: Time::ZERO,
             waiting: false,
@@ -115,6 +118,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             self.waiting = true;
             (None, self.router.enqueue(now, packet))
         };
+        self.next_tick = self.router.next_tick();
         if let Some(packet) = next {
             self.transmit(now, packet);
         }
@@ -147,23 +151,26 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         let arrival = self.in_transit.front().map_or(Time::MAX, |(at, _)| *at);
         // A queued packet cannot arrive before this. It overtakes packets in transit only after the delay was reduced.
         let overtaking = if self.waiting { self.free_at + self.delay } else { Time::MAX };
-        arrival.min(overtaking).min(self.router.next_tick())
+        arrival.min(overtaking).min(self.next_tick)
     }
 
     /// Does all that is due by `now`, except delivering packets: call it before reading the router or changing the
     /// link.
     pub fn advance(&mut self, now: Time) {
         loop {
-            let tick = self.router.next_tick();
+            let tick = self.next_tick;
             if self.waiting && self.free_at <= now.min(tick) {
                 let at = self.free_at;
-                match self.router.dequeue(at) {
+                let packet = self.router.dequeue(at);
+                self.next_tick = self.router.next_tick();
+                match packet {
                     Some(packet) => self.transmit(at, packet),
                     None => self.waiting = false,
                 }
                 self.measure(at);
             } else if tick <= now {
                 self.router.tick(tick);
+                self.next_tick = self.router.next_tick();
             } else {
                 return;
             }
@@ -224,6 +231,7 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
         (self.baseline.capacity, self.baseline.since) = (self.capacity(now), now);
         self.transmitter = Transmitter::new(rate);
         self.router.on_rate(now, rate);
+        self.next_tick = self.router.next_tick();
     }
 
     /// Changes the propagation delay from the next packet on (a route change).

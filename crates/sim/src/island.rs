@@ -14,7 +14,7 @@ use rampmeter_scenario::{LinkId, LinkOutcome, LinkSample, Plan, QueueId};
 use rampmeter_units::{Streams, Time};
 
 use crate::agenda::Actor;
-use crate::packet::{Extra, InTransit};
+use crate::packet::InTransit;
 use crate::paths::{Hop, PathId, Paths, reverse};
 use crate::simulation::Simulation;
 
@@ -68,7 +68,7 @@ impl Simulation<'_> {
     /// A packet has arrived at the ingress of an island.
     pub(crate) fn enter(&mut self, now: Time, aggregate: u32, mut packet: InTransit) {
         if packet.is_control() {
-            packet.skip(1);
+            packet.advance();
             return self.forward(now, packet);
         }
         if let Some(dropped) = self.aggregates[aggregate as usize].ingress.offer(now, packet) {
@@ -81,7 +81,7 @@ impl Simulation<'_> {
     pub(crate) fn leave(&mut self, now: Time, aggregate: u32, mut packet: InTransit) {
         let leaving = &mut self.aggregates[aggregate as usize];
         let (path, flow) = (reverse(leaving.path), leaving.flow);
-        if let Extra::Wrapped(number, mut inner) = packet.take_extra() {
+        if let Some((number, mut inner)) = packet.take_wrapped() {
             let answer = leaving.egress.receive(number, packet.ecn(), &mut inner);
             inner.skip(leaving.hops);
             let answer = self.pool.answer(answer, flow, path, self.paths.start(path));
@@ -93,7 +93,7 @@ impl Simulation<'_> {
 
     /// An egress's answer has arrived at the ingress.
     pub(crate) fn on_answer(&mut self, now: Time, aggregate: u32, mut packet: InTransit) {
-        if let Extra::Answer(answer) = packet.take_extra() {
+        if let Some(answer) = packet.take_answer() {
             self.aggregates[aggregate as usize].ingress.on_feedback(now, &answer);
         }
         self.pool.recycle(packet);

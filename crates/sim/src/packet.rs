@@ -1,9 +1,9 @@
 //! A packet in transit. The payload is only a number of bytes.
 //!
-//! The fields of a data packet are stored by value, in 56 bytes, in rings: packets that follow each other on the wire
-//! follow each other in memory. Fields that only some packets have are in a box from a pool. On fast and long paths a
-//! hundred thousand packets are in transit and in no cache, so boxes are small, with a second box for fields that few
-//! runs need, and are prefetched before use.
+//! The fields of a data packet are stored by value, in 56 bytes. Queues are rings, so packets that follow each other on
+//! the wire follow each other in memory. Fields that only some packets have, such as acknowledgements, are in a box. A
+//! pool reuses the boxes of packets that have arrived. On fast and long paths a hundred thousand packets are in transit
+//! and in no cache. So boxes are small, with a second box for fields that few runs need, and are prefetched before use.
 
 use rampmeter_island::{EgressFeedback, EnteringPacket, HEADER_BYTES};
 use rampmeter_router::{Parcel, prefetch};
@@ -18,7 +18,8 @@ use crate::paths::{HopId, PathId, is_forward};
 
 /// A packet in the network.
 ///
-/// `hop` comes first and is never zero, so `Option` encodes `None` there, and the frequent moves copy whole words.
+/// The fields are plain numbers. `hop` comes first and is never zero, so `Option` encodes `None` there. A move is then a
+/// copy of whole words; such moves are most of the simulator's work.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct InTransit {
@@ -39,10 +40,13 @@ pub(crate) struct InTransit {
     window: u32,
     payload: u16,
     body: Body,
-    fin: bool,
-    ping: bool,
-    ecn: Ecn,
+    ends: u8,
+    ecn: u8,
 }
+
+/// Bits of [`InTransit::ends`].
+const FIN: u8 = 1;
+const PING: u8 = 2;
 
 /// What a packet carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +73,7 @@ struct Options {
 
 /// Packets of Congestion Managers and islands.
 #[derive(Debug, Default)]
-pub(crate) enum Extra {
+enum Extra {
     /// The content was taken out.
     #[default]
     Empty,
@@ -82,7 +86,12 @@ pub(crate) enum Extra {
 }
 
 impl InTransit {
-    /// Moves the packet forward by `hops` hops of its path.
+    /// Moves the packet to the next hop of its path.
+    pub(crate) fn advance(&mut self) {
+        self.skip(1);
+    }
+
+    /// Moves the packet forward by `hops` hops.
     pub(crate) fn skip(&mut self, hops: u64) {
         self.hop = self.hop.saturating_add(hops);
     }
@@ -93,7 +102,7 @@ impl InTransit {
 
     /// Whether the packet carries stream bytes or the end of the stream.
     pub(crate) fn has_stream(&self) -> bool {
-        self.has_payload() || self.fin
+        self.has_payload() || self.ends & FIN != 0
     }
 
     pub(crate) fn has_payload(&self) -> bool {
@@ -110,8 +119,8 @@ impl InTransit {
             window: self.window,
             payload: self.payload,
             kind,
-            fin: self.fin,
-            ping: self.ping,
+            fin: self.ends & FIN != 0,
+            ping: self.ends & PING != 0,
             ..Packet::default()
         };
         match self.options.as_deref() {
@@ -139,8 +148,27 @@ impl InTransit {
         usize::from(self.payload)
     }
 
-    /// Takes the content out of the second box.
-    pub(crate) fn take_extra(&mut self) -> Extra {
+    /// Takes out the number in an island's header and the packet behind that header.
+    pub(crate) fn take_wrapped(&mut self) -> Option<(u32, Self)> {
+        match self.take_extra() {
+            Extra::Wrapped(number, packet) => Some((number, packet)),
+            _ => None,
+        }
+    }
+
+    /// Takes out an egress's answer.
+    pub(crate) fn take_answer(&mut self) -> Option<EgressFeedback> {
+        match self.take_extra() {
+            Extra::Answer(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    fn extra(&self) -> Option<&Extra> {
+        self.options.as_ref()?.extra.as_deref()
+    }
+
+    fn take_extra(&mut self) -> Extra {
         let extra = self.options.as_mut().and_then(|options| options.extra.as_deref_mut());
         extra.map(std::mem::take).unwrap_or_default()
     }
@@ -175,17 +203,16 @@ impl Parcel for InTransit {
 
     fn is_control(&self) -> bool {
         // An island carries only packets with payload in its header.
-        let extra = || self.options.as_ref()?.extra.as_deref();
-        let is_wrapped = || self.body == Body::Extra && matches!(extra(), Some(Extra::Wrapped(..)));
+        let is_wrapped = || self.body == Body::Extra && matches!(self.extra(), Some(Extra::Wrapped(..)));
         !self.has_payload() && !is_wrapped()
     }
 
     fn ecn(&self) -> Ecn {
-        self.ecn
+        Ecn::from_bits(self.ecn)
     }
 
     fn set_ecn(&mut self, ecn: Ecn) {
-        self.ecn = ecn;
+        self.ecn = ecn.bits();
     }
 
     fn feedback(&self) -> RouterFeedback {
@@ -233,9 +260,8 @@ impl Pool {
             window: header.window,
             payload: header.payload,
             body: Body::Segment(header.kind),
-            fin: header.fin,
-            ping: header.ping,
-            ecn: *ecn,
+            ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
+            ecn: ecn.bits(),
         }
     }
 
@@ -248,16 +274,23 @@ impl Pool {
             (None, Some(_)) => Body::Extra,
             (None, None) => Body::Bare,
         };
-        let content = message.message.filter(|_| body == Body::Extra).map(Extra::Message);
+        let options =
+            message.message.filter(|_| body == Body::Extra).map(|message| self.extra(Extra::Message(message)));
         InTransit {
+            hop,
+            options,
+            path: message.to,
+            flow,
             bytes: (len + usize::from(message.payload) + UDP_BYTES) as u32,
             connection: header.map_or(0, |header| header.flow),
+            number: 0,
             sequence: header.map_or(0, |header| header.sequence),
+            acknowledgement: 0,
             window: header.map_or(0, |header| header.protocol.into()),
             payload: message.payload,
             body,
-            ecn: message.ecn,
-            ..self.bare(content, flow, message.to, hop)
+            ends: 0,
+            ecn: message.ecn.bits(),
         }
     }
 
@@ -271,22 +304,23 @@ impl Pool {
     ) -> InTransit {
         let EnteringPacket { number, code, inner } = leaving;
         let bytes = inner.bytes + HEADER_BYTES as u32;
-        InTransit { bytes, ecn: code, ..self.bare(Some(Extra::Wrapped(number, inner)), flow, path, hop) }
+        let packet = self.island(Extra::Wrapped(number, inner), flow, path, hop);
+        InTransit { bytes, ecn: code.bits(), ..packet }
     }
 
     /// An egress's answer for the aggregate `flow`, on `path` from `hop`.
     pub(crate) fn answer(&mut self, answer: EgressFeedback, flow: u32, path: PathId, hop: HopId) -> InTransit {
-        InTransit { bytes: EgressFeedback::BYTES as u32, ..self.bare(Some(Extra::Answer(answer)), flow, path, hop) }
+        self.island(Extra::Answer(answer), flow, path, hop)
     }
 
-    /// A packet without a size, header fields and payload, with `content` in its second box.
-    fn bare(&mut self, content: Option<Extra>, flow: u32, path: PathId, hop: HopId) -> InTransit {
+    /// A packet of an island, with the size of an answer.
+    fn island(&mut self, content: Extra, flow: u32, path: PathId, hop: HopId) -> InTransit {
         InTransit {
             hop,
-            options: content.map(|content| self.extra(content)),
+            options: Some(self.extra(content)),
             path,
             flow,
-            bytes: 0,
+            bytes: EgressFeedback::BYTES as u32,
             connection: 0,
             number: 0,
             sequence: 0,
@@ -294,9 +328,8 @@ impl Pool {
             window: 0,
             payload: 0,
             body: Body::Extra,
-            fin: false,
-            ping: false,
-            ecn: Ecn::NotEct,
+            ends: 0,
+            ecn: Ecn::NotEct.bits(),
         }
     }
 
@@ -311,8 +344,10 @@ impl Pool {
 
     /// Returns the boxes of a packet to the pool.
     pub(crate) fn recycle(&mut self, mut packet: InTransit) {
-        if let Extra::Wrapped(_, inner) = packet.take_extra() {
-            self.0.extend(inner.options);
+        if packet.body == Body::Extra {
+            if let Some((_, inner)) = packet.take_wrapped() {
+                self.0.extend(inner.options);
+            }
         }
         self.0.extend(packet.options);
     }

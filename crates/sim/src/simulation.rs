@@ -94,7 +94,7 @@ impl Simulation<'_> {
             let waking = &mut self.links[link as usize];
             waking.advance(now);
             if let Some(mut packet) = waking.arrive(now) {
-                packet.skip(1);
+                packet.advance();
                 self.forward(now, packet);
             }
             let next = self.links[link as usize].next_event();
@@ -220,8 +220,18 @@ impl Simulation<'_> {
         self.carry_out(now, index, end, reply);
     }
 
-    /// Carries out the reply of a flow's application at one end.
+    /// Carries out the reply of a flow's application at one end. After most packets it is empty.
+    #[inline]
     fn carry_out(&mut self, now: Time, index: u32, end: End, reply: Reply) {
+        if reply != Reply::NONE {
+            self.act(now, index, end, reply);
+        }
+        let flow = &self.flows[index as usize];
+        let host = &mut self.hosts[flow.ends[end as usize].host as usize];
+        host.alarms.set(index, flow.application.deadline(end));
+    }
+
+    fn act(&mut self, now: Time, index: u32, end: End, reply: Reply) {
         let flow = &mut self.flows[index as usize];
         let this = &flow.ends[end as usize];
         let host = &mut self.hosts[this.host as usize];
@@ -245,7 +255,6 @@ impl Simulation<'_> {
             flow.fct = Some(now.since(self.plan.flows[index as usize].start));
             self.pending -= usize::from(std::mem::take(&mut flow.pending));
         }
-        host.alarms.set(index, flow.application.deadline(end));
     }
 
     /// Reports changed shares and expired deadlines to the applications on a host.
@@ -296,7 +305,7 @@ impl Simulation<'_> {
             let due = self.hosts[host as usize].due();
             self.wake_host(due, host);
         }
-        packet.skip(1);
+        packet.advance();
         self.receive(at, host, packet);
     }
 
