@@ -118,10 +118,10 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             self.waiting = true;
             (None, self.router.enqueue(now, packet))
         };
-        self.next_tick = self.router.next_tick();
         if let Some(packet) = next {
             self.transmit(now, packet);
         }
+        self.next_tick = self.router.next_tick();
         self.measure(now);
         match verdict {
             Verdict::Queued => None,
@@ -161,12 +161,11 @@ impl<P: Parcel, R: Router<P>> Link<P, R> {
             let tick = self.next_tick;
             if self.waiting && self.free_at <= now.min(tick) {
                 let at = self.free_at;
-                let packet = self.router.dequeue(at);
-                self.next_tick = self.router.next_tick();
-                match packet {
+                match self.router.dequeue(at) {
                     Some(packet) => self.transmit(at, packet),
                     None => self.waiting = false,
                 }
+                self.next_tick = self.router.next_tick();
                 self.measure(at);
             } else if tick <= now {
                 self.router.tick(tick);
