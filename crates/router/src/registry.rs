@@ -69,7 +69,6 @@ macro_rules! routers {
             }
         }
 
-        // Not by `delegate!`, which inlines every router into the simulator's loop.
         macro_rules! each {
             ($any:expr, $router:ident => $call:expr) => {
                 match $any {
