@@ -361,6 +361,13 @@ mod tests {
     }
 
     #[test]
+    fn growth_above_the_clocks_resolution_is_not_flat() {
+        let judge = |delays: &[i64]| train(1, delays).judge(RESOLUTION, 0, &mut Stream::from_seed(1));
+        assert_eq!(judge(&[50; 5]), ProbeResult::Accepted(TEST));
+        assert_eq!(judge(&[50, 51, 52, 53, 54]), ProbeResult::Rejected);
+    }
+
+    #[test]
     fn the_noisier_the_delays_the_more_chance_decides() {
         let clear = accepted(&train(1, &[100, 110, 135, 145, 160]));
         let noisy = accepted(&train(1, &[100, 300, 20, 330, 160]));

@@ -90,10 +90,10 @@ mod tests {
         for _ in 0..9 {
             search.rejected(MIN, MIN, 100.0);
             intervals.push(search.interval);
-            for _ in 0..100 {
-                let next = search.next(Time::ZERO, Time::ZERO, rtt, &mut random);
-                assert!(next >= Time::ZERO + rtt && next <= Time::ZERO + rtt.scale(search.interval));
-            }
+            let waits = (0..1000).map(|_| search.next(Time::ZERO, Time::ZERO, rtt, &mut random).since(Time::ZERO));
+            let (shortest, longest) = waits.fold((Duration::MAX, rtt), |(s, l), wait| (s.min(wait), l.max(wait)));
+            let max = rtt.scale(search.interval);
+            assert!(shortest >= rtt && longest <= max && longest > max.scale(0.9), "{shortest} {longest}");
         }
         assert_eq!(intervals, [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 100.0, 100.0]);
         search.accepted(MIN);
