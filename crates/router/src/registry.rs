@@ -2,6 +2,7 @@
 //!
 //! [`AnyRouter`] is an enum, so that links call built-in routers without dynamic dispatch.
 
+use delegate::delegate;
 use rampmeter_units::{self as units, Rate, RegistryError, Stream, Time};
 
 use crate::external::{External, ExternalConfig};
@@ -69,13 +70,19 @@ macro_rules! routers {
             }
         }
 
-        macro_rules! each {
-            ($any:expr, $router:ident => $call:expr) => {
-                match $any {
-                    $(AnyRouter::$variant($router) => $call,)*
-                    AnyRouter::External($router) => $call,
+        impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
+            delegate! {
+                to match self { $(Self::$variant(router) => router,)* Self::External(router) => router } {
+                    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P>;
+                    fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>);
+                    fn dequeue(&mut self, now: Time) -> Option<P>;
+                    fn tick(&mut self, now: Time);
+                    fn next_tick(&self) -> Time;
+                    fn backlog(&self) -> Backlog;
+                    fn tally(&self) -> Tally;
+                    fn on_rate(&mut self, now: Time, rate: Rate);
                 }
-            };
+            }
         }
     };
 }
@@ -100,40 +107,6 @@ impl AnyConfig {
     /// Whether the router is a plain queue that never drops a packet.
     pub fn is_endless(&self) -> bool {
         matches!(self, Self::DropTail(config) if *config == crate::drop_tail::Config::default())
-    }
-}
-
-impl<P: Parcel + Send> Router<P> for AnyRouter<P> {
-    fn enqueue(&mut self, now: Time, packet: P) -> Verdict<P> {
-        each!(self, router => router.enqueue(now, packet))
-    }
-
-    fn pass(&mut self, now: Time, packet: P) -> (Option<P>, Verdict<P>) {
-        each!(self, router => router.pass(now, packet))
-    }
-
-    fn dequeue(&mut self, now: Time) -> Option<P> {
-        each!(self, router => router.dequeue(now))
-    }
-
-    fn tick(&mut self, now: Time) {
-        each!(self, router => router.tick(now));
-    }
-
-    fn next_tick(&self) -> Time {
-        each!(self, router => router.next_tick())
-    }
-
-    fn backlog(&self) -> Backlog {
-        each!(self, router => router.backlog())
-    }
-
-    fn tally(&self) -> Tally {
-        each!(self, router => router.tally())
-    }
-
-    fn on_rate(&mut self, now: Time, rate: Rate) {
-        each!(self, router => router.on_rate(now, rate));
     }
 }
 

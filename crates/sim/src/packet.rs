@@ -5,6 +5,8 @@
 //! pool reuses the boxes of packets that have arrived. On fast and long paths a hundred thousand packets are in transit
 //! and in no cache. So boxes are small, with a second box for fields that few runs need, and are prefetched before use.
 
+use std::cell::Cell;
+
 use rampmeter_island::{EgressFeedback, EnteringPacket, HEADER_BYTES};
 use rampmeter_router::{Parcel, prefetch};
 use rampmeter_transport::{Message, Transmit};
@@ -18,8 +20,8 @@ use crate::paths::{HopId, PathId, is_forward};
 
 /// A packet in the network.
 ///
-/// The fields are plain numbers. `hop` comes first and is never zero, so `Option` encodes `None` there. A move is then a
-/// copy of whole words; such moves are most of the simulator's work.
+/// `hop` comes first and is never zero, so `Option` encodes `None` there; the cell hides the unused values of [`Body`],
+/// which it would take instead. A move is then a copy of whole words; such moves are most of the simulator's work.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct InTransit {
@@ -39,7 +41,7 @@ pub(crate) struct InTransit {
     acknowledgement: u32,
     window: u32,
     payload: u16,
-    body: Body,
+    body: Cell<Body>,
     ends: u8,
     ecn: u8,
 }
@@ -175,7 +177,7 @@ impl InTransit {
 
     /// The packet's content. Takes the message out of the packet.
     pub(crate) fn take_content(&mut self) -> Content {
-        match self.body {
+        match self.body.get() {
             Body::Segment(kind) => Content::Segment(self.header(kind)),
             Body::CmData => Content::Message(CmMessage::Header(CmHeader {
                 kind: CmKind::Data,
@@ -203,7 +205,7 @@ impl Parcel for InTransit {
 
     fn is_control(&self) -> bool {
         // An island carries only packets with payload in its header.
-        let is_wrapped = || self.body == Body::Extra && matches!(self.extra(), Some(Extra::Wrapped(..)));
+        let is_wrapped = || self.body.get() == Body::Extra && matches!(self.extra(), Some(Extra::Wrapped(..)));
         !self.has_payload() && !is_wrapped()
     }
 
@@ -259,7 +261,7 @@ impl Pool {
             acknowledgement: header.acknowledgement,
             window: header.window,
             payload: header.payload,
-            body: Body::Segment(header.kind),
+            body: Cell::new(Body::Segment(header.kind)),
             ends: (u8::from(header.fin) * FIN) | (u8::from(header.ping) * PING),
             ecn: ecn.bits(),
         }
@@ -288,7 +290,7 @@ impl Pool {
             acknowledgement: 0,
             window: header.map_or(0, |header| header.protocol.into()),
             payload: message.payload,
-            body,
+            body: Cell::new(body),
             ends: 0,
             ecn: message.ecn.bits(),
         }
@@ -327,7 +329,7 @@ impl Pool {
             acknowledgement: 0,
             window: 0,
             payload: 0,
-            body: Body::Extra,
+            body: Cell::new(Body::Extra),
             ends: 0,
             ecn: Ecn::NotEct.bits(),
         }
@@ -344,7 +346,7 @@ impl Pool {
 
     /// Returns the boxes of a packet to the pool.
     pub(crate) fn recycle(&mut self, mut packet: InTransit) {
-        if packet.body == Body::Extra {
+        if packet.body.get() == Body::Extra {
             if let Some((_, inner)) = packet.take_wrapped() {
                 self.0.extend(inner.options);
             }

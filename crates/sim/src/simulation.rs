@@ -215,13 +215,15 @@ impl Simulation<'_> {
     }
 
     /// Reports an event to a flow's application.
+    #[inline]
     fn notify(&mut self, now: Time, index: u32, end: End, event: &Event) {
         let reply = self.flows[index as usize].application.on_event(now, end, event);
         self.carry_out(now, index, end, reply);
     }
 
-    /// Carries out the reply of a flow's application at one end. After most packets it is empty.
-    #[inline]
+    /// Carries out the reply of a flow's application at one end.
+    #[allow(clippy::inline_always, reason = "after most packets the reply is empty")]
+    #[inline(always)]
     fn carry_out(&mut self, now: Time, index: u32, end: End, reply: Reply) {
         if reply != Reply::NONE {
             self.act(now, index, end, reply);
@@ -324,12 +326,12 @@ impl Simulation<'_> {
     fn receive(&mut self, now: Time, host: u32, mut packet: InTransit) {
         let (flow, from, payload) = (packet.flow, reverse(packet.path), packet.payload());
         let endpoint = &mut self.hosts[host as usize].endpoint;
-        let delivered = match packet.take_content() {
+        let delivered = match &packet.take_content() {
             Content::Segment(header) => {
-                endpoint.receive(now, from, &header, packet.ecn(), now);
+                endpoint.receive(now, from, header, packet.ecn(), now);
                 false
             }
-            Content::Message(message) => endpoint.receive_message(now, from, &message, payload, packet.ecn()).is_some(),
+            Content::Message(message) => endpoint.receive_message(now, from, message, payload, packet.ecn()).is_some(),
             Content::Bare => true,
         };
         if delivered {
@@ -373,7 +375,7 @@ impl Simulation<'_> {
             self.notify_applications(now, host);
             self.send_messages(now, host);
         }
-        while let Some(transmit) = self.hosts[host as usize].endpoint.poll_transmit(now) {
+        while let Some(transmit) = &self.hosts[host as usize].endpoint.poll_transmit(now) {
             let this = &mut self.hosts[host as usize];
             // The first packet of an accepted connection answers the Syn that created it.
             if let (Kind::SynAck, Some(flow)) = (transmit.packet.kind, answering) {
@@ -381,7 +383,7 @@ impl Simulation<'_> {
             }
             let flow = this.flow(transmit.connection);
             let hop = self.paths.start(transmit.to);
-            let packet = self.pool.packet(&transmit, flow, hop);
+            let packet = self.pool.packet(transmit, flow, hop);
             self.forward(now, packet);
         }
         if self.hosts[host as usize].has_datagrams() {
@@ -404,32 +406,38 @@ impl Simulation<'_> {
         }
     }
 
+    #[allow(clippy::inline_always, reason = "after most packets there is no event")]
+    #[inline(always)]
     fn drain_events(&mut self, now: Time, host: u32, answering: u32) {
         while let Some(event) = self.hosts[host as usize].endpoint.poll_event() {
-            match event {
-                TransportEvent::Opened(connection, _) => {
-                    let this = &self.hosts[host as usize];
-                    let index = this.flow(connection);
-                    let workload = &self.plan.traffic[self.plan.flows[index as usize].traffic].workload;
-                    let name = this.endpoint.flow(connection).filter(|_| workload.uses_share());
-                    let path = name.map_or_else(Path::default, |name| path_of(now, name, &this.endpoint));
-                    self.notify(now, index, End::Sender, &Event::Opened(path));
-                }
-                TransportEvent::Accepted(connection, _) => {
-                    self.flows[answering as usize].ends[End::Receiver as usize].connection = Some(connection);
-                    self.notify(now, answering, End::Receiver, &Event::Opened(Path::default()));
-                }
-                TransportEvent::Degraded(connection, why) => {
-                    let flow = self.hosts[host as usize].flow(connection) as usize;
-                    self.meters.degraded.push(Degraded { flow, reason: why.into() });
-                }
-                TransportEvent::Closed(connection, _, statistics) => {
-                    let index = self.hosts[host as usize].flow(connection);
-                    let flow = &mut self.flows[index as usize];
-                    if flow.sender().host == host && flow.sender().connection == Some(connection) {
-                        flow.statistics = statistics;
-                        self.pending -= usize::from(std::mem::take(&mut flow.pending));
-                    }
+            self.on_event(now, host, answering, event);
+        }
+    }
+
+    fn on_event(&mut self, now: Time, host: u32, answering: u32, event: TransportEvent) {
+        match event {
+            TransportEvent::Opened(connection, _) => {
+                let this = &self.hosts[host as usize];
+                let index = this.flow(connection);
+                let workload = &self.plan.traffic[self.plan.flows[index as usize].traffic].workload;
+                let name = this.endpoint.flow(connection).filter(|_| workload.uses_share());
+                let path = name.map_or_else(Path::default, |name| path_of(now, name, &this.endpoint));
+                self.notify(now, index, End::Sender, &Event::Opened(path));
+            }
+            TransportEvent::Accepted(connection, _) => {
+                self.flows[answering as usize].ends[End::Receiver as usize].connection = Some(connection);
+                self.notify(now, answering, End::Receiver, &Event::Opened(Path::default()));
+            }
+            TransportEvent::Degraded(connection, why) => {
+                let flow = self.hosts[host as usize].flow(connection) as usize;
+                self.meters.degraded.push(Degraded { flow, reason: why.into() });
+            }
+            TransportEvent::Closed(connection, _, statistics) => {
+                let index = self.hosts[host as usize].flow(connection);
+                let flow = &mut self.flows[index as usize];
+                if flow.sender().host == host && flow.sender().connection == Some(connection) {
+                    flow.statistics = statistics;
+                    self.pending -= usize::from(std::mem::take(&mut flow.pending));
                 }
             }
         }

@@ -3,42 +3,43 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rampmeter_units::Time;
+use smart_default::SmartDefault;
 
 /// Deadlines by key.
-#[derive(Debug, Default)]
+#[derive(Debug, SmartDefault)]
 pub struct Alarms {
     by_time: BTreeSet<(Time, u32)>,
     by_key: BTreeMap<u32, Time>,
+    /// The earliest deadline.
+    #[default(Time::MAX)]
+    next: Time,
 }
 
 impl Alarms {
     /// Sets the deadline of `key` to `at`; [`Time::MAX`] removes it.
     #[inline]
     pub fn set(&mut self, key: u32, at: Time) {
-        if at < Time::MAX || !self.by_key.is_empty() {
+        if at < Time::MAX || self.next < Time::MAX {
             self.change(key, at);
         }
     }
 
     fn change(&mut self, key: u32, at: Time) {
         let before = if at < Time::MAX { self.by_key.insert(key, at) } else { self.by_key.remove(&key) };
-        if before == Some(at) {
-            return;
-        }
-        if let Some(before) = before {
-            self.by_time.remove(&(before, key));
-        }
+        self.by_time.remove(&(before.unwrap_or(Time::MAX), key));
         if at < Time::MAX {
             self.by_time.insert((at, key));
         }
+        self.next = self.by_time.first().map_or(Time::MAX, |(at, _)| *at);
     }
 
     /// The earliest deadline; [`Time::MAX`] if there is none.
     pub fn next(&self) -> Time {
-        self.by_time.first().map_or(Time::MAX, |(at, _)| *at)
+        self.next
     }
 
     /// A key whose deadline is not after `now`.
+    #[inline]
     pub fn due(&self, now: Time) -> Option<u32> {
         self.by_time.first().filter(|(at, _)| *at <= now).map(|(_, key)| *key)
     }
