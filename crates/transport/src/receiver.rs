@@ -198,7 +198,7 @@ impl Receiver {
         }
     }
 
-    /// Writes acknowledgements, receipts and the window into a packet to be sent.
+    /// Writes acknowledgements, receipts and the window into a new packet.
     pub(crate) fn write_feedback(&mut self, packet: &mut Packet) {
         packet.acknowledgement = self.first_sequence.wrapping_add(self.next as u32);
         let window_end = self.consumed + self.capacity;
@@ -207,7 +207,9 @@ impl Receiver {
         self.advertised_window = self.next + window;
         packet.receipts = self.receipts;
         packet.echoed_feedback = std::mem::take(&mut self.feedback);
-        packet.sacks = self.sacks();
+        if !self.out_of_order.is_empty() {
+            packet.sacks = self.sacks();
+        }
         self.receipts.clear();
         self.due = AckDue::Never;
         self.unacknowledged = 0;
@@ -215,9 +217,6 @@ impl Receiver {
 
     fn sacks(&self) -> List<Sack, MAX_SACKS> {
         let mut sacks = List::default();
-        if self.out_of_order.is_empty() {
-            return sacks;
-        }
         let mut reported: List<(u64, u64), MAX_SACKS> = List::default();
         let recent = self.recent.iter().filter_map(|&at| self.out_of_order.containing(at));
         for range in recent.chain(self.out_of_order.iter()) {
