@@ -86,6 +86,14 @@ pub struct Report {
 impl<C: Controller> Manager<C> {
     /// Reports what happened to the flow's packets, packet by packet.
     pub fn update(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
+        if self.flows.get(flow.index()).and_then(Option::as_ref).is_some_and(|f| f.earlier.is_some()) {
+            self.update_both(now, flow, update);
+        } else {
+            self.update_own(now, flow, update);
+        }
+    }
+
+    pub(crate) fn update_own(&mut self, now: Time, flow: FlowId, update: &Update<'_>) {
         if let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) {
             f.in_flight = f.in_flight.saturating_sub(update.arrived_in_flight + update.lost);
             f.counts.received += update.arrived_in_flight;
@@ -101,14 +109,23 @@ impl<C: Controller> Manager<C> {
     pub fn report(&mut self, now: Time, flow: FlowId, report: &Report) {
         let Some(Some(f)) = self.flows.get_mut(flow.0 as usize) else { return };
         // A receiver cannot have received more than was sent.
-        let received = report.received.min(f.in_flight);
-        let lost = report.lost.min(f.in_flight - received);
-        let report = &Report { received, lost, ..*report };
-        f.in_flight -= received + lost;
-        f.counts.received += received;
-        f.counts.lost += lost;
+        let received = report.received.min(f.all_in_flight());
+        let lost = report.lost.min(f.all_in_flight() - received);
         f.last_used = now;
-        let index = f.macroflow;
+        let (earlier, own) = f.split(&Report { received, lost, ..*report });
+        let own = own.map(|own| {
+            f.in_flight -= own.received + own.lost;
+            f.counts.received += own.received;
+            f.counts.lost += own.lost;
+            (f.macroflow, own)
+        });
+        for (index, report) in earlier.into_iter().chain(own) {
+            self.report_to(now, index, &report);
+        }
+    }
+
+    /// Reports what happened to packets of a macroflow.
+    fn report_to(&mut self, now: Time, index: u32, report: &Report) {
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
         if let Some(rtt) = report.rtt.filter(|_| macroflow.assumed_rtt.is_some()) {
             let history = self.destinations.0.get(&macroflow.destination).and_then(|known| known.history);
@@ -122,14 +139,23 @@ impl<C: Controller> Manager<C> {
 
     /// The flow's bytes in flight.
     pub fn in_flight(&self, flow: FlowId) -> Bytes {
-        self.of_flow(flow).map_or(Bytes::ZERO, |(flow, _)| flow.in_flight)
+        self.of_flow(flow).map_or(Bytes::ZERO, |(flow, _)| flow.all_in_flight())
     }
 
     /// Removes `bytes` that the flow has notified of from its bytes in flight: they were not sent, or their outcome is
     /// unknown.
     pub fn discard_in_flight(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        let bytes = self.reduce_in_flight(now, flow, bytes);
-        if let Some((macroflow, index)) = self.macroflow(flow) {
+        let earlier = self.flows.get_mut(flow.index()).and_then(Option::as_mut).and_then(|f| f.take_earlier(bytes));
+        let own = bytes - earlier.map_or(Bytes::ZERO, |(_, bytes)| bytes);
+        let own = self.macroflow_of(flow).map(|index| (index, self.reduce_in_flight(now, flow, own)));
+        for (index, bytes) in earlier.into_iter().chain(own) {
+            self.discard_of(now, index, bytes);
+        }
+    }
+
+    /// Removes bytes in flight of a macroflow.
+    pub(crate) fn discard_of(&mut self, now: Time, index: u32, bytes: Bytes) {
+        if let Some(macroflow) = &mut self.macroflows[index as usize] {
             macroflow.discard(now, bytes);
             self.wake(index);
         }
@@ -148,10 +174,15 @@ impl<C: Controller> Manager<C> {
     /// before the next one is charged for full packets and returns the unused part here. The flow's next turn and the
     /// macroflow's next departure are earlier by that part.
     pub fn unsent(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        let bytes = self.reduce_in_flight(now, flow, bytes);
+        let own = self.reduce_in_flight(now, flow, bytes);
         if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.return_unsent(now, flow.0, bytes);
+            macroflow.return_unsent(now, flow.0, own);
             self.wake(index);
+        }
+        // The rest belongs to grants of an earlier macroflow.
+        let earlier = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
+        if let Some((index, bytes)) = earlier.and_then(|f| f.take_earlier(bytes - own)) {
+            self.discard_of(now, index, bytes);
         }
     }
 
@@ -165,7 +196,11 @@ impl<C: Controller> Manager<C> {
     }
 
     /// Bytes that had been reported lost have arrived: packets were reordered (section 4.2.2).
+    /// While the flow has bytes in flight in two macroflows nothing is undone: the loss may have concerned either.
     pub fn undo(&mut self, now: Time, flow: FlowId) {
+        if self.of_flow(flow).is_some_and(|(f, _)| f.earlier.is_some()) {
+            return;
+        }
         if let Some((macroflow, index)) = self.macroflow(flow) {
             macroflow.controller.on_spurious_loss(now);
             self.after_feedback(now, index);
@@ -190,7 +225,7 @@ impl<C: Controller> Manager<C> {
     }
 
     /// After feedback for a macroflow: arms its controller's deadline, compares shares and treatment, and grants.
-    fn after_feedback(&mut self, now: Time, index: u32) {
+    pub(crate) fn after_feedback(&mut self, now: Time, index: u32) {
         let Some(macroflow) = &self.macroflows[index as usize] else { return };
         self.timers.arm(index, macroflow.controller.deadline());
         if macroflow.watchers > 0 && now >= macroflow.next_comparison {

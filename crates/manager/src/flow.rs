@@ -4,6 +4,7 @@ use rampmeter_units::{Bytes, Duration, Ecn, Rate, Time};
 use rampmeter_wire::RouterFeedback;
 
 use crate::aging::HalfLife;
+use crate::choice::Earlier;
 use crate::scheduler::{Scheduling, ServiceCurve};
 use crate::treatment::LossCounts;
 
@@ -77,7 +78,10 @@ pub struct Grant {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) macroflow: u32,
+    /// Its bytes in flight in its macroflow.
     pub(crate) in_flight: Bytes,
+    /// Those of the macroflow that it was in before.
+    pub(crate) earlier: Option<Box<Earlier>>,
     pub(crate) requested: bool,
     pub(crate) retransmission: bool,
     /// Its share, if it differs from the default.
@@ -92,6 +96,11 @@ pub(crate) struct Flow {
 impl Flow {
     pub(crate) fn share(&self) -> Share {
         self.custom_share.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Its bytes in flight, in both macroflows.
+    pub(crate) fn all_in_flight(&self) -> Bytes {
+        self.in_flight + self.earlier.as_ref().map_or(Bytes::ZERO, |earlier| earlier.bytes)
     }
 
     pub(crate) fn is_active(&self) -> bool {

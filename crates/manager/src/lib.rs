@@ -7,9 +7,11 @@
 //!
 //! Which flows share a macroflow is a policy, [`Grouping`]: one macroflow per flow, as in the papers on TCP, PCP and
 //! VCP, or one for all flows to a destination, as the CM paper proposes. History is kept per destination in both cases.
+//! [`Manager::set_macroflow`] puts a flow into another one.
 
 mod agent;
 mod aging;
+mod choice;
 mod destinations;
 mod feedback;
 mod flow;
@@ -25,6 +27,7 @@ mod treatment;
 
 pub use agent::{Agent, AgentConfig, Delivery, PeerStatus, Presence};
 pub use aging::HalfLife;
+pub use choice::{MacroflowChoice, MacroflowError};
 pub use destinations::{Destination, MAX_DESTINATIONS};
 pub use feedback::{LossMode, Report, Update, UpdateLoss};
 pub use flow::{Change, FlowId, Grant, Grouping, Share, Sharing, Thresholds};

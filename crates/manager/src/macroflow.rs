@@ -73,6 +73,8 @@ pub(crate) struct Macroflow<C> {
     /// The time at which it ends, if it has no flows.
     pub(crate) ends_at: Time,
     pub(crate) segregation: Segregation,
+    /// Flows are in it by choice ([`crate::MacroflowChoice::New`]).
+    pub(crate) is_chosen: bool,
     /// It is in the manager's ready queue.
     pub(crate) ready: bool,
     /// The window was full at the last attempt to grant.
@@ -124,6 +126,7 @@ impl<C: Controller> Macroflow<C> {
             next_comparison: Time::ZERO,
             ends_at: Time::MAX,
             segregation: Segregation::default(),
+            is_chosen: false,
             ready: false,
             is_full: false,
             scheduler: Scheduler::new(sharing.scheduling),
@@ -323,6 +326,11 @@ impl<C: Controller> Macroflow<C> {
         self.granted = self.granted.filter(|granted| *granted != flow);
         self.retransmissions.retain(|&f| f != flow);
         self.discard(now, in_flight);
+    }
+
+    /// Whether flows that have left it still have bytes in flight.
+    pub(crate) fn has_in_flight(&self) -> bool {
+        self.in_flight > Bytes::ZERO
     }
 
     /// How long it remains after its last flow. After this time its packets have arrived or are lost.

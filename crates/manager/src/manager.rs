@@ -6,6 +6,7 @@ use rampmeter_control::{Controller, Departure, History, Path};
 use rampmeter_units::{Bytes, Duration, Time};
 use rampmeter_wire::RouterFeedback;
 
+use crate::choice::Earlier;
 use crate::destinations::{Destination, Destinations};
 use crate::flow::{Change, Flow, FlowId, Grant, Grouping, Share, Sharing};
 use crate::macroflow::{Attempt, Macroflow};
@@ -63,6 +64,7 @@ impl<C: Controller> Manager<C> {
         let flow = Flow {
             macroflow,
             in_flight: Bytes::ZERO,
+            earlier: None,
             requested: false,
             retransmission: false,
             custom_share: None,
@@ -138,7 +140,9 @@ impl<C: Controller> Manager<C> {
         let Some(index) = self.macroflow_of(flow) else { return };
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
         let known = self.destinations.0.entry(macroflow.destination).or_default();
-        macroflow.remember(now, &mut known.history);
+        if !macroflow.is_chosen {
+            macroflow.remember(now, &mut known.history);
+        }
         macroflow.controller = controller;
         macroflow.restart(now, known.history);
         self.timers.arm(index, macroflow.controller.deadline());
@@ -247,14 +251,23 @@ impl<C: Controller> Manager<C> {
         let Some(f) = self.flows.get_mut(flow.0 as usize).and_then(Option::take) else { return };
         self.free_flows.push(flow.0);
         self.changes.retain(|change| change.flow != flow);
+        if let Some(Earlier { macroflow, bytes, .. }) = f.earlier.as_deref().copied() {
+            self.discard_of(now, macroflow, bytes);
+        }
         let Some(macroflow) = &mut self.macroflows[f.macroflow as usize] else { return };
         macroflow.close(now, flow.0, f.in_flight);
         macroflow.watchers -= u32::from(f.watch.is_some());
+        self.on_leave(now, f.macroflow);
+    }
+
+    /// A flow has left the macroflow. After the last one the macroflow's history is stored, but not that of a macroflow
+    /// of choice: new flows to the destination are not treated like its flows.
+    pub(crate) fn on_leave(&mut self, now: Time, index: u32) {
+        let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
         if !macroflow.members.is_empty() {
-            self.wake(f.macroflow);
-            return;
+            return self.wake(index);
         }
-        if let Some(known) = self.destinations.0.get_mut(&macroflow.destination) {
+        if let Some(known) = self.destinations.0.get_mut(&macroflow.destination).filter(|_| !macroflow.is_chosen) {
             macroflow.remember(now, &mut known.history);
             known.last_used = now;
             known.round_trip = macroflow.measured().or(known.round_trip);
@@ -262,15 +275,23 @@ impl<C: Controller> Manager<C> {
             let has_one_macroflow = self.sharing.grouping == Grouping::PerDestination && !self.sharing.segregation;
             known.last_busy = macroflow.last_busy().filter(|_| has_one_macroflow).or(known.last_busy);
         }
-        if self.sharing.grouping == Grouping::PerDestination && macroflow.started {
+        let may_be_joined = self.sharing.grouping == Grouping::PerDestination && !macroflow.is_chosen;
+        let lingers = may_be_joined && macroflow.started;
+        self.retire(now, index, lingers);
+    }
+
+    /// Ends a macroflow without flows; later if it `lingers`, or while flows that have left have bytes in flight there.
+    pub(crate) fn retire(&mut self, now: Time, index: u32, lingers: bool) {
+        let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
+        if lingers || macroflow.has_in_flight() {
             macroflow.ends_at = now + macroflow.linger_time();
-            self.timers.arm(f.macroflow, macroflow.ends_at);
+            self.timers.arm(index, macroflow.ends_at);
         } else {
-            self.end(f.macroflow);
+            self.end(index);
         }
     }
 
-    pub(crate) fn end(&mut self, index: u32) {
+    fn end(&mut self, index: u32) {
         self.set_window_full(index, false);
         let Some(macroflow) = self.macroflows[index as usize].take() else { return };
         let successor = self.remove_origin(index, &macroflow);
@@ -313,7 +334,7 @@ impl<C: Controller> Manager<C> {
         while let Some(index) = self.timers.due(now) {
             let Some(Some(macroflow)) = self.macroflows.get_mut(index as usize) else { continue };
             if macroflow.ends_at <= now {
-                self.end(index);
+                self.retire(now, index, false);
                 continue;
             }
             if macroflow.controller.deadline() <= now {

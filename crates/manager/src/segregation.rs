@@ -43,7 +43,7 @@ impl<C: Controller> Manager<C> {
             return;
         }
         let Some(macroflow) = &mut self.macroflows[index as usize] else { return };
-        if now < macroflow.segregation.next_comparison {
+        if now < macroflow.segregation.next_comparison || macroflow.is_chosen {
             return;
         }
         let span = macroflow.round_trip().map_or(Duration::from_secs(1), |(smoothed, _)| smoothed * ROUND_TRIPS);
@@ -184,11 +184,11 @@ impl<C: Controller> Manager<C> {
         for member in members {
             self.move_flow(now, FlowId(member), origin);
         }
-        self.end(index);
+        self.retire(now, index, false);
     }
 
     /// Moves a flow to another macroflow, with its bytes in flight and its requests.
-    fn move_flow(&mut self, now: Time, flow: FlowId, to: u32) {
+    pub(crate) fn move_flow(&mut self, now: Time, flow: FlowId, to: u32) {
         let Some(Some(f)) = self.flows.get_mut(flow.index()) else { return };
         let from = std::mem::replace(&mut f.macroflow, to);
         f.counts = LossCounts::default();
