@@ -63,7 +63,10 @@ enum cm_error {
     CM_EDENIED = -13,      /* the daemon belongs to another user */
     CM_EVERSION = -14,     /* the daemon has another version */
     CM_EDEST = -15,        /* no packet can go to this address: not a single host, no port for cm_send, not IP */
-    CM_ESYSTEM = -16       /* the system refused memory, a file or a socket */
+    CM_ESYSTEM = -16,      /* the system refused memory, a file or a socket */
+    CM_EINFLIGHT = -17,    /* the flow has bytes in flight in its macroflow and in the one before: report those sent
+                              before the last cm_set_macroflow, then try again */
+    CM_EOTHERDEST = -18    /* the two flows have different destinations; all flows of a macroflow have the same */
 };
 
 /* What an error means and what to do about it: one line, never null. Do not free it. */
@@ -134,6 +137,19 @@ int cm_thresh(cm_id id, double down, double up);
 
 /* The flow's weight relative to others on its path, from 1e-6 to 1e6; the default is 1. */
 int cm_weight(cm_id id, double weight);
+
+/* Flows to one destination share one macroflow: one window, one round-trip time. Use this call for flows that the network
+ * treats differently from the others, for example with another priority or a policer. Puts the flow into the macroflow
+ * of your flow `with`, or into one of these. It stays there until the next call.
+ * Its bytes in flight remain with the macroflow that sent them, and reports about them count there. That works for one
+ * earlier macroflow at a time: the next call may return CM_EINFLIGHT until you have reported these bytes. A new
+ * macroflow starts like the first flow to a destination. Separate macroflows compete with each other as separate TCP
+ * flows do, so do not use this call to get more of a path. (RFC 3124, cm_setmacroflow.) */
+enum cm_macroflow {
+    CM_NEW_MACROFLOW = -1001,     /* a new one; only flows that are put there join it */
+    CM_DEFAULT_MACROFLOW = -1002  /* the one that flows to the destination join by themselves */
+};
+int cm_set_macroflow(cm_id id, cm_id with);
 
 /* Guarantees the flow `rate` bits per second before anything is shared, as far as the path allows. A requested packet
  * then waits no longer than `delay` seconds (0: no longer than the rate needs). A rate of 0 ends the guarantee. Only

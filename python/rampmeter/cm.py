@@ -78,6 +78,15 @@ class Flow:
         """Set the flow's weight relative to other flows on its path."""
         self._client.weigh(self._number, weight)
 
+    def set_macroflow(self, macroflow: "Flow | Literal['new', 'default']") -> None:
+        """Put the flow into the macroflow of another flow, into a new one, or back into its destination's.
+
+        For flows that the network treats differently from others to the same destination. Bytes in flight remain with
+        the macroflow that sent them. Separate macroflows compete as separate TCP flows do.
+        """
+        with_flow = macroflow._number if isinstance(macroflow, Flow) else macroflow
+        self._client.set_macroflow(self._number, with_flow)
+
     def send(self, data: bytes) -> None:
         """Give a datagram to the daemon, which sends it when the flow may send."""
         self._client.send(self._number, data)

@@ -68,6 +68,22 @@ def test_two_connections_share_the_state_of_a_path(daemon: Path) -> None:
         assert two.open("127.0.0.1", weight=2).query()[1] == pytest.approx(first.query()[1])
 
 
+def test_flows_can_be_put_into_a_macroflow_of_choice(daemon: Path) -> None:
+    with cm.connect(daemon) as manager:
+        first, second, far = manager.open("127.0.0.1"), manager.open("127.0.0.1"), manager.open("127.0.0.2")
+        for _ in range(5):
+            first.notify(50_000)
+            first.update(received=50_000, rtt=0.01)
+        shared, _ = first.query()
+        second.set_macroflow("new")
+        assert second.query()[0] < shared / 5
+        second.set_macroflow(first)
+        assert second.query()[0] == pytest.approx(shared)
+        second.set_macroflow("default")
+        with pytest.raises(cm.CmError, match="different destinations"):
+            second.set_macroflow(far)
+
+
 def test_datagrams_sent_by_the_daemon_arrive(daemon: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, cm.connect(daemon) as manager:
         receiver.bind(("127.0.0.1", 0))

@@ -13,7 +13,7 @@ use std::ffi::{CStr, OsStr, c_char, c_double, c_int, c_uint, c_ushort, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cm::{Client, Error, Feedback, Id, LossMode, ServiceCurve, Share, Thresholds};
+use cm::{Client, Error, Feedback, Id, LossMode, Macroflow, ServiceCurve, Share, Thresholds};
 use libc::{sockaddr, socklen_t};
 use rampmeter_units::{Bytes, Duration, Rate};
 
@@ -171,6 +171,22 @@ pub extern "C" fn cm_guarantee(flow: c_int, rate: c_double, delay: c_double) -> 
             Some(delay) => Some(ServiceCurve::within(delay, packet, rate)),
         };
         client.share(id, Share { curve, ..client.share_of(id)? })
+    })
+}
+
+/// The values of `enum cm_macroflow` in `cm.h`. No id and no error has them.
+const NEW_MACROFLOW: c_int = -1001;
+const DEFAULT_MACROFLOW: c_int = -1002;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cm_set_macroflow(flow: c_int, with: c_int) -> c_int {
+    about(flow, |client, flow| {
+        let to = match with {
+            NEW_MACROFLOW => Macroflow::New,
+            DEFAULT_MACROFLOW => Macroflow::Default,
+            other => Macroflow::Of(id(other)?),
+        };
+        client.set_macroflow(flow, to)
     })
 }
 

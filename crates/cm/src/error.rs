@@ -58,11 +58,20 @@ pub enum Error {
     /// The system refused memory, a file or a socket.
     #[error("the system refused memory, a file or a socket")]
     System = -16,
+    /// The flow cannot change its macroflow yet.
+    #[error(
+        "the flow has bytes in flight in its macroflow and in the one before; report those sent before the last change \
+         of its macroflow, then try again"
+    )]
+    StillInFlight = -17,
+    /// The macroflow of choice has another destination.
+    #[error("the two flows have different destinations; all flows of a macroflow have the same")]
+    OtherDestination = -18,
 }
 
 impl Error {
     /// All errors.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Invalid,
         Self::Unknown,
         Self::Closed,
@@ -79,6 +88,8 @@ impl Error {
         Self::Version,
         Self::Destination,
         Self::System,
+        Self::StillInFlight,
+        Self::OtherDestination,
     ];
 
     /// Its number in C.

@@ -15,7 +15,8 @@
 //! process can write where another reads. The Unix socket identifies a client and signals its end.
 //!
 //! *Deviations from Figure 4*: `cm_notify` takes a flow, not a destination, so that each report belongs to one grant
-//! (as in RFC 3124). Bytes are application bytes without headers, as in RFC 3124.
+//! (as in RFC 3124). Bytes are application bytes without headers, as in RFC 3124. `cm_set_macroflow` names a macroflow
+//! by a flow of the same process, so that no process can name another one's.
 
 pub mod bench;
 mod client;
@@ -36,7 +37,7 @@ mod wakeup;
 
 pub use client::{Client, Event, Id, Options};
 pub use error::Error;
-pub use message::{Feedback, PathState};
+pub use message::{Feedback, Macroflow, PathState};
 pub use rampmeter_manager::LossMode;
 pub use rampmeter_manager::{ServiceCurve, Share, Thresholds};
 pub use socket_path::{SOCKET_VARIABLE, default_socket};

@@ -12,6 +12,7 @@ use rampmeter_manager::LossMode;
 use rampmeter_manager::{ServiceCurve, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration, Rate};
 
+use crate::client::Id;
 use crate::error::Error;
 use crate::ring::Record;
 
@@ -35,6 +36,17 @@ pub struct PathState {
     pub rate: Rate,
     /// The smoothed round-trip time, or the assumed one before the first measurement.
     pub srtt: Duration,
+}
+
+/// The macroflow that a flow is put into (`cm_set_macroflow`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Macroflow {
+    /// A new one, for flows that the network treats differently from others to the same destination.
+    New,
+    /// The one that the flows to the destination share by themselves.
+    Default,
+    /// That of this flow.
+    Of(Id),
 }
 
 /// The valid weights: outside of this range the share of a flow could become zero.
@@ -90,6 +102,10 @@ pub(crate) enum Command {
         port: u16,
         weight: u32,
     },
+    SetMacroflow {
+        token: u64,
+        to: Macroflow,
+    },
 }
 
 /// A message from the daemon to a client.
@@ -113,7 +129,7 @@ pub(crate) enum Notice {
     },
     /// The flow has ended, or could not be opened.
     Ended(Error),
-    /// The result of a `Listen` or `Hint`.
+    /// The result of a `Listen`, `Hint` or `SetMacroflow`.
     Done {
         token: u64,
         result: Result<(), Error>,
@@ -147,6 +163,14 @@ impl Command {
             Self::Hint { token, peer, port, weight } => {
                 let [place, high, low] = address_words((peer, port).into());
                 (11, [place, high, low, weight.into(), token, 0, 0])
+            }
+            Self::SetMacroflow { token, to } => {
+                let to = match to {
+                    Macroflow::New => 0,
+                    Macroflow::Default => DEFAULT_MACROFLOW,
+                    Macroflow::Of(flow) => flow.to_c() as u64,
+                };
+                (12, [token, to, 0, 0, 0, 0, 0])
             }
         };
         record(kind, flow, rest)
@@ -186,6 +210,14 @@ impl Command {
             11 => {
                 let of = address(a, b, c)?;
                 Self::Hint { token: record[5], peer: of.ip(), port: of.port(), weight: d.try_into().ok()? }
+            }
+            12 => {
+                let to = match b {
+                    0 => Macroflow::New,
+                    DEFAULT_MACROFLOW => Macroflow::Default,
+                    flow => Macroflow::Of(Id::from_c(flow.try_into().ok()?)?),
+                };
+                Self::SetMacroflow { token: a, to }
             }
             _ => return None,
         };
@@ -283,6 +315,9 @@ fn curve(m1: u64, d: u64, m2: u64) -> Option<ServiceCurve> {
     Some(ServiceCurve { m1: Rate::from_bps(m1), d: Duration::from_nanos(d), m2: Rate::from_bps(m2) })
 }
 
+/// The number of [`Macroflow::Default`], which no id has.
+const DEFAULT_MACROFLOW: u64 = u64::MAX;
+
 /// The loss modes by their numbers.
 const MODES: [Option<LossMode>; 4] = [None, Some(LossMode::Persistent), Some(LossMode::Transient), Some(LossMode::Ecn)];
 
@@ -314,6 +349,9 @@ mod tests {
             Command::Listen { token: 7, port: 5000, on: true },
             Command::Hint { token: 7, peer: "192.0.2.1".parse().unwrap(), port: 5000, weight: u32::MAX },
             Command::Hint { token: u64::MAX, peer: "2001:db8::1".parse().unwrap(), port: 1, weight: 1 },
+            Command::SetMacroflow { token: 7, to: Macroflow::New },
+            Command::SetMacroflow { token: 7, to: Macroflow::Default },
+            Command::SetMacroflow { token: u64::MAX, to: Macroflow::Of(Id::from_c(i32::MAX).unwrap()) },
         ] {
             assert_eq!(Command::decode(&command.encode(0x1234_5678)), Some((0x1234_5678, command)));
         }
@@ -340,11 +378,14 @@ mod tests {
         assert_eq!(Command::decode(&Command::Notify { sent: Bytes::MAX }.encode(1)), None);
         let thresholds = Thresholds { down: 1.5, ..Thresholds::default() };
         assert_eq!(Command::decode(&Command::Watch(thresholds).encode(1)), None);
+        for flow in [1 << 31, 1 << 32, u64::MAX - 1] {
+            assert_eq!(Command::decode(&record(12, 1, [7, flow, 0, 0, 0, 0, 0])), None, "no id is {flow}");
+        }
     }
 
     proptest! {
         #[test]
-        fn decoding_any_words_never_panics(kind in 0..14_u64, rest in any::<[u64; 7]>()) {
+        fn decoding_any_words_never_panics(kind in 0..15_u64, rest in any::<[u64; 7]>()) {
             let mut record = [0; 8];
             record[0] = kind;
             record[1..].copy_from_slice(&rest);

@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use rampmeter_cm::daemon::{Daemon, DaemonError, Limits, status};
-use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossMode, Options, Share, Thresholds};
+use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossMode, Macroflow, Options, Share, Thresholds};
 use rampmeter_units::{Bytes, Duration};
 
 const RTT: Duration = Duration::from_millis(10);
@@ -95,6 +95,51 @@ fn losses_close_the_window() {
     let feedback = Feedback { lost: Bytes::new(50_000), mode: Some(LossMode::Persistent), ..Feedback::default() };
     client.update(flow, &feedback).unwrap();
     assert!(client.query(flow).unwrap().rate < before.scale(0.2));
+}
+
+#[test]
+fn a_program_puts_its_flows_into_a_macroflow_of_choice() {
+    let running = Running::new();
+    let (client, other) = (running.client(), running.client());
+    let (flow, second, far) =
+        (opened(&client), opened(&client), client.open(elsewhere(), &Options::default()).unwrap());
+    for _ in 0..5 {
+        client.notify(flow, 50_000).unwrap();
+        let feedback = Feedback { received: Bytes::new(50_000), rtt: Some(RTT), ..Feedback::default() };
+        client.update(flow, &feedback).unwrap();
+    }
+    let known = client.query(flow).unwrap();
+    client.set_macroflow(flow, Macroflow::New).unwrap();
+    let fresh = client.query(flow).unwrap();
+    assert!(fresh.rate < known.rate.scale(0.2) && fresh.srtt == RTT, "{fresh:?} instead of {known:?}");
+    assert_eq!(client.query(second), Ok(known));
+    client.set_macroflow(second, Macroflow::Of(flow)).unwrap();
+    assert_eq!(client.query(second), Ok(fresh));
+    let sizes = || {
+        let all = status(&running.path()).unwrap().macroflows;
+        all.iter().map(|macroflow| macroflow.flows).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(), [2, 1]);
+    let third = opened(&other);
+    let mut all = sizes();
+    all.sort_unstable();
+    assert_eq!(all, [1, 1, 2], "later flows do not join it");
+    transfer(&client, second, 20, RTT);
+    transfer(&other, third, 20, RTT);
+    client.set_macroflow(second, Macroflow::Default).unwrap();
+    assert_eq!(client.query(second).map(|state| state.rate), other.query(third).map(|state| state.rate));
+
+    assert_eq!(client.set_macroflow(flow, Macroflow::Of(far)), Err(Error::OtherDestination));
+    assert_eq!(other.set_macroflow(third, Macroflow::Of(flow)), Err(Error::Unknown), "of another process");
+    assert_eq!(other.set_macroflow(flow, Macroflow::New), Err(Error::Unknown));
+    client.close(second).unwrap();
+    assert_eq!(client.set_macroflow(flow, Macroflow::Of(second)), Err(Error::Closed));
+    client.notify(flow, 1000).unwrap();
+    client.set_macroflow(flow, Macroflow::Default).unwrap();
+    client.notify(flow, 1000).unwrap();
+    assert_eq!(client.set_macroflow(flow, Macroflow::New), Err(Error::StillInFlight));
+    client.update(flow, &Feedback { received: Bytes::new(1000), rtt: Some(RTT), ..Feedback::default() }).unwrap();
+    assert_eq!(client.set_macroflow(flow, Macroflow::New), Ok(()));
 }
 
 /// Not a test: the process that [`a_killed_process_frees_its_share`] starts and kills.

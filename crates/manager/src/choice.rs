@@ -58,6 +58,11 @@ pub(crate) struct Earlier {
 }
 
 impl Flow {
+    /// Whether packet `number` was sent in the earlier macroflow.
+    pub(crate) fn was_sent_earlier(&self, number: u64) -> bool {
+        self.earlier.as_ref().is_some_and(|earlier| number < earlier.before)
+    }
+
     /// Removes up to `bytes` of those in flight in the earlier macroflow. Returns that macroflow and their number.
     pub(crate) fn take_earlier(&mut self, bytes: Bytes) -> Option<(u32, Bytes)> {
         let earlier = self.earlier.as_mut()?;

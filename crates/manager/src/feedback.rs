@@ -170,19 +170,19 @@ impl<C: Controller> Manager<C> {
         }
     }
 
-    /// Reports that `bytes` of what the flow has notified of were never sent. A flow that cannot answer each grant
-    /// before the next one is charged for full packets and returns the unused part here. The flow's next turn and the
-    /// macroflow's next departure are earlier by that part.
-    pub fn unsent(&mut self, now: Time, flow: FlowId, bytes: Bytes) {
-        let own = self.reduce_in_flight(now, flow, bytes);
-        if let Some((macroflow, index)) = self.macroflow(flow) {
-            macroflow.return_unsent(now, flow.0, own);
-            self.wake(index);
+    /// Reports that `bytes` of packet `number`, which the flow has notified of, were never sent. A flow that cannot answer
+    /// each grant before the next one is charged for full packets and returns the unused part here. The flow's next turn
+    /// and the macroflow's next departure are earlier by that part.
+    pub fn unsent(&mut self, now: Time, flow: FlowId, number: u64, bytes: Bytes) {
+        let f = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
+        let earlier = f.filter(|f| f.was_sent_earlier(number)).and_then(|f| f.take_earlier(bytes));
+        if let Some((index, bytes)) = earlier {
+            return self.discard_of(now, index, bytes);
         }
-        // The rest belongs to grants of an earlier macroflow.
-        let earlier = self.flows.get_mut(flow.index()).and_then(Option::as_mut);
-        if let Some((index, bytes)) = earlier.and_then(|f| f.take_earlier(bytes - own)) {
-            self.discard_of(now, index, bytes);
+        let bytes = self.reduce_in_flight(now, flow, bytes);
+        if let Some((macroflow, index)) = self.macroflow(flow) {
+            macroflow.return_unsent(now, flow.0, bytes);
+            self.wake(index);
         }
     }
 

@@ -64,10 +64,10 @@ fn unused_grants_are_available_to_others() {
     let mut manager = Manager::new(by(Grouping::PerDestination));
     let flows = [open(&mut manager, HERE), open(&mut manager, HERE)];
     assert_eq!(send_all(&mut manager, Time::ZERO, &flows).len(), 10, "the initial window");
-    manager.unsent(Time::ZERO, flows[0], PACKET * 2);
+    manager.unsent(Time::ZERO, flows[0], 0, PACKET * 2);
     assert_eq!(send_all(&mut manager, Time::ZERO, &flows).len(), 2);
     // A flow cannot return more than it has in flight.
-    manager.unsent(Time::ZERO, flows[0], PACKET * 99);
+    manager.unsent(Time::ZERO, flows[0], 0, PACKET * 99);
     assert!(manager.query(Time::ZERO, flows[1]).unwrap().in_flight >= PACKET * 5);
 }
 
@@ -81,12 +81,12 @@ fn a_flow_that_uses_half_of_its_grants_gets_twice_the_turns() {
     }
     let mut turns = [0_u32; 2];
     for _ in 0..300 {
-        let Grant { flow, .. } = manager.grant(Time::ZERO).unwrap();
+        let Grant { flow, number, .. } = manager.grant(Time::ZERO).unwrap();
         let which = usize::from(flow == flows[1]);
         turns[which] += 1;
         manager.notify(Time::ZERO, flow, PACKET);
         let used = if which == 0 { PACKET / 2 } else { PACKET };
-        manager.unsent(Time::ZERO, flow, PACKET.saturating_sub(used));
+        manager.unsent(Time::ZERO, flow, number, PACKET.saturating_sub(used));
         manager.discard_in_flight(Time::ZERO, flow, used);
         manager.request(Time::ZERO, flow, false);
     }

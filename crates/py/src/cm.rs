@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use rampmeter_cm::{Client, Error, Event, Feedback, Id, LossMode, Options, Share, Thresholds, default_socket};
+use rampmeter_cm::{
+    Client, Error, Event, Feedback, Id, LossMode, Macroflow, Options, Share, Thresholds, default_socket,
+};
 use rampmeter_units::{Bytes, Duration};
 
 use crate::SIGNAL_CHECK_INTERVAL;
@@ -56,6 +58,13 @@ fn address(python: Python<'_>, host: &str, port: u16) -> PyResult<SocketAddr> {
 
 /// A kind of event, its flow, and two numbers whose meaning depends on the kind.
 type PyEvent = (&'static str, i32, f64, f64);
+
+/// A macroflow, by one of its flows or by name.
+#[derive(FromPyObject)]
+enum MacroflowName {
+    Flow(i32),
+    Name(String),
+}
 
 /// A connection to the daemon.
 #[pyclass(frozen)]
@@ -130,6 +139,18 @@ impl CmClient {
         let flow = id(flow)?;
         let share = self.client.share_of(flow).map_err(refuse)?;
         self.client.share(flow, Share { weight, ..share }).map_err(refuse)
+    }
+
+    /// `with_flow` is a flow's number, or "new" or "default".
+    fn set_macroflow(&self, python: Python<'_>, flow: i32, with_flow: MacroflowName) -> PyResult<()> {
+        let to = match with_flow {
+            MacroflowName::Flow(other) => Macroflow::Of(id(other)?),
+            MacroflowName::Name(name) if name == "new" => Macroflow::New,
+            MacroflowName::Name(name) if name == "default" => Macroflow::Default,
+            MacroflowName::Name(_) => return Err(refuse(Error::Invalid)),
+        };
+        let flow = id(flow)?;
+        python.detach(|| self.client.set_macroflow(flow, to)).map_err(refuse)
     }
 
     fn send(&self, python: Python<'_>, flow: i32, data: &[u8]) -> PyResult<()> {

@@ -88,6 +88,10 @@ impl Reply {
 pub struct Report {
     /// Layered audio: fraction of time in the highest encoding below the flow's mean share of the macroflow.
     pub just_below_share: Option<f64>,
+    /// Layered audio: bits per second of the encoding used for most of the time.
+    pub main_encoding_bps: Option<f64>,
+    /// Layered audio: fraction of time in that encoding.
+    pub main_encoding_share: Option<f64>,
     /// Video: seconds from the flow's start until playback begins; `None` also if it did not begin.
     pub startup_s: Option<f64>,
     /// Video: number of stalls after playback began.

@@ -101,7 +101,15 @@ impl Application for LayeredAudio {
     }
 
     fn report(&mut self, now: Time) -> Report {
-        Report { just_below_share: self.just_below_share(now), ..Report::default() }
+        let just_below_share = self.just_below_share(now);
+        let all = now.since(self.started_at).as_secs_f64();
+        let main = self.spent(now).max_by_key(|(_, spent)| *spent).filter(|_| all > 0.0);
+        Report {
+            just_below_share,
+            main_encoding_bps: main.map(|(encoding, _)| encoding.as_bps_f64()),
+            main_encoding_share: main.map(|(_, spent)| spent.as_secs_f64() / all),
+            ..Report::default()
+        }
     }
 }
 
@@ -198,5 +206,7 @@ mod tests {
         let each = Duration::from_millis(450);
         assert_eq!(audio.spent(at(900)).collect::<Vec<_>>(), [(kbps(40), each), (kbps(80), each)]);
         assert_eq!(audio.report(at(900)).just_below_share, Some(0.5), "its mean share carries 40 kb/s");
+        let report = audio.report(at(1350));
+        assert_eq!((report.main_encoding_bps, report.main_encoding_share), (Some(40e3), Some(2.0 / 3.0)));
     }
 }

@@ -132,6 +132,24 @@ int main(void)
     EXPECT(cm_guarantee(id, -1, 0), CM_EINVAL);
     EXPECT(cm_guarantee(id, 320e3, 0.005), CM_OK);
     EXPECT(cm_weight(id, 2), CM_OK);
+    cm_id other = cm_open((struct sockaddr *)&to, sizeof to, NULL, NULL);
+    cm_id far = cm_open((struct sockaddr *)&peer, sizeof peer, NULL, NULL);
+    EXPECT(cm_set_macroflow(id, CM_NEW_MACROFLOW), CM_OK);
+    EXPECT(cm_set_macroflow(other, id), CM_OK);
+    EXPECT(cm_set_macroflow(other, other), CM_OK);
+    EXPECT(cm_set_macroflow(other, CM_DEFAULT_MACROFLOW), CM_OK);
+    EXPECT(cm_set_macroflow(id, far), CM_EOTHERDEST);
+    EXPECT(cm_set_macroflow(id, 0), CM_EUNKNOWN);
+    EXPECT(cm_set_macroflow(id, CM_ENODAEMON), CM_EUNKNOWN); /* cm_open's error instead of an id */
+    EXPECT(cm_set_macroflow(0, CM_NEW_MACROFLOW), CM_EUNKNOWN);
+    EXPECT(cm_notify(other, 100), CM_OK);
+    EXPECT(cm_set_macroflow(other, id), CM_OK);
+    EXPECT(cm_notify(other, 100), CM_OK);
+    EXPECT(cm_set_macroflow(other, CM_NEW_MACROFLOW), CM_EINFLIGHT);
+    EXPECT(cm_close(other), CM_OK);
+    EXPECT(cm_set_macroflow(id, other), CM_ECLOSED);
+    EXPECT(cm_set_macroflow(id, CM_DEFAULT_MACROFLOW), CM_OK);
+    EXPECT(cm_close(far), CM_OK);
     EXPECT(cm_query(id, NULL, NULL), CM_OK);
     EXPECT(cm_dispatch(0), 0);
 

@@ -17,12 +17,12 @@ impl Client {
     /// (`cm_listen`): the daemon removes the header and forwards them to the port, until the process ends or calls
     /// [`Client::unlisten`]. The daemon forwards nothing to ports that no process listens to.
     pub fn listen(&self, port: u16) -> Result<(), Error> {
-        self.execute(|token| Command::Listen { token, port, on: true })
+        self.execute(None, |token| Command::Listen { token, port, on: true })
     }
 
     /// This process stops receiving them.
     pub fn unlisten(&self, port: u16) -> Result<(), Error> {
-        self.execute(|token| Command::Listen { token, port, on: false })
+        self.execute(None, |token| Command::Listen { token, port, on: false })
     }
 
     /// Requests shares in proportion to these weights for flows from the host `peer`: `[o1:r1, ...]`, where a flow is
@@ -33,11 +33,14 @@ impl Client {
         if weights.len() > MAX_COUNTS || weights.iter().any(|&(port, weight)| port == 0 || weight == 0) {
             return Err(Error::Invalid);
         }
-        weights.iter().try_for_each(|&(port, weight)| self.execute(|token| Command::Hint { token, peer, port, weight }))
+        weights
+            .iter()
+            .try_for_each(|&(port, weight)| self.execute(None, |token| Command::Hint { token, peer, port, weight }))
     }
 
-    fn execute(&self, command: impl Fn(u64) -> Command) -> Result<(), Error> {
-        match self.ask(None, command)? {
+    /// Sends a command, about `flow` if there is one, and waits for its result.
+    pub(super) fn execute(&self, flow: Option<Id>, command: impl Fn(u64) -> Command) -> Result<(), Error> {
+        match self.ask(flow, command)? {
             Answer::Done(result) => result,
             Answer::State(_) => Err(Error::Disconnected), // the daemon sent the wrong answer
         }

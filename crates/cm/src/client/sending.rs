@@ -10,7 +10,7 @@ use super::state::Answer;
 use super::{Client, Id, Options};
 use crate::error::Error;
 use crate::limits::{MAX_PACKET_BYTES, MAX_REQUESTS};
-use crate::message::{Command, Feedback, MAX_RTT, PathState, are_valid, is_valid};
+use crate::message::{Command, Feedback, MAX_RTT, Macroflow, PathState, are_valid, is_valid};
 
 impl Client {
     /// Opens a flow to `to` (`cm_open`). Only [`Client::send`] uses the port.
@@ -117,6 +117,17 @@ impl Client {
         let mut state = self.lock_for_flow(flow)?;
         state.flows.open(flow.0)?.share = share;
         self.send_command(&mut state, flow.0, Command::Share(share))
+    }
+
+    /// Puts the flow into another macroflow (`cm_set_macroflow`), for flows that the network treats differently from
+    /// others to the same destination (section 4.5). It stays there until the next call. Its bytes in flight remain with
+    /// the macroflow that sent them, and reports about them count there. Separate macroflows compete as separate TCP
+    /// flows do.
+    pub fn set_macroflow(&self, flow: Id, to: Macroflow) -> Result<(), Error> {
+        if let Macroflow::Of(other) = to {
+            self.lock()?.flows.open(other.0)?;
+        }
+        self.execute(Some(flow), |token| Command::SetMacroflow { token, to })
     }
 
     /// Sets the changes of the rate that cause an [`Event::Update`](super::Event::Update) (RFC 3124, `cm_thresh`).

@@ -9,6 +9,8 @@ use rampmeter_units::{Bytes, Duration, Time};
 /// A grant without an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PendingGrant {
+    /// The packet's number at the manager.
+    pub(super) number: u64,
     pub(super) bytes: Bytes,
     /// The time at which it is revoked.
     pub(super) revoked_at: Time,

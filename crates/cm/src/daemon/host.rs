@@ -18,7 +18,8 @@ use std::net::{IpAddr, SocketAddr};
 use rampmeter_control::AnyController;
 use rampmeter_control::registry::Factory;
 use rampmeter_manager::{
-    Agent, AgentConfig, Destination, FlowId, Grouping, LossMode, Manager, Report, Share, Sharing, Thresholds, Timers,
+    Agent, AgentConfig, Destination, FlowId, Grant, Grouping, LossMode, MacroflowChoice, MacroflowError, Manager,
+    Report, Share, Sharing, Thresholds, Timers,
 };
 use rampmeter_units::{Bytes, Duration, Ecn, Stream, Time};
 use rand::RngCore;
@@ -29,7 +30,7 @@ use super::options::Limits;
 use super::protocol::{Carriage, Protocol};
 use crate::error::Error;
 use crate::limits;
-use crate::message::{Command, Feedback, Notice, PathState};
+use crate::message::{Command, Feedback, Macroflow, Notice, PathState};
 
 /// The minimum round-trip time, even within a host; shorter reports are raised to it.
 const MIN_RTT: Duration = Duration::from_micros(10);
@@ -191,6 +192,10 @@ impl Host {
             }
             Command::Share(share) => self.manager.share(manager_id, share),
             Command::Watch(thresholds) => self.manager.watch(now, manager_id, thresholds),
+            Command::SetMacroflow { token, to } => {
+                let result = self.set_macroflow(now, client, manager_id, to);
+                self.notify_client(client, id, Notice::Done { token, result });
+            }
         }
     }
 
@@ -219,7 +224,7 @@ impl Host {
         let (factory, seeds) = (&self.factory, &mut self.seeds);
         self.manager.segregate(now, || make(factory, seeds));
         while let Some(grant) = self.manager.grant(now) {
-            self.forward_grant(now, grant.flow, grant.bytes);
+            self.forward_grant(now, &grant);
         }
         while let Some(change) = self.manager.poll_change() {
             let Some(Some(flow)) = self.flows.get(change.flow.index()) else { continue };
@@ -246,7 +251,8 @@ impl Host {
     }
 
     /// A grant for the flow: sends a queued datagram, or passes the grant to the process.
-    fn forward_grant(&mut self, now: Time, manager_id: FlowId, bytes: Bytes) {
+    fn forward_grant(&mut self, now: Time, grant: &Grant) {
+        let &Grant { flow: manager_id, number, bytes, .. } = grant;
         let index = manager_id.index();
         let two_rtts = self.manager.round_trip(manager_id).map_or(Duration::ZERO, |(smoothed, _)| smoothed * 2);
         let Some(Some(flow)) = self.flows.get_mut(index) else { return };
@@ -260,7 +266,7 @@ impl Host {
             flow.requests -= 1;
             flow.in_flight += bytes;
             let revoked_at = now + two_rtts.max(self.limits.grant_timeout);
-            flow.grants.push_back(PendingGrant { bytes, revoked_at });
+            flow.grants.push_back(PendingGrant { number, bytes, revoked_at });
             self.manager.notify(now, manager_id, bytes);
             self.timers.arm(index as u32, revoked_at);
             self.notify_client(client, id, Notice::Grant { bytes: bytes.as_u64() as u32 });
@@ -276,14 +282,15 @@ impl Host {
     fn notify(&mut self, now: Time, index: usize, sent: Bytes) {
         let Some(flow) = &mut self.flows[index] else { return };
         let sent = sent.min(Bytes::new(limits::MAX_PACKET_BYTES)); // the client library refuses more
-        let counted = flow.grants.pop_front().map_or(Bytes::ZERO, |grant| grant.bytes);
+        let (number, counted) =
+            flow.grants.pop_front().map_or_else(Default::default, |grant| (grant.number, grant.bytes));
         flow.unanswered = 0;
         flow.in_flight = (flow.in_flight + sent).saturating_sub(counted);
         let manager_id = flow.manager_id;
         if sent > counted {
             self.manager.notify(now, manager_id, sent.saturating_sub(counted));
         } else {
-            self.manager.unsent(now, manager_id, counted.saturating_sub(sent));
+            self.manager.unsent(now, manager_id, number, counted.saturating_sub(sent));
         }
         self.arm_feedback_timer(now, index);
     }
@@ -333,6 +340,25 @@ impl Host {
         state.map_or_else(PathState::default, |state| PathState { rate: state.share, srtt: state.smoothed_rtt })
     }
 
+    /// Puts a flow of `client` into another macroflow; the client can name its own flows only.
+    fn set_macroflow(&mut self, now: Time, client: u32, flow: FlowId, to: Macroflow) -> Result<(), Error> {
+        let choice = match to {
+            Macroflow::New => MacroflowChoice::New,
+            Macroflow::Default => MacroflowChoice::Default,
+            Macroflow::Of(other) => {
+                let index = self.index(client, other.to_c() as u32).ok_or(Error::Closed)?;
+                MacroflowChoice::Of(self.flows[index].as_ref().ok_or(Error::Closed)?.manager_id)
+            }
+        };
+        let (factory, seeds) = (&self.factory, &mut self.seeds);
+        let placed = self.manager.set_macroflow(now, flow, choice, || make(factory, seeds));
+        placed.map_err(|error| match error {
+            MacroflowError::Closed => Error::Closed,
+            MacroflowError::OtherDestination => Error::OtherDestination,
+            MacroflowError::StillInFlight => Error::StillInFlight,
+        })
+    }
+
     /// The flow's timer is due: revokes grants without an answer, and closes the flow if it is idle or does not answer.
     fn on_flow_timer(&mut self, now: Time, index: usize) {
         self.remove_unreported(now, index);
@@ -342,7 +368,7 @@ impl Host {
             flow.grants.pop_front();
             flow.unanswered += 1;
             flow.in_flight = flow.in_flight.saturating_sub(grant.bytes);
-            self.manager.unsent(now, flow.manager_id, grant.bytes);
+            self.manager.unsent(now, flow.manager_id, grant.number, grant.bytes);
         }
         if flow.unanswered >= self.limits.max_unanswered {
             return self.end(now, index, Some(Error::Unanswered));

@@ -9,6 +9,7 @@ use rampmeter_units::Rate;
 use rampmeter_wire::{CmHeader, CmKind, CmMessage, cm_decode, cm_encode};
 
 use super::*;
+use crate::client::Id;
 
 #[path = "host_path_tests.rs"]
 mod paths;
@@ -261,6 +262,59 @@ fn used_slots_and_invalid_destinations_are_refused() {
     }
 }
 
+fn put(host: &mut Host, now: Time, client: u32, id: u32, to: Macroflow) -> Result<(), Error> {
+    host.command(now, client, id, Command::SetMacroflow { token: 7, to }, Vec::new());
+    match notices(host)[..] {
+        [(_, Notice::Done { token: 7, result })] => result,
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_client_puts_only_its_own_flows_into_macroflows() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    open(&mut host, at(0), B, "192.0.2.2:0");
+    let id = |id: u32| Id::from_c(id as i32).unwrap();
+    assert_eq!(put(&mut host, at(0), 1, A, Macroflow::Of(id(B))), Err(Error::OtherDestination));
+    assert_eq!(put(&mut host, at(0), 1, A, Macroflow::Of(id(A + 7))), Err(Error::Closed));
+    // Another process, whose flow has the same id.
+    host.open(at(0), 2, A, "192.0.2.1:0".parse().unwrap(), Share::default(), MTU).unwrap();
+    notices(&mut host);
+    assert_eq!(
+        put(&mut host, at(0), 2, A, Macroflow::Of(id(B))),
+        Err(Error::Closed),
+        "that flow is of the other process"
+    );
+    assert_eq!(put(&mut host, at(0), 2, A, Macroflow::New), Ok(()));
+    let macroflows = || host.flows().map(|flow| (flow.client, flow.id, host.manager.macroflow_of(flow.manager_id)));
+    let of = |client, id| macroflows().find(|flow| (flow.0, flow.1) == (client, id)).unwrap().2;
+    assert_ne!(of(1, A), of(2, A));
+    let before = of(1, A);
+    host.command(at(0), 2, B, Command::SetMacroflow { token: 7, to: Macroflow::New }, Vec::new());
+    assert_eq!(notices(&mut host), [], "it has no such flow");
+    assert_eq!(host.manager.macroflow_of(host.flows().next().unwrap().manager_id), before);
+}
+
+#[test]
+fn grants_of_the_old_macroflow_are_answered_there() {
+    let mut host = host();
+    open(&mut host, at(0), A, "192.0.2.1:0");
+    open(&mut host, at(0), B, "192.0.2.1:0");
+    request(&mut host, at(0), A, 30);
+    assert_eq!(grants(&mut host, at(0)).len(), 10);
+    assert_eq!(put(&mut host, at(0), 1, A, Macroflow::New), Ok(()));
+    request(&mut host, at(0), B, 30);
+    let next = grants(&mut host, at(1));
+    assert!(next.iter().all(|id| *id == A), "the window of the old macroflow is full: {next:?}");
+    // The process uses a part of each old grant: the other flow may send what was not used.
+    for _ in 0..10 {
+        send(&mut host, at(2), A, Command::Notify { sent: MTU / 2 });
+    }
+    let next = grants(&mut host, at(2));
+    assert!(next.contains(&B), "{next:?}");
+}
+
 /// The messages of `host` to other daemons, and the number of datagrams that it forwards.
 fn messages_of(host: &mut Host) -> (Vec<(Vec<u8>, Ecn)>, usize) {
     let (mut messages, mut delivered) = (Vec::new(), 0);
@@ -312,10 +366,11 @@ proptest! {
     #[test]
     fn any_order_of_commands(
         communicates: bool,
-        steps in prop::collection::vec((0..12_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200),
+        steps in prop::collection::vec((0..13_u8, 0..3_u32, 0..3_u32, 0..5000_u64, 0..3000_u64), 1..200),
     ) {
         let mut host = if communicates { communicating() } else { host() };
         let mut messages: Vec<Vec<u8>> = Vec::new();
+        let mut has_moved = false;
         let mut now = at(0);
         for (what, client, flow, amount, wait) in steps {
             now += Duration::from_micros(wait * wait);
@@ -349,6 +404,12 @@ proptest! {
                     }
                     continue;
                 }
+                11 => {
+                    has_moved = true;
+                    let other = Id::from_c((A + amount as u32 % 3) as i32).unwrap();
+                    let to = [Macroflow::New, Macroflow::Default, Macroflow::Of(other)][amount as usize / 3 % 3];
+                    Command::SetMacroflow { token: amount, to }
+                }
                 8 => Command::Share(Share { weight: amount as f64 + 0.5, class: Some((flow, 1.0)), curve: None }),
                 _ => Command::Query { token: amount },
             };
@@ -362,18 +423,18 @@ proptest! {
                 }
             }
         }
-        let mut by_destination = std::collections::BTreeMap::new();
+        let (mut of_flows, mut of_macroflows) = (Bytes::ZERO, std::collections::BTreeMap::new());
         for flow in host.flows() {
             let counted = host.manager.query(now, flow.manager_id).unwrap().in_flight;
-            let sum = by_destination.entry(flow.destination).or_insert((Bytes::ZERO, counted));
+            of_macroflows.insert(host.manager.macroflow_of(flow.manager_id), counted);
             let own = host.manager.in_flight(flow.manager_id);
-            sum.0 += own;
+            of_flows += own;
             let is_agent = flow.feedback_source == FeedbackSource::Agent;
             prop_assert!(flow.in_flight <= own && (is_agent || flow.in_flight == own));
         }
-        for (flows, macroflow) in by_destination.into_values() {
-            prop_assert_eq!(flows, macroflow);
-        }
+        let of_macroflows = of_macroflows.into_values().fold(Bytes::ZERO, |sum, bytes| sum + bytes);
+        // The rest is in flight in macroflows that all flows have left.
+        prop_assert!(of_macroflows == of_flows || has_moved && of_macroflows < of_flows);
         for client in 0..3 {
             host.remove_client(now, client);
         }

@@ -168,7 +168,8 @@ mod tests {
 
     /// Valid or invalid records: the first word decides how far the decoding gets.
     fn record() -> impl Strategy<Value = [u64; SLOT]> {
-        let word = prop_oneof![0..4_u64, 1000..2000_u64, any::<u64>(), any::<f64>().prop_map(f64::to_bits)];
+        let word =
+            prop_oneof![0..4_u64, 1000..2000_u64, 8192..8196_u64, any::<u64>(), any::<f64>().prop_map(f64::to_bits)];
         (0..13_u64, 0..4_u64, any::<[u64; 3]>(), prop::array::uniform7(word)).prop_map(|(kind, id, wild, words)| {
             let mut record = [0; SLOT];
             record[1..].copy_from_slice(&words);

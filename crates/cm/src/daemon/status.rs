@@ -52,7 +52,8 @@ pub struct PeerStatus {
     pub flows: usize,
 }
 
-/// A macroflow: the flows to one destination, without those that the network was found to treat worse.
+/// A macroflow: flows to one destination. A destination has several if a program has chosen so, or if the network was
+/// found to treat its flows differently.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MacroflowStatus {
     /// The destination.

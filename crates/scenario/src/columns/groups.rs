@@ -141,6 +141,17 @@ pub(crate) fn groups() -> Vec<Column<FlowGroup>> {
         Of::number("goodput_min_bps", "the minimum of the goodputs, without weights", |_, group| min(&group.goodputs)),
         Of::number("goodput_max_bps", "the maximum of the goodputs, without weights", |_, group| max(&group.goodputs)),
         Of::number(
+            "retransmitted_share",
+            "packets that retransmitted stream bytes divided by packets sent, of all flows together in the whole run: \
+             the loss rate of TCP, with the packets that it retransmitted needlessly",
+            |run, group| {
+                let sum = |packets: fn(&FlowOutcome) -> u64| group.flows(run).map(packets).sum::<u64>();
+                let (retransmitted, sent) = (sum(|flow| flow.retransmitted_packets), sum(|flow| flow.sent_packets));
+                (sent > 0).then(|| retransmitted as f64 / sent as f64)
+            },
+        )
+        .unit("fraction"),
+        Of::number(
             "rate_variation",
             "coefficient of variation of measured long-lived flows' sending rates: standard deviation (n - 1) over \
              mean of `rate_bps` in `flow_series`, over all flows and samples between `warmup` and `duration` together; \
@@ -166,6 +177,17 @@ fn of_applications() -> Vec<Column<FlowGroup>> {
              mean over flows",
             |run, group| group.mean(run, |flow| flow.report.just_below_share),
         ),
+        Of::number(
+            "main_encoding_bps",
+            "layered audio: the encoding used for most of the time, mean over flows",
+            |run, group| group.mean(run, |flow| flow.report.main_encoding_bps),
+        ),
+        Of::number(
+            "main_encoding_share",
+            "layered audio: fraction of time in that encoding, mean over flows",
+            |run, group| group.mean(run, |flow| flow.report.main_encoding_share),
+        )
+        .unit("fraction"),
         Of::number(
             "startup_mean_s",
             "video: time from a flow's start until playback begins, mean over players whose playback began",
