@@ -155,7 +155,7 @@ fn a_new_macroflow_starts_with_the_initial_window() {
 }
 
 #[test]
-fn later_flows_and_their_history_are_those_of_the_default_macroflow() {
+fn later_flows_and_their_history_are_those_of_the_default() {
     let mut manager = shared();
     let flow = open(&mut manager, HERE);
     put(&mut manager, START, flow, MacroflowChoice::New).unwrap();
@@ -174,7 +174,7 @@ fn later_flows_and_their_history_are_those_of_the_default_macroflow() {
 }
 
 #[test]
-fn the_default_macroflow_begins_again_after_its_last_flow_has_moved() {
+fn the_default_begins_again_after_its_last_flow_has_moved() {
     let mut manager = shared();
     let flow = open(&mut manager, HERE);
     put(&mut manager, START, flow, MacroflowChoice::New).unwrap();
