@@ -26,7 +26,7 @@ pub enum HalfLife {
 }
 
 /// The longest time between packets.
-const MAX_GAP: Duration = Duration::from_secs(1);
+pub(crate) const MAX_GAP: Duration = Duration::from_secs(1);
 
 /// The minimum half-life: paths change on much longer time scales.
 const MIN_HALF_LIFE: Duration = Duration::from_millis(1);

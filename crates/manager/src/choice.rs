@@ -141,7 +141,7 @@ impl<C: Controller> Manager<C> {
         let Some(from) = &self.macroflows[origin as usize] else { return origin };
         let mut new = Macroflow::new(from.destination, controller, self.sharing);
         new.is_chosen = is_chosen;
-        let known = self.destinations.0.get_mut(&from.destination).filter(|_| !is_chosen);
+        let known = (!is_chosen).then(|| self.destinations.enter(now, from.destination));
         let history = known.as_ref().and_then(|known| known.history);
         if let Some(measured) = from.measured() {
             new.start(now, &Path::new(from.packet, measured.smoothed, history));

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use rampmeter_control::{Controller, History, Path, Sent};
 use rampmeter_units::{Bytes, Duration, Rate, Time};
 
-use crate::aging::{Aging, HalfLife};
+use crate::aging::{Aging, HalfLife, MAX_GAP};
 use crate::destinations::Destination;
 use crate::flow::{Share, Sharing};
 use crate::rtt::{RoundTrip, RttEstimator};
@@ -89,6 +89,7 @@ pub(crate) struct Macroflow<C> {
     /// The number of the next packet. Flows that come from another macroflow must not reuse numbers.
     pub(crate) next_number: u64,
     last_sent: Time,
+    last_granted: Time,
     /// The start of the period without idle times longer than a timeout, and the time of the last packet before it.
     busy_since: Time,
     busy_before: Option<Time>,
@@ -135,6 +136,7 @@ impl<C: Controller> Macroflow<C> {
             in_flight: Bytes::ZERO,
             next_number: 0,
             last_sent: Time::ZERO,
+            last_granted: Time::ZERO,
             busy_since: Time::ZERO,
             busy_before: None,
             packet: Bytes::ZERO,
@@ -231,7 +233,8 @@ impl<C: Controller> Macroflow<C> {
     pub(crate) fn attempt(&mut self, now: Time) -> Attempt {
         let has_requests = !self.scheduler.is_empty();
         if let Some(aging) = &self.aging {
-            let at = self.last_sent + aging.gap(now, self.packet);
+            // Packets without a request, which may leave more often, delay others by the longest gap at most.
+            let at = (self.last_sent + aging.gap(now, self.packet)).min(self.last_granted + MAX_GAP);
             if !has_requests && self.retransmissions.is_empty() {
                 return Attempt::NothingToSend;
             }
@@ -268,6 +271,9 @@ impl<C: Controller> Macroflow<C> {
             self.granted = self.scheduler.next(now, self.packet);
             self.granted
         });
+        if granted.is_some() {
+            self.last_granted = now;
+        }
         granted.map_or(Attempt::NothingToSend, |flow| Attempt::Granted { flow, number: self.next_number })
     }
 

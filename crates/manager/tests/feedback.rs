@@ -131,6 +131,28 @@ fn a_rate_ages_by_the_minimum_rtt_until_feedback_arrives() {
 }
 
 #[test]
+fn packets_without_a_request_do_not_starve_others_while_aging() {
+    let mut manager = manager();
+    let (audio, bulk) = (open(&mut manager), open(&mut manager));
+    manager.on_feedback_overdue(at(100), audio, at(0));
+    manager.request(at(100), bulk, false);
+    let mut departures = 0;
+    for ms in 100..20_000 {
+        manager.on_deadline(at(ms));
+        // More often than the aged rate permits.
+        if ms % 800 == 0 {
+            manager.notify(at(ms), audio, PACKET);
+        }
+        while let Some(grant) = manager.grant(at(ms)) {
+            manager.notify(at(ms), grant.flow, PACKET);
+            manager.request(at(ms), grant.flow, false);
+            departures += 1;
+        }
+    }
+    assert!((19..=23).contains(&departures), "a packet a second: {departures}");
+}
+
+#[test]
 fn only_late_feedback_restarts_aging_at_the_next_probe() {
     for (requested, ages) in [(0, true), (60, false)] {
         let mut manager = manager();
