@@ -218,8 +218,8 @@ def ensembles(result: Run) -> Drawing:
         note(
             figure,
             "Four long-lived transfers of one host to another, competing Web-like transfers and 100 kb/s at a fixed "
-            "rate, over 1 Mb/s and 120 ms: the run with\nthe median ratio of the fastest to the slowest of four NewReno "
-            f"flows, {apart[seed]:.2f}. Over {len(apart)} runs this ratio is {min(apart.values()):.2f} to "
+            "rate, over 1 Mb/s and 120 ms: the run with\nthe median ratio of the fastest to the slowest of four "
+            f"NewReno flows, {apart[seed]:.2f}. Over {len(apart)} runs this ratio is {min(apart.values()):.2f} to "
             f"{max(apart.values()):.2f}.",
         )
     return figure
