@@ -1,5 +1,7 @@
 //! `rampmeter claims`: tests claims of the papers by runs.
 
+mod record;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -7,10 +9,11 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Registries, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Records, Standing, Status, rounded};
-use rampmeter_study::{Program, StudyError, Sweep};
+use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Standing, Status, rounded};
+use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
+use self::record::{missing, record};
 use super::interrupt::Interrupts;
 use super::run::from_one;
 use crate::failure::Failure;
@@ -51,7 +54,7 @@ pub(crate) struct Args {
     /// Print the text of all claims, not only of those that fail or are open
     #[arg(long)]
     text: bool,
-    /// Exit with 1 if a claim with the status `holds` fails, or if a recorded result contradicts a status
+    /// Exit with 1 if a claim with the status `holds` fails, or if a recorded result contradicts a status or a complete run
     #[arg(long)]
     strict: bool,
     /// The directory of the papers' directories [default: the directory `studies` here, or the nearest above]
@@ -118,57 +121,12 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     } else {
         print!("{}", report(&verdicts, args.quick || args.seeds.is_some(), args.text));
     }
-    let broken = verdicts.iter().any(|verdict| verdict.is_broken() || verdict.claim.contradicts_record());
+    let is_partial = args.quick || args.seeds.is_some();
+    let is_wrong = |verdict: &ClaimResult<'_>| {
+        verdict.is_broken() || verdict.claim.contradicts_record() || (has_drifted(verdict) && !is_partial)
+    };
+    let broken = verdicts.iter().any(is_wrong);
     Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// Judges the claims of `list`, one scenario after the other, and records the results of each.
-fn record<'c>(
-    papers: &[(PathBuf, Vec<Claim>)],
-    list: &'c [Claim],
-    mut judge: impl FnMut(&'c [Claim]) -> Result<Vec<ClaimResult<'c>>, StudyError>,
-) -> Result<ExitCode, StudyError> {
-    for (file, all) in papers {
-        let path = Records::path(file);
-        let mut records = Records::update(&path, all, &[])?;
-        let chunks = list.chunk_by(|a, b| a.source == b.source && a.file == b.file && a.world == b.world);
-        for claims in chunks.filter(|claims| claims[0].source == *file) {
-            let results = judge(claims)?;
-            records = Records::update(&path, all, &results)?;
-            results.iter().for_each(|result| println!("{}", line(result)));
-        }
-        println!("{}: {} of {} claims have no current result", path.display(), records.missing.len(), all.len());
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A line about a result that was recorded, or the reason if it was not.
-fn line(result: &ClaimResult<'_>) -> String {
-    let claim = result.claim;
-    let Some(holds) = result.holds else {
-        return format!("{}: not recorded: {}", claim.id, result.reason.as_deref().unwrap_or("it was not judged"));
-    };
-    let measured = result.measured.map_or("no value".into(), |measured| format_value(measured, claim.unit()));
-    let advice = match (claim.status, holds) {
-        (Status::Holds, false) => ", but its status is `holds`: mend the cause, or write status = \"open\" and a note",
-        (Status::Open, true) => ", but its status is `open`: write status = \"holds\"",
-        _ => "",
-    };
-    let verdict = if holds { "holds" } else { "fails" };
-    format!("{}: {measured}, expected {}: {verdict}{advice}", claim.id, claim.expect())
-}
-
-/// Lists the claims without a current result.
-fn missing(papers: &[(PathBuf, Vec<Claim>)]) -> Result<ExitCode, Failure> {
-    for (file, all) in papers {
-        let path = Records::path(file);
-        let records = Records::update(&path, all, &[])?;
-        for claim in all.iter().filter(|claim| records.missing.contains(&claim.id)) {
-            println!("{}{}", claim.id, if claim.recorded == Standing::Stale { " (its runs have changed)" } else { "" });
-        }
-        println!("{}: {} of {} claims have no current result", path.display(), records.missing.len(), all.len());
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The claims that `names` select; all if there are no names.
