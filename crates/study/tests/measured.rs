@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rampmeter_scenario::{Registries, Schema};
-use rampmeter_study::claims::{self, Record, Records, Standing};
+use rampmeter_study::claims::{self, Record, Records, Standing, Status};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -39,6 +39,12 @@ fn every_claim_agrees_with_its_recorded_result() {
                     let measured = measured.map_or("no value".to_owned(), |measured| measured.to_string());
                     let result = format!("{measured}, expected {}", claim.expect());
                     wrong.push(format!("{name} {id}: measured.json has {result}, which contradicts its status"));
+                }
+                Standing::Current { measured: Some(measured), .. } => {
+                    let note = claim.note.as_deref().filter(|_| claim.status == Status::Open);
+                    if note.is_some_and(|note| !figures(note).iter().any(|figure| figure.is(measured))) {
+                        wrong.push(format!("{name} {id}: its note lacks the value of measured.json, {measured}"));
+                    }
                 }
                 Standing::Current { .. } => {}
                 _ if records.missing.contains(id) => {}
