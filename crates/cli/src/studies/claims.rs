@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// Print the text of all claims, not only of those that fail or are open
     #[arg(long)]
     text: bool,
-    /// Exit with 1 if a claim with the status `holds` fails, or if a recorded result contradicts a status or a complete run
+    /// Exit with 1 if a claim with the status `holds` fails, or if a recorded result contradicts a status or this run
     #[arg(long)]
     strict: bool,
     /// The directory of the papers' directories [default: the directory `studies` here, or the nearest above]

@@ -1,8 +1,8 @@
 //! `measured.json`: the results of the claims of one `claims.toml`, each from all its points and seeds.
 //!
 //! Complete runs of a paper's claims take hours, so their results are kept beside the claims. A result is current while
-//! the digest of its runs is the same: the scenario at each point, the seeds, the metric, the world. A changed simulator
-//! or controller changes no digest, because a digest of the program would make every build run everything again.
+//! the digest of its runs is the same: the scenario at each point, the seeds, the metric, the world. A changed
+//! simulator or controller changes no digest: with a digest of the program every build would run everything again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
