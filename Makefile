@@ -64,9 +64,15 @@ test-python: python ## Python alone
 claims: build ## every claim of the papers against our own runs
 	$(RAMPMETER) claims
 
+.PHONY: claims-record
+claims-record: build ## every claim without a current result, from all seeds, into studies/*/measured.json: hours
+	$(RAMPMETER) claims --record
+
+# The complete runs of one paper take seconds, and show whether a change changed recorded results.
 .PHONY: claims-quick
 claims-quick: build
 	$(RAMPMETER) claims --quick --strict
+	$(RAMPMETER) claims cm --strict
 
 .PHONY: fuzz
 fuzz: setup ## untrusted bytes and users' texts, FUZZ_SECONDS=20 a target; needs nightly Rust and cargo-fuzz

@@ -331,7 +331,7 @@ fn failed_and_open_claims_are_shown_with_texts_and_notes() {
         "regression lost: Transfers take no time\n",
         "open       near: Transfers take next to no time\n           light is too slow\n",
         "now holds  reached: Transfers end\n           its status is open but it holds: write status = \"holds\"\n           not run for long enough\n",
-        "2 claims hold, 2 fail, 0 were skipped\n",
+        "2 claims hold, 2 fail, 0 were skipped; 4 have no recorded result of all seeds\n",
     ] {
         assert!(complete.contains(line), "{line}{complete}");
     }
@@ -376,6 +376,35 @@ fn claims_are_selected_by_name_and_run_with_given_seeds() {
     let unknown = Command::new(RAMPMETER).args(arguments).current_dir(deep).output().unwrap();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("there are 7.kept, 7.lost, 70.near, reached"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn recorded_results_are_kept_and_compared_with_statuses() {
+    let workspace = Workspace::new("recorded_claims");
+    std::fs::create_dir_all(workspace.0.join("studies/mine")).unwrap();
+    let file = workspace.0.join("studies/mine/claims.toml");
+    let right = CLAIMS.split_once("\n\n[[claim]]\nid = \"lost\"").unwrap().0;
+    std::fs::write(&file, right).unwrap();
+    let run = |arguments: &[&str]| workspace.rampmeter(&[&["claims", "mine"], arguments].concat());
+    let missing = run(&["--missing"]);
+    assert!(text(&missing.stdout).starts_with("kept\n"), "{}", text(&missing.stdout));
+    let recorded = run(&["--record"]);
+    assert!(text(&recorded.stdout).contains("expected above 1 RTT: holds\n"), "{}", text(&recorded.stdout));
+    assert!(text(&recorded.stdout).ends_with("measured.json: 0 of 1 claims have no current result\n"));
+    // A current result is not run again: without its points, too.
+    std::fs::remove_dir_all(workspace.0.join("runs")).unwrap();
+    assert!(!text(&run(&["--record"]).stdout).contains("expected") && !workspace.0.join("runs/claims").exists());
+    assert!(text(&run(&["--record", "--fresh"]).stdout).contains("expected"));
+
+    let path = workspace.0.join("studies/mine/measured.json");
+    let measured = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(run(&["--strict", "--quick"]).status.code(), Some(0));
+    std::fs::write(&path, measured.replace("\"measured\":", "\"measured\":1")).unwrap();
+    assert!(text(&run(&[]).stdout).contains("\ndrift      kept: "));
+    std::fs::write(&path, measured.replace("\"holds\":true", "\"holds\":false")).unwrap();
+    let contradicted = run(&["--strict", "--quick"]);
+    assert_eq!(contradicted.status.code(), Some(1));
+    assert!(text(&contradicted.stdout).contains("\nrecord     kept: "), "{}", text(&contradicted.stdout));
 }
 
 /// Copies a program in a separate process. A descriptor of this process that is open for writing could be inherited by

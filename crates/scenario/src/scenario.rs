@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
-use toml::Value;
+use toml::{Table, Value};
 
 use crate::axis::{Axis, SEED, check_size, read_axes};
 use crate::document::{Section, Source};
@@ -116,6 +116,25 @@ impl Scenario {
     /// first run.
     pub fn check(&self, registries: &Registries) -> Result<()> {
         self.each_value(|point| self.plan(point, registries).map(drop))
+    }
+
+    /// What a run at `point` depends on: the content of the file with the point's values, without comments, the title,
+    /// the list of axes, and schemes that no traffic uses there.
+    pub fn content(&self, point: &Point) -> Result<Table> {
+        let text = self.text_at(point)?;
+        let mut content: Table = text.parse().map_err(|error: toml::de::Error| {
+            let problem = error.message().replace('\n', "; ");
+            Source { file: &self.file, text: &text }.error(1, problem)
+        })?;
+        for key in ["title", "source", "axes"] {
+            content.remove(key);
+        }
+        let traffic = content.get("traffic").and_then(Value::as_array).into_iter().flatten();
+        let used: Vec<Value> = traffic.filter_map(|traffic| traffic.get("scheme").cloned()).collect();
+        if let Some(schemes) = content.get_mut("scheme").and_then(Value::as_table_mut) {
+            schemes.retain(|name, _| used.iter().any(|used| used.as_str() == Some(name)));
+        }
+        Ok(content)
     }
 
     /// A hash of the file's text, in hexadecimal (SHA-256).

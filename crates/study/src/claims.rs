@@ -19,8 +19,10 @@ mod expect;
 mod file;
 mod judge;
 mod metric;
+mod record;
 
 pub use expect::Bound;
 pub use file::{Claim, Status, read};
 pub use judge::{ClaimResult, Judge};
 pub use metric::{Measured, Metric};
+pub use record::{Record, Records, Standing, rounded, seeds};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Made, TEXT};
 use rampmeter_scenario::{Registries, Schema};
-use rampmeter_study::claims::{self, Claim, ClaimResult, Judge};
+use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Records, Standing};
 use rampmeter_study::{Program, Sweep};
 use tempfile::{TempDir, tempdir};
 
@@ -107,6 +107,72 @@ fn a_claim_of_a_missing_world_is_not_judged() {
         assert_eq!(verdicts[2].holds, None);
         assert!(verdicts[2].reason.as_ref().unwrap().contains(word));
     }
+}
+
+/// Judges all claims of `file` and records the results.
+fn record(file: &Path, world: &Made) -> Records {
+    let claims = claims::read(file, false, &Registries::default(), &Schema::default()).unwrap();
+    let points = tempdir().unwrap();
+    let results = judge(&claims, world, points.path());
+    Records::update(&Records::path(file), &claims, &results).unwrap()
+}
+
+#[test]
+fn a_record_is_current_until_its_runs_change() {
+    let (directory, file) = directory(GOOD);
+    let read = || claims::read(&file, true, &Registries::default(), &Schema::default()).unwrap();
+    assert!(read().iter().all(|claim| claim.recorded == Standing::Missing));
+    let records = record(&file, &Made::default());
+    assert!(records.missing.is_empty());
+    let values = &records.claims["twice"].values;
+    // 101.5 over 51.5 ms; 101 over 51 with seed 1 and 102 over 52 with seed 2.
+    assert_eq!((values[1].value, values[1].min, values[1].max), (Some(1.971), Some(1.962), Some(1.98)));
+    assert_eq!((&values[1].terms[..], records.claims["twice"].seeds), (&[0.1015, 0.0515][..], 2));
+    let holds = |claim: &Claim| matches!(claim.recorded, Standing::Current { holds: true, .. });
+    assert_eq!(read().iter().map(holds).collect::<Vec<_>>(), [true, false], "with quick values, too");
+    assert!(read()[1].contradicts_record());
+
+    for (find, replace, recorded) in [
+        ("title = \"Six", "# A comment.\ntitle = \"6", true),
+        ("[scheme.kernel]", "[scheme.other]\ncontroller = \"cubic\"\n[scheme.kernel]", true),
+        ("load = [0.25, 0.5]", "load = [0.5, 0.25]", true),
+        ("delay = \"5 ms\"", "delay = \"6 ms\"", false),
+        ("seed = [1, 2]", "seed = [1, 2, 3]", false),
+        ("load = [0.25, 0.5]", "load = [0.25, 0.5, 0.6]", false),
+    ] {
+        fs::write(directory.path().join("six.toml"), TEXT.replace(find, replace)).unwrap();
+        assert_eq!(read()[0].recorded != Standing::Stale, recorded, "{replace}");
+    }
+    fs::write(directory.path().join("six.toml"), TEXT).unwrap();
+    for (find, replace, holds) in [
+        ("1.9, 2.0", "1.5, 1.6", Some(false)),
+        ("\"holds\"", "\"open\"\nnote = \"n\"", Some(true)),
+        ("by = [\"load\"]", "by = [\"seed\"]", None),
+    ] {
+        fs::write(&file, GOOD.replacen(find, replace, 1)).unwrap();
+        let claim = read().remove(0);
+        let recorded = match claim.recorded {
+            Standing::Current { holds, .. } => Some(holds),
+            _ => None,
+        };
+        assert_eq!((recorded, claim.contradicts_record()), (holds, holds.is_some()), "{replace}");
+    }
+}
+
+#[test]
+fn a_record_keeps_other_results_and_drops_those_without_a_claim() {
+    let (_directory, file) = directory(GOOD);
+    let path = Records::path(&file);
+    record(&file, &Made::default());
+    let first = fs::read_to_string(&path).unwrap();
+    record(&file, &Made::default());
+    assert_eq!(fs::read_to_string(&path).unwrap(), first, "the same results are the same bytes");
+    let changed = GOOD.replace("\"queue\"", "\"wait\"").replace("flows.fct_p50_s", "flows.fct_p99_s");
+    fs::write(&file, changed).unwrap();
+    let claims = claims::read(&file, false, &Registries::default(), &Schema::default()).unwrap();
+    let records = Records::update(&path, &claims, &[]).unwrap();
+    assert_eq!(records.claims.keys().collect::<Vec<_>>(), ["growth", "twice"]);
+    assert_eq!(records.missing.iter().collect::<Vec<_>>(), ["growth", "wait"]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `rampmeter claims`: tests claims of the papers by runs.
 
+mod record;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -7,10 +9,11 @@ use clap::Args as ClapArgs;
 use rampmeter_linux::{Emulated, probe};
 use rampmeter_scenario::{Registries, Schema, World};
 use rampmeter_sim::Simulated;
-use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Status};
+use rampmeter_study::claims::{self, Claim, ClaimResult, Judge, Standing, Status, rounded};
 use rampmeter_study::{Program, Sweep};
 use serde_json::json;
 
+use self::record::{missing, record};
 use super::interrupt::Interrupts;
 use super::run::from_one;
 use crate::failure::Failure;
@@ -39,10 +42,19 @@ pub(crate) struct Args {
     /// The number of runs of each point, with seeds 1 to N [default: the seeds of the scenarios]
     #[arg(long, value_name = "N", value_parser = from_one)]
     seeds: Option<usize>,
+    /// Run the claims without a current result from all seeds, and store their results in measured.json beside them
+    #[arg(long, conflicts_with_all = ["quick", "seeds", "json"])]
+    record: bool,
+    /// With --record: run those with a current result too, as a change of the simulator or of a controller requires
+    #[arg(long, requires = "record")]
+    fresh: bool,
+    /// Run nothing: list the claims without a current result, and write the list to measured.json
+    #[arg(long, conflicts_with_all = ["record", "quick", "seeds", "json"])]
+    missing: bool,
     /// Print the text of all claims, not only of those that fail or are open
     #[arg(long)]
     text: bool,
-    /// Exit with 1 if a claim with the status `holds` fails
+    /// Exit with 1 if a claim with the status `holds` fails, or if a recorded result contradicts a status or this run
     #[arg(long)]
     strict: bool,
     /// The directory of the papers' directories [default: the directory `studies` here, or the nearest above]
@@ -58,11 +70,16 @@ pub(crate) struct Args {
 
 pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, Failure> {
     let schema = Schema::default();
-    let mut list: Vec<Claim> = Vec::new();
+    let mut papers: Vec<(PathBuf, Vec<Claim>)> = Vec::new();
     for file in files(&studies(args.studies.as_deref())?, args.paper.as_deref())? {
-        list.extend(claims::read(&file, args.quick, registries, &schema).map_err(Failure::input)?);
+        let claims = claims::read(&file, args.quick, registries, &schema)?;
+        papers.push((file, claims));
     }
-    list = named(list, &args.names)?;
+    if args.missing {
+        return missing(&papers);
+    }
+    let mut list = named(papers.iter().flat_map(|(_, claims)| claims).cloned().collect(), &args.names)?;
+    list.retain(|claim| !args.record || args.fresh || !matches!(claim.recorded, Standing::Current { .. }));
     if let Some(seeds) = args.seeds {
         for claim in &mut list {
             claim.scenario.set("seed", (1..=seeds as i64).map(Into::into).collect())?;
@@ -87,6 +104,14 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     };
     let resume_advice = format!("finished runs are in {DIRECTORY}, and the same command resumes from there");
     let mut bar = interrupts.bar(args.json, &resume_advice);
+    if args.record {
+        let recorded = record(&papers, &list, |claims| {
+            let results = judge.judge(claims, |progress| bar.show(progress));
+            bar.clear();
+            results
+        });
+        return recorded.map_err(|error| Failure::from(error).if_interrupted(&resume_advice));
+    }
     let verdicts = judge.judge(&list, |progress| bar.show(progress));
     bar.clear();
     let verdicts = verdicts.map_err(|error| Failure::from(error).if_interrupted(&resume_advice))?;
@@ -96,7 +121,11 @@ pub(crate) fn claims(args: &Args, registries: &Registries) -> Result<ExitCode, F
     } else {
         print!("{}", report(&verdicts, args.quick || args.seeds.is_some(), args.text));
     }
-    let broken = verdicts.iter().any(ClaimResult::is_broken);
+    let is_partial = args.quick || args.seeds.is_some();
+    let is_wrong = |verdict: &ClaimResult<'_>| {
+        verdict.is_broken() || verdict.claim.contradicts_record() || (has_drifted(verdict) && !is_partial)
+    };
+    let broken = verdicts.iter().any(is_wrong);
     Ok(if args.strict && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -165,8 +194,8 @@ fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: bool) -> St
                 claim.id.clone(),
                 claim.place.clone(),
                 claim.paper.clone().unwrap_or_default(),
-                verdict.expect(),
-                verdict.measured.map_or("none".into(), |measured| format_value(measured, verdict.unit())),
+                claim.expect(),
+                verdict.measured.map_or("none".into(), |measured| format_value(measured, claim.unit())),
                 verdict.holds.map_or("skipped", |holds| if holds { "yes" } else { "no" }).into(),
                 if claim.status == Status::Holds { "holds" } else { "open" }.into(),
             ]
@@ -175,7 +204,11 @@ fn report(verdicts: &[ClaimResult<'_>], is_partial: bool, all_texts: bool) -> St
     let all_details: String = verdicts.iter().filter_map(|verdict| details(verdict, is_partial, all_texts)).collect();
     let (holding, failing) = (count(verdicts, Some(true)), count(verdicts, Some(false)));
     let skipped = count(verdicts, None);
-    format!("{}\n{all_details}\n{holding} claims hold, {failing} fail, {skipped} were skipped\n", table(&head, &rows))
+    let recorded = |verdict: &&ClaimResult<'_>| matches!(verdict.claim.recorded, Standing::Current { .. });
+    let unrecorded = verdicts.len() - verdicts.iter().filter(recorded).count();
+    let counts = format!("{holding} claims hold, {failing} fail, {skipped} were skipped");
+    let table = table(&head, &rows);
+    format!("{table}\n{all_details}\n{counts}; {unrecorded} have no recorded result of all seeds\n")
 }
 
 /// The details of a claim below the table; none for a claim whose result is as expected, unless `all_texts`.
@@ -183,18 +216,33 @@ fn details(verdict: &ClaimResult<'_>, is_partial: bool, all_texts: bool) -> Opti
     let claim = verdict.claim;
     // A status refers to complete runs, so fewer or shorter runs cannot contradict it.
     let label = match claim.status {
+        _ if claim.contradicts_record() => "record",
         _ if verdict.holds.is_none() => "skipped",
         _ if verdict.is_broken() && is_partial => "fails",
         _ if verdict.is_broken() => "regression",
+        _ if has_drifted(verdict) && !is_partial => "drift",
         _ if verdict.is_unexpected() && !is_partial => "now holds",
         Status::Open => "open",
         Status::Holds if all_texts => "holds",
         Status::Holds => return None,
     };
     let first = format!("{label:<11}{}: {}\n", claim.id, claim.text);
-    let holds = (label == "now holds").then_some("its status is open but it holds: write status = \"holds\"");
-    let more = holds.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
+    let advice = match label {
+        "now holds" => Some("its status is open but it holds: write status = \"holds\""),
+        "record" => Some("its status contradicts its recorded result of all seeds: correct the status"),
+        "drift" => {
+            Some("measured.json has another value: the simulator has changed; run the command with --record --fresh")
+        }
+        _ => None,
+    };
+    let more = advice.into_iter().chain(verdict.reason.as_deref()).chain(claim.note.as_deref());
     Some(std::iter::once(first).chain(more.map(|more| format!("           {more}\n"))).collect())
+}
+
+/// Whether a simulated result differs from the recorded one.
+fn has_drifted(verdict: &ClaimResult<'_>) -> bool {
+    let Standing::Current { measured, .. } = verdict.claim.recorded else { return false };
+    verdict.claim.world == Simulated.name() && verdict.measured.map(rounded) != measured
 }
 
 /// Formats a value with four significant digits.

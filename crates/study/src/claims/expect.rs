@@ -151,6 +151,7 @@ mod tests {
         let measured = |(at, value): &(Value, f64)| Measured {
             at: std::iter::once((axis.to_owned(), at.clone())).collect(),
             value: Some(*value),
+            ..Measured::default()
         };
         values.iter().map(measured).collect()
     }

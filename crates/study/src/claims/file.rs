@@ -6,7 +6,8 @@ use rampmeter_scenario::{Registries, Scenario, ScenarioError, Schema};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Table, Value};
 
-use super::{Bound, Metric};
+use super::{Bound, Metric, Records, Standing};
+use crate::StudyError;
 
 /// The status that the file gives a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,10 +40,31 @@ pub struct Claim {
     pub note: Option<String>,
     /// The world that tests it.
     pub world: String,
+    /// The file of claims that has it.
+    pub source: PathBuf,
     /// The scenario's file.
     pub file: PathBuf,
     /// The scenario, with its axes set.
     pub scenario: Scenario,
+    /// Its recorded result, which is of complete runs even if the scenario has quick values.
+    pub recorded: Standing,
+}
+
+impl Claim {
+    /// The unit of the expected and the measured value, if it has a name.
+    pub fn unit(&self) -> Option<&str> {
+        self.metric.unit().filter(|_| !self.bound.is_shape())
+    }
+
+    /// Whether the recorded result contradicts the status.
+    pub fn contradicts_record(&self) -> bool {
+        matches!(self.recorded, Standing::Current { holds, .. } if holds != (self.status == Status::Holds))
+    }
+
+    /// The expectation, with the unit.
+    pub fn expect(&self) -> String {
+        self.unit().map_or_else(|| self.bound.to_string(), |unit| format!("{} {unit}", self.bound))
+    }
 }
 
 #[derive(Deserialize)]
@@ -92,16 +114,17 @@ fn simulated() -> String {
 }
 
 /// Reads the claims of `file`; if `quick`, only the quick ones, with their quick values.
-pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, ScenarioError> {
+pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) -> Result<Vec<Claim>, StudyError> {
     let name = file.display().to_string();
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
-        Err(error) => return Err(ScenarioError::Unreadable { file: name, error }),
+        Err(error) => return Err(ScenarioError::Unreadable { file: name, error }.into()),
     };
     let wrong = |at: usize, problem: String| {
         let line = 1 + text[..at.min(text.len())].matches('\n').count();
-        ScenarioError::Wrong { file: name.clone(), line, problem }
+        StudyError::from(ScenarioError::Wrong { file: name.clone(), line, problem })
     };
+    let records = Records::read(&Records::path(file))?;
     let parsed: File = toml::from_str(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         wrong(at, error.message().replace('\n', " "))
@@ -125,7 +148,10 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         };
         let path = file.with_file_name(&entry.scenario);
         let refuse = |what: String| wrong(at, format!("claim `{id}`: {what}"));
-        let scenario = prepare(&path, &entry.set, &values, registries).map_err(|error| refuse(error.to_string()))?;
+        let scenario = Scenario::read(&path).and_then(|scenario| set(scenario, &entry.set, registries));
+        let scenario = scenario.map_err(|error| refuse(error.to_string()))?;
+        let quick_scenario = if values.is_empty() { None } else { Some(set(scenario.clone(), &values, registries)) };
+        let quick_scenario = quick_scenario.transpose().map_err(|error| refuse(error.to_string()))?;
         let plan = scenario.points().first().and_then(|point| scenario.plan(point, registries).ok());
         let links =
             plan.iter().flat_map(|plan| plan.measured_queues().map(|id| plan.queue_name(id))).collect::<Vec<_>>();
@@ -134,7 +160,7 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
         let axes: Vec<&str> = scenario.axes().iter().map(|axis| axis.name.as_str()).collect();
         entry.metric.check(schema, &axes, &links, &traffic).map_err(refuse)?;
         entry.expect.check(&entry.metric.by).map_err(refuse)?;
-        claims.push(Claim {
+        let mut claim = Claim {
             id,
             place: entry.r#where,
             text: entry.text,
@@ -144,16 +170,21 @@ pub fn read(file: &Path, quick: bool, registries: &Registries, schema: &Schema) 
             status: entry.status,
             note: entry.note,
             world: entry.world,
+            source: file.to_owned(),
             file: path,
             scenario,
-        });
+            recorded: Standing::Missing,
+        };
+        claim.recorded = records.standing(&claim)?;
+        claim.scenario = quick_scenario.unwrap_or(claim.scenario);
+        claims.push(claim);
     }
     Ok(claims)
 }
 
-fn prepare(path: &Path, set: &Table, quick: &Table, registries: &Registries) -> Result<Scenario, ScenarioError> {
-    let mut scenario = Scenario::read(path)?;
-    for (axis, values) in set.iter().chain(quick) {
+/// `scenario` with these values of its axes.
+fn set(mut scenario: Scenario, values: &Table, registries: &Registries) -> Result<Scenario, ScenarioError> {
+    for (axis, values) in values {
         let values = match values {
             Value::Array(values) => values.clone(),
             value => vec![value.clone()],

@@ -48,16 +48,6 @@ impl ClaimResult<'_> {
     pub fn is_unexpected(&self) -> bool {
         self.claim.status == Status::Open && self.holds == Some(true)
     }
-
-    /// The unit of the expected and the measured value, if it has a name.
-    pub fn unit(&self) -> Option<&str> {
-        self.claim.metric.unit().filter(|_| !self.claim.bound.is_shape())
-    }
-
-    /// The expectation, with the unit.
-    pub fn expect(&self) -> String {
-        self.unit().map_or_else(|| self.claim.bound.to_string(), |unit| format!("{} {unit}", self.claim.bound))
-    }
 }
 
 impl Serialize for ClaimResult<'_> {
@@ -68,13 +58,14 @@ impl Serialize for ClaimResult<'_> {
             "where": claim.place,
             "text": claim.text,
             "paper": claim.paper,
-            "expect": self.expect(),
+            "expect": claim.expect(),
             "measured": self.measured,
             "holds": self.holds,
             "status": claim.status,
             "values": self.values,
             "note": claim.note,
             "reason": self.reason,
+            "recorded": claim.recorded,
         })
         .serialize(serializer)
     }

@@ -20,6 +20,9 @@ use toml::{Table, Value};
 /// Stands for all measured links or kinds of traffic in place of a name.
 const ALL: &str = "*";
 
+/// The axis of random seeds, which every scenario has.
+pub(super) const SEED: &str = "seed";
+
 /// The metric of a claim.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Entry")]
@@ -47,12 +50,23 @@ enum Average {
 }
 
 /// The value of a metric for one combination of the values of `by`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Measured {
     /// The values of the axes in `by`.
     pub at: Table,
     /// The value; `None` if a run does not have it.
     pub value: Option<f64>,
+    /// The lowest value that one seed gives; `None` if there is one seed, or if seeds have separate values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// The highest value that one seed gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    /// The averages that the value is computed from, if it is not an average itself: here, at `minus`, at
+    /// `relative_to`, and at both.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub terms: Vec<f64>,
 }
 
 #[derive(Deserialize)]
@@ -120,6 +134,27 @@ impl Metric {
         self.unit.as_ref().map(|(name, _)| name.as_str())
     }
 
+    /// The axes whose values select its runs.
+    pub(super) fn axes(&self) -> impl Iterator<Item = &String> {
+        let compared = self.minus.iter().chain(&self.relative_to).flat_map(Table::keys);
+        self.of.keys().chain(compared).chain(&self.by)
+    }
+
+    /// A text that differs between metrics whose values differ. A key that is missing leaves no trace in it, so a new
+    /// key changes no text of a metric without it.
+    pub(super) fn text(&self) -> String {
+        let mut table = Table::new();
+        table.insert(format!("{:?}", self.average), self.path.clone().into());
+        let tables =
+            [("where", Some(&self.of)), ("minus", self.minus.as_ref()), ("relative_to", self.relative_to.as_ref())];
+        let tables = tables.into_iter().filter_map(|(key, table)| Some((key, Value::Table(table?.clone()))));
+        let over = self.over.iter().map(|path| ("over", path.as_str().into()));
+        let unit = self.unit.iter().map(|(_, size)| ("in", (*size).into()));
+        let by = std::iter::once(("by", Value::from(self.by.clone())));
+        table.extend(tables.chain(over).chain(unit).chain(by).map(|(key, value)| (key.to_owned(), value)));
+        table.to_string()
+    }
+
     /// Whether it uses `point`.
     pub(crate) fn needs(&self, point: &Point) -> bool {
         let divisor = self.relative_to.as_ref().map(|values| overridden(&self.of, values));
@@ -131,9 +166,7 @@ impl Metric {
 
     /// Checks that it fits a scenario with these axes, measured links and measured kinds of traffic.
     pub(crate) fn check(&self, schema: &Schema, axes: &[&str], links: &[&str], traffic: &[&str]) -> Result<(), String> {
-        let compared = self.minus.iter().chain(&self.relative_to).flat_map(Table::keys);
-        let named = self.of.keys().chain(compared).chain(&self.by);
-        for axis in named {
+        for axis in self.axes() {
             if !axes.contains(&axis.as_str()) {
                 return Err(format!("no axis is called `{axis}`; the scenario has {}", axes.join(", ")));
             }
@@ -182,24 +215,44 @@ impl Metric {
                 places.push(place);
             }
         }
-        places.into_iter().map(|at| Measured { value: self.value(&at, runs), at }).collect()
+        places.into_iter().map(|at| self.measured(at, runs)).collect()
     }
 
-    fn value(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
+    fn measured(&self, at: Table, runs: &[&Summary]) -> Measured {
+        let (value, terms) = self.value(&at, runs).unzip();
+        let terms = terms.filter(|_| self.minus.is_some() || self.relative_to.is_some() || self.unit.is_some());
+        let seeds = if self.by.iter().any(|axis| axis == SEED) { Vec::new() } else { seeds(runs) };
+        let of_seed = |seed: &Value| {
+            let own: Vec<&Summary> = runs.iter().copied().filter(|run| run.point.get(SEED) == Some(seed)).collect();
+            self.value(&at, &own).map(|(value, _)| value)
+        };
+        let of_seeds: Vec<f64> = seeds.iter().map(of_seed).collect::<Option<_>>().unwrap_or_default();
+        let extreme = |pick: fn(f64, f64) -> f64| of_seeds.iter().copied().reduce(pick).filter(|_| of_seeds.len() > 1);
+        let (min, max) = (extreme(f64::min), extreme(f64::max));
+        Measured { at, value, min, max, terms: terms.unwrap_or_default() }
+    }
+
+    /// The value at `place`, and the averages that it is computed from.
+    fn value(&self, place: &Table, runs: &[&Summary]) -> Option<(f64, Vec<f64>)> {
         let here = overridden(&self.of, place);
-        let value = self.difference(&here, runs)?;
+        let mut terms = Vec::new();
+        let value = self.difference(&here, runs, &mut terms)?;
         let value = match &self.relative_to {
             None => value,
-            Some(other) => value / self.difference(&overridden(&here, other), runs)?,
+            Some(other) => value / self.difference(&overridden(&here, other), runs, &mut terms)?,
         };
-        Some(value / self.unit.as_ref().map_or(1.0, |(_, size)| *size)).filter(|value| value.is_finite())
+        let value = value / self.unit.as_ref().map_or(1.0, |(_, size)| *size);
+        value.is_finite().then_some((value, terms))
     }
 
     /// The value at `place`, minus that at the point of `minus`.
-    fn difference(&self, place: &Table, runs: &[&Summary]) -> Option<f64> {
+    fn difference(&self, place: &Table, runs: &[&Summary], terms: &mut Vec<f64>) -> Option<f64> {
         let value = self.averaged(place, runs)?;
-        let less = self.minus.as_ref().map(|other| self.averaged(&overridden(place, other), runs));
-        less.map_or(Some(value), |less| Some(value - less?))
+        terms.push(value);
+        let Some(other) = &self.minus else { return Some(value) };
+        let less = self.averaged(&overridden(place, other), runs)?;
+        terms.push(less);
+        Some(value - less)
     }
 
     /// The values of one run; `None` if there are none.
@@ -230,6 +283,17 @@ impl Metric {
             Average::Max => values.last().copied(),
         }
     }
+}
+
+/// The seeds of `runs`, each once.
+fn seeds(runs: &[&Summary]) -> Vec<Value> {
+    let mut seeds: Vec<Value> = Vec::new();
+    for seed in runs.iter().filter_map(|run| run.point.get(SEED)) {
+        if !seeds.contains(seed) {
+            seeds.push(seed.clone());
+        }
+    }
+    seeds
 }
 
 /// `place` with its values replaced by those of `other`.
@@ -329,7 +393,7 @@ mod tests {
         ] {
             let metric = metric(text).unwrap();
             assert_eq!(metric.check(&Schema::default(), &[], &[], &["near", "far"]), Ok(()));
-            assert_eq!(metric.values(&runs), [Measured { at: Table::new(), value: Some(value) }], "{text}");
+            assert_eq!(metric.values(&runs).iter().map(|it| it.value).collect::<Vec<_>>(), [Some(value)], "{text}");
         }
         let several = metric("mean = 'data_packets'\nover = 'traffic.*.goodput_mean_bps'").unwrap();
         assert!(several.check(&Schema::default(), &[], &[], &["near", "far"]).unwrap_err().contains("one value"));

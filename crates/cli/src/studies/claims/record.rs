@@ -1,0 +1,61 @@
+//! Recorded results of claims: runs the claims that have none, and lists them.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rampmeter_study::StudyError;
+use rampmeter_study::claims::{Claim, ClaimResult, Records, Standing, Status};
+
+use super::format_value;
+use crate::failure::Failure;
+
+/// Judges the claims of `list`, one scenario after the other, and records the results of each.
+pub(super) fn record<'c>(
+    papers: &[(PathBuf, Vec<Claim>)],
+    list: &'c [Claim],
+    mut judge: impl FnMut(&'c [Claim]) -> Result<Vec<ClaimResult<'c>>, StudyError>,
+) -> Result<ExitCode, StudyError> {
+    for (file, all) in papers {
+        let path = Records::path(file);
+        let mut records = Records::update(&path, all, &[])?;
+        let chunks = list.chunk_by(|a, b| a.source == b.source && a.file == b.file && a.world == b.world);
+        for claims in chunks.filter(|claims| claims[0].source == *file) {
+            let results = judge(claims)?;
+            records = Records::update(&path, all, &results)?;
+            for result in &results {
+                println!("{}", line(result));
+            }
+        }
+        println!("{}: {} of {} claims have no current result", path.display(), records.missing.len(), all.len());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line about a result that was recorded, or the reason if it was not.
+fn line(result: &ClaimResult<'_>) -> String {
+    let claim = result.claim;
+    let Some(holds) = result.holds else {
+        return format!("{}: not recorded: {}", claim.id, result.reason.as_deref().unwrap_or("it was not judged"));
+    };
+    let measured = result.measured.map_or("no value".into(), |measured| format_value(measured, claim.unit()));
+    let advice = match (claim.status, holds) {
+        (Status::Holds, false) => ", but its status is `holds`: mend the cause, or write status = \"open\" and a note",
+        (Status::Open, true) => ", but its status is `open`: write status = \"holds\"",
+        _ => "",
+    };
+    let verdict = if holds { "holds" } else { "fails" };
+    format!("{}: {measured}, expected {}: {verdict}{advice}", claim.id, claim.expect())
+}
+
+/// Lists the claims without a current result.
+pub(super) fn missing(papers: &[(PathBuf, Vec<Claim>)]) -> Result<ExitCode, Failure> {
+    for (file, all) in papers {
+        let path = Records::path(file);
+        let records = Records::update(&path, all, &[])?;
+        for claim in all.iter().filter(|claim| records.missing.contains(&claim.id)) {
+            println!("{}{}", claim.id, if claim.recorded == Standing::Stale { " (its runs have changed)" } else { "" });
+        }
+        println!("{}: {} of {} claims have no current result", path.display(), records.missing.len(), all.len());
+    }
+    Ok(ExitCode::SUCCESS)
+}
